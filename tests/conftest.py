@@ -1,0 +1,31 @@
+"""What every test shares: how Hypothesis searches, and where public workload logs may lie."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+# `ci` finds the same cases on every machine; `explore` looks further: HYPOTHESIS_PROFILE=explore make test
+settings.register_profile(
+    "ci", derandomize=True, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("explore", settings.get_profile("ci"), derandomize=False, max_examples=5_000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+@pytest.fixture(scope="session")
+def workload_log() -> Callable[[str], Path]:
+    """Find a public workload log by file name, or skip the test; mark such tests ``traces``."""
+    folder = Path(os.environ.get("LEASEHOLD_TRACES", REPOSITORY.parent / "shared" / "traces"))
+
+    def find(name: str) -> Path:
+        path = folder / name
+        if not path.is_file():
+            pytest.skip(f"no {name} in {folder}: set LEASEHOLD_TRACES to the folder of your logs")
+        return path
+
+    return find

@@ -1,0 +1,145 @@
+"""What is true of the whole tree: its style, its promises to a stranger, and what a start costs."""
+
+import ast
+import re
+import statistics
+import subprocess
+import sys
+import tomllib
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+PACKAGE = REPOSITORY / "src" / "leasehold"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+DECISION_CORE = ("gateway", "leasing", "model", "routing")
+PIN = re.compile(r"^([\w.-]+)==\S+.*\\\n    --hash=sha256:", re.MULTILINE)
+HEAVY = {"altair", "numpy", "polars", "scipy", "vl_convert"}
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(read(path))
+
+
+def read(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(REPOSITORY).as_posix()
+
+
+def functions() -> list[Function]:
+    nodes = (node for path in MODULES for node in ast.walk(tree_of(path)))
+    return [node for node in nodes if isinstance(node, Function)]
+
+
+def length(function: Function) -> int:
+    """Lines of a function, decorators and docstring left out."""
+    assert function.end_lineno is not None
+    lines = function.end_lineno - function.lineno + 1
+    return lines - len((ast.get_docstring(function, clean=False) or "").splitlines())
+
+
+def requirement_names(requirements: list[str]) -> set[str]:
+    return {re.split(r"[<>=!~ ;\[]", requirement, maxsplit=1)[0].lower() for requirement in requirements}
+
+
+class TestReadable:
+    @pytest.mark.parametrize("path", MODULES, ids=name_of)
+    def test_every_module_says_what_it_is(self, path: Path) -> None:
+        assert ast.get_docstring(tree_of(path))
+
+    @pytest.mark.parametrize("path", MODULES, ids=name_of)
+    def test_no_file_is_longer_than_400_lines(self, path: Path) -> None:
+        assert len(read(path).splitlines()) <= 400
+
+    def test_the_median_function_is_under_ten_lines(self) -> None:
+        assert statistics.median(length(function) for function in functions()) < 10
+
+    def test_no_module_is_a_drawer_for_everything(self) -> None:
+        drawers = {"common", "helpers", "misc", "util", "utils"}
+        assert [name_of(path) for path in MODULES if path.stem in drawers] == []
+
+
+class TestDecisionCore:
+    """The import contracts keep modules out; this keeps the built-in ways out."""
+
+    @pytest.mark.parametrize("part", DECISION_CORE)
+    def test_calls_nothing_that_reaches_outside(self, part: str) -> None:
+        found = [
+            f"{name_of(path)}:{node.lineno} {node.func.id}()"
+            for path in (PACKAGE / part).rglob("*.py")
+            for node in ast.walk(tree_of(path))
+            if isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id in {"exec", "eval", "input", "open", "print"}
+        ]
+        assert found == []
+
+
+class TestStranger:
+    """What someone meets who has only this tree, Python, git and make."""
+
+    @pytest.mark.parametrize("command", ["make demo", "make test"])
+    def test_the_readme_names_the_two_commands(self, command: str) -> None:
+        assert command in read(REPOSITORY / "README.md")
+        assert f"\n{command.split()[1]}:" in read(REPOSITORY / "Makefile")
+
+    def test_the_lock_pins_every_dependency_by_hash(self) -> None:
+        project = tomllib.loads(read(REPOSITORY / "pyproject.toml"))
+        groups = [
+            project["build-system"]["requires"],
+            project["project"]["dependencies"],
+            *project["project"]["optional-dependencies"].values(),
+            *(
+                [entry for entry in group if isinstance(entry, str)]
+                for group in project["dependency-groups"].values()
+            ),
+        ]
+        wanted = set().union(*map(requirement_names, groups))
+        pinned = set(PIN.findall(read(REPOSITORY / "requirements.lock")))
+        assert wanted <= pinned
+
+    def test_the_lock_leaves_the_choice_of_index_to_the_machine(self) -> None:
+        assert not re.search(r"://|--(extra-)?index|--find-links", read(REPOSITORY / "requirements.lock"))
+
+    def test_no_text_knows_the_machine_that_it_was_written_on(self) -> None:
+        machine = re.compile(r"/(?:home|root|Users|work)/\w|/tmp/\w")
+        texts = [
+            path
+            for pattern in (
+                "*.md",
+                "docs/**/*.*",
+                "src/**/*.*",
+                "tests/**/*.*",
+                "bench/**/*.*",
+                ".ci/*",
+                "Makefile",
+            )
+            for path in REPOSITORY.glob(pattern)
+            if path.is_file() and "_build" not in path.parts and path.suffix in {"", ".md", ".py", ".toml"}
+        ]
+        found = [
+            f"{name_of(path)}:{number}"
+            for path in texts
+            for number, line in enumerate(read(path).splitlines(), start=1)
+            if machine.search(line)
+        ]
+        assert found == []
+
+
+class TestStart:
+    def test_help_loads_nothing_heavy(self) -> None:
+        script = "import sys, leasehold.cli.main; print(*sys.modules)"
+        result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+        assert HEAVY & set(result.stdout.split()) == set()
+
+    def test_the_version_is_said_once(self) -> None:
+        said = [path for path in MODULES if re.search(r"^__version__ = ", read(path), re.MULTILINE)]
+        assert said == [PACKAGE / "__init__.py"]
