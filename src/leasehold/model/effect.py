@@ -1,0 +1,100 @@
+"""What the gateway wants done and what it wants known. Carried out by simulator or service.
+
+Each effect that concerns machines carries the lease in its state after the decision.
+"""
+
+from dataclasses import dataclass
+
+from leasehold.model.lease import Lease
+from leasehold.model.reason import Outcome, Reason
+
+
+@dataclass(slots=True)
+class StartLease:
+    """Boot the VMs of a lease at its site."""
+
+    lease: Lease
+
+
+@dataclass(slots=True)
+class SuspendLease:
+    """Save the memory of a lease and free its VMs; takes ``save_ms``, during which they cannot resume."""
+
+    lease: Lease
+    save_ms: int
+
+
+@dataclass(slots=True)
+class ResumeLease:
+    """Bring a suspended lease back from its saved memory; its work goes on after ``resume_ms``."""
+
+    lease: Lease
+    resume_ms: int
+
+
+@dataclass(slots=True)
+class MigrateLease:
+    """Move a lease from ``source`` to the site it now names; its work goes on after ``transfer_ms``."""
+
+    lease: Lease
+    source: str
+    transfer_ms: int
+
+
+@dataclass(slots=True)
+class StopLease:
+    """Shut the VMs of a lease down before its end: terminated, failed or cancelled."""
+
+    lease: Lease
+
+
+@dataclass(slots=True)
+class LeaseClosed:
+    """The lease is in a final state, and why."""
+
+    lease: Lease
+    reason: Reason
+
+
+@dataclass(slots=True)
+class WakeAt:
+    """Send a Tick for this site ("" is the gateway itself) at that time."""
+
+    site: str
+    at_ms: int
+
+
+@dataclass(slots=True)
+class Preemption:
+    """Who took the room, what it cost and what else was considered.
+
+    One per choice of victims; a local request causes at most one, so that ``beneficiary`` names it.
+    """
+
+    beneficiary: int
+    victims: tuple[int, ...]
+    needed_vms: int
+    freed_vms: int
+    cost_vm_ms: int
+    runner_up: tuple[int, ...] | None
+    runner_up_cost_vm_ms: int | None
+    exact: bool
+
+
+@dataclass(slots=True)
+class Decision:
+    """One decision with its reason as data.
+
+    ``rule`` names the policy or rule that decided; ``planned_ms`` is the start promised to who waits.
+    """
+
+    lease: Lease
+    site: str
+    outcome: Outcome
+    reason: Reason
+    rule: str
+    planned_ms: int | None = None
+    preemption: Preemption | None = None
+
+
+Effect = StartLease | SuspendLease | ResumeLease | MigrateLease | StopLease | LeaseClosed | WakeAt | Decision

@@ -1,0 +1,61 @@
+"""Every error that a user can cause, as one line that names field, value and what was expected.
+
+::
+
+    LeaseholdError
+    ├── InvalidField        a value that cannot be accepted
+    ├── UnknownName         a name that is not in its list, with the nearest one
+    ├── InputError          a file that cannot be read as what it claims to be
+    ├── TransitionError     a lease was told to do what its state does not allow
+    └── InvariantBroken     Leasehold is wrong; carries seed and replay command
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class LeaseholdError(Exception):
+    """The root: catching it catches whatever Leasehold raises on purpose."""
+
+
+class InvalidField(LeaseholdError):
+    """A value that cannot be accepted.
+
+    ``field`` names it as the user wrote it, ``value`` is what was found and
+    ``expected`` what would have been accepted.
+    """
+
+    def __init__(self, field: str, value: object, expected: str) -> None:
+        self.field = field
+        self.value = value
+        self.expected = expected
+        super().__init__(f"{field}: got {value!r}, expected {expected}")
+
+
+class UnknownName(InvalidField):
+    """A name that is not in its list; the message offers the nearest one."""
+
+    def __init__(self, field: str, value: str, known: Iterable[str]) -> None:
+        names = sorted(known)
+        near = get_close_matches(value, names, n=1)
+        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        super().__init__(field, value, f"one of {', '.join(names)}{hint}")
+
+
+class InputError(LeaseholdError):
+    """A file that cannot be read as what it claims to be; says file and line."""
+
+    def __init__(self, path: object, line: int | None, problem: str) -> None:
+        self.path = str(path)
+        self.line = line
+        self.problem = problem
+        place = self.path if line is None else f"{self.path}:{line}"
+        super().__init__(f"{place}: {problem}")
+
+
+class TransitionError(LeaseholdError):
+    """A lease was told to do what its state does not allow."""
+
+
+class InvariantBroken(LeaseholdError):
+    """A promise of Leasehold's own was broken: a defect, never the user's fault."""

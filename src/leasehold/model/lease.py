@@ -1,0 +1,85 @@
+"""The lease: what a request becomes, and what the site manager plans with.
+
+Work is counted in whole *work units*: milliseconds times MIPS of the machine. A request of
+``duration_ms`` on a machine of the reference speed is ``duration_ms * reference_mips`` units on
+every machine, so that a lease can move between clusters of different speed without rounding.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from leasehold.model.request import Request
+
+UNPLANNED = -1
+
+
+class LeaseState(StrEnum):
+    """Where a lease is in its life; the moves between states are in `leasehold.model.lifecycle`."""
+
+    SUBMITTED = "submitted"
+    HELD = "held"
+    WAITING = "waiting"
+    RUNNING = "running"
+    SUSPENDING = "suspending"
+    SUSPENDED = "suspended"
+    RESUMING = "resuming"
+    MIGRATING = "migrating"
+    COMPLETED = "completed"
+    KILLED = "killed"
+    TERMINATED = "terminated"
+    FAILED = "failed"
+    REFUSED = "refused"
+    CANCELLED = "cancelled"
+
+    @property
+    def is_final(self) -> bool:
+        """Whether nothing can follow."""
+        return self in _FINAL
+
+
+_FINAL = frozenset(
+    {
+        LeaseState.COMPLETED,
+        LeaseState.KILLED,
+        LeaseState.TERMINATED,
+        LeaseState.FAILED,
+        LeaseState.REFUSED,
+        LeaseState.CANCELLED,
+    }
+)
+
+
+@dataclass(slots=True, eq=False)
+class Lease:
+    """One request's lease, at one site at a time.
+
+    ``span_ms``       how long it will hold its VMs once started here: overhead and requested rest
+    ``earliest_ms``   not before (ready time, or the end of saving its memory)
+    ``latest_ms``     start not after, None without deadline
+    ``reserved_ms``   the start that it was promised, UNPLANNED without
+    ``held_since_ms`` since when it holds VMs here, UNPLANNED while it does not
+    ``overhead_ms``   the part of the span that resumes or moves it before its work goes on
+    ``work_left``     requested work not yet done, in work units
+    ``overhead_vm_ms`` VM-milliseconds of preemption overhead charged so far
+    ``incarnation``   counts its starts, so that news of an older start is recognised
+    """
+
+    id: int
+    request: Request
+    vms: int
+    order: int
+    work_left: int
+    site: str = ""
+    state: LeaseState = LeaseState.SUBMITTED
+    span_ms: int = 0
+    earliest_ms: int = 0
+    latest_ms: int | None = None
+    reserved_ms: int = UNPLANNED
+    held_since_ms: int = UNPLANNED
+    overhead_ms: int = 0
+    first_start_ms: int = UNPLANNED
+    incarnation: int = 0
+    preemptions: int = 0
+    migrations: int = 0
+    overhead_vm_ms: int = 0
+    dispatched_ms: int = UNPLANNED

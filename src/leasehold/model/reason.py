@@ -1,0 +1,91 @@
+"""Why: a closed list, so that reasons can be counted, compared and translated.
+
+Two kinds of no are kept apart (never here, not now), and a sentence is made last
+(`sentence`), never stored.
+"""
+
+from enum import StrEnum
+
+
+class Outcome(StrEnum):
+    """What was decided. The four verdicts on a request are ordered: never < wait < preempt < fit."""
+
+    REFUSE = "refuse"
+    WAIT = "wait"
+    PREEMPT = "preempt"
+    START = "start"
+    DISPATCH = "dispatch"
+    HOLD = "hold"
+    END = "end"
+    MOVE = "move"
+
+
+class Reason(StrEnum):
+    """Why it was decided so."""
+
+    # never here
+    WIDER_THAN_SITE = "wider-than-site"
+    WIDER_THAN_ANY_SITE = "wider-than-any-site"
+    DEADLINE_TOO_TIGHT = "deadline-too-tight"
+    NO_ROOM_AT_READY_TIME = "no-room-at-ready-time"
+    NON_PREEMPTABLE_SHARE_USED = "non-preemptable-share-used"
+    NON_PREEMPTABLE_TOO_LONG = "non-preemptable-too-long"
+    LOCAL_QUEUE_CLOSED = "local-queue-closed"
+    POLICY_REFUSED = "policy-refused"
+    NO_SITE_ACCEPTS = "no-site-accepts"
+    # not now
+    ROOM_IN_USE = "room-in-use"
+    BEHIND_OTHERS = "behind-others"
+    NOT_READY_YET = "not-ready-yet"
+    HELD_AT_GATEWAY = "held-at-gateway"
+    LOCAL_PLAN_CHANGED = "local-plan-changed"
+    # now
+    ROOM_FREE = "room-free"
+    ROOM_MADE = "room-made"
+    RESERVED_START = "reserved-start"
+    BACKFILLED = "backfilled"
+    ROUTED = "routed"
+    # preempted
+    LOCAL_NEEDS_ROOM = "local-needs-room"
+    # ended
+    COMPLETED = "completed"
+    WALLTIME_REACHED = "walltime-reached"
+    TERMINATED_FOR_LOCAL = "terminated-for-local"
+    DEADLINE_LOST = "deadline-lost"
+    CANCELLED_BY_USER = "cancelled-by-user"
+    HORIZON_REACHED = "horizon-reached"
+
+
+_SENTENCES: dict[Reason, str] = {
+    Reason.WIDER_THAN_SITE: "asks for more VMs than this site has",
+    Reason.WIDER_THAN_ANY_SITE: "asks for more VMs than any site has",
+    Reason.DEADLINE_TOO_TIGHT: "cannot end before its deadline at this site",
+    Reason.NO_ROOM_AT_READY_TIME: "must start at its ready time, and there is no room then",
+    Reason.NON_PREEMPTABLE_SHARE_USED: "the site's share for Non-preemptable guests is used up",
+    Reason.NON_PREEMPTABLE_TOO_LONG: "is longer than the site lends without the right to preempt",
+    Reason.LOCAL_QUEUE_CLOSED: "cannot start now, and this site refuses local requests that would wait",
+    Reason.POLICY_REFUSED: "the routing policy refused it",
+    Reason.NO_SITE_ACCEPTS: "no site can take it",
+    Reason.ROOM_IN_USE: "waits until enough VMs are free",
+    Reason.BEHIND_OTHERS: "waits behind requests that came before it",
+    Reason.NOT_READY_YET: "waits for its ready time",
+    Reason.HELD_AT_GATEWAY: "waits at the gateway for a better moment",
+    Reason.LOCAL_PLAN_CHANGED: "was planned anew because the site's own users need the room",
+    Reason.ROOM_FREE: "started at once in free room",
+    Reason.ROOM_MADE: "started at once in room that guests gave up",
+    Reason.RESERVED_START: "started at its reserved time",
+    Reason.BACKFILLED: "started ahead of others without delaying them",
+    Reason.ROUTED: "was sent to this site by the routing policy",
+    Reason.LOCAL_NEEDS_ROOM: "gave way to a local request",
+    Reason.COMPLETED: "ran to its end",
+    Reason.WALLTIME_REACHED: "was ended at its requested time",
+    Reason.TERMINATED_FOR_LOCAL: "was terminated to make room for a local request",
+    Reason.DEADLINE_LOST: "was preempted and could not be finished before its deadline anywhere",
+    Reason.CANCELLED_BY_USER: "was cancelled by its user",
+    Reason.HORIZON_REACHED: "was still unfinished when the simulated time was over",
+}
+
+
+def sentence(reason: Reason) -> str:
+    """Render a reason for a person."""
+    return _SENTENCES[reason]

@@ -1,0 +1,93 @@
+"""What a user asks for (JPDC 2012, section 2.1): some VMs, for some time, under one of four types."""
+
+import math
+from dataclasses import dataclass
+from enum import IntEnum
+
+from leasehold.model.errors import InvalidField
+
+
+class LeaseType(IntEnum):
+    """The four lease types in their order of value (JPDC 2012, section 4.2), least valuable first.
+
+    Local requests are Non-preemptable.
+    """
+
+    CANCELABLE = 0
+    SUSPENDABLE = 1
+    MIGRATABLE = 2
+    NON_PREEMPTABLE = 3
+
+    @property
+    def label(self) -> str:
+        """The name as users write it: ``non-preemptable``."""
+        return self.name.lower().replace("_", "-")
+
+    @property
+    def is_best_effort(self) -> bool:
+        """Cancelable and Suspendable wait for room; the others start at their ready time or are refused."""
+        return self <= LeaseType.SUSPENDABLE
+
+
+LEASE_TYPES: dict[str, LeaseType] = {kind.label: kind for kind in LeaseType}
+
+
+@dataclass(slots=True)
+class Request:
+    """One request: contiguous, served within one cluster. Never changed after it was made.
+
+    Times are milliseconds since the start of the log, run or service.
+    ``duration_ms`` is the requested time on a machine of the reference speed.
+    ``site`` is the home cluster of a local request, None for an external one.
+    """
+
+    id: int
+    lease_type: LeaseType
+    vms: int
+    duration_ms: int
+    submit_ms: int
+    ready_ms: int
+    deadline_ms: int | None = None
+    site: str | None = None
+    consumer: str = ""
+    memory_mib: int = 1024
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the request was made at its own cluster, not at the gateway."""
+        return self.site is not None
+
+
+def check_request(request: Request) -> Request:
+    """Return the request if every field of it makes sense.
+
+    Raises InvalidField naming the first field that does not.
+    """
+    _check_whole("vms", request.vms, 1)
+    _check_whole("duration_ms", request.duration_ms, 1)
+    _check_whole("submit_ms", request.submit_ms, 0)
+    _check_whole("ready_ms", request.ready_ms, request.submit_ms, "the submit time or later")
+    _check_whole("memory_mib", request.memory_mib, 1)
+    if request.is_local and request.lease_type is not LeaseType.NON_PREEMPTABLE:
+        raise InvalidField("type", request.lease_type.label, "non-preemptable for a local request")
+    if request.deadline_ms is not None:
+        _check_deadline(request, request.deadline_ms)
+    return request
+
+
+def _check_deadline(request: Request, deadline_ms: int) -> None:
+    if request.lease_type.is_best_effort:
+        raise InvalidField(
+            "deadline_ms", deadline_ms, f"none: a {request.lease_type.label} lease promises no deadline"
+        )
+    soonest = request.ready_ms + 1
+    _check_whole("deadline_ms", deadline_ms, soonest, "a time after the ready time")
+
+
+def _check_whole(field: str, value: object, least: int, expected: str = "") -> None:
+    """Accept whole numbers from ``least`` on; NaN, infinity, fractions and booleans are refused."""
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if isinstance(value, float) and math.isfinite(value) and value.is_integer():
+        raise InvalidField(field, value, f"a whole number, as in {int(value)}")
+    if not whole or not isinstance(value, int) or value < least:
+        raise InvalidField(field, value, expected or f"a whole number of at least {least}")

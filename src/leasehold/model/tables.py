@@ -1,0 +1,109 @@
+"""The tables of a run folder: which columns they have, of which type, and where nothing may be missing.
+
+Written by the simulation, read by the analysis, so that both mean the same. Plain data, no table
+library: a column is ``i64``, ``str`` or ``bool``. Times are milliseconds since the start of the run,
+sizes are VMs, costs are VM-milliseconds.
+"""
+
+SCHEMA_VERSION = 1
+
+MANIFEST = "manifest.json"
+
+SITES_SCHEMA: dict[str, str] = {
+    "site": "str",
+    "slots": "i64",
+    "speed_mips": "i64",
+    "reference_mips": "i64",
+    "local_policy": "str",
+    "guest_policy": "str",
+    "victims": "str",
+    "local_queue": "str",
+    "non_preemptable_share_vms": "i64",
+}
+"""One row for each cluster; ``non_preemptable_share_vms`` is null where nothing is capped."""
+
+LEASES_SCHEMA: dict[str, str] = {
+    "lease_id": "i64",
+    "source": "str",
+    "source_id": "str",
+    "consumer": "str",
+    "origin": "str",
+    "home": "str",
+    "lease_type": "str",
+    "vms": "i64",
+    "requested_ms": "i64",
+    "actual_ms": "i64",
+    "memory_mib": "i64",
+    "submit_ms": "i64",
+    "ready_ms": "i64",
+    "deadline_ms": "i64",
+    "site": "str",
+    "state": "str",
+    "reason": "str",
+    "first_start_ms": "i64",
+    "end_ms": "i64",
+    "preemptions": "i64",
+    "migrations": "i64",
+    "overhead_vm_ms": "i64",
+    "dispatched_ms": "i64",
+}
+"""One row for each request that was read: what was asked (at the reference speed) and how it ended."""
+
+SEGMENTS_SCHEMA: dict[str, str] = {
+    "lease_id": "i64",
+    "site": "str",
+    "kind": "str",
+    "start_ms": "i64",
+    "end_ms": "i64",
+    "vms": "i64",
+    "ended_by": "str",
+}
+"""One row for each interval in which a lease holds VMs."""
+
+DECISIONS_SCHEMA: dict[str, str] = {
+    "seq": "i64",
+    "time_ms": "i64",
+    "lease_id": "i64",
+    "site": "str",
+    "outcome": "str",
+    "reason": "str",
+    "rule": "str",
+    "planned_ms": "i64",
+    "beneficiary": "i64",
+    "victim_set": "i64",
+    "set_leases": "i64",
+    "set_vms": "i64",
+    "needed_vms": "i64",
+    "cost_vm_ms": "i64",
+    "runner_up": "str",
+    "runner_up_leases": "i64",
+    "runner_up_cost_vm_ms": "i64",
+    "exact": "bool",
+}
+"""One row for each decision, in the order they were made; for a preemption one row for each victim."""
+
+BASELINE_SCHEMA: dict[str, str] = {"lease_id": "i64", "start_ms": "i64"}
+"""When each local job starts in the same log without guests; only written for a run with guests."""
+
+TABLES: dict[str, dict[str, str]] = {
+    "sites": SITES_SCHEMA,
+    "leases": LEASES_SCHEMA,
+    "segments": SEGMENTS_SCHEMA,
+    "decisions": DECISIONS_SCHEMA,
+    "baseline": BASELINE_SCHEMA,
+}
+
+OPTIONAL_TABLES = frozenset({"baseline"})
+
+MAY_BE_NULL: dict[str, frozenset[str]] = {
+    "sites": frozenset({"non_preemptable_share_vms"}),
+    "leases": frozenset({"home", "deadline_ms", "site", "first_start_ms", "end_ms", "dispatched_ms"}),
+    "segments": frozenset(),
+    "decisions": frozenset(DECISIONS_SCHEMA) - {"seq", "time_ms", "lease_id", "outcome", "reason", "rule"},
+    "baseline": frozenset(),
+}
+
+ORIGINS = ("local", "external")
+SEGMENT_KINDS = ("run", "resume", "migrate")
+SEGMENT_ENDS = ("completed", "killed", "preempted", "cancelled", "phase", "horizon")
+"""``phase`` ends a resume or migrate segment that goes over into its run segment at the same instant."""

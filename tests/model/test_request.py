@@ -1,0 +1,97 @@
+"""A request that makes no sense is refused in one line that names the field."""
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leasehold.model.errors import InvalidField, UnknownName
+from leasehold.model.reason import Reason, sentence
+from leasehold.model.request import LEASE_TYPES, LeaseType, Request, check_request
+
+GOOD: dict[str, Any] = {
+    "id": 1,
+    "lease_type": LeaseType.MIGRATABLE,
+    "vms": 2,
+    "duration_ms": 1000,
+    "submit_ms": 0,
+    "ready_ms": 5,
+    "deadline_ms": 2000,
+}
+
+
+def test_a_request_that_makes_sense_comes_back_as_it_is() -> None:
+    request = Request(**GOOD)
+    assert check_request(request) is request
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("vms", 0),
+        ("vms", -3),
+        ("vms", 2.5),
+        ("vms", math.nan),
+        ("vms", True),
+        ("vms", "2"),
+        ("duration_ms", 0),
+        ("duration_ms", math.inf),
+        ("duration_ms", 1000.0),
+        ("submit_ms", -1),
+        ("memory_mib", 0),
+        ("deadline_ms", 5),
+        ("deadline_ms", math.nan),
+    ],
+)
+def test_a_value_that_makes_none_is_refused_by_name(field: str, value: object) -> None:
+    with pytest.raises(InvalidField) as caught:
+        check_request(Request(**GOOD | {field: value}))
+    assert str(caught.value).startswith(f"{field}: got {value!r}, expected ")
+    assert "\n" not in str(caught.value)
+
+
+def test_ready_before_it_was_submitted() -> None:
+    with pytest.raises(InvalidField, match="ready_ms: got 5, expected the submit time or later"):
+        check_request(Request(**GOOD | {"submit_ms": 6}))
+
+
+@pytest.mark.parametrize("kind", [LeaseType.CANCELABLE, LeaseType.SUSPENDABLE])
+def test_best_effort_has_no_deadline(kind: LeaseType) -> None:
+    with pytest.raises(InvalidField, match=f"a {kind.label} lease promises no deadline"):
+        check_request(Request(**GOOD | {"lease_type": kind}))
+
+
+def test_a_local_request_is_non_preemptable() -> None:
+    with pytest.raises(InvalidField, match="type: got 'migratable', expected non-preemptable"):
+        check_request(Request(**GOOD | {"site": "a"}))
+
+
+NUMBERS = st.sampled_from(sorted(GOOD.keys() - {"id", "lease_type"}))
+
+
+@given(st.dictionaries(NUMBERS, st.integers() | st.floats()))
+def test_whatever_the_numbers_it_is_accepted_or_refused_and_nothing_else(values: dict[str, Any]) -> None:
+    try:
+        request = check_request(Request(**GOOD | values))
+    except InvalidField:
+        return
+    assert request.vms >= 1
+    assert 0 <= request.submit_ms <= request.ready_ms
+
+
+def test_the_types_are_ordered_by_value_and_known_by_their_labels() -> None:
+    assert list(LEASE_TYPES) == ["cancelable", "suspendable", "migratable", "non-preemptable"]
+    assert [kind.is_best_effort for kind in LeaseType] == [True, True, False, False]
+
+
+def test_an_unknown_name_offers_the_nearest() -> None:
+    error = UnknownName("policy", "conservativ", ["easy", "conservative"])
+    expected = "one of conservative, easy (did you mean 'conservative'?)"
+    assert str(error) == f"policy: got 'conservativ', expected {expected}"
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_every_reason_has_a_sentence(reason: Reason) -> None:
+    assert sentence(reason)
