@@ -1,0 +1,176 @@
+"""One backfiller for all the classic disciplines; the reservation depth tells them apart.
+
+========  =====================================================================
+depth     discipline
+========  =====================================================================
+0         FCFS: strictly in order, nobody overtakes
+1         EASY: the first in the queue holds a reservation, others may not delay it
+n         hybrid: the first n hold reservations
+None      conservative: everybody holds a reservation (JPDC 2012, section 4.1)
+========  =====================================================================
+
+A reservation never moves later of its own; it moves earlier when room is given back. At every pass,
+each holder of a reservation, in order of arrival, takes the earliest start that it can have.
+The plan is made with *requested* times, always: what a job really needs is known only when it ends.
+"""
+
+from heapq import heappop, heappush
+
+from leasehold.leasing.profile import Profile
+from leasehold.model.lease import UNPLANNED, Lease
+from leasehold.model.reason import Reason
+
+Started = list[tuple[Lease, Reason]]
+
+
+class Backfiller:
+    """The queue and the reservations over one profile.
+
+    ``plan`` is what fits are tested against; everything booked is booked in each of ``books``, which
+    holds ``plan`` itself and whatever other profile has to know.
+    """
+
+    def __init__(self, plan: Profile, depth: int | None) -> None:
+        """Begin empty over ``plan`` with the given reservation depth."""
+        self.plan = plan
+        self.depth = depth
+        self.books = [plan]
+        self.reserved: dict[int, Lease] = {}
+        self.others: dict[int, Lease] = {}
+        self._due: list[tuple[int, int, Lease]] = []
+
+    def __len__(self) -> int:
+        """How many wait."""
+        return len(self.reserved) + len(self.others)
+
+    def waiting(self) -> list[Lease]:
+        """Everybody who waits, in order of arrival."""
+        return [*self.reserved.values(), *self.others.values()]
+
+    def submit(self, lease: Lease) -> None:
+        """Put a lease at the end of the queue; the next pass plans it."""
+        self.others[lease.id] = lease
+
+    def book(self, start_ms: int, lease: Lease) -> None:
+        """Book the room of a lease from ``start_ms`` on, in every profile concerned."""
+        lease.reserved_ms = start_ms
+        for profile in self.books:
+            profile.take(start_ms, start_ms + lease.span_ms, lease.vms)
+
+    def release(self, lease: Lease, now_ms: int) -> None:
+        """Give back what a lease still has booked from now on: it ended, or it gives way."""
+        start_ms = max(now_ms, lease.reserved_ms)
+        for profile in self.books:
+            profile.give(start_ms, lease.reserved_ms + lease.span_ms, lease.vms)
+        lease.reserved_ms = UNPLANNED
+
+    def withdraw(self, lease: Lease, now_ms: int) -> None:
+        """Take a waiting lease out of the queue, with its reservation."""
+        if self.others.pop(lease.id, None) is None:
+            del self.reserved[lease.id]
+            self.release(lease, now_ms)
+
+    def reserve(self, lease: Lease, start_ms: int) -> None:
+        """Give a lease a reservation from ``start_ms`` on."""
+        self.book(start_ms, lease)
+        self.reserved[lease.id] = lease
+        heappush(self._due, (start_ms, lease.order, lease))
+
+    def earliest(self, lease: Lease, now_ms: int) -> int:
+        """The earliest start that the plan has for a lease, on its present span."""
+        return self.plan.earliest(max(now_ms, lease.earliest_ms), lease.span_ms, lease.vms)
+
+    def step(self, now_ms: int) -> Started:
+        """One pass: move reservations earlier, then start whoever is due, promoted or backfilled."""
+        self.plan.trim(now_ms)
+        if self.plan.freed_until_ms > now_ms and self.reserved:
+            self._compress(now_ms)
+        elif not self.reserved:
+            self.plan.freed_until_ms = now_ms
+        started = self._start_due(now_ms)
+        if self.others:
+            self._promote(now_ms, started)
+            if self.others and self.depth:
+                self._backfill(now_ms, started)
+        return started
+
+    def next_start_ms(self) -> int | None:
+        """When the next reservation is due; None without one."""
+        due = self._due
+        while due:
+            start_ms, _, lease = due[0]
+            if lease.reserved_ms == start_ms and lease.id in self.reserved:
+                return start_ms
+            heappop(due)
+        return None
+
+    def is_due(self, now_ms: int) -> bool:
+        """Whether somebody's reservation begins now."""
+        start_ms = self.next_start_ms()
+        return start_ms is not None and start_ms <= now_ms
+
+    def _compress(self, now_ms: int) -> None:
+        """Let each reservation, in order of arrival, use the room that was given back before it.
+
+        Only starts before the end of that room can be new: looking just there finds the same as a search
+        of everything (and is tested to).
+        """
+        plan = self.plan
+        until_ms = plan.freed_until_ms
+        # Moves free room behind them: who was looked at before may use it at the next pass.
+        plan.freed_until_ms = now_ms
+        most = plan.most_before(until_ms)
+        for lease in self.reserved.values():
+            if lease.vms > most or lease.reserved_ms <= now_ms:
+                continue
+            from_ms = lease.earliest_ms if lease.earliest_ms > now_ms else now_ms
+            start_ms = plan.earlier(from_ms, lease.span_ms, lease.vms, lease.reserved_ms, until_ms)
+            if start_ms < lease.reserved_ms:
+                self._move_earlier(lease, start_ms)
+                until_ms = max(until_ms, plan.freed_until_ms)
+                most = plan.most_before(until_ms)
+
+    def _move_earlier(self, lease: Lease, start_ms: int) -> None:
+        old_ms, span_ms = lease.reserved_ms, lease.span_ms
+        for profile in self.books:
+            profile.take(start_ms, min(start_ms + span_ms, old_ms), lease.vms)
+            profile.give(max(start_ms + span_ms, old_ms), old_ms + span_ms, lease.vms)
+        lease.reserved_ms = start_ms
+        heappush(self._due, (start_ms, lease.order, lease))
+
+    def _start_due(self, now_ms: int) -> Started:
+        started: Started = []
+        while self.is_due(now_ms):
+            lease = heappop(self._due)[2]
+            del self.reserved[lease.id]
+            started.append((lease, Reason.RESERVED_START))
+        return started
+
+    def _promote(self, now_ms: int, started: Started) -> None:
+        """Give reservations in order of arrival, as many as the depth allows; FCFS stops at the first."""
+        others, depth = self.others, self.depth
+        while others:
+            if depth and len(self.reserved) >= depth:
+                return
+            lease = next(iter(others.values()))
+            start_ms = self.earliest(lease, now_ms)
+            if start_ms <= now_ms:
+                self.book(start_ms, lease)
+                started.append((lease, Reason.ROOM_FREE))
+            elif depth == 0:
+                return
+            else:
+                self.reserve(lease, start_ms)
+            del others[lease.id]
+
+    def _backfill(self, now_ms: int, started: Started) -> None:
+        """Start whoever fits now, beyond the depth, without touching a reservation."""
+        plan = self.plan
+        free = plan.free_at(now_ms)
+        for lease in list(self.others.values()) if free > 0 else ():
+            fits = lease.vms <= free and lease.earliest_ms <= now_ms
+            if fits and plan.lowest(now_ms, now_ms + lease.span_ms) >= lease.vms:
+                self.book(now_ms, lease)
+                free -= lease.vms
+                started.append((lease, Reason.BACKFILLED))
+                del self.others[lease.id]

@@ -1,0 +1,81 @@
+"""The nouns of victim selection: a lease that may give way, a set of them, and the choice made."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from leasehold.model.request import LeaseType
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A running lease that may be preempted, as a policy sees it.
+
+    ``cost_vm_ms``  what preempting it is charged (`leasehold.leasing.overhead`)
+    ``ends_ms``     when it would free its VMs by itself, at the latest
+    """
+
+    lease_id: int
+    lease_type: LeaseType
+    vms: int
+    cost_vm_ms: int
+    ends_ms: int
+
+
+CandidateSet: TypeAlias = tuple[Candidate, ...]
+
+
+def vms_of(leases: Iterable[Candidate]) -> int:
+    """How many VMs these leases hold together."""
+    return sum([lease.vms for lease in leases])
+
+
+def cost_of(leases: Iterable[Candidate]) -> int:
+    """What preempting all of them is charged, in VM-milliseconds."""
+    return sum([lease.cost_vm_ms for lease in leases])
+
+
+def ids_of(leases: Iterable[Candidate]) -> tuple[int, ...]:
+    """Their numbers in rising order: the last tie-break of every policy."""
+    return tuple(sorted([lease.lease_id for lease in leases]))
+
+
+def in_order(leases: Iterable[Candidate]) -> CandidateSet:
+    """The set as it is shown: by lease number."""
+    return tuple(sorted(leases, key=lambda lease: lease.lease_id))
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Who gives way, and what a person who asks why can be told.
+
+    ``victims``      the candidate set that was chosen, by lease number
+    ``runner_up``    the second best by the same rule, None where there is or was no other
+    ``exact``        whether the rule's own optimum was found
+    ``bound_vm_ms``  where it was not: no candidate set costs less than this
+    ``considered``   how many candidate sets the choice was made from
+    ``rule``         the name of the policy
+    """
+
+    victims: CandidateSet
+    runner_up: CandidateSet | None
+    exact: bool
+    bound_vm_ms: int | None
+    considered: int
+    rule: str
+
+    @classmethod
+    def optimal(cls, best: CandidateSet, second: CandidateSet | None, considered: int, rule: str) -> "Choice":
+        """Give the best and the second best of all candidate sets, in any order of their leases."""
+        runner_up = in_order(second) if second else None
+        return cls(in_order(best), runner_up, exact=True, bound_vm_ms=None, considered=considered, rule=rule)
+
+    @property
+    def vms(self) -> int:
+        """How many VMs it frees."""
+        return vms_of(self.victims)
+
+    @property
+    def cost_vm_ms(self) -> int:
+        """What it is charged, in VM-milliseconds."""
+        return cost_of(self.victims)

@@ -1,0 +1,87 @@
+"""Which victim policies are there? Those of Leasehold in a literal dict, other people's by entry point."""
+
+import inspect
+import re
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+
+from leasehold.leasing.victims.by_value import by_value
+from leasehold.leasing.victims.from_function import from_function
+from leasehold.leasing.victims.mlip import Mlip
+from leasehold.leasing.victims.moml import Moml
+from leasehold.leasing.victims.mov import Mov
+from leasehold.leasing.victims.policy import VictimPolicy
+from leasehold.leasing.victims.youngest_first import YOUNGEST_FIRST
+from leasehold.model.errors import InvalidField, UnknownName
+
+ENTRY_POINT_GROUP = "leasehold.victim_policies"
+"""Where a package offers a VictimPolicy, a class of it, or a function for `from_function`."""
+
+VICTIM_POLICIES: dict[str, VictimPolicy] = {
+    "mov": Mov(),
+    "mlip": Mlip(),
+    "moml": Moml(),
+    "youngest-first": YOUNGEST_FIRST,
+}
+
+BY_VALUE = "by-value:"
+"""Before a name: the order of the lease types comes first."""
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyDescription:
+    """A policy in words, from its docstring; what the docstring does not say is empty."""
+
+    name: str
+    question: str
+    rule: str
+    source: str
+
+
+def victim_policy_names() -> list[str]:
+    """List the names of all policies, Leasehold's own first; each may have ``by-value:`` before it."""
+    others = sorted(entry_points(group=ENTRY_POINT_GROUP).names - VICTIM_POLICIES.keys())
+    return [*VICTIM_POLICIES, *others]
+
+
+def victim_policy(name: str) -> VictimPolicy:
+    """Find a policy by its name, as in ``moml`` or ``by-value:moml``.
+
+    Leasehold's own names cannot be taken by others.
+    Raises UnknownName with the nearest name, InvalidField for an entry point that offers no policy.
+    """
+    if name.startswith(BY_VALUE):
+        return by_value(victim_policy(name.removeprefix(BY_VALUE)))
+    if name in VICTIM_POLICIES:
+        return VICTIM_POLICIES[name]
+    for entry_point in entry_points(group=ENTRY_POINT_GROUP, name=name):
+        return _offered(entry_point)
+    raise UnknownName("victim policy", name, victim_policy_names())
+
+
+def describe(name: str) -> PolicyDescription:
+    """Describe a policy: its question, rule and source. Raises UnknownName or InvalidField."""
+    text = inspect.getdoc(victim_policy(name)) or ""
+    return PolicyDescription(name, text.partition("\n")[0], _part(text, "Rule"), _part(text, "Source"))
+
+
+def _part(text: str, title: str) -> str:
+    """Give the sentence after ``Title:``, with its indented continuation, as one line."""
+    found = re.search(rf"^{title}:((?:.*)(?:\n[ \t]+.*)*)", text, re.MULTILINE)
+    return " ".join(found[1].split()) if found else ""
+
+
+def _offered(entry_point: EntryPoint) -> VictimPolicy:
+    """Make a policy of what a package offers under an entry point."""
+    field = f"entry point {entry_point.name}"
+    try:
+        offer: object = entry_point.load()
+    except (ImportError, AttributeError) as error:
+        raise InvalidField(field, entry_point.value, f"something to import ({error})") from error
+    if isinstance(offer, VictimPolicy):
+        return offer
+    if isinstance(offer, type) and issubclass(offer, VictimPolicy):
+        return offer()
+    if callable(offer) and not isinstance(offer, type):
+        return from_function(offer, entry_point.name)
+    raise InvalidField(field, entry_point.value, "a VictimPolicy or a function")
