@@ -1,0 +1,39 @@
+"""The job: one request exactly as a workload log or model gives it, before any gateway has seen it."""
+
+from dataclasses import dataclass
+
+from leasehold.model.request import LeaseType
+
+
+@dataclass(slots=True)
+class Job:
+    """One request of a stream; times are integer milliseconds, durations on a machine of the reference speed.
+
+    Deliberately plain and unchecked: a log of a million lines makes a million of these. The readers and the
+    model guarantee ``vms >= 1``, ``requested_ms >= 1``, ``actual_ms >= 1``, ``0 <= submit_ms <= ready_ms``.
+
+    ``requested_ms``  wall time asked for
+    ``actual_ms``     wall time really needed; one that asked for less is ended when that is over
+    ``source_id``     job number in the log, or running number in a model
+    ``site``          home cluster; None marks an external request
+    ``ready_ms``      not to start before; left out, it is ``submit_ms``
+    ``source``        name of the stream that the job came from
+    """
+
+    submit_ms: int
+    vms: int
+    requested_ms: int
+    actual_ms: int
+    consumer: str = ""
+    source_id: str = ""
+    lease_type: LeaseType = LeaseType.NON_PREEMPTABLE
+    site: str | None = None
+    ready_ms: int = -1
+    deadline_ms: int | None = None
+    memory_mib: int = 1024
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        """Default the ready time to the submission."""
+        if self.ready_ms < 0:
+            self.ready_ms = self.submit_ms

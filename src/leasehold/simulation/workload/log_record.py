@@ -1,0 +1,164 @@
+"""The job lines of a workload log, read fast where they are plain and carefully where they are not.
+
+SWF and GWF agree on what their first sixteen columns mean; a `LogFormat` says where they differ. Columns that
+Leasehold has no use for are not looked at.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from leasehold.model.errors import InputError
+from leasehold.simulation.workload.log_text import text_lines
+from leasehold.simulation.workload.notes import ReadingNotes
+
+ID_FIELDS = ("user", "group", "queue", "partition", "site")
+"""The fields that a log can be split by; as text, exactly as in the log."""
+
+UNKNOWN = "-1"
+"""What both formats write where they do not know."""
+
+_LARGEST = 10**14  # milliseconds, or processors: 3,000 years, far inside 64 bits
+_STATUS = 10
+
+_Numbers = tuple[int, int, int, int, int]
+"""Submit time, run time, processors allocated and requested, requested time; times in milliseconds."""
+
+
+@dataclass(slots=True)
+class LogRecord:
+    """One job line. Times are milliseconds; a negative number means that the log does not say."""
+
+    source_id: str
+    submit_ms: int
+    run_ms: int
+    allocated_vms: int
+    requested_vms: int
+    requested_ms: int
+    memory_mib: int
+    user: str
+    group: str
+    queue: str
+    partition: str
+    site: str
+
+
+@dataclass(frozen=True, slots=True)
+class LogFormat:
+    """What one log format is like, beyond the columns that all share.
+
+    ``fewest_fields`` and ``most_fields`` bound a line. ``partial`` are the status codes of lines about a part
+    of a job that a line of its own sums up. ``site_column`` is where the submitting site stands.
+    """
+
+    name: str
+    comment: str
+    fields_of: Callable[[str], list[str]]
+    fewest_fields: int
+    most_fields: int
+    partial: frozenset[str] = frozenset()
+    site_column: int | None = None
+
+
+def log_records(path: Path, log_format: LogFormat, notes: ReadingNotes) -> Iterator[LogRecord]:
+    """Yield the jobs of a log in the order of its lines, and count every job line in the notes.
+
+    Raises InputError, with file and line, for a line that the format does not allow, for submit times out of
+    order, and for a log without a job.
+    """
+    last_ms = 0
+    for number, line in enumerate(text_lines(path), 1):
+        text = line.strip()
+        if not text or text[0] == log_format.comment:
+            continue
+        notes.read += 1
+        try:
+            fields = _fields(text, log_format)
+            if fields[_STATUS] in log_format.partial:
+                notes.skip("were left out: a part (status 2, 3 or 4) of a job that has a line of its own")
+                continue
+            record = _record(fields, log_format)
+        except ValueError as error:
+            raise InputError(path, number, str(error)) from None
+        if record.submit_ms < last_ms:
+            raise InputError(path, number, _out_of_order(last_ms, record.submit_ms, log_format))
+        last_ms = record.submit_ms
+        yield record
+    if not notes.read:
+        raise InputError(path, None, f"holds no job, expected a workload log in {log_format.name}")
+
+
+def _fields(text: str, log_format: LogFormat) -> list[str]:
+    fields = log_format.fields_of(text)
+    if log_format.fewest_fields <= len(fields) <= log_format.most_fields:
+        return fields
+    bounds = sorted({log_format.fewest_fields, log_format.most_fields})
+    expected = " to ".join(map(str, bounds))
+    raise ValueError(f"found {len(fields)} fields, expected the {expected} of {log_format.name}")
+
+
+def _record(fields: list[str], log_format: LogFormat) -> LogRecord:
+    """Read one line; raises ValueError saying which field is wrong and what was expected."""
+    job, submit, _, run, allocated, _, _, vms, time, memory, _, user, group, _, queue, partition = fields[:16]
+    try:
+        numbers = int(submit) * 1000, int(run) * 1000, int(allocated), int(vms), int(time) * 1000
+    except ValueError:
+        numbers = _checked_numbers(submit, run, allocated, vms, time)
+    if numbers[0] < 0 or max(numbers) > _LARGEST:
+        numbers = _checked_numbers(submit, run, allocated, vms, time)
+    memory_mib = -1 if memory == UNKNOWN else _mebibytes(memory)
+    site = UNKNOWN if log_format.site_column is None else fields[log_format.site_column]
+    return LogRecord(job, *numbers, memory_mib, user, group, queue, partition, site)
+
+
+def _checked_numbers(submit: str, run: str, allocated: str, vms: str, time: str) -> _Numbers:
+    submit_ms = _milliseconds("submit time", submit)
+    if submit_ms < 0:
+        raise ValueError(
+            f"submit time: got {submit!r}, expected 0 or more seconds since the start of the log"
+        )
+    return (
+        submit_ms,
+        _milliseconds("run time", run),
+        _processors("allocated processors", allocated),
+        _processors("requested processors", vms),
+        _milliseconds("requested time", time),
+    )
+
+
+def _milliseconds(field: str, text: str) -> int:
+    seconds = _number(field, text, "a number of seconds")
+    return math.floor(seconds * 1000.0 + 0.5)
+
+
+def _processors(field: str, text: str) -> int:
+    count = _number(field, text, "a whole number")
+    if not count.is_integer():
+        raise ValueError(f"{field}: got {text!r}, expected a whole number")
+    return int(count)
+
+
+def _mebibytes(text: str) -> int:
+    kibibytes = _number("requested memory", text, "a number of KiB for each processor")
+    return math.ceil(kibibytes / 1024.0) if kibibytes > 0.0 else -1
+
+
+def _number(field: str, text: str, expected: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise ValueError(f"{field}: got {text!r}, expected {expected} (-1 for unknown)")
+    if number > _LARGEST // 1000:
+        raise ValueError(f"{field}: got {text!r}, expected {expected} of at most {_LARGEST // 1000:,}")
+    return number
+
+
+def _out_of_order(last_ms: int, submit_ms: int, log_format: LogFormat) -> str:
+    return (
+        f"submit time: {submit_ms / 1000:.15g} s is before the job above it ({last_ms / 1000:.15g} s), "
+        f"expected lines in order of submission; sort them with: (grep '^{log_format.comment}' LOG; "
+        f"grep -v '^{log_format.comment}' LOG | sort -s -n -k 2,2) > SORTED"
+    )

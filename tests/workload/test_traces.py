@@ -1,0 +1,78 @@
+"""Public workload logs: every job is read or counted, with the assumptions that each log calls for."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from leasehold.simulation.workload.interpretation import Interpretation
+from leasehold.simulation.workload.job import Job
+from leasehold.simulation.workload.notes import ReadingNotes
+from leasehold.simulation.workload.sizing import cluster_sizes, local_demand
+from leasehold.simulation.workload.split import Rule, Split, logged_jobs
+from leasehold.simulation.workload.swf import swf_header, swf_records
+
+pytestmark = pytest.mark.traces
+
+KTH = "KTH-SP2.swf.gz"
+NASA = "NASA-iPSC-1993-3.1-cln.swf.gz"
+LCG = "LCG-2005-1.swf.gz"
+
+Find = Callable[[str], Path]
+
+
+def jobs_of(path: Path, rule: Rule, notes: ReadingNotes) -> Iterator[Job]:
+    return logged_jobs(swf_records(path, notes), Interpretation(), Split([rule], 1, "log"), notes)
+
+
+def assumed(notes: ReadingNotes, phrase: str) -> int:
+    return sum(count for told, count in notes.assumed.items() if phrase in told)
+
+
+def test_kth(workload_log: Find) -> None:
+    notes = ReadingNotes("KTH")
+    header = swf_header(workload_log(KTH))
+
+    jobs = list(jobs_of(workload_log(KTH), Rule(site="KTH"), notes))
+
+    assert len(jobs) == notes.jobs == 28_489
+    assert not notes.skipped
+    assert header.max_procs() == 100
+    assert max(job.vms for job in jobs) <= 100
+    assert len({job.consumer for job in jobs}) == 214
+    assert assumed(notes, "longer than they had asked") == 475
+    assert assumed(notes, "for 0 s") == 8
+
+
+def test_nasa(workload_log: Find) -> None:
+    notes = ReadingNotes("NASA")
+    header = swf_header(workload_log(NASA))
+
+    jobs = list(jobs_of(workload_log(NASA), Rule(site="NASA"), notes))
+
+    assert len(jobs) == notes.jobs == 18_239 == int(header.values()["MaxJobs"][0])
+    assert header.names("Queue") == {"0": "interactive", "1": "batch"}
+    assert all(job.vms.bit_count() == 1 for job in jobs)
+    assert assumed(notes, "what time they asked for") == 18_239
+
+
+def test_lcg_is_170_clusters(workload_log: Find) -> None:
+    notes = ReadingNotes("LCG")
+    header = swf_header(workload_log(LCG))
+    consumers: Counter[str] = Counter()
+
+    def counted(jobs: Iterator[Job]) -> Iterator[Job]:
+        for job in jobs:
+            consumers[job.consumer] += 1
+            yield job
+
+    rule = Rule(site="{partition}", consumer="{group}")
+    demands = local_demand(counted(jobs_of(workload_log(LCG), rule, notes)))
+
+    assert notes.jobs == consumers.total() == 188_041
+    assert set(header.names("Partition")) >= set(demands)
+    assert len(header.names("Partition")) == 170
+    assert len(demands) == 170
+    assert len(consumers) == 28
+    assert min(cluster_sizes(demands, "peak").values()) >= 1
