@@ -1,0 +1,1 @@
+"""The routing policies that come with Leasehold, one small file each."""
