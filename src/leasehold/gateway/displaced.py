@@ -1,0 +1,90 @@
+"""Where a Migratable lease goes on that has lost its place.
+
+First to the cluster of the same gateway where it would finish soonest among those that have room for
+it now and meet its deadline; else it waits, suspended, where it was, if it can still be finished there
+before its deadline; else it has failed, and that is said. JPDC 2012, section 2.1, asks for the first two.
+"""
+
+from collections.abc import Iterable
+
+from leasehold.gateway.guests import Guests, meets_deadline
+from leasehold.gateway.site import Site
+from leasehold.model.effect import MigrateLease, StopLease
+from leasehold.model.lease import Lease, LeaseState
+from leasehold.model.lifecycle import Step, advance
+from leasehold.model.reason import Outcome, Reason
+
+SAVED_OR_SAVING = (LeaseState.SUSPENDING, LeaseState.SUSPENDED)
+
+
+def soonest_elsewhere(lease: Lease, sites: Iterable[Site], now_ms: int) -> Guests | None:
+    """Find the other site where the lease would finish first, the first listed among equals."""
+    best: Guests | None = None
+    best_ms = 0
+    for site in sites:
+        if site.name == lease.site or lease.vms > site.settings.slots:
+            continue
+        guests = site.open_to_guests(now_ms)
+        finish_ms = _finish_if_moved_ms(guests, lease, now_ms)
+        if finish_ms is not None and (best is None or finish_ms < best_ms):
+            best, best_ms = guests, finish_ms
+    return best
+
+
+def _finish_if_moved_ms(guests: Guests, lease: Lease, now_ms: int) -> int | None:
+    """When a displaced lease would end if it went to this site now; None where it cannot."""
+    start_ms = max(now_ms, lease.request.ready_ms)
+    finish_ms = start_ms + _transfer_ms(guests, lease) + guests.floor.wall_ms(lease.work_left)
+    deadline_ms = lease.request.deadline_ms
+    if deadline_ms is not None and finish_ms > deadline_ms:
+        return None
+    return finish_ms if guests.full.lowest(start_ms, finish_ms) >= lease.vms else None
+
+
+def _transfer_ms(guests: Guests, lease: Lease) -> int:
+    """Nothing has to be moved of a lease that never started."""
+    if lease.state is LeaseState.WAITING:
+        return 0
+    return guests.floor.settings.overhead.migrate_ms(lease.request.memory_mib, lease.vms)
+
+
+def take_over(guests: Guests, lease: Lease, now_ms: int) -> None:
+    """Let a displaced lease go on at this site; `soonest_elsewhere` has said that it fits."""
+    source, lease.site = lease.site, guests.floor.name
+    lease.overhead_ms = _transfer_ms(guests, lease)
+    lease.span_ms = lease.overhead_ms + guests.floor.wall_ms(lease.work_left)
+    if lease.state is LeaseState.WAITING:
+        guests.queue.reserve(lease, max(now_ms, lease.request.ready_ms))
+        return
+    lease.overhead_vm_ms += lease.overhead_ms * lease.vms
+    lease.migrations += 1
+    advance(lease, Step.MIGRATE)
+    guests.queue.book(now_ms, lease)
+    guests.floor.enter(lease, now_ms)
+    guests.floor.effects.append(MigrateLease(lease, source, lease.overhead_ms))
+    guests.floor.decide(lease, Outcome.MOVE, Reason.ROOM_FREE, "soonest-finish")
+
+
+def keep_for_later(guests: Guests, lease: Lease, now_ms: int) -> bool:
+    """Plan to finish a displaced lease where it was, before its deadline; False if it is too late."""
+    if lease.state is LeaseState.WAITING:
+        return False
+    has_memory = lease.state not in SAVED_OR_SAVING
+    if has_memory:
+        guests.plan_resumption(lease, now_ms)
+    start_ms = guests.queue.earliest(lease, now_ms)
+    if not meets_deadline(lease, start_ms):
+        return False
+    if has_memory:
+        guests.suspend(lease, now_ms)
+    deadline_ms = lease.request.deadline_ms
+    lease.latest_ms = None if deadline_ms is None else deadline_ms - lease.span_ms
+    guests.queue.reserve(lease, start_ms)
+    guests.floor.decide(lease, Outcome.WAIT, Reason.ROOM_IN_USE, "before-deadline", start_ms)
+    return True
+
+
+def give_up(guests: Guests, lease: Lease) -> None:
+    """End a displaced lease whose deadline nobody can keep any more."""
+    guests.floor.effects.append(StopLease(lease))
+    guests.floor.close(lease, Step.FAIL, Reason.DEADLINE_LOST)

@@ -1,0 +1,61 @@
+"""Who holds VMs at a site right now, and the list in which its decisions are written down."""
+
+from leasehold.gateway.settings import SiteSettings
+from leasehold.model.effect import Decision, Effect, LeaseClosed
+from leasehold.model.lease import UNPLANNED, Lease
+from leasehold.model.lifecycle import Step, advance
+from leasehold.model.reason import Outcome, Reason
+
+
+class Floor:
+    """The machines of one site as far as planning is concerned; shared by its locals' and guests' sides."""
+
+    def __init__(self, settings: SiteSettings) -> None:
+        """Begin empty."""
+        self.settings = settings
+        self.name = settings.name
+        self.held: dict[int, Lease] = {}
+        self.local_vms = 0
+        self.guest_vms = 0
+        self.effects: list[Effect] = []
+
+    def wall_ms(self, work: int) -> int:
+        """How long this much work takes here, rounded up to whole milliseconds."""
+        return -(-work // self.settings.speed_mips)
+
+    def enter(self, lease: Lease, now_ms: int) -> None:
+        """Note that a lease holds its VMs from now on."""
+        lease.held_since_ms = now_ms
+        lease.incarnation += 1
+        if lease.first_start_ms < 0:
+            lease.first_start_ms = now_ms
+        self.held[lease.id] = lease
+        self._count(lease, lease.vms)
+
+    def leave(self, lease: Lease) -> None:
+        """Note that a lease holds no VMs here any more."""
+        del self.held[lease.id]
+        lease.held_since_ms = UNPLANNED
+        self._count(lease, -lease.vms)
+
+    def _count(self, lease: Lease, vms: int) -> None:
+        if lease.request.site is None:
+            self.guest_vms += vms
+        else:
+            self.local_vms += vms
+
+    def decide(
+        self, lease: Lease, outcome: Outcome, reason: Reason, rule: str, planned_ms: int | None = None
+    ) -> None:
+        """Write a decision down."""
+        self.effects.append(Decision(lease, self.name, outcome, reason, rule, planned_ms))
+
+    def close(self, lease: Lease, step: Step, reason: Reason) -> None:
+        """Bring a lease to its final state."""
+        advance(lease, step)
+        self.effects.append(LeaseClosed(lease, reason))
+
+    def refuse(self, lease: Lease, reason: Reason, rule: str) -> None:
+        """Refuse a lease that never held anything."""
+        self.decide(lease, Outcome.REFUSE, reason, rule)
+        self.close(lease, Step.REFUSE, reason)

@@ -1,0 +1,182 @@
+"""The guests' side of a site: outside leases in the room that its own users leave.
+
+Every outside lease that is at the site is in one of four places: in the backfiller's queue (waits, or
+waits to be resumed), among the appointments (Non-preemptable, promised for a later ready time), on the
+floor (holds VMs), or in ``displaced`` (a Migratable lease that has lost its place, until
+`leasehold.gateway.displaced` finds it another within the same instant). How they lose their place is in
+`leasehold.gateway.preemption`.
+"""
+
+from heapq import heappop, heappush
+
+from leasehold.gateway.floor import Floor
+from leasehold.leasing.backfill import Backfiller
+from leasehold.leasing.profile import Profile
+from leasehold.model.effect import ResumeLease, StartLease, SuspendLease
+from leasehold.model.lease import Lease, LeaseState
+from leasehold.model.lifecycle import Step, advance
+from leasehold.model.reason import Outcome, Reason
+from leasehold.model.request import LeaseType
+
+NON_PREEMPTABLE = LeaseType.NON_PREEMPTABLE
+
+
+class Guests:
+    """Admission, start, suspension and resumption of outside leases at one site."""
+
+    def __init__(self, floor: Floor, local_side: Backfiller, full: Profile) -> None:
+        """Begin without guests; ``full`` is a copy of the home profile as it stands."""
+        self.floor = floor
+        self.full = full
+        self.queue = Backfiller(full, floor.settings.guest_depth)
+        self.displaced: list[Lease] = []
+        self.non_preemptable_vms = 0
+        self._home = local_side
+        self._home.books.append(full)
+        self._appointments: list[tuple[int, int, Lease]] = []
+        self._arrivals: list[Lease] = []
+
+    # Admission
+
+    def admit(self, lease: Lease, now_ms: int) -> Reason | None:
+        """Take an outside lease in, or say why not.
+
+        Best effort is queued; the deadline-constrained types must get their ready time (JPDC 2012,
+        section 2.1), and what they are promised then is booked at once.
+        """
+        lease.span_ms = self.floor.wall_ms(lease.work_left)
+        lease.earliest_ms = max(now_ms, lease.request.ready_ms)
+        lease.overhead_ms = 0
+        if lease.vms > self.floor.settings.slots:
+            return Reason.WIDER_THAN_SITE
+        if lease.request.lease_type.is_best_effort:
+            self._accept(lease)
+            self.queue.submit(lease)
+            return None
+        refusal = self._why_not_at_ready_time(lease)
+        if refusal is None:
+            self._accept(lease)
+            self._promise(lease)
+        return refusal
+
+    def _accept(self, lease: Lease) -> None:
+        lease.site = self.floor.name
+        advance(lease, Step.PLAN)
+        self._arrivals.append(lease)
+
+    def _why_not_at_ready_time(self, lease: Lease) -> Reason | None:
+        if not meets_deadline(lease, lease.earliest_ms):
+            return Reason.DEADLINE_TOO_TIGHT
+        if lease.request.lease_type is NON_PREEMPTABLE:
+            refusal = self._why_not_lent_for_good(lease)
+            if refusal is not None:
+                return refusal
+        start_ms = lease.earliest_ms
+        room_vms = self.full.lowest(start_ms, start_ms + lease.span_ms)
+        return None if room_vms >= lease.vms else Reason.NO_ROOM_AT_READY_TIME
+
+    def _why_not_lent_for_good(self, lease: Lease) -> Reason | None:
+        """The owner's caps on guests that cannot be preempted: they are what may delay local users."""
+        settings = self.floor.settings
+        longest_ms, share_vms = settings.non_preemptable_max_ms, settings.non_preemptable_share_vms
+        if longest_ms is not None and lease.span_ms > longest_ms:
+            return Reason.NON_PREEMPTABLE_TOO_LONG
+        if share_vms is not None and self.non_preemptable_vms + lease.vms > share_vms:
+            return Reason.NON_PREEMPTABLE_SHARE_USED
+        return None
+
+    def _promise(self, lease: Lease) -> None:
+        start_ms = lease.earliest_ms
+        if lease.request.lease_type is NON_PREEMPTABLE:
+            self.non_preemptable_vms += lease.vms
+            self._home.book(start_ms, lease)
+            heappush(self._appointments, (start_ms, lease.order, lease))
+        else:
+            lease.latest_ms = start_ms
+            self.queue.reserve(lease, start_ms)
+
+    def release(self, lease: Lease, now_ms: int) -> bool:
+        """Give back the booking of a guest; True if local plans have more room by it."""
+        if lease.request.lease_type is NON_PREEMPTABLE:
+            self.non_preemptable_vms -= lease.vms
+            self._home.release(lease, now_ms)
+            return True
+        self.queue.release(lease, now_ms)
+        return False
+
+    def withdraw(self, lease: Lease, now_ms: int) -> bool:
+        """Take back a guest that holds no VMs; True if local plans have more room by it."""
+        if lease.request.lease_type is NON_PREEMPTABLE:
+            return self.release(lease, now_ms)
+        self.queue.withdraw(lease, now_ms)
+        return False
+
+    # Starting, suspending, resuming
+
+    def serve(self, now_ms: int) -> None:
+        """Start and resume whoever can."""
+        self.full.trim(now_ms)
+        while self._appointments and self._appointments[0][0] <= now_ms:
+            lease = heappop(self._appointments)[2]
+            if lease.state is LeaseState.WAITING:
+                self._begin(lease, Reason.RESERVED_START, now_ms)
+        for lease, reason in self.queue.step(now_ms):
+            self._begin(lease, reason, now_ms)
+        self._tell_who_waits(now_ms)
+
+    def _begin(self, lease: Lease, reason: Reason, now_ms: int) -> None:
+        if lease.state is LeaseState.SUSPENDING:
+            # Saving took longer than planned: it is planned anew, at the latest when its memory is saved.
+            self.queue.release(lease, now_ms)
+            self.queue.submit(lease)
+            return
+        if lease.dispatched_ms == now_ms:
+            reason = Reason.ROOM_FREE
+        resumed = lease.state is LeaseState.SUSPENDED
+        advance(lease, Step.RESUME if resumed else Step.START)
+        self.floor.enter(lease, now_ms)
+        self.floor.effects.append(ResumeLease(lease, lease.overhead_ms) if resumed else StartLease(lease))
+        self.floor.decide(lease, Outcome.START, reason, "guests-in-free-room")
+
+    def _tell_who_waits(self, now_ms: int) -> None:
+        arrivals, self._arrivals = self._arrivals, []
+        for lease in arrivals:
+            if lease.state is LeaseState.WAITING:
+                planned_ms = lease.reserved_ms if lease.reserved_ms >= 0 else None
+                reason = Reason.NOT_READY_YET if lease.earliest_ms > now_ms else Reason.ROOM_IN_USE
+                self.floor.decide(lease, Outcome.WAIT, reason, "guests-in-free-room", planned_ms)
+
+    def waiting(self) -> list[Lease]:
+        """Every guest that is here and holds no VMs."""
+        appointed = [lease for _, _, lease in self._appointments if lease.state is LeaseState.WAITING]
+        return [*self.queue.waiting(), *appointed]
+
+    def next_start_ms(self) -> int | None:
+        """When the next guest's reservation is due."""
+        queued_ms = self.queue.next_start_ms()
+        appointed_ms = self._appointments[0][0] if self._appointments else None
+        if queued_ms is None or appointed_ms is None:
+            return appointed_ms if queued_ms is None else queued_ms
+        return min(queued_ms, appointed_ms)
+
+    def suspend(self, lease: Lease, now_ms: int) -> None:
+        """Save the memory of a guest that has just left the floor, to go on here later."""
+        save_ms = self.plan_resumption(lease, now_ms)
+        lease.overhead_vm_ms += (save_ms + lease.overhead_ms) * lease.vms
+        advance(lease, Step.SUSPEND)
+        self.floor.effects.append(SuspendLease(lease, save_ms))
+
+    def plan_resumption(self, lease: Lease, now_ms: int) -> int:
+        """Set what resuming would take, were the memory saved from now on; returns how long saving takes."""
+        overhead = self.floor.settings.overhead
+        save_ms = overhead.suspend_ms(lease.request.memory_mib, lease.vms)
+        lease.overhead_ms = overhead.resume_ms(lease.request.memory_mib, lease.vms)
+        lease.span_ms = lease.overhead_ms + self.floor.wall_ms(lease.work_left)
+        lease.earliest_ms = now_ms + save_ms
+        return save_ms
+
+
+def meets_deadline(lease: Lease, start_ms: int) -> bool:
+    """Whether the lease would end by its deadline if it started then, with its present span."""
+    deadline_ms = lease.request.deadline_ms
+    return deadline_ms is None or start_ms + lease.span_ms <= deadline_ms

@@ -1,0 +1,130 @@
+"""What must hold after every instant, whatever happened: Leasehold's promises, in one place.
+
+Run after every event in tests and, where asked for, in simulations; on a timer in a service. Each check
+recomputes from the leases themselves what the planner keeps in its profiles, and raises InvariantBroken
+with what it found.
+"""
+
+from collections.abc import Iterable
+
+from leasehold.gateway.gateway import Gateway
+from leasehold.gateway.site import Site
+from leasehold.leasing.profile import Profile
+from leasehold.model.effect import Decision, Effect
+from leasehold.model.errors import InvariantBroken
+from leasehold.model.lease import Lease
+from leasehold.model.reason import Outcome
+from leasehold.model.request import LeaseType
+
+
+class Invariants:
+    """Checks a gateway; keeps the promises that it has seen, to notice when one is broken."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        """Begin without promises."""
+        self._gateway = gateway
+        self._promised_ms: dict[int, int] = {}
+
+    def check(self, effects: Iterable[Effect], now_ms: int) -> None:
+        """Raise InvariantBroken if anything is not as it must be after these effects."""
+        for site in self._gateway.sites.values():
+            self._no_slot_is_given_twice(site)
+            self._plans_are_what_the_leases_say(site, now_ms)
+            self._nobody_is_overdue(site, now_ms)
+            self._guests_step_aside(site, now_ms)
+        self._every_lease_is_in_one_place()
+        self._promises_are_kept(effects)
+
+    def _no_slot_is_given_twice(self, site: Site) -> None:
+        held_vms = sum(lease.vms for lease in site.floor.held.values())
+        counted_vms = site.floor.local_vms + site.floor.guest_vms
+        if held_vms != counted_vms:
+            raise InvariantBroken(f"{site.name}: {held_vms} VMs held, {counted_vms} counted")
+        if held_vms > site.settings.slots:
+            raise InvariantBroken(f"{site.name}: {held_vms} VMs held on {site.settings.slots} slots")
+
+    def _plans_are_what_the_leases_say(self, site: Site, now_ms: int) -> None:
+        local_leases = [lease for lease in _booked(site) if _counts_at_home(lease)]
+        _compare(site, "home", site.home, local_leases, now_ms)
+        if min(_from_now(site.home, now_ms)) < 0:
+            raise InvariantBroken(f"{site.name}: the home profile is over-booked")
+        if site.guests is not None:
+            _compare(site, "full", site.guests.full, _booked(site), now_ms)
+
+    def _nobody_is_overdue(self, site: Site, now_ms: int) -> None:
+        """A local request never waits for a preemptable guest: due means started."""
+        for lease in site.locals.reserved.values():
+            if lease.reserved_ms <= now_ms:
+                raise InvariantBroken(f"{site.name}: local lease {lease.id} is due and has not started")
+
+    def _guests_step_aside(self, site: Site, now_ms: int) -> None:
+        """No waiting guest is promised room that is booked for somebody else."""
+        if site.guests is None:
+            return
+        full = site.guests.full
+        if full.free_at(now_ms) < 0:
+            raise InvariantBroken(f"{site.name}: more VMs booked now than there are")
+        for lease in site.guests.queue.reserved.values():
+            if full.lowest(lease.reserved_ms, lease.reserved_ms + lease.span_ms) < 0:
+                raise InvariantBroken(f"{site.name}: guest {lease.id} is promised room that is taken")
+
+    def _every_lease_is_in_one_place(self) -> None:
+        gateway = self._gateway
+        places: dict[int, int] = dict.fromkeys(gateway.held, 1)
+        for site in gateway.sites.values():
+            for lease in _present(site):
+                places[lease.id] = places.get(lease.id, 0) + 1
+        for lease_id, lease in gateway.leases.items():
+            if places.get(lease_id, 0) != 1:
+                count = places.get(lease_id, 0)
+                raise InvariantBroken(f"lease {lease_id} ({lease.state}) is in {count} places")
+        for lease_id in places.keys() - gateway.leases.keys():
+            raise InvariantBroken(f"lease {lease_id} is over and still holds a place")
+
+    def _promises_are_kept(self, effects: Iterable[Effect]) -> None:
+        """A reservation moves later only with a decision that names the cause."""
+        named = {e.lease.id for e in effects if isinstance(e, Decision) and e.outcome is not Outcome.START}
+        promised_ms = {
+            lease.id: lease.reserved_ms
+            for site in self._gateway.sites.values()
+            for lease in _waiting(site)
+            if lease.reserved_ms >= 0
+        }
+        for lease_id, start_ms in promised_ms.items():
+            if start_ms > self._promised_ms.get(lease_id, start_ms) and lease_id not in named:
+                raise InvariantBroken(f"lease {lease_id}: its promise moved later without a cause")
+        self._promised_ms = promised_ms
+
+
+def _waiting(site: Site) -> list[Lease]:
+    guests = [] if site.guests is None else site.guests.waiting()
+    return [*site.locals.waiting(), *guests]
+
+
+def _present(site: Site) -> list[Lease]:
+    return [*_waiting(site), *site.floor.held.values()]
+
+
+def _booked(site: Site) -> list[Lease]:
+    return [lease for lease in _present(site) if lease.reserved_ms >= 0]
+
+
+def _counts_at_home(lease: Lease) -> bool:
+    return lease.request.lease_type is LeaseType.NON_PREEMPTABLE
+
+
+def _from_now(profile: Profile, now_ms: int) -> list[int]:
+    return [profile.free_at(at) for at in (now_ms, *(t for t in profile.times if t > now_ms))]
+
+
+def _compare(site: Site, name: str, kept: Profile, leases: Iterable[Lease], now_ms: int) -> None:
+    """Build the profile anew from the leases and compare it with the one that is kept, from now on."""
+    built = Profile(site.settings.slots, now_ms)
+    for lease in leases:
+        built.take(max(now_ms, lease.reserved_ms), lease.reserved_ms + lease.span_ms, lease.vms)
+    for at_ms in {*built.times, *(t for t in kept.times if t > now_ms)}:
+        if built.free_at(at_ms) != kept.free_at(at_ms):
+            raise InvariantBroken(
+                f"{site.name}: the {name} profile has {kept.free_at(at_ms)} VMs free at {at_ms} ms, "
+                f"the leases leave {built.free_at(at_ms)}"
+            )

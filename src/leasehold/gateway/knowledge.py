@@ -1,0 +1,105 @@
+"""What a gateway knows of its streams and sites: the source of every routing policy's view."""
+
+from collections.abc import Callable, Mapping
+
+from leasehold.gateway.site import Site
+from leasehold.model.lease import Lease
+from leasehold.model.request import Request
+from leasehold.routing.estimators import NOTHING_SEEN, LoadEstimator
+from leasehold.routing.facts import Federation, SiteHistory, SiteLive
+from leasehold.routing.moments import StreamMoments
+
+
+class Knowledge:
+    """Implements `leasehold.routing.view.Sources` over the gateway's own sites.
+
+    Streams are taken as told where they were told, and are learnt from what came by where not.
+    """
+
+    def __init__(
+        self,
+        federation: Federation,
+        sites: Mapping[str, Site],
+        reference_mips: int,
+        told_external: StreamMoments | None,
+    ) -> None:
+        """Begin knowing nothing but what was told."""
+        self.federation = federation
+        self._sites = sites
+        self._reference_mips = reference_mips
+        self._told_external = told_external
+        self._learnt: LoadEstimator | None = None
+        self._untold = frozenset(site.name for site in federation.sites if site.told_local is None)
+        self._histories = {site.name: SiteHistory() for site in federation.sites}
+
+    # What came by
+
+    def observe(self, request: Request, now_ms: int) -> None:
+        """Learn from one request, of whichever stream it is; watching begins with the first of all."""
+        if self._learnt is None:
+            self._learnt = LoadEstimator(now_ms)
+        if request.site is None:
+            if self._told_external is None:
+                self._learnt.observe_external(request, now_ms)
+        elif request.site in self._untold:
+            self._learnt.observe_local(request.site, request, now_ms)
+
+    def _seen(self, site_name: str | None, now_ms: int) -> StreamMoments:
+        return NOTHING_SEEN if self._learnt is None else self._learnt.stream(site_name, now_ms)
+
+    def sent(self, lease: Lease) -> None:
+        """A lease was dispatched or moved to the site that it names."""
+        history = self._histories[lease.site]
+        history.sent[lease.request.lease_type] += 1
+        history.in_flight_leases += 1
+        history.in_flight_vms += lease.vms
+
+    def gone(self, lease: Lease, site_name: str) -> None:
+        """A lease ended at this site, or was moved away from it."""
+        history = self._histories[site_name]
+        history.in_flight_leases -= 1
+        history.in_flight_vms -= lease.vms
+
+    def preempted(self, site_name: str) -> None:
+        """A lease was preempted at this site."""
+        self._histories[site_name].preempted_leases += 1
+
+    # What a policy may ask
+
+    def external(self, now_ms: int) -> StreamMoments:
+        """Give the stream of external requests, told or learnt."""
+        return self._told_external or self._seen(None, now_ms)
+
+    def local(self, site_name: str, now_ms: int) -> StreamMoments:
+        """Give a site's local stream as learnt."""
+        return self._seen(site_name, now_ms)
+
+    def history(self, site_name: str) -> SiteHistory:
+        """Give what this gateway did with the site."""
+        return self._histories[site_name]
+
+    def live(self, site_name: str, now_ms: int) -> SiteLive:
+        """Give how the site is now."""
+        site = self._sites[site_name]
+        floor = site.floor
+        waiting = [] if site.guests is None else site.guests.queue.waiting()
+        return SiteLive(
+            free_vms=floor.settings.slots - floor.local_vms - floor.guest_vms,
+            local_waiting_vms=sum(lease.vms for lease in site.locals.waiting()),
+            guest_waiting_vms=sum(lease.vms for lease in waiting),
+            running_guest_vms=floor.guest_vms,
+            earliest_start_ms=_ask(site, self._reference_mips, now_ms),
+        )
+
+
+def _ask(site: Site, reference_mips: int, now_ms: int) -> Callable[[int, int], int | None]:
+    """When so many VMs could start for so long (ms at the reference speed), by the site's plan."""
+
+    def earliest_start_ms(vms: int, duration_ms: int) -> int | None:
+        if vms > site.settings.slots:
+            return None
+        guests = site.open_to_guests(now_ms)
+        span_ms = site.floor.wall_ms(duration_ms * reference_mips)
+        return guests.full.earliest(now_ms, span_ms, vms)
+
+    return earliest_start_ms

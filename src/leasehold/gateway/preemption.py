@@ -1,0 +1,98 @@
+"""Who gives way when the site's own users need room.
+
+First the reservations of waiting guests step aside; what is still short after that is held by guests
+that run, and the site's victim policy chooses among those.
+"""
+
+from leasehold.gateway.guests import Guests
+from leasehold.leasing.backfill import Started
+from leasehold.leasing.victims.candidate import Candidate, Choice, vms_of
+from leasehold.model.effect import Decision, Preemption, StopLease
+from leasehold.model.lease import Lease
+from leasehold.model.lifecycle import Step
+from leasehold.model.reason import Outcome, Reason
+from leasehold.model.request import LeaseType
+
+
+def give_way(guests: Guests, started: Started, now_ms: int) -> set[int]:
+    """Make room for local requests that start now; returns those that needed a preemption."""
+    guests.full.trim(now_ms)
+    _plan_around_locals(guests, now_ms)
+    short_vms = -min(0, guests.full.free_at(now_ms))
+    spare_vms = sum(lease.vms for lease, _ in started) - short_vms
+    helped: set[int] = set()
+    for lease, _ in started:
+        if lease.vms > spare_vms:
+            spare_vms += _preempt_for(guests, lease, lease.vms - spare_vms, now_ms)
+            helped.add(lease.id)
+        spare_vms -= lease.vms
+    return helped
+
+
+def _plan_around_locals(guests: Guests, now_ms: int) -> None:
+    for lease in guests.floor.settings.repair(guests.queue, now_ms):
+        if lease.latest_ms is not None and lease.reserved_ms > lease.latest_ms:
+            guests.queue.withdraw(lease, now_ms)
+            guests.displaced.append(lease)
+        else:
+            planned_ms = lease.reserved_ms
+            guests.floor.decide(lease, Outcome.MOVE, Reason.LOCAL_PLAN_CHANGED, "repair", planned_ms)
+
+
+def _preempt_for(guests: Guests, local: Lease, needed_vms: int, now_ms: int) -> int:
+    """Preempt guests for one local request; returns how many VMs that freed."""
+    floor, policy = guests.floor, guests.floor.settings.victims
+    leases = {lease.id: lease for lease in floor.held.values() if _is_preemptable(lease)}
+    choice = policy.choose([_candidate(guests, lease) for lease in leases.values()], needed_vms)
+    report = _report(choice, local, needed_vms)
+    for victim in choice.victims:
+        lease = leases[victim.lease_id]
+        outcome, why = Outcome.PREEMPT, Reason.LOCAL_NEEDS_ROOM
+        floor.effects.append(Decision(lease, floor.name, outcome, why, policy.name, preemption=report))
+        _preempt(guests, lease, now_ms)
+    return report.freed_vms
+
+
+def _is_preemptable(lease: Lease) -> bool:
+    """Local requests are Non-preemptable too."""
+    return lease.request.lease_type is not LeaseType.NON_PREEMPTABLE
+
+
+def _candidate(guests: Guests, lease: Lease) -> Candidate:
+    request = lease.request
+    overhead = guests.floor.settings.overhead
+    cost_vm_ms = overhead.cost_vm_ms(request.lease_type, request.memory_mib, lease.vms)
+    ends_ms = lease.held_since_ms + lease.span_ms
+    return Candidate(lease.id, request.lease_type, lease.vms, cost_vm_ms, ends_ms)
+
+
+def _report(choice: Choice, local: Lease, needed_vms: int) -> Preemption:
+    runner_up = choice.runner_up
+    return Preemption(
+        beneficiary=local.id,
+        victims=tuple(victim.lease_id for victim in choice.victims),
+        needed_vms=needed_vms,
+        freed_vms=vms_of(choice.victims),
+        cost_vm_ms=choice.cost_vm_ms,
+        runner_up=None if runner_up is None else tuple(victim.lease_id for victim in runner_up),
+        runner_up_cost_vm_ms=None if runner_up is None else sum(v.cost_vm_ms for v in runner_up),
+        exact=choice.exact,
+    )
+
+
+def _preempt(guests: Guests, lease: Lease, now_ms: int) -> None:
+    """Take a guest off the floor; what becomes of it depends on its type."""
+    worked_ms = max(0, now_ms - lease.held_since_ms - lease.overhead_ms)
+    lease.work_left -= worked_ms * guests.floor.settings.speed_mips
+    lease.preemptions += 1
+    guests.floor.leave(lease)
+    guests.queue.release(lease, now_ms)
+    match lease.request.lease_type:
+        case LeaseType.CANCELABLE:
+            guests.floor.effects.append(StopLease(lease))
+            guests.floor.close(lease, Step.TERMINATE, Reason.TERMINATED_FOR_LOCAL)
+        case LeaseType.SUSPENDABLE:
+            guests.suspend(lease, now_ms)
+            guests.queue.submit(lease)
+        case _:
+            guests.displaced.append(lease)

@@ -1,0 +1,40 @@
+"""What the owner of a site decides about it."""
+
+from dataclasses import dataclass, field
+
+from leasehold.leasing.overhead import OverheadModel
+from leasehold.leasing.repair import Repair, repair_conflicts
+from leasehold.leasing.victims.policy import VictimPolicy
+from leasehold.model.errors import InvalidField
+
+
+@dataclass(slots=True)
+class SiteSettings:
+    """One cluster and the terms on which it lends.
+
+    ``slots``                      VMs that fit at the same time
+    ``speed_mips``                 speed of each of them
+    ``local_depth, guest_depth``   reservation depths (see `leasehold.leasing.backfill`)
+    ``queues_locals``              whether a local request that cannot start now waits (as on any real
+                                   cluster) or is refused (the reading of JPDC 2012)
+    ``non_preemptable_share_vms``  most VMs that Non-preemptable guests may hold or have reserved
+    ``non_preemptable_max_ms``     longest Non-preemptable guest
+    """
+
+    name: str
+    slots: int
+    victims: VictimPolicy
+    speed_mips: int = 1
+    local_depth: int | None = None
+    guest_depth: int | None = None
+    queues_locals: bool = True
+    non_preemptable_share_vms: int | None = None
+    non_preemptable_max_ms: int | None = None
+    overhead: OverheadModel = field(default_factory=OverheadModel)
+    repair: Repair = repair_conflicts
+
+    def __post_init__(self) -> None:
+        """Refuse sizes and speeds that make no sense."""
+        for name in ("slots", "speed_mips"):
+            if getattr(self, name) < 1:
+                raise InvalidField(f"{self.name}.{name}", getattr(self, name), "a whole number of at least 1")

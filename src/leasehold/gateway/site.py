@@ -1,0 +1,157 @@
+"""One site manager (the papers' local resource manager): its own users first, guests in what is left.
+
+The rule that makes the promise hold is structural. The site's own users are planned on the ``home``
+profile, in which preemptable guests do not exist; so nothing that such a guest does can change when a
+local request starts. Guests are planned on the ``full`` profile, which has everybody; when a local
+request starts and the ``full`` profile goes below zero, guests give way (`leasehold.gateway.guests`).
+"""
+
+from leasehold.gateway.floor import Floor
+from leasehold.gateway.guests import Guests
+from leasehold.gateway.preemption import give_way
+from leasehold.gateway.settings import SiteSettings
+from leasehold.leasing.backfill import Backfiller
+from leasehold.leasing.profile import Profile
+from leasehold.model.effect import StartLease, StopLease
+from leasehold.model.lease import Lease
+from leasehold.model.lifecycle import Step, advance
+from leasehold.model.reason import Outcome, Reason
+
+HOME_FIRST = "home-first"
+
+
+class Site:
+    """The state machine of one cluster.
+
+    Told what happened by `submit`, `end` and `cancel`; it decides in `serve_locals` and `serve_guests`,
+    which the gateway calls once all events of an instant are known.
+    """
+
+    def __init__(self, settings: SiteSettings, now_ms: int = 0) -> None:
+        """Begin empty. A site pays for the ability to lend only from its first guest on."""
+        self.floor = Floor(settings)
+        self.home = Profile(settings.slots, now_ms)
+        self.locals = Backfiller(self.home, settings.local_depth)
+        self.guests: Guests | None = None
+        self.wake_ms: int | None = None
+        self._arrivals: list[Lease] = []
+        self._locals_changed = False
+
+    @property
+    def name(self) -> str:
+        """The site's name."""
+        return self.floor.name
+
+    @property
+    def settings(self) -> SiteSettings:
+        """What its owner decided."""
+        return self.floor.settings
+
+    def open_to_guests(self, now_ms: int) -> Guests:
+        """The guests' side of this site, made when the first guest comes."""
+        if self.guests is None:
+            self.home.trim(now_ms)
+            self.guests = Guests(self.floor, self.locals, self.home.copy())
+        return self.guests
+
+    # What happened
+
+    def submit(self, lease: Lease) -> None:
+        """A local request came."""
+        floor = self.floor
+        lease.site = floor.name
+        if lease.vms > floor.settings.slots:
+            floor.refuse(lease, Reason.WIDER_THAN_SITE, "width")
+            return
+        lease.span_ms = floor.wall_ms(lease.work_left)
+        lease.earliest_ms = lease.request.ready_ms
+        advance(lease, Step.PLAN)
+        self.locals.submit(lease)
+        self._arrivals.append(lease)
+        self._locals_changed = True
+
+    def end(self, lease: Lease, now_ms: int, *, killed: bool) -> None:
+        """A lease ended by itself or at its requested time."""
+        self._let_go(lease, now_ms)
+        if killed:
+            self.floor.close(lease, Step.KILL, Reason.WALLTIME_REACHED)
+        else:
+            self.floor.close(lease, Step.COMPLETE, Reason.COMPLETED)
+
+    def cancel(self, lease: Lease, now_ms: int) -> None:
+        """The user takes a lease back, wherever it is in its life."""
+        if lease.id in self.floor.held:
+            self._let_go(lease, now_ms)
+            self.floor.effects.append(StopLease(lease))
+        elif lease.request.is_local:
+            self.locals.withdraw(lease, now_ms)
+            self._locals_changed = True
+        elif self.guests is not None:
+            self._locals_changed |= self.guests.withdraw(lease, now_ms)
+        self.floor.close(lease, Step.CANCEL, Reason.CANCELLED_BY_USER)
+
+    def _let_go(self, lease: Lease, now_ms: int) -> None:
+        """Free the VMs that a lease holds."""
+        self.floor.leave(lease)
+        if lease.request.is_local:
+            self.locals.release(lease, now_ms)
+            self._locals_changed = True
+        elif self.guests is not None:
+            self._locals_changed |= self.guests.release(lease, now_ms)
+
+    # What to do about it
+
+    def serve_locals(self, now_ms: int) -> None:
+        """Start the local requests that can start, and let guests give way to them.
+
+        Local plans are looked at only at instants of the site's own events: guests cannot even change
+        when that is.
+        """
+        if not self._locals_changed and not self.locals.is_due(now_ms):
+            return
+        self._locals_changed = False
+        if self._arrivals and not self.settings.queues_locals:
+            self._turn_away_who_would_wait(now_ms)
+        started = self.locals.step(now_ms)
+        helped = give_way(self.guests, started, now_ms) if self.guests is not None else ()
+        for lease, reason in started:
+            advance(lease, Step.START)
+            self.floor.enter(lease, now_ms)
+            self.floor.effects.append(StartLease(lease))
+            why = Reason.ROOM_MADE if lease.id in helped else reason
+            self.floor.decide(lease, Outcome.START, why, HOME_FIRST)
+        if self._arrivals:
+            self._tell_who_waits(now_ms)
+
+    def _turn_away_who_would_wait(self, now_ms: int) -> None:
+        """The reading of JPDC 2012: a local request that cannot start at its time is refused."""
+        arrivals, self._arrivals = self._arrivals, []
+        self.home.trim(now_ms)
+        for lease in arrivals:
+            start_ms = self.locals.earliest(lease, now_ms)
+            del self.locals.others[lease.id]
+            if start_ms > max(now_ms, lease.earliest_ms):
+                self.floor.refuse(lease, Reason.LOCAL_QUEUE_CLOSED, "local-queue")
+            else:
+                self.locals.reserve(lease, start_ms)
+
+    def _tell_who_waits(self, now_ms: int) -> None:
+        arrivals, self._arrivals = self._arrivals, []
+        for lease in arrivals:
+            if lease.held_since_ms < 0:
+                planned_ms = lease.reserved_ms if lease.reserved_ms >= 0 else None
+                reason = Reason.NOT_READY_YET if lease.earliest_ms > now_ms else Reason.ROOM_IN_USE
+                self.floor.decide(lease, Outcome.WAIT, reason, HOME_FIRST, planned_ms)
+
+    def serve_guests(self, now_ms: int) -> None:
+        """Start or resume the guests that can."""
+        if self.guests is not None:
+            self.guests.serve(now_ms)
+
+    def next_wake_ms(self) -> int | None:
+        """When the next reservation at this site is due."""
+        local_ms = self.locals.next_start_ms()
+        guest_ms = self.guests.next_start_ms() if self.guests is not None else None
+        if local_ms is None or guest_ms is None:
+            return guest_ms if local_ms is None else local_ms
+        return min(local_ms, guest_ms)
