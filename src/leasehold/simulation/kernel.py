@@ -1,0 +1,160 @@
+"""The simulated world: it owns the clock and carries the gateway's effects out.
+
+The gateway is the same object that a service would run. The world alone knows how long a job really
+takes; the gateway learns it when the job ends.
+
+All events of an instant are handed over together, in the order (news of leases, then arrivals in the
+order of their streams), before anything is decided.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from heapq import heappop, heappush
+from typing import Any, Protocol, get_args
+
+from leasehold.gateway.gateway import Gateway
+from leasehold.gateway.invariants import Invariants
+from leasehold.model.effect import (
+    Effect,
+    LeaseClosed,
+    MigrateLease,
+    ResumeLease,
+    StartLease,
+    SuspendLease,
+    WakeAt,
+)
+from leasehold.model.event import Event, LeaseContinues, LeaseEnded, LeaseSaved, Submitted, Tick
+from leasehold.model.lease import Lease
+from leasehold.model.request import Request
+from leasehold.simulation.workload.job import Job
+
+NEVER_MS = 1 << 62
+NO_JOB: tuple[int, Job | None] = (0, None)
+
+
+Handler = Callable[[Any, int], None]
+
+
+class Observer(Protocol):
+    """Somebody who writes down what happens.
+
+    ``handlers`` says by kind of effect who is to be told of it, with the time; the others are not told.
+    """
+
+    handlers: Mapping[type, Handler]
+
+    def submitted(self, request: Request, job: Job) -> None:
+        """A job entered the world as a request."""
+
+
+class World:
+    """Jobs, a gateway, and a queue of what is going to happen."""
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        jobs: Iterator[tuple[int, Job]],
+        observer: Observer,
+        invariants: Invariants | None = None,
+    ) -> None:
+        """Take over a gateway; ``jobs`` are numbered, and ``invariants`` are checked after every instant."""
+        self.gateway = gateway
+        self.now_ms = 0
+        self._jobs = jobs
+        self._observer = observer
+        self._invariants = invariants
+        self._agenda: list[tuple[int, int, Event]] = []
+        self._sequence = 0
+        self._actual_work: dict[int, int] = {}
+        own: dict[type, Handler] = {
+            StartLease: self._start,
+            ResumeLease: self._resume,
+            MigrateLease: self._migrate,
+            SuspendLease: self._suspend,
+            LeaseClosed: self._close,
+            WakeAt: self._wake,
+        }
+        tellers = (observer.handlers, own)
+        self._handlers = {
+            kind: tuple(teller[kind] for teller in tellers if kind in teller) for kind in get_args(Effect)
+        }
+
+    def run(self, until_ms: int = NEVER_MS) -> Iterator[int]:
+        """Let time pass until nothing is left to happen, or past ``until_ms``; yields after each instant."""
+        agenda, jobs = self._agenda, self._jobs
+        number, job = next(jobs, NO_JOB)
+        while job is not None or agenda:
+            now_ms = agenda[0][0] if agenda else NEVER_MS
+            if job is not None and job.submit_ms < now_ms:
+                now_ms = job.submit_ms
+            if now_ms > until_ms:
+                return
+            self.now_ms = now_ms
+            events: list[Event] = []
+            while agenda and agenda[0][0] == now_ms:
+                events.append(heappop(agenda)[2])
+            while job is not None and job.submit_ms == now_ms:
+                events.append(Submitted(self._request(number, job)))
+                number, job = next(jobs, NO_JOB)
+            self._apply(self.gateway.handle(events, now_ms), now_ms)
+            yield now_ms
+
+    def _request(self, number: int, job: Job) -> Request:
+        request = Request(
+            number,
+            job.lease_type,
+            job.vms,
+            job.requested_ms,
+            job.submit_ms,
+            job.ready_ms,
+            job.deadline_ms,
+            job.site,
+            job.consumer,
+            job.memory_mib,
+        )
+        self._actual_work[request.id] = job.actual_ms * self.gateway.reference_mips
+        self._observer.submitted(request, job)
+        return request
+
+    def _apply(self, effects: list[Effect], now_ms: int) -> None:
+        handlers = self._handlers
+        for effect in effects:
+            for handler in handlers[type(effect)]:
+                handler(effect, now_ms)
+        if self._invariants is not None:
+            self._invariants.check(effects, now_ms)
+
+    def _at(self, at_ms: int, event: Event) -> None:
+        self._sequence += 1
+        heappush(self._agenda, (at_ms, self._sequence, event))
+
+    def _start(self, effect: StartLease, now_ms: int) -> None:
+        self._schedule_end(effect.lease, now_ms)
+
+    def _resume(self, effect: ResumeLease, now_ms: int) -> None:
+        self._continue_after(effect.lease, effect.resume_ms, now_ms)
+
+    def _migrate(self, effect: MigrateLease, now_ms: int) -> None:
+        self._continue_after(effect.lease, effect.transfer_ms, now_ms)
+
+    def _continue_after(self, lease: Lease, overhead_ms: int, now_ms: int) -> None:
+        self._at(now_ms + overhead_ms, LeaseContinues(lease.id, lease.incarnation))
+        self._schedule_end(lease, now_ms + overhead_ms)
+
+    def _schedule_end(self, lease: Lease, start_ms: int) -> None:
+        """The work ends when all of it is done, or when the requested time is over."""
+        request = lease.request
+        done = request.duration_ms * self.gateway.reference_mips - lease.work_left
+        actual_left = self._actual_work[lease.id] - done
+        killed = actual_left > lease.work_left
+        span_ms = self.gateway.sites[lease.site].floor.wall_ms(min(actual_left, lease.work_left))
+        self._at(start_ms + span_ms, LeaseEnded(lease.id, lease.incarnation, killed))
+
+    def _suspend(self, effect: SuspendLease, now_ms: int) -> None:
+        lease = effect.lease
+        self._at(now_ms + effect.save_ms, LeaseSaved(lease.id, lease.incarnation))
+
+    def _close(self, effect: LeaseClosed, now_ms: int) -> None:  # noqa: ARG002 - all are carried out alike
+        del self._actual_work[effect.lease.id]
+
+    def _wake(self, effect: WakeAt, now_ms: int) -> None:
+        self._at(max(effect.at_ms, now_ms + 1), Tick(effect.site))

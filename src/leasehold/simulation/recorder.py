@@ -1,0 +1,198 @@
+"""Writes down what the gateway does, as the tables that `leasehold.model.tables` describes."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from leasehold.model.effect import (
+    Decision,
+    LeaseClosed,
+    MigrateLease,
+    ResumeLease,
+    StartLease,
+    StopLease,
+    SuspendLease,
+)
+from leasehold.model.lease import Lease, LeaseState
+from leasehold.model.reason import Reason
+from leasehold.model.request import Request
+from leasehold.simulation.kernel import Handler
+from leasehold.simulation.tables import TableWriter
+from leasehold.simulation.workload.job import Job
+
+_NO_PREEMPTION = (None,) * 10
+
+
+@dataclass(slots=True)
+class OpenSegment:
+    """An interval that has begun: VMs held at a site, the first ``overhead_ms`` of it without progress."""
+
+    site: str
+    start_ms: int
+    kind: str
+    overhead_ms: int
+
+
+class Recorder:
+    """Keeps what is still open in memory, and writes what is over."""
+
+    def __init__(self, folder: Path) -> None:
+        """Write below ``folder``, which exists."""
+        self.read = Counter[str]()
+        self.by_state = Counter[str]()
+        self._leases = TableWriter(folder, "leases")
+        self._segments = TableWriter(folder, "segments")
+        self._decisions = TableWriter(folder, "decisions")
+        self._jobs: dict[int, Job] = {}
+        self._open: dict[int, OpenSegment] = {}
+        self._sequence = 0
+        self.handlers: Mapping[type, Handler] = {
+            StartLease: self._started,
+            ResumeLease: self._resumed,
+            MigrateLease: self._migrated,
+            SuspendLease: self._suspended,
+            StopLease: self._stopped,
+            LeaseClosed: self._closed,
+            Decision: self._decided,
+        }
+
+    def submitted(self, request: Request, job: Job) -> None:
+        """A job entered the world as a request."""
+        self.read["local" if request.is_local else "external"] += 1
+        self._jobs[request.id] = job
+
+    # Segments
+
+    def _started(self, effect: StartLease, now_ms: int) -> None:
+        self._open[effect.lease.id] = OpenSegment(effect.lease.site, now_ms, "run", 0)
+
+    def _resumed(self, effect: ResumeLease, now_ms: int) -> None:
+        self._open[effect.lease.id] = OpenSegment(effect.lease.site, now_ms, "resume", effect.resume_ms)
+
+    def _migrated(self, effect: MigrateLease, now_ms: int) -> None:
+        self._end_segment(effect.lease, "preempted", now_ms)
+        self._open[effect.lease.id] = OpenSegment(effect.lease.site, now_ms, "migrate", effect.transfer_ms)
+
+    def _suspended(self, effect: SuspendLease, now_ms: int) -> None:
+        self._end_segment(effect.lease, "preempted", now_ms)
+
+    def _stopped(self, effect: StopLease, now_ms: int) -> None:
+        cancelled = effect.lease.state is LeaseState.CANCELLED
+        self._end_segment(effect.lease, "cancelled" if cancelled else "preempted", now_ms)
+
+    def _end_segment(self, lease: Lease, ended_by: str, now_ms: int) -> None:
+        segment = self._open.pop(lease.id, None)
+        if segment is None:
+            return
+        site, start_ms, kind, vms = segment.site, segment.start_ms, segment.kind, lease.vms
+        works_from_ms = start_ms + segment.overhead_ms
+        if kind == "run" or now_ms <= works_from_ms:
+            self._segments.add((lease.id, site, kind, start_ms, now_ms, vms, ended_by))
+        else:
+            self._segments.add((lease.id, site, kind, start_ms, works_from_ms, vms, "phase"))
+            self._segments.add((lease.id, site, "run", works_from_ms, now_ms, vms, ended_by))
+
+    # Decisions
+
+    def _decided(self, effect: Decision, now_ms: int) -> None:
+        self._sequence += 1
+        head = (
+            self._sequence,
+            now_ms,
+            effect.lease.id,
+            effect.site or None,
+            effect.outcome,
+            effect.reason,
+            effect.rule,
+            effect.planned_ms,
+        )
+        tail = _NO_PREEMPTION if effect.preemption is None else _preemption_row(effect)
+        self._decisions.add(head + tail)
+
+    # Leases
+
+    def _closed(self, effect: LeaseClosed, now_ms: int) -> None:
+        lease = effect.lease
+        self._end_segment(lease, str(lease.state), now_ms)
+        self._write_lease(lease, effect.reason, now_ms)
+
+    def _write_lease(self, lease: Lease, reason: Reason, end_ms: int | None) -> None:
+        request, job = lease.request, self._jobs.pop(lease.id)
+        self.by_state[str(lease.state)] += 1
+        self._leases.add(
+            (
+                request.id,
+                job.source,
+                job.source_id,
+                request.consumer,
+                "external" if request.site is None else "local",
+                request.site,
+                request.lease_type.label,
+                request.vms,
+                request.duration_ms,
+                job.actual_ms,
+                request.memory_mib,
+                request.submit_ms,
+                request.ready_ms,
+                request.deadline_ms,
+                lease.site or None,
+                lease.state,
+                reason,
+                _known(lease.first_start_ms),
+                end_ms,
+                lease.preemptions,
+                lease.migrations,
+                lease.overhead_vm_ms,
+                _known(lease.dispatched_ms),
+            )
+        )
+
+    def finish(self, unfinished: dict[int, Lease], now_ms: int) -> None:
+        """Write what is still open when the simulated time is over, and close the tables."""
+        for lease in unfinished.values():
+            self._end_segment(lease, "horizon", now_ms)
+            self._write_lease(lease, Reason.HORIZON_REACHED, None)
+        for table in (self._leases, self._segments, self._decisions):
+            table.close()
+
+
+class BaselineRecorder:
+    """Writes down only when local requests start."""
+
+    def __init__(self, folder: Path) -> None:
+        """Write below ``folder``, which exists."""
+        self._table = TableWriter(folder, "baseline")
+        self.handlers: Mapping[type, Handler] = {StartLease: self._started}
+
+    def submitted(self, request: Request, job: Job) -> None:
+        """Nothing is kept of a submission."""
+
+    def _started(self, effect: StartLease, now_ms: int) -> None:
+        self._table.add((effect.lease.id, now_ms))
+
+    def close(self) -> None:
+        """Close the table."""
+        self._table.close()
+
+
+def _known(time_ms: int) -> int | None:
+    return time_ms if time_ms >= 0 else None
+
+
+def _preemption_row(decision: Decision) -> tuple[object, ...]:
+    report = decision.preemption
+    assert report is not None
+    runner_up = report.runner_up
+    return (
+        report.beneficiary,
+        report.beneficiary,
+        len(report.victims),
+        report.freed_vms,
+        report.needed_vms,
+        report.cost_vm_ms,
+        None if runner_up is None else "+".join(map(str, runner_up)),
+        None if runner_up is None else len(runner_up),
+        report.runner_up_cost_vm_ms,
+        report.exact,
+    )

@@ -1,0 +1,174 @@
+"""Run a scenario and leave a run folder behind."""
+
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import rmtree
+from typing import Any
+
+from leasehold.gateway.gateway import Gateway
+from leasehold.gateway.invariants import Invariants
+from leasehold.gateway.site import Site
+from leasehold.model.errors import InvariantBroken, LeaseholdError
+from leasehold.simulation.kernel import NEVER_MS, World
+from leasehold.simulation.manifest import Stopwatch, make_manifest, write_manifest
+from leasehold.simulation.recorder import BaselineRecorder, Recorder
+from leasehold.simulation.scenario.sites import routing, site_settings
+from leasehold.simulation.scenario.sizes import with_sizes
+from leasehold.simulation.scenario.sources import open_streams
+from leasehold.simulation.scenario.spec import Scenario
+from leasehold.simulation.tables import TableWriter
+from leasehold.simulation.workload.job import Job
+from leasehold.simulation.workload.notes import ReadingNotes
+
+INSTANTS_PER_REPORT = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a run is; ``fraction`` is None where nobody knows the end."""
+
+    jobs: int
+    now_ms: int
+    horizon_ms: int | None
+    fraction: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """The run folder, and its manifest."""
+
+    path: Path
+    manifest: dict[str, Any]
+
+
+Report = Callable[[Progress], None]
+
+
+def run_scenario(
+    scenario: Scenario,
+    out: Path,
+    *,
+    check: bool = False,
+    baseline: bool = True,
+    progress: Report | None = None,
+    command: str = "",
+) -> RunResult:
+    """Run a scenario into the folder ``out``, which is made, or is empty.
+
+    ``check`` checks every invariant after every instant; ``baseline`` also runs the same local requests
+    without guests, so that what guests did to them can be seen job by job.
+
+    A run that is interrupted leaves a readable folder with status "partial", and KeyboardInterrupt goes on.
+    Bad input raises InputError or InvalidField and leaves nothing; InvariantBroken keeps what was written.
+    """
+    watch = Stopwatch()
+    scenario = with_sizes(scenario)
+    sites = [Site(settings) for settings in site_settings(scenario)]
+    gateway = Gateway(sites, routing(scenario), scenario.reference_mips)
+    with _nothing_half_done(out):
+        _write_sites(scenario, out)
+        recorder, notes = Recorder(out), list[ReadingNotes]()
+        world = World(
+            gateway,
+            _numbered(scenario, notes),
+            recorder,
+            Invariants(gateway) if check else None,
+        )
+        status = "partial"
+        try:
+            _pass_time(world, scenario, recorder, progress)
+            status = "complete"
+        finally:
+            recorder.finish(gateway.leases, world.now_ms)
+            manifest = make_manifest(scenario, command, status, world.now_ms, recorder, notes)
+            write_manifest(out, manifest | watch.readings())
+        if baseline and recorder.read["external"]:
+            _run_without_guests(scenario, out)
+        manifest |= watch.readings()
+        write_manifest(out, manifest)
+    return RunResult(out, manifest)
+
+
+def _pass_time(world: World, scenario: Scenario, recorder: Recorder, progress: Report | None) -> None:
+    until_ms = _last_instant_ms(scenario)
+    with _collecting_less_garbage():
+        for instant, now_ms in enumerate(world.run(until_ms)):
+            if progress is not None and instant % INSTANTS_PER_REPORT == 0:
+                horizon_ms = scenario.horizon_ms
+                fraction = None if horizon_ms is None else min(1.0, now_ms / horizon_ms)
+                progress(Progress(recorder.read.total(), now_ms, horizon_ms, fraction))
+    if until_ms != NEVER_MS:
+        world.now_ms = until_ms
+    elif world.gateway.leases:
+        count = len(world.gateway.leases)
+        raise InvariantBroken(f"{count} leases were forgotten: nothing more happens, and they have not ended")
+
+
+def _last_instant_ms(scenario: Scenario) -> int:
+    if scenario.drain or scenario.horizon_ms is None:
+        return NEVER_MS
+    return scenario.horizon_ms
+
+
+def _numbered(scenario: Scenario, notes: list[ReadingNotes]) -> Iterator[tuple[int, Job]]:
+    return enumerate(open_streams(scenario, notes), 1)
+
+
+def _run_without_guests(scenario: Scenario, out: Path) -> None:
+    """Run the local requests alone, under the numbers that they have in the run with guests."""
+    sites = [Site(settings) for settings in site_settings(scenario)]
+    gateway = Gateway(sites, routing(scenario), scenario.reference_mips)
+    recorder = BaselineRecorder(out)
+    local_jobs = ((number, job) for number, job in _numbered(scenario, []) if job.site is not None)
+    world = World(gateway, local_jobs, recorder)
+    with _collecting_less_garbage():
+        for _ in world.run(_last_instant_ms(scenario)):
+            pass
+    recorder.close()
+
+
+def _write_sites(scenario: Scenario, out: Path) -> None:
+    table = TableWriter(out, "sites")
+    for settings, cluster in zip(site_settings(scenario), scenario.clusters, strict=True):
+        terms = cluster.terms
+        table.add(
+            (
+                settings.name,
+                settings.slots,
+                settings.speed_mips,
+                scenario.reference_mips,
+                terms.local_policy,
+                terms.guest_policy,
+                settings.victims.name,
+                terms.local_queue,
+                settings.non_preemptable_share_vms,
+            )
+        )
+    table.close()
+
+
+@contextmanager
+def _nothing_half_done(out: Path) -> Iterator[None]:
+    """Make the folder, and take it away again when the input turns out to be bad."""
+    out.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except InvariantBroken:
+        raise
+    except LeaseholdError:
+        rmtree(out)
+        raise
+
+
+@contextmanager
+def _collecting_less_garbage() -> Iterator[None]:
+    """Look for reference cycles rarely: the core makes none, and looking costs a tenth of the time."""
+    before = gc.get_threshold()
+    gc.set_threshold(100_000, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)

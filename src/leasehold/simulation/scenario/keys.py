@@ -1,0 +1,172 @@
+"""One table of a scenario, read key by key: every value is checked, and no key goes unread.
+
+What is wrong is raised as InvalidField or UnknownName with the key's whole place as field, such as
+``cluster[0].overhead.network_mbps``; `leasehold.simulation.scenario.places` finds its line.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from leasehold.model.errors import InvalidField, UnknownName
+
+MOST = 2**53
+"""Larger numbers are refused: no log, cluster or clock needs them, and floats cannot hold them all."""
+
+Default = TypeVar("Default")
+
+
+class _Nothing:
+    def __repr__(self) -> str:
+        return "nothing"
+
+
+NOTHING: Any = _Nothing()
+"""Stands in a message where a key has no value."""
+
+
+class Keys:
+    """The keys of one table, ``place`` being where it stands ("" for the whole file).
+
+    Each method takes one key out, checks its value and returns it, or ``default`` where the key is absent;
+    without a default the key must be there. `done` refuses what nobody took out.
+    """
+
+    def __init__(self, values: object, place: str = "") -> None:
+        if not isinstance(values, Mapping):
+            raise InvalidField(place or "scenario", values, "a table")
+        self._values = dict(values)
+        self._known: list[str] = []
+        self.place = place
+
+    def __contains__(self, key: str) -> bool:
+        """Whether the key is there and was not taken yet."""
+        return key in self._values
+
+    def where(self, key: str) -> str:
+        """Give the whole place of a key, on one line whatever the key is."""
+        shown = key if key.isprintable() else repr(key)
+        return f"{self.place}.{shown}" if self.place else shown
+
+    def take(self, key: str, default: Default = NOTHING, expected: str = "a value") -> Any | Default:  # noqa: ANN401
+        """Take any value, unchecked."""
+        self._known.append(key)
+        value = self._values.pop(key, default)
+        if value is NOTHING:
+            raise InvalidField(self.where(key), value, expected)
+        return value
+
+    def text(self, key: str, default: Default = NOTHING) -> str | Default:
+        """Take a text on one line that is not empty."""
+        expected = "a text in quotes, on one line and not empty"
+        value = self.take(key, default, expected)
+        if value is default:
+            return default
+        if not isinstance(value, str) or not value.strip() or not value.isprintable():
+            raise InvalidField(self.where(key), value, expected)
+        return value
+
+    def flag(self, key: str, *, default: bool) -> bool:
+        """Take true or false."""
+        value = self.take(key, default)
+        if not isinstance(value, bool):
+            raise InvalidField(self.where(key), value, "true or false")
+        return value
+
+    def name_of(self, key: str, known: Iterable[str], default: Default = NOTHING) -> str | Default:
+        """Take one of the known names; a typo raises UnknownName with the nearest."""
+        names = [str(name) for name in known]
+        expected = f"one of {', '.join(names)}"
+        value = self.take(key, default, expected)
+        if value is default:
+            return default
+        if not isinstance(value, str):
+            raise InvalidField(self.where(key), value, expected)
+        if value not in names:
+            raise UnknownName(self.where(key), value, names)
+        return value
+
+    def whole(self, key: str, default: Default = NOTHING, least: int = 1) -> int | Default:
+        """Take a whole number of at least ``least``."""
+        expected = f"a whole number of at least {least}"
+        value = self.take(key, default, expected)
+        if value is default:
+            return default
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= MOST:
+            raise InvalidField(self.where(key), value, expected)
+        return value
+
+    def whole_or_name(
+        self, key: str, known: Iterable[str], default: Default = NOTHING
+    ) -> int | str | Default:
+        """Take a whole number of at least 1, or one of the known names."""
+        names = [str(name) for name in known]
+        expected = f"a whole number of at least 1, or one of {', '.join(names)}"
+        value = self.take(key, default, expected)
+        if value is default:
+            return default
+        if isinstance(value, str):
+            if value not in names:
+                raise UnknownName(self.where(key), value, names)
+            return value
+        if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MOST:
+            raise InvalidField(self.where(key), value, expected)
+        return value
+
+    def number(
+        self, key: str, default: Default = NOTHING, least: float = -MOST, most: float = MOST
+    ) -> float | Default:
+        """Take a number from ``least`` to ``most``."""
+        expected = f"a number {_bounds(least, most)}".rstrip()
+        value = self.take(key, default, expected)
+        if value is default:
+            return default
+        if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
+            raise InvalidField(self.where(key), value, expected)
+        if not least <= value <= most:
+            raise InvalidField(self.where(key), value, expected)
+        return value
+
+    def milliseconds(self, key: str, default: Default = NOTHING, least_ms: int = 0) -> int | Default:
+        """Take a number of seconds and give whole milliseconds; the default is in milliseconds too."""
+        seconds = self.number(key, None if key not in self else NOTHING, least_ms / 1000, MOST / 1000)
+        return default if seconds is None else round(seconds * 1000)
+
+    def table(self, key: str) -> "Keys":
+        """Take a table; an absent one is empty."""
+        return Keys(self.take(key, {}), self.where(key))
+
+    def tables(self, key: str) -> "list[Keys]":
+        """Take a list of tables; an absent one is empty."""
+        values: object = self.take(key, [])
+        if not isinstance(values, list):
+            raise InvalidField(self.where(key), values, f"tables, each under its own [[{key}]]")
+        return [Keys(value, f"{self.where(key)}[{index}]") for index, value in enumerate(values)]
+
+    @contextmanager
+    def at(self, key: str) -> Iterator[None]:
+        """Say the place of this key in whatever InvalidField is raised inside."""
+        try:
+            yield
+        except InvalidField as error:
+            raise InvalidField(self.where(key), error.value, error.expected) from None
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """Say the place of this table before the field of whatever InvalidField is raised inside."""
+        try:
+            yield
+        except InvalidField as error:
+            raise InvalidField(self.where(error.field), error.value, error.expected) from None
+
+    def done(self) -> None:
+        """Refuse the first key that nobody took out, and offer the nearest that exists."""
+        for key in self._values:
+            raise UnknownName(self.where(key), key, self._known)
+
+
+def _bounds(least: float, most: float) -> str:
+    if most < MOST / 1000:
+        return f"from {least:g} to {most:g}"
+    return f"of at least {least:g}" if least > -MOST else ""

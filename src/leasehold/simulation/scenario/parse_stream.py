@@ -1,0 +1,149 @@
+"""From the keys of one ``[[stream]]`` to a `StreamSpec`."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from leasehold.model.errors import InvalidField
+from leasehold.model.request import LEASE_TYPES
+from leasehold.simulation.scenario.keys import NOTHING, Keys
+from leasehold.simulation.scenario.spec import ClusterSpec, LogStream, ModelStream, StreamSpec, Window
+from leasehold.simulation.workload.das2 import PARAMETER_NAMES, Das2Parameters
+from leasehold.simulation.workload.interpretation import OVERRUNS, SIZES, Interpretation
+from leasehold.simulation.workload.lease_mix import EVEN_MIX, LeaseMix
+from leasehold.simulation.workload.log_record import ID_FIELDS
+from leasehold.simulation.workload.sizing import SIZE_RULES
+
+FORMATS = ("swf", "gwf")
+MODELS = ("das2",)
+PEAK = "peak"
+
+
+def parse_stream(keys: Keys, folder: Path, clusters: Sequence[ClusterSpec]) -> StreamSpec:
+    """Check the keys of a stream; raises InvalidField or UnknownName with the place of the key as field."""
+    name = keys.text("name")
+    site = keys.name_of("site", [cluster.name for cluster in clusters], None)
+    kinds = [kind for kind in ("log", "model") if kind in keys]
+    if len(kinds) != 1:
+        found = " and ".join(kinds) or NOTHING
+        raise InvalidField(keys.where("log"), found, 'either log = "file" or model = "das2"')
+    stream = _log(keys, name, site, folder) if kinds == ["log"] else _model(keys, name, site)
+    keys.done()
+    return stream
+
+
+def _model(keys: Keys, name: str, site: str | None) -> ModelStream:
+    keys.name_of("model", MODELS)
+    parameters = {key: keys.number(key) for key in PARAMETER_NAMES}
+    if "longest_s" in keys:
+        parameters["longest_s"] = keys.number("longest_s")
+    with keys.inside():
+        Das2Parameters.named(parameters)
+    return ModelStream(name, parameters, site, _mix(keys) if site is None else EVEN_MIX, _load(keys))
+
+
+def _log(keys: Keys, name: str, site: str | None, folder: Path) -> LogStream:
+    path = (folder / keys.text("log")).resolve()
+    log_format = keys.name_of("format", FORMATS, None) or format_of(path)
+    if log_format is None:
+        expected = f"one of {', '.join(FORMATS)}, since the name {path.name} does not say"
+        raise InvalidField(keys.where("format"), NOTHING, expected)
+    cluster_by = keys.name_of("cluster_by", ID_FIELDS, None)
+    everything, some = _external(keys)
+    _check_whose(keys, site, cluster_by, everything)
+    return LogStream(
+        name=name,
+        path=str(path),
+        format=log_format,
+        site=site,
+        cluster_by=cluster_by,
+        external=everything,
+        external_where=some,
+        slots=PEAK if cluster_by is None else keys.whole_or_name("slots", SIZE_RULES, PEAK),
+        reading=_reading(keys),
+        consumer_by=keys.name_of("consumer_by", ID_FIELDS, "user"),
+        load=_load(keys),
+        mix=_mix(keys) if everything or some else EVEN_MIX,
+        window=_window(keys, log_format),
+    )
+
+
+def format_of(path: Path) -> str | None:
+    """Tell the format of a log by its name, ``.gz`` left out; None where it does not tell."""
+    suffix = Path(path.name.removesuffix(".gz")).suffix.removeprefix(".").lower()
+    return suffix if suffix in FORMATS else None
+
+
+def _external(keys: Keys) -> tuple[bool, dict[str, tuple[str, ...]]]:
+    """Read ``external``: true, or for fields of the log the values that come from outside."""
+    value = keys.take("external", False)  # noqa: FBT003 - the value of a key of a file
+    if isinstance(value, bool):
+        return value, {}
+    place = keys.where("external")
+    if not isinstance(value, Mapping) or not value:
+        raise InvalidField(place, value, "true, or a table such as {group = [2, 5]}")
+    fields = Keys(value, place)
+    chosen = {name: _values(fields, name) for name in ID_FIELDS if name in fields}
+    for name in ID_FIELDS:
+        fields.take(name, None)
+    fields.done()
+    return False, chosen
+
+
+def _values(fields: Keys, name: str) -> tuple[str, ...]:
+    """Read the values of a field of the log: numbers or names."""
+    values = fields.take(name)
+    plain = isinstance(values, list) and all(type(value) in (int, str) for value in values)
+    if not plain or not values:
+        raise InvalidField(fields.where(name), values, "a list of values of this field, such as [2, 5]")
+    return tuple(str(value) for value in values)
+
+
+def _check_whose(keys: Keys, site: str | None, cluster_by: str | None, everything: bool) -> None:  # noqa: FBT001
+    """Refuse a log of which nobody knows whose jobs it has, or which has two answers."""
+    said = [
+        key for key, value in (("site", site), ("cluster_by", cluster_by), ("external", everything)) if value
+    ]
+    if len(said) != 1:
+        expected = 'exactly one of site = "a cluster", cluster_by = "a field" and external = true'
+        raise InvalidField(keys.where("site"), " and ".join(said) or NOTHING, expected)
+
+
+def _reading(keys: Keys) -> Interpretation:
+    usual = Interpretation()
+    return Interpretation(
+        size=keys.name_of("size", SIZES, usual.size),
+        overrun=keys.name_of("overrun", OVERRUNS, usual.overrun),
+        memory_mib=keys.whole("memory_mib", usual.memory_mib),
+    )
+
+
+def _load(keys: Keys) -> float:
+    return float(keys.number("load", 1.0, 1e-6, 1e6))
+
+
+def _window(keys: Keys, log_format: str) -> Window:
+    window = Window(
+        begin_ms=keys.milliseconds("begin_s", 0),
+        end_ms=keys.milliseconds("end_s", None),
+        shift_ms=keys.milliseconds("shift_s", 0),
+        from_zero=keys.flag("from_zero", default=log_format == "gwf"),
+    )
+    if window.end_ms is not None and window.end_ms <= window.begin_ms:
+        raise InvalidField(keys.where("end_s"), window.end_ms / 1000, "a time after begin_s")
+    return window
+
+
+def _mix(keys: Keys) -> LeaseMix:
+    """Read ``types`` and ``slack``."""
+    shares = EVEN_MIX.shares
+    if "types" in keys:
+        table = keys.table("types")
+        shares = {kind: table.number(label, 0.0, 0, 1) for label, kind in LEASE_TYPES.items()}
+        table.done()
+    with keys.at("types"):
+        LeaseMix(shares)
+    slack = keys.take("slack", list(EVEN_MIX.slack))
+    if not isinstance(slack, list) or len(slack) != 2:  # noqa: PLR2004 - two bounds
+        raise InvalidField(keys.where("slack"), slack, "two numbers, such as [1, 3]")
+    with keys.at("slack"):
+        return LeaseMix(shares, (slack[0], slack[1]))

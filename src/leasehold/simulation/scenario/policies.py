@@ -1,0 +1,99 @@
+"""Policies by name: Leasehold's own, those of installed packages, and those in a file of the user's.
+
+``mine.py:Choosy`` is what the file ``mine.py`` calls ``Choosy``. The file is run to find it.
+"""
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+from leasehold.leasing.victims.by_value import by_value
+from leasehold.leasing.victims.from_function import from_function
+from leasehold.leasing.victims.policy import VictimPolicy
+from leasehold.leasing.victims.registry import victim_policy
+from leasehold.model.errors import InputError, InvalidField
+from leasehold.routing.policy import RoutingPolicy
+from leasehold.routing.registry import routing_policy
+
+_IN_FILE = ".py:"
+
+
+def absolute(name: str, folder: Path) -> str:
+    """Give the name of a policy as it is to be kept: one in a file with the whole path of that file."""
+    if _IN_FILE not in name:
+        return name
+    file, _, attribute = name.rpartition(":")
+    return f"{(folder / file).resolve()}:{attribute}"
+
+
+def find_routing_policy(name: str) -> type[RoutingPolicy]:
+    """Find a routing policy.
+
+    Raises UnknownName, InputError for a file that cannot be used, InvalidField for what is no such policy.
+    """
+    if _IN_FILE not in name:
+        return routing_policy(name)
+    found = _from_file(name)
+    if isinstance(found, type) and issubclass(found, RoutingPolicy):
+        return found
+    raise InvalidField("policy", name, "a subclass of RoutingPolicy")
+
+
+def find_victim_policy(name: str, *, value_order: bool = False) -> VictimPolicy:
+    """Find a victim policy, if wished with the order of the lease types before it.
+
+    Raises UnknownName, InputError for a file that cannot be used, InvalidField for what is no such policy.
+    """
+    found = _victims_from_file(name) if _IN_FILE in name else victim_policy(name)
+    return by_value(found) if value_order else found
+
+
+def _victims_from_file(name: str) -> VictimPolicy:
+    found = _from_file(name)
+    if isinstance(found, type) and issubclass(found, VictimPolicy):
+        found = found()
+    if isinstance(found, VictimPolicy):
+        return found
+    if callable(found) and not isinstance(found, type):
+        return from_function(found)
+    raise InvalidField("victims", name, "a VictimPolicy, or a function that says whom to preempt first")
+
+
+def _from_file(name: str) -> object:
+    file, _, attribute = name.rpartition(":")
+    module = _module(Path(file))
+    if not hasattr(module, attribute):
+        offered = ", ".join(key for key in vars(module) if not key.startswith("_"))
+        raise InputError(file, None, f"has no {attribute!r}; it has {offered or 'nothing'}")
+    found: object = getattr(module, attribute)
+    return found
+
+
+def _module(file: Path) -> ModuleType:
+    """Run a file as a module of its own; whatever its code raises becomes one line."""
+    if not file.is_file():
+        raise InputError(file, None, "no such file, expected the Python file of a policy")
+    spec = importlib.util.spec_from_file_location(f"leasehold_policy_{file.stem}", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up there
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        problem = " ".join(f"{type(error).__name__}: {error}".split())
+        raise InputError(file, _line_of(error, file), problem) from error
+    return module
+
+
+def _line_of(error: BaseException, file: Path) -> int | None:
+    """Find the last line of that file on the way to the error."""
+    if isinstance(error, SyntaxError):
+        return error.lineno
+    line, trace = None, error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == str(file):
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return line

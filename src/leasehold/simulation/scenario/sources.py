@@ -1,0 +1,74 @@
+"""The streams of a scenario, opened: one merged stream of jobs, read lazily."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from leasehold.simulation.scenario.spec import LogStream, ModelStream, Scenario, StreamSpec
+from leasehold.simulation.workload.combine import from_zero, merged, scaled, shifted, within
+from leasehold.simulation.workload.das2 import Das2Parameters, das2_jobs
+from leasehold.simulation.workload.gwf import gwf_records
+from leasehold.simulation.workload.job import Job
+from leasehold.simulation.workload.log_record import LogRecord
+from leasehold.simulation.workload.notes import ReadingNotes
+from leasehold.simulation.workload.split import Rule, Split, logged_jobs
+from leasehold.simulation.workload.swf import swf_records
+
+_READERS: dict[str, Callable[[Path, ReadingNotes], Iterator[LogRecord]]] = {
+    "gwf": gwf_records,
+    "swf": swf_records,
+}
+
+
+def open_streams(scenario: Scenario, notes: list[ReadingNotes]) -> Iterator[Job]:
+    """Give all jobs by submission, up to the horizon; of those of one instant the first stream's first.
+
+    The account of each log is added to ``notes`` and grows as the log is read. Reading raises InputError,
+    with file and line, where a log is not what it should be.
+    """
+    streams = [_open(stream, scenario.seed, notes) for stream in scenario.streams]
+    return within(merged(*streams), 0, scenario.horizon_ms)
+
+
+def _open(stream: StreamSpec, seed: int, notes: list[ReadingNotes]) -> Iterator[Job]:
+    if isinstance(stream, ModelStream):
+        parameters = Das2Parameters.named(stream.parameters)
+        jobs = das2_jobs(parameters, seed, stream.name, stream.site, stream.mix)
+        return jobs if stream.load == 1.0 else scaled(jobs, stream.load)
+    notes.append(ReadingNotes(stream.name))
+    return _in_window(open_log(stream, seed, notes[-1]), stream)
+
+
+def open_log(stream: LogStream, seed: int, notes: ReadingNotes) -> Iterator[Job]:
+    """Give the jobs of a whole log in its own time, placed at clusters or outside."""
+    records = _READERS[stream.format](Path(stream.path), notes)
+    split = Split(placing_rules(stream), seed, stream.name)
+    return logged_jobs(records, stream.reading, split, notes)
+
+
+def _in_window(jobs: Iterator[Job], stream: LogStream) -> Iterator[Job]:
+    """Cut the window out of a log, let it begin at zero, change its load, and put it where it belongs."""
+    window = stream.window
+    if window.from_zero:
+        jobs = from_zero(jobs)
+    if window.begin_ms or window.end_ms is not None:
+        jobs = shifted(within(jobs, window.begin_ms, window.end_ms), -window.begin_ms)
+    if stream.load != 1.0:
+        jobs = scaled(jobs, stream.load)
+    return shifted(jobs, window.shift_ms) if window.shift_ms else jobs
+
+
+def placing_rules(stream: LogStream) -> list[Rule]:
+    """Say whose the jobs of a log are, the first rule that fits being the one that counts."""
+    consumer = f"{{{stream.consumer_by}}}"
+    rules = []
+    if stream.has_externals:
+        rules.append(Rule(stream.external_where, None, consumer, stream.mix))
+    if not stream.external:
+        rules.append(Rule(site=_site_pattern(stream), consumer=consumer))
+    return rules
+
+
+def _site_pattern(stream: LogStream) -> str:
+    if stream.cluster_by is not None:
+        return f"{stream.cluster_by}-{{{stream.cluster_by}}}"
+    return str(stream.site).replace("{", "{{").replace("}", "}}")
