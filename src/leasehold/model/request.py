@@ -21,7 +21,7 @@ class LeaseType(IntEnum):
     @property
     def label(self) -> str:
         """The name as users write it: ``non-preemptable``."""
-        return self.name.lower().replace("_", "-")
+        return _LABELS[self]
 
     @property
     def is_best_effort(self) -> bool:
@@ -29,6 +29,7 @@ class LeaseType(IntEnum):
         return self <= LeaseType.SUSPENDABLE
 
 
+_LABELS = tuple(kind.name.lower().replace("_", "-") for kind in LeaseType)
 LEASE_TYPES: dict[str, LeaseType] = {kind.label: kind for kind in LeaseType}
 
 

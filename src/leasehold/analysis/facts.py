@@ -1,0 +1,93 @@
+"""What follows from one lease or one segment alone; every metric is a sum or a mean over these.
+
+A *party* is who holds VMs: ``local``, or the lease type of a guest. Durations of a request are at the
+reference speed; ``service_ms`` is the same on the machines of the lease's last cluster.
+"""
+
+import polars as pl
+
+from leasehold.analysis.run import Run
+
+PARTIES = ("local", "cancelable", "suspendable", "migratable", "non-preemptable")
+GUESTS = PARTIES[1:]
+SLOWDOWN_FLOOR_MS = 10_000
+"""Bounded slowdown takes shorter leases as ten seconds long, as is usual for workload logs."""
+
+SERVED_STATES = ("completed", "killed")
+"""The states of a lease that got all the time it asked for."""
+
+LOST_STATES = ("terminated", "failed")
+"""The states of a lease whose work was thrown away."""
+
+PARTY = pl.when(pl.col("origin") == "local").then(pl.lit("local")).otherwise(pl.col("lease_type"))
+
+
+def lease_facts(run: Run) -> pl.DataFrame:
+    """Return the leases with what follows from each alone.
+
+    Adds ``run``, ``party``, ``wait_ms`` (ready to first start), ``served`` (got all its time),
+    ``service_ms`` (undisturbed time on its cluster), ``response_ms`` (ready to end), ``slowdown``,
+    ``work_vm_ms`` (at the reference speed) and ``delay_ms`` (behind the run without guests).
+    """
+    speeds = run.sites.select("site", "speed_mips", "reference_mips")
+    frame = (
+        run.leases.lazy()
+        .with_columns(run=pl.lit(run.name), party=PARTY, site=pl.coalesce("site", "home"))
+        .join(speeds.lazy(), on="site", how="left", maintain_order="left")
+        .join(
+            run.baseline.lazy().rename({"start_ms": "baseline_ms"}),
+            on="lease_id",
+            how="left",
+            maintain_order="left",
+        )
+    )
+    return _with_outcome(_with_times(frame)).collect()
+
+
+def _with_times(frame: pl.LazyFrame) -> pl.LazyFrame:
+    granted_ms = pl.min_horizontal("actual_ms", "requested_ms")
+    return frame.with_columns(
+        wait_ms=pl.col("first_start_ms") - pl.col("ready_ms"),
+        delay_ms=pl.col("first_start_ms") - pl.col("baseline_ms"),
+        work_vm_ms=granted_ms * pl.col("vms"),
+        service_ms=granted_ms * pl.col("reference_mips") / pl.col("speed_mips"),
+        served=pl.col("state").is_in(SERVED_STATES),
+    )
+
+
+def _with_outcome(frame: pl.LazyFrame) -> pl.LazyFrame:
+    response_ms = pl.when("served").then(pl.col("end_ms") - pl.col("ready_ms"))
+    slowdown = response_ms / pl.max_horizontal("service_ms", pl.lit(SLOWDOWN_FLOOR_MS))
+    return frame.with_columns(
+        response_ms=response_ms,
+        slowdown=pl.when(slowdown.is_not_null()).then(pl.max_horizontal(slowdown, pl.lit(1.0))),
+    )
+
+
+def segment_facts(run: Run) -> pl.DataFrame:
+    """Return the segments with the party that held them and what they were good for.
+
+    Adds ``run``, ``party``, ``origin``, ``held_vm_ms``, ``useful_vm_ms`` (held while working on a lease
+    whose work was not thrown away), ``is_preempted`` and ``overhead_vm_ms``: the overhead charged to
+    the lease, in equal parts on each of its preemptions, so that a cluster bears what it caused.
+    """
+    owners = run.leases.select(
+        "lease_id",
+        "origin",
+        "state",
+        "preemptions",
+        party=PARTY,
+        charged_vm_ms="overhead_vm_ms",
+    )
+    held_vm_ms = (pl.col("end_ms") - pl.col("start_ms")) * pl.col("vms")
+    is_useful = (pl.col("kind") == "run") & ~pl.col("state").is_in(LOST_STATES)
+    is_preempted = pl.col("ended_by") == "preempted"
+    return run.segments.join(owners, on="lease_id", how="left", maintain_order="left").with_columns(
+        run=pl.lit(run.name),
+        held_vm_ms=held_vm_ms,
+        useful_vm_ms=pl.when(is_useful).then(held_vm_ms).otherwise(0),
+        is_preempted=is_preempted,
+        overhead_vm_ms=pl.when(is_preempted)
+        .then(pl.col("charged_vm_ms") / pl.col("preemptions"))
+        .otherwise(0.0),
+    )

@@ -1,0 +1,31 @@
+"""The numbers of a run: what is measured (`CATALOGUE`), for whom, and whether the tables agree."""
+
+from leasehold.analysis.metrics.measure import Better, Measure, Stage
+from leasehold.analysis.metrics.reconcile import reconcile
+from leasehold.analysis.metrics.tables import (
+    CATALOGUE,
+    MEASURES,
+    Number,
+    by_cluster,
+    by_cluster_and_party,
+    by_origin,
+    by_party,
+    by_reason,
+    totals,
+)
+
+__all__ = [
+    "CATALOGUE",
+    "MEASURES",
+    "Better",
+    "Measure",
+    "Number",
+    "Stage",
+    "by_cluster",
+    "by_cluster_and_party",
+    "by_origin",
+    "by_party",
+    "by_reason",
+    "reconcile",
+    "totals",
+]

@@ -1,0 +1,53 @@
+"""The report of a run as one HTML page that needs no network, and its charts as picture files.
+
+Drawing needs the extra ``leasehold[report]``: Altair draws, vl-convert renders, Jinja lays out. They
+are imported when something is drawn, so that the words alone (`sentences`) cost nothing.
+"""
+
+from importlib.util import find_spec
+from pathlib import Path
+
+from leasehold.analysis.run import Run
+from leasehold.model.errors import LeaseholdError
+
+_DRAWN_WITH = ("altair", "vl_convert", "jinja2")
+
+
+def can_draw() -> bool:
+    """Whether the extra that draws charts and pages is installed."""
+    return all(find_spec(module) is not None for module in _DRAWN_WITH)
+
+
+def write_report(run: Run, path: Path) -> Path:
+    """Write the page on one run and return its path. Raises LeaseholdError without the extra."""
+    _check_can_draw()
+    from leasehold.analysis.report import page  # noqa: PLC0415 - altair is an extra
+
+    return page.write_run_page(run, path)
+
+
+def write_comparison(first: Run, second: Run, path: Path) -> Path:
+    """Write one page on two runs and return its path. Raises LeaseholdError without the extra."""
+    _check_can_draw()
+    from leasehold.analysis.report import page  # noqa: PLC0415 - altair is an extra
+
+    return page.write_comparison_page(first, second, path)
+
+
+def write_pictures(run: Run, folder: Path) -> list[Path]:
+    """Write each chart of a run as SVG and PNG into ``folder`` and return the files.
+
+    Raises LeaseholdError without the extra.
+    """
+    _check_can_draw()
+    from leasehold.analysis.report import pictures  # noqa: PLC0415 - altair is an extra
+
+    return pictures.write_pictures(run, folder)
+
+
+def _check_can_draw() -> None:
+    if not can_draw():
+        raise LeaseholdError("the report needs what draws it: pip install 'leasehold[report]'")
+
+
+__all__ = ["can_draw", "write_comparison", "write_pictures", "write_report"]

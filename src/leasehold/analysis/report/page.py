@@ -1,0 +1,178 @@
+"""The report page: what happened in words, then in pictures, then in tables, then how it was counted."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import polars as pl
+
+from leasehold.analysis.facts import GUESTS, PARTIES
+from leasehold.analysis.metrics import CATALOGUE, by_origin, reconcile, totals
+from leasehold.analysis.report import differences, sentences, tables
+from leasehold.analysis.report.gantt import draw_window
+from leasehold.analysis.report.preemption import preemption_chart
+from leasehold.analysis.report.render import AnyChart, as_script_data, live_spec, to_svg, vega_bundle
+from leasehold.analysis.report.style import PAGE_STYLE
+from leasehold.analysis.report.utilisation import utilisation_chart
+from leasehold.analysis.report.waiting import waiting_chart
+from leasehold.analysis.report.window import Window, most_contended
+from leasehold.analysis.run import Run
+from leasehold.analysis.wording import duration, number, percent
+
+_CLUSTERS_DRAWN = 6
+_MS_PER_S = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A chart with its title and what to see in it; ``svg`` shows at once, ``spec`` answers the pointer."""
+
+    title: str
+    caption: str
+    svg: str
+    spec: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One big number with its name, and a line that explains it."""
+
+    amount: str
+    name: str
+    meaning: str
+
+
+def write_run_page(run: Run, path: Path) -> Path:
+    """Write the report of one run as a single HTML file that needs no network; return its path."""
+    numbers = totals(run)
+    context = {
+        "run": run,
+        "about": _about(run),
+        "headline": sentences.headline(run, numbers),
+        "paragraphs": sentences.what_happened(run, numbers),
+        "tiles": _tiles(run, numbers),
+        "utilisation": list(_utilisation(run)),
+        "gantt": _gantt(run),
+        "waiting": _waiting(run),
+        "preemption": _preemption(run),
+        "matrix": tables.waiting_matrix(run),
+        "tables": [tables.party_table(run), tables.cluster_table(run)],
+        "endings": tables.ending_table(run),
+        "sites": tables.site_table(run),
+        "disagreements": reconcile(run),
+    }
+    return _write(path, "report.html", context)
+
+
+def write_comparison_page(first: Run, second: Run, path: Path) -> Path:
+    """Write two runs on one page: the differences in words, pictures side by side, every metric."""
+    context = {
+        "runs": [(first, _about(first)), (second, _about(second))],
+        "headline": differences.headline(first, second),
+        "paragraphs": differences.what_differs(first, second),
+        "metrics": differences.metric_rows(first, second),
+        "utilisation": [_figure(utilisation_chart(run, PAGE_STYLE), run.name) for run in (first, second)],
+        "waiting": _side_by_side(waiting_chart, first, second),
+        "preemption": _side_by_side(preemption_chart, first, second),
+    }
+    return _write(path, "comparison.html", context)
+
+
+def _side_by_side(draw: Callable[..., AnyChart], first: Run, second: Run) -> list[Figure]:
+    """Draw the same chart of two runs on the same scales."""
+    pairs = ((first, second), (second, first))
+    return [_figure(draw(run, PAGE_STYLE, beside=other), run.name, width=560) for run, other in pairs]
+
+
+def _write(path: Path, template: str, context: dict[str, Any]) -> Path:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("leasehold.analysis.report", "templates"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    shared = {
+        "parties": PARTIES,
+        "guests": GUESTS,
+        "catalogue": CATALOGUE.values(),
+        "bundle": vega_bundle(),
+        "as_script_data": as_script_data,
+    }
+    path.write_text(environment.get_template(template).render(shared | context), encoding="utf-8")
+    return path
+
+
+def _about(run: Run) -> str:
+    jobs = run.manifest.get("jobs", {})
+    slots = number(int(run.sites["slots"].sum()))
+    clusters = "cluster" if run.sites.height == 1 else "clusters"
+    return (
+        f"{run.sites.height} {clusters} with {slots} slots, {number(jobs.get('local', 0))} local jobs and "
+        f"{number(jobs.get('external', 0))} guest requests over {duration(run.span_ms / _MS_PER_S)}"
+    )
+
+
+def _tiles(run: Run, numbers: sentences.Totals) -> list[Tile]:
+    guests = next((row for row in by_origin(run).to_dicts() if row["origin"] == "external"), None)
+    served = (guests["completed"] + guests["killed"]) / guests["leases"] * 100 if guests else None
+    delayed = numbers["locals_delayed"] if run.baseline.height else None
+    return [
+        Tile(number(delayed), "local jobs delayed", "compared with the same log without guests"),
+        Tile(percent(numbers["idle_lent_pct"]), "of the idle time lent", "VM-time that local jobs left idle"),
+        Tile(percent(served), "of the guests served", "leases that got all the time they asked for"),
+        Tile(
+            number(numbers["vms_preempted"]), "VMs preempted", "taken back for local jobs, each time counted"
+        ),
+    ]
+
+
+def _figure(chart: AnyChart, title: str, caption: str = "", width: int = 1000) -> Figure:
+    return Figure(title, caption, to_svg(chart, PAGE_STYLE, width), live_spec(chart, PAGE_STYLE))
+
+
+def _utilisation(run: Run) -> Iterator[Figure]:
+    sites = run.sites["site"].to_list()
+    if len(sites) > 1:
+        chart = utilisation_chart(run, PAGE_STYLE, height=250)
+        yield _figure(chart, f"All {len(sites)} clusters together", "Mean VMs held, stretch by stretch.")
+    for site, slots in _drawn(run).iter_rows():
+        chart = utilisation_chart(run, PAGE_STYLE, sites=[site], bins=160, height=130)
+        yield _figure(chart, site, f"{slots} slots")
+
+
+def _drawn(run: Run) -> pl.DataFrame:
+    """Choose the clusters that get a chart of their own: all, or of many the largest."""
+    sites = run.sites.select("site", "slots").with_row_index("place")
+    largest = sites.sort("slots", descending=True, maintain_order=True).head(_CLUSTERS_DRAWN)
+    return largest.sort("place").drop("place")
+
+
+def _gantt(run: Run) -> Figure | None:
+    window = most_contended(run)
+    if window is None:
+        return None
+    chart = draw_window(run, window, PAGE_STYLE)
+    return _figure(chart, f"Cluster {window.site}, lease by lease", _of_window(run, window))
+
+
+def _of_window(run: Run, window: Window) -> str:
+    if window.is_whole:
+        return "The whole run at this cluster."
+    shown = duration((window.to_ms - window.from_ms) / _MS_PER_S)
+    return (
+        f"The {shown} in which most VMs had to be given up, at a cluster that took many back; "
+        f"a drawing of all {duration(run.span_ms / _MS_PER_S)} would not be readable."
+    )
+
+
+def _waiting(run: Run) -> Figure:
+    caption = "A dot: the share that started at once. A line: the share that had started after how long."
+    return _figure(waiting_chart(run, PAGE_STYLE, height=240), "How long leases waited", caption, width=560)
+
+
+def _preemption(run: Run) -> Figure:
+    caption = "VMs that local jobs took back, by the type of the guest that gave way."
+    return _figure(preemption_chart(run, PAGE_STYLE, height=240), "Who had to give way", caption, width=560)

@@ -1,0 +1,169 @@
+"""A run folder, opened: its manifest at once, its tables when they are first looked at."""
+
+import json
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from leasehold.analysis.schemas import empty_table, polars_schema
+from leasehold.model.errors import InputError
+from leasehold.model.tables import MANIFEST, OPTIONAL_TABLES, SCHEMA_VERSION, TABLES
+
+if TYPE_CHECKING:
+    import altair as alt
+
+
+def load(path: str | Path) -> "Run":
+    """Open the run folder at ``path``.
+
+    Raises InputError where this is no run folder, one of another schema version, or one in which a
+    table is missing or has other columns. The tables themselves are read when they are used.
+    """
+    folder = Path(path)
+    manifest = _read_manifest(folder)
+    for table in TABLES:
+        _check_table(folder, table)
+    return Run(folder, manifest)
+
+
+class Run:
+    """One finished (or interrupted) run: what was asked, what was decided, what happened.
+
+    ``path`` is its folder, ``manifest`` the record of how it was made. The tables are polars frames
+    with the columns of `leasehold.model.tables`.
+    """
+
+    def __init__(self, path: Path, manifest: Mapping[str, Any]) -> None:
+        self.path = path
+        self.manifest = manifest
+
+    @property
+    def name(self) -> str:
+        """The folder's name, by which reports call the run."""
+        return self.path.resolve().name
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether the run was interrupted before its end."""
+        return self.manifest.get("status") != "complete"
+
+    @cached_property
+    def leases(self) -> pl.DataFrame:
+        """One row for each request that was read."""
+        return self._read("leases")
+
+    @cached_property
+    def segments(self) -> pl.DataFrame:
+        """One row for each interval in which a lease held VMs."""
+        return self._read("segments")
+
+    @cached_property
+    def decisions(self) -> pl.DataFrame:
+        """One row for each decision, and for a preemption one for each victim."""
+        return self._read("decisions")
+
+    @cached_property
+    def sites(self) -> pl.DataFrame:
+        """One row for each cluster."""
+        return self._read("sites")
+
+    @cached_property
+    def baseline(self) -> pl.DataFrame:
+        """When each local job starts without guests; no rows for a run without guests."""
+        return self._read("baseline")
+
+    @cached_property
+    def begin_ms(self) -> int:
+        """The instant at which the first request came."""
+        return _whole(self.leases["submit_ms"].min())
+
+    @cached_property
+    def end_ms(self) -> int:
+        """The last instant of the run."""
+        return max(_whole(self.manifest.get("end_ms")), _whole(self.segments["end_ms"].max()))
+
+    @property
+    def span_ms(self) -> int:
+        """From the first request to the end: what every share of time is a share of."""
+        return self.end_ms - self.begin_ms
+
+    def gantt(
+        self, site: str | None = None, from_ms: int | None = None, to_ms: int | None = None
+    ) -> "alt.Chart | alt.LayerChart":
+        """Draw who held which VMs; without arguments the cluster and the hours with most contention.
+
+        Needs the extra ``leasehold[report]``.
+        """
+        from leasehold.analysis.report.gantt import gantt_chart  # noqa: PLC0415 - altair is an extra
+
+        return gantt_chart(self, site, from_ms, to_ms)
+
+    def compare(self, other: "Run") -> pl.DataFrame:
+        """Put the metrics of this run beside those of another: difference and ratio."""
+        from leasehold.analysis.compare import compare  # noqa: PLC0415 - compare reads runs itself
+
+        return compare(self, other)
+
+    def __repr__(self) -> str:
+        """Say which run this is and how far it came."""
+        jobs = self.manifest.get("jobs", {})
+        status = self.manifest.get("status", "unknown")
+        return (
+            f"<Run {self.name}: {status}, {jobs.get('local', 0)} local, {jobs.get('external', 0)} external>"
+        )
+
+    def _repr_html_(self) -> str:
+        from leasehold.analysis.notebook import run_as_html  # noqa: PLC0415 - only a notebook needs it
+
+        return run_as_html(self)
+
+    def _read(self, table: str) -> pl.DataFrame:
+        file = _table_file(self.path, table)
+        if not file.exists():
+            return empty_table(table)
+        return pl.read_parquet(file).select(polars_schema(table).names())
+
+
+def _table_file(folder: Path, table: str) -> Path:
+    return folder / f"{table}.parquet"
+
+
+def _whole(value: object) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _read_manifest(folder: Path) -> Mapping[str, Any]:
+    file = folder / MANIFEST
+    if not file.is_file():
+        raise InputError(folder, None, f"not a run folder: it has no {MANIFEST}")
+    try:
+        manifest = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise InputError(file, None, f"not readable as JSON ({error})") from None
+    version = manifest.get("schema_version") if isinstance(manifest, dict) else None
+    if version != SCHEMA_VERSION or not isinstance(manifest, dict):
+        raise InputError(file, None, f"schema_version is {version!r}, this Leasehold reads {SCHEMA_VERSION}")
+    return manifest
+
+
+def _check_table(folder: Path, table: str) -> None:
+    file = _table_file(folder, table)
+    if not file.is_file():
+        if table in OPTIONAL_TABLES:
+            return
+        raise InputError(folder, None, f"not a whole run folder: {file.name} is missing")
+    found = _schema_on_disk(file)
+    for column, wanted in polars_schema(table).items():
+        if found.get(column) != wanted:
+            has = found.get(column, "no such column")
+            raise InputError(file, None, f"column {column}: expected {wanted}, found {has}")
+
+
+def _schema_on_disk(file: Path) -> Mapping[str, Any]:
+    try:
+        return pl.read_parquet_schema(file)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise InputError(file, None, f"not readable as Parquet ({error})") from None

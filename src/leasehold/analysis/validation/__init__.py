@@ -1,0 +1,43 @@
+"""An independent check of a run: it reads the run folder and knows nothing of the scheduler.
+
+Each rule is stated once (`RULES`), finds its offenders by one pass over the tables, and says them as
+a `Violation`. What is written by other programs to the same schema can be checked just so.
+"""
+
+from dataclasses import dataclass
+
+from leasehold.analysis.run import Run
+from leasehold.analysis.validation import accounting, capacity, life, preemption, promises, types
+from leasehold.analysis.validation.evidence import Evidence, Rule
+
+RULES: tuple[Rule, ...] = (
+    *accounting.RULES,
+    *capacity.RULES,
+    *life.RULES,
+    *types.RULES,
+    *preemption.RULES,
+    *promises.RULES,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One place where a run contradicts a rule; ``sentence`` says how."""
+
+    rule: str
+    lease_id: int | None
+    site: str | None
+    time_ms: int | None
+    sentence: str
+
+
+def validate(run: Run) -> list[Violation]:
+    """Check a run against every rule and return what contradicts one, in the order of the rules.
+
+    An interrupted run is held to the same rules: its leases are open, and none is lost.
+    """
+    evidence = Evidence(run)
+    return [Violation(rule.name, *row) for rule in RULES for row in rule.check(evidence).iter_rows()]
+
+
+__all__ = ["RULES", "Rule", "Violation", "validate"]

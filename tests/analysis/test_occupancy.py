@@ -1,0 +1,36 @@
+"""VMs held over time: exact whatever the stretches are."""
+
+import pytest
+
+from leasehold.analysis.facts import PARTIES
+from leasehold.analysis.occupancy import mean_held
+from leasehold.analysis.run import Run
+from leasehold.analysis.sweep import held_over_time
+
+
+def test_what_ends_at_an_instant_is_free_for_what_starts_at_it(small: Run) -> None:
+    held = held_over_time(small.segments.filter(site="a"), ["site"])
+    assert held["held_vms"].max() == 4
+    assert dict(held.select("time_ms", "held_vms").iter_rows())[60_000] == 4
+
+
+@pytest.mark.parametrize("bins", [1, 7, 315])
+def test_the_stretches_add_up_to_what_was_held(small: Run, bins: int) -> None:
+    held = mean_held(small, bins)
+    lengths = held["to_ms"] - held["from_ms"]
+    total = sum((held[party] * lengths).sum() for party in PARTIES)
+    assert total == pytest.approx(1_290_000)
+    assert (held["idle"] * lengths).sum() == pytest.approx(8 * 315_000 - 1_290_000)
+
+
+def test_a_stretch_of_one_second_shows_who_held_what(small: Run) -> None:
+    held = mean_held(small, 315, ["a"])
+    row = held.row(70, named=True)
+    assert {name: round(row[name], 9) for name in (*PARTIES, "idle")} == {
+        "local": 4,
+        "cancelable": 0,
+        "suspendable": 0,
+        "migratable": 0,
+        "non-preemptable": 0,
+        "idle": 0,
+    }
