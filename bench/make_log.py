@@ -1,0 +1,63 @@
+"""Make a workload log for the benchmark; the same seed makes the same file on any machine.
+
+    python bench/make_log.py OUT.swf [--jobs N] [--procs N] [--load F] [--estimates exact|loose] [--seed N]
+
+Run times are lognormal (sigma 1.5, mean 600 s), sizes mostly powers of two up to half the machine, and
+arrivals bursty (Weibull, shape 0.7), stretched at the end so that the load comes out exactly. Loose
+estimates are 1 to 4 times the run time, rounded up to what people type.
+"""
+
+import argparse
+import math
+from bisect import bisect_left
+from pathlib import Path
+from random import Random
+
+TYPED_S = [60, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 43200, 86400]
+WEIGHTS = {1: 22, 2: 14, 4: 16, 8: 16, 16: 14, 32: 10, 64: 5, 128: 3}
+LONGEST_S = 86_400
+POWERS_OF_TWO = 0.75
+SIGMA = 1.5
+
+
+def make_log(path: Path, jobs: int, procs: int, load: float, estimates: str, seed: int = 1) -> None:
+    """Write a log of ``jobs`` jobs that loads ``procs`` processors by ``load``."""
+    rng = Random(seed)
+    drawn, clock = [], 0.0
+    for _ in range(jobs):
+        run_s = min(LONGEST_S, max(1, round(rng.lognormvariate(math.log(600) - SIGMA**2 / 2, SIGMA))))
+        clock += rng.weibullvariate(1.0, 0.7)
+        drawn.append((clock, run_s, _size(rng), _estimate(rng, run_s, estimates)))
+    work = sum(run_s * size for _, run_s, size, _ in drawn)
+    stretch = work / (procs * load) / clock
+    with path.open("w", encoding="utf-8") as out:
+        out.write(f"; Version: 2.2\n; MaxJobs: {jobs}\n; MaxProcs: {procs}\n")
+        out.write(f"; Note: seed {seed}, load {load}\n")
+        for number, (at, run_s, size, asked_s) in enumerate(drawn, 1):
+            out.write(f"{number} {int(at * stretch)} -1 {run_s} {size} -1 -1 {size} {asked_s}")
+            out.write(f" -1 1 {number % 64} 1 1 1 1 -1 -1\n")
+
+
+def _size(rng: Random) -> int:
+    if rng.random() < POWERS_OF_TWO:
+        return rng.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
+    return max(1, round(math.exp(rng.uniform(0, math.log(128)))))
+
+
+def _estimate(rng: Random, run_s: int, estimates: str) -> int:
+    if estimates == "exact":
+        return run_s
+    wanted = run_s * rng.uniform(1, 4)
+    return max(run_s, TYPED_S[min(bisect_left(TYPED_S, wanted), len(TYPED_S) - 1)])
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--jobs", type=int, default=100_000)
+    parser.add_argument("--procs", type=int, default=256)
+    parser.add_argument("--load", type=float, default=0.85)
+    parser.add_argument("--estimates", choices=["exact", "loose"], default="loose")
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    make_log(given.out, given.jobs, given.procs, given.load, given.estimates, given.seed)

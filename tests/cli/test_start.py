@@ -1,0 +1,68 @@
+"""The help: what it offers, and that nothing heavy stands in its way."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leasehold import __version__
+
+Cli = Callable[..., Any]
+
+HEAVY = {"altair", "numpy", "polars", "scipy", "vl_convert"}
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["sim", "run", "--help"], ["policy", "--help"]])
+def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
+    script = f"import sys; from leasehold.cli.main import main; main({arguments}); print('modules', *sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    help_text, _, modules = done.stdout.rpartition("modules ")
+    assert "Usage: leasehold" in help_text
+    assert HEAVY & set(modules.split()) == set()
+
+
+def test_help_offers_the_commands(cli: Cli) -> None:
+    said = cli("--help")
+    assert said.code == 0
+    for command in ("demo", "sim", "policy", "scenario"):
+        assert command in said.out
+
+
+def test_every_command_explains_every_option(cli: Cli) -> None:
+    for command in (
+        ["demo"], ["sim", "run"], ["sim", "compare"], ["sim", "validate"], ["sim", "report"], ["sim", "export"],
+        ["policy", "list"], ["policy", "show"], ["scenario", "list"], ["scenario", "show"], ["scenario", "check"],
+    ):  # fmt: skip
+        said = cli(*command, "-h")
+        assert said.code == 0
+        assert "--json" in said.out
+
+
+def test_version(cli: Cli) -> None:
+    assert cli("--version").out == f"leasehold {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("leasehold sim run x --policy c", ["conservative"]),
+        ("leasehold sim run x --routing pap", ["pap-rnd", "pap-rtdp"]),
+        ("leasehold sim run x --victims ml", ["mlip"]),
+        ("leasehold policy show mo", ["mov", "moml"]),
+        ("leasehold scenario show d", ["demo"]),
+        ("leasehold sim run s", ["small.swf", "small.toml"]),
+        ("leasehold s", ["sim", "scenario"]),
+    ],
+)
+def test_names_complete_in_the_shell(folder: Path, words: str, offered: list[str]) -> None:
+    shell = {"_LEASEHOLD_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    script = "from leasehold.cli.main import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=folder, env={**os.environ, **shell}, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert sorted(done.stdout.split()) == sorted(offered)
