@@ -1,10 +1,9 @@
 """The command line as tests use it: in a folder of its own, called like the program."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tests.cli.saying import Cli, Said
 
 from leasehold.cli.main import main
 
@@ -46,18 +45,6 @@ b = 1.7
 alpha = 60.0
 beta = 0.5
 """
-
-
-@dataclass(frozen=True)
-class Said:
-    """How a command ended, and what it said where."""
-
-    code: int
-    out: str
-    err: str
-
-
-Cli = Callable[..., Said]
 
 
 @pytest.fixture(autouse=True)

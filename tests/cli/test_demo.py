@@ -1,14 +1,11 @@
 """``leasehold demo``: two runs of the same requests, compared."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
-
-Cli = Callable[..., Any]
+from tests.cli.saying import Cli
 
 REQUEST = ["lease_id", "source", "origin", "lease_type", "vms", "requested_ms", "actual_ms", "submit_ms"]
 
@@ -38,7 +35,7 @@ class TestDemo:
         assert {name: run["seed"] for name, run in answer["runs"].items()} == {"rr": 3, "pap-rtdp": 3}
         assert {"leases_preempted", "awrt_s"} <= {row["metric"] for row in answer["comparison"]}
         assert Path(answer["report"]).is_file()
-        replay = "leasehold sim run demo --routing rr --seed 3 --horizon 7200"
+        replay = "leasehold sim run demo --routing rr --seed 3 --horizon 21600"
         assert answer["runs"]["rr"]["replay"] == replay
 
     def test_replaces_an_earlier_one_by_force(self, cli: Cli) -> None:

@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from leasehold.analysis.run import load
+from leasehold.cli.interrupt import minding_ctrl_c
 from leasehold.model.tables import TABLES
 
 ENDLESS = """\
@@ -67,3 +68,39 @@ def test_ctrl_c_leaves_a_readable_partial_run(folder: Path) -> None:
     for table in TABLES:
         if table != "baseline":
             pl.read_parquet(folder / "run" / f"{table}.parquet")
+
+
+class TestWhen:
+    """Where a Ctrl-C takes effect, without waiting for one."""
+
+    def test_before_the_run_it_does_at_once(self) -> None:
+        with pytest.raises(KeyboardInterrupt), minding_ctrl_c():
+            signal.raise_signal(signal.SIGINT)
+
+    def test_in_the_run_it_does_at_the_next_safe_place(self) -> None:
+        passed = []
+        with pytest.raises(KeyboardInterrupt), minding_ctrl_c() as interruption:  # noqa: PT012 - where is the point
+            interruption.check()
+            signal.raise_signal(signal.SIGINT)
+            passed.append("the rest of the decision")
+            interruption.check()
+            passed.append("another one")
+        assert passed == ["the rest of the decision"]
+
+    def test_the_second_one_does_at_once(self) -> None:
+        with pytest.raises(KeyboardInterrupt), minding_ctrl_c() as interruption:  # noqa: PT012 - where is the point
+            interruption.check()
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
+            pytest.fail("was not interrupted")
+
+    def test_without_a_safe_place_it_does_at_the_end(self) -> None:
+        with pytest.raises(KeyboardInterrupt), minding_ctrl_c() as interruption:  # noqa: PT012 - where is the point
+            interruption.check()
+            signal.raise_signal(signal.SIGINT)
+
+    def test_afterwards_all_is_as_before(self) -> None:
+        before = signal.getsignal(signal.SIGINT)
+        with minding_ctrl_c():
+            assert signal.getsignal(signal.SIGINT) != before
+        assert signal.getsignal(signal.SIGINT) == before

@@ -29,19 +29,24 @@ class ByReservations:
 
     def __init__(self, tasks: list[Task], slots: int, depth: int | None) -> None:
         self.tasks, self.slots, self.depth = tasks, slots, depth
-        self.now = 0
+        self.now = -1
 
     def run(self) -> dict[int, int]:
         now: int | None = min(task.submit for task in self.tasks)
         while now is not None:
+            freed = any(self.now < end <= now for end in self._early_ends())
             self.now = now
-            self._pass()
+            self._pass(freed)
             now = _events(self.tasks, now)
         return {task.number: task.start for task in self.tasks if task.start is not None}
 
-    def _pass(self) -> None:
+    def _early_ends(self) -> list[int]:
+        started = [t for t in self.tasks if t.start is not None and t.needed < t.asked]
+        return [t.start + t.needed for t in started if t.start is not None]
+
+    def _pass(self, freed: bool) -> None:  # noqa: FBT001 - whether room was given back
         waiting = [t for t in self.tasks if t.submit <= self.now and t.start is None]
-        for task in [t for t in waiting if t.promise is not None]:
+        for task in [t for t in waiting if t.promise is not None and freed]:
             task.promise = self._earliest(task)
         for task in waiting:
             if task.promise == self.now:

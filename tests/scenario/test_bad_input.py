@@ -25,6 +25,7 @@ CASES = [
     ("slots = 8", "slots = true", 9, "got True"),
     ("slots = 8", "slots = nan", 9, "got nan"),
     ("slots = 8", 'slots = "peek"', 9, "did you mean 'peak'?"),
+    ("slots = 8", "slotz = 8", 9, "cluster[0].slotz: got 'slotz', expected one of slots"),
     ("slots = 8", "", 7, "cluster[0].slots: got nothing"),
     ("slots = 8", "slots = 8\nspeed_mips = 0", 10, "cluster[0].speed_mips"),
     ("slots = 8", "slots = 8\nnon_preemptable_share = 1.5", 10, "expected a number from 0 to 1"),

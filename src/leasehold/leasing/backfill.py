@@ -9,8 +9,8 @@ n         hybrid: the first n hold reservations
 None      conservative: everybody holds a reservation (JPDC 2012, section 4.1)
 ========  =====================================================================
 
-A reservation never moves later of its own; it moves earlier when room is given back. At every pass,
-each holder of a reservation, in order of arrival, takes the earliest start that it can have.
+A reservation never moves later of its own. Whenever room was given back, each holder of a reservation,
+in order of arrival, takes the earliest start that it can have.
 The plan is made with *requested* times, always: what a job really needs is known only when it ends.
 """
 
@@ -83,10 +83,8 @@ class Backfiller:
     def step(self, now_ms: int) -> Started:
         """One pass: move reservations earlier, then start whoever is due, promoted or backfilled."""
         self.plan.trim(now_ms)
-        if self.plan.freed_until_ms > now_ms and self.reserved:
+        if self.plan.was_freed:
             self._compress(now_ms)
-        elif not self.reserved:
-            self.plan.freed_until_ms = now_ms
         started = self._start_due(now_ms)
         if self.others:
             self._promote(now_ms, started)
@@ -129,6 +127,7 @@ class Backfiller:
                 self._move_earlier(lease, start_ms)
                 until_ms = max(until_ms, plan.freed_until_ms)
                 most = plan.most_before(until_ms)
+        plan.was_freed = False
 
     def _move_earlier(self, lease: Lease, start_ms: int) -> None:
         old_ms, span_ms = lease.reserved_ms, lease.span_ms
@@ -140,10 +139,12 @@ class Backfiller:
 
     def _start_due(self, now_ms: int) -> Started:
         started: Started = []
-        while self.is_due(now_ms):
-            lease = heappop(self._due)[2]
-            del self.reserved[lease.id]
-            started.append((lease, Reason.RESERVED_START))
+        due, reserved = self._due, self.reserved
+        while due and due[0][0] <= now_ms:
+            start_ms, _, lease = heappop(due)
+            # An entry is out of date when its lease was moved, or has left the queue.
+            if lease.reserved_ms == start_ms and reserved.pop(lease.id, None) is not None:
+                started.append((lease, Reason.RESERVED_START))
         return started
 
     def _promote(self, now_ms: int, started: Started) -> None:

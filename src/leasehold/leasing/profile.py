@@ -14,11 +14,11 @@ class Profile:
     A step may be negative where guests that still run overlap with a local reservation: such room
     fits nobody, and the guests are preempted when the local request starts.
 
-    ``freed_until_ms`` is the end of the room that was given back since a backfiller last looked:
-    whoever could start earlier now can only do so by starting before that time.
+    ``was_freed`` says whether room was given back since a backfiller last looked, and ``freed_until_ms``
+    where that room ends: whoever could start earlier now can only do so by starting before that time.
     """
 
-    __slots__ = ("free", "freed_until_ms", "slots", "times")
+    __slots__ = ("free", "freed_until_ms", "slots", "times", "was_freed")
 
     def __init__(self, slots: int, start_ms: int = 0) -> None:
         """Begin with ``slots`` free VMs from ``start_ms`` on."""
@@ -26,6 +26,7 @@ class Profile:
         self.times: list[int] = [start_ms]
         self.free: list[int] = [slots]
         self.freed_until_ms = start_ms
+        self.was_freed = False
 
     def copy(self) -> "Profile":
         """An independent copy, for what-if questions."""
@@ -33,6 +34,7 @@ class Profile:
         twin.times = self.times.copy()
         twin.free = self.free.copy()
         twin.freed_until_ms = self.freed_until_ms
+        twin.was_freed = self.was_freed
         return twin
 
     def take(self, start_ms: int, end_ms: int, vms: int) -> None:
@@ -44,6 +46,7 @@ class Profile:
         """Give ``vms`` VMs back in [start_ms, end_ms)."""
         if start_ms < end_ms:
             self._change(start_ms, end_ms, vms)
+            self.was_freed = True
             if end_ms > self.freed_until_ms:
                 self.freed_until_ms = end_ms
 

@@ -48,5 +48,5 @@ class TableWriter:
         """Join all parts into one file."""
         if self._rows or not self._written:
             self.flush()
-        pl.scan_ipc(self._parts / "*.arrow").sink_parquet(self._target)
+        pl.scan_ipc(self._parts / "*.arrow").sink_parquet(self._target, row_group_size=ROWS_PER_PART)
         rmtree(self._parts)

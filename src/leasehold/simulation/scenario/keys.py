@@ -7,6 +7,7 @@ What is wrong is raised as InvalidField or UnknownName with the key's whole plac
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from leasehold.model.errors import InvalidField, UnknownName
@@ -15,6 +16,7 @@ MOST = 2**53
 """Larger numbers are refused: no log, cluster or clock needs them, and floats cannot hold them all."""
 
 Default = TypeVar("Default")
+_A_TYPO = 0.8
 
 
 class _Nothing:
@@ -54,6 +56,8 @@ class Keys:
         self._known.append(key)
         value = self._values.pop(key, default)
         if value is NOTHING:
+            for typo in get_close_matches(key, self._values, n=1, cutoff=_A_TYPO):
+                raise UnknownName(self.where(typo), typo, [key])
             raise InvalidField(self.where(key), value, expected)
         return value
 

@@ -1,0 +1,62 @@
+"""Two runs side by side, as rows and as a table."""
+
+from pathlib import Path
+from typing import Any
+
+from leasehold.analysis.compare import compare
+from leasehold.analysis.metrics import CATALOGUE
+from leasehold.analysis.run import load
+from leasehold.analysis.wording import NOTHING, value
+from leasehold.cli.screen import answer_table
+from leasehold.model.errors import UnknownName
+
+Row = dict[str, Any]
+
+_MARKS = {"better": "better", "worse": "worse"}
+
+
+def comparison(first: Path, second: Path, metrics: list[str]) -> list[Row]:
+    """Compare two run folders by these metrics, or by all; raises UnknownName for another metric."""
+    for key in metrics:
+        if key not in CATALOGUE:
+            raise UnknownName("--metric", key, CATALOGUE)
+    rows = {row["metric"]: row for row in compare(load(first), load(second)).to_dicts()}
+    return [rows[key] for key in metrics or rows]
+
+
+def worsened(rows: list[Row], percent: float) -> list[str]:
+    """Give the metrics that are worse by more than so many percent of the first run's value."""
+    worse = [row for row in rows if row["verdict"] == "worse"]
+    return [row["metric"] for row in worse if abs(row["difference"]) > abs(row["first"]) * percent / 100]
+
+
+def show(rows: list[Row], first: str, second: str) -> None:
+    """Print what could be measured in at least one of the runs."""
+    told = [row for row in rows if row["first"] is not None or row["second"] is not None]
+    answer_table(
+        ["", first, second, "change", ""],
+        [
+            [
+                row["title"],
+                value(row["first"], row["unit"]),
+                value(row["second"], row["unit"]),
+                _change(row),
+                _MARKS.get(row["verdict"], ""),
+            ]
+            for row in told
+        ],
+        figures=(1, 2, 3),
+    )
+
+
+def _change(row: Row) -> str:
+    """Say the ratio as a percentage; points where the values are percentages themselves."""
+    if row["difference"] is None:
+        return NOTHING
+    if row["difference"] == 0:
+        return "same"
+    if row["unit"] == "%":
+        return f"{row['difference']:+.1f} points"
+    if row["ratio"] is None:
+        return NOTHING
+    return f"{100 * (row['ratio'] - 1):+.1f} %"

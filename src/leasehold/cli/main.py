@@ -1,0 +1,87 @@
+"""The entry point ``leasehold``: the commands, and what becomes of every way of failing."""
+
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from leasehold import __version__
+from leasehold.cli import policy, scenario, sim
+from leasehold.cli.demo import demo
+from leasehold.cli.exit_codes import BAD_INPUT, DEFECT, DONE, INTERRUPTED
+from leasehold.cli.screen import talk
+from leasehold.model.errors import InvariantBroken, LeaseholdError
+
+app = typer.Typer(
+    help="Lend the idle part of a cluster, and its own users never notice.",
+    epilog="Exit codes: 0 done, 1 the answer is no, 2 bad input or usage, 3 a defect, 130 interrupted.",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
+)
+app.command()(demo)
+app.add_typer(sim.app, name="sim")
+app.add_typer(policy.app, name="policy")
+app.add_typer(scenario.app, name="scenario")
+
+
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"leasehold {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def leasehold(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_say_version, is_eager=True, metavar="", help="Say which version this is."
+        ),
+    ] = False,
+) -> None:
+    """Lend the idle part of a cluster, and its own users never notice."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code; every error that a user can cause is one line."""
+    try:
+        return _run(arguments)
+    except InvariantBroken as error:
+        _complain(str(error), *getattr(error, "__notes__", ()))
+    except Exception:  # noqa: BLE001 - the last resort: whatever it is, it is ours
+        traceback.print_exc()
+        _complain("this is a defect of Leasehold, not of your input")
+    return DEFECT
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    """Run one command; whatever the user can mend is told here."""
+    try:
+        code = app(arguments, prog_name="leasehold", standalone_mode=False)
+    except InvariantBroken:
+        raise
+    except LeaseholdError as error:
+        problem = str(error)
+    except typer.TyperException as error:
+        problem = error.format_message()  # empty where the help was printed instead
+    except OSError as error:
+        problem = f"{error.filename or 'input or output'}: {error.strerror}"
+    except (KeyboardInterrupt, typer.Abort):
+        return INTERRUPTED
+    else:
+        return code if isinstance(code, int) else DONE
+    if problem:
+        _complain(problem)
+    return BAD_INPUT
+
+
+def _complain(problem: str, *more: str) -> None:
+    for line in (f"leasehold: {' '.join(problem.splitlines())}", *more):
+        talk(line)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

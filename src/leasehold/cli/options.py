@@ -1,0 +1,78 @@
+"""Options that several commands share, and the completion of names."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+def complete_discipline(incomplete: str) -> list[str]:
+    """Complete a backfilling discipline."""
+    from leasehold.leasing.disciplines import DISCIPLINES
+
+    return _beginning(incomplete, DISCIPLINES)
+
+
+def complete_victims(incomplete: str) -> list[str]:
+    """Complete a victim policy."""
+    from leasehold.leasing.victims.registry import victim_policy_names
+
+    return _beginning(incomplete, victim_policy_names())
+
+
+def complete_routing(incomplete: str) -> list[str]:
+    """Complete a routing policy."""
+    from leasehold.routing.registry import routing_policy_names
+
+    return _beginning(incomplete, routing_policy_names())
+
+
+def complete_policy(incomplete: str) -> list[str]:
+    """Complete a policy of any kind."""
+    return [
+        name
+        for complete in (complete_routing, complete_victims, complete_discipline)
+        for name in complete(incomplete)
+    ]
+
+
+def complete_scenario(incomplete: str) -> list[str]:
+    """Complete a scenario that comes with Leasehold, or a file."""
+    from leasehold.simulation.scenario.packaged import packaged_names
+
+    files = [str(path) + ("/" if path.is_dir() else "") for path in _matching_files(incomplete)]
+    return _beginning(incomplete, packaged_names()) + files
+
+
+def _beginning(incomplete: str, names: "list[str] | dict[str, int | None]") -> list[str]:
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def _matching_files(incomplete: str) -> list[Path]:
+    folder, _, start = incomplete.rpartition("/")
+    try:
+        return sorted(path for path in Path(folder or ".").iterdir() if path.name.startswith(start))
+    except OSError:
+        return []
+
+
+def switch(*names: str, does: str) -> Any:  # noqa: ANN401 - what typer takes for an option
+    """Make an option without a value, shown without one in the help."""
+    return typer.Option(*names, help=does, metavar="")
+
+
+Json = Annotated[bool, switch("--json", does="Answer with one JSON object.")]
+Quiet = Annotated[bool, switch("--quiet", "-q", does="No progress, no talk: only where it is.")]
+Force = Annotated[bool, switch("--force", does="Replace the run folder that is there.")]
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", "-o", metavar="PATH", help="Where to put it.", show_default=False),
+]
+ReportFile = Annotated[
+    Path | None,
+    typer.Option("--report", "-r", metavar="FILE", help="Write a report, one HTML file.", show_default=False),
+]
+Seed = Annotated[
+    int | None, typer.Option(metavar="N", help="Seed of all random streams.", show_default=False)
+]
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.", show_default=False)]

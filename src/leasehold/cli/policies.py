@@ -1,0 +1,74 @@
+"""The policies of all kinds, described alike."""
+
+from dataclasses import dataclass
+
+from leasehold.cli.screen import wrapped
+from leasehold.leasing.disciplines import DISCIPLINES
+from leasehold.leasing.victims.registry import describe as describe_victims
+from leasehold.leasing.victims.registry import victim_policy_names
+from leasehold.model.errors import UnknownName
+from leasehold.routing.registry import describe as describe_routing
+from leasehold.routing.registry import routing_policy_names
+
+ROUTING = "routing"
+VICTIMS = "victims"
+BACKFILLING = "backfilling"
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A policy in words. ``information`` is what a routing policy uses: told, own history, or live state."""
+
+    name: str
+    kind: str
+    question: str
+    rule: str
+    source: str
+    information: str = ""
+
+    def text(self) -> str:
+        """Write all that is known about it."""
+        rest = (("Rule", self.rule), ("Source", self.source), ("Information", self.information))
+        lines = [f"{self.name} ({self.kind})", "", wrapped(self.question)]
+        return "\n\n".join(["\n".join(lines), *(wrapped(f"{title}: {text}") for title, text in rest if text)])
+
+
+def all_policies() -> list[Policy]:
+    """Give all of them: where guests go, who gives way, when there is room."""
+    return [
+        *map(_routing, routing_policy_names()),
+        *map(_victims, victim_policy_names()),
+        *map(_discipline, DISCIPLINES),
+    ]
+
+
+def policy_named(name: str) -> Policy:
+    """Find one by its name; raises UnknownName."""
+    found = {policy.name: policy for policy in reversed(all_policies())}
+    if name not in found:
+        raise UnknownName("policy", name, found)
+    return found[name]
+
+
+def _routing(name: str) -> Policy:
+    told = describe_routing(name)
+    return Policy(name, ROUTING, told.question, told.rule, told.source, told.information)
+
+
+def _victims(name: str) -> Policy:
+    told = describe_victims(name)
+    return Policy(name, VICTIMS, told.question, told.rule, told.source)
+
+
+_DEPTHS = {
+    "fcfs": "none of those who wait has a reservation, and nobody overtakes",
+    "easy": "the first of those who wait has a reservation, and whoever does not delay it may overtake",
+    "hybrid": "the first N of those who wait have reservations (hybrid:N; without N it is 8)",
+    "conservative": "everybody who waits has a reservation, and it never moves later of itself",
+}
+
+
+def _discipline(name: str) -> Policy:
+    rule = f"{_DEPTHS[name]}. Plans are made with requested times."
+    source = "JPDC 2012, section 4.1" if name == "conservative" else ""
+    return Policy(name, BACKFILLING, "Who may start when there is room?", rule, source)

@@ -1,0 +1,262 @@
+"""``leasehold sim``: run a simulation, and look at runs."""
+
+from typing import Annotated
+
+import typer
+
+from leasehold.cli import options
+from leasehold.cli.exit_codes import ANSWER_IS_NO
+from leasehold.cli.options import Force, Json, Out, Quiet, ReportFile, RunFolder, Seed, switch
+
+app = typer.Typer(help="Run a simulation, and look at runs.", no_args_is_help=True)
+
+LOG = "Of a log"
+RULES = "Rules"
+OUTPUT = "Output"
+
+
+@app.command()
+def run(  # noqa: PLR0913, PLR0917 - one argument for each option
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SCENARIO_OR_LOG",
+            help="A scenario (a .toml file, or the name of one that comes with Leasehold), a workload log "
+            "(.swf or .gwf, perhaps .gz), or an earlier run folder.",
+            autocompletion=options.complete_scenario,
+            show_default=False,
+        ),
+    ],
+    procs: Annotated[
+        str,
+        typer.Option(
+            metavar="N",
+            help="Processors of its cluster; or max-procs (as its header says), or peak (as its jobs need).",
+            rich_help_panel=LOG,
+            show_default=False,
+        ),
+    ] = "",
+    site: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="Name of its cluster.", rich_help_panel=LOG, show_default=False),
+    ] = "",
+    cluster_by: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FIELD",
+            help="One cluster for each partition, queue, group, user or site.",
+            rich_help_panel=LOG,
+            show_default=False,
+        ),
+    ] = None,
+    guests: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LOG|das2", help="Where guests come from.", rich_help_panel=LOG, show_default=False
+        ),
+    ] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Backfilling for local jobs: fcfs, easy, hybrid:N, conservative.",
+            rich_help_panel=RULES,
+            autocompletion=options.complete_discipline,
+            show_default=False,
+        ),
+    ] = None,
+    routing: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Where guests go.",
+            rich_help_panel=RULES,
+            autocompletion=options.complete_routing,
+            show_default=False,
+        ),
+    ] = None,
+    victims: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Who gives way.",
+            rich_help_panel=RULES,
+            autocompletion=options.complete_victims,
+            show_default=False,
+        ),
+    ] = None,
+    load: Annotated[
+        float | None,
+        typer.Option(
+            metavar="F",
+            help="Times as many jobs in the same time.",
+            rich_help_panel=RULES,
+            show_default=False,
+        ),
+    ] = None,
+    seed: Seed = None,
+    horizon: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS", help="No job comes after this.", rich_help_panel=RULES, show_default=False
+        ),
+    ] = None,
+    assignments: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Set any key of the scenario, as in cluster.C64.slots=32; may be repeated.",
+            rich_help_panel=RULES,
+            show_default=False,
+        ),
+    ] = None,
+    out: Out = None,
+    force: Force = False,
+    json: Json = False,
+    no_report: Annotated[bool, switch("--no-report", does="Write no report.")] = False,
+    no_export: Annotated[bool, switch("--no-export", does="Write no files for other tools.")] = False,
+    no_baseline: Annotated[
+        bool, switch("--no-baseline", does="Do not run the local jobs without guests too.")
+    ] = False,
+    check: Annotated[bool, switch("--check", does="Check every promise after every event (slow).")] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Simulate a scenario, or a log as one cluster, into a run folder."""
+    from leasehold.cli.folders import choose_folder
+    from leasehold.cli.running import Manner, as_json, make_products, replay_command, simulate, tell
+    from leasehold.cli.screen import answer, answer_json
+    from leasehold.cli.source import Wishes, scenario_of
+    from leasehold.simulation.scenario.from_log import LogOptions
+
+    wishes = Wishes(policy, routing, victims, load, seed, horizon, assignments or [])
+    scenario = scenario_of(source, LogOptions(procs, site, cluster_by, guests), wishes.overrides())
+    manner = Manner(check, not no_baseline, quiet or json, not no_report, not no_export)
+    command = replay_command(
+        source,
+        [
+            ("--procs", procs),
+            ("--site", site),
+            ("--cluster-by", cluster_by),
+            ("--guests", guests),
+            ("--policy", policy),
+            ("--routing", routing),
+            ("--victims", victims),
+            ("--load", load),
+            ("--seed", scenario.seed),
+            ("--horizon", horizon),
+            ("--set", assignments),
+            ("--no-baseline", no_baseline),
+            ("--check", check),
+        ],
+    )
+    done = simulate(scenario, choose_folder(scenario.name, out, force=force), manner, command)
+    report = make_products(done, manner)
+    if json:
+        answer_json(as_json(done, report))
+    elif quiet:
+        answer(str(done.path))
+    else:
+        tell(done, report)
+
+
+@app.command()
+def compare(
+    first: RunFolder,
+    second: RunFolder,
+    json: Json = False,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY", help="Only this metric; may be repeated.", show_default=False),
+    ] = None,
+    report: ReportFile = None,
+    worse_than: Annotated[
+        float | None,
+        typer.Option(
+            metavar="PERCENT",
+            help="Exit with 1 if a metric of the second run is worse by more than this.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Set two runs side by side."""
+    from leasehold.analysis.report import write_comparison
+    from leasehold.analysis.run import load
+    from leasehold.cli.comparing import comparison, show, worsened
+    from leasehold.cli.screen import answer, answer_json, talk
+
+    rows = comparison(first, second, metric or [])
+    bad = [] if worse_than is None else worsened(rows, worse_than)
+    written = None if report is None else write_comparison(load(first), load(second), report)
+    if json:
+        answer_json({"first": str(first), "second": str(second), "metrics": rows, "worse": bad})
+    else:
+        show(rows, first.name, second.name)
+        answer(f"\nReport: {written}" if written is not None else "")
+    if bad:
+        talk(f"worse by more than {worse_than:g} %: {', '.join(bad)}")
+        raise typer.Exit(ANSWER_IS_NO)
+
+
+@app.command()
+def validate(run: RunFolder, json: Json = False) -> None:
+    """Check a run folder independently of what made it; exits with 1 if something does not add up."""
+    from dataclasses import asdict
+
+    from leasehold.analysis.run import load
+    from leasehold.analysis.validation import RULES
+    from leasehold.analysis.validation import validate as violations_of
+    from leasehold.cli.screen import answer, answer_json
+
+    opened = load(run)
+    violations = violations_of(opened)
+    if json:
+        found = [asdict(violation) for violation in violations]
+        answer_json({"run": str(run), "rules": len(RULES), "violations": found})
+    else:
+        for violation in violations:
+            answer(f"{violation.rule}: {violation.sentence}")
+        many = f"{len(violations):,} violations" if violations else "no violation"
+        answer(f"{many} of {len(RULES)} rules in {opened.leases.height:,} leases")
+    if violations:
+        raise typer.Exit(ANSWER_IS_NO)
+
+
+@app.command()
+def report(run: RunFolder, out: Out = None, json: Json = False) -> None:
+    """Write the report of a run as one HTML file that needs no network."""
+    from leasehold.analysis.report import write_report
+    from leasehold.analysis.run import load
+    from leasehold.cli.folders import REPORT
+    from leasehold.cli.screen import answer, answer_json
+
+    path = write_report(load(run), out or run / REPORT)
+    if json:
+        answer_json({"report": str(path)})
+    else:
+        answer(str(path))
+
+
+@app.command()
+def export(
+    run: RunFolder,
+    out: Out = None,
+    formats: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--format", metavar="swf|batsim", help="Only this one; may be repeated.", show_default=False
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Write a run as an SWF log and as the jobs.csv of Batsim."""
+    from leasehold.analysis.run import load
+    from leasehold.cli.products import FORMATS
+    from leasehold.cli.products import export as write
+    from leasehold.cli.screen import answer, answer_json
+
+    files = write(load(run), out or run, formats or FORMATS)
+    if json:
+        answer_json({"files": [str(file) for file in files]})
+    else:
+        answer("\n".join(map(str, files)))

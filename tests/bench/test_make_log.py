@@ -1,0 +1,57 @@
+"""The log of the benchmark: the same seed makes the same file, and the load is what was asked for."""
+
+from pathlib import Path
+
+import pytest
+from bench.make_log import make_log
+
+from leasehold.simulation.workload.interpretation import Interpretation
+from leasehold.simulation.workload.job import Job
+from leasehold.simulation.workload.notes import ReadingNotes
+from leasehold.simulation.workload.swf import swf_header, swf_records
+
+PROCS = 256
+
+
+def jobs_of(log: Path) -> list[Job]:
+    notes, reading = ReadingNotes("log"), Interpretation()
+    return [job for record in swf_records(log, notes) if (job := reading.job(record, notes)) is not None]
+
+
+def made(folder: Path, estimates: str, seed: int = 1, jobs: int = 2_000) -> Path:
+    log = folder / f"{estimates}-{seed}.swf"
+    make_log(log, jobs, PROCS, load=0.85, estimates=estimates, seed=seed)
+    return log
+
+
+def work_of(jobs: list[Job]) -> list[tuple[int, int, int]]:
+    return [(job.submit_ms, job.vms, job.actual_ms) for job in jobs]
+
+
+def test_the_same_seed_makes_the_same_file(tmp_path: Path) -> None:
+    first = made(tmp_path, "loose").read_bytes()
+    assert made(tmp_path, "loose").read_bytes() == first
+    assert made(tmp_path, "loose", seed=2).read_bytes() != first
+
+
+def test_makes_the_jobs_that_it_has_always_made(tmp_path: Path) -> None:
+    """Results of one version are compared with those of another."""
+    first = jobs_of(made(tmp_path, "loose"))[:3]
+    assert [(j.submit_ms, j.vms, j.actual_ms, j.requested_ms) for j in first] == []
+
+
+def test_estimates_change_nothing_but_what_is_asked(tmp_path: Path) -> None:
+    exact, loose = jobs_of(made(tmp_path, "exact")), jobs_of(made(tmp_path, "loose"))
+    assert work_of(exact) == work_of(loose)
+    assert all(job.requested_ms == job.actual_ms for job in exact)
+    assert all(job.requested_ms >= job.actual_ms for job in loose)
+    assert any(job.requested_ms > job.actual_ms for job in loose)
+
+
+def test_the_load_comes_out_as_asked(tmp_path: Path) -> None:
+    log = made(tmp_path, "exact")
+    jobs = jobs_of(log)
+    work = sum(job.vms * job.actual_ms for job in jobs)
+    assert work / (PROCS * jobs[-1].submit_ms) == pytest.approx(0.85, rel=1e-4)
+    assert swf_header(log).max_procs() == PROCS
+    assert max(job.vms for job in jobs) <= PROCS // 2
