@@ -11,17 +11,24 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
+from leasehold.analysis.metrics import CATALOGUE
+from leasehold.cli.main import app
+from leasehold.model.reason import Reason, sentence
 from leasehold.model.tables import TABLES
 from leasehold.simulation.scenario.parse import scenario_from_dict
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 BLOCK = re.compile(r"^```(?P<language>\w+)(?: (?P<file>\S+))?\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"^\$ (?P<command>.*)\n(?P<output>(?:(?!\$ ).*\n)*)", re.MULTILINE)
+METRIC = re.compile(r"^\| `(?P<key>\w+)` \| (?P<rest>.+) \|$", re.MULTILINE)
 LENIENT = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 PAGES = sorted(
@@ -87,6 +94,39 @@ def test_the_run_folder_page_explains_every_column(table: str) -> None:
     assert re.findall(r"^\| `(\w+)`", section, re.MULTILINE) == list(TABLES[table])
 
 
+def test_the_metrics_page_is_the_catalogue() -> None:
+    page = (REPOSITORY / "docs" / "reference" / "metrics.md").read_text(encoding="utf-8")
+    written = {found["key"]: found["rest"] for found in METRIC.finditer(page)}
+    assert written == {
+        m.key: f"{m.title} | {m.unit} | {m.meaning}{f' {m.source}.' if m.source else ''}"
+        for m in CATALOGUE.values()
+    }
+
+
+def test_the_reasons_page_has_every_reason_with_its_sentence() -> None:
+    page = (REPOSITORY / "docs" / "reference" / "reasons.md").read_text(encoding="utf-8")
+    written = dict(re.findall(r"^\| `([\w-]+)` \| (.+) \|$", page, re.MULTILINE))
+    assert written == {reason: sentence(reason) for reason in Reason}
+
+
+def test_the_commands_page_has_every_command_with_its_options() -> None:
+    page = (REPOSITORY / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
+    sections = dict(re.findall(r"^## `([\w ]+)`\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL))
+    written = {name: re.findall(r"^\| `(--[\w-]+)", text, re.MULTILINE) for name, text in sections.items()}
+    assert {name: sorted(options) for name, options in written.items()} == dict(commands())
+
+
+def commands(group: Any = None, name: str = "leasehold") -> Iterator[tuple[str, list[str]]]:
+    """Every command by its full name, with its options but for ``--json``, which all have."""
+    command = group or typer.main.get_command(app)
+    for word, below in getattr(command, "commands", {}).items():
+        yield from commands(below, f"{name} {word}")
+    if not hasattr(command, "commands"):
+        options = {parameter.opts[0] for parameter in command.params}
+        assert "--json" in options
+        yield name, sorted(option for option in options - {"--json"} if option.startswith("--"))
+
+
 @pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md"])
 def test_every_link_of_a_front_page_leads_somewhere(name: str) -> None:
     links = re.findall(r"\]\((?!https://)([^)#]+)", (REPOSITORY / name).read_text(encoding="utf-8"))
@@ -94,16 +134,19 @@ def test_every_link_of_a_front_page_leads_somewhere(name: str) -> None:
 
 
 SCENARIOS = [
-    pytest.param(block.text, id=f"{page.name}-{block.file}")
+    pytest.param(page, block, id=f"{page.name}-{block.file}")
     for page in PAGES
     for block in blocks(page.read_text(encoding="utf-8"))
     if block.language == "toml" and "[[stream]]" in block.text
 ]
 
 
-@pytest.mark.parametrize("text", SCENARIOS)
-def test_every_scenario_shown_is_accepted(text: str, tmp_path: Path) -> None:
-    assert scenario_from_dict(tomllib.loads(text), tmp_path).streams
+@pytest.mark.parametrize(("page", "scenario"), SCENARIOS)
+def test_every_scenario_shown_is_accepted(page: Path, scenario: Block, tmp_path: Path) -> None:
+    for block in blocks(page.read_text(encoding="utf-8")):
+        if block.file is not None:
+            play(block, tmp_path)
+    assert scenario_from_dict(tomllib.loads(scenario.text), tmp_path).streams
 
 
 class TestThisTest:

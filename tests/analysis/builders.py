@@ -186,7 +186,7 @@ def _add_leases(tables: Tables) -> None:
         first_start_ms=0,
         end_ms=40_000,
         preemptions=1,
-        reason="terminated-for-local",
+        reason="terminated",
         **at_a,
     )
     tables.local(3, "a", vms=2, requested_ms=50_000, submit_ms=40_000, first_start_ms=40_000, end_ms=90_000)

@@ -131,7 +131,7 @@ class ToyWorld:
         guest.start_number += 1
         kind = guest.row["lease_type"]
         if kind == "cancelable":
-            self._final(guest, now, "terminated", "terminated-for-local")
+            self._final(guest, now, "terminated", "terminated")
         elif kind == "suspendable":
             guest.row["overhead_vm_ms"] += guest.row["vms"] * (160_000 + RESUME_MS)
             guest.overhead_ms, guest.overhead_kind = RESUME_MS, "resume"

@@ -98,7 +98,7 @@ def job_at(draw: st.DrawFn, now_s: int, kinds: Sequence[LeaseType]) -> Job:
 
 def _cancels(jobs: int, last_s: int) -> st.SearchStrategy[list[tuple[int, int]]]:
     half_seconds = st.integers(0, 2 * last_s + 40).map(lambda half_s: half_s * 500)
-    return st.lists(st.tuples(half_seconds, st.integers(1, jobs)), max_size=5)
+    return st.lists(st.tuples(half_seconds, st.integers(1, jobs)), max_size=5, unique=True)
 
 
 def three_sites(policy: str = "conservative", **settings: Any) -> list[Site]:

@@ -47,7 +47,7 @@ def test_the_costs_are_what_the_examples_say() -> None:
 def test_a_cancelable_lease_ends_when_its_room_is_needed() -> None:
     history = play([guest(0, 4, 100, "cancelable"), local(10, 1, 5)], [home()])
     assert history.first_start_s(2) == 10
-    assert history.ends()[1] == (10, Reason.TERMINATED_FOR_LOCAL)
+    assert history.ends()[1] == (10, Reason.TERMINATED)
 
 
 def test_a_suspendable_lease_goes_on_with_the_rest_of_its_work() -> None:
@@ -254,3 +254,14 @@ def test_cancelling_what_is_over_changes_nothing() -> None:
 
 def resumptions(effects: list[Effect]) -> list[int]:
     return [effect.lease.id for effect in effects if isinstance(effect, ResumeLease)]
+
+
+def test_who_waits_is_told_what_for() -> None:
+    log = [local(0, 3, 10), local(1, 4, 10), local(2, 1, 20), local(3, 1, 5, ready_s=60)]
+    history = play(log, [home()])
+    waits = {d.lease.id: (d.reason, d.planned_ms) for _, d in history.decisions(Outcome.WAIT)}
+    assert waits == {
+        2: (Reason.ROOM_IN_USE, 10_000),
+        3: (Reason.BEHIND_OTHERS, 20_000),
+        4: (Reason.NOT_READY_YET, 60_000),
+    }

@@ -54,7 +54,9 @@ def take_over(guests: Guests, lease: Lease, now_ms: int) -> None:
     lease.overhead_ms = _transfer_ms(guests, lease)
     lease.span_ms = lease.overhead_ms + guests.floor.wall_ms(lease.work_left)
     if lease.state is LeaseState.WAITING:
-        guests.queue.reserve(lease, max(now_ms, lease.request.ready_ms))
+        start_ms = max(now_ms, lease.request.ready_ms)
+        guests.queue.reserve(lease, start_ms)
+        guests.floor.decide(lease, Outcome.MOVE, Reason.LOCAL_PLAN_CHANGED, "soonest-finish", start_ms)
         return
     lease.overhead_vm_ms += lease.overhead_ms * lease.vms
     lease.migrations += 1

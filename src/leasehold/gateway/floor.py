@@ -1,8 +1,11 @@
 """Who holds VMs at a site right now, and the list in which its decisions are written down."""
 
+from collections.abc import Iterable
+
 from leasehold.gateway.settings import SiteSettings
+from leasehold.leasing.profile import Profile
 from leasehold.model.effect import Decision, Effect, LeaseClosed
-from leasehold.model.lease import UNPLANNED, Lease
+from leasehold.model.lease import UNPLANNED, Lease, LeaseState
 from leasehold.model.lifecycle import Step, advance
 from leasehold.model.reason import Outcome, Reason
 
@@ -50,6 +53,14 @@ class Floor:
         """Write a decision down."""
         self.effects.append(Decision(lease, self.name, outcome, reason, rule, planned_ms))
 
+    def tell_who_waits(self, arrivals: Iterable[Lease], plan: Profile, rule: str, now_ms: int) -> None:
+        """Write down, for those who have just come and could not start, what they wait for and until when."""
+        for lease in arrivals:
+            if lease.state is LeaseState.WAITING:
+                planned_ms = lease.reserved_ms if lease.reserved_ms >= 0 else None
+                reason = _what_it_waits_for(lease, plan, now_ms)
+                self.decide(lease, Outcome.WAIT, reason, rule, planned_ms)
+
     def close(self, lease: Lease, step: Step, reason: Reason) -> None:
         """Bring a lease to its final state."""
         advance(lease, step)
@@ -59,3 +70,9 @@ class Floor:
         """Refuse a lease that never held anything."""
         self.decide(lease, Outcome.REFUSE, reason, rule)
         self.close(lease, Step.REFUSE, reason)
+
+
+def _what_it_waits_for(lease: Lease, plan: Profile, now_ms: int) -> Reason:
+    if lease.earliest_ms > now_ms:
+        return Reason.NOT_READY_YET
+    return Reason.BEHIND_OTHERS if plan.free_at(now_ms) >= lease.vms else Reason.ROOM_IN_USE

@@ -105,9 +105,11 @@ class Gateway:
             self._route_all(now_ms)
         # 5. Guests start in the room that is left.
         for site in self._touched.values():
-            site.serve_guests(now_ms)
+            if site.guests is not None:
+                site.guests.serve(now_ms)
         # 6. Who is to be woken when.
-        self._set_alarms(now_ms)
+        for site in self._touched.values():
+            self._set_alarm(site, now_ms)
         return self._hand_over()
 
     # 1. What happened
@@ -117,15 +119,13 @@ class Gateway:
         self._order += 1
         work = request.duration_ms * self.reference_mips
         lease = Lease(request.id, request, request.vms, self._order, work)
-        self.leases[request.id] = lease
         if request.site is None:
             self._to_route.append(lease)
+        elif request.site not in self.sites:
+            raise UnknownName("site", request.site, self.sites)
         else:
-            site = self.sites.get(request.site)
-            if site is None:
-                raise UnknownName("site", request.site, self.sites)
-            site.submit(lease)
-            self._touched[request.site] = site
+            self._touch(request.site).submit(lease)
+        self.leases[request.id] = lease
         if self.routing.learns:
             self.knowledge.observe(request, now_ms)
 
@@ -152,9 +152,11 @@ class Gateway:
 
     def _note_cancel(self, event: CancelRequested, now_ms: int) -> None:
         lease = self.leases.get(event.lease_id)
-        if lease is None:
+        if lease is None or lease.state.is_final:
             return
-        if self.held.pop(lease.id, None) is not None:
+        if lease.state in (LeaseState.SUBMITTED, LeaseState.HELD):
+            self.held.pop(lease.id, None)
+            self._to_route = [other for other in self._to_route if other is not lease]
             advance(lease, Step.CANCEL)
             self._effects.append(LeaseClosed(lease, Reason.CANCELLED_BY_USER))
         else:
@@ -162,8 +164,12 @@ class Gateway:
 
     def _note_tick(self, event: Tick, now_ms: int) -> None:
         if event.site == GATEWAY:
-            self._wake_ms = None
-        elif self.sites[event.site].wake_ms == now_ms:
+            # An alarm that an earlier one has overtaken wakes nobody, or alarms would multiply.
+            if self._wake_ms is not None and self._wake_ms <= now_ms:
+                self._wake_ms = None
+            return
+        due_ms = self.sites[event.site].wake_ms
+        if due_ms is not None and due_ms <= now_ms:
             self._touch(event.site)
 
     def _touch(self, name: str) -> Site:
@@ -209,8 +215,10 @@ class Gateway:
             if refused is None:
                 return
             refusal = refused
-            tried = verdict.site
-            sites = [s for s in sites if s.name != tried] if self.routing.try_elsewhere else ()
+            others = [site for site in sites if site.name != verdict.site]
+            # A policy that insists on a site which has refused is not asked for ever.
+            insists = len(others) == len(sites)
+            sites = others if self.routing.try_elsewhere and not insists else ()
         self._refuse(lease, refusal)
 
     def _ask(self, request: Request, sites: Sequence[SiteFacts], now_ms: int) -> Dispatch | Hold | Refuse:
@@ -258,12 +266,11 @@ class Gateway:
 
     # 6. Alarms, and the way out
 
-    def _set_alarms(self, now_ms: int) -> None:
-        for site in self._touched.values():
-            wake_ms = site.next_wake_ms()
-            if wake_ms is not None and wake_ms != site.wake_ms:
-                self._effects.append(WakeAt(site.name, max(wake_ms, now_ms + 1)))
-            site.wake_ms = wake_ms
+    def _set_alarm(self, site: Site, now_ms: int) -> None:
+        wake_ms = site.next_wake_ms()
+        if wake_ms is not None and wake_ms != site.wake_ms:
+            self._effects.append(WakeAt(site.name, max(wake_ms, now_ms + 1)))
+        site.wake_ms = wake_ms
 
     def _hand_over(self) -> list[Effect]:
         """Give the effects away and forget the leases that they close."""

@@ -19,6 +19,7 @@ from leasehold.model.reason import Outcome, Reason
 from leasehold.model.request import LeaseType
 
 NON_PREEMPTABLE = LeaseType.NON_PREEMPTABLE
+GUESTS_IN_FREE_ROOM = "guests-in-free-room"
 
 
 class Guests:
@@ -116,13 +117,14 @@ class Guests:
     def serve(self, now_ms: int) -> None:
         """Start and resume whoever can."""
         self.full.trim(now_ms)
+        for lease in self.appointed(now_ms):
+            self._begin(lease, Reason.RESERVED_START, now_ms)
         while self._appointments and self._appointments[0][0] <= now_ms:
-            lease = heappop(self._appointments)[2]
-            if lease.state is LeaseState.WAITING:
-                self._begin(lease, Reason.RESERVED_START, now_ms)
+            heappop(self._appointments)
         for lease, reason in self.queue.step(now_ms):
             self._begin(lease, reason, now_ms)
-        self._tell_who_waits(now_ms)
+        arrivals, self._arrivals = self._arrivals, []
+        self.floor.tell_who_waits(arrivals, self.full, GUESTS_IN_FREE_ROOM, now_ms)
 
     def _begin(self, lease: Lease, reason: Reason, now_ms: int) -> None:
         if lease.state is LeaseState.SUSPENDING:
@@ -136,24 +138,23 @@ class Guests:
         advance(lease, Step.RESUME if resumed else Step.START)
         self.floor.enter(lease, now_ms)
         self.floor.effects.append(ResumeLease(lease, lease.overhead_ms) if resumed else StartLease(lease))
-        self.floor.decide(lease, Outcome.START, reason, "guests-in-free-room")
+        self.floor.decide(lease, Outcome.START, reason, GUESTS_IN_FREE_ROOM)
 
-    def _tell_who_waits(self, now_ms: int) -> None:
-        arrivals, self._arrivals = self._arrivals, []
-        for lease in arrivals:
-            if lease.state is LeaseState.WAITING:
-                planned_ms = lease.reserved_ms if lease.reserved_ms >= 0 else None
-                reason = Reason.NOT_READY_YET if lease.earliest_ms > now_ms else Reason.ROOM_IN_USE
-                self.floor.decide(lease, Outcome.WAIT, reason, "guests-in-free-room", planned_ms)
+    def appointed(self, now_ms: int) -> list[Lease]:
+        """Give the Non-preemptable guests whose promised time has come."""
+        if not self._appointments or self._appointments[0][0] > now_ms:
+            return []
+        due = [lease for start_ms, _, lease in sorted(self._appointments) if start_ms <= now_ms]
+        return [lease for lease in due if lease.state is LeaseState.WAITING]
 
     def waiting(self) -> list[Lease]:
         """Every guest that is here and holds no VMs."""
         appointed = [lease for _, _, lease in self._appointments if lease.state is LeaseState.WAITING]
         return [*self.queue.waiting(), *appointed]
 
-    def next_start_ms(self) -> int | None:
+    def next_pass_ms(self) -> int | None:
         """When the next guest's reservation is due."""
-        queued_ms = self.queue.next_start_ms()
+        queued_ms = self.queue.next_pass_ms()
         appointed_ms = self._appointments[0][0] if self._appointments else None
         if queued_ms is None or appointed_ms is None:
             return appointed_ms if queued_ms is None else queued_ms

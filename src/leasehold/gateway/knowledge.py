@@ -82,7 +82,7 @@ class Knowledge:
         """Give how the site is now."""
         site = self._sites[site_name]
         floor = site.floor
-        waiting = [] if site.guests is None else site.guests.queue.waiting()
+        waiting = [] if site.guests is None else site.guests.waiting()
         return SiteLive(
             free_vms=floor.settings.slots - floor.local_vms - floor.guest_vms,
             local_waiting_vms=sum(lease.vms for lease in site.locals.waiting()),

@@ -1,4 +1,4 @@
-"""Who gives way when the site's own users need room.
+"""Who gives way when the site's own users need room, or a Non-preemptable guest whose promised time has come.
 
 First the reservations of waiting guests step aside; what is still short after that is held by guests
 that run, and the site's victim policy chooses among those.
@@ -15,13 +15,17 @@ from leasehold.model.request import LeaseType
 
 
 def give_way(guests: Guests, started: Started, now_ms: int) -> set[int]:
-    """Make room for local requests that start now; returns those that needed a preemption."""
+    """Make room for local requests that start now, and for guests who were promised so.
+
+    Returns the ids of those that needed a preemption.
+    """
     guests.full.trim(now_ms)
     _plan_around_locals(guests, now_ms)
+    takers = [*(lease for lease, _ in started), *guests.appointed(now_ms)]
     short_vms = -min(0, guests.full.free_at(now_ms))
-    spare_vms = sum(lease.vms for lease, _ in started) - short_vms
+    spare_vms = sum(lease.vms for lease in takers) - short_vms
     helped: set[int] = set()
-    for lease, _ in started:
+    for lease in takers:
         if lease.vms > spare_vms:
             spare_vms += _preempt_for(guests, lease, lease.vms - spare_vms, now_ms)
             helped.add(lease.id)
@@ -39,15 +43,16 @@ def _plan_around_locals(guests: Guests, now_ms: int) -> None:
             guests.floor.decide(lease, Outcome.MOVE, Reason.LOCAL_PLAN_CHANGED, "repair", planned_ms)
 
 
-def _preempt_for(guests: Guests, local: Lease, needed_vms: int, now_ms: int) -> int:
-    """Preempt guests for one local request; returns how many VMs that freed."""
+def _preempt_for(guests: Guests, taker: Lease, needed_vms: int, now_ms: int) -> int:
+    """Preempt guests for one request; returns how many VMs that freed."""
     floor, policy = guests.floor, guests.floor.settings.victims
     leases = {lease.id: lease for lease in floor.held.values() if _is_preemptable(lease)}
     choice = policy.choose([_candidate(guests, lease) for lease in leases.values()], needed_vms)
-    report = _report(choice, local, needed_vms)
+    report = _report(choice, taker, needed_vms)
     for victim in choice.victims:
         lease = leases[victim.lease_id]
-        outcome, why = Outcome.PREEMPT, Reason.LOCAL_NEEDS_ROOM
+        outcome = Outcome.PREEMPT
+        why = Reason.LOCAL_NEEDS_ROOM if taker.request.is_local else Reason.PROMISE_NEEDS_ROOM
         floor.effects.append(Decision(lease, floor.name, outcome, why, policy.name, preemption=report))
         _preempt(guests, lease, now_ms)
     return report.freed_vms
@@ -66,10 +71,10 @@ def _candidate(guests: Guests, lease: Lease) -> Candidate:
     return Candidate(lease.id, request.lease_type, lease.vms, cost_vm_ms, ends_ms)
 
 
-def _report(choice: Choice, local: Lease, needed_vms: int) -> Preemption:
+def _report(choice: Choice, taker: Lease, needed_vms: int) -> Preemption:
     runner_up = choice.runner_up
     return Preemption(
-        beneficiary=local.id,
+        beneficiary=taker.id,
         victims=tuple(victim.lease_id for victim in choice.victims),
         needed_vms=needed_vms,
         freed_vms=vms_of(choice.victims),
@@ -90,7 +95,7 @@ def _preempt(guests: Guests, lease: Lease, now_ms: int) -> None:
     match lease.request.lease_type:
         case LeaseType.CANCELABLE:
             guests.floor.effects.append(StopLease(lease))
-            guests.floor.close(lease, Step.TERMINATE, Reason.TERMINATED_FOR_LOCAL)
+            guests.floor.close(lease, Step.TERMINATE, Reason.TERMINATED)
         case LeaseType.SUSPENDABLE:
             guests.suspend(lease, now_ms)
             guests.queue.submit(lease)

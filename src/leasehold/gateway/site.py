@@ -23,8 +23,8 @@ HOME_FIRST = "home-first"
 class Site:
     """The state machine of one cluster.
 
-    Told what happened by `submit`, `end` and `cancel`; it decides in `serve_locals` and `serve_guests`,
-    which the gateway calls once all events of an instant are known.
+    Told what happened by `submit`, `end` and `cancel`; it decides in `serve_locals`, and its guests' side
+    in `Guests.serve`, which the gateway calls once all events of an instant are known.
     """
 
     def __init__(self, settings: SiteSettings, now_ms: int = 0) -> None:
@@ -107,9 +107,13 @@ class Site:
         Local plans are looked at only at instants of the site's own events: guests cannot even change
         when that is.
         """
-        if not self._locals_changed and not self.locals.is_due(now_ms):
-            return
-        self._locals_changed = False
+        if self._locals_changed or self.locals.is_due(now_ms):
+            self._locals_changed = False
+            self._plan_locals(now_ms)
+        elif self.guests is not None and self.guests.appointed(now_ms):
+            give_way(self.guests, [], now_ms)
+
+    def _plan_locals(self, now_ms: int) -> None:
         if self._arrivals and not self.settings.queues_locals:
             self._turn_away_who_would_wait(now_ms)
         started = self.locals.step(now_ms)
@@ -121,37 +125,28 @@ class Site:
             why = Reason.ROOM_MADE if lease.id in helped else reason
             self.floor.decide(lease, Outcome.START, why, HOME_FIRST)
         if self._arrivals:
-            self._tell_who_waits(now_ms)
+            arrivals, self._arrivals = self._arrivals, []
+            self.floor.tell_who_waits(arrivals, self.home, HOME_FIRST, now_ms)
 
     def _turn_away_who_would_wait(self, now_ms: int) -> None:
         """The reading of JPDC 2012: a local request that cannot start at its time is refused."""
         arrivals, self._arrivals = self._arrivals, []
         self.home.trim(now_ms)
         for lease in arrivals:
+            if self.locals.others.pop(lease.id, None) is None:
+                continue  # its user has taken it back within the same instant
             start_ms = self.locals.earliest(lease, now_ms)
-            del self.locals.others[lease.id]
             if start_ms > max(now_ms, lease.earliest_ms):
                 self.floor.refuse(lease, Reason.LOCAL_QUEUE_CLOSED, "local-queue")
             else:
                 self.locals.reserve(lease, start_ms)
 
-    def _tell_who_waits(self, now_ms: int) -> None:
-        arrivals, self._arrivals = self._arrivals, []
-        for lease in arrivals:
-            if lease.held_since_ms < 0:
-                planned_ms = lease.reserved_ms if lease.reserved_ms >= 0 else None
-                reason = Reason.NOT_READY_YET if lease.earliest_ms > now_ms else Reason.ROOM_IN_USE
-                self.floor.decide(lease, Outcome.WAIT, reason, HOME_FIRST, planned_ms)
-
-    def serve_guests(self, now_ms: int) -> None:
-        """Start or resume the guests that can."""
-        if self.guests is not None:
-            self.guests.serve(now_ms)
-
     def next_wake_ms(self) -> int | None:
         """When the next reservation at this site is due."""
-        local_ms = self.locals.next_start_ms()
-        guest_ms = self.guests.next_start_ms() if self.guests is not None else None
+        local_ms = self.locals.next_pass_ms()
+        if self.guests is None:
+            return local_ms
+        guest_ms = self.guests.next_pass_ms()
         if local_ms is None or guest_ms is None:
             return guest_ms if local_ms is None else local_ms
         return min(local_ms, guest_ms)

@@ -38,6 +38,7 @@ class Backfiller:
         self.reserved: dict[int, Lease] = {}
         self.others: dict[int, Lease] = {}
         self._due: list[tuple[int, int, Lease]] = []
+        self._ready_ms: int | None = None
 
     def __len__(self) -> int:
         """How many wait."""
@@ -90,10 +91,21 @@ class Backfiller:
             self._promote(now_ms, started)
             if self.others and self.depth:
                 self._backfill(now_ms, started)
+        self._ready_ms = self._next_ready_ms(now_ms) if self.others else None
         return started
 
-    def next_start_ms(self) -> int | None:
-        """When the next reservation is due; None without one."""
+    def _next_ready_ms(self, now_ms: int) -> int | None:
+        later = [lease.earliest_ms for lease in self.others.values() if lease.earliest_ms > now_ms]
+        return min(later, default=None)
+
+    def next_pass_ms(self) -> int | None:
+        """When the next reservation is due, or somebody without one becomes ready; None without either."""
+        due_ms, ready_ms = self._next_start_ms(), self._ready_ms
+        if ready_ms is None:
+            return due_ms
+        return ready_ms if due_ms is None else min(due_ms, ready_ms)
+
+    def _next_start_ms(self) -> int | None:
         due = self._due
         while due:
             start_ms, _, lease = due[0]
@@ -103,9 +115,9 @@ class Backfiller:
         return None
 
     def is_due(self, now_ms: int) -> bool:
-        """Whether somebody's reservation begins now."""
-        start_ms = self.next_start_ms()
-        return start_ms is not None and start_ms <= now_ms
+        """Whether the time for a pass has come, whatever else happened."""
+        pass_ms = self.next_pass_ms()
+        return pass_ms is not None and pass_ms <= now_ms
 
     def _compress(self, now_ms: int) -> None:
         """Let each reservation, in order of arrival, use the room that was given back before it.
@@ -127,13 +139,13 @@ class Backfiller:
                 self._move_earlier(lease, start_ms)
                 until_ms = max(until_ms, plan.freed_until_ms)
                 most = plan.most_before(until_ms)
+        # What they freed here is looked at when room is given back next, not for ever in turn.
         plan.was_freed = False
 
     def _move_earlier(self, lease: Lease, start_ms: int) -> None:
         old_ms, span_ms = lease.reserved_ms, lease.span_ms
         for profile in self.books:
-            profile.take(start_ms, min(start_ms + span_ms, old_ms), lease.vms)
-            profile.give(max(start_ms + span_ms, old_ms), old_ms + span_ms, lease.vms)
+            profile.shift(old_ms, start_ms, span_ms, lease.vms)
         lease.reserved_ms = start_ms
         heappush(self._due, (start_ms, lease.order, lease))
 

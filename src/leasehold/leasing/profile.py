@@ -50,6 +50,19 @@ class Profile:
             if end_ms > self.freed_until_ms:
                 self.freed_until_ms = end_ms
 
+    def shift(self, old_ms: int, new_ms: int, span_ms: int, vms: int) -> None:
+        """Move a booking of ``span_ms`` from ``old_ms`` to the earlier ``new_ms``."""
+        new_end_ms, old_end_ms = new_ms + span_ms, old_ms + span_ms
+        if new_end_ms > old_ms:
+            self._change(new_ms, old_ms, -vms)
+            self._change(new_end_ms, old_end_ms, vms)
+        else:
+            self._change(new_ms, new_end_ms, -vms)
+            self._change(old_ms, old_end_ms, vms)
+        self.was_freed = True
+        if old_end_ms > self.freed_until_ms:
+            self.freed_until_ms = old_end_ms
+
     def _change(self, start_ms: int, end_ms: int, vms: int) -> None:
         times, free = self.times, self.free
         first = bisect_left(times, start_ms)

@@ -68,7 +68,7 @@ class WakeAt:
 class Preemption:
     """Who took the room, what it cost and what else was considered.
 
-    One per choice of victims; a local request causes at most one, so that ``beneficiary`` names it.
+    One per choice of victims; a beneficiary causes at most one, so that ``beneficiary`` names it.
     """
 
     beneficiary: int

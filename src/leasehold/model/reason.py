@@ -16,7 +16,6 @@ class Outcome(StrEnum):
     START = "start"
     DISPATCH = "dispatch"
     HOLD = "hold"
-    END = "end"
     MOVE = "move"
 
 
@@ -32,7 +31,6 @@ class Reason(StrEnum):
     NON_PREEMPTABLE_TOO_LONG = "non-preemptable-too-long"
     LOCAL_QUEUE_CLOSED = "local-queue-closed"
     POLICY_REFUSED = "policy-refused"
-    NO_SITE_ACCEPTS = "no-site-accepts"
     # not now
     ROOM_IN_USE = "room-in-use"
     BEHIND_OTHERS = "behind-others"
@@ -47,10 +45,11 @@ class Reason(StrEnum):
     ROUTED = "routed"
     # preempted
     LOCAL_NEEDS_ROOM = "local-needs-room"
+    PROMISE_NEEDS_ROOM = "promise-needs-room"
     # ended
     COMPLETED = "completed"
     WALLTIME_REACHED = "walltime-reached"
-    TERMINATED_FOR_LOCAL = "terminated-for-local"
+    TERMINATED = "terminated"
     DEADLINE_LOST = "deadline-lost"
     CANCELLED_BY_USER = "cancelled-by-user"
     HORIZON_REACHED = "horizon-reached"
@@ -65,9 +64,8 @@ _SENTENCES: dict[Reason, str] = {
     Reason.NON_PREEMPTABLE_TOO_LONG: "is longer than the site lends without the right to preempt",
     Reason.LOCAL_QUEUE_CLOSED: "cannot start now, and this site refuses local requests that would wait",
     Reason.POLICY_REFUSED: "the routing policy refused it",
-    Reason.NO_SITE_ACCEPTS: "no site can take it",
     Reason.ROOM_IN_USE: "waits until enough VMs are free",
-    Reason.BEHIND_OTHERS: "waits behind requests that came before it",
+    Reason.BEHIND_OTHERS: "would fit now, but would delay requests that are ahead of it",
     Reason.NOT_READY_YET: "waits for its ready time",
     Reason.HELD_AT_GATEWAY: "waits at the gateway for a better moment",
     Reason.LOCAL_PLAN_CHANGED: "was planned anew because the site's own users need the room",
@@ -77,9 +75,10 @@ _SENTENCES: dict[Reason, str] = {
     Reason.BACKFILLED: "started ahead of others without delaying them",
     Reason.ROUTED: "was sent to this site by the routing policy",
     Reason.LOCAL_NEEDS_ROOM: "gave way to a local request",
+    Reason.PROMISE_NEEDS_ROOM: "gave way to a Non-preemptable guest whose promised time had come",
     Reason.COMPLETED: "ran to its end",
     Reason.WALLTIME_REACHED: "was ended at its requested time",
-    Reason.TERMINATED_FOR_LOCAL: "was terminated to make room for a local request",
+    Reason.TERMINATED: "was terminated to make room for somebody who comes first",
     Reason.DEADLINE_LOST: "was preempted and could not be finished before its deadline anywhere",
     Reason.CANCELLED_BY_USER: "was cancelled by its user",
     Reason.HORIZON_REACHED: "was still unfinished when the simulated time was over",

@@ -24,7 +24,7 @@ from leasehold.model.effect import (
 )
 from leasehold.model.event import Event, LeaseContinues, LeaseEnded, LeaseSaved, Submitted, Tick
 from leasehold.model.lease import Lease
-from leasehold.model.request import Request
+from leasehold.model.request import Request, check_request
 from leasehold.simulation.workload.job import Job
 
 NEVER_MS = 1 << 62
@@ -113,7 +113,7 @@ class World:
         )
         self._actual_work[request.id] = job.actual_ms * self.gateway.reference_mips
         self._observer.submitted(request, job)
-        return request
+        return check_request(request)
 
     def _apply(self, effects: list[Effect], now_ms: int) -> None:
         handlers = self._handlers

@@ -1,4 +1,4 @@
-"""Every preemption: for a local job that starts there and then, and not one lease more than it takes."""
+"""Every preemption: for somebody entitled to it who starts there and then, and no more than it takes."""
 
 import polars as pl
 
@@ -8,12 +8,16 @@ _ENOUGH = pl.col("freed_vms") >= pl.col("needed_vms")
 
 
 def beneficiary_absent(evidence: Evidence) -> pl.DataFrame:
-    """Find preemptions whose beneficiary is not a local job starting at that instant at that site."""
-    starts = evidence.segments.filter("is_local").select("site", beneficiary="lease_id", time_ms="start_ms")
+    """Find preemptions whose beneficiary has no right to it, or does not start at that instant at that site.
+
+    Local jobs have it, and Non-preemptable guests whose promised time has come.
+    """
+    entitled = evidence.segments.filter(pl.col("is_local") | (pl.col("lease_type") == "non-preemptable"))
+    starts = entitled.select("site", beneficiary="lease_id", time_ms="start_ms")
     keys = ["beneficiary", "site", "time_ms"]
     wrong = evidence.preemptions.join(starts.unique(), on=keys, how="anti", nulls_equal=True)
     sentence = pl.format(
-        "it gave way to lease {}, which is no local job that starts then at {}",
+        "it gave way to lease {}, which is no local job or promised guest that starts then at {}",
         pl.col("beneficiary").cast(pl.String).fill_null("none"),
         pl.col("site").fill_null("no site"),
     )

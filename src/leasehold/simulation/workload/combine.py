@@ -13,6 +13,8 @@ from leasehold.simulation.workload.job import Job
 
 def merged(*streams: Iterator[Job]) -> Iterator[Job]:
     """Yield the jobs of all streams by submission; at equal times, the earlier stream's go first."""
+    if len(streams) == 1:
+        return streams[0]
     return heapq.merge(*streams, key=attrgetter("submit_ms"))
 
 
