@@ -13,9 +13,9 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+
 from bench import by_hand
 from bench.make_log import make_log
-
 from leasehold.simulation.scenario.from_log import LogOptions, scenario_for_log
 from leasehold.simulation.scenario.sources import open_streams
 from leasehold.testing.worlds import play, site

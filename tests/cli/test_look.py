@@ -79,6 +79,12 @@ class TestProducts:
         assert json.loads(cli("sim", "report", "run", "--out", "a.html", "--json").out)["report"] == "a.html"
         assert "No guests were here" in Path("a.html").read_text()
 
+    def test_its_charts_are_written_as_pictures_too(self, cli: Cli) -> None:
+        cli("sim", "run", "small.swf", "--out", "run", *FAST)
+        said = json.loads(cli("sim", "report", "run", "--pictures", "charts", "--json").out)
+        assert "charts/utilisation.png" in said["pictures"]
+        assert all(Path(file).stat().st_size > 0 for file in said["pictures"])
+
     def test_files_for_other_tools_are_written_where_wished(self, cli: Cli) -> None:
         cli("sim", "run", "small.swf", "--out", "run", *FAST)
         assert cli("sim", "export", "run").out.splitlines() == ["run/run.swf", "run/jobs.csv"]

@@ -15,7 +15,17 @@ from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.invariants import Invariants
 from leasehold.gateway.site import Site
 from leasehold.leasing.overhead import OverheadModel
-from leasehold.model.effect import Decision, Effect, LeaseClosed
+from leasehold.model.effect import (
+    Decision,
+    Effect,
+    LeaseClosed,
+    MigrateLease,
+    ResumeLease,
+    StartLease,
+    StopLease,
+    SuspendLease,
+    WakeAt,
+)
 from leasehold.model.event import CancelRequested
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.reason import Outcome, Reason
@@ -37,6 +47,7 @@ PREEMPTABLE = (LeaseType.CANCELABLE, LeaseType.SUSPENDABLE, LeaseType.MIGRATABLE
 ALL_TYPES = tuple(LeaseType)
 HOLDS_VMS = (LeaseState.RUNNING, LeaseState.RESUMING, LeaseState.MIGRATING)
 
+LeaseEffect = StartLease | ResumeLease | MigrateLease | SuspendLease | StopLease | LeaseClosed | Decision
 Watch = Callable[[Gateway, int], None]
 
 
@@ -86,14 +97,32 @@ def job_at(draw: st.DrawFn, now_s: int, kinds: Sequence[LeaseType]) -> Job:
     vms = draw(st.integers(1, 6 if home is None else SLOTS[home]))
     asked_ms, needed_ms = (1000 * draw(st.integers(1, 12)) for _ in range(2))
     job = Job(now_s * 1000, vms, asked_ms, needed_ms, site=home)
+    job.ready_ms += 1000 * draw(st.sampled_from([0, 0, 0, 4]))
     if home is not None:
         return job
     job.lease_type = draw(st.sampled_from(kinds))
-    if job.lease_type is not LeaseType.NON_PREEMPTABLE:
-        job.ready_ms += 1000 * draw(st.sampled_from([0, 0, 0, 4]))
     if not job.lease_type.is_best_effort and draw(st.booleans()):
         job.deadline_ms = job.ready_ms + job.requested_ms + draw(st.integers(0, 20)) * 1000
     return job
+
+
+@st.composite
+def moving_cases(draw: st.DrawFn) -> Case:
+    """Guests come to a site with busy users of its own, and can go on at two that have none."""
+    jobs, now_s = [], 0
+    for _ in range(draw(st.integers(2, 14))):
+        now_s += draw(st.integers(0, 3))
+        job = Job(now_s * 1000, draw(st.integers(1, 3)), 1000 * draw(st.integers(1, 20)), 1)
+        job.actual_ms = job.requested_ms - draw(st.sampled_from([0, 0, 1, 1500, -1000]))
+        job.actual_ms = max(1, job.actual_ms)
+        if draw(st.booleans()):
+            job.site, job.vms = "a", 2 * job.vms
+        else:
+            job.lease_type = draw(st.sampled_from([LeaseType.MIGRATABLE, LeaseType.MIGRATABLE, *PREEMPTABLE]))
+            if job.lease_type is LeaseType.MIGRATABLE and draw(st.booleans()):
+                job.deadline_ms = job.submit_ms + job.requested_ms + 1000 * draw(st.integers(0, 30))
+        jobs.append(job)
+    return Case(tuple(jobs))
 
 
 def _cancels(jobs: int, last_s: int) -> st.SearchStrategy[list[tuple[int, int]]]:
@@ -107,11 +136,27 @@ def three_sites(policy: str = "conservative", **settings: Any) -> list[Site]:
 
 
 @dataclass(slots=True)
+class Stay:
+    """An interval in which a lease held its VMs: how it began and ended, and at which speed."""
+
+    kind: str
+    start_ms: int
+    mips: int
+    end_ms: int = -1
+    ended_by: str = ""
+
+
+_BEGINS = {StartLease: "start", ResumeLease: "resume", MigrateLease: "migrate"}
+_ENDS = {SuspendLease: "suspend", MigrateLease: "migrate", StopLease: "stop", LeaseClosed: "close"}
+
+
+@dataclass(slots=True)
 class Chronicle:
     """Every effect with its time, and a picture of what it said then: leases change afterwards."""
 
     effects: list[tuple[int, Effect]] = field(default_factory=list)
     told: list[tuple[int, str]] = field(default_factory=list)
+    _stays: dict[int, list[Stay]] = field(default_factory=dict)
     leases: dict[int, Lease] = field(default_factory=dict)
     handlers: Mapping[type, Handler] = field(init=False)
 
@@ -124,9 +169,21 @@ class Chronicle:
     def _happened(self, effect: Effect, now_ms: int) -> None:
         self.effects.append((now_ms, effect))
         self.told.append((now_ms, repr(effect)))
-        if not isinstance(effect, Decision | LeaseClosed):
-            return
-        self.leases[effect.lease.id] = effect.lease
+        if not isinstance(effect, WakeAt):
+            self.leases[effect.lease.id] = effect.lease
+            self._stayed(effect, now_ms)
+
+    def _stayed(self, effect: LeaseEffect, now_ms: int) -> None:
+        lease, kind = effect.lease, type(effect)
+        stays = self._stays.setdefault(lease.id, [])
+        if kind in _ENDS and stays and not stays[-1].ended_by:
+            stays[-1].end_ms, stays[-1].ended_by = now_ms, _ENDS[kind]
+        if kind in _BEGINS:
+            stays.append(Stay(_BEGINS[kind], now_ms, SPEEDS[lease.site]))
+
+    def stays(self, lease_id: int) -> list[Stay]:
+        """Every interval in which a lease held VMs."""
+        return self._stays.get(lease_id, [])
 
     def decisions(self, *outcomes: Outcome) -> list[tuple[int, Decision]]:
         """Decisions with one of these outcomes, all without, with their times in milliseconds."""

@@ -17,6 +17,7 @@ from tests.gateway.random_worlds import (
     Case,
     cases,
     drive,
+    moving_cases,
     three_sites,
     unfold,
 )
@@ -140,7 +141,6 @@ class TestHolding:
         assert policy.offered == [["a", "b"], ["b"], ["a", "b"]]
         assert history.moves(2) == [(6, "start", "a")]
 
-    @pytest.mark.xfail(reason="every early until_ms adds a chain of ticks for good", strict=True)
     def test_ticks_do_not_pile_up(self) -> None:
         """However many requests are held until different times, one tick in ten seconds is enough."""
 
@@ -155,7 +155,7 @@ class TestHolding:
 
 
 class TestRefusing:
-    @pytest.mark.parametrize("reason", [Reason.POLICY_REFUSED, Reason.NO_SITE_ACCEPTS])
+    @pytest.mark.parametrize("reason", [Reason.POLICY_REFUSED, Reason.DEADLINE_TOO_TIGHT])
     def test_a_policy_refuses_with_its_reason(self, reason: Reason) -> None:
         history = play([guest(3, 1, 5)], [site("a", 4)], Scripted(lambda *_: Refuse(reason)))
         assert history.ends() == {1: (3, reason)}
@@ -196,7 +196,6 @@ class TestTryingElsewhere:
         assert refusals(history, 1) == [("a", too_tight), ("b", too_tight), ("", too_tight)]
         assert history.ends()[1] == (1, too_tight)
 
-    @pytest.mark.xfail(reason="asks for ever: the site named is not among those left", strict=True)
     def test_a_policy_that_insists_on_a_site_is_not_asked_for_ever(self) -> None:
         policy = Scripted(lambda *_: Dispatch("a"), patience=50)
         assert self.play(policy, try_elsewhere=True).ends()[2] == (1, Reason.NO_ROOM_AT_READY_TIME)
@@ -211,7 +210,7 @@ def test_a_wide_request_goes_only_to_sites_that_are_wide_enough(name: str, case:
         assert sent.lease.vms <= SLOTS[sent.site]
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(case=cases())
 def test_the_sites_that_are_offered_are_those_that_are_wide_enough(case: Case) -> None:
     def decide(request: Request, view: RoutingView, _now_ms: int) -> Verdict:
@@ -244,20 +243,12 @@ def where_sent(effects: list[tuple[int, Effect]]) -> list[str]:
 class TestWhatAPolicyIsToldOfTheSites:
     """Figures of the view against a recount from the leases themselves."""
 
-    @settings(max_examples=200)
+    @settings(max_examples=100)
     @given(case=cases())
     def test_live_figures_are_what_the_sites_hold(self, case: Case) -> None:
-        def decide(request: Request, view: RoutingView, _now_ms: int) -> Verdict:
-            for name in SLOTS:
-                live = view.live(name)
-                seen = (live.free_vms, live.running_guest_vms, live.local_waiting_vms, live.guest_waiting_vms)
-                assert seen == recounted(gateway, name)
-            return Dispatch(view.sites[request.id % len(view.sites)].name)
+        check_live_figures(case)
 
-        gateway = Gateway(three_sites(), Routing(ByTheView(decide)), REFERENCE_MIPS)
-        drive(gateway, case)
-
-    @settings(max_examples=200)
+    @settings(max_examples=100)
     @given(case=cases())
     def test_the_earliest_start_is_that_of_the_plan(self, case: Case) -> None:
         def decide(request: Request, view: RoutingView, now_ms: int) -> Verdict:
@@ -280,18 +271,39 @@ class TestWhatAPolicyIsToldOfTheSites:
 
         unfold(Case((guest(0, 1, 1),)), three_sites(), ByTheView(decide))
 
-    @settings(max_examples=200)
+    @settings(max_examples=100)
     @given(case=cases())
     def test_history_counts_what_was_sent_and_what_came_of_it(self, case: Case) -> None:
-        gateway = Gateway(three_sites(), Routing(ByTheView(one_after_another)), REFERENCE_MIPS)
-        ledger = Ledger(gateway)
-        chronicle = drive(gateway, case, ledger.watch)
-        preempted = Counter(decision.site for _, decision in chronicle.decisions(Outcome.PREEMPT))
+        check_history(case, one_after_another)
+
+    @settings(max_examples=100)
+    @given(case=moving_cases())
+    def test_also_of_guests_that_move_from_site_to_site(self, case: Case) -> None:
+        check_history(case, lambda _request, _view, _now_ms: Dispatch("a"))
+
+
+def check_history(case: Case, rule: Rule) -> None:
+    gateway = Gateway(three_sites(), Routing(ByTheView(rule)), REFERENCE_MIPS)
+    ledger = Ledger(gateway)
+    chronicle = drive(gateway, case, ledger.watch)
+    preempted = Counter(decision.site for _, decision in chronicle.decisions(Outcome.PREEMPT))
+    for name in SLOTS:
+        history = gateway.knowledge.history(name)
+        assert history.sent == [ledger.came[name, kind] for kind in ALL_TYPES]
+        assert history.preempted_leases == preempted[name]
+        assert (history.in_flight_leases, history.in_flight_vms) == (0, 0)
+
+
+def check_live_figures(case: Case) -> None:
+    def decide(request: Request, view: RoutingView, _now_ms: int) -> Verdict:
         for name in SLOTS:
-            history = gateway.knowledge.history(name)
-            assert history.sent == [ledger.came[name, kind] for kind in ALL_TYPES]
-            assert history.preempted_leases == preempted[name]
-            assert (history.in_flight_leases, history.in_flight_vms) == (0, 0)
+            live = view.live(name)
+            seen = (live.free_vms, live.running_guest_vms, live.local_waiting_vms, live.guest_waiting_vms)
+            assert seen == recounted(gateway, name)
+        return Dispatch(view.sites[request.id % len(view.sites)].name)
+
+    gateway = Gateway(three_sites(), Routing(ByTheView(decide)), REFERENCE_MIPS)
+    drive(gateway, case)
 
 
 def one_after_another(request: Request, view: RoutingView, _now_ms: int) -> Verdict:

@@ -1,5 +1,6 @@
 """``leasehold sim``: run a simulation, and look at runs."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -223,18 +224,30 @@ def validate(run: RunFolder, json: Json = False) -> None:
 
 
 @app.command()
-def report(run: RunFolder, out: Out = None, json: Json = False) -> None:
+def report(
+    run: RunFolder,
+    out: Out = None,
+    pictures: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="Write its charts there too, as SVG and PNG.", show_default=False
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
     """Write the report of a run as one HTML file that needs no network."""
-    from leasehold.analysis.report import write_report
+    from leasehold.analysis.report import write_pictures, write_report
     from leasehold.analysis.run import load
     from leasehold.cli.folders import REPORT
     from leasehold.cli.screen import answer, answer_json
 
-    path = write_report(load(run), out or run / REPORT)
+    opened = load(run)
+    path = write_report(opened, out or run / REPORT)
+    drawn = [] if pictures is None else write_pictures(opened, pictures)
     if json:
-        answer_json({"report": str(path)})
+        answer_json({"report": str(path), "pictures": [str(file) for file in drawn]})
     else:
-        answer(str(path))
+        answer("\n".join(map(str, [path, *drawn])))
 
 
 @app.command()

@@ -7,6 +7,7 @@ from typing import Any
 
 from leasehold.leasing.disciplines import reservation_depth
 from leasehold.model.errors import InputError, InvalidField
+from leasehold.model.tables import MANIFEST
 from leasehold.simulation.scenario.files import load_scenario
 from leasehold.simulation.scenario.from_log import LogOptions, scenario_for_log
 from leasehold.simulation.scenario.overrides import overridden, parse_assignments
@@ -62,10 +63,10 @@ def scenario_of(source: str, log_options: LogOptions, overrides: Mapping[str, An
     if log_options != LogOptions():
         expected = "a workload log: --procs, --site, --cluster-by and --guests are about logs"
         raise InvalidField("SOURCE", source, expected)
+    if source in packaged_names() and not path.is_file() and not (path / MANIFEST).is_file():
+        return load_scenario(packaged_path(source), overrides)
     if path.is_dir():
         return _scenario_of_run(path, overrides)
-    if not path.exists() and source in packaged_names():
-        return load_scenario(packaged_path(source), overrides)
     if path.exists() and path.suffix != ".toml":
         raise InputError(path, None, "is neither a scenario (.toml) nor a log (.swf or .gwf, perhaps .gz)")
     if not path.exists():

@@ -1,4 +1,4 @@
-"""Who holds VMs at a site right now, and the list in which its decisions are written down."""
+"""Who holds VMs at a site right now, and the lists in which it tells the gateway what it did."""
 
 from collections.abc import Iterable
 
@@ -11,7 +11,11 @@ from leasehold.model.reason import Outcome, Reason
 
 
 class Floor:
-    """The machines of one site as far as planning is concerned; shared by its locals' and guests' sides."""
+    """The machines of one site as far as planning is concerned; shared by its locals' and guests' sides.
+
+    ``effects`` and ``displaced`` (Migratable guests that have lost their place) belong to the gateway, and
+    are the same lists for all its sites.
+    """
 
     def __init__(self, settings: SiteSettings) -> None:
         """Begin empty."""
@@ -21,6 +25,7 @@ class Floor:
         self.local_vms = 0
         self.guest_vms = 0
         self.effects: list[Effect] = []
+        self.displaced: list[Lease] = []
 
     def wall_ms(self, work: int) -> int:
         """How long this much work takes here, rounded up to whole milliseconds."""

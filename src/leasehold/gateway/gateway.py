@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from leasehold.gateway.displaced import give_up, keep_for_later, soonest_elsewhere, take_over
-from leasehold.gateway.guests import Guests
 from leasehold.gateway.knowledge import Knowledge
 from leasehold.gateway.site import Site
 from leasehold.model.effect import Decision, Effect, LeaseClosed, WakeAt
@@ -72,8 +71,10 @@ class Gateway:
         self.federation = Federation(facts)
         self.knowledge = Knowledge(self.federation, self.sites, reference_mips, routing.told_external)
         self._effects: list[Effect] = []
+        self._displaced: list[Lease] = []
         for site in sites:
             site.floor.effects = self._effects
+            site.floor.displaced = self._displaced
         self._touched: dict[str, Site] = {}
         self._to_route: list[Lease] = []
         self._order = 0
@@ -93,22 +94,18 @@ class Gateway:
         for event in events:
             self._note[type(event)](event, now_ms)
         # 2. The owners first: local requests start, guests give way.
-        touched = list(self._touched.values())
-        for site in touched:
+        for site in self._touched.values():
             site.serve_locals(now_ms)
         # 3. Migratable guests that lost their place go on elsewhere, or wait, or have failed.
-        for site in touched:
-            if site.guests is not None and site.guests.displaced:
-                self._rescue(site.guests, now_ms)
+        if self._displaced:
+            self._rescue_all(now_ms)
         # 4. New and held requests are routed, seeing the sites as they are now.
         if self._to_route or self.held:
             self._route_all(now_ms)
-        # 5. Guests start in the room that is left.
+        # 5. Guests start in the room that is left, and each site says when it wants to be woken.
         for site in self._touched.values():
             if site.guests is not None:
                 site.guests.serve(now_ms)
-        # 6. Who is to be woken when.
-        for site in self._touched.values():
             self._set_alarm(site, now_ms)
         return self._hand_over()
 
@@ -179,17 +176,18 @@ class Gateway:
 
     # 3. Migratable guests
 
-    def _rescue(self, guests: Guests, now_ms: int) -> None:
-        displaced, guests.displaced = guests.displaced, []
-        for lease in displaced:
+    def _rescue_all(self, now_ms: int) -> None:
+        for lease in self._displaced:
+            home = self.sites[lease.site].open_to_guests(now_ms)
             elsewhere = soonest_elsewhere(lease, self.sites.values(), now_ms)
             if elsewhere is not None:
                 self.knowledge.gone(lease, lease.site)
                 take_over(elsewhere, lease, now_ms)
                 self.knowledge.sent(lease)
                 self._touch(lease.site)
-            elif not keep_for_later(guests, lease, now_ms):
-                give_up(guests, lease)
+            elif not keep_for_later(home, lease, now_ms):
+                give_up(home, lease)
+        self._displaced.clear()
 
     # 4. Routing
 
@@ -264,7 +262,7 @@ class Gateway:
         advance(lease, Step.REFUSE)
         self._effects.append(LeaseClosed(lease, reason))
 
-    # 6. Alarms, and the way out
+    # 5. Alarms, and the way out
 
     def _set_alarm(self, site: Site, now_ms: int) -> None:
         wake_ms = site.next_wake_ms()

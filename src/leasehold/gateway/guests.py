@@ -30,7 +30,6 @@ class Guests:
         self.floor = floor
         self.full = full
         self.queue = Backfiller(full, floor.settings.guest_depth)
-        self.displaced: list[Lease] = []
         self.non_preemptable_vms = 0
         self._home = local_side
         self._home.books.append(full)

@@ -37,7 +37,7 @@ def _plan_around_locals(guests: Guests, now_ms: int) -> None:
     for lease in guests.floor.settings.repair(guests.queue, now_ms):
         if lease.latest_ms is not None and lease.reserved_ms > lease.latest_ms:
             guests.queue.withdraw(lease, now_ms)
-            guests.displaced.append(lease)
+            guests.floor.displaced.append(lease)
         else:
             planned_ms = lease.reserved_ms
             guests.floor.decide(lease, Outcome.MOVE, Reason.LOCAL_PLAN_CHANGED, "repair", planned_ms)
@@ -100,4 +100,4 @@ def _preempt(guests: Guests, lease: Lease, now_ms: int) -> None:
             guests.suspend(lease, now_ms)
             guests.queue.submit(lease)
         case _:
-            guests.displaced.append(lease)
+            guests.floor.displaced.append(lease)

@@ -14,7 +14,7 @@ in order of arrival, takes the earliest start that it can have.
 The plan is made with *requested* times, always: what a job really needs is known only when it ends.
 """
 
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 from leasehold.leasing.profile import Profile
 from leasehold.model.lease import UNPLANNED, Lease
@@ -141,6 +141,13 @@ class Backfiller:
                 most = plan.most_before(until_ms)
         # What they freed here is looked at when room is given back next, not for ever in turn.
         plan.was_freed = False
+        if len(self._due) > 2 * len(self.reserved) + 64:
+            self._forget_old_times()
+
+    def _forget_old_times(self) -> None:
+        """Drop the entries of reservations that have moved, before they outgrow those that stand."""
+        self._due = [(lease.reserved_ms, lease.order, lease) for lease in self.reserved.values()]
+        heapify(self._due)
 
     def _move_earlier(self, lease: Lease, start_ms: int) -> None:
         old_ms, span_ms = lease.reserved_ms, lease.span_ms

@@ -129,7 +129,7 @@ class Profile:
         it has to be there. Returns ``booked_ms`` when nothing earlier is found.
         """
         times, free = self.times, self.free
-        i = bisect_right(times, from_ms) - 1
+        i = bisect_right(times, from_ms) - 1 if times[1] <= from_ms else 0
         # Steps from `limit` on begin too late to start in; the last step is empty, so no scan runs over.
         limit = bisect_left(times, before_ms if before_ms < booked_ms else booked_ms)
         while True:

@@ -6,8 +6,8 @@
     ├── InvalidField        a value that cannot be accepted
     ├── UnknownName         a name that is not in its list, with the nearest one
     ├── InputError          a file that cannot be read as what it claims to be
-    ├── TransitionError     a lease was told to do what its state does not allow
-    └── InvariantBroken     Leasehold is wrong; carries seed and replay command
+    └── InvariantBroken     Leasehold is wrong: a defect
+        └── TransitionError a lease was told to do what its state does not allow
 """
 
 from collections.abc import Iterable
@@ -53,9 +53,9 @@ class InputError(LeaseholdError):
         super().__init__(f"{place}: {problem}")
 
 
-class TransitionError(LeaseholdError):
-    """A lease was told to do what its state does not allow."""
-
-
 class InvariantBroken(LeaseholdError):
     """A promise of Leasehold's own was broken: a defect, never the user's fault."""
+
+
+class TransitionError(InvariantBroken):
+    """A lease was told to do what its state does not allow."""

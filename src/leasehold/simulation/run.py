@@ -11,7 +11,7 @@ from typing import Any
 from leasehold.gateway.gateway import Gateway
 from leasehold.gateway.invariants import Invariants
 from leasehold.gateway.site import Site
-from leasehold.model.errors import InvariantBroken, LeaseholdError
+from leasehold.model.errors import InvalidField, InvariantBroken, LeaseholdError
 from leasehold.simulation.kernel import NEVER_MS, World
 from leasehold.simulation.manifest import Stopwatch, make_manifest, write_manifest
 from leasehold.simulation.recorder import BaselineRecorder, Recorder
@@ -19,6 +19,7 @@ from leasehold.simulation.scenario.sites import routing, site_settings
 from leasehold.simulation.scenario.sizes import with_sizes
 from leasehold.simulation.scenario.sources import open_streams
 from leasehold.simulation.scenario.spec import Scenario
+from leasehold.simulation.scenario.widths import fitting
 from leasehold.simulation.tables import TableWriter
 from leasehold.simulation.workload.job import Job
 from leasehold.simulation.workload.notes import ReadingNotes
@@ -62,7 +63,8 @@ def run_scenario(
     without guests, so that what guests did to them can be seen job by job.
 
     A run that is interrupted leaves a readable folder with status "partial", and KeyboardInterrupt goes on.
-    Bad input raises InputError or InvalidField and leaves nothing; InvariantBroken keeps what was written.
+    Bad input, a folder with something in it included, raises InputError or InvalidField and leaves nothing;
+    InvariantBroken keeps what was written.
     """
     watch = Stopwatch()
     scenario = with_sizes(scenario)
@@ -114,7 +116,7 @@ def _last_instant_ms(scenario: Scenario) -> int:
 
 
 def _numbered(scenario: Scenario, notes: list[ReadingNotes]) -> Iterator[tuple[int, Job]]:
-    return enumerate(open_streams(scenario, notes), 1)
+    return enumerate(fitting(open_streams(scenario, notes), scenario), 1)
 
 
 def _run_without_guests(scenario: Scenario, out: Path) -> None:
@@ -153,6 +155,8 @@ def _write_sites(scenario: Scenario, out: Path) -> None:
 @contextmanager
 def _nothing_half_done(out: Path) -> Iterator[None]:
     """Make the folder, and take it away again when the input turns out to be bad."""
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise InvalidField("out", str(out), "a new or empty folder")
     out.mkdir(parents=True, exist_ok=True)
     try:
         yield

@@ -35,7 +35,7 @@ OUTCOMES = (
     _count(
         "terminated",
         "terminated",
-        "Cancelable leases that ended because a local job took their VMs.",
+        "Cancelable leases that ended because somebody who comes first took their VMs.",
         _STATE == "terminated",
         Better.LOWER,
     ),

@@ -148,4 +148,4 @@ def _bar(row: dict[str, Any], scale: TimeScale) -> dict[str, Any]:
         "works": round(works_ms / unit_ms, 4),
         "cut": row["ended_by"] == "preempted",
     }
-    return bar | ({"gave way to": f"local job {row['beneficiary']}"} if bar["cut"] else {})
+    return bar | ({"gave way to": f"lease {row['beneficiary']}"} if bar["cut"] else {})

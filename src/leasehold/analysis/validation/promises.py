@@ -5,7 +5,8 @@ import polars as pl
 from leasehold.analysis.validation.evidence import Evidence, Rule, findings
 
 _NAMED_CAUSE = "local-plan-changed"
-_IS_START = pl.col("outcome") == "start"
+_MOVED_AT_ONCE = (pl.col("outcome") == "move") & pl.col("planned_ms").is_null()
+_IS_START = (pl.col("outcome") == "start") | _MOVED_AT_ONCE
 _IS_PROMISE = pl.col("outcome").is_in(["wait", "move"]) & pl.col("planned_ms").is_not_null()
 """A wait is promised an end, and a plan that had to move is promised another."""
 

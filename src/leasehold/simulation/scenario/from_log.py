@@ -14,11 +14,15 @@ from leasehold.simulation.scenario.sizes import with_sizes
 from leasehold.simulation.scenario.sources import open_streams
 from leasehold.simulation.scenario.spec import ModelStream, Scenario
 from leasehold.simulation.workload.das2 import Das2Parameters
+from leasehold.simulation.workload.lease_mix import LeaseMix
 from leasehold.simulation.workload.sizing import SIZE_RULES
 
 MODEL = "das2"
 _FEWEST_SLOTS = 8
 _GUEST_SHARE = 0.2
+
+TAKEN_BACK: dict[str, float] = {"cancelable": 0.25, "suspendable": 0.5, "migratable": 0.25}
+"""Lease types of the guests of a log: all can be taken back, so that its own users notice nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +67,8 @@ def _values(path: Path, options: LogOptions) -> dict[str, Any]:
         own["site"] = options.site or name
         values["cluster"] = [{"name": own["site"], "slots": _slots(options.procs or "max-procs")}]
     if options.guests is not None and options.guests != MODEL:
-        values["stream"].append({"name": "guests", "log": options.guests, "external": True})
+        guests = {"name": "guests", "log": options.guests, "external": True, "types": TAKEN_BACK}
+        values["stream"].append(guests)
     return values
 
 
@@ -80,7 +85,8 @@ def _slots(procs: str) -> int | str:
 def _with_model_guests(scenario: Scenario) -> Scenario:
     """Add external requests of the DAS-2 model, until the log ends unless the scenario ends before."""
     slots = [int(cluster.slots) for cluster in scenario.clusters]
-    guests = ModelStream("guests", _guest_parameters(max(slots), sum(slots)))
+    parameters = _guest_parameters(max(slots), sum(slots))
+    guests = ModelStream("guests", parameters, mix=LeaseMix.named(TAKEN_BACK))
     if scenario.horizon_ms is None:
         last = deque(open_streams(scenario, []), maxlen=1)
         scenario = replace(scenario, horizon_ms=last[0].submit_ms + 1 if last else 1)

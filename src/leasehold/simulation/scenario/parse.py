@@ -16,6 +16,7 @@ from leasehold.simulation.scenario.spec import (
     DEFAULT_SEED,
     LOCAL_QUEUES,
     MOMENTS,
+    TOO_WIDE,
     ClusterSpec,
     ClusterTerms,
     GatewaySpec,
@@ -47,6 +48,7 @@ def scenario_from_dict(values: Mapping[str, Any], folder: Path = Path()) -> Scen
         seed=keys.whole("seed", DEFAULT_SEED, least=0),
         horizon_ms=keys.milliseconds("horizon_s", None, least_ms=1),
         drain=keys.flag("drain", default=True),
+        too_wide=keys.name_of("too_wide", TOO_WIDE, "error"),
         reference_mips=reference_mips,
         title=keys.text("title", ""),
     )

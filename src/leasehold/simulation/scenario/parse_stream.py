@@ -138,7 +138,8 @@ def _mix(keys: Keys) -> LeaseMix:
     shares = EVEN_MIX.shares
     if "types" in keys:
         table = keys.table("types")
-        shares = {kind: table.number(label, 0.0, 0, 1) for label, kind in LEASE_TYPES.items()}
+        stated = {kind: table.number(label, 0.0, 0, 1) for label, kind in LEASE_TYPES.items()}
+        shares = {kind: share for kind, share in stated.items() if share > 0}
         table.done()
     with keys.at("types"):
         LeaseMix(shares)

@@ -14,6 +14,7 @@ from leasehold.simulation.workload.lease_mix import EVEN_MIX, LeaseMix
 
 DEFAULT_SEED = 1
 LOCAL_QUEUES = ("queue", "refuse")
+TOO_WIDE = ("error", "refuse")
 MOMENTS = ("learnt", "told")
 
 Plain = dict[str, Any]
@@ -202,6 +203,8 @@ class Scenario:
 
     ``horizon_ms``      no request comes at or after it, None for as long as the streams last
     ``drain``           whether the run goes on after that until everything has ended
+    ``too_wide``        whether a request wider than every cluster it may run on is an ``error`` in the
+                        input, or is left to the clusters to ``refuse``
     ``reference_mips``  the speed that requested durations refer to
     ``defaults``        the terms of clusters that say nothing else
     ``title``           one sentence for people
@@ -215,6 +218,7 @@ class Scenario:
     seed: int = DEFAULT_SEED
     horizon_ms: int | None = None
     drain: bool = True
+    too_wide: str = "error"
     reference_mips: int = 1
     title: str = ""
 
@@ -227,7 +231,7 @@ class Scenario:
         """Give the scenario as its file would say it, complete and with the usual values filled in."""
         told: Plain = {"name": self.name} | ({"title": self.title} if self.title else {})
         told |= {"seed": self.seed} | _seconds("horizon_s", self.horizon_ms)
-        told |= {"drain": self.drain, "reference_mips": self.reference_mips}
+        told |= {"drain": self.drain, "too_wide": self.too_wide, "reference_mips": self.reference_mips}
         told |= {"gateway": self.gateway.to_dict(), "defaults": self.defaults.to_dict()}
         told["cluster"] = [cluster.to_dict(self.defaults) for cluster in self.clusters]
         told["stream"] = [stream.to_dict() for stream in self.streams]

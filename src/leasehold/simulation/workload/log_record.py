@@ -90,12 +90,23 @@ def log_records(path: Path, log_format: LogFormat, notes: ReadingNotes) -> Itera
 
 
 def _fields(text: str, log_format: LogFormat) -> list[str]:
+    if not text.isascii():
+        _check_is_text(text)
     fields = log_format.fields_of(text)
     if log_format.fewest_fields <= len(fields) <= log_format.most_fields:
         return fields
     bounds = sorted({log_format.fewest_fields, log_format.most_fields})
     expected = " to ".join(map(str, bounds))
     raise ValueError(f"found {len(fields)} fields, expected the {expected} of {log_format.name}")
+
+
+def _check_is_text(text: str) -> None:
+    """Refuse bytes that are no UTF-8: headers may hold some, the fields of a job may not."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        before = text[: error.start]
+        raise ValueError(f"found bytes that are no UTF-8 after {before!r}, expected text") from None
 
 
 def _record(fields: list[str], log_format: LogFormat) -> LogRecord:
