@@ -45,9 +45,9 @@ def _size(rng: Random) -> int:
 
 
 def _estimate(rng: Random, run_s: int, estimates: str) -> int:
+    wanted = run_s * rng.uniform(1, 4)  # drawn in any case: other estimates, the same jobs
     if estimates == "exact":
         return run_s
-    wanted = run_s * rng.uniform(1, 4)
     return max(run_s, TYPED_S[min(bisect_left(TYPED_S, wanted), len(TYPED_S) - 1)])
 
 
