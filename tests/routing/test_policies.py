@@ -336,7 +336,7 @@ def test_every_policy_says_what_it_asks_how_it_decides_where_that_is_from_and_wh
     assert said.question.endswith("?")
     assert said.rule
     assert said.source
-    assert said.information in {"static", "history", "live"}
+    assert routing_policy(name).information.label in {"static", "history", "live"}
 
 
 def test_a_rule_of_several_lines_is_read_whole() -> None:

@@ -8,7 +8,7 @@ from leasehold.leasing.victims.registry import describe as describe_victims
 from leasehold.leasing.victims.registry import victim_policy_names
 from leasehold.model.errors import UnknownName
 from leasehold.routing.registry import describe as describe_routing
-from leasehold.routing.registry import routing_policy_names
+from leasehold.routing.registry import routing_policy, routing_policy_names
 
 ROUTING = "routing"
 VICTIMS = "victims"
@@ -52,7 +52,8 @@ def policy_named(name: str) -> Policy:
 
 def _routing(name: str) -> Policy:
     told = describe_routing(name)
-    return Policy(name, ROUTING, told.question, told.rule, told.source, told.information)
+    information = routing_policy(name).information.label
+    return Policy(name, ROUTING, told.question, told.rule, told.source, information)
 
 
 def _victims(name: str) -> Policy:

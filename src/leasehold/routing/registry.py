@@ -1,10 +1,8 @@
 """Which routing policies are there? Those of Leasehold in a literal dict, other people's by entry point."""
 
-import re
-from dataclasses import dataclass
 from importlib.metadata import entry_points
-from inspect import cleandoc
 
+from leasehold.model.description import PolicyDescription, described
 from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.routing.policies.bcf_rnd import BiggestClusterFirst
 from leasehold.routing.policies.least_in_flight import LeastInFlight
@@ -26,17 +24,6 @@ ROUTING_POLICIES: dict[str, type[RoutingPolicy]] = {
     "least-in-flight": LeastInFlight,
     "most-free": MostFree,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class PolicyDescription:
-    """A policy in words, from its docstring; what the docstring does not say is empty."""
-
-    name: str
-    question: str
-    rule: str
-    source: str
-    information: str
 
 
 def routing_policy_names() -> list[str]:
@@ -61,19 +48,5 @@ def routing_policy(name: str) -> type[RoutingPolicy]:
 
 
 def describe(name: str) -> PolicyDescription:
-    """Describe a policy: its question, rule, source and the information that it uses. Raises UnknownName."""
-    policy = routing_policy(name)
-    text = cleandoc(policy.__doc__ or "")
-    return PolicyDescription(
-        name=name,
-        question=text.partition("\n")[0],
-        rule=_part(text, "Rule"),
-        source=_part(text, "Source"),
-        information=policy.information.label,
-    )
-
-
-def _part(text: str, title: str) -> str:
-    """Give the sentence after ``Title:``, with its indented continuation, as one line."""
-    found = re.search(rf"^{title}:((?:.*)(?:\n[ \t]+.*)*)", text, re.MULTILINE)
-    return " ".join(found[1].split()) if found else ""
+    """Describe a policy: its question, rule and source. Raises UnknownName or InvalidField."""
+    return described(name, routing_policy(name).__doc__)

@@ -1,8 +1,6 @@
 """Which victim policies are there? Those of Leasehold in a literal dict, other people's by entry point."""
 
 import inspect
-import re
-from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 
 from leasehold.leasing.victims.by_value import by_value
@@ -12,6 +10,7 @@ from leasehold.leasing.victims.moml import Moml
 from leasehold.leasing.victims.mov import Mov
 from leasehold.leasing.victims.policy import VictimPolicy
 from leasehold.leasing.victims.youngest_first import YOUNGEST_FIRST
+from leasehold.model.description import PolicyDescription, described
 from leasehold.model.errors import InvalidField, UnknownName
 
 ENTRY_POINT_GROUP = "leasehold.victim_policies"
@@ -26,16 +25,6 @@ VICTIM_POLICIES: dict[str, VictimPolicy] = {
 
 BY_VALUE = "by-value:"
 """Before a name: the order of the lease types comes first."""
-
-
-@dataclass(frozen=True, slots=True)
-class PolicyDescription:
-    """A policy in words, from its docstring; what the docstring does not say is empty."""
-
-    name: str
-    question: str
-    rule: str
-    source: str
 
 
 def victim_policy_names() -> list[str]:
@@ -61,14 +50,7 @@ def victim_policy(name: str) -> VictimPolicy:
 
 def describe(name: str) -> PolicyDescription:
     """Describe a policy: its question, rule and source. Raises UnknownName or InvalidField."""
-    text = inspect.getdoc(victim_policy(name)) or ""
-    return PolicyDescription(name, text.partition("\n")[0], _part(text, "Rule"), _part(text, "Source"))
-
-
-def _part(text: str, title: str) -> str:
-    """Give the sentence after ``Title:``, with its indented continuation, as one line."""
-    found = re.search(rf"^{title}:((?:.*)(?:\n[ \t]+.*)*)", text, re.MULTILINE)
-    return " ".join(found[1].split()) if found else ""
+    return described(name, inspect.getdoc(victim_policy(name)))
 
 
 def _offered(entry_point: EntryPoint) -> VictimPolicy:
