@@ -100,19 +100,13 @@ class Backfiller:
 
     def next_pass_ms(self) -> int | None:
         """When the next reservation is due, or somebody without one becomes ready; None without either."""
-        due_ms, ready_ms = self._next_start_ms(), self._ready_ms
-        if ready_ms is None:
-            return due_ms
-        return ready_ms if due_ms is None else min(due_ms, ready_ms)
-
-    def _next_start_ms(self) -> int | None:
-        due = self._due
+        due, pass_ms = self._due, self._ready_ms
         while due:
             start_ms, _, lease = due[0]
             if lease.reserved_ms == start_ms and lease.id in self.reserved:
-                return start_ms
+                return start_ms if pass_ms is None or start_ms < pass_ms else pass_ms
             heappop(due)
-        return None
+        return pass_ms
 
     def is_due(self, now_ms: int) -> bool:
         """Whether the time for a pass has come, whatever else happened."""
