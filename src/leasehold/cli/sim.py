@@ -13,7 +13,6 @@ app = typer.Typer(help="Run a simulation, and look at runs.", no_args_is_help=Tr
 
 LOG = "Of a log"
 RULES = "Rules"
-OUTPUT = "Output"
 
 
 @app.command()

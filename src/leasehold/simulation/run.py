@@ -3,12 +3,12 @@
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from shutil import rmtree
 from typing import Any
 
-from leasehold.gateway.gateway import Gateway
+from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.invariants import Invariants
 from leasehold.gateway.site import Site
 from leasehold.model.errors import InvalidField, InvariantBroken, LeaseholdError
@@ -68,8 +68,7 @@ def run_scenario(
     """
     watch = Stopwatch()
     scenario = with_sizes(scenario)
-    sites = [Site(settings) for settings in site_settings(scenario)]
-    gateway = Gateway(sites, routing(scenario), scenario.reference_mips)
+    gateway = _gateway(scenario, routing(scenario))
     with _nothing_half_done(out):
         _write_sites(scenario, out)
         recorder, notes = Recorder(out), list[ReadingNotes]()
@@ -92,6 +91,11 @@ def run_scenario(
         manifest |= watch.readings()
         write_manifest(out, manifest)
     return RunResult(out, manifest)
+
+
+def _gateway(scenario: Scenario, how: Routing) -> Gateway:
+    sites = [Site(settings) for settings in site_settings(scenario)]
+    return Gateway(sites, how, scenario.reference_mips)
 
 
 def _pass_time(world: World, scenario: Scenario, recorder: Recorder, progress: Report | None) -> None:
@@ -121,8 +125,8 @@ def _numbered(scenario: Scenario, notes: list[ReadingNotes]) -> Iterator[tuple[i
 
 def _run_without_guests(scenario: Scenario, out: Path) -> None:
     """Run the local requests alone, under the numbers that they have in the run with guests."""
-    sites = [Site(settings) for settings in site_settings(scenario)]
-    gateway = Gateway(sites, routing(scenario), scenario.reference_mips)
+    # Nothing is routed here, so that there is nothing to learn streams for.
+    gateway = _gateway(scenario, replace(routing(scenario), learns=False))
     recorder = BaselineRecorder(out)
     local_jobs = ((number, job) for number, job in _numbered(scenario, []) if job.site is not None)
     world = World(gateway, local_jobs, recorder)

@@ -8,8 +8,6 @@ import polars as pl
 
 from leasehold.analysis.run import Run
 
-FINDING_COLUMNS = ("lease_id", "site", "time_ms", "sentence")
-
 
 class Evidence:
     """A run prepared for checking; knows the run folder and nothing of who wrote it."""
