@@ -59,11 +59,11 @@ def test_nothing_follows_a_final_state_and_every_other_state_can_end(kind: Lease
 
 
 def test_only_preemptable_types_can_lose_their_room() -> None:
-    losing = {Step.SUSPEND, Step.TERMINATE, Step.MIGRATE, Step.FAIL}
+    losing = {Step.SUSPEND, Step.TERMINATE, Step.MIGRATE}
     by_type = {kind: losing & {step for _, step in MOVES[kind]} for kind in LeaseType}
     assert by_type == {
         LeaseType.CANCELABLE: {Step.TERMINATE},
         LeaseType.SUSPENDABLE: {Step.SUSPEND},
-        LeaseType.MIGRATABLE: {Step.SUSPEND, Step.MIGRATE, Step.FAIL},
+        LeaseType.MIGRATABLE: {Step.SUSPEND, Step.MIGRATE},
         LeaseType.NON_PREEMPTABLE: set(),
     }

@@ -22,13 +22,17 @@ def soonest_elsewhere(lease: Lease, sites: Iterable[Site], now_ms: int) -> Guest
     best: Guests | None = None
     best_ms = 0
     for site in sites:
-        if site.name == lease.site or lease.vms > site.settings.slots:
+        if site.name == lease.site or not _could_take(site, lease):
             continue
         guests = site.open_to_guests(now_ms)
         finish_ms = _finish_if_moved_ms(guests, lease, now_ms)
         if finish_ms is not None and (best is None or finish_ms < best_ms):
             best, best_ms = guests, finish_ms
     return best
+
+
+def _could_take(site: Site, lease: Lease) -> bool:
+    return lease.vms <= site.settings.slots and site.settings.can_serve(lease.request.lease_type)
 
 
 def _finish_if_moved_ms(guests: Guests, lease: Lease, now_ms: int) -> int | None:

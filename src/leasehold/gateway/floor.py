@@ -26,6 +26,7 @@ class Floor:
         self.guest_vms = 0
         self.effects: list[Effect] = []
         self.displaced: list[Lease] = []
+        self._places = 0
 
     def wall_ms(self, work: int) -> int:
         """How long this much work takes here, rounded up to whole milliseconds."""
@@ -37,6 +38,17 @@ class Floor:
         lease.incarnation += 1
         if lease.first_start_ms < 0:
             lease.first_start_ms = now_ms
+        self._places += 1
+        lease.place = self._places
+        self._stand(lease)
+
+    def take_up(self, leases: Iterable[Lease]) -> None:
+        """Go on from a record: these hold VMs here, in order of their places."""
+        for lease in leases:
+            self._places = max(self._places, lease.place)
+            self._stand(lease)
+
+    def _stand(self, lease: Lease) -> None:
         self.held[lease.id] = lease
         self._count(lease, lease.vms)
 

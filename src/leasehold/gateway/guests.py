@@ -30,10 +30,12 @@ class Guests:
         self.floor = floor
         self.full = full
         self.queue = Backfiller(full, floor.settings.guest_depth)
+        self.queue.moved = local_side.moved
         self.non_preemptable_vms = 0
         self._home = local_side
         self._home.books.append(full)
         self._appointments: list[tuple[int, int, Lease]] = []
+        self._outlasting: list[tuple[int, int, Lease]] = []
         self._arrivals: list[Lease] = []
 
     # Admission
@@ -89,11 +91,23 @@ class Guests:
         start_ms = lease.earliest_ms
         if lease.request.lease_type is NON_PREEMPTABLE:
             self.non_preemptable_vms += lease.vms
-            self._home.book(start_ms, lease)
-            heappush(self._appointments, (start_ms, lease.order, lease))
+            self.appoint(lease, start_ms)
         else:
             lease.latest_ms = start_ms
             self.queue.reserve(lease, start_ms)
+
+    def appoint(self, lease: Lease, start_ms: int) -> None:
+        """Book a Non-preemptable guest at home, as nobody else's preemptable guests are."""
+        self._home.book(start_ms, lease)
+        heappush(self._appointments, (start_ms, lease.order, lease))
+
+    def call_off_appointments(self, now_ms: int) -> list[Lease]:
+        """Give back what Non-preemptable guests who have not started yet were promised."""
+        waiting = [lease for _, _, lease in self._appointments if lease.state is LeaseState.WAITING]
+        self._appointments.clear()
+        for lease in waiting:
+            self._home.release(lease, now_ms)
+        return waiting
 
     def release(self, lease: Lease, now_ms: int) -> bool:
         """Give back the booking of a guest; True if local plans have more room by it."""
@@ -111,6 +125,16 @@ class Guests:
         self.queue.withdraw(lease, now_ms)
         return False
 
+    def take_up(self, waiting: list[Lease], now_ms: int) -> None:
+        """Go on from a record: these wait here; the floor and both profiles are as they were."""
+        here = [*waiting, *self.floor.held.values()]
+        lent_for_good = [lease for lease in here if _is_lent_for_good(lease)]
+        self.non_preemptable_vms = sum(lease.vms for lease in lent_for_good)
+        for lease in lent_for_good:
+            if lease.state is LeaseState.WAITING:
+                heappush(self._appointments, (lease.reserved_ms, lease.order, lease))
+        self.queue.take_up((lease for lease in waiting if not _is_lent_for_good(lease)), now_ms)
+
     # Starting, suspending, resuming
 
     def serve(self, now_ms: int) -> None:
@@ -118,8 +142,9 @@ class Guests:
         self.full.trim(now_ms)
         for lease in self.appointed(now_ms):
             self._begin(lease, Reason.RESERVED_START, now_ms)
-        while self._appointments and self._appointments[0][0] <= now_ms:
-            heappop(self._appointments)
+        for heap in (self._appointments, self._outlasting):
+            while heap and heap[0][0] <= now_ms:
+                heappop(heap)
         for lease, reason in self.queue.step(now_ms):
             self._begin(lease, reason, now_ms)
         arrivals, self._arrivals = self._arrivals, []
@@ -146,6 +171,29 @@ class Guests:
         due = [lease for start_ms, _, lease in sorted(self._appointments) if start_ms <= now_ms]
         return [lease for lease in due if lease.state is LeaseState.WAITING]
 
+    def outlasts(self, lease: Lease, from_ms: int) -> None:
+        """A local lease was extended: from then on it may need room that guests hold."""
+        heappush(self._outlasting, (from_ms, lease.order, lease))
+
+    def claimants(self, now_ms: int) -> list[Lease]:
+        """Give whoever has a claim on room from now on and does not wait in a queue.
+
+        Non-preemptable guests whose promised time has come, and local leases that were extended.
+        """
+        extended = [lease for start_ms, _, lease in self._outlasting if start_ms <= now_ms]
+        return [*self.appointed(now_ms), *(lease for lease in extended if lease.id in self.floor.held)]
+
+    def give_back(self, now_ms: int) -> list[Lease]:
+        """Part with the guests that wait here, have never started and were promised nothing."""
+        leaving = [
+            lease
+            for lease in self.queue.waiting()
+            if lease.state is LeaseState.WAITING and lease.request.lease_type.is_best_effort
+        ]
+        for lease in leaving:
+            self.queue.withdraw(lease, now_ms)
+        return leaving
+
     def waiting(self) -> list[Lease]:
         """Every guest that is here and holds no VMs."""
         appointed = [lease for _, _, lease in self._appointments if lease.state is LeaseState.WAITING]
@@ -153,11 +201,11 @@ class Guests:
 
     def next_pass_ms(self) -> int | None:
         """When the next guest's reservation is due."""
+        heads = [heap[0][0] for heap in (self._appointments, self._outlasting) if heap]
         queued_ms = self.queue.next_pass_ms()
-        appointed_ms = self._appointments[0][0] if self._appointments else None
-        if queued_ms is None or appointed_ms is None:
-            return appointed_ms if queued_ms is None else queued_ms
-        return min(queued_ms, appointed_ms)
+        if queued_ms is not None:
+            heads.append(queued_ms)
+        return min(heads, default=None)
 
     def suspend(self, lease: Lease, now_ms: int) -> None:
         """Save the memory of a guest that has just left the floor, to go on here later."""
@@ -174,6 +222,10 @@ class Guests:
         lease.span_ms = lease.overhead_ms + self.floor.wall_ms(lease.work_left)
         lease.earliest_ms = now_ms + save_ms
         return save_ms
+
+
+def _is_lent_for_good(lease: Lease) -> bool:
+    return lease.request.lease_type is NON_PREEMPTABLE and not lease.request.is_local
 
 
 def meets_deadline(lease: Lease, start_ms: int) -> bool:

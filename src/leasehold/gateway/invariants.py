@@ -70,7 +70,10 @@ class Invariants:
 
     def _every_lease_is_in_one_place(self) -> None:
         gateway = self._gateway
-        places: dict[int, int] = dict.fromkeys(gateway.held, 1)
+        places: dict[int, int] = dict.fromkeys([*gateway.held, *gateway.desk.stranded], 1)
+        for remote in gateway.desk.remotes.values():
+            for lease_id in remote.leases:
+                places[lease_id] = places.get(lease_id, 0) + 1
         for site in gateway.sites.values():
             for lease in _present(site):
                 places[lease.id] = places.get(lease.id, 0) + 1

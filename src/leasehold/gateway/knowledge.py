@@ -1,7 +1,9 @@
 """What a gateway knows of its streams and sites: the source of every routing policy's view."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
+from leasehold.gateway.remote import RemoteSite
 from leasehold.gateway.site import Site
 from leasehold.model.lease import Lease
 from leasehold.model.request import Request
@@ -20,17 +22,26 @@ class Knowledge:
         self,
         federation: Federation,
         sites: Mapping[str, Site],
+        remotes: Mapping[str, RemoteSite],
         reference_mips: int,
         told_external: StreamMoments | None,
     ) -> None:
         """Begin knowing nothing but what was told."""
         self.federation = federation
         self._sites = sites
+        self._remotes = remotes
         self._reference_mips = reference_mips
         self._told_external = told_external
         self._learnt: LoadEstimator | None = None
         self._untold = frozenset(site.name for site in federation.sites if site.told_local is None)
         self._histories = {site.name: SiteHistory() for site in federation.sites}
+
+    def join(self, federation: Federation) -> None:
+        """A site came to the federation, or has changed."""
+        self.federation = federation
+        self._untold = frozenset(site.name for site in federation.sites if site.told_local is None)
+        for site in federation.sites:
+            self._histories.setdefault(site.name, SiteHistory())
 
     # What came by
 
@@ -64,6 +75,32 @@ class Knowledge:
         """A lease was preempted at this site."""
         self._histories[site_name].preempted_leases += 1
 
+    # What outlives a restart
+
+    def memory(self) -> dict[str, Any]:
+        """Give what cannot be seen in the open leases, as plain data for `recall`."""
+        return {
+            "sent": {name: history.sent for name, history in self._histories.items()},
+            "preempted": {name: history.preempted_leases for name, history in self._histories.items()},
+            "learnt": None if self._learnt is None else self._learnt.memory(),
+        }
+
+    def recall(self, memory: Mapping[str, Any]) -> None:
+        """Remember what `memory` gave; sites that are no longer there are forgotten."""
+        for name, history in self._histories.items():
+            history.sent = list(memory["sent"].get(name, history.sent))
+            history.preempted_leases = memory["preempted"].get(name, 0)
+        if memory["learnt"] is not None:
+            self._learnt = LoadEstimator.recalled(memory["learnt"])
+
+    def take_up(self, leases: Iterable[Lease]) -> None:
+        """Count the leases that are on their way."""
+        for lease in leases:
+            if lease.dispatched_ms >= 0:
+                history = self._histories[lease.site]
+                history.in_flight_leases += 1
+                history.in_flight_vms += lease.vms
+
     # What a policy may ask
 
     def external(self, now_ms: int) -> StreamMoments:
@@ -79,7 +116,9 @@ class Knowledge:
         return self._histories[site_name]
 
     def live(self, site_name: str, now_ms: int) -> SiteLive:
-        """Give how the site is now."""
+        """Give how the site is now, or was when it was last heard of."""
+        if site_name in self._remotes:
+            return self._remotes[site_name].live
         site = self._sites[site_name]
         floor = site.floor
         waiting = [] if site.guests is None else site.guests.waiting()

@@ -15,13 +15,13 @@ from leasehold.model.request import LeaseType
 
 
 def give_way(guests: Guests, started: Started, now_ms: int) -> set[int]:
-    """Make room for local requests that start now, and for guests who were promised so.
+    """Make room for local requests that start now, and for whoever else has a claim on this instant.
 
     Returns the ids of those that needed a preemption.
     """
     guests.full.trim(now_ms)
-    _plan_around_locals(guests, now_ms)
-    takers = [*(lease for lease, _ in started), *guests.appointed(now_ms)]
+    plan_around_locals(guests, now_ms)
+    takers = [*(lease for lease, _ in started), *guests.claimants(now_ms)]
     short_vms = -min(0, guests.full.free_at(now_ms))
     spare_vms = sum(lease.vms for lease in takers) - short_vms
     helped: set[int] = set()
@@ -33,7 +33,8 @@ def give_way(guests: Guests, started: Started, now_ms: int) -> set[int]:
     return helped
 
 
-def _plan_around_locals(guests: Guests, now_ms: int) -> None:
+def plan_around_locals(guests: Guests, now_ms: int) -> None:
+    """Let the reservations of waiting guests step aside for what the site's own users have booked."""
     for lease in guests.floor.settings.repair(guests.queue, now_ms):
         if lease.latest_ms is not None and lease.reserved_ms > lease.latest_ms:
             guests.queue.withdraw(lease, now_ms)

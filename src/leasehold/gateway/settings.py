@@ -6,6 +6,7 @@ from leasehold.leasing.overhead import OverheadModel
 from leasehold.leasing.repair import Repair, repair_conflicts
 from leasehold.leasing.victims.policy import VictimPolicy
 from leasehold.model.errors import InvalidField
+from leasehold.model.request import LeaseType
 
 
 @dataclass(slots=True)
@@ -19,6 +20,7 @@ class SiteSettings:
                                    cluster) or is refused (the reading of JPDC 2012)
     ``non_preemptable_share_vms``  most VMs that Non-preemptable guests may hold or have reserved
     ``non_preemptable_max_ms``     longest Non-preemptable guest
+    ``can_suspend, can_migrate``   whether its machines' memory can be saved, and moved to another site
     """
 
     name: str
@@ -32,9 +34,26 @@ class SiteSettings:
     non_preemptable_max_ms: int | None = None
     overhead: OverheadModel = field(default_factory=OverheadModel)
     repair: Repair = repair_conflicts
+    can_suspend: bool = True
+    can_migrate: bool = True
 
     def __post_init__(self) -> None:
         """Refuse sizes and speeds that make no sense."""
         for name in ("slots", "speed_mips"):
             if getattr(self, name) < 1:
                 raise InvalidField(f"{self.name}.{name}", getattr(self, name), "a whole number of at least 1")
+
+    def can_serve(self, lease_type: LeaseType) -> bool:
+        """Whether the machines here can do what preempting such a guest takes."""
+        return can_serve(lease_type, suspend=self.can_suspend, migrate=self.can_migrate)
+
+
+def can_serve(lease_type: LeaseType, *, suspend: bool, migrate: bool) -> bool:
+    """Whether machines that can or cannot be suspended and moved will do for a lease of this type."""
+    match lease_type:
+        case LeaseType.SUSPENDABLE:
+            return suspend
+        case LeaseType.MIGRATABLE:
+            return suspend and migrate
+        case _:
+            return True

@@ -6,9 +6,10 @@ local request starts. Guests are planned on the ``full`` profile, which has ever
 request starts and the ``full`` profile goes below zero, guests give way (`leasehold.gateway.guests`).
 """
 
+from leasehold.gateway.extension import prolong, why_no_longer
 from leasehold.gateway.floor import Floor
 from leasehold.gateway.guests import Guests
-from leasehold.gateway.preemption import give_way
+from leasehold.gateway.preemption import give_way, plan_around_locals
 from leasehold.gateway.settings import SiteSettings
 from leasehold.leasing.backfill import Backfiller
 from leasehold.leasing.profile import Profile
@@ -80,6 +81,26 @@ class Site:
 
     def cancel(self, lease: Lease, now_ms: int) -> None:
         """The user takes a lease back, wherever it is in its life."""
+        self._take_out(lease, now_ms)
+        self.floor.close(lease, Step.CANCEL, Reason.CANCELLED_BY_USER)
+
+    def fail(self, lease: Lease, now_ms: int) -> None:
+        """The machines of a lease are lost, or its saved memory."""
+        self._take_out(lease, now_ms)
+        self.floor.close(lease, Step.FAIL, Reason.MACHINES_LOST)
+
+    def extend(self, lease: Lease, more_work: int, now_ms: int) -> Reason | None:
+        """Let a lease last longer, or say why not."""
+        refusal = why_no_longer(self, lease, more_work)
+        if refusal is None:
+            prolong(self, lease, more_work)
+            self.home.trim(now_ms)
+            if lease.request.is_local and self.guests is not None:
+                plan_around_locals(self.guests, now_ms)
+        return refusal
+
+    def _take_out(self, lease: Lease, now_ms: int) -> None:
+        """Free what a lease holds or has reserved, wherever it is in its life."""
         if lease.id in self.floor.held:
             self._let_go(lease, now_ms)
             self.floor.effects.append(StopLease(lease))
@@ -88,7 +109,6 @@ class Site:
             self._locals_changed = True
         elif self.guests is not None:
             self._locals_changed |= self.guests.withdraw(lease, now_ms)
-        self.floor.close(lease, Step.CANCEL, Reason.CANCELLED_BY_USER)
 
     def _let_go(self, lease: Lease, now_ms: int) -> None:
         """Free the VMs that a lease holds."""
@@ -110,7 +130,7 @@ class Site:
         if self._locals_changed or self.locals.is_due(now_ms):
             self._locals_changed = False
             self._plan_locals(now_ms)
-        elif self.guests is not None and self.guests.appointed(now_ms):
+        elif self.guests is not None and self.guests.claimants(now_ms):
             give_way(self.guests, [], now_ms)
 
     def _plan_locals(self, now_ms: int) -> None:

@@ -14,7 +14,9 @@ in order of arrival, takes the earliest start that it can have.
 The plan is made with *requested* times, always: what a job really needs is known only when it ends.
 """
 
+from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
+from operator import attrgetter
 
 from leasehold.leasing.profile import Profile
 from leasehold.model.lease import UNPLANNED, Lease
@@ -27,7 +29,8 @@ class Backfiller:
     """The queue and the reservations over one profile.
 
     ``plan`` is what fits are tested against; everything booked is booked in each of ``books``, which
-    holds ``plan`` itself and whatever other profile has to know.
+    holds ``plan`` itself and whatever other profile has to know. Whose place or reservation changes is noted
+    in ``moved``, for whoever keeps a record.
     """
 
     def __init__(self, plan: Profile, depth: int | None) -> None:
@@ -37,6 +40,8 @@ class Backfiller:
         self.books = [plan]
         self.reserved: dict[int, Lease] = {}
         self.others: dict[int, Lease] = {}
+        self.moved: dict[int, Lease] = {}
+        self._places = 0
         self._due: list[tuple[int, int, Lease]] = []
         self._ready_ms: int | None = None
 
@@ -50,11 +55,25 @@ class Backfiller:
 
     def submit(self, lease: Lease) -> None:
         """Put a lease at the end of the queue; the next pass plans it."""
-        self.others[lease.id] = lease
+        self._places += 1
+        lease.place = self._places
+        self.others[lease.id] = self.moved[lease.id] = lease
+
+    def take_up(self, waiting: Iterable[Lease], now_ms: int) -> None:
+        """Go on from a record: these wait, and who of them has a reservation is in the profiles already."""
+        for lease in sorted(waiting, key=attrgetter("place")):
+            if lease.reserved_ms >= 0:
+                self.reserved[lease.id] = lease
+            else:
+                self.others[lease.id] = lease
+            self._places = max(self._places, lease.place)
+        self._forget_old_times()
+        self._ready_ms = self._next_ready_ms(now_ms - 1)
 
     def book(self, start_ms: int, lease: Lease) -> None:
         """Book the room of a lease from ``start_ms`` on, in every profile concerned."""
         lease.reserved_ms = start_ms
+        self.moved[lease.id] = lease
         for profile in self.books:
             profile.take(start_ms, start_ms + lease.span_ms, lease.vms)
 
@@ -74,7 +93,10 @@ class Backfiller:
     def reserve(self, lease: Lease, start_ms: int) -> None:
         """Give a lease a reservation from ``start_ms`` on."""
         self.book(start_ms, lease)
-        self.reserved[lease.id] = lease
+        if lease.id not in self.reserved:
+            self._places += 1
+            lease.place = self._places
+            self.reserved[lease.id] = lease
         heappush(self._due, (start_ms, lease.order, lease))
 
     def earliest(self, lease: Lease, now_ms: int) -> int:
@@ -148,6 +170,7 @@ class Backfiller:
         for profile in self.books:
             profile.shift(old_ms, start_ms, span_ms, lease.vms)
         lease.reserved_ms = start_ms
+        self.moved[lease.id] = lease
         heappush(self._due, (start_ms, lease.order, lease))
 
     def _start_due(self, now_ms: int) -> Started:

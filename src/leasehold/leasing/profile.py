@@ -6,6 +6,7 @@ last step lasts for ever. A linear scan over plain lists beats balanced trees be
 """
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
 
 
 class Profile:
@@ -36,6 +37,32 @@ class Profile:
         twin.freed_until_ms = self.freed_until_ms
         twin.was_freed = self.was_freed
         return twin
+
+    def rebuild(self, start_ms: int, bookings: Iterable[tuple[int, int, int]]) -> None:
+        """Begin anew at ``start_ms`` with these bookings (start, end, VMs), in one sweep."""
+        change: dict[int, int] = {start_ms: 0}
+        for begin_ms, end_ms, vms in bookings:
+            begin_ms = max(begin_ms, start_ms)  # noqa: PLW2901 - the past is forgotten
+            if begin_ms < end_ms:
+                change[begin_ms] = change.get(begin_ms, 0) - vms
+                change[end_ms] = change.get(end_ms, 0) + vms
+        self.times, self.free = [], []
+        free = self.slots
+        for at_ms in sorted(change):
+            free += change[at_ms]
+            if not self.free or self.free[-1] != free:
+                self.times.append(at_ms)
+                self.free.append(free)
+        self.freed_until_ms = self.times[-1]
+        self.was_freed = False
+
+    def first_below(self, vms: int, from_ms: int, until_ms: int) -> int | None:
+        """The first time in [from_ms, until_ms) with fewer than ``vms`` VMs free; None without."""
+        first = bisect_right(self.times, from_ms) - 1
+        for i in range(first, bisect_left(self.times, until_ms)):
+            if self.free[i] < vms:
+                return max(self.times[i], from_ms)
+        return None
 
     def take(self, start_ms: int, end_ms: int, vms: int) -> None:
         """Book ``vms`` VMs in [start_ms, end_ms)."""

@@ -49,6 +49,20 @@ class StopLease:
 
 
 @dataclass(slots=True)
+class OfferLease:
+    """Ask a site that decides for itself to take a lease in; it reports whether it does."""
+
+    lease: Lease
+
+
+@dataclass(slots=True)
+class RecallLease:
+    """Ask such a site to give a lease up, because its user wants that; it reports when it has."""
+
+    lease: Lease
+
+
+@dataclass(slots=True)
 class LeaseClosed:
     """The lease is in a final state, and why."""
 
@@ -97,4 +111,15 @@ class Decision:
     preemption: Preemption | None = None
 
 
-Effect = StartLease | SuspendLease | ResumeLease | MigrateLease | StopLease | LeaseClosed | WakeAt | Decision
+Effect = (
+    StartLease
+    | SuspendLease
+    | ResumeLease
+    | MigrateLease
+    | StopLease
+    | OfferLease
+    | RecallLease
+    | LeaseClosed
+    | WakeAt
+    | Decision
+)

@@ -6,6 +6,8 @@ lease is out of date and is ignored.
 
 from dataclasses import dataclass
 
+from leasehold.model.lease import LeaseState
+from leasehold.model.reason import Reason
 from leasehold.model.request import Request
 
 
@@ -42,10 +44,58 @@ class LeaseContinues:
 
 
 @dataclass(slots=True)
+class LeaseFailed:
+    """The machines of a lease are lost, with whatever they were doing."""
+
+    lease_id: int
+    incarnation: int
+
+
+@dataclass(slots=True)
 class CancelRequested:
     """The user takes a lease back."""
 
     lease_id: int
+
+
+@dataclass(slots=True)
+class ExtendRequested:
+    """The user wants a lease to last longer, by ``by_ms`` on a machine of the reference speed."""
+
+    lease_id: int
+    by_ms: int
+
+
+@dataclass(slots=True)
+class LendingChanged:
+    """The owner of a site lends from now on, or takes no new guests."""
+
+    site: str
+    lends: bool
+
+
+@dataclass(slots=True)
+class SiteReported:
+    """A site that decides for itself says what has become of a lease that was offered to it.
+
+    ``planned_ms, first_start_ms``  the start that it promises and the first one there was, -1 without
+    """
+
+    lease_id: int
+    site: str
+    state: LeaseState
+    reason: Reason
+    planned_ms: int = -1
+    first_start_ms: int = -1
+    preemptions: int = 0
+    overhead_vm_ms: int = 0
+
+
+@dataclass(slots=True)
+class SiteFellSilent:
+    """Such a site has not been heard of for too long."""
+
+    site: str
 
 
 @dataclass(slots=True)
@@ -55,4 +105,16 @@ class Tick:
     site: str = ""
 
 
-Event = Submitted | LeaseEnded | LeaseSaved | LeaseContinues | CancelRequested | Tick
+Event = (
+    Submitted
+    | LeaseEnded
+    | LeaseSaved
+    | LeaseContinues
+    | LeaseFailed
+    | CancelRequested
+    | ExtendRequested
+    | LendingChanged
+    | SiteReported
+    | SiteFellSilent
+    | Tick
+)

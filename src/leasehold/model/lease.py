@@ -62,6 +62,7 @@ class Lease:
     ``work_left``     requested work not yet done, in work units
     ``overhead_vm_ms`` VM-milliseconds of preemption overhead charged so far
     ``incarnation``   counts its starts, so that news of an older start is recognised
+    ``place``         its turn in the list that it is in: the queue, the reservations or the floor of a site
     """
 
     id: int
@@ -83,3 +84,4 @@ class Lease:
     migrations: int = 0
     overhead_vm_ms: int = 0
     dispatched_ms: int = UNPLANNED
+    place: int = 0

@@ -17,6 +17,9 @@ class Outcome(StrEnum):
     DISPATCH = "dispatch"
     HOLD = "hold"
     MOVE = "move"
+    EXTEND = "extend"
+    DENY = "deny"
+    """An extension was not given; the lease stays as it is."""
 
 
 class Reason(StrEnum):
@@ -30,19 +33,25 @@ class Reason(StrEnum):
     NON_PREEMPTABLE_SHARE_USED = "non-preemptable-share-used"
     NON_PREEMPTABLE_TOO_LONG = "non-preemptable-too-long"
     LOCAL_QUEUE_CLOSED = "local-queue-closed"
+    NO_SITE_CAN = "no-site-can"
     POLICY_REFUSED = "policy-refused"
     # not now
     ROOM_IN_USE = "room-in-use"
     BEHIND_OTHERS = "behind-others"
     NOT_READY_YET = "not-ready-yet"
     HELD_AT_GATEWAY = "held-at-gateway"
+    NO_SITE_LENDS = "no-site-lends"
+    SITE_DRAINED = "site-drained"
+    NOT_RUNNING = "not-running"
     LOCAL_PLAN_CHANGED = "local-plan-changed"
+    WAS_AWAY = "was-away"
     # now
     ROOM_FREE = "room-free"
     ROOM_MADE = "room-made"
     RESERVED_START = "reserved-start"
     BACKFILLED = "backfilled"
     ROUTED = "routed"
+    EXTENDED = "extended"
     # preempted
     LOCAL_NEEDS_ROOM = "local-needs-room"
     PROMISE_NEEDS_ROOM = "promise-needs-room"
@@ -51,6 +60,7 @@ class Reason(StrEnum):
     WALLTIME_REACHED = "walltime-reached"
     TERMINATED = "terminated"
     DEADLINE_LOST = "deadline-lost"
+    MACHINES_LOST = "machines-lost"
     CANCELLED_BY_USER = "cancelled-by-user"
     HORIZON_REACHED = "horizon-reached"
 
@@ -63,23 +73,30 @@ _SENTENCES: dict[Reason, str] = {
     Reason.NON_PREEMPTABLE_SHARE_USED: "the site's share for Non-preemptable guests is used up",
     Reason.NON_PREEMPTABLE_TOO_LONG: "is longer than the site lends without the right to preempt",
     Reason.LOCAL_QUEUE_CLOSED: "cannot start now, and this site refuses local requests that would wait",
+    Reason.NO_SITE_CAN: "needs what no site's machines can do: be suspended, or be moved",
     Reason.POLICY_REFUSED: "the routing policy refused it",
     Reason.ROOM_IN_USE: "waits until enough VMs are free",
     Reason.BEHIND_OTHERS: "would fit now, but would delay requests that are ahead of it",
     Reason.NOT_READY_YET: "waits for its ready time",
     Reason.HELD_AT_GATEWAY: "waits at the gateway for a better moment",
+    Reason.NO_SITE_LENDS: "waits at the gateway until a site that could take it lends again",
+    Reason.SITE_DRAINED: "went back to the gateway because its site takes no new guests",
+    Reason.NOT_RUNNING: "cannot be extended while it holds no machines",
     Reason.LOCAL_PLAN_CHANGED: "was planned anew because the site's own users need the room",
+    Reason.WAS_AWAY: "was planned anew because nobody could start it at its time",
     Reason.ROOM_FREE: "started at once in free room",
     Reason.ROOM_MADE: "started at once in room that guests gave up",
     Reason.RESERVED_START: "started at its reserved time",
     Reason.BACKFILLED: "started ahead of others without delaying them",
     Reason.ROUTED: "was sent to this site by the routing policy",
+    Reason.EXTENDED: "may last longer than it asked for at first",
     Reason.LOCAL_NEEDS_ROOM: "gave way to a local request",
     Reason.PROMISE_NEEDS_ROOM: "gave way to a Non-preemptable guest whose promised time had come",
     Reason.COMPLETED: "ran to its end",
     Reason.WALLTIME_REACHED: "was ended at its requested time",
     Reason.TERMINATED: "was terminated to make room for somebody who comes first",
     Reason.DEADLINE_LOST: "was preempted and could not be finished before its deadline anywhere",
+    Reason.MACHINES_LOST: "lost its machines",
     Reason.CANCELLED_BY_USER: "was cancelled by its user",
     Reason.HORIZON_REACHED: "was still unfinished when the simulated time was over",
 }

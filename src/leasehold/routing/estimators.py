@@ -6,6 +6,8 @@ Without a time constant nothing is forgotten, and all estimates are consistent.
 """
 
 import math
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from leasehold.model.errors import InvalidField
 from leasehold.model.request import Request
@@ -45,6 +47,28 @@ class StreamEstimator:
         self._duration_s += share * (duration_s - self._duration_s)
         self._vm_s += share * (work - self._vm_s)
         self._vm_s_square += share * (work * work - self._vm_s_square)
+
+    def memory(self) -> list[float]:
+        """Give everything that was learnt, for `recalled`."""
+        return [
+            self._start_ms,
+            self._last_ms,
+            self._seen,
+            self._weight,
+            self._vms,
+            self._duration_s,
+            self._vm_s,
+            self._vm_s_square,
+        ]
+
+    @classmethod
+    def recalled(cls, memory: Sequence[float], time_constant_s: float | None) -> "StreamEstimator":
+        """Go on from what `memory` gave."""
+        estimator = cls(int(memory[0]), time_constant_s)
+        estimator._last_ms, estimator._seen = int(memory[1]), int(memory[2])
+        estimator._weight, estimator._vms, estimator._duration_s = memory[3:6]
+        estimator._vm_s, estimator._vm_s_square = memory[6:8]
+        return estimator
 
     def moments(self, now_ms: int) -> StreamMoments:
         """Give what is known now; all zero before the first request."""
@@ -107,6 +131,26 @@ class LoadEstimator:
         """Give the local stream of a site, or the external one for None; all zero where nothing was seen."""
         stream = self._external if site_name is None else self._local.get(site_name)
         return NOTHING_SEEN if stream is None else stream.moments(now_ms)
+
+    def memory(self) -> dict[str, Any]:
+        """Give everything that was learnt, as plain data for `recalled`."""
+        return {
+            "start_ms": self._start_ms,
+            "time_constant_s": self._time_constant_s,
+            "external": self._external.memory(),
+            "local": {name: stream.memory() for name, stream in self._local.items()},
+        }
+
+    @classmethod
+    def recalled(cls, memory: Mapping[str, Any]) -> "LoadEstimator":
+        """Go on from what `memory` gave."""
+        constant_s = memory["time_constant_s"]
+        estimator = cls(memory["start_ms"], constant_s)
+        estimator._external = StreamEstimator.recalled(memory["external"], constant_s)
+        estimator._local = {
+            name: StreamEstimator.recalled(stream, constant_s) for name, stream in memory["local"].items()
+        }
+        return estimator
 
     def _new_stream(self) -> StreamEstimator:
         return StreamEstimator(self._start_ms, self._time_constant_s)
