@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from leasehold.configuration.terms import ClusterTerms
 from leasehold.leasing.overhead import OverheadModel, Storage
 from leasehold.model.request import LeaseType
 from leasehold.simulation.scenario.files import load_scenario, to_toml
 from leasehold.simulation.scenario.packaged import packaged_names, packaged_path
 from leasehold.simulation.scenario.parse import scenario_from_dict
-from leasehold.simulation.scenario.spec import ClusterTerms, LogStream, ModelStream, Scenario
+from leasehold.simulation.scenario.spec import LogStream, ModelStream, Scenario
 from leasehold.simulation.workload.das2 import Das2Parameters
 from leasehold.simulation.workload.tables import CLUSTERS, READINGS
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from leasehold.configuration.policies import find_routing_policy, find_victim_policy
 from leasehold.leasing.victims.candidate import Candidate
 from leasehold.model.errors import InputError, InvalidField
 from leasehold.model.request import LeaseType
 from leasehold.simulation.scenario.files import load_scenario
-from leasehold.simulation.scenario.policies import find_routing_policy, find_victim_policy
 from leasehold.simulation.scenario.sites import routing, site_settings
 
 ROUTING = '''

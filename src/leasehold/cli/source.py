@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from leasehold.configuration.policies import absolute, find_routing_policy, find_victim_policy
 from leasehold.leasing.disciplines import reservation_depth
 from leasehold.model.errors import InputError, InvalidField
 from leasehold.model.tables import MANIFEST
@@ -14,7 +15,6 @@ from leasehold.simulation.scenario.overrides import overridden, parse_assignment
 from leasehold.simulation.scenario.packaged import packaged_names, packaged_path
 from leasehold.simulation.scenario.parse import scenario_from_dict
 from leasehold.simulation.scenario.parse_stream import format_of
-from leasehold.simulation.scenario.policies import absolute, find_routing_policy, find_victim_policy
 from leasehold.simulation.scenario.spec import Scenario
 
 

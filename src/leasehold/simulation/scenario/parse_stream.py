@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from leasehold.configuration.keys import NOTHING, Keys
 from leasehold.model.errors import InvalidField
 from leasehold.model.request import LEASE_TYPES
-from leasehold.simulation.scenario.keys import NOTHING, Keys
 from leasehold.simulation.scenario.spec import ClusterSpec, LogStream, ModelStream, StreamSpec, Window
 from leasehold.simulation.workload.das2 import PARAMETER_NAMES, Das2Parameters
 from leasehold.simulation.workload.interpretation import OVERRUNS, SIZES, Interpretation

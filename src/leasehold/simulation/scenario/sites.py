@@ -1,15 +1,14 @@
 """From what a scenario says to what the gateway needs: settings of its sites, and how it routes."""
 
 from dataclasses import dataclass
-from math import floor, sqrt
+from math import sqrt
 
+from leasehold.configuration import sites
+from leasehold.configuration.policies import find_routing_policy
 from leasehold.gateway.gateway import Routing
 from leasehold.gateway.settings import SiteSettings
-from leasehold.leasing.disciplines import reservation_depth
-from leasehold.leasing.repair import REPAIRS
 from leasehold.model.errors import InvalidField
 from leasehold.routing.moments import StreamMoments
-from leasehold.simulation.scenario.policies import find_routing_policy, find_victim_policy
 from leasehold.simulation.scenario.spec import ClusterSpec, LogStream, ModelStream, Scenario
 from leasehold.simulation.workload.das2 import Das2Parameters
 from leasehold.simulation.workload.streams import random_stream
@@ -20,27 +19,13 @@ def site_settings(scenario: Scenario) -> list[SiteSettings]:
 
     Raises InvalidField for a cluster whose size is still a rule: see `sizes.with_sizes`.
     """
-    return [_settings(cluster) for cluster in scenario.clusters]
+    return [sites.site_settings(c.name, _number_of_slots(c), c.terms) for c in scenario.clusters]
 
 
-def _settings(cluster: ClusterSpec) -> SiteSettings:
-    terms, slots = cluster.terms, cluster.slots
-    if not isinstance(slots, int):
-        raise InvalidField(f"slots of cluster {cluster.name}", slots, "a number")
-    share = terms.non_preemptable_share
-    return SiteSettings(
-        name=cluster.name,
-        slots=slots,
-        victims=find_victim_policy(terms.victims, value_order=terms.value_order),
-        speed_mips=terms.speed_mips,
-        local_depth=reservation_depth(terms.local_policy),
-        guest_depth=reservation_depth(terms.guest_policy),
-        queues_locals=terms.local_queue == "queue",
-        non_preemptable_share_vms=None if share is None else floor(share * slots),
-        non_preemptable_max_ms=terms.non_preemptable_max_ms,
-        overhead=terms.overhead,
-        repair=REPAIRS[terms.repair],
-    )
+def _number_of_slots(cluster: ClusterSpec) -> int:
+    if not isinstance(cluster.slots, int):
+        raise InvalidField(f"slots of cluster {cluster.name}", cluster.slots, "a number")
+    return cluster.slots
 
 
 def routing(scenario: Scenario) -> Routing:

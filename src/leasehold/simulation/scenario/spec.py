@@ -6,74 +6,15 @@ and `leasehold.simulation.scenario.parse` reads them: that round trip changes no
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
 
-from leasehold.leasing.overhead import OverheadModel
+from leasehold.configuration.gateway import GatewaySpec
+from leasehold.configuration.plain import Plain, differing, seconds
+from leasehold.configuration.terms import ClusterTerms
 from leasehold.simulation.workload.interpretation import Interpretation
 from leasehold.simulation.workload.lease_mix import EVEN_MIX, LeaseMix
 
 DEFAULT_SEED = 1
-LOCAL_QUEUES = ("queue", "refuse")
 TOO_WIDE = ("error", "refuse")
-MOMENTS = ("learnt", "told")
-
-Plain = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class GatewaySpec:
-    """How guests are sent to clusters.
-
-    ``policy``         a routing policy
-    ``moments``        whether the rates and sizes of streams are ``learnt`` from what came, or ``told``: the
-                       true ones of the model (those of a log are always learnt)
-    ``try_elsewhere``  whether a guest that its cluster refuses is offered to the others
-    ``tick_ms``        how often requests that the policy holds are asked about again at the latest
-    """
-
-    policy: str = "pap-rtdp"
-    moments: str = "learnt"
-    try_elsewhere: bool = False
-    tick_ms: int = 10_000
-
-    def to_dict(self) -> Plain:
-        """Give the keys of ``[gateway]``."""
-        told = {"policy": self.policy, "moments": self.moments, "try_elsewhere": self.try_elsewhere}
-        return told | _seconds("tick_s", self.tick_ms)
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterTerms:
-    """What the owner of a cluster decides about it, apart from its name and size.
-
-    ``speed_mips``              speed of one slot
-    ``local_policy``            backfilling discipline for the owner's users, ``guest_policy`` for guests
-    ``victims``                 who gives way; ``value_order``: only after all less valuable lease types
-    ``local_queue``             ``queue`` or ``refuse`` a local request that cannot start at once
-    ``non_preemptable_share``   part of the slots that Non-preemptable guests may have, None for all
-    ``non_preemptable_max_ms``  longest such guest on this cluster, None for any
-    ``repair``                  which guests are planned anew after the owner's users took room
-    ``overhead``                what it costs to preempt a guest
-    """
-
-    speed_mips: int = 1
-    local_policy: str = "conservative"
-    guest_policy: str = "conservative"
-    victims: str = "moml"
-    value_order: bool = True
-    local_queue: str = "queue"
-    non_preemptable_share: float | None = None
-    non_preemptable_max_ms: int | None = None
-    repair: str = "conflicts"
-    overhead: OverheadModel = field(default_factory=OverheadModel)
-
-    def to_dict(self) -> Plain:
-        """Give the keys of ``[defaults]`` or ``[[cluster]]``, those that are None left out."""
-        told = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "non_preemptable_max_ms"}
-        told["overhead"] = {f.name: getattr(self.overhead, f.name) for f in fields(self.overhead)}
-        told["overhead"]["storage"] = str(self.overhead.storage)
-        told |= _seconds("non_preemptable_max_s", self.non_preemptable_max_ms)
-        return {key: value for key, value in told.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +28,8 @@ class ClusterSpec:
     def to_dict(self, defaults: ClusterTerms) -> Plain:
         """Give the keys of ``[[cluster]]`` that ``[defaults]`` does not say."""
         usual, told = defaults.to_dict(), self.terms.to_dict()
-        overhead = _differing(told.pop("overhead"), usual.pop("overhead"))
-        own = {"name": self.name, "slots": self.slots} | _differing(told, usual)
+        overhead = differing(told.pop("overhead"), usual.pop("overhead"))
+        own = {"name": self.name, "slots": self.slots} | differing(told, usual)
         return own | ({"overhead": overhead} if overhead else {})
 
 
@@ -106,8 +47,8 @@ class Window:
 
     def to_dict(self) -> Plain:
         """Give the keys of ``[[stream]]``."""
-        told = _seconds("begin_s", self.begin_ms or None) | _seconds("end_s", self.end_ms)
-        told |= _seconds("shift_s", self.shift_ms or None)
+        told = seconds("begin_s", self.begin_ms or None) | seconds("end_s", self.end_ms)
+        told |= seconds("shift_s", self.shift_ms or None)
         return told | {"from_zero": self.from_zero}
 
 
@@ -230,7 +171,7 @@ class Scenario:
     def to_dict(self) -> Plain:
         """Give the scenario as its file would say it, complete and with the usual values filled in."""
         told: Plain = {"name": self.name} | ({"title": self.title} if self.title else {})
-        told |= {"seed": self.seed} | _seconds("horizon_s", self.horizon_ms)
+        told |= {"seed": self.seed} | seconds("horizon_s", self.horizon_ms)
         told |= {"drain": self.drain, "too_wide": self.too_wide, "reference_mips": self.reference_mips}
         told |= {"gateway": self.gateway.to_dict(), "defaults": self.defaults.to_dict()}
         told["cluster"] = [cluster.to_dict(self.defaults) for cluster in self.clusters]
@@ -238,15 +179,5 @@ class Scenario:
         return told
 
 
-def _seconds(key: str, value_ms: int | None) -> Plain:
-    if value_ms is None:
-        return {}
-    return {key: value_ms // 1000 if value_ms % 1000 == 0 else value_ms / 1000}
-
-
 def _mix_to_dict(mix: LeaseMix) -> Plain:
     return {"types": {kind.label: share for kind, share in mix.shares.items()}, "slack": list(mix.slack)}
-
-
-def _differing(values: Plain, usual: Plain) -> Plain:
-    return {key: value for key, value in values.items() if usual.get(key) != value}

@@ -1,7 +1,7 @@
-"""One table of a scenario, read key by key: every value is checked, and no key goes unread.
+"""One table of a TOML file, read key by key: every value is checked, and no key goes unread.
 
 What is wrong is raised as InvalidField or UnknownName with the key's whole place as field, such as
-``cluster[0].overhead.network_mbps``; `leasehold.simulation.scenario.places` finds its line.
+``cluster[0].overhead.network_mbps``; `leasehold.configuration.places` finds its line.
 """
 
 import math
@@ -37,7 +37,7 @@ class Keys:
 
     def __init__(self, values: object, place: str = "") -> None:
         if not isinstance(values, Mapping):
-            raise InvalidField(place or "scenario", values, "a table")
+            raise InvalidField(place or "the whole file", values, "a table")
         self._values = dict(values)
         self._known: list[str] = []
         self.place = place
@@ -45,6 +45,10 @@ class Keys:
     def __contains__(self, key: str) -> bool:
         """Whether the key is there and was not taken yet."""
         return key in self._values
+
+    def left(self) -> list[str]:
+        """List the keys that were not taken yet, in the order of the file."""
+        return list(self._values)
 
     def where(self, key: str) -> str:
         """Give the whole place of a key, on one line whatever the key is."""
@@ -67,9 +71,20 @@ class Keys:
         value = self.take(key, default, expected)
         if value is default:
             return default
-        if not isinstance(value, str) or not value.strip() or not value.isprintable():
+        if not _is_text(value):
             raise InvalidField(self.where(key), value, expected)
-        return value
+        return str(value)
+
+    def texts(self, key: str, default: Default = NOTHING) -> tuple[str, ...] | Default:
+        """Take a list of texts, none of them empty; a single text is a list of one."""
+        expected = "a text in quotes, or a list of such texts"
+        value = self.take(key, default, expected)
+        if value is default:
+            return default
+        texts = [value] if isinstance(value, str) else value
+        if not isinstance(texts, list) or not all(_is_text(text) for text in texts):
+            raise InvalidField(self.where(key), value, expected)
+        return tuple(texts)
 
     def flag(self, key: str, *, default: bool) -> bool:
         """Take true or false."""
@@ -168,6 +183,10 @@ class Keys:
         """Refuse the first key that nobody took out, and offer the nearest that exists."""
         for key in self._values:
             raise UnknownName(self.where(key), key, self._known)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip()) and value.isprintable()
 
 
 def _bounds(least: float, most: float) -> str:

@@ -1,0 +1,27 @@
+"""From the terms of a cluster to what the gateway needs of it."""
+
+from math import floor
+
+from leasehold.configuration.policies import find_victim_policy
+from leasehold.configuration.terms import ClusterTerms
+from leasehold.gateway.settings import SiteSettings
+from leasehold.leasing.disciplines import reservation_depth
+from leasehold.leasing.repair import REPAIRS
+
+
+def site_settings(name: str, slots: int, terms: ClusterTerms) -> SiteSettings:
+    """Give the settings of a cluster of this name and size; raises as `find_victim_policy` does."""
+    share = terms.non_preemptable_share
+    return SiteSettings(
+        name=name,
+        slots=slots,
+        victims=find_victim_policy(terms.victims, value_order=terms.value_order),
+        speed_mips=terms.speed_mips,
+        local_depth=reservation_depth(terms.local_policy),
+        guest_depth=reservation_depth(terms.guest_policy),
+        queues_locals=terms.local_queue == "queue",
+        non_preemptable_share_vms=None if share is None else floor(share * slots),
+        non_preemptable_max_ms=terms.non_preemptable_max_ms,
+        overhead=terms.overhead,
+        repair=REPAIRS[terms.repair],
+    )
