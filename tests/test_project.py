@@ -104,7 +104,7 @@ class TestStranger:
         ]
         wanted = set().union(*map(requirement_names, groups))
         pinned = set(PIN.findall(read(REPOSITORY / "requirements.lock")))
-        assert wanted <= pinned
+        assert wanted - {"leasehold"} <= pinned  # one extra includes another
 
     def test_the_lock_leaves_the_choice_of_index_to_the_machine(self) -> None:
         assert not re.search(r"://|--(extra-)?index|--find-links", read(REPOSITORY / "requirements.lock"))
