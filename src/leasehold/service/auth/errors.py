@@ -1,0 +1,90 @@
+"""Why somebody is not let in, or may not do what they ask for; each one clear line without a secret in it.
+
+::
+
+    LeaseholdError
+    ├── Unauthenticated     nobody known asks: 401, or 400 where the header cannot be read
+    ├── Forbidden           somebody known asks for what is not theirs: 403
+    ├── TooManyRequests     too often: 429
+    └── Unavailable
+        └── IssuerUnreachable   who they are cannot be said now: 503
+"""
+
+from enum import StrEnum
+
+from leasehold.model.errors import LeaseholdError
+from leasehold.service.errors import Unavailable
+
+REALM = "leasehold"
+
+
+class BearerError(StrEnum):
+    """The words of RFC 6750, section 3.1, for what is wrong with a bearer token."""
+
+    NONE = ""  # no token was shown at all: the challenge then names no error
+    INVALID_REQUEST = "invalid_request"
+    INVALID_TOKEN = "invalid_token"  # noqa: S105 - a word of the RFC
+    INSUFFICIENT_SCOPE = "insufficient_scope"
+
+
+class Unauthenticated(LeaseholdError):
+    """No token was shown, or not one that is valid here.
+
+    ``problem`` is one of a few constant sentences: whoever guesses learns nothing from it.
+    """
+
+    def __init__(self, error: BearerError, problem: str) -> None:
+        self.error = error
+        self.problem = problem
+        super().__init__(problem)
+
+    @property
+    def status(self) -> int:
+        """The HTTP status that RFC 6750 gives to the error."""
+        return 400 if self.error is BearerError.INVALID_REQUEST else 401
+
+    @property
+    def challenge(self) -> str:
+        """What to put into WWW-Authenticate."""
+        return _challenge(self.error, self.problem)
+
+
+class Forbidden(LeaseholdError):
+    """Somebody known asked for what they may not do.
+
+    ``who``     the consumer, and what it is here
+    ``act``     the permission that was needed, such as ``lease.cancel``
+    ``needed``  what would have given it
+    """
+
+    def __init__(self, who: str, act: str, needed: str) -> None:
+        self.who = who
+        self.act = act
+        self.needed = needed
+        super().__init__(f"{who} lacks {act} here, which takes {needed}")
+
+    @property
+    def challenge(self) -> str:
+        """What to put into WWW-Authenticate."""
+        return _challenge(BearerError.INSUFFICIENT_SCOPE, f"{self.act} is needed")
+
+
+class TooManyRequests(LeaseholdError):
+    """Somebody asks more often than they may; ``wait_s`` seconds from now they may ask again."""
+
+    def __init__(self, problem: str, wait_s: float) -> None:
+        self.wait_s = wait_s
+        super().__init__(f"{problem}; wait {wait_s:.3g} s")
+
+
+class IssuerUnreachable(Unavailable):
+    """The keys of a token's issuer cannot be had, and those that were kept are too old to be relied on."""
+
+    def __init__(self, issuer: str, problem: str) -> None:
+        self.issuer = issuer
+        super().__init__(f"the keys of issuer {issuer} cannot be had: {problem}")
+
+
+def _challenge(error: BearerError, problem: str) -> str:
+    base = f'Bearer realm="{REALM}"'
+    return f'{base}, error="{error}", error_description="{problem}"' if error else base

@@ -1,0 +1,171 @@
+"""Whose JWTs are trusted here, and how far; read from the configuration, checked once."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from ipaddress import ip_address
+from types import MappingProxyType
+from urllib.parse import SplitResult, urlsplit
+
+from leasehold.model.errors import InvalidField
+from leasehold.service.auth.permissions import Permission
+from leasehold.service.auth.principal import Role
+from leasehold.service.auth.roles import check_roles
+
+MOST_SKEW_S = 600
+LEAST_CACHED_S = 60
+MOST_KEPT_S = 30 * 86_400
+
+GROUP_NAME = re.compile(r"(/[a-zA-Z0-9][a-zA-Z0-9_.-]*)+")
+"""What a group of the WLCG profile is called (section 2.1.1)."""
+
+_SUBMIT = frozenset(
+    {Permission.LEASE_SUBMIT, Permission.LEASE_SUBMIT_LOCAL, Permission.LEASE_SUBMIT_IN_GROUP}
+)
+COMPUTE_SCOPES: Mapping[str, frozenset[Permission]] = MappingProxyType(
+    {
+        "compute.create": _SUBMIT,
+        "compute.read": frozenset({Permission.LEASE_SEE, Permission.CHANGES_SEE}),
+        "compute.modify": frozenset({Permission.LEASE_EXTEND}),
+        "compute.cancel": frozenset({Permission.LEASE_CANCEL}),
+    }
+)
+"""What the scopes of the WLCG profile (section 2.2.1) permit here."""
+
+
+class Profile(StrEnum):
+    """Which claims a token has, and what they mean."""
+
+    WLCG = "wlcg"  # WLCG Common JWT Profiles 1.x, https://doi.org/10.5281/zenodo.3460258
+    SCITOKENS = "scitokens"  # SciTokens 2.0, https://scitokens.org/technical_docs/Claims
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What the members of a group of an issuer are here.
+
+    ``roles``   at least one
+    ``groups``  theirs here: whose leases a group manager manages, in which a member may make requests. Empty:
+                for a manager the very group that it comes from, for others all groups of the token
+    ``sites``   home sites of members, sites that operators run, the site that a peer speaks for
+    """
+
+    roles: frozenset[Role]
+    groups: tuple[str, ...] = ()
+    sites: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class TrustedIssuer:
+    """An issuer of JWTs that are accepted.
+
+    ``url``            as in the claim ``iss``, to the letter
+    ``audience``       a token must be meant for one of these. ``https://wlcg.cern.ch/jwt/v1/any`` (WLCG) and
+                       ``ANY`` (SciTokens), which stand for everybody, are accepted only where they are listed
+    ``profile``        which claims its tokens have
+    ``roles, sites``   of whoever shows a token with scopes: members, without a home site, unless said
+                       otherwise
+    ``scopes``         what each scope permits; those roles give no more
+    ``grants``         what groups give to whoever shows a token without scopes: the first group of the token
+                       that is here counts, and no other. Names are to the letter, and a group gives nothing
+                       to those of its subgroups (WLCG only)
+    ``clock_skew_s``   how far its clock may be off ours
+    ``keys_cached_s``  for how long its keys are not asked for again
+    ``keys_kept_s``    for how long they are relied on while it cannot be reached
+
+    The times are the defaults of the WLCG profile, section 4.3.1. Raises InvalidField, with ``issuer.``
+    before the name of the field.
+    """
+
+    url: str
+    audience: tuple[str, ...]
+    profile: Profile
+    roles: frozenset[Role] = frozenset({Role.MEMBER})
+    sites: frozenset[str] = frozenset()
+    scopes: Mapping[str, frozenset[Permission]] = field(default_factory=lambda: COMPUTE_SCOPES)
+    grants: Mapping[str, Grant] = field(default_factory=dict)
+    clock_skew_s: int = 60
+    keys_cached_s: int = 6 * 3_600
+    keys_kept_s: int = 4 * 86_400
+
+    def __post_init__(self) -> None:
+        _check_url(self.url)
+        if not self.audience or not all(self.audience):
+            raise InvalidField("issuer.audience", list(self.audience), "at least one name of this gateway")
+        check_roles(self.roles, (), self.sites, "issuer.")
+        self._check_grants()
+        _check_seconds("clock_skew_s", self.clock_skew_s, 0, MOST_SKEW_S)
+        _check_seconds("keys_cached_s", self.keys_cached_s, LEAST_CACHED_S, MOST_KEPT_S)
+        _check_seconds("keys_kept_s", self.keys_kept_s, self.keys_cached_s, MOST_KEPT_S)
+
+    def _check_grants(self) -> None:
+        if self.grants and self.profile is not Profile.WLCG:
+            raise InvalidField("issuer.grants", list(self.grants), "no grants: SciTokens have no groups")
+        for group, grant in self.grants.items():
+            if not GROUP_NAME.fullmatch(group):
+                raise InvalidField(
+                    "issuer.grants", group, "a group of the WLCG profile, such as /cms/production"
+                )
+            check_roles(grant.roles, grant.groups or (group,), grant.sites, f"issuer.grants.{group}.")
+
+    @property
+    def name(self) -> str:
+        """What stands after the @ of its consumers: its host, and the path if it has one.
+
+        The path is part of it because one host may serve the issuers of several organisations, and they may
+        have given the same subject to different people.
+        """
+        parts = urlsplit(self.url)
+        return f"{parts.netloc}{parts.path}".rstrip("/").lower()
+
+    @property
+    def discovery_url(self) -> str:
+        """Where its metadata is, as OpenID Connect Discovery 1.0, section 4, has it."""
+        return f"{self.url.rstrip('/')}/.well-known/openid-configuration"
+
+
+def by_url(issuers: Iterable[TrustedIssuer]) -> dict[str, TrustedIssuer]:
+    """Order issuers by their URL. Raises InvalidField where two would give their consumers the same names."""
+    found: dict[str, TrustedIssuer] = {}
+    names: set[str] = set()
+    for issuer in issuers:
+        if issuer.name in names:
+            raise InvalidField("issuer.url", issuer.url, "each issuer once")
+        names.add(issuer.name)
+        found[issuer.url] = issuer
+    return found
+
+
+def is_fetchable(url: str) -> bool:
+    """Whether keys may be had from this URL: by HTTPS, or from this very machine."""
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        _ = parts.port  # raises where it is none
+    except ValueError:
+        return False
+    return bool(host) and (parts.scheme == "https" or (parts.scheme == "http" and _is_loopback(host)))
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _check_url(url: str) -> None:
+    if not url.isprintable() or " " in url or not is_fetchable(url) or _has_more(urlsplit(url)):
+        raise InvalidField(
+            "issuer.url", url, "https://HOST[/PATH] as in the claim iss, without user, query or fragment"
+        )
+
+
+def _has_more(parts: SplitResult) -> bool:
+    return bool(parts.query or parts.fragment or "@" in parts.netloc)
+
+
+def _check_seconds(key: str, value: int, least: int, most: int) -> None:
+    if not least <= value <= most:
+        raise InvalidField(f"issuer.{key}", value, f"{least} to {most} seconds")

@@ -1,0 +1,119 @@
+"""With which keys does an issuer sign? Those that it publishes, kept for a while, asked for when they change.
+
+Keys are asked for when there are none, when they are older than ``keys_cached_s``, and when a token names one
+that is not among them: the issuer may have changed them. Asking is limited to once a minute, whoever shows
+what tokens. While the issuer cannot be reached, the keys that are there are relied on until they are
+``keys_kept_s`` old.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+
+import jwt
+
+from leasehold.service.auth.errors import BearerError, IssuerUnreachable, Unauthenticated
+from leasehold.service.auth.fetching import FetchError
+from leasehold.service.auth.issuers import TrustedIssuer, is_fetchable
+
+ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
+"""Signatures that only who has the private key can make; no other is accepted, whatever a token says."""
+
+PAUSE_S = 60.0
+"""An issuer is not asked again before this has passed."""
+
+Fetch = Callable[[str], Awaitable[object]]
+"""Gets the JSON document at a URL; raises FetchError."""
+
+Seconds = Callable[[], float]
+"""A clock that only goes forward."""
+
+
+class KeySet:
+    """The keys of one issuer. Belongs to one event loop, and never blocks it."""
+
+    def __init__(self, issuer: TrustedIssuer, fetch: Fetch, clock: Seconds) -> None:
+        self._issuer = issuer
+        self._fetch = fetch
+        self._clock = clock
+        self._keys: dict[str, jwt.PyJWK] = {}
+        self._fetched_s: float | None = None
+        self._asked_s: float | None = None
+        self._problem = ""
+        self._asking = asyncio.Lock()
+
+    async def key(self, kid: str) -> jwt.PyJWK:
+        """Give the key with this id.
+
+        Raises Unauthenticated where the issuer does not have it, IssuerUnreachable where nobody can tell.
+        """
+        await self._refresh_for(kid)
+        if self._will_do(kid):
+            return self._keys[kid]
+        if self._problem:
+            raise IssuerUnreachable(self._issuer.url, self._problem)
+        raise Unauthenticated(
+            BearerError.INVALID_TOKEN, "the token names a key that its issuer does not have"
+        )
+
+    async def _refresh_for(self, kid: str) -> None:
+        """Ask the issuer if that may help. Who needs no new key does not wait while another is asking."""
+        if self._will_do(kid) and (self._asking.locked() or not self._needs_asking(kid)):
+            return
+        async with self._asking:
+            if self._needs_asking(kid):
+                await self._ask()
+
+    def _needs_asking(self, kid: str) -> bool:
+        is_settled = kid in self._keys and self._is_younger_than(self._issuer.keys_cached_s)
+        is_pause = self._asked_s is not None and self._clock() - self._asked_s < PAUSE_S
+        return not is_settled and not is_pause
+
+    def _will_do(self, kid: str) -> bool:
+        return kid in self._keys and self._is_younger_than(self._issuer.keys_kept_s)
+
+    def _is_younger_than(self, age_s: float) -> bool:
+        return self._fetched_s is not None and self._clock() - self._fetched_s < age_s
+
+    async def _ask(self) -> None:
+        """Ask, and note when; whoever goes away while waiting for the answer has not asked."""
+        try:
+            metadata = await self._fetch(self._issuer.discovery_url)
+            self._keys = _usable_keys(await self._fetch(_keys_url(self._issuer, metadata)))
+        except FetchError as error:
+            self._problem = str(error)
+        else:
+            self._fetched_s, self._problem = self._clock(), ""
+        self._asked_s = self._clock()
+
+
+def _keys_url(issuer: TrustedIssuer, metadata: object) -> str:
+    """Read where the keys are. Raises FetchError: others' metadata, or keys that anybody could replace."""
+    if not isinstance(metadata, Mapping) or metadata.get("issuer") != issuer.url:
+        raise FetchError("its metadata are not those of this issuer")
+    url = metadata.get("jwks_uri")
+    if not isinstance(url, str) or not is_fetchable(url):
+        raise FetchError("its metadata name no HTTPS address of its keys")
+    return url
+
+
+def _usable_keys(document: object) -> dict[str, jwt.PyJWK]:
+    """Read a key set (RFC 7517): the public keys that have an id and are for signatures."""
+    try:
+        keys = jwt.PyJWKSet.from_dict(dict(document) if isinstance(document, Mapping) else {}).keys
+    except (
+        jwt.PyJWTError,
+        AttributeError,
+        KeyError,
+        TypeError,
+        ValueError,
+    ):  # PyJWT checks not all that it reads
+        keys = []
+    usable = {str(key.key_id): key for key in keys if _is_for_signatures(key)}
+    if not usable:
+        raise FetchError("it publishes no key that can be used")
+    return usable
+
+
+def _is_for_signatures(key: jwt.PyJWK) -> bool:
+    has_id = isinstance(key.key_id, str) and bool(key.key_id)
+    return has_id and key.algorithm_name in ALGORITHMS and key.public_key_use in {None, "sig"}

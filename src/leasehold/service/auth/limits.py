@@ -1,0 +1,85 @@
+"""How often may somebody ask? A limit for each of many, in bounded memory, with the time as an argument."""
+
+import math
+from collections import OrderedDict
+from dataclasses import dataclass
+from ipaddress import IPv6Address, ip_address, ip_network
+
+from leasehold.model.errors import InvalidField
+from leasehold.service.auth.errors import TooManyRequests
+
+MOST_KEYS = 10_000
+_IPV6_PREFIX = 64
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimit:
+    """So many a second in the long run, so many at once after a pause. A rate of 0 is no limit.
+
+    Raises InvalidField for a rate that is negative or not finite, and for a burst below 1.
+    """
+
+    rate_per_s: float
+    burst: int = 1
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.rate_per_s) and self.rate_per_s >= 0):
+            raise InvalidField("requests_per_s", self.rate_per_s, "0 for no limit, or a positive number")
+        if self.burst < 1:
+            raise InvalidField("burst", self.burst, "at least 1")
+
+
+FAILURES = RateLimit(rate_per_s=1, burst=30)
+"""How often one address may fail to say who it is: room for a mistake in a script, none for guessing."""
+
+
+class Limiter:
+    """A token bucket for each key, written as the generic cell rate algorithm: one number for each.
+
+    The number is the time at which the bucket will be full again. The ``most`` keys that were used last are
+    known; a key that is not has a full bucket. Times are seconds of any clock that goes forward. Belongs to
+    one event loop.
+    """
+
+    def __init__(self, limit: RateLimit, problem: str, most: int = MOST_KEYS) -> None:
+        """Say ``problem`` to whoever is over the limit."""
+        self._limit = limit
+        self._problem = problem
+        self._most = most
+        self._full_s: OrderedDict[str, float] = OrderedDict()
+
+    def check(self, key: str, now_s: float) -> None:
+        """Let pass who may ask now, without counting it. Raises TooManyRequests."""
+        wait_s = self._wait_s(key, now_s)
+        if wait_s > 0:
+            raise TooManyRequests(self._problem, wait_s)
+
+    def count(self, key: str, now_s: float) -> None:
+        """Count one."""
+        if self._limit.rate_per_s:
+            self._full_s[key] = max(self._full_s.get(key, now_s), now_s) + 1 / self._limit.rate_per_s
+            self._full_s.move_to_end(key)
+            if len(self._full_s) > self._most:
+                self._full_s.popitem(last=False)
+
+    def take(self, key: str, now_s: float) -> None:
+        """Let pass who may ask now, and count it. Raises TooManyRequests, and counts nothing then."""
+        self.check(key, now_s)
+        self.count(key, now_s)
+
+    def _wait_s(self, key: str, now_s: float) -> float:
+        """Give the seconds until the bucket has room for one more."""
+        rate = self._limit.rate_per_s
+        room_s = (self._limit.burst - 1) / rate if rate else math.inf
+        return self._full_s.get(key, now_s) - now_s - room_s
+
+
+def address_key(address: str) -> str:
+    """Say under which key an address is counted: a whole /64 of IPv6, which is what one household has."""
+    try:
+        parsed = ip_address(address)
+    except ValueError:
+        return address
+    if not isinstance(parsed, IPv6Address):
+        return str(parsed)
+    return str(parsed.ipv4_mapped or ip_network((int(parsed), _IPV6_PREFIX), strict=False))

@@ -1,0 +1,73 @@
+"""Who showed this token a moment ago? Remembered, so that not every request needs the store or a signature.
+
+It knows tokens by their hash only, and each for a few seconds only: that is how long another process'
+revocation may go unnoticed. A revocation in this process is noticed at once.
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from hashlib import sha256
+from threading import Lock
+
+from leasehold.service.auth.principal import Principal
+
+KEPT_MS = 5_000
+MOST = 10_000
+
+
+def hash_of(token: str) -> str:
+    """Give the SHA-256 of a token, in hexadecimal: what may be kept of it."""
+    return sha256(token.encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    principal: Principal
+    since_ms: int
+    until_ms: int
+
+
+class Memory:
+    """The principals of tokens that were found valid in the last ``kept_ms``; the ``most`` latest of them.
+
+    Times are Unix milliseconds and arguments. Safe to use from several threads.
+    """
+
+    def __init__(self, kept_ms: int = KEPT_MS, most: int = MOST) -> None:
+        self._kept_ms = kept_ms
+        self._most = most
+        self._seen: OrderedDict[str, _Seen] = OrderedDict()
+        self._era = 0
+        self._lock = Lock()
+
+    @property
+    def era(self) -> int:
+        """Counts what was forgotten: what was looked up in an earlier era may be outdated by now."""
+        return self._era
+
+    def recall(self, token_hash: str, now_ms: int) -> Principal | None:
+        """Give whose token this is, if it is known; a clock that was set back counts as not known."""
+        seen = self._seen.get(token_hash)
+        return seen.principal if seen and seen.since_ms <= now_ms < seen.until_ms else None
+
+    def remember(
+        self, token_hash: str, principal: Principal, now_ms: int, era: int, valid_until_ms: int | None
+    ) -> None:
+        """Remember what was looked up, unless something was forgotten since the look-up began in ``era``."""
+        until_ms = now_ms + self._kept_ms
+        until_ms = until_ms if valid_until_ms is None else min(until_ms, valid_until_ms)
+        with self._lock:
+            if era == self._era:
+                self._seen[token_hash] = _Seen(principal, now_ms, until_ms)
+                self._seen.move_to_end(token_hash)
+                if len(self._seen) > self._most:
+                    self._seen.popitem(last=False)
+
+    def forget(self, token_id: str) -> None:
+        """Forget a token that was revoked, and whatever a look-up that is under way will say of it."""
+        with self._lock:
+            self._era += 1
+            for token_hash in [
+                key for key, seen in self._seen.items() if seen.principal.token_id == token_id
+            ]:
+                del self._seen[token_hash]

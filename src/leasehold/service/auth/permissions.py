@@ -1,0 +1,201 @@
+"""May they? One table says which role gives which permission over what.
+
+A route asks `require` with its permission and what it is about; a list asks `visible` whose rows to look for.
+Where somebody has several roles, whatever one of them gives is given. A token with scopes (see
+`leasehold.service.auth.profiles`) leaves of that only what its scopes name.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Flag, StrEnum, auto
+from functools import reduce
+from operator import or_
+from typing import Self
+
+from leasehold.service.auth.errors import Forbidden
+from leasehold.service.auth.principal import Principal, Role
+from leasehold.service.store.filters import Visible
+from leasehold.service.store.rows import LeaseRow
+
+
+class Permission(StrEnum):
+    """Something that can be done here; every route of the API names one."""
+
+    LEASE_SUBMIT = "lease.submit"
+    LEASE_SUBMIT_LOCAL = "lease.submit-local"
+    LEASE_SUBMIT_IN_GROUP = "lease.submit-in-group"  # besides one of those two, for a request that names one
+    LEASE_SEE = "lease.see"
+    LEASE_CANCEL = "lease.cancel"
+    LEASE_EXTEND = "lease.extend"
+    CHANGES_SEE = "changes.see"
+    SITE_SEE = "site.see"
+    SITE_DRAIN = "site.drain"
+    SITE_FORGET = "site.forget"
+    TOKEN_MANAGE = "token.manage"  # noqa: S105 - its name
+    TOKEN_INSPECT_SELF = "token.inspect-self"  # noqa: S105 - its name
+    LETTERS_EXCHANGE = "letters.exchange"
+    METRICS_SEE = "metrics.see"
+
+
+class Scope(Flag):
+    """Over what somebody has a permission; `|` joins them. None includes another, ALL apart."""
+
+    NOTHING = 0
+    OWN = auto()  # what is accounted to themselves
+    GROUP = auto()  # what belongs to one of their groups
+    SITE = auto()  # what is at one of their sites: runs or waits there, or is local to it
+    ALL = auto()
+
+
+OWN, GROUP, SITE, ALL = Scope.OWN, Scope.GROUP, Scope.SITE, Scope.ALL
+MEMBER, MANAGER, OPERATOR = Role.MEMBER, Role.GROUP_MANAGER, Role.SITE_OPERATOR
+ADMIN, PEER = Role.FEDERATION_ADMIN, Role.PEER
+
+# fmt: off
+PERMISSIONS: Mapping[Permission, Mapping[Role, Scope]] = {
+    Permission.LEASE_SUBMIT:          {MEMBER: OWN,   MANAGER: OWN,                          ADMIN: ALL},
+    Permission.LEASE_SUBMIT_LOCAL:    {MEMBER: SITE,  MANAGER: SITE,        OPERATOR: SITE,  ADMIN: ALL},
+    Permission.LEASE_SUBMIT_IN_GROUP: {MEMBER: GROUP, MANAGER: GROUP,       OPERATOR: GROUP, ADMIN: ALL},
+    Permission.LEASE_SEE:             {MEMBER: OWN,   MANAGER: OWN | GROUP, OPERATOR: SITE,  ADMIN: ALL},
+    Permission.LEASE_CANCEL:          {MEMBER: OWN,   MANAGER: OWN | GROUP, OPERATOR: SITE,  ADMIN: ALL},
+    Permission.LEASE_EXTEND:          {MEMBER: OWN,   MANAGER: OWN | GROUP,                  ADMIN: ALL},
+    Permission.CHANGES_SEE:           {MEMBER: OWN,   MANAGER: OWN | GROUP, OPERATOR: SITE,  ADMIN: ALL},
+    Permission.SITE_SEE:              {MEMBER: ALL,   MANAGER: ALL,         OPERATOR: ALL,   ADMIN: ALL},
+    Permission.SITE_DRAIN:            {                                     OPERATOR: SITE,  ADMIN: ALL},
+    Permission.SITE_FORGET:           {                                                      ADMIN: ALL},
+    Permission.TOKEN_MANAGE:          {                                                      ADMIN: ALL},
+    Permission.TOKEN_INSPECT_SELF:    {MEMBER: OWN,   MANAGER: OWN,         OPERATOR: OWN,   ADMIN: ALL},
+    Permission.LETTERS_EXCHANGE:      {PEER: SITE,                                           ADMIN: ALL},
+    Permission.METRICS_SEE:           {                                     OPERATOR: ALL,   ADMIN: ALL},
+}
+# fmt: on
+"""All that roles give; what is not here is not given."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScopedPrincipal(Principal):
+    """Somebody whose token has scopes: of what the roles give, only ``permissions`` are left."""
+
+    permissions: frozenset[Permission] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a request is about; what does not apply is left out, and is then nobody's.
+
+    ``consumer``  whose it is
+    ``group``     the group that it belongs to
+    ``sites``     where it is, and its home
+    """
+
+    consumer: str = ""
+    group: str = ""
+    sites: frozenset[str] = frozenset()
+
+    @classmethod
+    def lease(cls, row: LeaseRow) -> Self:
+        """Make a target of a lease."""
+        places = {row["site"], row["home"] or ""} - {""}
+        return cls(row["consumer"], row["group_name"], frozenset(places))
+
+    @classmethod
+    def site(cls, name: str) -> Self:
+        """Make a target of a site, or of what is to happen there."""
+        return cls(sites=frozenset({name}))
+
+
+FEDERATION = Target()
+"""What concerns all of the federation: tokens, metrics. Only who has a permission over ALL reaches it."""
+
+
+def _is_own(principal: Principal, target: Target) -> bool:
+    return bool(target.consumer) and target.consumer == principal.consumer
+
+
+def _is_of_group(principal: Principal, target: Target) -> bool:
+    return bool(target.group) and target.group in principal.groups
+
+
+def _is_at_site(principal: Principal, target: Target) -> bool:
+    return not principal.sites.isdisjoint(target.sites)
+
+
+_REACHES: Mapping[Scope, Callable[[Principal, Target], bool]] = {
+    Scope.OWN: _is_own,
+    Scope.GROUP: _is_of_group,
+    Scope.SITE: _is_at_site,
+    Scope.ALL: lambda _principal, _target: True,
+}
+
+
+def reach(principal: Principal, permission: Permission) -> Scope:
+    """Tell over what somebody has a permission: NOTHING, or several scopes joined."""
+    if isinstance(principal, ScopedPrincipal) and permission not in principal.permissions:
+        return Scope.NOTHING
+    given = PERMISSIONS[permission]
+    return reduce(or_, (given[role] for role in principal.roles if role in given), Scope.NOTHING)
+
+
+def allowed(principal: Principal, permission: Permission, target: Target) -> bool:
+    """Whether somebody has a permission over this target."""
+    return any(_REACHES[scope](principal, target) for scope in reach(principal, permission))
+
+
+def require(principal: Principal, permission: Permission, target: Target) -> None:
+    """Let pass who has a permission over this target. Raises Forbidden for everybody else."""
+    if not allowed(principal, permission, target):
+        raise _forbidden(principal, permission)
+
+
+def require_some(principal: Principal, permission: Permission) -> None:
+    """Let pass who has a permission over anything at all, before it is known what a request is about.
+
+    Raises Forbidden for everybody else.
+    """
+    if not reach(principal, permission):
+        raise _forbidden(principal, permission)
+
+
+def require_submission(principal: Principal, *, home: str | None, group: str) -> None:
+    """Let pass who may make a request for itself: local to the site ``home`` or, with None, from outside.
+
+    A request may be made in no group ("") or in one of one's own. Raises Forbidden.
+    """
+    if home is None:
+        require(principal, Permission.LEASE_SUBMIT, Target(consumer=principal.consumer))
+    else:
+        require(principal, Permission.LEASE_SUBMIT_LOCAL, Target.site(home))
+    if group:
+        require(principal, Permission.LEASE_SUBMIT_IN_GROUP, Target(group=group))
+
+
+def visible(principal: Principal, permission: Permission) -> Visible:
+    """Say whose leases, or whose changes, somebody may see; raises Forbidden where it is nobody's."""
+    require_some(principal, permission)
+    scope = reach(principal, permission)
+    return Visible(
+        everything=Scope.ALL in scope,
+        consumer=principal.consumer if Scope.OWN in scope else "",
+        groups=principal.groups if Scope.GROUP in scope else (),
+        sites=tuple(sorted(principal.sites)) if Scope.SITE in scope else (),
+    )
+
+
+_IN_WORDS = {Scope.OWN: "own", Scope.GROUP: "its groups'", Scope.SITE: "at its sites"}
+
+
+def _forbidden(principal: Principal, permission: Permission) -> Forbidden:
+    roles = ", ".join(sorted(principal.roles)) or "no role"
+    return Forbidden(f"{principal.consumer} ({roles})", permission, _what_gives(principal, permission))
+
+
+def _what_gives(principal: Principal, permission: Permission) -> str:
+    """Name the roles and over what; or the scopes, where the token is what leaves it out."""
+    if isinstance(principal, ScopedPrincipal) and permission not in principal.permissions:
+        return "a token with a scope for it"
+    return " or ".join(_in_words(role, scope) for role, scope in PERMISSIONS[permission].items())
+
+
+def _in_words(role: Role, scope: Scope) -> str:
+    over = ", ".join(_IN_WORDS[part] for part in scope if part in _IN_WORDS)
+    return f"{role} ({over})" if over else role

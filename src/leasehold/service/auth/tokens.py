@@ -1,0 +1,162 @@
+"""Tokens that Leasehold gives out itself: ``lh_<id>_<secret>``.
+
+The id may be seen by anybody: it names the token in lists and logs. The secret is 32 random bytes; it is
+shown once, and of the whole token only the SHA-256 is kept. A plain hash is enough for a secret that nobody
+can guess.
+"""
+
+import re
+import secrets
+from collections.abc import Callable
+from hmac import compare_digest
+from typing import Protocol
+
+from leasehold.model.errors import InvalidField
+from leasehold.service.auth.errors import BearerError, Unauthenticated
+from leasehold.service.auth.memory import Memory, hash_of
+from leasehold.service.auth.principal import Principal, Role
+from leasehold.service.auth.roles import check_name, check_roles
+from leasehold.service.store.rows import TokenRow
+
+PREFIX = "lh_"
+_ID_BYTES = 6
+_SECRET_BYTES = 32
+_FORM = re.compile(r"lh_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
+
+Clock = Callable[[], int]
+"""Gives Unix milliseconds."""
+
+
+class TokenStore(Protocol):
+    """What is needed of `leasehold.service.store`; safe to call from any thread."""
+
+    def add_token(self, row: TokenRow, /) -> None:
+        """Keep a token."""
+
+    def token_by_hash(self, token_hash: str, /) -> TokenRow | None:
+        """Find a token by the hash of its whole text."""
+
+    def tokens(self) -> list[TokenRow]:
+        """List all tokens that ever were."""
+
+    def revoke_token(self, token_id: str, now_ms: int, /) -> bool:
+        """Mark a token as revoked; False where there is none that was not."""
+
+
+def new_text() -> str:
+    """Make the text of a new token."""
+    return f"{PREFIX}{secrets.token_hex(_ID_BYTES)}_{secrets.token_urlsafe(_SECRET_BYTES)}"
+
+
+def id_of(text: str) -> str | None:
+    """Read the id off the text of a token; None where it is none."""
+    match = _FORM.fullmatch(text)
+    return match[1] if match else None
+
+
+def is_live(row: TokenRow, now_ms: int) -> bool:
+    """Whether a token is good at this time: neither revoked nor expired."""
+    return row["revoked_ms"] is None and (row["expires_ms"] is None or now_ms < row["expires_ms"])
+
+
+def roles_of(row: TokenRow) -> frozenset[Role]:
+    """Read the roles of a token."""
+    return frozenset(map(Role, row["roles"].split()))
+
+
+class Tokens:
+    """The tokens of one store. Whatever is revoked here is refused from then on, in every thread.
+
+    Its methods read and write the store, and block: an event loop calls them in a thread, except for
+    `recall`.
+    """
+
+    def __init__(self, store: TokenStore, clock: Clock, memory: Memory | None = None) -> None:
+        self._store = store
+        self._clock = clock
+        self._memory = memory or Memory()
+
+    def issue(
+        self, owner: Principal, *, expires_in_ms: int | None = None, note: str = ""
+    ) -> tuple[TokenRow, str]:
+        """Give out a token for somebody: its row, and its text, which nobody can give a second time.
+
+        Raises InvalidField; see `leasehold.service.auth.roles.check_roles` for what goes with which role.
+        """
+        text = new_text()
+        row = token_row(text, owner, self._clock(), expires_in_ms=expires_in_ms, note=note)
+        self._store.add_token(row)
+        return row, text
+
+    def recall(self, text: str) -> Principal | None:
+        """Give who showed this token in the last seconds, without asking the store."""
+        return self._memory.recall(hash_of(text), self._clock())
+
+    def find(self, text: str) -> Principal:
+        """Say whose token this is. Raises Unauthenticated: unknown, expired or revoked.
+
+        Only who has the whole secret learns that a token was once good.
+        """
+        if id_of(text) is None:
+            raise _refused("is not known here")
+        token_hash, era, now_ms = hash_of(text), self._memory.era, self._clock()
+        row = self._live_row(token_hash, now_ms)
+        principal = _principal(row)
+        self._memory.remember(token_hash, principal, now_ms, era, row["expires_ms"])
+        return principal
+
+    def _live_row(self, token_hash: str, now_ms: int) -> TokenRow:
+        row = self._store.token_by_hash(token_hash)
+        if row is None or not compare_digest(row["hash"], token_hash):
+            raise _refused("is not known here")
+        if row["revoked_ms"] is not None:
+            raise _refused("was revoked")
+        if not is_live(row, now_ms):
+            raise _refused("has expired")
+        return row
+
+    def list(self) -> list[TokenRow]:
+        """List all tokens that ever were, those that are over among them."""
+        return self._store.tokens()
+
+    def revoke(self, token_id: str) -> bool:
+        """Refuse a token from now on; False where there is none with this id that was not revoked before."""
+        revoked = self._store.revoke_token(token_id, self._clock())
+        self._memory.forget(token_id)
+        return revoked
+
+
+def token_row(
+    text: str, owner: Principal, now_ms: int, *, expires_in_ms: int | None = None, note: str = ""
+) -> TokenRow:
+    """Make the row of a token with this text. Raises InvalidField as `Tokens.issue` does."""
+    check_name("consumer", owner.consumer)
+    check_roles(owner.roles, owner.groups, owner.sites)
+    if expires_in_ms is not None and expires_in_ms <= 0:
+        raise InvalidField("expires_in_s", expires_in_ms / 1000, "a positive number of seconds")
+    return TokenRow(
+        id=id_of(text) or "",
+        hash=hash_of(text),
+        consumer=owner.consumer,
+        roles=" ".join(sorted(owner.roles)),
+        groups=" ".join(dict.fromkeys(owner.groups)),
+        sites=" ".join(sorted(owner.sites)),
+        note=note,
+        created_ms=now_ms,
+        expires_ms=None if expires_in_ms is None else now_ms + expires_in_ms,
+        revoked_ms=None,
+    )
+
+
+def _refused(why: str) -> Unauthenticated:
+    return Unauthenticated(BearerError.INVALID_TOKEN, f"the token {why}")
+
+
+def _principal(row: TokenRow) -> Principal:
+    return Principal(
+        consumer=row["consumer"],
+        roles=roles_of(row),
+        groups=tuple(row["groups"].split()),
+        sites=frozenset(row["sites"].split()),
+        token_id=row["id"],
+    )

@@ -1,0 +1,135 @@
+"""Where an emulated site keeps its machines while nobody looks: one SQLite file.
+
+Each batch of orders is one transaction. It is not forced to the disk: what is written outlives a `kill -9` of
+this process, as machines would, but not a power cut, which machines would not outlive either.
+"""
+
+import fcntl
+import os
+from contextlib import closing
+from pathlib import Path
+from sqlite3 import Connection, DatabaseError, connect
+
+from leasehold.model.errors import InputError
+from leasehold.service.enactors.emulated.audit import AUDIT_TABLE, AuditLine, lines_of, write_lines
+from leasehold.service.enactors.emulated.floor import REMEMBERED, Floor, Unwritten
+from leasehold.service.enactors.emulated.holding import Holding
+
+_VERSION = 1
+_TABLES = """
+CREATE TABLE IF NOT EXISTS holdings (lease_id INTEGER PRIMARY KEY, body TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS gone (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    lease_id INTEGER NOT NULL UNIQUE,
+    incarnation INTEGER NOT NULL
+);
+CREATE TABLE IF NOT EXISTS sent (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    lease_id INTEGER NOT NULL UNIQUE,
+    incarnation INTEGER NOT NULL,
+    work_done INTEGER NOT NULL
+);
+"""
+
+
+class Ledger:
+    """The file of one site. One process has it at a time, and uses it from one thread at a time.
+
+    ``audit_lines`` says how many lines of the audit are kept. Raises InputError for a file that is no such
+    ledger, was written by a newer Leasehold, is in use, or cannot be made.
+    """
+
+    def __init__(self, path: Path, audit_lines: int) -> None:
+        self._audit_lines = audit_lines
+        self._claim = _claim(path)
+        try:
+            self._connection = _open(path)
+        except BaseException:
+            os.close(self._claim)
+            raise
+
+    def load(self) -> Floor:
+        """Give the floor as it was left."""
+        holdings = self._connection.execute("SELECT lease_id, body FROM holdings ORDER BY lease_id")
+        gone = self._connection.execute("SELECT lease_id, incarnation FROM gone ORDER BY number")
+        return Floor((Holding.from_text(lease_id, body) for lease_id, body in holdings), dict(gone))
+
+    def write(self, unwritten: Unwritten) -> None:
+        """Write down what has changed, all of it or nothing."""
+        here = [(lease_id, one.to_text()) for lease_id, one in unwritten.holdings.items() if one is not None]
+        away = [(lease_id,) for lease_id, holding in unwritten.holdings.items() if holding is None]
+        with self._connection as connection:
+            connection.executemany("INSERT OR REPLACE INTO holdings VALUES (?, ?)", here)
+            connection.executemany("DELETE FROM holdings WHERE lease_id = ?", away)
+            connection.executemany(
+                "INSERT OR REPLACE INTO gone (lease_id, incarnation) VALUES (?, ?)", unwritten.gone.items()
+            )
+            connection.executemany(
+                "INSERT OR REPLACE INTO sent (lease_id, incarnation, work_done) VALUES (?, ?, ?)",
+                [(lease_id, *along) for lease_id, along in unwritten.sent.items()],
+            )
+            for table in ("gone", "sent"):
+                connection.execute(
+                    f"DELETE FROM {table} WHERE number <= (SELECT max(number) FROM {table}) - ?",  # noqa: S608
+                    (REMEMBERED,),
+                )
+            write_lines(connection, unwritten.audit, self._audit_lines)
+
+    def audit_of(self, lease_id: int, most: int) -> list[AuditLine]:
+        """Read the last lines of the audit of one lease."""
+        return lines_of(self._connection, lease_id, most)
+
+    def close(self) -> None:
+        """Let go of the file; nothing is left to be written."""
+        self._connection.close()
+        os.close(self._claim)
+
+
+def work_sent(path: Path, lease_id: int, incarnation: int) -> int | None:
+    """How much of its work a lease had done when the site with this file sent it away (work units).
+
+    None where there is no such file, or nothing in it of this incarnation.
+    """
+    if not path.is_file():
+        return None
+    with closing(connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+        along = "SELECT work_done FROM sent WHERE lease_id = ? AND incarnation = ?"
+        row: tuple[int] | None = connection.execute(along, (lease_id, incarnation)).fetchone()
+    return None if row is None else row[0]
+
+
+def _claim(path: Path) -> int:
+    """Make sure that nobody else has the file; the kernel takes the claim back when this process dies."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        claim = os.open(path.with_name(f"{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise InputError(path, None, f"cannot be locked: {error.strerror}") from error
+    try:
+        fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(claim)
+        raise InputError(path, None, "these machines are in the hands of another process") from None
+    return claim
+
+
+def _open(path: Path) -> Connection:
+    connection = connect(path, check_same_thread=False)
+    try:
+        _prepare(connection, path)
+    except DatabaseError as error:
+        connection.close()
+        raise InputError(path, None, f"this is no ledger of emulated machines: {error}") from None
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _prepare(connection: Connection, path: Path) -> None:
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version > _VERSION:
+        raise InputError(path, None, "this ledger of machines was written by a newer Leasehold")
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = OFF")
+    connection.executescript(f"BEGIN; {_TABLES} {AUDIT_TABLE} PRAGMA user_version = {_VERSION}; COMMIT;")

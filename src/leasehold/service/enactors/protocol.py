@@ -1,0 +1,152 @@
+"""What an enactor is: it is given orders, carries each out at most once, and says what it observes.
+
+The service never trusts that an order was followed: an order is confirmed when what it asks for is
+observed. An enactor is therefore free to be slow, to fail and to be killed; it must only be honest.
+
+`leasehold.testing.enactors` is the conformance suite that every enactor passes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+
+class Verb(StrEnum):
+    """What is to be done with the machines of one lease.
+
+    START     boot them and run the command
+    SUSPEND   save their memory, and free their room
+    RESUME    bring them back from saved memory; what ended before it could be saved has ended once more
+    RECEIVE   take them over from ``other_site``, with their memory
+    SEND      let ``other_site`` have them; nothing of them stays here
+    STOP      shut them down, whatever they are doing; nothing of them stays here
+    """
+
+    START = "start"
+    SUSPEND = "suspend"
+    RESUME = "resume"
+    RECEIVE = "receive"
+    SEND = "send"
+    STOP = "stop"
+
+
+class Phase(StrEnum):
+    """What the machines of one lease are doing; where there is nothing of it, nothing is observed."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    SAVING = "saving"
+    SAVED = "saved"
+    RESUMING = "resuming"
+    RECEIVING = "receiving"
+    ENDED = "ended"
+    """Its command has ended by itself; observed until a STOP for it."""
+    FAILED = "failed"
+    """Its machines are lost, or could not do what was ordered; observed until a STOP for it."""
+
+
+REACHES: dict[Verb, frozenset[Phase]] = {
+    Verb.START: frozenset({Phase.RUNNING, Phase.ENDED}),
+    Verb.SUSPEND: frozenset({Phase.SAVED}),
+    Verb.RESUME: frozenset({Phase.RUNNING, Phase.ENDED}),
+    Verb.RECEIVE: frozenset({Phase.RUNNING, Phase.ENDED}),
+    Verb.SEND: frozenset(),
+    Verb.STOP: frozenset(),
+}
+"""The phases in which an order is fulfilled; where none is named, there must be nothing of the lease."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What an enactor can do; the scheduler plans no lease that needs more.
+
+    ``suspend``     save memory and resume (Suspendable and Migratable leases need it)
+    ``migrate``     move machines with their memory to another site (Migratable leases need it)
+    ``checkpoint``  save memory without stopping
+    ``commands``    run a command in the machines
+    """
+
+    suspend: bool = True
+    migrate: bool = True
+    checkpoint: bool = False
+    commands: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """One thing to be done, once. The same ``id`` again means the same order, told again.
+
+    ``incarnation``  counts the starts, resumptions and moves of a lease. An order for an earlier one than
+                     what is there is out of date and does nothing.
+    ``command``      what to run in the machines; empty: just the machines
+    ``work_done``    how much of the lease's work was done before, in work units (ms times MIPS)
+    ``other_site``   where to SEND it to, or to RECEIVE it from
+    """
+
+    id: str
+    verb: Verb
+    lease_id: int
+    incarnation: int
+    vms: int
+    memory_mib: int
+    command: tuple[str, ...] = ()
+    work_done: int = 0
+    other_site: str = ""
+
+
+def order_id(lease_id: int, incarnation: int, verb: Verb) -> str:
+    """Name an order: a lease is told each thing once for each time that it holds machines."""
+    return f"{lease_id}.{incarnation}.{verb}"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why an order could not be taken on; ``again`` says whether telling it again may help."""
+
+    text: str
+    again: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What the machines of one lease are doing, since when (ms of the service's clock)."""
+
+    lease_id: int
+    incarnation: int
+    phase: Phase
+    since_ms: int
+    detail: str = ""
+
+
+class Enactor(Protocol):
+    """Carries orders out on one site's machines."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What this enactor can do."""
+        ...
+
+    async def carry_out(self, orders: Sequence[Order]) -> dict[str, Problem]:
+        """Take on these orders, in their sequence; those taken on are durable when this returns.
+
+        Returns the problems by the id of the order; orders without one were taken on. Nothing is raised for
+        what machines do; whatever is raised counts as a problem of each order that may be told again.
+        """
+        ...
+
+    async def observe(self) -> list[Observation]:
+        """Look at everything that is there, now."""
+        ...
+
+    async def changes(self) -> list[Observation]:
+        """Wait until something changes, and say what; cancelled when nobody waits any more."""
+        ...
+
+    async def console(self, lease_id: int) -> str:
+        """Give the console output of a lease's machines; empty where there is none."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of the machines, which go on without us."""
+        ...

@@ -1,0 +1,90 @@
+"""What can be written in one transaction."""
+
+from collections.abc import Mapping, Sequence
+from typing import TypedDict
+
+from sqlalchemy import Connection
+
+from leasehold.model.errors import InvariantBroken
+from leasehold.service.store.housekeeping import forget
+from leasehold.service.store.rows import AnswerRow, JournalRow, LeaseRow, LetterRow, OrderRow, SiteRow
+from leasehold.service.store.statements import Statements
+
+
+class OrderUpdate(TypedDict):
+    """Where the order ``id`` is now; the names are those of `OrderRow`."""
+
+    id: str
+    status: str
+    attempts: int
+    next_try_ms: int
+    problem: str
+
+
+class Batch:
+    """One transaction. Whatever is written here is kept together or not at all.
+
+    Rows that name a lease may be written before it, as long as it is there when the batch ends.
+    """
+
+    def __init__(self, connection: Connection, statements: Statements) -> None:
+        self._connection = connection
+        self._statements = statements
+
+    def save_leases(self, rows: Sequence[LeaseRow]) -> None:
+        """Keep these leases as they are now, new or not."""
+        self._write(self._statements.save_lease, rows)
+
+    def add_journal(self, rows: Sequence[JournalRow]) -> None:
+        """Add lines to the journal; a ``seq`` that was used before is a defect (InvariantBroken)."""
+        self._write(self._statements.add_journal, rows)
+
+    def add_orders(self, rows: Sequence[OrderRow]) -> None:
+        """Put orders into the outbox; an ``id`` that is there already is a defect (InvariantBroken)."""
+        self._write(self._statements.add_order, rows)
+
+    def set_orders(self, updates: Sequence[OrderUpdate]) -> None:
+        """Say where these orders are now; one that is not there (any more) is passed over."""
+        self._write(self._statements.set_order, updates)
+
+    def add_answers(self, rows: Sequence[AnswerRow]) -> None:
+        """Remember answers; a second one for the same key of a consumer is a defect (InvariantBroken)."""
+        self._write(self._statements.add_answer, rows)
+
+    def set_memory(self, name: str, text: str) -> None:
+        """Keep a JSON text under this name."""
+        self._write(self._statements.set_memory, [{"name": name, "text": text}])
+
+    def save_site(self, row: SiteRow) -> None:
+        """Keep what is to be remembered of a site, known before or not."""
+        self._write(self._statements.save_site, [row])
+
+    def add_letters(self, rows: Sequence[LetterRow]) -> None:
+        """Keep letters until they are acknowledged, and how far was written to each correspondent."""
+        self._write(self._statements.add_letter, rows)
+        self._write(self._statements.set_sent, rows)
+
+    def acknowledge_letters(self, correspondent: str, up_to_seq: int) -> None:
+        """Let go of the letters to this correspondent up to this one."""
+        self._write(self._statements.drop_letters, [{"correspondent": correspondent, "seq": up_to_seq}])
+
+    def set_received(self, correspondent: str, seq: int) -> None:
+        """Remember the last letter from this correspondent that was taken in."""
+        self._write(self._statements.set_received, [{"correspondent": correspondent, "seq": seq}])
+
+    def forget_correspondent(self, correspondent: str) -> None:
+        """Let go of all letters to somebody, and of the numbers: the next ones begin anew."""
+        for statement in (self._statements.drop_all_letters, self._statements.drop_mail):
+            self._write(statement, [{"correspondent": correspondent}])
+
+    def forget(self, before_ms: int) -> int:
+        """Let go of what nobody asks for any more, and say how many rows went; see `housekeeping`."""
+        return forget(self._connection, before_ms)
+
+    def _write(self, statement: str, rows: Sequence[Mapping[str, object]]) -> None:
+        if not rows:
+            return
+        try:
+            self._connection.exec_driver_sql(statement, [dict(row) for row in rows])
+        except (OverflowError, UnicodeError) as error:
+            raise InvariantBroken(f"a row that no store can keep: {error}") from error

@@ -1,0 +1,42 @@
+"""The filters as conditions that a database understands."""
+
+from collections.abc import Iterator
+
+from sqlalchemy import ColumnElement, Table, TextClause, and_, false, or_, true
+
+from leasehold.service.store.filters import JournalFilter, LeaseFilter, Visible
+from leasehold.service.store.schema import CLOSED, LIVE, journal, leases
+
+
+def leases_that(which: LeaseFilter) -> ColumnElement[bool]:
+    """The leases that a filter asks for."""
+    return and_(true(), *_about_leases(which))
+
+
+def lines_that(which: JournalFilter) -> ColumnElement[bool]:
+    """The lines of the journal that a filter asks for."""
+    at_site = true() if which.site is None else journal.c.site == which.site
+    return and_(_visible(which.visible, journal, ("site",)), at_site)
+
+
+def _about_leases(which: LeaseFilter) -> Iterator[ColumnElement[bool] | TextClause]:
+    yield _visible(which.visible, leases, ("site", "home"))
+    if which.states:
+        yield leases.c.state.in_(which.states)
+    if which.site is not None:
+        yield or_(leases.c.site == which.site, leases.c.home == which.site)
+    if which.consumer is not None:
+        yield leases.c.consumer == which.consumer
+    if which.since_ms is not None:
+        yield leases.c.submit_ms >= which.since_ms
+    if which.open is not None:
+        yield LIVE if which.open else CLOSED
+
+
+def _visible(visible: Visible, table: Table, places: tuple[str, ...]) -> ColumnElement[bool]:
+    if visible.everything:
+        return true()
+    whose = [("consumer", (visible.consumer,)), ("group_name", visible.groups)]
+    whose += [(place, visible.sites) for place in places]
+    named = ((column, [name for name in names if name]) for column, names in whose)
+    return or_(false(), *(table.c[column].in_(names) for column, names in named if names))

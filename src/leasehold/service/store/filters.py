@@ -1,0 +1,51 @@
+"""Which rows somebody asks for, and which they may see at all."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Visible:
+    """Whose leases somebody may see: everybody's, or their own, their groups' and their sites' together.
+
+    Without anything said it is nobody's. An empty name is nobody's either: a lease without group is not
+    seen by whoever manages a group without name.
+
+    ``consumer``  their own leases
+    ``groups``    the leases of these groups
+    ``sites``     the leases that are at one of these sites, or have it as their home
+    """
+
+    everything: bool = False
+    consumer: str = ""
+    groups: tuple[str, ...] = ()
+    sites: tuple[str, ...] = ()
+
+
+EVERYTHING = Visible(everything=True)
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseFilter:
+    """The leases that are visible and of which all of this is true; None and () ask for nothing.
+
+    ``states``    in one of these states (`leasehold.model.lease.LeaseState`)
+    ``site``      at this site, or with it as their home
+    ``consumer``  of this consumer
+    ``since_ms``  submitted at this Unix ms or later
+    ``open``      True: not in a final state; False: in a final state
+    """
+
+    visible: Visible
+    states: tuple[str, ...] = ()
+    site: str | None = None
+    consumer: str | None = None
+    since_ms: int | None = None
+    open: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JournalFilter:
+    """The lines of the journal that are visible, and happened at ``site`` where that is given."""
+
+    visible: Visible
+    site: str | None = None

@@ -1,0 +1,13 @@
+"""How Alembic runs the migrations: on the connection that it is handed, within its transaction."""
+
+from alembic import context
+
+from leasehold.service.store.schema import metadata
+
+context.configure(
+    connection=context.config.attributes["connection"],
+    target_metadata=metadata,
+    render_as_batch=True,  # SQLite changes a table by making it anew
+)
+with context.begin_transaction():
+    context.run_migrations()

@@ -1,0 +1,1 @@
+"""One file for each step, numbered in their order."""

@@ -1,0 +1,125 @@
+"""The rows of the store. Times are Unix milliseconds, and -1 (UNPLANNED) where a lease has none yet."""
+
+from typing import TypedDict
+
+
+class LeaseRow(TypedDict):
+    """One lease: what was asked for, and where it is in its life.
+
+    What the decision core needs to go on after a restart is all here, under the names that
+    `leasehold.model.lease.Lease` and `leasehold.model.request.Request` use.
+    """
+
+    # what was asked for
+    id: int
+    name: str
+    consumer: str
+    group_name: str
+    lease_type: str
+    vms: int
+    duration_ms: int
+    memory_mib: int
+    submit_ms: int
+    ready_ms: int
+    deadline_ms: int | None
+    home: str | None  # the site of a local request
+    command: str  # JSON, a list of words
+    origin: str  # the gateway that sent it here, "" for a request made here
+    origin_id: int  # its number there
+    # where it is in its life
+    state: str
+    reason: str  # the last reason given, `leasehold.model.reason.Reason`, "" before the first
+    site: str
+    planning_order: int
+    place: int
+    work_left: int
+    span_ms: int
+    earliest_ms: int
+    latest_ms: int | None
+    reserved_ms: int
+    held_since_ms: int
+    overhead_ms: int
+    first_start_ms: int
+    incarnation: int
+    preemptions: int
+    migrations: int
+    overhead_vm_ms: int
+    dispatched_ms: int
+    end_ms: int | None
+
+
+class JournalRow(TypedDict):
+    """One line of what happened; ``seq`` counts up and is never used twice."""
+
+    seq: int
+    at_ms: int
+    lease_id: int | None
+    consumer: str  # of the lease
+    group_name: str
+    site: str
+    what: (
+        str  # submitted, an Outcome, suspending, saved, resuming, migrating, continues, closed, extended, ...
+    )
+    state: str  # of the lease afterwards
+    reason: str
+    rule: str
+    detail: str  # JSON object
+
+
+class OrderRow(TypedDict):
+    """One order in the outbox; ``status`` is pending, taken (by the enactor), confirmed, or dropped."""
+
+    id: str
+    site: str
+    lease_id: int
+    incarnation: int
+    verb: str
+    body: str  # JSON: the other fields of Order
+    status: str
+    attempts: int
+    next_try_ms: int
+    problem: str
+    created_ms: int
+
+
+class AnswerRow(TypedDict):
+    """An answer that a consumer will get again for the same Idempotency-Key."""
+
+    consumer: str
+    key: str
+    request_hash: str
+    lease_id: int
+    created_ms: int
+
+
+class TokenRow(TypedDict):
+    """A token that was given out; ``hash`` is all that is kept of its secret."""
+
+    id: str
+    hash: str
+    consumer: str
+    roles: str  # words parted by spaces, as are the next two
+    groups: str
+    sites: str
+    note: str
+    created_ms: int
+    expires_ms: int | None
+    revoked_ms: int | None
+
+
+class SiteRow(TypedDict):
+    """What is to be remembered of one site: whether it is drained, and who said so."""
+
+    name: str
+    drained_ms: int | None
+    drained_by: str
+    note: str
+
+
+class LetterRow(TypedDict):
+    """One letter to a correspondent, kept until it was acknowledged; ``seq`` counts up for each of them."""
+
+    correspondent: str
+    seq: int
+    body: str  # JSON
+    created_ms: int

@@ -1,0 +1,135 @@
+"""The store: what outlives the process.
+
+One writer and many readers. `Store.writing` is one transaction of the one writer; whatever reads may be
+called from any thread at any time, and never waits for the writer.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Self
+
+from sqlalchemy import URL, insert, inspect, select, update
+
+from leasehold.service.store import schema
+from leasehold.service.store.batch import Batch
+from leasehold.service.store.claim import FileClaim, ServerClaim
+from leasehold.service.store.engines import reading_engine, writing_engine
+from leasehold.service.store.errors import translated
+from leasehold.service.store.migrating import needs_migration, upgrade
+from leasehold.service.store.place import make_private_file, read_url, sqlite_path
+from leasehold.service.store.reading import Reading
+from leasehold.service.store.rows import TokenRow
+from leasehold.service.store.statements import Statements
+from leasehold.service.store.writer import Writer
+
+
+def open_store(url: str) -> "Store":
+    """Open the store at ``sqlite:///PATH`` or ``postgresql+psycopg://...``, with the schema of this program.
+
+    A store that is not there yet is made, an older one is brought up to date. InvalidField where the URL
+    names no store; InputError where the schema is newer than this program, or old and in use by another
+    gateway; StoreUnavailable where its server cannot be reached.
+    """
+    store = Store(read_url(url))
+    try:
+        store.bring_up_to_date()
+    except BaseException:
+        store.close()
+        raise
+    return store
+
+
+class Store(Reading):
+    """An open store; `open_store` makes it. Close it, or use it as a context manager."""
+
+    def __init__(self, url: URL) -> None:
+        self.url = url
+        self.path = sqlite_path(url)
+        if self.path is not None:
+            make_private_file(self.path)
+        super().__init__(reading_engine(url))
+        engine = writing_engine(url)
+        self._statements = Statements(engine.dialect)
+        self._writer = Writer(engine, ServerClaim() if self.path is None else FileClaim(self.path))
+
+    @property
+    def dialect(self) -> str:
+        """Which kind of database it is: "sqlite" or "postgresql"."""
+        return self.url.get_backend_name()
+
+    def __str__(self) -> str:
+        return f"store {self.url}"
+
+    def claim(self) -> None:
+        """Be the only one who may write, until the store is closed or this process ends, however it ends.
+
+        InputError where another gateway is.
+        """
+        with translated(self):
+            self._writer.claim()
+
+    @contextmanager
+    def writing(self) -> Iterator[Batch]:
+        """One transaction: committed at the end of the block, undone where anything is raised in it.
+
+        InvariantBroken where rows contradict each other; StoreUnavailable where the store cannot keep them.
+        """
+        with translated(self), self._writer.transaction() as connection:
+            yield Batch(connection, self._statements)
+
+    # Tokens are written in transactions of their own, between the writer's, from whatever thread
+
+    def add_token(self, row: TokenRow) -> None:
+        """Keep a token; one with the same id or hash is a defect (InvariantBroken)."""
+        with translated(self), self._writer.transaction() as connection:
+            connection.execute(insert(schema.tokens), dict(row))
+
+    def revoke_token(self, token_id: str, now_ms: int) -> bool:
+        """Mark a token as revoked since now; False where it is not known, or was revoked before."""
+        tokens = schema.tokens
+        valid = update(tokens).where(tokens.c.id == token_id, tokens.c.revoked_ms.is_(None))
+        with translated(self), self._writer.transaction() as connection:
+            return connection.execute(valid.values(revoked_ms=now_ms)).rowcount > 0
+
+    # Opening and closing
+
+    def is_empty(self) -> bool:
+        """Whether nothing is kept in it; its tables may not even be there."""
+        with translated(self), self._reading.connect() as connection:
+            there = set(inspect(connection).get_table_names())
+            rows = (select(table).limit(1) for table in schema.metadata.sorted_tables if table.name in there)
+            return all(connection.execute(row).first() is None for row in rows)
+
+    def bring_up_to_date(self) -> None:
+        """Give the store this program's schema; as `open_store` says."""
+        with translated(self):
+            if self._is_out_of_date():
+                self._migrate_alone()
+
+    def close(self) -> None:
+        """Close all connections, and let go of the claim."""
+        self._writer.let_go()
+        self._reading.dispose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _is_out_of_date(self) -> bool:
+        with self._reading.connect() as connection:
+            return needs_migration(connection)
+
+    def _migrate_alone(self) -> None:
+        """Under the claim, and only if nobody else has done it meanwhile."""
+        self._writer.claim()
+        try:
+            with self._writer.transaction() as connection:
+                if needs_migration(connection):
+                    upgrade(connection)
+        finally:
+            self._writer.let_go()

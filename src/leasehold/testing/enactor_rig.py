@@ -1,0 +1,183 @@
+"""What drives the conformance suite of enactors: a rig for each kind of enactor, and sites under test."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager, suppress
+from typing import Protocol
+
+from leasehold.service.enactors.protocol import Enactor, Observation, Order, Phase, Problem, Verb, order_id
+
+MEMORY_MIB = 64
+_A_WHILE = 8
+
+
+class Rig(Protocol):
+    """How to get at one kind of enactor. A site's machines outlive its enactor, and the rig cleans up.
+
+    ``slots``           how many VMs of MEMORY_MIB fit at a site, at least 2
+    ``nap_s``           how long a command sleeps so that something can be done meanwhile, in whole seconds
+    ``reference_mips``  the speed that work units are counted by
+    ``patience``        how often `pass_time` is worth calling until something must have come about
+    """
+
+    slots: int
+    nap_s: int
+    reference_mips: int
+    patience: int
+
+    def open(self, site: str) -> Enactor:
+        """Make the enactor of a site, empty at first; after a kill it finds its machines again."""
+        ...
+
+    async def kill(self, enactor: Enactor) -> None:
+        """End an enactor without a word, as a crash of its process would; its machines go on."""
+        ...
+
+    async def pass_time(self) -> None:
+        """Let a little time pass for all machines: a small part of a nap."""
+        ...
+
+
+def order(
+    verb: Verb,
+    lease_id: int = 1,
+    incarnation: int = 1,
+    *,
+    vms: int = 1,
+    command: Iterable[object] = (),
+    work_done: int = 0,
+    other_site: str = "",
+) -> Order:
+    """An order as the service would give it, small enough for any machine."""
+    words = tuple(str(word) for word in command)
+    name = order_id(lease_id, incarnation, verb)
+    return Order(name, verb, lease_id, incarnation, vms, MEMORY_MIB, words, work_done, other_site)
+
+
+@asynccontextmanager
+async def site(rig: Rig, name: str = "a") -> "AsyncIterator[Site]":
+    """Have a site for as long as the block runs."""
+    opened = Site(rig, name)
+    try:
+        yield opened
+    finally:
+        await opened.enactor.close()
+
+
+class Site:
+    """One site under test: its enactor, and patience with it."""
+
+    def __init__(self, rig: Rig, name: str) -> None:
+        """Open the site."""
+        self._rig = rig
+        self._name = name
+        self.enactor = rig.open(name)
+
+    async def crash(self) -> None:
+        """Kill the enactor, let a little time pass, and open the site again."""
+        await self._rig.kill(self.enactor)
+        await self._rig.pass_time()
+        self.enactor = self._rig.open(self._name)
+
+    # orders
+
+    async def tell(self, *orders: Order) -> dict[str, Problem]:
+        """Give orders once, and return the problems."""
+        return await self.enactor.carry_out(orders)
+
+    async def do(self, *orders: Order) -> None:
+        """Give orders one after the other, each until it is taken on, as the service would."""
+        for one in orders:
+            await self._until_taken_on(one)
+
+    async def _until_taken_on(self, told: Order) -> None:
+        problem: Problem | None = None
+        for _ in range(self._rig.patience):
+            problem = (await self.tell(told)).get(told.id)
+            if problem is None:
+                return
+            assert problem.again, f"{told.id} was refused: {problem.text}"
+            await self._rig.pass_time()
+        raise AssertionError(f"{told.id} was never taken on: {problem}")
+
+    async def refuses(self, told: Order) -> None:
+        """See that an order is refused for good."""
+        problem = (await self.tell(told)).get(told.id)
+        assert problem is not None, f"{told.id} was taken on by an enactor that cannot do it"
+        assert not problem.again, f"{told.id} is refused as if it could be told again: {problem.text}"
+
+    async def has_no_room_for(self, told: Order) -> None:
+        """See that an order is not taken on now, and may be told again."""
+        problem = (await self.tell(told)).get(told.id)
+        assert problem is not None, f"{told.id} was taken on where there is no room"
+        assert problem.again, f"{told.id} is refused for good where there is no room now: {problem.text}"
+
+    # observations
+
+    async def seen(self, lease_id: int = 1) -> Observation | None:
+        """Look at the machines of one lease; None where there is nothing of it."""
+        found = [one for one in await self.enactor.observe() if one.lease_id == lease_id]
+        assert len(found) <= 1, f"lease {lease_id} is observed more than once: {found}"
+        return found[0] if found else None
+
+    async def until(self, phase: Phase, lease_id: int = 1) -> Observation:
+        """Wait until the machines of a lease are in a phase."""
+        seen: Observation | None = None
+        for _ in range(self._rig.patience):
+            seen = await self.seen(lease_id)
+            if seen is not None and seen.phase is phase:
+                return seen
+            await self._rig.pass_time()
+        raise AssertionError(f"lease {lease_id} never came to be {phase}: {seen}")
+
+    async def until_gone(self, lease_id: int = 1) -> None:
+        """Wait until nothing is left of a lease."""
+        seen: Observation | None = None
+        for _ in range(self._rig.patience):
+            seen = await self.seen(lease_id)
+            if seen is None:
+                return
+            await self._rig.pass_time()
+        raise AssertionError(f"lease {lease_id} never went: {seen}")
+
+    async def stays(self, expected: Observation | None, lease_id: int = 1) -> None:
+        """See that the machines of a lease stay as they are for a while."""
+        for _ in range(_A_WHILE):
+            seen = await self.seen(lease_id)
+            assert seen == expected, f"lease {lease_id} was {expected}, and now it is {seen}"
+            await self._rig.pass_time()
+
+    async def runs_for_ms(self, lease_id: int) -> int:
+        """Wait until a command ends, and say for how long it ran since it was last brought up."""
+        running = await self.until(Phase.RUNNING, lease_id)
+        ended = await self.until(Phase.ENDED, lease_id)
+        return ended.since_ms - running.since_ms
+
+    # changes
+
+    @asynccontextmanager
+    async def listening(self) -> AsyncIterator[dict[int, Observation]]:
+        """Listen for changes while the block runs, and keep the last that is told of each lease."""
+        told: dict[int, Observation] = {}
+        listener = asyncio.create_task(self._listen(told))
+        try:
+            yield told
+        finally:
+            listener.cancel()
+            with suppress(asyncio.CancelledError):
+                await listener
+
+    async def _listen(self, told: dict[int, Observation]) -> None:
+        while True:
+            for one in await self.enactor.changes():
+                told[one.lease_id] = one
+
+    async def until_told(self, told: Mapping[int, Observation]) -> None:
+        """Wait until whoever listens was told of each lease what can be observed of it."""
+        seen: dict[int, Observation] = {}
+        for _ in range(self._rig.patience):
+            seen = {one.lease_id: one for one in await self.enactor.observe()}
+            if told == seen:
+                return
+            await self._rig.pass_time()
+        raise AssertionError(f"what is observed is {seen}, and what was told of it last {told}")

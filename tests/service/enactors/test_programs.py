@@ -1,0 +1,54 @@
+"""What commands do on emulated machines."""
+
+import pytest
+from tests.service.enactors.sites import REFERENCE_MIPS, machines, seen, told
+
+from leasehold.service.enactors.emulated.programs import Ending, ending
+from leasehold.service.enactors.protocol import Phase, Verb
+from leasehold.testing.enactor_rig import order
+
+
+@pytest.mark.parametrize(
+    ("seconds", "work"),
+    [
+        ("20", 20_000 * REFERENCE_MIPS),
+        ("0.25", 250 * REFERENCE_MIPS),
+        ("0.0000001", 1),  # rounded up: it is not done before it is done
+        ("0", 0),
+    ],
+)
+def test_sleep_is_so_much_work_at_the_reference_speed(seconds: str, work: int) -> None:
+    assert ending(("sleep", seconds), REFERENCE_MIPS) == Ending(work)
+
+
+@pytest.mark.parametrize("seconds", ["", "-1", "1e9", "infinity", "nan", "one", "1h", "9" * 99, "1 "])
+def test_sleep_fails_where_it_is_given_no_number_of_seconds(seconds: str) -> None:
+    found = ending(("sleep", seconds), REFERENCE_MIPS)
+    assert found is not None
+    assert (found.work, found.phase) == (0, Phase.FAILED)
+    assert repr(seconds) in found.detail
+
+
+@pytest.mark.parametrize(
+    ("command", "phase", "detail"),
+    [
+        (("true",), Phase.ENDED, ""),
+        (("exit", "0"), Phase.ENDED, ""),
+        (("false",), Phase.FAILED, "exit status 1"),
+        (("exit", "3"), Phase.FAILED, "exit status 3"),
+    ],
+)
+def test_some_commands_are_over_at_once(command: tuple[str, ...], phase: Phase, detail: str) -> None:
+    site = machines()
+    told(site, 7, order(Verb.START, command=command))
+    assert [one.phase for one in site.pass_time(7)] == [Phase.RUNNING, phase]
+    here = seen(site)
+    assert here is not None
+    assert (here.since_ms, here.detail) == (7, detail)
+
+
+@pytest.mark.parametrize("command", [(), ("python", "train.py"), ("sleep", "1", "2"), ("sleep",)])
+def test_whatever_else_runs_until_it_is_stopped(command: tuple[str, ...]) -> None:
+    site = machines()
+    told(site, 0, order(Verb.START, command=command))
+    assert site.next_change_ms() is None

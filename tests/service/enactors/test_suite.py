@@ -1,0 +1,118 @@
+"""The conformance suite is worth something: enactors that break one promise each do not pass."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.service.enactors.sites import EmulatedRig
+
+from leasehold.service.enactors.emulated.enactor import EmulatedEnactor
+from leasehold.service.enactors.emulated.floor import Floor
+from leasehold.service.enactors.emulated.holding import Holding
+from leasehold.service.enactors.emulated.ledger import Ledger
+from leasehold.service.enactors.emulated.line import Line
+from leasehold.service.enactors.emulated.machines import EmulatedMachines
+from leasehold.service.enactors.protocol import Capabilities
+from leasehold.testing.enactor_rig import Rig
+from leasehold.testing.enactors import EnactorConformance
+
+Suite = EnactorConformance
+
+
+async def says_nothing(*_: object) -> str:
+    return "login: "
+
+
+Test = Callable[[Suite, Rig], None]
+
+BROKEN: dict[str, tuple[type, str, Any, Test]] = {
+    "forgets what was stopped": (
+        Floor,
+        "last_gone",
+        lambda *_: -1,
+        Suite.test_what_was_stopped_never_starts_again,
+    ),
+    "forgets stops that came first": (
+        Floor,
+        "last_gone",
+        lambda *_: -1,
+        Suite.test_a_stop_that_overtakes_its_start_prevents_it,
+    ),
+    "follows every order": (
+        EmulatedMachines,
+        "_is_past",
+        lambda *_: False,
+        Suite.test_whatever_is_told_twice_is_done_once,
+    ),
+    "follows outdated orders": (
+        EmulatedMachines,
+        "_is_past",
+        lambda *_: False,
+        Suite.test_an_order_for_an_earlier_incarnation_does_nothing,
+    ),
+    "has room for everybody": (
+        EmulatedMachines,
+        "_no_room_for",
+        lambda *_: None,
+        Suite.test_who_finds_no_room_is_told_so_and_comes_in_later,
+    ),
+    "begins work anew": (
+        Holding,
+        "work_done_at",
+        lambda *_: 0,
+        Suite.test_work_goes_on_where_it_was_suspended,
+    ),
+    "writes nothing down": (
+        Ledger,
+        "write",
+        lambda *_: None,
+        Suite.test_machines_go_on_while_their_enactor_is_dead,
+    ),
+    "tells nothing": (
+        Line,
+        "send",
+        lambda *_: None,
+        Suite.test_changes_tell_what_can_be_observed,
+    ),
+    "says the same of everybody": (
+        EmulatedEnactor,
+        "console",
+        says_nothing,
+        Suite.test_the_console_says_something_or_nothing,
+    ),
+}
+
+
+@pytest.mark.parametrize("flaw", BROKEN)
+def test_an_enactor_with_a_flaw_does_not_pass(
+    flaw: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind, name, replacement, test = BROKEN[flaw]
+    monkeypatch.setattr(kind, name, replacement)
+    with pytest.raises(AssertionError):
+        test(EnactorConformance(), EmulatedRig(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("option", "test"),
+    [
+        ("suspend", Suite.test_memory_is_saved_and_brought_back),
+        ("migrate", Suite.test_machines_go_on_at_another_site),
+        ("commands", Suite.test_what_ends_while_the_enactor_is_dead_has_ended_afterwards),
+    ],
+)
+def test_an_enactor_that_can_less_than_it_says_does_not_pass(
+    option: str, test: Test, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(EmulatedEnactor, "capabilities", Capabilities())
+    with pytest.raises(AssertionError, match="was refused"):
+        test(EnactorConformance(), EmulatedRig(tmp_path, {option: False}))
+
+
+def test_an_enactor_that_can_more_than_it_says_does_not_pass(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(EmulatedEnactor, "capabilities", Capabilities(suspend=False))
+    with pytest.raises(AssertionError, match="taken on by an enactor that cannot do it"):
+        EnactorConformance().test_memory_is_saved_and_brought_back(EmulatedRig(tmp_path))

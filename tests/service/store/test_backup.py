@@ -1,0 +1,210 @@
+"""Backups: whole or not there, of one moment, and a store again wherever they are restored."""
+
+import sqlite3
+import stat
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from leasehold.model.errors import InputError
+from leasehold.service.store import backup_postgresql
+from leasehold.service.store.backup import backup, restore
+from leasehold.service.store.engines import writing_engine
+from leasehold.service.store.store import Store, open_store
+from leasehold.testing.postgres import PostgresServer
+from leasehold.testing.rows import answer_row, journal_row, lease_row, letter_row, order_row, token_row
+
+
+@pytest.fixture
+def full_store(store: Store) -> Store:
+    with store.writing() as batch:
+        batch.save_leases([lease_row(number, name="naïve \\ 'quoted'\n") for number in range(1, 20)])
+        batch.add_journal([journal_row(1, 1), journal_row(2)])
+        batch.add_orders([order_row(1), order_row(2, status="confirmed")])
+        batch.add_answers([answer_row("key", 1)])
+        batch.set_memory("gateway", "{}")
+        batch.save_site({"name": "a", "drained_ms": 1, "drained_by": "operator", "note": "new disks"})
+        batch.add_letters([letter_row(1)])
+    store.add_token(token_row("t"))
+    return store
+
+
+@pytest.fixture
+def elsewhere(store: Store, tmp_path: Path, request: pytest.FixtureRequest) -> Any:
+    """The URL of an empty place for a store of the same kind."""
+    if store.dialect == "sqlite":
+        yield f"sqlite:///{tmp_path / 'elsewhere.db'}"
+        return
+    server: PostgresServer = request.getfixturevalue("postgres")
+    name = f"{store.url.database}_elsewhere"
+    server.make(name)
+    yield server.url(name)
+    server.drop(name)
+
+
+def content(store: Store) -> list[object]:
+    return [
+        store.live_leases(),
+        store.journal(0, 100),
+        store.open_orders(),
+        store.answers([("physics", "key")]),
+        store.memories(),
+        store.sites(),
+        store.letters("a", 0, 100),
+        store.mail_state("a"),
+        store.tokens(),
+    ]
+
+
+def url_of(store: Store) -> str:
+    return store.url.render_as_string(hide_password=False)
+
+
+def test_a_restored_store_is_what_was_backed_up(full_store: Store, elsewhere: str, tmp_path: Path) -> None:
+    backup(full_store, tmp_path / "backup")
+    restore(tmp_path / "backup", elsewhere)
+    with open_store(elsewhere) as restored:
+        assert content(restored) == content(full_store)
+
+
+def test_a_restored_store_goes_on(full_store: Store, elsewhere: str, tmp_path: Path) -> None:
+    backup(full_store, tmp_path / "backup")
+    restore(tmp_path / "backup", elsewhere)
+    with open_store(elsewhere) as restored:
+        restored.claim()
+        with restored.writing() as batch:
+            batch.add_orders([order_row(3)])
+        assert [order["lease_id"] for order in restored.open_orders()] == [1, 3]
+
+
+def test_a_backup_is_of_one_moment_while_there_is_writing(
+    store: Store, elsewhere: str, tmp_path: Path
+) -> None:
+    """Every transaction moves all leases to another site: a backup with two sites would be of two moments."""
+
+    def move(turn: int) -> None:
+        with store.writing() as batch:
+            batch.save_leases([lease_row(number, site=f"site {turn}") for number in range(200)])
+
+    move(0)
+    with ThreadPoolExecutor(1) as writer:
+        moves = [writer.submit(move, turn) for turn in range(1, 40)]
+        backup(store, tmp_path / "backup")
+        for moved in moves:
+            moved.result()
+    restore(tmp_path / "backup", elsewhere)
+    with open_store(elsewhere) as restored:
+        assert len({row["site"] for row in restored.live_leases()}) == 1
+
+
+def test_a_backup_is_one_file_for_its_owner_alone(full_store: Store, tmp_path: Path) -> None:
+    folder = tmp_path / "backups"
+    folder.mkdir()
+    backup(full_store, folder / "backup")
+    assert [path.name for path in folder.iterdir()] == ["backup"]
+    assert stat.S_IMODE((folder / "backup").stat().st_mode) == 0o600
+
+
+def test_a_backup_takes_the_place_of_an_older_one(full_store: Store, tmp_path: Path) -> None:
+    (tmp_path / "backup").write_text("an older one")
+    backup(full_store, tmp_path / "backup")
+    restore(tmp_path / "backup", url_of(full_store), replace=True)
+
+
+def test_a_backup_that_cannot_be_written_leaves_nothing(full_store: Store, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="backup: cannot be written: No such file or directory"):
+        backup(full_store, tmp_path / "none" / "backup")
+
+
+def test_a_backup_that_fails_leaves_the_older_one(
+    full_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backup(full_store, tmp_path / "backup")
+    before = (tmp_path / "backup").read_bytes()
+    monkeypatch.setattr("leasehold.service.store.backup._flush", lambda _path: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        backup(full_store, tmp_path / "backup")
+    assert (tmp_path / "backup").read_bytes() == before
+    assert not (tmp_path / "backup.partial").exists()
+
+
+class TestRefused:
+    def test_a_store_with_something_in_it_is_not_overwritten(self, full_store: Store, tmp_path: Path) -> None:
+        backup(full_store, tmp_path / "backup")
+        before = content(full_store)
+        with full_store.writing() as batch:
+            batch.save_leases([lease_row(99)])
+        with pytest.raises(InputError, match="is not empty, and would be overwritten"):
+            restore(tmp_path / "backup", url_of(full_store))
+        assert full_store.lease(99) is not None
+        restore(tmp_path / "backup", url_of(full_store), replace=True)
+        assert content(full_store) == before
+
+    @pytest.mark.usefixtures("impatient")
+    def test_a_store_in_use_is_not_overwritten(
+        self, full_store: Store, tmp_path: Path, another_gateway: Callable[[str], Any]
+    ) -> None:
+        backup(full_store, tmp_path / "backup")
+        assert another_gateway(url_of(full_store)).hear() == "claimed"
+        with pytest.raises(InputError, match="is in use by another gateway"):
+            restore(tmp_path / "backup", url_of(full_store), replace=True)
+
+    @pytest.mark.parametrize("content", [b"", b"A letter, not a backup."])
+    def test_a_file_that_is_no_backup(self, store_url: str, tmp_path: Path, content: bytes) -> None:
+        (tmp_path / "backup").write_bytes(content)
+        with pytest.raises(InputError, match="backup: is not a backup of a store"):
+            restore(tmp_path / "backup", store_url)
+
+    def test_a_file_that_is_not_there(self, store_url: str, tmp_path: Path) -> None:
+        with pytest.raises(InputError, match="backup: cannot be read: No such file or directory"):
+            restore(tmp_path / "backup", store_url)
+
+    def test_a_backup_of_the_other_kind(self, sqlite_store: Store, postgres_url: str, tmp_path: Path) -> None:
+        backup(sqlite_store, tmp_path / "backup")
+        with pytest.raises(
+            InputError, match="backup of a sqlite store, and cannot be restored to postgresql"
+        ):
+            restore(tmp_path / "backup", postgres_url)
+
+    def test_a_damaged_backup(self, full_store: Store, elsewhere: str, tmp_path: Path) -> None:
+        backup(full_store, tmp_path / "backup")
+        whole = (tmp_path / "backup").read_bytes()
+        (tmp_path / "backup").write_bytes(whole[: len(whole) // 2])
+        with pytest.raises(InputError):
+            restore(tmp_path / "backup", elsewhere)
+        with open_store(elsewhere) as untouched:
+            assert untouched.is_empty()
+
+    def test_a_backup_that_is_newer_than_the_program(
+        self, full_store: Store, elsewhere: str, tmp_path: Path
+    ) -> None:
+        engine = writing_engine(full_store.url)
+        with engine.begin() as connection:
+            connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+        backup(full_store, tmp_path / "backup")
+        with pytest.raises(InputError, match="has schema 9999, newer than this program"):
+            restore(tmp_path / "backup", elsewhere)
+
+    def test_a_database_of_somebody_else(self, sqlite_url: str, tmp_path: Path) -> None:
+        connection = sqlite3.connect(tmp_path / "backup")
+        connection.execute("CREATE TABLE songs (title TEXT)")
+        connection.close()
+        with pytest.raises(InputError, match="no such table: alembic_version"):
+            restore(tmp_path / "backup", sqlite_url)
+
+
+def test_a_missing_program_is_named_with_its_cure(
+    postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backup_postgresql, "_DEBIAN_BINARIES", tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with (
+        open_store(postgres_url) as store,
+        pytest.raises(InputError, match="pg_dump: is not installed: `apt-get"),
+    ):
+        backup(store, tmp_path / "backup")
+    assert list(tmp_path.glob("backup*")) == []
