@@ -10,10 +10,31 @@ from tests.cli.saying import Cli
 
 from leasehold import __version__
 
-HEAVY = {"altair", "numpy", "polars", "scipy", "vl_convert"}
+HEAVY = {
+    "altair",
+    "fastapi",
+    "httpx2",
+    "numpy",
+    "polars",
+    "scipy",
+    "sqlalchemy",
+    "uvicorn",
+    "vl_convert",
+}
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["sim", "run", "--help"], ["policy", "--help"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--help"],
+        ["sim", "run", "--help"],
+        ["policy", "--help"],
+        ["serve", "--help"],
+        ["lease", "submit", "--help"],
+        ["site", "--help"],
+        ["store", "backup", "--help"],
+    ],
+)
 def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
     script = (
         f"import sys; from leasehold.cli.main import main; main({arguments}); print('modules', *sys.modules)"
@@ -27,11 +48,26 @@ def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
 def test_help_offers_the_commands(cli: Cli) -> None:
     said = cli("--help")
     assert said.code == 0
-    for command in ("demo", "sim", "policy", "scenario"):
+    for command in (
+        "demo",
+        "serve",
+        "lease",
+        "site",
+        "token",
+        "store",
+        "doctor",
+        "sim",
+        "policy",
+        "scenario",
+    ):
         assert command in said.out
 
 
-COMMANDS = ["demo"]
+COMMANDS = ["demo", "serve", "doctor"]
+COMMANDS += [f"lease {verb}" for verb in ("submit", "list", "show", "watch", "cancel", "extend", "logs")]
+COMMANDS += [f"site {verb}" for verb in ("list", "show", "drain", "resume", "forget", "capabilities")]
+COMMANDS += [f"token {verb}" for verb in ("create", "list", "revoke", "inspect")]
+COMMANDS += [f"store {verb}" for verb in ("status", "migrate", "backup", "restore", "new-admin-token")]
 COMMANDS += [f"sim {verb}" for verb in ("run", "compare", "validate", "report", "export")]
 COMMANDS += ["policy list", "policy show", "scenario list", "scenario show", "scenario check"]
 
@@ -56,7 +92,7 @@ def test_version(cli: Cli) -> None:
         ("leasehold policy show mo", ["mov", "moml", "most-free"]),
         ("leasehold scenario show d", ["demo"]),
         ("leasehold sim run s", ["small.swf", "small.toml"]),
-        ("leasehold s", ["sim", "scenario"]),
+        ("leasehold s", ["serve", "site", "store", "sim", "scenario"]),
     ],
 )
 def test_names_complete_in_the_shell(folder: Path, words: str, offered: list[str]) -> None:

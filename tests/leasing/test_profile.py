@@ -103,3 +103,11 @@ def test_a_copy_goes_its_own_way() -> None:
     twin.take(0, 5, 3)
     assert profile.free_at(2) == SLOTS
     assert twin.free_at(2) == SLOTS - 3
+
+
+@given(st.lists(windows, max_size=12), st.integers(0, END), st.integers(1, END))
+def test_the_minima_from_one_start_are_the_lowest_of_each_window(
+    bookings: list[tuple[int, int, int]], start: int, span: int
+) -> None:
+    profile, array = booked(bookings)
+    assert profile.minima_from(start).until(start + span) == min(array.free[start : start + span])

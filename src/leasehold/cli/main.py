@@ -8,20 +8,28 @@ from typing import Annotated
 import typer
 
 from leasehold import __version__
-from leasehold.cli import policy, scenario, sim
+from leasehold.cli import lease, policy, scenario, sim, site, store, token
 from leasehold.cli.demo import demo
+from leasehold.cli.doctor import doctor
 from leasehold.cli.exit_codes import BAD_INPUT, DEFECT, DONE, INTERRUPTED
 from leasehold.cli.screen import talk
+from leasehold.cli.serve import serve
 from leasehold.model.errors import InvariantBroken, LeaseholdError
 
 app = typer.Typer(
     help="Lend the idle part of a cluster, and its own users never notice.",
-    epilog="Exit codes: 0 done, 1 the answer is no, 2 bad input or usage, 3 a defect, 130 interrupted.",
+    epilog="Exit codes: 0 done, 1 the answer is no, 2 bad input, 3 a defect, 4 no gateway, 130 interrupted.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
 app.command()(demo)
+app.command()(serve)
+app.command()(doctor)
+app.add_typer(lease.app, name="lease")
+app.add_typer(site.app, name="site")
+app.add_typer(token.app, name="token")
+app.add_typer(store.app, name="store")
 app.add_typer(sim.app, name="sim")
 app.add_typer(policy.app, name="policy")
 app.add_typer(scenario.app, name="scenario")
@@ -59,12 +67,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str] | None) -> int:
     """Run one command; whatever the user can mend is told here."""
+    failure = BAD_INPUT
     try:
         code = app(arguments, prog_name="leasehold", standalone_mode=False)
     except InvariantBroken:
         raise
     except LeaseholdError as error:
-        problem = str(error)
+        from leasehold.cli.failures import exit_code
+
+        problem, failure = str(error), exit_code(error)
     except typer.TyperException as error:
         problem = error.format_message()  # empty where the help was printed instead
     except OSError as error:
@@ -75,7 +86,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         return code if isinstance(code, int) else DONE
     if problem:
         _complain(problem)
-    return BAD_INPUT
+    return failure
 
 
 def _complain(problem: str, *more: str) -> None:

@@ -3,14 +3,15 @@
 A request lies here while the routing policy holds it, or while nobody lends who could take it (`stranded`).
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from leasehold.gateway.knowledge import Knowledge
 from leasehold.gateway.remote import RemoteSite
 from leasehold.gateway.settings import SiteSettings
 from leasehold.gateway.site import Site
-from leasehold.model.effect import Decision, Effect, LeaseClosed, OfferLease, WakeAt
+from leasehold.model.effect import Decision, Effect, LeaseClosed, OfferLease, RecallLease, WakeAt
 from leasehold.model.errors import UnknownName
 from leasehold.model.lease import UNPLANNED, Lease, LeaseState
 from leasehold.model.lifecycle import Step, advance
@@ -68,9 +69,11 @@ class Desk:
         self._reference_mips = reference_mips
         self._effects = effects
         self._touch = touch
-        self._new: list[Lease] = []
+        self._new: dict[int, Lease] = {}
         self._wake_ms: int | None = None
-        self._refused_by: dict[int, set[str]] = {}
+        self._is_stirred = False
+        self._refused_by: dict[int, dict[str, Reason]] = {}
+        self._recalled: set[int] = set()
         told = routing.told_locals or {}
         self.federation = Federation(
             SiteFacts(s.name, s.settings.slots, s.settings.speed_mips, reference_mips, told.get(s.name))
@@ -101,6 +104,16 @@ class Desk:
         self._served_everywhere = self._what_all_serve()
         self.look_again()
 
+    def part_with(self, name: str) -> list[Lease]:
+        """A site that decides for itself will not come back; returns what was there."""
+        remote = self.remotes.pop(name)
+        self.not_lending.discard(name)
+        self.federation = Federation(facts for facts in self.federation.sites if facts.name != name)
+        self.knowledge.join(self.federation)
+        self._served_everywhere = self._what_all_serve()
+        self.look_again()
+        return list(remote.leases.values())
+
     def lending(self) -> list[Site]:
         """Give the gateway's own sites that take guests now."""
         return [site for site in self._sites.values() if site.name not in self.not_lending]
@@ -118,48 +131,69 @@ class Desk:
         if name in self._sites:
             guests = self._touch(name).guests
             for lease in () if guests is None else guests.give_back(now_ms):
-                self._take_back(lease, Reason.SITE_DRAINED)
+                self._take_back(lease, Reason.SITE_DRAINED, DRAINED)
 
     def look_again(self) -> None:
-        """Ask about the stranded again: somebody may have room for them now."""
-        self._new = [*self.stranded.values(), *self._new]
+        """Ask about everybody again, the stranded included: somebody may have room for them now."""
+        self.stir()
+        self._new = {**self.stranded, **self._new}
 
     # What comes and goes
 
     @property
     def is_busy(self) -> bool:
-        """Whether there is anybody to be asked about."""
-        return bool(self._new or self.held)
+        """Whether there is anybody to be asked about now; about whom is held only when something happened."""
+        return bool(self._new or (self.held and self._is_stirred))
+
+    def stir(self) -> None:
+        """Something happened that a routing policy may want to see."""
+        self._is_stirred = True
 
     def receive(self, lease: Lease) -> None:
         """Take in a request that nobody has seen yet."""
-        self._new.append(lease)
+        self._new[lease.id] = lease
+
+    def take_up(self, lease: Lease) -> None:
+        """Go on from a record: this request lies here, and has been told why."""
+        able = self._able(lease, self.federation.wide_enough(lease.vms))
+        is_stranded = bool(able) and not self._open(able)
+        (self.stranded if is_stranded else self.held)[lease.id] = lease
 
     def withdraw(self, lease: Lease) -> None:
         """Its user takes a request back."""
         self._let_go(lease)
-        self._new = [other for other in self._new if other is not lease]
+        self._new.pop(lease.id, None)
         advance(lease, Step.CANCEL)
         self._effects.append(LeaseClosed(lease, Reason.CANCELLED_BY_USER))
+
+    def recall(self, lease: Lease) -> None:
+        """Its user wants a lease back that is at a site which decides for itself: ask for it, once."""
+        if lease.id not in self._recalled:
+            self._recalled.add(lease.id)
+            self._effects.append(RecallLease(lease))
 
     def was_refused(self, lease: Lease, remote: RemoteSite, reason: Reason) -> None:
         """A site that decides for itself does not want a request that was offered to it."""
         del remote.leases[lease.id]
+        lease.state, lease.reserved_ms = LeaseState.WAITING, UNPLANNED  # whatever it was, it never began
         rule = self.routing.policy.name
         self._effects.append(Decision(lease, remote.name, Outcome.REFUSE, reason, rule))
-        self._refused_by.setdefault(lease.id, set()).add(remote.name)
-        if self.routing.try_elsewhere:
-            self._take_back(lease, reason)
+        self._refused_by.setdefault(lease.id, {})[remote.name] = reason
+        if lease.id in self._recalled:
+            self.withdraw(lease)  # it was refused while its user was taking it back
+        elif self.routing.try_elsewhere:
+            self._take_back(lease, reason, rule)
         else:
             self._refuse(lease, reason)
 
-    def _take_back(self, lease: Lease, reason: Reason) -> None:
+    def _take_back(self, lease: Lease, reason: Reason, rule: str) -> None:
         """A site parts with a guest that never started: it is the gateway's again, and is routed anew."""
         self.knowledge.gone(lease, lease.site)
         advance(lease, Step.HOLD)
-        self._effects.append(Decision(lease, lease.site, Outcome.HOLD, reason, DRAINED))
+        self._effects.append(Decision(lease, lease.site, Outcome.HOLD, reason, rule))
         lease.site, lease.dispatched_ms = "", UNPLANNED
         self.held[lease.id] = lease
+        self.stir()
 
     def _let_go(self, lease: Lease) -> None:
         """The gateway does not keep this lease itself any more."""
@@ -170,13 +204,15 @@ class Desk:
         """The time has come for which the desk asked; an alarm that an earlier one has overtaken is none."""
         if self._wake_ms is not None and self._wake_ms <= now_ms:
             self._wake_ms = None
+            self.stir()
 
     # Routing
 
     def route_all(self, now_ms: int) -> None:
         """Ask about everybody who is here."""
-        waiting = [*self.held.values(), *self._new]
-        self._new = []
+        waiting = [*self.held.values(), *self._new.values()]
+        self._new = {}
+        self._is_stirred = False
         for lease in waiting:
             self._route(lease, now_ms)
 
@@ -188,7 +224,7 @@ class Desk:
         if able and not sites:
             self._strand(lease)
             return
-        refusal = Reason.NO_SITE_CAN if wide_enough else Reason.WIDER_THAN_ANY_SITE
+        refusal = self._why_nobody(lease) if wide_enough else Reason.WIDER_THAN_ANY_SITE
         while sites:
             verdict = self._ask(lease.request, sites, now_ms)
             if isinstance(verdict, Hold):
@@ -214,6 +250,10 @@ class Desk:
         if lease_type in self._served_everywhere and not refused_by:
             return sites
         return [s for s in sites if s.name not in refused_by and self._can_serve(s.name, lease_type)]
+
+    def _why_nobody(self, lease: Lease) -> Reason:
+        """Say why no site can take it that is large enough: what the last one said that refused it."""
+        return next(reversed(self._refused_by.get(lease.id, {}).values()), Reason.NO_SITE_CAN)
 
     def _can_serve(self, name: str, lease_type: LeaseType) -> bool:
         place = self.remotes.get(name) or self._sites[name].settings
@@ -289,8 +329,23 @@ class Desk:
         advance(lease, Step.REFUSE)
         self._effects.append(LeaseClosed(lease, reason))
 
+    # What outlives a restart
+
+    def memory(self) -> dict[str, Any]:
+        """Give what cannot be seen in the open leases, as plain data for `remember`."""
+        return {"refused_by": list(self._refused_by.items()), "recalled": sorted(self._recalled)}
+
+    def remember(self, memory: Mapping[str, Any]) -> None:
+        """Know again who has refused what, and what was asked back."""
+        self._refused_by = {
+            lease_id: {name: Reason(reason) for name, reason in refusals.items()}
+            for lease_id, refusals in memory["refused_by"]
+        }
+        self._recalled = set(memory["recalled"])
+
     def forget(self, lease: Lease) -> None:
         """A lease is over."""
         self._refused_by.pop(lease.id, None)
+        self._recalled.discard(lease.id)
         if lease.dispatched_ms >= 0:
             self.knowledge.gone(lease, lease.site)

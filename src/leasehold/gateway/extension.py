@@ -1,8 +1,9 @@
 """May a lease last longer than it asked for?
 
 Only while it holds machines, only into room that nobody who comes before it has booked, and never past a
-deadline or an owner's cap. A local lease goes before preemptable guests here as everywhere: they give way
-when the time that was added begins, not before.
+deadline or an owner's cap. A local lease goes before preemptable guests here as everywhere: guests that wait
+step aside at once. Those that run share the site with it already, and give way only when somebody starts for
+whom there is no room beside both.
 """
 
 from collections.abc import Iterable
@@ -40,8 +41,6 @@ def prolong(site: "Site", lease: Lease, more_work: int) -> None:
     for profile in _books(site, lease):
         profile.take(end_ms, lease.reserved_ms + lease.span_ms, lease.vms)
     lease.work_left += more_work
-    if lease.request.is_local and site.guests is not None:
-        site.guests.outlasts(lease, end_ms)
 
 
 def with_longer_request(lease: Lease, by_ms: int) -> None:

@@ -12,7 +12,7 @@ from leasehold.gateway.displaced import give_up, keep_for_later, soonest_elsewhe
 from leasehold.gateway.extension import with_longer_request
 from leasehold.gateway.remote import follow
 from leasehold.gateway.site import Site
-from leasehold.model.effect import Decision, Effect, LeaseClosed, RecallLease, WakeAt
+from leasehold.model.effect import Decision, Effect, LeaseClosed, WakeAt
 from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.model.event import (
     CancelRequested,
@@ -24,6 +24,7 @@ from leasehold.model.event import (
     LeaseSaved,
     LendingChanged,
     SiteFellSilent,
+    SiteForgotten,
     SiteReported,
     Submitted,
     Tick,
@@ -70,6 +71,7 @@ class Gateway:
             LendingChanged: self._note_lending,
             SiteReported: self._note_report,
             SiteFellSilent: self._note_silence,
+            SiteForgotten: self._note_forgotten,
             Tick: self._note_tick,
         }
 
@@ -89,6 +91,8 @@ class Gateway:
         if self._displaced:
             self._rescue_all(now_ms)
         # 4. New and held requests are routed, seeing the sites as they are now.
+        if self._touched:
+            self.desk.stir()
         if self.desk.is_busy:
             self.desk.route_all(now_ms)
         # 5. Guests start in the room that is left, and each site says when it wants to be woken.
@@ -106,12 +110,13 @@ class Gateway:
         for lease in leases:
             self.leases[lease.id] = lease
             self._order = max(self._order, lease.order)
-            if lease.state is LeaseState.HELD:
-                self.held[lease.id] = lease
-            elif lease.site in self.desk.remotes:
+            if lease.site in self.desk.remotes:
                 self.desk.remotes[lease.site].leases[lease.id] = lease
+            elif lease.state is LeaseState.HELD:
+                self.desk.take_up(lease)
         for name in self.sites:
             self._touch(name)
+        self.desk.stir()
         self.knowledge.take_up(self.leases.values())
 
     # 1. What happened
@@ -134,19 +139,25 @@ class Gateway:
     def _find(self, lease_id: int, incarnation: int) -> Lease | None:
         """The lease that news speak of; None if they are of an earlier start or of a lease that is over."""
         lease = self.leases.get(lease_id)
-        return lease if lease is not None and lease.incarnation == incarnation else None
+        if lease is None or lease.incarnation != incarnation or lease.state.is_final:
+            return None
+        return lease
 
     def _note_end(self, event: LeaseEnded, now_ms: int) -> None:
         lease = self._find(event.lease_id, event.incarnation)
         if lease is not None and lease.held_since_ms >= 0:
             self._touch(lease.site).end(lease, now_ms, killed=event.killed)
 
-    def _note_saved(self, event: LeaseSaved, now_ms: int) -> None:  # noqa: ARG002 - all notes are alike
+    def _note_saved(self, event: LeaseSaved, now_ms: int) -> None:
         lease = self._find(event.lease_id, event.incarnation)
-        if lease is not None and lease.state is LeaseState.SUSPENDING:
+        if lease is None or lease.state is not LeaseState.SUSPENDING:
+            return
+        site = self._touch(lease.site)
+        if event.ended:
+            site.finish(lease, now_ms)
+        else:
             advance(lease, Step.SAVED)
             self.moved[lease.id] = lease
-            self._touch(lease.site)
 
     def _note_continues(self, event: LeaseContinues, now_ms: int) -> None:  # noqa: ARG002 - all notes are alike
         lease = self._find(event.lease_id, event.incarnation)
@@ -158,10 +169,10 @@ class Gateway:
         lease = self.leases.get(event.lease_id)
         if lease is None or lease.state.is_final:
             return
-        if lease.state in (LeaseState.SUBMITTED, LeaseState.HELD):
+        if lease.site in self.desk.remotes:
+            self.desk.recall(lease)
+        elif lease.state in (LeaseState.SUBMITTED, LeaseState.HELD):
             self.desk.withdraw(lease)
-        elif lease.site in self.desk.remotes:
-            self._effects.append(RecallLease(lease))
         else:
             self._touch(lease.site).cancel(lease, now_ms)
 
@@ -174,7 +185,8 @@ class Gateway:
         lease = self.leases.get(event.lease_id)
         if lease is None or lease.state.is_final:
             return
-        refusal: Reason | None = Reason.NOT_RUNNING
+        is_remote = lease.site in self.desk.remotes
+        refusal: Reason | None = Reason.DECIDED_ELSEWHERE if is_remote else Reason.NOT_RUNNING
         if lease.held_since_ms >= 0:
             more_work = event.by_ms * self.reference_mips
             refusal = self._touch(lease.site).extend(lease, more_work, now_ms)
@@ -194,17 +206,25 @@ class Gateway:
         lease = None if remote is None else remote.leases.get(event.lease_id)
         if remote is None or lease is None:
             return  # of a lease that is over
-        if event.state is LeaseState.REFUSED:
+        if event.state is LeaseState.REFUSED and lease.first_start_ms < 0:
             self.desk.was_refused(lease, remote, event.reason)
             return
         follow(lease, event)
         self.moved[lease.id] = lease
+        self.desk.stir()
         if lease.state.is_final:
             del remote.leases[lease.id]
             self._effects.append(LeaseClosed(lease, event.reason))
 
     def _note_silence(self, event: SiteFellSilent, now_ms: int) -> None:  # noqa: ARG002 - all notes are alike
-        self.desk.remotes[event.site].silent = True
+        remote = self.desk.remotes.get(event.site)
+        if remote is not None:
+            remote.silent = True
+
+    def _note_forgotten(self, event: SiteForgotten, now_ms: int) -> None:  # noqa: ARG002 - all notes are alike
+        for lease in self.desk.part_with(event.site):
+            lease.state = LeaseState.FAILED
+            self._effects.append(LeaseClosed(lease, Reason.MACHINES_LOST))
 
     def _note_tick(self, event: Tick, now_ms: int) -> None:
         if event.site == GATEWAY:

@@ -35,7 +35,6 @@ class Guests:
         self._home = local_side
         self._home.books.append(full)
         self._appointments: list[tuple[int, int, Lease]] = []
-        self._outlasting: list[tuple[int, int, Lease]] = []
         self._arrivals: list[Lease] = []
 
     # Admission
@@ -125,7 +124,7 @@ class Guests:
         self.queue.withdraw(lease, now_ms)
         return False
 
-    def take_up(self, waiting: list[Lease], now_ms: int) -> None:
+    def take_up(self, waiting: list[Lease]) -> None:
         """Go on from a record: these wait here; the floor and both profiles are as they were."""
         here = [*waiting, *self.floor.held.values()]
         lent_for_good = [lease for lease in here if _is_lent_for_good(lease)]
@@ -133,7 +132,7 @@ class Guests:
         for lease in lent_for_good:
             if lease.state is LeaseState.WAITING:
                 heappush(self._appointments, (lease.reserved_ms, lease.order, lease))
-        self.queue.take_up((lease for lease in waiting if not _is_lent_for_good(lease)), now_ms)
+        self.queue.take_up(lease for lease in waiting if not _is_lent_for_good(lease))
 
     # Starting, suspending, resuming
 
@@ -142,9 +141,8 @@ class Guests:
         self.full.trim(now_ms)
         for lease in self.appointed(now_ms):
             self._begin(lease, Reason.RESERVED_START, now_ms)
-        for heap in (self._appointments, self._outlasting):
-            while heap and heap[0][0] <= now_ms:
-                heappop(heap)
+        while self._appointments and self._appointments[0][0] <= now_ms:
+            heappop(self._appointments)
         for lease, reason in self.queue.step(now_ms):
             self._begin(lease, reason, now_ms)
         arrivals, self._arrivals = self._arrivals, []
@@ -155,6 +153,8 @@ class Guests:
             # Saving took longer than planned: it is planned anew, at the latest when its memory is saved.
             self.queue.release(lease, now_ms)
             self.queue.submit(lease)
+            if reason is Reason.RESERVED_START:
+                self.floor.decide(lease, Outcome.WAIT, Reason.STILL_SAVING, GUESTS_IN_FREE_ROOM)
             return
         if lease.dispatched_ms == now_ms:
             reason = Reason.ROOM_FREE
@@ -170,18 +170,6 @@ class Guests:
             return []
         due = [lease for start_ms, _, lease in sorted(self._appointments) if start_ms <= now_ms]
         return [lease for lease in due if lease.state is LeaseState.WAITING]
-
-    def outlasts(self, lease: Lease, from_ms: int) -> None:
-        """A local lease was extended: from then on it may need room that guests hold."""
-        heappush(self._outlasting, (from_ms, lease.order, lease))
-
-    def claimants(self, now_ms: int) -> list[Lease]:
-        """Give whoever has a claim on room from now on and does not wait in a queue.
-
-        Non-preemptable guests whose promised time has come, and local leases that were extended.
-        """
-        extended = [lease for start_ms, _, lease in self._outlasting if start_ms <= now_ms]
-        return [*self.appointed(now_ms), *(lease for lease in extended if lease.id in self.floor.held)]
 
     def give_back(self, now_ms: int) -> list[Lease]:
         """Part with the guests that wait here, have never started and were promised nothing."""
@@ -201,11 +189,11 @@ class Guests:
 
     def next_pass_ms(self) -> int | None:
         """When the next guest's reservation is due."""
-        heads = [heap[0][0] for heap in (self._appointments, self._outlasting) if heap]
         queued_ms = self.queue.next_pass_ms()
-        if queued_ms is not None:
-            heads.append(queued_ms)
-        return min(heads, default=None)
+        appointed_ms = self._appointments[0][0] if self._appointments else None
+        if queued_ms is None or appointed_ms is None:
+            return appointed_ms if queued_ms is None else queued_ms
+        return min(queued_ms, appointed_ms)
 
     def suspend(self, lease: Lease, now_ms: int) -> None:
         """Save the memory of a guest that has just left the floor, to go on here later."""

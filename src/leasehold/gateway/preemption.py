@@ -15,13 +15,13 @@ from leasehold.model.request import LeaseType
 
 
 def give_way(guests: Guests, started: Started, now_ms: int) -> set[int]:
-    """Make room for local requests that start now, and for whoever else has a claim on this instant.
+    """Make room for local requests that start now, and for guests who were promised this instant.
 
     Returns the ids of those that needed a preemption.
     """
     guests.full.trim(now_ms)
     plan_around_locals(guests, now_ms)
-    takers = [*(lease for lease, _ in started), *guests.claimants(now_ms)]
+    takers = [*(lease for lease, _ in started), *guests.appointed(now_ms)]
     short_vms = -min(0, guests.full.free_at(now_ms))
     spare_vms = sum(lease.vms for lease in takers) - short_vms
     helped: set[int] = set()

@@ -39,12 +39,11 @@ def _furnish(site: Site, leases: list[Lease], now_ms: int) -> None:
     waiting = [lease for lease in leases if lease.held_since_ms < 0]
     at_home = [lease for lease in leases if lease.request.lease_type is LeaseType.NON_PREEMPTABLE]
     site.home.rebuild(now_ms, _bookings(at_home))
-    site.locals.take_up((lease for lease in waiting if lease.request.is_local), now_ms)
+    site.locals.take_up(lease for lease in waiting if lease.request.is_local)
     if any(not lease.request.is_local for lease in leases):
         guests = site.open_to_guests(now_ms)
         guests.full.rebuild(now_ms, _bookings(leases))
-        guests.take_up([lease for lease in waiting if not lease.request.is_local], now_ms)
-        _mind_who_outlasts(site, now_ms)
+        guests.take_up([lease for lease in waiting if not lease.request.is_local])
     if any(0 <= lease.reserved_ms < now_ms for lease in waiting):
         _plan_again(site, now_ms)
 
@@ -53,16 +52,6 @@ def _bookings(leases: Iterable[Lease]) -> Iterable[tuple[int, int, int]]:
     for lease in leases:
         if lease.reserved_ms >= 0:
             yield lease.reserved_ms, lease.reserved_ms + lease.span_ms, lease.vms
-
-
-def _mind_who_outlasts(site: Site, now_ms: int) -> None:
-    """Find the local leases that were extended into room that guests still hold."""
-    assert site.guests is not None
-    for lease in site.floor.held.values():
-        if lease.request.is_local:
-            short_ms = site.guests.full.first_below(0, now_ms, lease.reserved_ms + lease.span_ms)
-            if short_ms is not None:
-                site.guests.outlasts(lease, short_ms)
 
 
 def _plan_again(site: Site, now_ms: int) -> None:

@@ -79,6 +79,11 @@ class Site:
         else:
             self.floor.close(lease, Step.COMPLETE, Reason.COMPLETED)
 
+    def finish(self, lease: Lease, now_ms: int) -> None:
+        """The work of a guest was done when it was told to give way: there is nothing to resume."""
+        self._take_out(lease, now_ms)
+        self.floor.close(lease, Step.COMPLETE, Reason.COMPLETED)
+
     def cancel(self, lease: Lease, now_ms: int) -> None:
         """The user takes a lease back, wherever it is in its life."""
         self._take_out(lease, now_ms)
@@ -130,7 +135,7 @@ class Site:
         if self._locals_changed or self.locals.is_due(now_ms):
             self._locals_changed = False
             self._plan_locals(now_ms)
-        elif self.guests is not None and self.guests.claimants(now_ms):
+        elif self.guests is not None and self.guests.appointed(now_ms):
             give_way(self.guests, [], now_ms)
 
     def _plan_locals(self, now_ms: int) -> None:

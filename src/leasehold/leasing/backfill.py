@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 from operator import attrgetter
 
-from leasehold.leasing.profile import Profile
+from leasehold.leasing.profile import Minima, Profile
 from leasehold.model.lease import UNPLANNED, Lease
 from leasehold.model.reason import Reason
 
@@ -43,7 +43,9 @@ class Backfiller:
         self.moved: dict[int, Lease] = {}
         self._places = 0
         self._due: list[tuple[int, int, Lease]] = []
-        self._ready_ms: int | None = None
+        self._coming: list[tuple[int, int, Lease]] = []
+        self._unseen: list[Lease] = []
+        self._looked_ms = -1
 
     def __len__(self) -> int:
         """How many wait."""
@@ -58,17 +60,21 @@ class Backfiller:
         self._places += 1
         lease.place = self._places
         self.others[lease.id] = self.moved[lease.id] = lease
+        if lease.earliest_ms > self._looked_ms:
+            heappush(self._coming, (lease.earliest_ms, lease.place, lease))
+        else:
+            self._unseen.append(lease)
 
-    def take_up(self, waiting: Iterable[Lease], now_ms: int) -> None:
+    def take_up(self, waiting: Iterable[Lease]) -> None:
         """Go on from a record: these wait, and who of them has a reservation is in the profiles already."""
         for lease in sorted(waiting, key=attrgetter("place")):
             if lease.reserved_ms >= 0:
                 self.reserved[lease.id] = lease
             else:
                 self.others[lease.id] = lease
+                heappush(self._coming, (lease.earliest_ms, lease.place, lease))
             self._places = max(self._places, lease.place)
         self._forget_old_times()
-        self._ready_ms = self._next_ready_ms(now_ms - 1)
 
     def book(self, start_ms: int, lease: Lease) -> None:
         """Book the room of a lease from ``start_ms`` on, in every profile concerned."""
@@ -105,24 +111,47 @@ class Backfiller:
 
     def step(self, now_ms: int) -> Started:
         """One pass: move reservations earlier, then start whoever is due, promoted or backfilled."""
-        self.plan.trim(now_ms)
-        if self.plan.was_freed:
+        plan = self.plan
+        plan.trim(now_ms)
+        has_new_room = plan.was_freed or plan.times[0] > self._looked_ms
+        if plan.was_freed:
             self._compress(now_ms)
         started = self._start_due(now_ms)
         if self.others:
+            newcomers = self._newcomers(now_ms)
             self._promote(now_ms, started)
             if self.others and self.depth:
-                self._backfill(now_ms, started)
-        self._ready_ms = self._next_ready_ms(now_ms) if self.others else None
+                self._backfill(list(self.others.values()) if has_new_room else newcomers, now_ms, started)
+        else:
+            self._coming.clear()
+            self._unseen.clear()
+        self._looked_ms = now_ms
         return started
 
-    def _next_ready_ms(self, now_ms: int) -> int | None:
-        later = [lease.earliest_ms for lease in self.others.values() if lease.earliest_ms > now_ms]
-        return min(later, default=None)
+    def _newcomers(self, now_ms: int) -> list[Lease]:
+        """Who came or became ready since the last pass, in order of arrival.
+
+        The others did not fit then, and while nobody gives room back and no booking ends they never will.
+        """
+        found, self._unseen = self._unseen, []
+        while self._coming and self._coming[0][0] <= now_ms:
+            found.append(heappop(self._coming)[2])
+        found.sort(key=attrgetter("place"))
+        return found
+
+    def _next_ready_ms(self) -> int | None:
+        """When somebody without a reservation becomes ready."""
+        coming = self._coming
+        while coming:
+            ready_ms, place, lease = coming[0]
+            if lease.place == place and lease.id in self.others:
+                return ready_ms
+            heappop(coming)
+        return None
 
     def next_pass_ms(self) -> int | None:
         """When the next reservation is due, or somebody without one becomes ready; None without either."""
-        due, pass_ms = self._due, self._ready_ms
+        due, pass_ms = self._due, self._next_ready_ms()
         while due:
             start_ms, _, lease = due[0]
             if lease.reserved_ms == start_ms and lease.id in self.reserved:
@@ -200,14 +229,18 @@ class Backfiller:
                 self.reserve(lease, start_ms)
             del others[lease.id]
 
-    def _backfill(self, now_ms: int, started: Started) -> None:
+    def _backfill(self, candidates: Iterable[Lease], now_ms: int, started: Started) -> None:
         """Start whoever fits now, beyond the depth, without touching a reservation."""
         plan = self.plan
         free = plan.free_at(now_ms)
-        for lease in list(self.others.values()) if free > 0 else ():
-            fits = lease.vms <= free and lease.earliest_ms <= now_ms
-            if fits and plan.lowest(now_ms, now_ms + lease.span_ms) >= lease.vms:
+        minima: Minima | None = None
+        for lease in candidates if free > 0 else ():
+            if lease.vms > free or lease.earliest_ms > now_ms or lease.id not in self.others:
+                continue
+            if minima is None:
+                minima = plan.minima_from(now_ms)
+            if minima.until(now_ms + lease.span_ms) >= lease.vms:
                 self.book(now_ms, lease)
-                free -= lease.vms
+                free, minima = free - lease.vms, None
                 started.append((lease, Reason.BACKFILLED))
                 del self.others[lease.id]

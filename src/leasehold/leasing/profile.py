@@ -7,6 +7,7 @@ last step lasts for ever. A linear scan over plain lists beats balanced trees be
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
+from itertools import accumulate
 
 
 class Profile:
@@ -55,14 +56,6 @@ class Profile:
                 self.free.append(free)
         self.freed_until_ms = self.times[-1]
         self.was_freed = False
-
-    def first_below(self, vms: int, from_ms: int, until_ms: int) -> int | None:
-        """The first time in [from_ms, until_ms) with fewer than ``vms`` VMs free; None without."""
-        first = bisect_right(self.times, from_ms) - 1
-        for i in range(first, bisect_left(self.times, until_ms)):
-            if self.free[i] < vms:
-                return max(self.times[i], from_ms)
-        return None
 
     def take(self, start_ms: int, end_ms: int, vms: int) -> None:
         """Book ``vms`` VMs in [start_ms, end_ms)."""
@@ -125,6 +118,11 @@ class Profile:
         last = bisect_left(self.times, end_ms)
         return min(self.free[first : max(last, first + 1)])
 
+    def minima_from(self, start_ms: int) -> "Minima":
+        """The fewest free VMs in [start_ms, end_ms) for whatever end, in one pass over the steps."""
+        first = bisect_right(self.times, start_ms) - 1
+        return Minima(self.times[first + 1 :], list(accumulate(self.free[first:], min)))
+
     def earliest(self, from_ms: int, span_ms: int, vms: int) -> int:
         """The first start at ``from_ms`` or later at which ``vms`` VMs are free for ``span_ms``.
 
@@ -172,3 +170,17 @@ class Profile:
             if times[k] >= end:
                 return start
             i = k
+
+
+class Minima:
+    """`Profile.lowest` for one start and many ends; good until the profile changes."""
+
+    __slots__ = ("_changes_ms", "_lowest")
+
+    def __init__(self, changes_ms: list[int], lowest: list[int]) -> None:
+        self._changes_ms = changes_ms
+        self._lowest = lowest
+
+    def until(self, end_ms: int) -> int:
+        """The fewest free VMs from the start until ``end_ms``."""
+        return self._lowest[bisect_left(self._changes_ms, end_ms)]

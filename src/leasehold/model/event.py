@@ -29,10 +29,11 @@ class LeaseEnded:
 
 @dataclass(slots=True)
 class LeaseSaved:
-    """The memory of a suspended lease is on disk."""
+    """The memory of a suspended lease is on disk; or (``ended``) its work was done before it could be saved."""
 
     lease_id: int
     incarnation: int
+    ended: bool = False
 
 
 @dataclass(slots=True)
@@ -99,6 +100,13 @@ class SiteFellSilent:
 
 
 @dataclass(slots=True)
+class SiteForgotten:
+    """Such a site will not come back: what was there is lost."""
+
+    site: str
+
+
+@dataclass(slots=True)
 class Tick:
     """Time has come: a reservation is due somewhere, or the gateway wanted to be woken."""
 
@@ -116,5 +124,6 @@ Event = (
     | LendingChanged
     | SiteReported
     | SiteFellSilent
+    | SiteForgotten
     | Tick
 )

@@ -43,6 +43,8 @@ class Reason(StrEnum):
     NO_SITE_LENDS = "no-site-lends"
     SITE_DRAINED = "site-drained"
     NOT_RUNNING = "not-running"
+    DECIDED_ELSEWHERE = "decided-elsewhere"
+    STILL_SAVING = "still-saving"
     LOCAL_PLAN_CHANGED = "local-plan-changed"
     WAS_AWAY = "was-away"
     # now
@@ -82,6 +84,8 @@ _SENTENCES: dict[Reason, str] = {
     Reason.NO_SITE_LENDS: "waits at the gateway until a site that could take it lends again",
     Reason.SITE_DRAINED: "went back to the gateway because its site takes no new guests",
     Reason.NOT_RUNNING: "cannot be extended while it holds no machines",
+    Reason.DECIDED_ELSEWHERE: "is at a site that decides for itself, and can be extended only there",
+    Reason.STILL_SAVING: "cannot be resumed as planned, because saving its memory takes longer than planned",
     Reason.LOCAL_PLAN_CHANGED: "was planned anew because the site's own users need the room",
     Reason.WAS_AWAY: "was planned anew because nobody could start it at its time",
     Reason.ROOM_FREE: "started at once in free room",

@@ -80,13 +80,17 @@ class Killable:
         assert self._process.exitcode is not None
         return self._process.exitcode
 
+    def close(self) -> None:
+        """Kill it, and leave nothing behind; closing it again does nothing."""
+        if not self._connection.closed:
+            self.kill()
+            self._connection.close()
+            self._process.close()
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Leave nothing behind."""
-        self.kill()
-        self._connection.close()
-        self._process.close()
+        self.close()

@@ -55,16 +55,21 @@ class MinimalSets:
         """The set with this number, from 0 to `count` - 1."""
         taken: list[Candidate] = []
         rest = self.needed_vms
-        for lease, below in zip(self.leases, self._ways[1:], strict=True):
-            ways = below[max(0, rest - lease.vms)]
+        for lease, vms, below in self._walk:
+            ways = below[rest - vms] if rest > vms else 1
             if number >= ways:
                 number -= ways
                 continue
             taken.append(lease)
-            rest -= lease.vms
+            rest -= vms
             if rest <= 0:
                 break
         return tuple(taken)
+
+    @cached_property
+    def _walk(self) -> list[tuple[Candidate, int, list[int]]]:
+        """Each lease with its VMs, and in how many ways those behind it cover whatever is still needed."""
+        return [(lease, lease.vms, below) for lease, below in zip(self.leases, self._ways[1:], strict=True)]
 
     @cached_property
     def _ways(self) -> list[list[int]]:

@@ -1,0 +1,91 @@
+"""``leasehold doctor``: what is installed, what this machine can do, and what must be mended."""
+
+from collections.abc import Iterator
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from leasehold.cli.exit_codes import ANSWER_IS_NO, DONE
+from leasehold.cli.options import Json
+from leasehold.cli.service_options import Config, Data, StoreUrl, Wanted
+
+if TYPE_CHECKING:
+    from leasehold.service.doctor.registry import Told
+
+_TITLES = {"installed": "Installed", "machine": "This machine", "gateway": "The gateway"}
+
+
+def doctor(config: Config = None, data: Data = None, store: StoreUrl = "", json: Json = False) -> int:
+    """Say what is installed, what this machine can do and what is misconfigured, with the cure.
+
+    Exits with 1 if something must be mended.
+    """
+    from leasehold.service.doctor.finding import Severity
+
+    told = list(_examined(Wanted(config, data, store)))
+    problems = sum(one.finding.severity is Severity.PROBLEM for one in told)
+    if json:
+        _answer_json(told, problems)
+    else:
+        _answer(told, problems)
+    return ANSWER_IS_NO if problems else DONE
+
+
+def _examined(wanted: Wanted) -> "Iterator[Told]":
+    from leasehold.service.doctor.installed import service_is_installed
+    from leasehold.service.doctor.registry import INSTALLED, MACHINE, examine
+
+    yield from examine("installed", INSTALLED)
+    yield from examine("machine", MACHINE)
+    if service_is_installed():
+        yield from _examined_gateway(wanted)
+
+
+def _examined_gateway(wanted: Wanted) -> "Iterator[Told]":
+    """Look at the gateway; where its configuration cannot be read, that is all there is to say."""
+    from leasehold.model.errors import LeaseholdError
+    from leasehold.service.doctor.finding import problem
+    from leasehold.service.doctor.gateway_registry import checks_of
+    from leasehold.service.doctor.registry import Told, examine
+    from leasehold.service.doctor.subject import Subject
+
+    try:
+        configuration = wanted.configuration()
+    except LeaseholdError as error:
+        finding = problem(str(error), "mend it there; leasehold serve --print-config shows all keys")
+        yield Told("gateway", "configuration", finding)
+        return
+    subject = Subject(configuration, wanted.file(), wanted.place(configuration))
+    yield from examine("gateway", checks_of(subject))
+
+
+def _answer_json(told: "list[Told]", problems: int) -> None:
+    from leasehold.cli.screen import answer_json
+
+    findings = [
+        {
+            "part": one.part,
+            "check": one.check,
+            "severity": one.finding.severity,
+            "found": one.finding.text,
+            "cure": one.finding.cure or None,
+        }
+        for one in told
+    ]
+    answer_json({"problems": problems, "findings": findings})
+
+
+def _answer(told: "list[Told]", problems: int) -> None:
+    from leasehold.cli.screen import answer
+
+    for part, ones in groupby(told, key=lambda one: one.part):
+        answer("\n".join([f"{_TITLES[part]}", *_lines(ones), ""]))
+    mended = f"{problems} must be mended." if problems else "Nothing must be mended."
+    answer(mended)
+
+
+def _lines(told: "Iterator[Told]") -> Iterator[str]:
+    """Write each finding in a line, its cure below it."""
+    for one in told:
+        yield f"  {one.finding.severity:<8} {one.finding.text}"
+        if one.finding.cure:
+            yield f"           -> {one.finding.cure}"

@@ -1,0 +1,331 @@
+"""``leasehold lease``: ask a gateway for machines, and look after what it gave."""
+
+from typing import Annotated
+
+import typer
+
+from leasehold.cli.exit_codes import ANSWER_IS_NO
+from leasehold.cli.live.completion import complete_site, complete_state, complete_type
+from leasehold.cli.live.states import legend
+from leasehold.cli.options import Json, switch
+
+app = typer.Typer(help="Ask a gateway for machines, and look after them.", no_args_is_help=True)
+
+LeaseId = Annotated[int, typer.Argument(metavar="ID", min=0, show_default=False)]
+LeaseIds = Annotated[list[int], typer.Argument(metavar="ID...", min=0, show_default=False)]
+Site = Annotated[
+    str,
+    typer.Option(metavar="NAME", help="Only at this site.", autocompletion=complete_site, show_default=False),
+]
+WHAT = "What"
+WHEN = "When"
+WHERE = "Where"
+
+
+@app.command()
+def submit(  # noqa: PLR0913, PLR0917 - one argument for each option
+    duration: Annotated[
+        str,
+        typer.Option(
+            metavar="TIME",
+            help="For how long: 3600 (seconds), 90m, 1h30m, 2:00:00 or 1-12:00:00.",
+            rich_help_panel=WHAT,
+            show_default=False,
+        ),
+    ],
+    lease_type: Annotated[
+        str,
+        typer.Option(
+            "--type",
+            metavar="TYPE",
+            help="What may become of it when others need the room: cancelable (it ends), suspendable (it "
+            "pauses), migratable (it moves), non-preemptable (nothing).",
+            rich_help_panel=WHAT,
+            autocompletion=complete_type,
+            show_default=False,
+        ),
+    ] = "",
+    vms: Annotated[
+        int, typer.Option(metavar="N", help="How many machines, all at one site.", rich_help_panel=WHAT)
+    ] = 1,
+    memory: Annotated[
+        int | None,
+        typer.Option(
+            metavar="MIB", help="Memory of each machine.", rich_help_panel=WHAT, show_default="1024"
+        ),
+    ] = None,
+    deadline: Annotated[
+        str,
+        typer.Option(
+            metavar="TIME",
+            help="When it must have ended: 2026-11-21T18:00, or now+2h.",
+            rich_help_panel=WHEN,
+            show_default=False,
+        ),
+    ] = "",
+    ready: Annotated[
+        str,
+        typer.Option(
+            metavar="TIME", help="Not to start before this.", rich_help_panel=WHEN, show_default="now"
+        ),
+    ] = "",
+    local: Annotated[
+        bool,
+        typer.Option(
+            "--local",
+            metavar="",
+            help="At one's own site, before all guests; needs no type.",
+            rich_help_panel=WHERE,
+        ),
+    ] = False,
+    site: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="The home site of a local request.",
+            rich_help_panel=WHERE,
+            autocompletion=complete_site,
+            show_default=False,
+        ),
+    ] = "",
+    name: Annotated[str, typer.Option(metavar="NAME", help="To recognise it by.", show_default=False)] = "",
+    group: Annotated[
+        str, typer.Option(metavar="NAME", help="For which of one's groups.", show_default=False)
+    ] = "",
+    idempotency_key: Annotated[
+        str,
+        typer.Option(
+            metavar="KEY",
+            help="The same key again is the same request, which is taken in once.",
+            show_default=False,
+        ),
+    ] = "",
+    wait: Annotated[
+        bool, switch("--wait", does="Wait until it is over; exit with 1 if it went wrong.")
+    ] = False,
+    json: Json = False,
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="COMMAND", help="What to run, after --; without it just the machines.", show_default=False
+        ),
+    ] = None,
+) -> None:
+    """Ask for a lease; its number is the answer. Exits with 1 if it is refused."""
+    from leasehold.cli.live.durations import read_duration_s
+    from leasehold.cli.live.gateway import gateway
+    from leasehold.cli.live.moments import now, read_moment
+    from leasehold.cli.live.submitting import is_a_no, show_json, show_number, waited_for
+
+    at = now()
+    with gateway() as client:
+        lease = client.leases.submit(
+            type=lease_type or None,
+            vms=vms,
+            duration_s=read_duration_s("--duration", duration),
+            memory_mib=memory,
+            deadline=read_moment("--deadline", deadline, at) if deadline else None,
+            ready=read_moment("--ready", ready, at) if ready else None,
+            local=local,
+            site=site or None,
+            name=name,
+            group=group,
+            command=command or (),
+            idempotency_key=idempotency_key,
+        )
+        if not json:
+            show_number(lease)
+        if wait:
+            lease = waited_for(client, lease)
+        if json:
+            show_json(lease)
+    if is_a_no(lease):
+        raise typer.Exit(ANSWER_IS_NO)
+
+
+@app.command("list", epilog=f"States: {legend()}.")
+def list_leases(  # noqa: PLR0913, PLR0917 - one argument for each option
+    states: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--state",
+            "-t",
+            metavar="STATE",
+            help="Only in these states, by name or code, as in R,PD; may be repeated.",
+            autocompletion=complete_state,
+            show_default=False,
+        ),
+    ] = None,
+    site: Site = "",
+    consumer: Annotated[
+        str, typer.Option(metavar="NAME", help="Only those of this consumer.", show_default=False)
+    ] = "",
+    since: Annotated[
+        str,
+        typer.Option(
+            metavar="TIME",
+            help="Only those submitted then or later: 2026-11-21, or now-1d.",
+            show_default=False,
+        ),
+    ] = "",
+    mine: Annotated[bool, switch("--mine", does="Only one's own.")] = False,
+    everything: Annotated[bool, switch("--all", "-a", does="Those that are over, too.")] = False,
+    watch: Annotated[bool, switch("--watch", "-w", does="Keep the list up to date until Ctrl-C.")] = False,
+    json: Json = False,
+    no_header: Annotated[bool, switch("--no-header", does="No line of heads.")] = False,
+    columns: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            "-o",
+            metavar="COLUMNS",
+            help="Which columns, as in id,st,site,start; a wrong one names all that there are.",
+            show_default=False,
+        ),
+    ] = "",
+) -> None:
+    """List the leases that are not over, the newest first."""
+    from leasehold.cli.live.choosing import which_leases
+    from leasehold.cli.live.columns import read_columns
+    from leasehold.cli.live.gateway import gateway
+    from leasehold.cli.live.listing import show
+    from leasehold.cli.live.listing import watch as keep_showing
+    from leasehold.cli.live.moments import now, read_moment
+    from leasehold.cli.screen import answer_json
+    from leasehold.client.reading import wire
+    from leasehold.model.errors import InvalidField
+
+    wanted = read_columns(columns)
+    if json and watch:
+        raise InvalidField(
+            "--watch", "--json", "one of the two: `leasehold lease watch --json` tells changes"
+        )
+    with gateway() as client:
+        owner = client.tokens.inspect().consumer if mine else consumer
+        which = which_leases(states or [], site, owner, everything=everything)
+        which["since"] = read_moment("--since", since, now()) if since else None
+        if watch:
+            keep_showing(client, which, wanted, head=not no_header)
+        elif json:
+            answer_json({"leases": wire(list(client.leases.list(**which)))})
+        else:
+            show(list(client.leases.list(**which)), wanted, head=not no_header)
+
+
+@app.command()
+def show(lease_id: LeaseId, json: Json = False) -> None:
+    """Say what a lease asked for, how it stands, and why."""
+    from leasehold.cli.live.gateway import gateway
+    from leasehold.cli.live.moments import now
+    from leasehold.cli.live.wording import account
+    from leasehold.cli.screen import answer, answer_json
+    from leasehold.client.reading import wire
+
+    with gateway() as client:
+        lease = client.leases.get(lease_id)
+    if json:
+        answer_json({"lease": wire(lease)})
+    else:
+        answer("\n".join(account(lease, now())))
+
+
+@app.command()
+def watch(
+    lease_ids: Annotated[
+        list[int] | None, typer.Argument(metavar="[ID...]", min=0, show_default=False)
+    ] = None,
+    json: Annotated[bool, switch("--json", does="One JSON object in each line.")] = False,
+) -> None:
+    """Tell what happens: to these leases until all are over, or to all leases from now on.
+
+    Exits with 1 if one of these went wrong.
+    """
+    from leasehold.cli.live.following import until_over
+    from leasehold.cli.live.gateway import gateway
+    from leasehold.cli.live.lines import answer_json_line, answer_line
+    from leasehold.cli.live.submitting import is_a_no
+    from leasehold.cli.live.wording import happening
+    from leasehold.client.reading import wire
+
+    with gateway() as client:
+        changes = until_over(client, lease_ids) if lease_ids else client.leases.watch()
+        for change in changes:
+            if json:
+                answer_json_line({"change": wire(change)})
+            else:
+                answer_line(happening(change))
+        ended = [client.leases.get(lease_id) for lease_id in lease_ids or []]
+    if any(map(is_a_no, ended)):
+        raise typer.Exit(ANSWER_IS_NO)
+
+
+@app.command()
+def cancel(lease_ids: LeaseIds, json: Json = False) -> None:
+    """Take leases back; those that are over stay as they are."""
+    from leasehold.cli.live.ending import cancel_each
+    from leasehold.cli.live.gateway import gateway
+    from leasehold.cli.live.wording import standing
+    from leasehold.cli.screen import answer, answer_json, talk
+    from leasehold.client.reading import wire
+
+    with gateway() as client:
+        done = cancel_each(client, lease_ids)
+    if json:
+        answer_json({"leases": wire(done.leases), "problems": done.problems})
+    else:
+        for lease in done.leases:
+            answer(standing(lease))
+    for problem in done.problems.values():
+        talk(f"leasehold: {problem}")
+    raise typer.Exit(done.code)
+
+
+@app.command()
+def extend(
+    lease_id: LeaseId,
+    by: Annotated[
+        str,
+        typer.Option(
+            metavar="TIME", help="How much longer: 600 (seconds), 90m, 2:00:00.", show_default=False
+        ),
+    ],
+    json: Json = False,
+) -> None:
+    """Let a lease last longer, if nobody is in the way; exits with 1 if somebody is."""
+    from leasehold.cli.live.durations import read_duration_s
+    from leasehold.cli.live.gateway import gateway
+    from leasehold.cli.live.moments import now
+    from leasehold.cli.live.wording import ending
+    from leasehold.cli.screen import answer, answer_json
+    from leasehold.client.reading import wire
+
+    by_s = read_duration_s("--by", by)
+    with gateway() as client:
+        lease = client.leases.extend(lease_id, by_s)
+    if json:
+        answer_json({"lease": wire(lease)})
+    else:
+        answer(ending(lease, now()))
+
+
+@app.command()
+def logs(
+    lease_id: LeaseId,
+    console: Annotated[bool, switch("--console", does="What its machines wrote, instead.")] = False,
+    json: Json = False,
+) -> None:
+    """Tell what happened to a lease from its beginning, and why."""
+    from leasehold.cli.live.gateway import gateway
+    from leasehold.cli.live.wording import happening
+    from leasehold.cli.screen import answer, answer_json, talk
+    from leasehold.client.reading import wire
+
+    with gateway() as client:
+        text = client.leases.console(lease_id) if console else ""
+        entries = [] if console else list(client.leases.journal(lease_id))
+    if json:
+        answer_json({"console": text} if console else {"entries": wire(entries)})
+    elif console and not text:
+        talk("leasehold: its machines have written nothing yet")
+    else:
+        answer(text.rstrip("\n") if console else "\n".join(map(happening, entries)))

@@ -1,0 +1,35 @@
+"""The gateway that the commands speak to, and what to do where that does not work."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from leasehold.client import Client, Lost, NotSignedIn, Patience, Unreachable
+from leasehold.client.access import Access
+
+PATIENCE = Patience(knocks=1)
+"""A person wants to know at once that nobody is there; but what was sent is asked after."""
+
+
+@contextmanager
+def gateway() -> Iterator[Client]:
+    """Speak to the gateway that is meant; errors inside also say what to do about them."""
+    with Client(patience=PATIENCE) as client, advising(client.access):
+        yield client
+
+
+@contextmanager
+def advising(access: Access) -> Iterator[None]:
+    """Say beside an error what a person at a terminal can do."""
+    try:
+        yield
+    except Lost:
+        raise
+    except Unreachable as error:
+        advice = "`leasehold serve` starts one, LEASEHOLD_URL names another"
+        raise Unreachable(error.url, f"{error.why} ({advice})") from error
+    except NotSignedIn as error:
+        origin = access.token.origin
+        advice = f"the token is from {origin}" if origin else "there was none: LEASEHOLD_TOKEN may hold one"
+        detail = f"{error.problem.detail or error} ({advice})"
+        raise NotSignedIn(replace(error.problem, detail=detail)) from error

@@ -1,0 +1,168 @@
+"""``leasehold site``: look at the sites of a federation, drain them, or be the manager of one."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from leasehold.cli.live.completion import complete_site
+from leasehold.cli.options import Json
+from leasehold.cli.service_options import Config, Data, StoreUrl, Wanted, needing_the_service
+
+if TYPE_CHECKING:
+    from leasehold.client import Site
+
+app = typer.Typer(help="Look at the sites of a federation, drain them, or be the manager of one.")
+
+Name = Annotated[str, typer.Argument(metavar="NAME", autocompletion=complete_site, show_default=False)]
+
+
+@app.callback(invoke_without_command=True)
+def site(  # noqa: PLR0913, PLR0917 - one argument for each option
+    context: typer.Context,
+    gateway: Annotated[
+        str,
+        typer.Option(
+            metavar="URL",
+            envvar="LEASEHOLD_GATEWAY",
+            show_envvar=False,
+            help="Be the manager of a site beside its cluster, and serve guests of this gateway too.",
+            show_default=False,
+        ),
+    ] = "",
+    name: Annotated[
+        str, typer.Option(metavar="NAME", help="The site's name at the gateway.", show_default=False)
+    ] = "",
+    slots: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="How many VMs it has.", show_default=False)
+    ] = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="A token of the gateway with the role peer for this site; else LEASEHOLD_GATEWAY_TOKEN.",
+            show_default=False,
+        ),
+    ] = None,
+    config: Config = None,
+    data: Data = None,
+    port: Annotated[
+        int, typer.Option(metavar="N", min=0, max=65_535, help="Listen at this port for its own users.")
+    ] = 8471,
+    store: StoreUrl = "",
+) -> None:
+    """Look at the sites of a federation, drain them, or (with --gateway) be the manager of one."""
+    if context.invoked_subcommand is not None:
+        return
+    if not gateway:
+        typer.echo(context.get_help())
+        return
+    with needing_the_service("`leasehold site --gateway`"):
+        from leasehold.cli.site_manager import line_to, manage, site_configuration
+    wanted = Wanted(config, data or _usual_folder(name), store, "", port)
+    configuration = site_configuration(wanted, name, slots)
+    manage(line_to(gateway, token_file, configuration), wanted, configuration, sys.stderr)
+
+
+def _usual_folder(name: str) -> Path:
+    """A site keeps its things apart from those of a gateway on the same machine."""
+    from leasehold.client.place import data_folder
+
+    return data_folder() / f"site-{name}" if name else data_folder() / "site"
+
+
+@app.command("list")
+def list_sites(json: Json = False) -> None:
+    """List the sites: how many machines they have, who has them, and who waits."""
+    from leasehold.cli.live.gateway import gateway
+    from leasehold.cli.live.sites import HEADS, overview
+    from leasehold.cli.live.table import print_table
+    from leasehold.cli.screen import answer_json
+    from leasehold.client.reading import wire
+
+    with gateway() as client:
+        sites = client.sites.list()
+    if json:
+        answer_json({"sites": wire(sites)})
+    else:
+        print_table(HEADS, overview(sites), figures=range(2, 8))
+
+
+@app.command()
+def show(name: Name, json: Json = False) -> None:
+    """Say all that is known of a site."""
+    from leasehold.cli.live.gateway import gateway
+
+    with gateway() as client:
+        _tell(client.sites.get(name), json=json)
+
+
+@app.command()
+def drain(
+    name: Name,
+    note: Annotated[str, typer.Option(metavar="TEXT", help="Why, for the others.", show_default=False)] = "",
+    json: Json = False,
+) -> None:
+    """Let no new guest start at a site; those that run there stay."""
+    from leasehold.cli.live.gateway import gateway
+
+    with gateway() as client:
+        _tell(client.sites.drain(name, note), json=json)
+
+
+@app.command()
+def resume(name: Name, json: Json = False) -> None:
+    """Let a drained site take guests again."""
+    from leasehold.cli.live.gateway import gateway
+
+    with gateway() as client:
+        _tell(client.sites.resume(name), json=json)
+
+
+@app.command()
+def forget(name: Name, json: Json = False) -> None:
+    """Let go of a site with a manager of its own that will not come back; the leases there have failed."""
+    from leasehold.cli.live.gateway import gateway
+    from leasehold.cli.screen import answer, answer_json
+
+    with gateway() as client:
+        client.sites.forget(name)
+    if json:
+        answer_json({"forgotten": name})
+    else:
+        answer(f"site {name} is forgotten; it may come again with an empty store")
+
+
+@app.command()
+def capabilities(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", autocompletion=complete_site, show_default=False)
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Say what the machines of the sites, or of one, can do."""
+    from leasehold.cli.live.gateway import gateway
+    from leasehold.cli.live.sites import ABILITIES, abilities
+    from leasehold.cli.live.table import print_table
+    from leasehold.cli.screen import answer_json
+    from leasehold.client.reading import wire
+
+    with gateway() as client:
+        sites = client.sites.list() if name is None else (client.sites.get(name),)
+    if json:
+        answer_json({"sites": {site.name: wire(site.capabilities) for site in sites}})
+    else:
+        print_table(ABILITIES, abilities(sites))
+
+
+def _tell(site: "Site", *, json: bool) -> None:
+    from leasehold.cli.live.moments import now
+    from leasehold.cli.live.sites import account
+    from leasehold.cli.screen import answer, answer_json
+    from leasehold.client.reading import wire
+
+    if json:
+        answer_json({"site": wire(site)})
+    else:
+        answer("\n".join(account(site, now())))

@@ -1,0 +1,118 @@
+"""``leasehold store``: look after what a gateway keeps: its schema, its contents, copies of it."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from leasehold.cli.options import Json, switch
+from leasehold.cli.service_options import Config, Data, StoreUrl, Wanted, needing_the_service
+
+app = typer.Typer(help="Look after what a gateway keeps.", no_args_is_help=True)
+
+BackupFile = Annotated[Path, typer.Argument(metavar="FILE", help="The copy.", show_default=False)]
+
+
+@app.command()
+def status(config: Config = None, data: Data = None, store: StoreUrl = "", json: Json = False) -> None:
+    """Say which schema the store has, whether a gateway uses it, and what is in it."""
+    url = _url(config, data, store)
+    from leasehold.cli.screen import answer, answer_json
+    from leasehold.cli.store_status import as_json, as_text
+    from leasehold.service.upkeep import look_at
+
+    found = look_at(url)
+    if json:
+        answer_json(as_json(found))
+    else:
+        answer(as_text(found))
+
+
+@app.command()
+def migrate(config: Config = None, data: Data = None, store: StoreUrl = "", json: Json = False) -> None:
+    """Give the store the schema of this program; `leasehold serve` does so, too, when it starts."""
+    url = _url(config, data, store)
+    from leasehold.service.store.store import open_store
+    from leasehold.service.upkeep import look_at
+
+    before = look_at(url).revision
+    open_store(url).close()
+    after = look_at(url).revision
+    told = (
+        f"It had this program's schema already ({after})."
+        if before == after
+        else f"From {before} to {after}."
+    )
+    _tell(told, {"before": before, "after": after}, json=json)
+
+
+@app.command()
+def backup(
+    file: BackupFile, config: Config = None, data: Data = None, store: StoreUrl = "", json: Json = False
+) -> None:
+    """Copy the whole store into FILE; the gateway may be at work meanwhile."""
+    url = _url(config, data, store)
+    from leasehold.service.store.backup import backup as back_up
+    from leasehold.service.store.store import Store
+    from leasehold.service.upkeep import existing
+
+    with Store(existing(url)) as opened:  # as it is: what is older than this program is copied so
+        back_up(opened, file)
+    _tell(f"The store is in {file}.", {"file": str(file), "bytes": file.stat().st_size}, json=json)
+
+
+@app.command()
+def restore(
+    file: BackupFile,
+    replace: Annotated[bool, switch("--replace", does="Let go of what is in the store.")] = False,
+    config: Config = None,
+    data: Data = None,
+    store: StoreUrl = "",
+    json: Json = False,
+) -> None:
+    """Make the store what it was when FILE was made; no gateway may be using it."""
+    url = _url(config, data, store)
+    from leasehold.service.store.backup import restore as put_back
+
+    put_back(file, url, replace=replace)
+    _tell(f"The store is as it was in {file}.", {"file": str(file)}, json=json)
+
+
+@app.command("new-admin-token")
+def new_admin_token(
+    config: Config = None, data: Data = None, store: StoreUrl = "", json: Json = False
+) -> None:
+    """Make the administrator's token in the data folder anew, where it is lost or known to others.
+
+    The one that was there counts no more; no gateway may be using the store.
+    """
+    url = _url(config, data, store)
+    from leasehold.service.auth.first_token import renew_admin_token
+    from leasehold.service.serving import now_ms
+    from leasehold.service.store.store import open_store
+    from leasehold.service.upkeep import existing
+
+    wanted = Wanted(config, data, store)
+    place = wanted.place(wanted.configuration())
+    with open_store(existing(url)) as opened:
+        opened.claim()
+        file = renew_admin_token(opened, place.folder, now_ms())
+    _tell(f"The administrator's token is in {file}.", {"token_file": str(file)}, json=json)
+
+
+def _url(config: Path | None, data: Path | None, store: str) -> str:
+    """Say where the store is that is meant."""
+    with needing_the_service("`leasehold store`"):
+        wanted = Wanted(config, data, store)
+        configuration = wanted.configuration()
+        place = wanted.place(configuration)
+    return place.store_url(configuration.service)
+
+
+def _tell(text: str, facts: dict[str, object], *, json: bool) -> None:
+    from leasehold.cli.screen import answer, answer_json
+
+    if json:
+        answer_json(facts)
+    else:
+        answer(text)

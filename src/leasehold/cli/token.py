@@ -1,0 +1,121 @@
+"""``leasehold token``: who may do what at a gateway."""
+
+from typing import Annotated
+
+import typer
+
+from leasehold.cli.live.completion import complete_role, complete_site
+from leasehold.cli.options import Json
+
+app = typer.Typer(help="Give out tokens, and take them back.", no_args_is_help=True)
+
+
+@app.command()
+def create(  # noqa: PLR0917 - one argument for each option
+    consumer: Annotated[
+        str, typer.Argument(metavar="CONSUMER", help="In whose name it counts.", show_default=False)
+    ],
+    roles: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--role",
+            metavar="ROLE",
+            help="member, group-manager, site-operator, federation-admin or peer; may be repeated.",
+            autocompletion=complete_role,
+            show_default="member",
+        ),
+    ] = None,
+    groups: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--group", metavar="NAME", help="A group of theirs; may be repeated.", show_default=False
+        ),
+    ] = None,
+    sites: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--site",
+            metavar="NAME",
+            help="A home site of a member, or the one that is operated; may be repeated.",
+            autocompletion=complete_site,
+            show_default=False,
+        ),
+    ] = None,
+    expires: Annotated[
+        str,
+        typer.Option(metavar="TIME", help="How long it counts, as in 30d or 12h.", show_default="for ever"),
+    ] = "",
+    note: Annotated[str, typer.Option(metavar="TEXT", help="What it is for.", show_default=False)] = "",
+    json: Json = False,
+) -> None:
+    """Make a token; it is the answer, and is never shown again."""
+    from leasehold.cli.live.durations import read_duration_s
+    from leasehold.cli.live.gateway import gateway
+    from leasehold.cli.live.tokens import account
+    from leasehold.cli.screen import answer, answer_json, talk
+    from leasehold.client.reading import wire
+
+    with gateway() as client:
+        token = client.tokens.create(
+            consumer=consumer,
+            roles=roles or ["member"],
+            groups=groups or [],
+            sites=sites or [],
+            expires_in_s=read_duration_s("--expires", expires) if expires else None,
+            note=note,
+        )
+    if json:
+        answer_json({"token": wire(token)})
+    else:
+        answer(token.token)
+        talk(f"leasehold: {account(token)}; keep it safe, it is shown only now")
+
+
+@app.command("list")
+def list_tokens(json: Json = False) -> None:
+    """List all tokens that were given out; never what they are, only whose."""
+    from leasehold.cli.live.gateway import gateway
+    from leasehold.cli.live.table import print_table
+    from leasehold.cli.live.tokens import HEADS, overview
+    from leasehold.cli.screen import answer_json
+    from leasehold.client.reading import wire
+
+    with gateway() as client:
+        tokens = client.tokens.list()
+    if json:
+        answer_json({"tokens": wire(tokens)})
+    else:
+        print_table(HEADS, overview(tokens))
+
+
+@app.command()
+def revoke(
+    token_ids: Annotated[list[str], typer.Argument(metavar="ID...", show_default=False)], json: Json = False
+) -> None:
+    """Let tokens count no more, from now on."""
+    from leasehold.cli.live.gateway import gateway
+    from leasehold.cli.screen import answer, answer_json
+
+    with gateway() as client:
+        for token_id in token_ids:
+            client.tokens.revoke(token_id)
+    if json:
+        answer_json({"revoked": token_ids})
+    else:
+        answer("\n".join(f"token {token_id} counts no more" for token_id in token_ids))
+
+
+@app.command()
+def inspect(json: Json = False) -> None:
+    """Say who we are at the gateway, what we may, and where our token is from."""
+    from leasehold.cli.live.gateway import gateway
+    from leasehold.cli.live.tokens import introduction
+    from leasehold.cli.screen import answer, answer_json
+    from leasehold.client.reading import wire
+
+    with gateway() as client:
+        caller, access = client.tokens.inspect(), client.access
+    if json:
+        answer_json({"caller": wire(caller), "gateway": access.url, "from": access.token.origin})
+    else:
+        answer("\n".join(introduction(caller, access)))

@@ -1,0 +1,93 @@
+"""Speak to a gateway from Python: typed, and with every problem as an exception.
+
+::
+
+    from leasehold.client import Client
+
+    with Client() as client:
+        lease = client.leases.submit(type="suspendable", vms=2, duration_s=3600)
+        for change in client.leases.watch(lease.id, after=0):
+            print(change.state, change.explanation)
+
+The two clients are imported when they are first asked for: the rest of this package does without httpx2.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from leasehold.client.calls import Rights, Which, Wish
+from leasehold.client.errors import (
+    BadAnswer,
+    Conflict,
+    Invalid,
+    Lost,
+    NotAllowed,
+    NotFound,
+    NotInstalled,
+    NotSignedIn,
+    Problem,
+    ProblemError,
+    ServerFailed,
+    TooMany,
+    Unreachable,
+)
+from leasehold.client.patience import Patience
+from leasehold.client.records import (
+    Caller,
+    Capabilities,
+    Change,
+    Entry,
+    Health,
+    Lease,
+    NewToken,
+    Occupancy,
+    Queue,
+    Site,
+    Token,
+)
+
+if TYPE_CHECKING:
+    from leasehold.client.async_client import AsyncClient
+    from leasehold.client.client import Client
+else:
+
+    def __getattr__(name: str) -> type:
+        """Import a client when it is first asked for."""
+        homes = {"AsyncClient": "async_client", "Client": "client"}
+        if name not in homes:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(f"{__name__}.{homes[name]}"), name)
+
+
+__all__ = [
+    "AsyncClient",
+    "BadAnswer",
+    "Caller",
+    "Capabilities",
+    "Change",
+    "Client",
+    "Conflict",
+    "Entry",
+    "Health",
+    "Invalid",
+    "Lease",
+    "Lost",
+    "NewToken",
+    "NotAllowed",
+    "NotFound",
+    "NotInstalled",
+    "NotSignedIn",
+    "Occupancy",
+    "Patience",
+    "Problem",
+    "ProblemError",
+    "Queue",
+    "Rights",
+    "ServerFailed",
+    "Site",
+    "Token",
+    "TooMany",
+    "Unreachable",
+    "Which",
+    "Wish",
+]

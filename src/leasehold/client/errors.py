@@ -1,0 +1,135 @@
+"""What can go wrong between a client and its gateway; each error is one clear line.
+
+::
+
+    LeaseholdError
+    ├── NotInstalled     the part that talks HTTP is missing
+    ├── Unreachable      nobody answers; nothing was sent
+    │   └── Lost         the connection broke, and what was sent may have been taken in
+    ├── BadAnswer        whoever answers is no gateway that this client understands
+    └── ProblemError     the gateway says no, and why
+        ├── NotSignedIn  401: no token, or one that does not count
+        ├── NotAllowed   403: the token does not permit this
+        ├── NotFound     404: there is no such thing
+        ├── Conflict     409: not as things are now
+        ├── TooMany      429: not so many at once
+        ├── Invalid      every other 4xx: a value that cannot be accepted
+        └── ServerFailed 5xx: the gateway could not do it
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from leasehold.model.errors import LeaseholdError
+
+
+class NotInstalled(LeaseholdError):
+    """What a part of Leasehold needs was not installed."""
+
+    def __init__(self, purpose: str, extra: str) -> None:
+        super().__init__(f"{purpose} needs a part that is not installed: pip install 'leasehold[{extra}]'")
+
+
+class Unreachable(LeaseholdError):
+    """Nobody answers at the gateway's address, and nothing was sent there."""
+
+    def __init__(self, url: str, why: str) -> None:
+        self.url = url
+        self.why = why
+        super().__init__(f"no gateway answers at {url}: {why}")
+
+
+class Lost(Unreachable):
+    """The connection broke after something had been sent, so that nobody knows whether it was taken in.
+
+    ``key`` is the Idempotency-Key that it was sent with, "" without: sending the same again with the same
+    key finds out, and does nothing twice.
+    """
+
+    def __init__(self, url: str, why: str, key: str = "") -> None:
+        advice = f"; asking again with the idempotency key {key} finds out what became of it" if key else ""
+        super().__init__(url, f"{why}{advice}")
+        self.key = key
+
+
+class BadAnswer(LeaseholdError):
+    """The answer is none that a gateway gives: some other server, or a gateway of another age."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What a gateway says when it says no (RFC 9457).
+
+    ``field, value, expected``  where one value was the cause
+    ``errors``                  where several were: one such mapping for each
+    ``reason``                  where a decision was the cause: from `leasehold.model.reason.Reason`
+    ``id``                      names a defect in the log of the service
+    """
+
+    status: int
+    slug: str = ""
+    title: str = ""
+    detail: str = ""
+    field: str = ""
+    value: Any = None
+    expected: str = ""
+    errors: tuple[Mapping[str, Any], ...] = ()
+    reason: str = ""
+    id: str = ""
+
+
+class ProblemError(LeaseholdError):
+    """The gateway says no; ``problem`` has all that it says, and the message is its one line."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        super().__init__(
+            problem.detail or problem.title or f"the gateway answered with status {problem.status}"
+        )
+
+
+class NotSignedIn(ProblemError):
+    """There was no token, or it does not count any more."""
+
+
+class NotAllowed(ProblemError):
+    """The token does not permit this."""
+
+
+class NotFound(ProblemError):
+    """There is no such thing, or it is none of the caller's business."""
+
+
+class Conflict(ProblemError):
+    """It cannot be done as things are now."""
+
+
+class Invalid(ProblemError):
+    """A value cannot be accepted."""
+
+
+class TooMany(ProblemError):
+    """Not so many at once; ``retry_after_s`` says when it may be tried again, None where nobody knows."""
+
+    def __init__(self, problem: Problem, retry_after_s: float | None) -> None:
+        super().__init__(problem)
+        self.retry_after_s = retry_after_s
+
+
+class ServerFailed(ProblemError):
+    """The gateway could not do it, and it is not the caller's fault."""
+
+
+_CLASSES = {401: NotSignedIn, 403: NotAllowed, 404: NotFound, 409: Conflict}
+_TOO_MANY = 429
+_SERVER_FAILED = 500
+
+
+def problem_error(problem: Problem, retry_after_s: float | None = None) -> ProblemError:
+    """Make the error of the class that goes with the status of a problem."""
+    if problem.status == _TOO_MANY:
+        return TooMany(problem, retry_after_s)
+    if problem.status >= _SERVER_FAILED:
+        return ServerFailed(problem)
+    return _CLASSES.get(problem.status, Invalid)(problem)

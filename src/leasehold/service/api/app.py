@@ -1,0 +1,70 @@
+"""The application: everything of the API put together. Any ASGI server can run it."""
+
+from typing import Any
+
+from fastapi import FastAPI
+
+from leasehold.service.api import refusals
+from leasehold.service.api.body_limit import BodyLimit
+from leasehold.service.api.door import Door
+from leasehold.service.api.last_resort import LastResort
+from leasehold.service.api.measured import Measured
+from leasehold.service.api.openapi import DESCRIPTION, TAGS, TITLE, finish
+from leasehold.service.api.routers import changes, health, leases, letters, sites
+from leasehold.service.api.routers import tokens as tokens_
+from leasehold.service.api.settings import ApiSettings
+from leasehold.service.api.streams import Streams
+from leasehold.service.auth.authenticator import Authenticator
+from leasehold.service.auth.limits import Limiter
+from leasehold.service.auth.tokens import Tokens
+from leasehold.service.federation import Federation
+
+DOCUMENT = "/v1/openapi.json"
+"""The one path beside the probes that takes no token."""
+
+ROUTERS = (leases.router, sites.router, changes.router, tokens_.router, letters.router, health.router)
+"""Asked in this order: the one that has most to do first."""
+
+
+class Api(FastAPI):
+    """The application. Call `close_streams` when the service begins to stop: streams end by nothing else."""
+
+    def close_streams(self) -> None:
+        """End all streams of changes, and begin no new ones; listeners go on with the next process."""
+        self.state.streams.close()
+        self.state.post.close()
+
+    def openapi(self) -> dict[str, Any]:
+        """Give the OpenAPI document."""
+        if not self.openapi_schema:
+            finish(super().openapi(), health.open_to_all(self.state.settings))
+        return super().openapi()
+
+
+def create_app(
+    federation: Federation, authenticator: Authenticator, tokens: Tokens, settings: ApiSettings
+) -> Api:
+    """Put the API in front of a federation; ``tokens`` are those that the authenticator asks, too."""
+    app = Api(
+        title=TITLE,
+        version=settings.version,
+        description=DESCRIPTION,
+        openapi_tags=TAGS,
+        openapi_url=DOCUMENT,
+        docs_url=None,  # it would load its script from somebody else's network
+        redoc_url=None,
+        redirect_slashes=False,
+        routes=[route for router in ROUTERS for route in router.routes],
+    )
+    app.state.settings = settings
+    app.state.tokens = tokens
+    app.state.post = federation.post
+    app.state.streams = Streams(settings.streams_per_consumer, federation.metrics)
+    limiter = Limiter(settings.rate, "there were too many requests")
+    app.state.door = Door(federation, authenticator, limiter, health.open_to_all(settings))
+    # the last one added is the first one asked
+    app.add_middleware(BodyLimit, most_bytes=settings.body_kib * 1024)
+    app.add_middleware(LastResort)
+    app.add_middleware(Measured, metrics=federation.metrics)
+    refusals.install(app)
+    return app

@@ -1,0 +1,121 @@
+"""Who is let in: each route says what one must be allowed, and nobody gets further before that is settled.
+
+It is settled before the body is read: who may not ask learns nothing about how to ask, and costs nothing.
+"""
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from time import monotonic
+from typing import Annotated, Any, TypeVar
+
+from fastapi import Depends
+from fastapi.routing import APIRoute
+from starlette.requests import Request
+from starlette.responses import Response
+
+from leasehold.model.errors import LeaseholdError
+from leasehold.service.api.body import JsonRequest, check_content_type
+from leasehold.service.auth.authenticator import Authenticator
+from leasehold.service.auth.limits import Limiter
+from leasehold.service.auth.permissions import Permission, reach, require_some
+from leasehold.service.auth.principal import Principal
+from leasehold.service.federation import Federation
+
+Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
+
+_NOBODY = Principal("", frozenset())
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call: who makes it, and the federation that is to answer."""
+
+    principal: Principal
+    federation: Federation
+
+
+def needs(*permissions: Permission) -> Callable[[Endpoint], Endpoint]:
+    """Declare what one must be allowed to use this endpoint: one thing, or the first or else the second."""
+
+    def declare(endpoint: Endpoint) -> Endpoint:
+        endpoint.permissions = permissions  # type: ignore[attr-defined]  # functions carry what is put on them
+        return endpoint
+
+    return declare
+
+
+class Door:
+    """Lets callers in, or raises Unauthenticated, Forbidden or TooManyRequests."""
+
+    def __init__(
+        self,
+        federation: Federation,
+        authenticator: Authenticator,
+        limiter: Limiter,
+        open_paths: frozenset[str],
+    ) -> None:
+        self._federation = federation
+        self._authenticator = authenticator
+        self._limiter = limiter
+        self._open_paths = open_paths
+
+    async def admit(self, request: Request, permissions: tuple[Permission, ...]) -> Call:
+        """Find out who asks, count it, and check that they may do such a thing at all."""
+        if request.scope["path"] in self._open_paths:
+            return Call(_NOBODY, self._federation)
+        principal = await self._who(request)
+        self._limiter.take(principal.consumer, monotonic())
+        _let_pass(principal, permissions)
+        return Call(principal, self._federation)
+
+    async def may_stay(self, request: Request, permission: Permission) -> bool:
+        """Whether somebody who was admitted long ago would be admitted now."""
+        try:
+            require_some(await self._who(request), permission)
+        except LeaseholdError:
+            return False
+        return True
+
+    async def _who(self, request: Request) -> Principal:
+        address = request.client.host if request.client else ""
+        return await self._authenticator.principal(request.headers.get("authorization"), address)
+
+
+class GuardedRoute(APIRoute):
+    """A route behind the door; one that does not say what it needs cannot even be made."""
+
+    @property
+    def permissions(self) -> tuple[Permission, ...]:
+        """What one must be allowed to use it: any of these."""
+        declared: tuple[Permission, ...] = self.endpoint.permissions  # type: ignore[attr-defined]
+        return declared
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Admit the caller, then go on as every route does."""
+        go_on, permissions, has_body = (
+            super().get_route_handler(),
+            self.permissions,
+            self.body_field is not None,
+        )
+
+        async def guarded(request: Request) -> Response:
+            request.scope["leasehold.call"] = await request.app.state.door.admit(request, permissions)
+            if has_body:
+                check_content_type(request)
+            return await go_on(JsonRequest(request.scope, request.receive))
+
+        return guarded
+
+
+async def _admitted(request: Request) -> Call:
+    call: Call = request.scope["leasehold.call"]
+    return call
+
+
+Admitted = Annotated[Call, Depends(_admitted)]
+"""What an endpoint takes to know who calls, and whom to ask."""
+
+
+def _let_pass(principal: Principal, permissions: tuple[Permission, ...]) -> None:
+    if not any(reach(principal, permission) for permission in permissions):
+        require_some(principal, permissions[0])

@@ -1,0 +1,183 @@
+"""Leases on the wire: how one is asked for, and how it is shown."""
+
+import json
+from typing import Annotated, cast
+
+from pydantic import Field
+
+from leasehold.model.lease import LeaseState
+from leasehold.model.reason import Reason, sentence
+from leasehold.model.request import DEFAULT_MEMORY_MIB
+from leasehold.service.api.fields import (
+    CommandWords,
+    DurationMs,
+    LeaseTypeName,
+    MemoryMib,
+    MomentMs,
+    Name,
+    PageSize,
+    Text,
+    Vms,
+)
+from leasehold.service.api.models.base import A_MOMENT, Asked, Shown, examples
+from leasehold.service.api.moments import show_duration, show_moment, show_planned
+from leasehold.service.store.rows import LeaseRow
+
+_ASKED = {
+    "type": "suspendable",
+    "vms": 2,
+    "duration_s": 3600,
+    "name": "sky-survey",
+    "command": ["sh", "run.sh"],
+}
+_ASKED_LOCALLY = {"local": True, "site": "das3", "vms": 16, "duration_s": 600}
+_ASKED_WITH_DEADLINE = {
+    "type": "migratable", "vms": 4, "duration_s": 7200, "memory_mib": 4096, "deadline": "2026-11-22T06:00:00Z"
+}  # fmt: skip
+_SHOWN = {
+    "id": 42, "name": "sky-survey", "type": "suspendable", "vms": 2, "duration_s": 3600, "memory_mib": 1024,
+    "consumer": "physics", "group": "", "local": False, "home": None, "site": "das3", "state": "running",
+    "reason": "room-free", "explanation": "started at once in free room", "submitted_at": A_MOMENT,
+    "ready_at": A_MOMENT, "deadline_at": None, "planned_start_at": None, "started_at": A_MOMENT,
+    "ends_at": "2026-11-21T11:43:36.120Z", "ended_at": None, "preemptions": 0, "migrations": 0,
+    "command": ["sh", "run.sh"],
+}  # fmt: skip
+
+
+class LeaseRequest(Asked):
+    """What is asked for: some machines, for some time, under one of four types.
+
+    A local request is made at its home site and comes before all guests there; it is always
+    Non-preemptable. Whatever is not local may run at any site.
+    """
+
+    model_config = examples(_ASKED, _ASKED_LOCALLY, _ASKED_WITH_DEADLINE)
+
+    type: LeaseTypeName | None = Field(
+        None,
+        description="How it may be disturbed: `cancelable` leases end when others need the room, "
+        "`suspendable` ones pause, `migratable` ones move, `non-preemptable` ones stay. "
+        "May be left out for a local request.",
+    )
+    vms: Vms = Field(description="How many machines, all at one site.")
+    duration_ms: DurationMs = Field(
+        alias="duration_s",
+        description="For how long at most, in seconds on a machine of the reference speed.",
+    )
+    memory_mib: MemoryMib = Field(DEFAULT_MEMORY_MIB, description="The memory of each machine, in MiB.")
+    deadline_ms: MomentMs | None = Field(
+        None,
+        alias="deadline",
+        description="When it must have ended; only for `migratable` and `non-preemptable`.",
+    )
+    ready_ms: MomentMs | None = Field(None, alias="ready", description="Do not start before; left out: now.")
+    local: bool = Field(
+        default=False, strict=True, description="Whether this is a request of a site's own user."
+    )
+    site: Name | None = Field(
+        None, description="The home site of a local request; may be left out by who has only one."
+    )
+    name: Text = Field("", description="A name to recognise it by; need not be unique.")
+    group: Text | None = Field(
+        None, description="The group that it is made for, one of the caller's; left out: the caller's first."
+    )
+    command: CommandWords = Field([], description="What to run in the machines, word by word.")
+
+
+class ExtensionRequest(Asked):
+    """How much longer a lease is to last."""
+
+    model_config = examples({"by_s": 600})
+
+    by_ms: DurationMs = Field(alias="by_s", description="How much longer, in seconds.")
+
+
+class LeaseQuery(Asked):
+    """Which leases to list."""
+
+    states: list[LeaseState] = Field(
+        [], alias="state", max_length=len(LeaseState), description="In one of these states."
+    )
+    site: Name | None = Field(None, description="At this site, or with it as their home.")
+    consumer: Name | None = Field(None, description="Of this consumer.")
+    since_ms: MomentMs | None = Field(None, alias="since", description="Submitted at this time or later.")
+    open: bool | None = Field(None, description="Whether they are still to come or running.")
+    limit: PageSize = Field(100, description="How many at most.")
+    cursor: Text | None = Field(None, description="Where the page before ended: its `next`.")
+
+
+class Lease(Shown):
+    """One lease: what was asked for, and where it is in its life."""
+
+    model_config = examples(_SHOWN)
+
+    id: int
+    name: str
+    type: LeaseTypeName
+    vms: int
+    duration_s: Annotated[
+        int | float, Field(description="The requested time, on a machine of the reference speed.")
+    ]
+    memory_mib: int
+    consumer: str = Field(description="Whose it is.")
+    group: str
+    local: bool
+    home: str | None = Field(description="The home site of a local request.")
+    site: str = Field(description="Where it is or was last; empty before it has a site.")
+    state: LeaseState
+    reason: str = Field(description="Why it is so: one of a closed list.")
+    explanation: str = Field(description="The reason as a sentence.")
+    submitted_at: str
+    ready_at: str
+    deadline_at: str | None
+    planned_start_at: str | None = Field(description="The start that it was promised, while it waits for it.")
+    started_at: str | None = Field(description="When it first held machines.")
+    ends_at: str | None = Field(description="When its requested time will be over, while it holds machines.")
+    ended_at: str | None
+    preemptions: int
+    migrations: int
+    command: list[str]
+
+
+class LeasePage(Shown):
+    """Some leases, newest first."""
+
+    leases: list[Lease]
+    next: str | None = Field(description="The `cursor` of the next page; null: this was the last.")
+
+
+def show_lease(row: LeaseRow) -> Lease:
+    """Show a lease as it is in the store."""
+    state = LeaseState(row["state"])
+    held_ms = row["held_since_ms"]
+    return Lease(
+        id=row["id"],
+        name=row["name"],
+        type=cast("LeaseTypeName", row["lease_type"]),
+        vms=row["vms"],
+        duration_s=show_duration(row["duration_ms"]),
+        memory_mib=row["memory_mib"],
+        consumer=row["consumer"],
+        group=row["group_name"],
+        local=row["home"] is not None,
+        home=row["home"],
+        site=row["site"],
+        state=state,
+        reason=row["reason"],
+        explanation=explain(row["reason"]),
+        submitted_at=show_moment(row["submit_ms"]),
+        ready_at=show_moment(row["ready_ms"]),
+        deadline_at=show_planned(row["deadline_ms"]),
+        planned_start_at=show_planned(row["reserved_ms"]) if state is LeaseState.WAITING else None,
+        started_at=show_planned(row["first_start_ms"]),
+        ends_at=show_moment(held_ms + row["span_ms"]) if held_ms >= 0 and not state.is_final else None,
+        ended_at=show_planned(row["end_ms"]),
+        preemptions=row["preemptions"],
+        migrations=row["migrations"],
+        command=json.loads(row["command"]),
+    )
+
+
+def explain(reason: str) -> str:
+    """Say a reason as a sentence; empty where none was given yet."""
+    return sentence(Reason(reason)) if reason else ""

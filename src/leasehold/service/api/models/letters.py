@@ -1,0 +1,81 @@
+"""Letters between sites and their gateway, on the wire."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+from pydantic.types import Strict
+
+from leasehold.model.lease import LeaseState
+from leasehold.model.reason import Reason
+from leasehold.service.api.fields import MAX_INT64, MAX_VMS, Name
+from leasehold.service.api.models.base import Asked, Shown
+from leasehold.service.letters.post import MOST_AT_ONCE
+
+Seq = Annotated[int, Strict(), Field(ge=0, le=MAX_INT64)]
+Count = Annotated[int, Strict(), Field(ge=0, le=MAX_VMS)]
+Ms = Annotated[int, Strict(), Field(ge=-1, le=MAX_INT64)]
+Flag = Annotated[bool, Strict()]
+
+
+class AboutSite(Asked):
+    """How a site is, as it says itself."""
+
+    identity: Name = Field(description="Of the site's store: the same for as long as that lives.")
+    slots: Annotated[int, Strict(), Field(ge=1, le=MAX_VMS)]
+    speed_mips: Annotated[int, Strict(), Field(ge=1, le=MAX_VMS)]
+    reference_mips: Annotated[int, Strict(), Field(ge=1, le=MAX_VMS)]
+    enactor: Name
+    can_suspend: Flag
+    can_migrate: Flag
+    lends: Flag = Field(description="Whether it takes new guests.")
+    local_vms: Count
+    guest_vms: Count
+    waiting_local: Count
+    waiting_guests: Count
+    waiting_local_vms: Count
+    waiting_guest_vms: Count
+
+
+class Report(Asked):
+    """What has become of a lease that the gateway sent there."""
+
+    kind: Literal["report"]
+    lease: Annotated[int, Strict(), Field(ge=1, le=MAX_INT64)]
+    state: LeaseState
+    reason: Reason | Literal[""]
+    planned_ms: Ms
+    first_start_ms: Ms
+    preemptions: Annotated[int, Strict(), Field(ge=0, le=MAX_INT64)]
+    overhead_vm_ms: Annotated[int, Strict(), Field(ge=0, le=MAX_INT64)]
+
+
+class ReportLetter(Asked):
+    """One letter to the gateway."""
+
+    seq: Annotated[int, Strict(), Field(ge=1, le=MAX_INT64)]
+    body: Report
+
+
+class Exchange(Asked):
+    """What a site sends: how it is, its letters, and how far it has read."""
+
+    about: AboutSite
+    letters: list[ReportLetter] = Field(default_factory=list, max_length=MOST_AT_ONCE)
+    acknowledged: Seq = Field(description="The last letter of the gateway's that the site has taken in.")
+    wait_s: float = Field(
+        0.0, strict=True, ge=0, le=30, description="How long to wait for letters where there are none."
+    )
+
+
+class LetterShown(Shown):
+    """One letter to the site: an offer or a recall."""
+
+    seq: int
+    body: dict[str, Any]
+
+
+class Exchanged(Shown):
+    """What the gateway answers: its letters, and how far it has read."""
+
+    letters: list[LetterShown]
+    acknowledged: int

@@ -1,0 +1,58 @@
+"""Is it alive, is it ready, what does it measure? Outside /v1: who probes knows no versions."""
+
+from fastapi import APIRouter, Response
+from fastapi.responses import PlainTextResponse
+
+from leasehold.service.api.door import Admitted, GuardedRoute, needs
+from leasehold.service.api.models.base import Shown
+from leasehold.service.api.openapi import refuses
+from leasehold.service.api.problems import Kind
+from leasehold.service.api.settings import ApiSettings
+from leasehold.service.auth.permissions import Permission
+from leasehold.service.errors import Unavailable
+
+PROBES = ("/healthz", "/readyz")
+METRICS = "/metrics"
+
+router = APIRouter(tags=["health"], route_class=GuardedRoute)
+
+
+class Healthy(Shown):
+    """All is well; anything else is a problem that says why."""
+
+    status: str = "ok"
+
+
+def open_to_all(settings: ApiSettings) -> frozenset[str]:
+    """The paths that take no token."""
+    probes = () if settings.probes_need_token else PROBES
+    metrics = () if settings.metrics_need_token else (METRICS,)
+    return frozenset((*probes, *metrics))
+
+
+@router.get("/healthz", operation_id="isAlive", responses=refuses(Kind.UNAVAILABLE))
+@needs(Permission.METRICS_SEE)
+async def is_alive(call: Admitted) -> Healthy:
+    """Whether the service works; where it does not, it should be started anew."""
+    health = call.federation.health
+    if not health.alive:
+        raise Unavailable("a promise was found broken, and the log says which")
+    return Healthy()
+
+
+@router.get("/readyz", operation_id="isReady", responses=refuses(Kind.UNAVAILABLE))
+@needs(Permission.METRICS_SEE)
+async def is_ready(call: Admitted) -> Healthy:
+    """Whether requests are taken in; after a restart only once every promise has been checked."""
+    health = call.federation.health
+    if not health.ready:
+        raise Unavailable(health.why_not)
+    return Healthy()
+
+
+@router.get("/metrics", operation_id="showMetrics", response_class=PlainTextResponse)
+@needs(Permission.METRICS_SEE)
+async def show_metrics(call: Admitted) -> Response:
+    """Everything that is measured, for Prometheus."""
+    body, media_type = await call.federation.render_metrics()
+    return Response(body, media_type=media_type)

@@ -1,0 +1,84 @@
+"""From a body to a command: what was left out is filled in, and the core's own check is made."""
+
+from hashlib import sha256
+
+from leasehold.model.errors import InvalidField
+from leasehold.model.request import LEASE_TYPES, LeaseType, Request, check_request
+from leasehold.service.api.models.leases import LeaseRequest
+from leasehold.service.auth.permissions import require_submission
+from leasehold.service.auth.principal import Principal
+from leasehold.service.commands import Submit
+
+
+def submission(body: LeaseRequest, principal: Principal, key: str) -> Submit:
+    """Make the command for a request that this caller may make.
+
+    Raises InvalidField, and Forbidden for what is not theirs: another's group, a site that is not their home.
+    What depends on the time is left to the federation, which alone knows whether the request was made before
+    (``key``), and so cannot be too late.
+    """
+    home = _home(body, principal)
+    request = check_request(_as_core(body, home))
+    group = _group(body, principal)
+    require_submission(principal, home=home, group=group)
+    return Submit(
+        consumer=principal.consumer,
+        lease_type=request.lease_type,
+        vms=request.vms,
+        duration_ms=request.duration_ms,
+        memory_mib=request.memory_mib,
+        ready_ms=body.ready_ms,
+        deadline_ms=request.deadline_ms,
+        site=home,
+        name=body.name,
+        group=group,
+        command=tuple(body.command),
+        key=key,
+        request_hash=_hash(body) if key else "",
+    )
+
+
+def _as_core(body: LeaseRequest, home: str | None) -> Request:
+    """The request as the decision core knows it, made at the beginning of time."""
+    return Request(
+        id=0,
+        lease_type=_lease_type(body),
+        vms=body.vms,
+        duration_ms=body.duration_ms,
+        submit_ms=0,
+        ready_ms=0 if body.ready_ms is None else body.ready_ms,
+        deadline_ms=body.deadline_ms,
+        site=home,
+        memory_mib=body.memory_mib,
+    )
+
+
+def _lease_type(body: LeaseRequest) -> LeaseType:
+    if body.type is not None:
+        return LEASE_TYPES[body.type]
+    if body.local:
+        return LeaseType.NON_PREEMPTABLE
+    raise InvalidField("type", None, f"one of {', '.join(LEASE_TYPES)}")
+
+
+def _home(body: LeaseRequest, principal: Principal) -> str | None:
+    """The home site of a local request, None for any other."""
+    if not body.local:
+        if body.site is not None:
+            raise InvalidField("site", body.site, "none: only a local request says its site")
+        return None
+    if body.site is not None:
+        return body.site
+    if len(principal.sites) != 1:
+        raise InvalidField("site", None, "the home site of a local request")
+    return next(iter(principal.sites))
+
+
+def _group(body: LeaseRequest, principal: Principal) -> str:
+    """The group that was named, or the caller's first; "" where there is none."""
+    return next(iter(principal.groups), "") if body.group is None else body.group
+
+
+def _hash(body: LeaseRequest) -> str:
+    """The same for requests that mean the same: spaces, order and spelled-out defaults do not count."""
+    return sha256(body.model_dump_json(exclude_defaults=True).encode()).hexdigest()

@@ -1,0 +1,191 @@
+"""From ``leasehold.toml`` to a `ServiceConfig`: every key checked, and what is wrong named with its line."""
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from leasehold.configuration.gateway import GatewaySpec, read_gateway
+from leasehold.configuration.keys import NOTHING, Keys
+from leasehold.configuration.terms import ClusterTerms, read_terms
+from leasehold.configuration.toml import read_toml
+from leasehold.model.errors import InvalidField
+from leasehold.service.auth.issuers import TrustedIssuer, by_url
+from leasehold.service.auth.listening import check_listening
+from leasehold.service.config import (
+    LOG_FORMATS,
+    LOG_LEVELS,
+    WHO_MAY_LOOK,
+    Limits,
+    LogSpec,
+    ServiceConfig,
+    ServiceSpec,
+    SiteSpec,
+    usual_terms,
+)
+from leasehold.service.config_issuer import read_issuer
+from leasehold.service.enactors.emulated.options import read_options
+from leasehold.service.enactors.registry import enactor_kinds
+
+_OPTIONS: dict[str, Callable[[Mapping[str, Any]], object]] = {"emulated": read_options}
+"""How Leasehold's own kinds of enactor check what they are told; other kinds do so when they are made."""
+
+_HIGHEST_PORT = 65_535
+_ADDRESS = re.compile(r"https?://[^/\s]+(/\S*)?")
+_SITE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+def load_config(path: Path) -> ServiceConfig:
+    """Read a configuration file; raises InputError with file and line."""
+    file = read_toml(path)
+    with file.naming_lines():
+        return config_from_dict(file.values, path.parent)
+
+
+def config_from_dict(values: Mapping[str, Any], folder: Path = Path()) -> ServiceConfig:
+    """Check the keys of a configuration; paths in it count from ``folder``.
+
+    Raises InvalidField or UnknownName with the place of the key as field, InputError for a policy's file.
+    """
+    keys = Keys(values)
+    service = _service(keys.table("service"), folder)
+    usual = usual_terms(service.reference_mips)
+    defaults = read_terms(keys.table("defaults"), usual, folder)
+    config = ServiceConfig(
+        clusters=tuple(_site(table, defaults, folder) for table in keys.tables("cluster")),
+        service=service,
+        limits=_limits(keys.table("limits")),
+        gateway=_gateway(keys.table("gateway"), folder),
+        defaults=defaults,
+        issuers=_issuers(keys),
+        log=_log(keys.table("log")),
+    )
+    keys.done()
+    return fitting(config)
+
+
+def fitting(config: ServiceConfig) -> ServiceConfig:
+    """Check what concerns more than one key; raises InvalidField."""
+    if not config.clusters:
+        raise InvalidField("cluster", NOTHING, "at least one [[cluster]]")
+    names = [site.name for site in config.clusters]
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            raise InvalidField(f"cluster[{index}].name", name, "a name that no other cluster has")
+    service = config.service
+    certificate, key = str(service.tls_certificate or ""), str(service.tls_key or "")
+    check_listening(service.host, certificate, key, behind_tls_proxy=service.behind_tls_proxy)
+    return config
+
+
+def _service(keys: Keys, folder: Path) -> ServiceSpec:
+    usual = ServiceSpec()
+    service = ServiceSpec(
+        host=keys.text("host", usual.host),
+        port=_port(keys, usual.port),
+        url=_url(keys, usual.url),
+        data=_path(keys, "data", folder),
+        store=keys.text("store", usual.store),
+        tls_certificate=_path(keys, "tls_certificate", folder),
+        tls_key=_path(keys, "tls_key", folder),
+        behind_tls_proxy=keys.flag("behind_tls_proxy", default=usual.behind_tls_proxy),
+        reference_mips=keys.whole("reference_mips", usual.reference_mips),
+        check_every_ms=keys.milliseconds("check_every_s", usual.check_every_ms),
+        reconcile_every_ms=keys.milliseconds("reconcile_every_s", usual.reconcile_every_ms, least_ms=1),
+        shutdown_ms=keys.milliseconds("shutdown_s", usual.shutdown_ms),
+        probes=keys.name_of("probes", WHO_MAY_LOOK, usual.probes),
+        metrics=keys.name_of("metrics", WHO_MAY_LOOK, usual.metrics),
+    )
+    keys.done()
+    return service
+
+
+def _port(keys: Keys, usual: int) -> int:
+    port = keys.whole("port", usual, least=0)
+    if port > _HIGHEST_PORT:
+        raise InvalidField(keys.where("port"), port, f"a whole number from 0 to {_HIGHEST_PORT}")
+    return port
+
+
+def _url(keys: Keys, usual: str) -> str:
+    url = keys.text("url", usual)
+    if url != usual and not _ADDRESS.fullmatch(url):
+        raise InvalidField(keys.where("url"), url, "an address such as https://leasehold.example.org")
+    return url.rstrip("/")
+
+
+def _path(keys: Keys, key: str, folder: Path) -> Path | None:
+    """Read a path, in which ``~`` and variables of the environment such as ``$HOME`` may stand."""
+    text = keys.text(key, None)
+    if text is None:
+        return None
+    found = os.path.expandvars(text)
+    if "$" in found:
+        raise InvalidField(keys.where(key), text, "a path in which every $VARIABLE is set")
+    return (folder / Path(found).expanduser()).absolute()
+
+
+def _limits(keys: Keys) -> Limits:
+    usual = Limits()
+    limits = Limits(
+        body_kib=keys.whole("body_kib", usual.body_kib),
+        open_requests_per_consumer=keys.whole("open_requests_per_consumer", usual.open_requests_per_consumer),
+        requests_per_s=float(keys.number("requests_per_s", usual.requests_per_s, 0)),
+        burst=keys.whole("burst", usual.burst),
+        streams_per_consumer=keys.whole("streams_per_consumer", usual.streams_per_consumer),
+    )
+    keys.done()
+    return limits
+
+
+def _gateway(keys: Keys, folder: Path) -> GatewaySpec:
+    place = keys.where("moments")
+    gateway = read_gateway(keys, folder)
+    if gateway.moments != "learnt":
+        raise InvalidField(place, gateway.moments, "learnt: nobody can tell what will be asked for")
+    return gateway
+
+
+def _site(keys: Keys, defaults: ClusterTerms, folder: Path) -> SiteSpec:
+    kinds = enactor_kinds()
+    name, slots = _site_name(keys), keys.whole("slots")
+    enactor = keys.name_of("enactor", kinds, "emulated")
+    options = _options(keys, enactor)
+    return SiteSpec(name, slots, read_terms(keys, defaults, folder), enactor, options)
+
+
+def _options(keys: Keys, enactor: str) -> Mapping[str, Any]:
+    options: Mapping[str, Any] = keys.take(enactor, {})
+    table = Keys(options, keys.where(enactor))
+    if enactor in _OPTIONS:
+        with table.inside():
+            _OPTIONS[enactor](options)
+    return dict(options)
+
+
+def _site_name(keys: Keys) -> str:
+    """Read the name of a site, which is a part of addresses and of the names of files."""
+    name = keys.text("name")
+    if not _SITE_NAME.fullmatch(name):
+        raise InvalidField(
+            keys.where("name"), name, "letters, digits, '.', '_' and '-', beginning with no sign"
+        )
+    return name
+
+
+def _issuers(keys: Keys) -> tuple[TrustedIssuer, ...]:
+    issuers = tuple(read_issuer(table) for table in keys.tables("issuer"))
+    by_url(issuers)
+    return issuers
+
+
+def _log(keys: Keys) -> LogSpec:
+    usual = LogSpec()
+    log = LogSpec(
+        format=keys.name_of("format", LOG_FORMATS, usual.format),
+        level=keys.name_of("level", LOG_LEVELS, usual.level),
+        requests=keys.flag("requests", default=usual.requests),
+    )
+    keys.done()
+    return log

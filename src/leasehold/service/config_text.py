@@ -1,0 +1,107 @@
+"""A configuration written down: every key with its value in force, and beside it what it means."""
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from leasehold.configuration.toml import pairs
+from leasehold.service.config import ServiceConfig
+
+_MARGIN = 40
+
+TABLES: dict[str, str] = {
+    "service": "Where the gateway listens, where it keeps what it knows, how often it looks after it.",
+    "limits": "How much one consumer may ask for.",
+    "gateway": "How guests are sent to clusters.",
+    "log": "What is said while it works.",
+    "defaults": "On which terms clusters lend that say nothing else.",
+    "cluster": "A cluster: its name, its size, and any of [defaults] that is different here.",
+    "issuer": "Whose tokens count beside those that this gateway gives out.",
+}
+"""What each table is for."""
+
+KEYS: dict[str, str] = {
+    "service.host": "where it listens; beyond this machine only with TLS",
+    "service.port": "0 is any free one",
+    "service.url": "the address under which users reach it, where that is another",
+    "service.data": "its folder",
+    "service.store": "URL of the database; left out, a SQLite file in the folder",
+    "service.tls_certificate": "PEM file of the certificate, with those that vouch for it",
+    "service.tls_key": "PEM file of its key, without a password",
+    "service.behind_tls_proxy": "whoever reaches it has come through a proxy that speaks TLS",
+    "service.reference_mips": "the speed that requested durations refer to",
+    "service.check_every_s": "how often all promises are checked; 0: never",
+    "service.reconcile_every_s": "how often all machines are looked at as a whole",
+    "service.shutdown_s": "how long requests under way may take when it is stopped",
+    "service.probes": "who may ask for /healthz and /readyz: open, token, or auto (open on this machine)",
+    "service.metrics": "the same for /metrics",
+    "limits.body_kib": "the largest body of a request",
+    "limits.open_requests_per_consumer": "leases of one consumer that are not over",
+    "limits.requests_per_s": "requests of one consumer in the long run; 0: any number",
+    "limits.burst": "and so many at once",
+    "limits.streams_per_consumer": "streams of changes that one consumer has open",
+    "gateway.policy": "where guests go: leasehold policy list",
+    "gateway.moments": "rates and sizes of the streams are learnt from what comes",
+    "gateway.try_elsewhere": "whether a guest that its cluster refuses is offered to the others",
+    "gateway.tick_s": "how often requests that the policy holds are asked about again at the latest",
+    "log.format": "console, json, or auto: console on a terminal",
+    "log.level": "debug, info, warning or error",
+    "log.requests": "whether each request is a line",
+    "defaults.speed_mips": "speed of one slot",
+    "defaults.local_policy": "backfilling for the owner's users: fcfs, easy, conservative, ...",
+    "defaults.guest_policy": "backfilling for guests",
+    "defaults.victims": "who gives way: leasehold policy list",
+    "defaults.value_order": "and only after all less valuable lease types",
+    "defaults.local_queue": "queue or refuse a local request that cannot start at once",
+    "defaults.non_preemptable_share": "part of the slots that Non-preemptable guests may have",
+    "defaults.non_preemptable_max_s": "the longest such guest",
+    "defaults.repair": "which guests are planned anew after the owner's users took room",
+    "defaults.overhead": "what it costs to preempt a guest",
+    "issuer.url": "as in the claim iss, to the letter",
+    "issuer.audience": "what this gateway is called in the claim aud",
+    "issuer.profile": "wlcg or scitokens",
+    "issuer.roles": "of whoever shows a token with scopes",
+    "issuer.sites": "home sites of theirs",
+    "issuer.clock_skew_s": "how far its clock may be off ours",
+    "issuer.keys_cached_s": "for how long its keys are not asked for again",
+    "issuer.keys_kept_s": "for how long they are relied on while it cannot be reached",
+    "issuer.scopes": "what each scope permits",
+    "issuer.grants": "what groups give to whoever shows a token without scopes",
+}
+"""What each key means, in a few words; `leasehold.service.config` says it in full."""
+
+
+def commented_toml(config: ServiceConfig) -> str:
+    """Write a configuration as a file that `load_config` reads as the same one, with comments."""
+    lines = [
+        "# The configuration of `leasehold serve`, complete. Times are seconds unless a key says otherwise."
+    ]
+    for name, value in _shown(config).items():
+        for table in value if isinstance(value, list) else [value]:
+            lines += ["", f"# {TABLES[name]}", f"[[{name}]]" if isinstance(value, list) else f"[{name}]"]
+            lines += _commented(name, table)
+    return "\n".join(lines) + "\n"
+
+
+def _commented(name: str, table: Mapping[str, Any]) -> list[str]:
+    lines: list[str] = []
+    for key, line in zip(table, pairs(table), strict=True):
+        meaning = KEYS.get(f"{name}.{key}")
+        lines.append(f"{line:<{_MARGIN}} # {meaning}" if meaning else line)
+    return lines
+
+
+def _shown(config: ServiceConfig) -> dict[str, Any]:
+    """Leave the password out of the store's URL: what is printed gets around."""
+    values = config.to_dict()
+    if "store" in values["service"]:
+        values["service"]["store"] = without_password(values["service"]["store"])
+    return values
+
+
+def without_password(url: str) -> str:
+    """Give the URL of a store without its password; libpq finds that in ``PGPASSFILE`` too."""
+    parts = urlsplit(url)
+    if not parts.password:
+        return url
+    return urlunsplit(parts._replace(netloc=parts.netloc.replace(f":{parts.password}@", "@", 1)))

@@ -1,0 +1,45 @@
+"""What a check found, how bad that is, and what to do about it."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Severity(StrEnum):
+    """How bad it is."""
+
+    OK = "ok"
+    NOTE = "note"
+    """Something that is not there; whoever does not need it has nothing to do."""
+    WARNING = "warning"
+    """It works, and will not for ever, or is not as safe as it should be."""
+    PROBLEM = "problem"
+    """It must be mended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was found; ``cure`` is "" where there is nothing to do."""
+
+    severity: Severity
+    text: str
+    cure: str = ""
+
+
+def ok(text: str) -> Finding:
+    """Say that something is as it should be."""
+    return Finding(Severity.OK, text)
+
+
+def note(text: str, cure: str) -> Finding:
+    """Say that something is not there."""
+    return Finding(Severity.NOTE, text, cure)
+
+
+def warning(text: str, cure: str) -> Finding:
+    """Say that something is not as it should be."""
+    return Finding(Severity.WARNING, text, cure)
+
+
+def problem(text: str, cure: str) -> Finding:
+    """Say that something must be mended."""
+    return Finding(Severity.PROBLEM, text, cure)

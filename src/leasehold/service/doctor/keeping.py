@@ -1,0 +1,59 @@
+"""The store: does it answer, is it of this program's age, does somebody use it, and is its clock ours?"""
+
+from leasehold.model.errors import InputError, LeaseholdError
+from leasehold.service.doctor.finding import Finding, note, ok, problem, warning
+from leasehold.service.doctor.subject import Subject
+from leasehold.service.serving import now_ms
+from leasehold.service.store.place import read_url, sqlite_path
+from leasehold.service.upkeep import Contents, StoreStatus, look_at
+
+_SKEW_S = 2
+
+
+def check_store(subject: Subject) -> list[Finding]:
+    """Can this program read the store, and is what it says plausible?"""
+    path = sqlite_path(read_url(subject.store_url))
+    if path is not None and not path.exists():
+        return [note(f"{path} is not there yet", "leasehold serve makes it")]
+    try:
+        status = look_at(subject.store_url)
+    except InputError as error:
+        return [problem(str(error), "update Leasehold, or mend store in [service]")]
+    except LeaseholdError as error:
+        return [problem(str(error), "start its server, or mend store in [service]")]
+    findings = [_schema(status), _use(status), _clock(status.latest_ms - now_ms(), status)]
+    return findings + ([] if status.contents is None else _left_behind(subject, status.contents))
+
+
+def _schema(status: StoreStatus) -> Finding:
+    if status.contents is None:
+        revision = status.revision or "none yet"
+        return note(
+            f"{status.url} has an older schema ({revision})", "leasehold store migrate, or just start"
+        )
+    return ok(f"{status.url} has this program's schema ({status.revision})")
+
+
+def _use(status: StoreStatus) -> Finding:
+    return ok("a gateway is using it" if status.in_use else "no gateway is using it")
+
+
+def _clock(ahead_ms: int, status: StoreStatus) -> Finding:
+    """Say whether time goes on from where the store is; what is written in the past would be out of order."""
+    ahead_s = ahead_ms / 1000
+    is_off = abs(ahead_s) > _SKEW_S if status.url.startswith("postgresql") else ahead_s > _SKEW_S
+    if is_off:
+        return warning(
+            f"the store is {ahead_s:.0f} s ahead of this machine's clock", "set the clock: timedatectl"
+        )
+    return ok("this machine's clock agrees with the store")
+
+
+def _left_behind(subject: Subject, contents: Contents) -> list[Finding]:
+    """Say which sites have leases and are not configured: no gateway would start like that."""
+    known = {site.name for site in subject.config.clusters} | contents.remotes | {""}
+    cure = "put it back into the configuration until they are over"
+    return [
+        problem(f"open leases are at the site {site}, which is not configured", cure)
+        for site in sorted(contents.sites - known)
+    ]

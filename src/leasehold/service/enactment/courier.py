@@ -1,0 +1,194 @@
+"""The courier of one site: tells its enactor what to do, and the engine what is seen.
+
+Three things go on side by side: orders are told (again and again, with growing pauses, until they are taken),
+changes are passed on as they happen, and from time to time the whole site is looked at and compared with
+what should be there. The third makes up for whatever the other two have missed.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from operator import itemgetter
+from typing import TypeVar
+
+import structlog
+
+from leasehold.service.commands import Command, Observed, Surveyed, Told
+from leasehold.service.driver import Clock
+from leasehold.service.enactors.protocol import Enactor, Order, Problem, Verb
+from leasehold.service.engine.outbox import order_of_row
+from leasehold.service.errors import Unavailable
+from leasehold.service.store.rows import OrderRow
+
+MOST_AT_ONCE = 256
+ANSWER_WITHIN_S = 60.0
+_PAUSE_S = 1.0
+_LOOK_SOON_S = 2.0
+
+Do = Callable[[Command], Awaitable[object]]
+T = TypeVar("T")
+_MAKES_ROOM = frozenset({Verb.SUSPEND, Verb.SEND, Verb.STOP})
+
+
+class Courier:
+    """Serves one site.
+
+    ``problem``       what went wrong last, empty while all is well
+    ``last_seen_ms``  when its enactor last answered
+    """
+
+    def __init__(self, site: str, enactor: Enactor, do: Do, clock: Clock, look_every_s: float) -> None:
+        self.site = site
+        self.enactor = enactor
+        self.problem = ""
+        self.last_seen_ms: int | None = None
+        self._do = do
+        self._clock = clock
+        self._look_every_s = look_every_s
+        self._waiting: dict[str, OrderRow] = {}
+        self._has_orders = asyncio.Event()
+        self._look_soon = asyncio.Event()
+
+    def deliver(self, rows: Iterable[OrderRow]) -> None:
+        """Take orders along; they are told in this sequence, those of a lease never out of turn."""
+        for row in rows:
+            if row["verb"] == Verb.STOP:
+                self._forget(row["lease_id"])
+            self._waiting[row["id"]] = row
+        self._has_orders.set()
+
+    async def look(self) -> Surveyed | None:
+        """Look at the whole site; None where the enactor does not answer."""
+        asked_ms = self._clock()
+        seen = await self._try(self.enactor.observe())
+        return None if seen is None else Surveyed(self.site, tuple(seen), asked_ms)
+
+    async def console(self, lease_id: int) -> str:
+        """Give what the machines of a lease have written; raises Unavailable where nobody answers."""
+        text = await self._try(self.enactor.console(lease_id))
+        if text is None:
+            raise Unavailable(f"the machines of site {self.site} cannot be asked now: {self.problem}")
+        return text
+
+    async def run(self) -> None:
+        """Serve until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._tell_orders())
+            tasks.create_task(self._watch())
+            tasks.create_task(self._look_now_and_then())
+
+    def _forget(self, lease_id: int) -> None:
+        """Whoever is to be stopped need not do anything else first."""
+        for order in [order for order, row in self._waiting.items() if row["lease_id"] == lease_id]:
+            del self._waiting[order]
+
+    # Orders
+
+    async def _tell_orders(self) -> None:
+        while True:
+            await self._until_an_order_is_due()
+            due = self._due()
+            if due:
+                await self._tell([order_of_row(row) for row in due])
+
+    async def _until_an_order_is_due(self) -> None:
+        self._has_orders.clear()
+        wait_s: float | None = None
+        if self._waiting:
+            soonest_ms = min(row["next_try_ms"] for row in self._waiting.values())
+            wait_s = max(0.0, (soonest_ms - self._clock()) / 1000)
+        try:
+            async with asyncio.timeout(wait_s):
+                await self._has_orders.wait()
+        except TimeoutError:
+            pass
+
+    def _due(self) -> list[OrderRow]:
+        """Take out what is to be told now."""
+        now_ms = self._clock()
+        due: list[OrderRow] = []
+        held_up: set[int] = set()
+        for row in sorted(self._waiting.values(), key=itemgetter("created_ms")):
+            if row["next_try_ms"] > now_ms or row["lease_id"] in held_up or len(due) == MOST_AT_ONCE:
+                held_up.add(row["lease_id"])
+            else:
+                due.append(row)
+        for row in due:
+            del self._waiting[row["id"]]
+        return room_first(due)
+
+    async def _tell(self, orders: Sequence[Order]) -> None:
+        problems = await self._try(self.enactor.carry_out(orders))
+        if problems is None:
+            problems = {order.id: Problem(self.problem) for order in orders}
+        await self._pass_on(Told(self.site, tuple(order.id for order in orders), problems))
+        if any(order.verb in (Verb.STOP, Verb.SEND) for order in orders):
+            self._look_soon.set()
+
+    # Observations
+
+    async def _watch(self) -> None:
+        while True:
+            changes = await self._attend(self.enactor.changes())
+            if changes is None:
+                await asyncio.sleep(_PAUSE_S)
+            elif changes:
+                await self._pass_on(Observed(self.site, tuple(changes)))
+
+    async def _look_now_and_then(self) -> None:
+        while True:
+            try:
+                async with asyncio.timeout(self._look_every_s):
+                    await self._look_soon.wait()
+                    await asyncio.sleep(min(_LOOK_SOON_S, self._look_every_s))
+            except TimeoutError:
+                pass
+            self._look_soon.clear()
+            survey = await self.look()
+            if survey is not None:
+                await self._pass_on(survey)
+
+    # What both need
+
+    async def _try(self, answer: Awaitable[T]) -> T | None:
+        """Wait for an enactor's answer, but not for ever."""
+        try:
+            async with asyncio.timeout(ANSWER_WITHIN_S):
+                return await self._attend(answer)
+        except TimeoutError:
+            self.problem = f"no answer within {ANSWER_WITHIN_S:g} s"
+            return None
+
+    async def _attend(self, answer: Awaitable[T]) -> T | None:
+        try:
+            value = await answer
+        except Exception as error:  # noqa: BLE001 - an enactor may fail in any way, and the others go on
+            self.problem = f"{type(error).__name__}: {error}"
+            return None
+        self.problem = ""
+        self.last_seen_ms = self._clock()
+        return value
+
+    async def _pass_on(self, command: Command) -> None:
+        """Tell the engine; what it cannot take in now is seen again at a look soon."""
+        try:
+            await self._do(command)
+        except Exception as error:  # noqa: BLE001 - whatever the engine makes of it, the site is served on
+            if not isinstance(error, Unavailable):
+                log = structlog.get_logger("leasehold.enactment")
+                log.exception("news were not taken in", site=self.site)
+            await asyncio.sleep(_PAUSE_S)
+            self._look_soon.set()
+
+
+def room_first(rows: Sequence[OrderRow]) -> list[OrderRow]:
+    """Put those who leave before those who come, as planning did; the orders of a lease keep their turn."""
+    leaving: list[OrderRow] = []
+    coming: list[OrderRow] = []
+    leases_coming: set[int] = set()
+    for row in rows:
+        if row["verb"] in _MAKES_ROOM and row["lease_id"] not in leases_coming:
+            leaving.append(row)
+        else:
+            coming.append(row)
+            leases_coming.add(row["lease_id"])
+    return leaving + coming

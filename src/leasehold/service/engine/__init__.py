@@ -1,0 +1,1 @@
+"""The decision core with a memory: commands in, one transaction, answers out."""

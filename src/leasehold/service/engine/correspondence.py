@@ -1,0 +1,146 @@
+"""Letters as the engine reads and writes them: offers and recalls at a site, reports at a gateway."""
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from leasehold.model.errors import InvalidField
+from leasehold.model.event import CancelRequested, Event, SiteReported, Tick
+from leasehold.model.lease import Lease
+from leasehold.model.reason import Reason
+from leasehold.service.commands import Mail, Submit
+from leasehold.service.letters import wire
+from leasehold.service.letters.wire import About, Offer
+
+if TYPE_CHECKING:
+    from leasehold.service.engine.engine import Engine
+
+TakeIn = Callable[[Submit, int], Iterable[Event]]
+
+
+class Correspondence:
+    """Both ends of it: what an engine is asked for depends on what its correspondents write.
+
+    ``abouts``  what the sites that decide for themselves last said of themselves
+    """
+
+    def __init__(self, engine: "Engine", abouts: dict[str, About], take_in: TakeIn) -> None:
+        self._engine = engine
+        self._take_in = take_in
+        self.abouts = abouts
+        self.has_new_abouts = False
+        self._by_origin = {
+            (about.origin, about.origin_id): lease_id
+            for lease_id, about in engine.about.items()
+            if about.origin
+        }
+        for name, about in abouts.items():
+            remote = about.as_remote(name)
+            remote.silent = True  # until it is heard of
+            engine.gateway.desk.join(remote)
+
+    def read(self, mail: Mail, now_ms: int) -> tuple[list[Event], list[Event]]:
+        """Take letters in; returns news of leases, and what is asked for.
+
+        Raises InvalidField, and then nothing of it was taken in.
+        """
+        who, postbox = mail.correspondent, self._engine.postbox
+        if mail.about is not None:
+            self._check(who, mail.about)
+        postbox.acknowledged(who, mail.acknowledged)
+        letters = postbox.take_in(who, mail.letters, lambda body: wire.read(body, who))
+        news: list[Event] = []
+        asked = [] if mail.about is None else self._hear_of(who, mail.about)
+        for letter in letters:
+            if isinstance(letter, SiteReported):
+                news.append(letter)
+            elif isinstance(letter, Offer):
+                asked += self._consider(letter, who, now_ms)
+            else:
+                asked += self._give_up(letter.lease_id, who)
+        return news, asked
+
+    def report_on(self, leases: Iterable[Lease], now_ms: int) -> None:
+        """Write to their gateways what has become of leases that came from there."""
+        for lease in leases:
+            about = self._engine.about[lease.id]
+            if not about.origin:
+                continue
+            said = f"{lease.state} {about.reason} {lease.preemptions}"
+            if said != about.reported:
+                about.reported = said
+                self._engine.postbox.write(about.origin, wire.report(lease, about), now_ms)
+
+    def offer(self, lease: Lease, now_ms: int) -> None:
+        """Write an offer to the site that a lease is sent to."""
+        body = wire.offer(lease, self._engine.about[lease.id])
+        self._engine.postbox.write(lease.site, body, now_ms)
+
+    def recall(self, lease: Lease, now_ms: int) -> None:
+        """Write to its site that a lease is wanted back."""
+        self._engine.postbox.write(lease.site, wire.recall(lease), now_ms)
+
+    def over(self, origin: str, origin_id: int) -> None:
+        """A lease that came from elsewhere is over."""
+        self._by_origin.pop((origin, origin_id), None)
+
+    def forget(self, name: str) -> None:
+        """A site that decides for itself will not come back."""
+        self.abouts.pop(name, None)
+        self.has_new_abouts = True
+        self._engine.postbox.forget(name)
+
+    def _hear_of(self, name: str, about: About) -> list[Event]:
+        """A site says how it is; whoever waited for that is routed now."""
+        desk = self._engine.gateway.desk
+        known = self.abouts.get(name)
+        self.has_new_abouts |= known != about
+        self.abouts[name] = about
+        remote = desk.remotes.get(name)
+        if remote is None or not about.is_like(remote):
+            desk.join(about.as_remote(name))
+        else:
+            was_open = remote.is_open
+            remote.live, remote.lends, remote.silent = about.live(), about.lends, False
+            if remote.is_open and not was_open:
+                desk.look_again()
+        desk.stir()
+        return [Tick()] if desk.is_busy else []
+
+    def _check(self, name: str, about: About) -> None:
+        """Refuse a site that is not who it was, or that counts work differently."""
+        gateway, known = self._engine.gateway, self.abouts.get(name)
+        if name in gateway.sites or name == wire.GATEWAY:
+            raise InvalidField("site", name, "a name that neither the gateway nor one of its own sites has")
+        if known is not None and known.identity != about.identity:
+            expected = (
+                f"{known.identity}, the store that {name} had before;"
+                f" if that is lost, an administrator can let go of it: leasehold site forget {name}"
+            )
+            raise InvalidField("identity", about.identity, expected)
+        if about.reference_mips != gateway.reference_mips:
+            raise InvalidField(
+                "reference_mips", about.reference_mips, f"the gateway's {gateway.reference_mips}"
+            )
+
+    def _consider(self, offer: Offer, gateway: str, now_ms: int) -> Iterable[Event]:
+        """Take a request in, or say why that makes no sense: a deadline may have passed on the way."""
+        try:
+            return self._take_in(offer.submit, now_ms)
+        except InvalidField as error:
+            is_late = error.field == "deadline_ms"
+            reason = Reason.DEADLINE_TOO_TIGHT if is_late else Reason.POLICY_REFUSED
+            self._engine.postbox.write(gateway, wire.refusal(offer.lease_id, reason), now_ms)
+            return ()
+
+    def _give_up(self, origin_id: int, gateway: str) -> Iterable[Event]:
+        lease_id = self._by_origin.get((gateway, origin_id))
+        return () if lease_id is None else [CancelRequested(lease_id)]
+
+    def took_in(self, lease_id: int, submit: Submit) -> None:
+        """A request from elsewhere has its number here."""
+        self._by_origin[submit.origin, submit.origin_id] = lease_id
+
+
+def abouts_from(memory: dict[str, Any]) -> dict[str, About]:
+    """Read what was kept of the sites."""
+    return {name: About.from_dict(told) for name, told in memory.items()}

@@ -1,0 +1,269 @@
+"""The engine: commands in, decisions by the core, everything into the store in one transaction, answers out.
+
+It is used by one thread. All commands that have gathered meanwhile are decided and written together, so that
+many share the price of one transaction, and nobody is answered before that is done.
+
+Alarms are handled at the time for which they were set, however late the engine gets to them: the decision
+core never sees that a clock was late. Only when they are very late (`PATIENCE_MS`: the machine slept, or
+nobody was running) are the plans made anew from now on.
+
+The store is the truth. Whenever a step fails, what it did in memory is thrown away and read again.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import Any
+
+from leasehold.gateway.gateway import Gateway
+from leasehold.gateway.invariants import Invariants
+from leasehold.gateway.restart import take_up
+from leasehold.model.errors import InvariantBroken, LeaseholdError
+from leasehold.model.event import Event, LeaseEnded, Tick
+from leasehold.model.lease import Lease, LeaseState
+from leasehold.service.commands import Command
+from leasehold.service.engine.agenda import Agenda, Appointment, TimeIsUp
+from leasehold.service.engine.handlers import Handlers
+from leasehold.service.engine.ledger import Particulars, lease_of, particulars_of, row_of
+from leasehold.service.engine.minutes import Minutes
+from leasehold.service.engine.observing import ended
+from leasehold.service.engine.outbox import Outbox
+from leasehold.service.engine.postbox import Postbox
+from leasehold.service.engine.recording import recall, write
+from leasehold.service.engine.tellers import Teller
+from leasehold.service.errors import Unavailable
+from leasehold.service.store.errors import StoreUnavailable
+from leasehold.service.store.rows import LeaseRow, OrderRow
+from leasehold.service.store.store import Store
+
+PATIENCE_MS = 10_000
+
+Answer = Any
+"""What a command is answered with, an exception included."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A step that was written: its answers in the order of the commands, and the orders to be told now."""
+
+    answers: list[Answer]
+    orders: list[OrderRow]
+    last_seq: int
+    next_alarm_ms: int | None
+    letters_to: Sequence[str] = ()
+
+
+class Engine:
+    """One gateway's decisions, and their record.
+
+    ``most_open``  how many open requests a consumer may have at a time; None: any number
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        make_gateway: Callable[[], Gateway],
+        teller: Teller,
+        now_ms: int,
+        most_open: int | None = None,
+    ) -> None:
+        """Go on from what is in the store; raises what `Store` raises."""
+        self.store = store
+        self.most_open = most_open
+        self.teller = teller
+        self.now_ms = now_ms
+        self._make_gateway = make_gateway
+        self._is_stale = False
+        self._have_ended: set[tuple[int, int]] = set()
+        self._load(now_ms)
+
+    def _load(self, now_ms: int) -> None:
+        """Read everything that is open, and forget what was not written."""
+        rows = self.store.live_leases()
+        self.gateway = self._make_gateway()
+        self.about: dict[int, Particulars] = {row["id"]: particulars_of(row) for row in rows}
+        self.last_lease_id = self.store.highest_lease_id()
+        self.agenda = Agenda()
+        self.outbox = Outbox(self.store.open_orders())
+        self.minutes = Minutes(
+            self.about, self.outbox, self.agenda, self.gateway.reference_mips, self.store.last_seq()
+        )
+        self.open_of: dict[str, int] = {}
+        for row in rows:
+            if not row["origin"]:
+                self.open_of[row["consumer"]] = self.open_of.get(row["consumer"], 0) + 1
+        self.postbox = Postbox(self.store)
+        self.handlers = Handlers(self)
+        self.minutes.correspondence = self.handlers.correspondence
+        recall(self.gateway, self.store)
+        self._go_on([lease_of(row) for row in rows], now_ms)
+        self._is_stale = False
+
+    def _go_on(self, leases: Sequence[Lease], now_ms: int) -> None:
+        """Plan on with these leases."""
+        take_up(self.gateway, leases, now_ms)
+        self._invariants = Invariants(self.gateway)
+        self._since_check = list(self.minutes.decisions)
+        self._overdue: list[Appointment] = [Tick("")]
+        for lease in leases:
+            if lease.held_since_ms >= 0 and lease.reserved_ms + lease.span_ms <= now_ms:
+                self._overdue.append(TimeIsUp(lease.id, lease.incarnation))
+            elif lease.held_since_ms >= 0:
+                self.agenda.mind_end_of(lease)
+
+    # A step
+
+    def step(self, commands: Sequence[Command], now_ms: int) -> Done:
+        """Decide about commands and whatever is due, write it, and answer.
+
+        A command that cannot be obeyed has its exception for an answer. If a step fails as a whole, its
+        commands are tried one by one, so that one that breaks something breaks nothing for the others.
+        """
+        self.now_ms = max(now_ms, self.now_ms)
+        try:
+            if self._is_stale:
+                self._load(self.now_ms)
+            answers = self._step(commands, self.now_ms)
+        except StoreUnavailable as error:
+            self._is_stale = True
+            raise Unavailable(str(error)) from error
+        except Exception as error:
+            self._is_stale = True
+            if len(commands) > 1:
+                return self._one_by_one(commands)
+            if not commands:
+                raise
+            return Done([error], [], self.minutes.last_seq, now_ms)
+        return self._done(answers)
+
+    def _one_by_one(self, commands: Sequence[Command]) -> Done:
+        parts = [self.step([command], self.now_ms) for command in commands]
+        return Done(
+            [answer for part in parts for answer in part.answers],
+            [row for part in parts for row in part.orders],
+            parts[-1].last_seq,
+            parts[-1].next_alarm_ms,
+            [name for part in parts for name in part.letters_to],
+        )
+
+    def _step(self, commands: Sequence[Command], now_ms: int) -> list[Callable[[], Answer]]:
+        began_s = perf_counter()
+        self._rise(now_ms)
+        self._have_ended = ended(commands)
+        # What came due while nobody was there comes after what machines tell: they may have ended in time.
+        due, self._overdue = self._overdue, []
+        for at_ms, appointments in self.agenda.instants(now_ms):
+            if at_ms < now_ms and not due:
+                self._decide(self._events(appointments, at_ms), at_ms)
+            else:
+                due += appointments
+        answers = self._obey(commands, due, now_ms)
+        decided_s = perf_counter()
+        write(self)
+        self.teller.batch(len(commands), decided_s - began_s, perf_counter() - decided_s)
+        return answers
+
+    def _obey(
+        self, commands: Sequence[Command], due: Sequence[Appointment], now_ms: int
+    ) -> list[Callable[[], Answer]]:
+        """Decide about what is told now; news of machines come before what is due, requests after it."""
+        self.handlers.begin(commands)
+        read = [self.handlers.read(command, now_ms) for command in commands]
+        news = [event for part in read for event in part.news]
+        asked = [event for part in read for event in part.asked]
+        if news or due or asked:
+            self._decide([*news, *self._events(due, now_ms), *asked], now_ms)
+        return [part.answer for part in read]
+
+    def _decide(self, events: Sequence[Event], now_ms: int) -> None:
+        effects = self.gateway.handle(events, now_ms)
+        self.minutes.heard(events, self.gateway.moved, now_ms)
+        self.minutes.take_down(effects, self.gateway.moved, now_ms)
+
+    def _events(self, appointments: Sequence[Appointment], now_ms: int) -> list[Event]:
+        """What appointments mean now: some leases have been extended, or have let go of their machines."""
+        events: list[Event] = []
+        for appointment in appointments:
+            if isinstance(appointment, Tick):
+                events.append(appointment)
+                continue
+            lease = self.gateway.leases.get(appointment.lease_id)
+            if lease is None or lease.incarnation != appointment.incarnation or lease.held_since_ms < 0:
+                continue
+            if lease.reserved_ms + lease.span_ms <= now_ms:
+                events.append(LeaseEnded(lease.id, lease.incarnation, killed=self._is_cut_off(lease)))
+        return events
+
+    def _is_cut_off(self, lease: Lease) -> bool:
+        """Whether a lease whose time is up is unfinished; the news that it is not may be as late as we are.
+
+        Machines without a command have served their time; a command that still runs is cut off.
+        """
+        if lease.state is not LeaseState.RUNNING:
+            return True
+        return bool(self.about[lease.id].command) and (lease.id, lease.incarnation) not in self._have_ended
+
+    def _rise(self, now_ms: int) -> None:
+        """After a long sleep, plan anew from now on."""
+        next_ms = self.agenda.next_ms()
+        if next_ms is not None and next_ms < now_ms - PATIENCE_MS:
+            leases = list(self.gateway.leases.values())
+            memory = self.gateway.knowledge.memory()
+            desk = self.gateway.desk
+            self.gateway = self._make_gateway()
+            self.gateway.desk.not_lending = desk.not_lending
+            for remote in desk.remotes.values():
+                self.gateway.desk.join(replace(remote, leases={}))
+            self.gateway.desk.remember(desk.memory())
+            self.gateway.knowledge.recall(memory)
+            for _ in self.agenda.instants(now_ms):
+                pass
+            self._go_on(leases, now_ms)
+
+    def _done(self, answers: Sequence[Callable[[], Answer]]) -> Done:
+        """Everything is in the store: let go of it, and answer."""
+        said = [_said(answer) for answer in answers]
+        for decision in self.minutes.decisions:
+            self.teller.decided(decision.outcome, decision.reason, decision.site)
+        self._since_check += self.minutes.decisions
+        self.handlers.tell()
+        for lease in self.minutes.leases.values():
+            if lease.state.is_final:
+                self.handlers.forget(lease)
+        self.minutes.written()
+        self.outbox.written()
+        letters_to = self.postbox.saved()
+        orders = self.outbox.take_outgoing()
+        return Done(said, orders, self.minutes.last_seq, self.agenda.next_ms(), letters_to)
+
+    # Questions
+
+    def row(self, lease_id: int) -> LeaseRow | None:
+        """A lease as it is now; None where it was over before this step."""
+        lease = self.minutes.leases.get(lease_id) or self.gateway.leases.get(lease_id)
+        return None if lease is None else row_of(lease, self.about[lease_id])
+
+    def tidy(self, before_ms: int) -> int:
+        """Let go of some of what is older and of no more use; returns how many rows went."""
+        with self.store.writing() as batch:
+            return batch.forget(before_ms)
+
+    def check(self) -> None:
+        """Check every promise; raises InvariantBroken."""
+        decisions, self._since_check = self._since_check, []
+        try:
+            self._invariants.check(decisions, self.now_ms)
+        except InvariantBroken:
+            self.teller.invariants(ok=False)
+            raise
+        self.teller.invariants(ok=True)
+
+
+def _said(answer: Callable[[], Answer]) -> Answer:
+    """An answer, or why there is none; by now what it is about is written, whatever comes of it."""
+    try:
+        return answer()
+    except StoreUnavailable as error:
+        return Unavailable(str(error))
+    except LeaseholdError as error:
+        return error

@@ -1,0 +1,337 @@
+"""What each command means: which events it is for the decision core, and how it is answered."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from leasehold.model.errors import InvalidField, UnknownName
+from leasehold.model.event import (
+    CancelRequested,
+    Event,
+    ExtendRequested,
+    LeaseFailed,
+    LendingChanged,
+    SiteForgotten,
+    Submitted,
+)
+from leasehold.model.lease import Lease
+from leasehold.model.reason import Outcome
+from leasehold.model.request import Request, check_request
+from leasehold.service.commands import (
+    Cancel,
+    Command,
+    Drain,
+    Extend,
+    ForgetSite,
+    Happened,
+    Mail,
+    Observed,
+    Submit,
+    Surveyed,
+    Told,
+    Undrain,
+)
+from leasehold.service.enactors.protocol import Phase, Verb
+from leasehold.service.engine.correspondence import Correspondence
+from leasehold.service.engine.ledger import Particulars
+from leasehold.service.engine.observing import Comparison, confirm, news
+from leasehold.service.engine.outbox import PENDING
+from leasehold.service.engine.recording import remembered_abouts
+from leasehold.service.errors import (
+    CannotExtend,
+    CannotForget,
+    Closed,
+    IdempotencyConflict,
+    NoSuchLease,
+    NoSuchSite,
+    TooManyOpen,
+)
+from leasehold.service.metrics import Difference
+from leasehold.service.store.rows import AnswerRow, LeaseRow, SiteRow
+
+if TYPE_CHECKING:
+    from leasehold.service.engine.engine import Engine
+
+_CANNOT_BE_OBEYED = (InvalidField, IdempotencyConflict, NoSuchLease, NoSuchSite, CannotForget, TooManyOpen)
+
+Answer = Callable[[], Any]
+Key = tuple[str, str]
+
+
+@dataclass(slots=True)
+class Read:
+    """A command as it was understood.
+
+    ``news``    events about machines, which come before whatever is due at this instant
+    ``asked``   events that somebody asks for, which come after it
+    ``answer``  what to answer once everything is written
+    """
+
+    news: list[Event] = field(default_factory=list)
+    asked: list[Event] = field(default_factory=list)
+    answer: Answer = lambda: None
+
+
+class Handlers:
+    """Reads the commands of a step; what only they know to write is in ``sites`` and `answers`."""
+
+    def __init__(self, engine: "Engine") -> None:
+        self._engine = engine
+        self.sites: dict[str, SiteRow] = {}
+        self._known: dict[Key, AnswerRow] = {}
+        self._fresh: dict[Key, AnswerRow] = {}
+        self._accepted = self._repeated = self._rejected = 0
+        self.correspondence = Correspondence(
+            engine, remembered_abouts(engine.store), lambda submit, now_ms: self._submit(submit, now_ms).asked
+        )
+        self._comparisons = {
+            name: Comparison(name, engine.outbox, self._differing(name), self._is_recorded)
+            for name in engine.gateway.sites
+        }
+        self._read: dict[type, Callable[[Any, int], Read]] = {
+            Submit: self._submit,
+            Cancel: self._cancel,
+            Extend: self._extend,
+            Drain: self._drain,
+            Undrain: self._undrain,
+            ForgetSite: self._forget_site,
+            Observed: self._observed,
+            Surveyed: self._surveyed,
+            Told: self._told,
+            Mail: self._mail,
+            Happened: lambda command, _now_ms: Read(news=[command.event]),
+        }
+
+    def begin(self, commands: Iterable[Command]) -> None:
+        """Look up, all at once, what was answered before under the keys of these commands."""
+        self._engine.minutes.extensions.clear()
+        keys = [(one.consumer, one.key) for one in commands if isinstance(one, Submit) and one.key]
+        self._known = self._engine.store.answers(keys) if keys else {}
+
+    def read(self, command: Command, now_ms: int) -> Read:
+        """Understand a command; what cannot be obeyed is answered with its exception."""
+        try:
+            return self._read[type(command)](command, now_ms)
+        except _CANNOT_BE_OBEYED as error:
+            self._rejected += isinstance(command, Submit)
+            return Read(answer=_constantly(error))
+
+    # What is written and told besides the leases
+
+    def answers(self) -> Sequence[AnswerRow]:
+        """Give the answers that are to be kept."""
+        return list(self._fresh.values())
+
+    def tell(self) -> None:
+        """Count what has become of requests, once it is written."""
+        teller = self._engine.teller
+        for _ in range(self._accepted):
+            teller.accepted()
+        for _ in range(self._repeated):
+            teller.repeated()
+        for _ in range(self._rejected):
+            teller.rejected()
+        self._accepted = self._repeated = self._rejected = 0
+        self._fresh.clear()
+        self.sites.clear()
+        self.correspondence.has_new_abouts = False
+
+    def forget(self, lease: Lease) -> None:
+        """A lease is over, and that is written."""
+        about = self._engine.about.pop(lease.id, None)
+        if about is not None and about.origin:
+            self.correspondence.over(about.origin, about.origin_id)
+            return  # it never counted among its consumer's own
+        left = self._engine.open_of.get(lease.request.consumer, 0) - 1
+        if left > 0:
+            self._engine.open_of[lease.request.consumer] = left
+        else:
+            self._engine.open_of.pop(lease.request.consumer, None)
+
+    # Requests
+
+    def _submit(self, command: Submit, now_ms: int) -> Read:
+        key = (command.consumer, command.key)
+        before = self._fresh.get(key) or self._known.get(key) if command.key else None
+        if before is not None:
+            return self._repeat(command, before)
+        if not command.origin:
+            self._check_limit(command.consumer)
+        request = self._request(command, now_ms)
+        engine = self._engine
+        engine.last_lease_id = request.id
+        engine.about[request.id] = Particulars(
+            command.name, command.group, command.command, command.origin, command.origin_id
+        )
+        if command.origin:
+            self.correspondence.took_in(request.id, command)
+        else:
+            engine.open_of[command.consumer] = engine.open_of.get(command.consumer, 0) + 1
+        engine.minutes.submitted(request, now_ms)
+        self._accepted += 1
+        if command.key:
+            self._fresh[key] = {
+                "consumer": command.consumer,
+                "key": command.key,
+                "request_hash": command.request_hash,
+                "lease_id": request.id,
+                "created_ms": now_ms,
+            }
+        return Read(asked=[Submitted(request)], answer=self._answer_with(request.id, new=True))
+
+    def _request(self, command: Submit, now_ms: int) -> Request:
+        if command.site is not None and command.site not in self._engine.gateway.sites:
+            raise UnknownName("site", command.site, self._engine.gateway.sites)
+        return check_request(
+            Request(
+                self._engine.last_lease_id + 1,
+                command.lease_type,
+                command.vms,
+                command.duration_ms,
+                now_ms,
+                now_ms if command.ready_ms is None else max(now_ms, command.ready_ms),
+                command.deadline_ms,
+                command.site,
+                command.consumer,
+                command.memory_mib,
+            )
+        )
+
+    def _check_limit(self, consumer: str) -> None:
+        most = self._engine.most_open
+        if most is not None and self._engine.open_of.get(consumer, 0) >= most:
+            raise TooManyOpen(consumer, most)
+
+    def _repeat(self, command: Submit, before: AnswerRow) -> Read:
+        if before["request_hash"] != command.request_hash:
+            raise IdempotencyConflict(command.key)
+        self._repeated += 1
+        return Read(answer=self._answer_with(before["lease_id"], new=False))
+
+    def _answer_with(self, lease_id: int, *, new: bool) -> Answer:
+        def answer() -> tuple[LeaseRow, bool]:
+            return self._row(lease_id), new
+
+        return answer
+
+    def _row(self, lease_id: int) -> LeaseRow:
+        """A lease as it is, open or over."""
+        row = self._engine.row(lease_id) or self._engine.store.lease(lease_id)
+        if row is None:
+            raise NoSuchLease(lease_id)
+        return row
+
+    # Leases
+
+    def _cancel(self, command: Cancel, now_ms: int) -> Read:  # noqa: ARG002 - all commands are read alike
+        self._row(command.lease_id)
+        return Read(asked=[CancelRequested(command.lease_id)], answer=lambda: self._row(command.lease_id))
+
+    def _extend(self, command: Extend, now_ms: int) -> Read:  # noqa: ARG002 - all commands are read alike
+        if command.by_ms < 1:
+            raise InvalidField("by_ms", command.by_ms, "a whole number of at least 1")
+        row = self._row(command.lease_id)
+        if command.lease_id not in self._engine.gateway.leases:
+            return Read(answer=_constantly(Closed(command.lease_id, row["state"])))
+
+        def answer() -> LeaseRow | CannotExtend | Closed:
+            decisions = self._engine.minutes.extensions.get(command.lease_id)
+            if not decisions:
+                return Closed(command.lease_id, self._row(command.lease_id)["state"])
+            decision = decisions.pop(0)  # each answer takes its own: answers come in the order of requests
+            if decision.outcome is Outcome.DENY:
+                return CannotExtend(command.lease_id, decision.reason)
+            return self._row(command.lease_id)
+
+        return Read(asked=[ExtendRequested(command.lease_id, command.by_ms)], answer=answer)
+
+    # Sites
+
+    def _drain(self, command: Drain, now_ms: int) -> Read:
+        self._check_site(command.site)
+        self.sites[command.site] = {
+            "name": command.site,
+            "drained_ms": now_ms,
+            "drained_by": command.by,
+            "note": command.note,
+        }
+        self._engine.minutes.line_about_site(
+            command.site, "drained", now_ms, by=command.by, note=command.note
+        )
+        return Read(asked=[LendingChanged(command.site, lends=False)])
+
+    def _undrain(self, command: Undrain, now_ms: int) -> Read:
+        self._check_site(command.site)
+        self.sites[command.site] = {"name": command.site, "drained_ms": None, "drained_by": "", "note": ""}
+        self._engine.minutes.line_about_site(command.site, "resumed", now_ms, by=command.by)
+        return Read(asked=[LendingChanged(command.site, lends=True)])
+
+    def _check_site(self, site: str) -> None:
+        gateway = self._engine.gateway
+        if site not in gateway.sites and site not in gateway.desk.remotes:
+            raise NoSuchSite(site)
+
+    def _forget_site(self, command: ForgetSite, now_ms: int) -> Read:
+        self._check_site(command.site)
+        remote = self._engine.gateway.desk.remotes.get(command.site)
+        if remote is None:
+            raise CannotForget(command.site, "it is the gateway's own; take it out of the configuration")
+        if not remote.silent:
+            raise CannotForget(command.site, "it is in touch; stop its manager, and wait a minute")
+        self.correspondence.forget(command.site)
+        self.sites[command.site] = {"name": command.site, "drained_ms": None, "drained_by": "", "note": ""}
+        self._engine.minutes.line_about_site(command.site, "forgotten", now_ms, by=command.by)
+        return Read(asked=[SiteForgotten(command.site)])
+
+    # Machines
+
+    def _observed(self, command: Observed, now_ms: int) -> Read:  # noqa: ARG002 - as _cancel
+        events: list[Event] = []
+        for seen in command.observations:
+            confirm(self._engine.outbox, command.site, seen)
+            lease = self._engine.gateway.leases.get(seen.lease_id)
+            if lease is not None and lease.site == command.site:
+                events += news(lease, seen)
+                if seen.phase is Phase.FAILED:
+                    self._engine.minutes.causes[lease.id] = seen.detail
+        return Read(news=events)
+
+    def _surveyed(self, command: Surveyed, now_ms: int) -> Read:
+        read = self._observed(Observed(command.site, command.observations), now_ms)
+        # No number is given out again that machines still know, whatever has become of the store.
+        there = (seen.lease_id for seen in command.observations)
+        self._engine.last_lease_id = max(self._engine.last_lease_id, *there, 0)
+        comparison = self._comparisons[command.site]
+        leases = self._engine.gateway.leases
+        read.news += comparison.compare(leases, command.observations, command.asked_ms, now_ms)
+        return read
+
+    def _mail(self, command: Mail, now_ms: int) -> Read:
+        news_of_leases, asked = self.correspondence.read(command, now_ms)
+        return Read(news=news_of_leases, asked=asked)
+
+    def _told(self, command: Told, now_ms: int) -> Read:
+        read = Read()
+        for order in command.orders:
+            row = self._engine.outbox.find(int(order.partition(".")[0]), order)
+            if row is None or row["status"] != PENDING:
+                continue
+            problem = command.problems.get(order)
+            if problem is None:
+                self._engine.outbox.taken(row, now_ms)
+                continue
+            self._engine.teller.order_failed(command.site, Verb(row["verb"]))
+            if not self._engine.outbox.failed(row, problem, now_ms):
+                self._engine.minutes.causes[row["lease_id"]] = problem.text
+                read.news.append(LeaseFailed(row["lease_id"], row["incarnation"]))
+        return read
+
+    def _is_recorded(self, lease_id: int) -> bool:
+        return self._engine.store.lease(lease_id) is not None
+
+    def _differing(self, site: str) -> Callable[[str], None]:
+        return lambda kind: self._engine.teller.difference(site, Difference(kind))
+
+
+def _constantly(value: object) -> Answer:
+    return lambda: value

@@ -1,0 +1,119 @@
+"""Between the leases of the decision core and the rows of the store."""
+
+import json
+from dataclasses import dataclass
+
+from leasehold.model.lease import Lease, LeaseState
+from leasehold.model.request import LEASE_TYPES, Request
+from leasehold.service.store.rows import LeaseRow
+
+
+@dataclass(slots=True)
+class Particulars:
+    """What is known of a lease besides what decisions are made with.
+
+    ``reason``    the last one given
+    ``reported``  what its gateway was last told of it, where it came from one
+    """
+
+    name: str = ""
+    group: str = ""
+    command: tuple[str, ...] = ()
+    origin: str = ""
+    origin_id: int = 0
+    reason: str = ""
+    end_ms: int | None = None
+    reported: str = ""
+
+
+def row_of(lease: Lease, about: Particulars) -> LeaseRow:
+    """Write a lease down."""
+    request = lease.request
+    return {
+        "id": lease.id,
+        "name": about.name,
+        "consumer": request.consumer,
+        "group_name": about.group,
+        "lease_type": request.lease_type.label,
+        "vms": lease.vms,
+        "duration_ms": request.duration_ms,
+        "memory_mib": request.memory_mib,
+        "submit_ms": request.submit_ms,
+        "ready_ms": request.ready_ms,
+        "deadline_ms": request.deadline_ms,
+        "home": request.site,
+        "command": json.dumps(about.command) if about.command else "[]",
+        "origin": about.origin,
+        "origin_id": about.origin_id,
+        "state": lease.state.value,
+        "reason": about.reason,
+        "site": lease.site,
+        "planning_order": lease.order,
+        "place": lease.place,
+        "work_left": lease.work_left,
+        "span_ms": lease.span_ms,
+        "earliest_ms": lease.earliest_ms,
+        "latest_ms": lease.latest_ms,
+        "reserved_ms": lease.reserved_ms,
+        "held_since_ms": lease.held_since_ms,
+        "overhead_ms": lease.overhead_ms,
+        "first_start_ms": lease.first_start_ms,
+        "incarnation": lease.incarnation,
+        "preemptions": lease.preemptions,
+        "migrations": lease.migrations,
+        "overhead_vm_ms": lease.overhead_vm_ms,
+        "dispatched_ms": lease.dispatched_ms,
+        "end_ms": about.end_ms,
+    }
+
+
+def particulars_of(row: LeaseRow) -> Particulars:
+    """Read what decisions are not made with."""
+    command = tuple(json.loads(row["command"]))
+    return Particulars(
+        row["name"],
+        row["group_name"],
+        command,
+        row["origin"],
+        row["origin_id"],
+        row["reason"],
+        row["end_ms"],
+    )
+
+
+def lease_of(row: LeaseRow) -> Lease:
+    """Read a lease as the decision core knew it."""
+    request = Request(
+        row["id"],
+        LEASE_TYPES[row["lease_type"]],
+        row["vms"],
+        row["duration_ms"],
+        row["submit_ms"],
+        row["ready_ms"],
+        row["deadline_ms"],
+        row["home"],
+        row["consumer"],
+        row["memory_mib"],
+    )
+    return Lease(
+        id=row["id"],
+        request=request,
+        vms=row["vms"],
+        order=row["planning_order"],
+        work_left=row["work_left"],
+        site=row["site"],
+        state=LeaseState(row["state"]),
+        span_ms=row["span_ms"],
+        earliest_ms=row["earliest_ms"],
+        latest_ms=row["latest_ms"],
+        reserved_ms=row["reserved_ms"],
+        held_since_ms=row["held_since_ms"],
+        overhead_ms=row["overhead_ms"],
+        first_start_ms=row["first_start_ms"],
+        incarnation=row["incarnation"],
+        preemptions=row["preemptions"],
+        migrations=row["migrations"],
+        overhead_vm_ms=row["overhead_vm_ms"],
+        dispatched_ms=row["dispatched_ms"],
+        place=row["place"],
+    )

@@ -1,0 +1,257 @@
+"""What one step of the engine has to write: effects become journal lines and orders, leases become rows."""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from leasehold.model.effect import (
+    Decision,
+    Effect,
+    LeaseClosed,
+    MigrateLease,
+    OfferLease,
+    Preemption,
+    RecallLease,
+    ResumeLease,
+    StartLease,
+    StopLease,
+    SuspendLease,
+    WakeAt,
+)
+from leasehold.model.event import Event, LeaseContinues, LeaseSaved, SiteReported, Tick
+from leasehold.model.lease import Lease
+from leasehold.model.reason import Outcome
+from leasehold.model.request import Request
+from leasehold.service.enactors.protocol import Order, Verb, order_id
+from leasehold.service.engine.agenda import Agenda
+from leasehold.service.engine.ledger import Particulars
+from leasehold.service.engine.outbox import Outbox
+from leasehold.service.store.rows import JournalRow
+
+if TYPE_CHECKING:
+    from leasehold.service.engine.correspondence import Correspondence
+
+Handler = Callable[[Any, int], None]
+REPORTED = "reported"
+_HEARD: dict[type, str] = {LeaseSaved: "saved", LeaseContinues: "continues"}
+
+
+class Minutes:
+    """Takes down what happens, for all steps; ``journal`` and ``leases`` hold what is not written yet.
+
+    ``extensions``  what was decided about them in this step, by lease, in the order of the requests
+    ``causes``      what machines said about their failure, by lease
+    """
+
+    def __init__(
+        self,
+        about: Mapping[int, Particulars],
+        outbox: Outbox,
+        agenda: Agenda,
+        reference_mips: int,
+        last_seq: int,
+    ) -> None:
+        self.journal: list[JournalRow] = []
+        self.leases: dict[int, Lease] = {}
+        self.decisions: list[Decision] = []
+        self.extensions: dict[int, list[Decision]] = {}
+        self.causes: dict[int, str] = {}
+        self.last_seq = last_seq
+        self.correspondence: Correspondence
+        self._about = about
+        self._outbox = outbox
+        self._agenda = agenda
+        self._reference_mips = reference_mips
+        self._handlers: dict[type, Handler] = {
+            StartLease: self._start,
+            SuspendLease: self._suspend,
+            ResumeLease: self._resume,
+            MigrateLease: self._migrate,
+            StopLease: self._nothing,  # every lease that is stopped is closed too
+            LeaseClosed: self._close,
+            OfferLease: lambda effect, now_ms: self.correspondence.offer(effect.lease, now_ms),
+            RecallLease: self._recall,
+            WakeAt: self._wake,
+            Decision: self._decide,
+        }
+
+    def take_down(self, effects: Iterable[Effect], moved: Mapping[int, Lease], now_ms: int) -> None:
+        """Write down what an instant brought."""
+        self.leases.update(moved)
+        for effect in effects:
+            if not isinstance(effect, WakeAt):
+                self.leases[effect.lease.id] = effect.lease
+            self._handlers[type(effect)](effect, now_ms)
+
+    def heard(self, events: Sequence[Event], moved: Mapping[int, Lease], now_ms: int) -> None:
+        """Write down the news of machines that changed a lease and had no other effect."""
+        for event in events:
+            if isinstance(event, SiteReported) and event.lease_id in moved:
+                self._about[event.lease_id].reason = event.reason.value
+                self.line(moved[event.lease_id], REPORTED, now_ms, {"planned_ms": event.planned_ms})
+                self.journal[-1]["state"] = event.state.value  # it may have gone on since
+        news = [event for event in events if isinstance(event, LeaseSaved | LeaseContinues)]
+        told = {(event.lease_id, _HEARD[type(event)]): event for event in news if event.lease_id in moved}
+        for lease_id, what in told:  # each once: machines may say so twice
+            self.step(moved[lease_id], what, now_ms)
+
+    def submitted(self, request: Request, now_ms: int) -> None:
+        """Write down that a request came."""
+        lease = Lease(request.id, request, request.vms, 0, 0, site=request.site or "")
+        self.line(lease, "submitted", now_ms)
+
+    def step(self, lease: Lease, what: str, now_ms: int, **detail: object) -> None:
+        """Add a line about what follows from a decision, and has no reason of its own."""
+        self.line(lease, what, now_ms, detail)
+        self.journal[-1]["reason"] = ""
+
+    def line(
+        self,
+        lease: Lease,
+        what: str,
+        now_ms: int,
+        detail: Mapping[str, object] | None = None,
+        *,
+        site: str = "",
+        rule: str = "",
+    ) -> None:
+        """Add a line about a lease."""
+        about = self._about[lease.id]
+        self.last_seq += 1
+        self.journal.append(
+            {
+                "seq": self.last_seq,
+                "at_ms": now_ms,
+                "lease_id": lease.id,
+                "consumer": lease.request.consumer,
+                "group_name": about.group,
+                "site": site or lease.site,
+                "what": what,
+                "state": lease.state.value,
+                "reason": about.reason,
+                "rule": rule,
+                "detail": json.dumps(detail) if detail else "{}",
+            }
+        )
+
+    def line_about_site(self, site: str, what: str, now_ms: int, **detail: object) -> None:
+        """Add a line about a site."""
+        self.last_seq += 1
+        self.journal.append(
+            {
+                "seq": self.last_seq,
+                "at_ms": now_ms,
+                "lease_id": None,
+                "consumer": "",
+                "group_name": "",
+                "site": site,
+                "what": what,
+                "state": "",
+                "reason": "",
+                "rule": "",
+                "detail": json.dumps(detail),
+            }
+        )
+
+    def written(self) -> None:
+        """Everything is in the store."""
+        self.journal.clear()
+        self.leases.clear()
+        self.decisions.clear()
+        self.causes.clear()
+
+    # Effects
+
+    def _decide(self, effect: Decision, now_ms: int) -> None:
+        self.decisions.append(effect)
+        if effect.outcome in (Outcome.EXTEND, Outcome.DENY):
+            self.extensions.setdefault(effect.lease.id, []).append(effect)
+        if effect.outcome is Outcome.EXTEND and effect.lease.held_since_ms >= 0:
+            self._agenda.mind_end_of(effect.lease)
+        about = self._about[effect.lease.id]
+        before = about.reason
+        about.reason = effect.reason.value
+        self.line(effect.lease, effect.outcome, now_ms, _detail(effect), site=effect.site, rule=effect.rule)
+        if effect.outcome is Outcome.DENY:
+            about.reason = before
+
+    def _start(self, effect: StartLease, now_ms: int) -> None:
+        self._order(effect.lease, Verb.START, now_ms)
+        self._agenda.mind_end_of(effect.lease)
+
+    def _suspend(self, effect: SuspendLease, now_ms: int) -> None:
+        self._order(effect.lease, Verb.SUSPEND, now_ms)
+        self.step(effect.lease, "suspending", now_ms, save_ms=effect.save_ms)
+
+    def _resume(self, effect: ResumeLease, now_ms: int) -> None:
+        self._order(effect.lease, Verb.RESUME, now_ms)
+        self._agenda.mind_end_of(effect.lease)
+        self.step(effect.lease, "resuming", now_ms, resume_ms=effect.resume_ms)
+
+    def _migrate(self, effect: MigrateLease, now_ms: int) -> None:
+        lease = effect.lease
+        away = self._order_for(lease, Verb.SEND, lease.incarnation - 1, lease.site)
+        self._outbox.give(effect.source, away, now_ms)
+        here = self._order_for(lease, Verb.RECEIVE, lease.incarnation, effect.source)
+        self._outbox.give(lease.site, here, now_ms)
+        self._agenda.mind_end_of(lease)
+        self.step(lease, "migrating", now_ms, source=effect.source, transfer_ms=effect.transfer_ms)
+
+    def _close(self, effect: LeaseClosed, now_ms: int) -> None:
+        lease = effect.lease
+        about = self._about[lease.id]
+        about.reason, about.end_ms = effect.reason.value, now_ms
+        if lease.incarnation > 0:
+            self._order(lease, Verb.STOP, now_ms)
+        cause = self.causes.pop(lease.id, "")
+        self.line(lease, "closed", now_ms, {"cause": cause} if cause else None)
+
+    def _recall(self, effect: RecallLease, now_ms: int) -> None:
+        self.correspondence.recall(effect.lease, now_ms)
+        self.step(effect.lease, "recalled", now_ms)
+
+    def _wake(self, effect: WakeAt, now_ms: int) -> None:
+        self._agenda.add(max(effect.at_ms, now_ms + 1), Tick(effect.site))
+
+    def _nothing(self, effect: Effect, now_ms: int) -> None:
+        pass
+
+    def _order(self, lease: Lease, verb: Verb, now_ms: int) -> None:
+        self._outbox.give(lease.site, self._order_for(lease, verb, lease.incarnation), now_ms)
+
+    def _order_for(self, lease: Lease, verb: Verb, incarnation: int, other_site: str = "") -> Order:
+        request = lease.request
+        work_done = request.duration_ms * self._reference_mips - lease.work_left
+        return Order(
+            order_id(lease.id, incarnation, verb),
+            verb,
+            lease.id,
+            incarnation,
+            lease.vms,
+            request.memory_mib,
+            self._about[lease.id].command,
+            work_done,
+            other_site,
+        )
+
+
+def _detail(decision: Decision) -> dict[str, object]:
+    detail: dict[str, object] = {}
+    if decision.planned_ms is not None:
+        detail["planned_ms"] = decision.planned_ms
+    if decision.preemption is not None:
+        detail["preemption"] = _told(decision.preemption)
+    return detail
+
+
+def _told(preemption: Preemption) -> dict[str, object]:
+    return {
+        "for_lease": preemption.beneficiary,
+        "victims": preemption.victims,
+        "needed_vms": preemption.needed_vms,
+        "freed_vms": preemption.freed_vms,
+        "cost_vm_ms": preemption.cost_vm_ms,
+        "runner_up": preemption.runner_up,
+        "runner_up_cost_vm_ms": preemption.runner_up_cost_vm_ms,
+        "exact": preemption.exact,
+    }

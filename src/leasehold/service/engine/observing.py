@@ -1,0 +1,176 @@
+"""From what is seen on machines to what that means: news for the decision core, and what to order again."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from leasehold.model.event import Event, LeaseContinues, LeaseEnded, LeaseFailed, LeaseSaved
+from leasehold.model.lease import Lease, LeaseState
+from leasehold.service.commands import Command, Observed, Surveyed
+from leasehold.service.enactors.protocol import REACHES, Observation, Order, Phase, Verb
+from leasehold.service.engine.outbox import TAKEN, Outbox
+from leasehold.service.store.rows import OrderRow
+
+ON_THE_WAY: dict[Verb, Phase] = {
+    Verb.START: Phase.STARTING,
+    Verb.SUSPEND: Phase.SAVING,
+    Verb.RESUME: Phase.RESUMING,
+    Verb.RECEIVE: Phase.RECEIVING,
+}
+_CONTINUING = (LeaseState.RESUMING, LeaseState.MIGRATING)
+_SAVING_OR_SAVED = (LeaseState.SUSPENDING, LeaseState.SUSPENDED)
+_ON_MACHINES = (LeaseState.RUNNING, *_CONTINUING, *_SAVING_OR_SAVED)
+
+LOST, STRAY, BEHIND = "lost", "stray", "behind"
+Report = Callable[[str], None]
+"""Is told the kind of each difference."""
+
+IsRecorded = Callable[[int], bool]
+"""Whether the store knows a lease; after an older store was put back, machines may have others."""
+
+
+def news(lease: Lease, seen: Observation) -> Iterator[Event]:
+    """What an observation of the present incarnation of a lease tells the decision core."""
+    if lease.incarnation != seen.incarnation:
+        return
+    match seen.phase:
+        case Phase.FAILED:
+            yield LeaseFailed(lease.id, seen.incarnation)
+        case Phase.SAVED:
+            if lease.state is LeaseState.SUSPENDING:
+                yield LeaseSaved(lease.id, seen.incarnation)
+        case Phase.RUNNING | Phase.ENDED:
+            if lease.state in _CONTINUING:
+                yield LeaseContinues(lease.id, seen.incarnation)
+            if seen.phase is Phase.ENDED:
+                yield from _end(lease, seen)
+        case _:
+            pass
+
+
+def _end(lease: Lease, seen: Observation) -> Iterator[Event]:
+    """Its command ended; who was told to give way in that very moment has nothing left to save."""
+    if lease.state is LeaseState.SUSPENDING:
+        yield LeaseSaved(lease.id, seen.incarnation, ended=True)
+    elif lease.state not in _SAVING_OR_SAVED:
+        yield LeaseEnded(lease.id, seen.incarnation)
+
+
+def ended(commands: Iterable[Command]) -> set[tuple[int, int]]:
+    """Give the leases, with their incarnations, whose commands these say to have ended by themselves."""
+    return {
+        (seen.lease_id, seen.incarnation)
+        for command in commands
+        if isinstance(command, Observed | Surveyed)
+        for seen in command.observations
+        if seen.phase is Phase.ENDED
+    }
+
+
+def confirm(outbox: Outbox, site: str, seen: Observation) -> None:
+    """Close the orders that have been carried out, to judge by what is seen; before one of them, all were."""
+    here = [row for row in outbox.of(seen.lease_id) if row["site"] == site]
+    done = [place for place, row in enumerate(here, 1) if _is_fulfilled(row, seen)]
+    for row in here[: max(done, default=0)]:
+        outbox.close(row)
+
+
+def _is_fulfilled(row: OrderRow, seen: Observation) -> bool:
+    if row["incarnation"] != seen.incarnation:
+        return row["incarnation"] < seen.incarnation
+    return seen.phase in REACHES[Verb(row["verb"])]
+
+
+class Comparison:
+    """Compares a whole site with what should be there, again and again: desired against observed state.
+
+    Orders that have come to nothing are told again, and machines that should not be there are stopped. Of
+    leases that should have machines the decision core is told when they have none at two looks in a row: one
+    look may have been too early.
+    """
+
+    def __init__(self, site: str, outbox: Outbox, differs: Report, is_recorded: IsRecorded) -> None:
+        self._site = site
+        self._outbox = outbox
+        self._differs = differs
+        self._is_recorded = is_recorded
+        self._missed: set[tuple[int, int]] = set()
+
+    def compare(
+        self, leases: Mapping[int, Lease], seen: Iterable[Observation], asked_ms: int, now_ms: int
+    ) -> list[Event]:
+        """Judge by what was seen when looking began at ``asked_ms``; returns news of leases that are lost."""
+        there = {one.lease_id: one for one in seen}
+        for observation in there.values():
+            if not self._belongs(leases.get(observation.lease_id), observation):
+                self._stop(observation, asked_ms, now_ms)
+        self._confirm_absences(there, asked_ms)
+        missed: set[tuple[int, int]] = set()
+        for lease in leases.values():
+            is_here = lease.site == self._site and lease.state in _ON_MACHINES
+            if is_here and self._is_missing(lease, there.get(lease.id), asked_ms, now_ms):
+                missed.add((lease.id, lease.incarnation))
+        lost, self._missed = missed & self._missed, missed
+        return [self._tell_loss(*which) for which in sorted(lost)]
+
+    def _belongs(self, lease: Lease | None, seen: Observation) -> bool:
+        return (
+            lease is not None
+            and lease.site == self._site
+            and lease.state in _ON_MACHINES
+            and seen.incarnation <= lease.incarnation
+        )
+
+    def _orders(self, lease_id: int) -> list[OrderRow]:
+        return [row for row in self._outbox.of(lease_id) if row["site"] == self._site]
+
+    def _stop(self, seen: Observation, asked_ms: int, now_ms: int) -> None:
+        """Order machines to be stopped that should not be there, unless that is on its way."""
+        mine = self._orders(seen.lease_id)
+        if not mine:
+            self._differs(STRAY)
+            order = f"{seen.lease_id}.{seen.incarnation}.{Verb.STOP}~{now_ms}"
+            stop = Order(order, Verb.STOP, seen.lease_id, seen.incarnation, vms=0, memory_mib=0)
+            is_recorded = self._is_recorded(seen.lease_id)
+            give = self._outbox.give if is_recorded else self._outbox.give_unrecorded
+            give(self._site, stop, now_ms)
+        for row in mine:
+            if _was_told(row, asked_ms):
+                self._outbox.tell_again(row, now_ms)
+
+    def _confirm_absences(self, there: Mapping[int, Observation], asked_ms: int) -> None:
+        """What was sent away or stopped, and is not there any more, is dealt with, and all before it too."""
+        for row in list(self._outbox):
+            if row["site"] == self._site and not REACHES[Verb(row["verb"])] and _was_told(row, asked_ms):
+                seen = there.get(row["lease_id"])
+                if seen is None or seen.incarnation > row["incarnation"]:
+                    self._close_through(row)
+
+    def _close_through(self, last: OrderRow) -> None:
+        for row in self._orders(last["lease_id"]):
+            if row["incarnation"] <= last["incarnation"]:
+                self._outbox.close(row)
+
+    def _is_missing(self, lease: Lease, seen: Observation | None, asked_ms: int, now_ms: int) -> bool:
+        """Whether a lease has no machines and none are ordered; what came to nothing is ordered again."""
+        mine = self._orders(lease.id)
+        for row in mine:
+            if _was_told(row, asked_ms) and not _is_on_the_way(row, seen):
+                self._differs(BEHIND)
+                self._outbox.tell_again(row, now_ms)
+        return not mine and (seen is None or seen.incarnation < lease.incarnation)
+
+    def _tell_loss(self, lease_id: int, incarnation: int) -> Event:
+        self._differs(LOST)
+        return LeaseFailed(lease_id, incarnation)
+
+
+def _was_told(row: OrderRow, asked_ms: int) -> bool:
+    """Whether the enactor had taken it on when it was looked at."""
+    return row["status"] == TAKEN and row["next_try_ms"] <= asked_ms
+
+
+def _is_on_the_way(row: OrderRow, seen: Observation | None) -> bool:
+    return (
+        seen is not None
+        and seen.incarnation == row["incarnation"]
+        and seen.phase in (ON_THE_WAY.get(Verb(row["verb"])), Phase.FAILED)
+    )

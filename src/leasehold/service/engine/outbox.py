@@ -1,0 +1,172 @@
+"""The orders that are not yet confirmed: what should be so on machines, and is not known to be."""
+
+import json
+from collections.abc import Iterable, Iterator
+from itertools import takewhile
+from zlib import crc32
+
+from leasehold.service.enactors.protocol import Order, Problem, Verb
+from leasehold.service.store.rows import OrderRow
+
+PENDING = "pending"
+TAKEN = "taken"
+CONFIRMED = "confirmed"
+DROPPED = "dropped"
+
+MOST_ATTEMPTS = 8
+_LONGEST_PAUSE_MS = 60_000
+_NEVER_DROPPED = frozenset({Verb.STOP, Verb.SEND})
+_MOVES = frozenset({Verb.SEND, Verb.RECEIVE})
+
+
+class Outbox:
+    """Orders by lease, in the order in which they were given; ``changed`` has what must be written.
+
+    ``outgoing`` are those that are to be told to enactors now, until somebody takes them out. Where machines
+    move, each site is told only when the one before it has taken its order: else they would be in two places
+    for as long as one of them does not answer.
+    """
+
+    def __init__(self, rows: Iterable[OrderRow] = ()) -> None:
+        self._by_lease: dict[int, dict[str, OrderRow]] = {}
+        self.new: dict[str, OrderRow] = {}
+        self.changed: dict[str, OrderRow] = {}
+        self.outgoing: list[OrderRow] = []
+        for row in rows:
+            self._by_lease.setdefault(row["lease_id"], {})[row["id"]] = row
+            self.outgoing.append(row)
+
+    def __iter__(self) -> Iterator[OrderRow]:
+        for rows in self._by_lease.values():
+            yield from rows.values()
+
+    def of(self, lease_id: int) -> list[OrderRow]:
+        """The open orders about a lease, the oldest first."""
+        return list(self._by_lease.get(lease_id, {}).values())
+
+    def find(self, lease_id: int, order: str) -> OrderRow | None:
+        """One open order; None where it is not open any more."""
+        return self._by_lease.get(lease_id, {}).get(order)
+
+    def give(self, site: str, order: Order, now_ms: int) -> None:
+        """Give an order. Whoever is to be stopped need not do anything else first."""
+        self.new[order.id] = self.give_unrecorded(site, order, now_ms)
+
+    def give_unrecorded(self, site: str, order: Order, now_ms: int) -> OrderRow:
+        """Give one about a lease that the store has never known; after a restart it is given anew."""
+        row = row_of_order(site, order, now_ms)
+        if order.verb is Verb.STOP:
+            for earlier in self.of(order.lease_id):
+                if earlier["site"] == site:
+                    self.close(earlier, DROPPED)
+        self._by_lease.setdefault(order.lease_id, {})[order.id] = row
+        self.outgoing.append(row)
+        return row
+
+    def taken(self, row: OrderRow, now_ms: int) -> None:
+        """The enactor has taken it on; ``next_try_ms`` keeps when."""
+        row["status"], row["next_try_ms"], row["problem"] = TAKEN, now_ms, ""
+        self._note(row)
+        self._let_follow(row)
+
+    def failed(self, row: OrderRow, problem: Problem, now_ms: int) -> bool:
+        """The enactor did not take it on: tell it again later. False where that makes no sense any more."""
+        row["attempts"] += 1
+        row["problem"] = problem.text
+        for_good = not problem.again or row["attempts"] >= MOST_ATTEMPTS
+        if for_good and row["verb"] not in _NEVER_DROPPED:
+            self.close(row, DROPPED)
+            return False
+        row["status"], row["next_try_ms"] = PENDING, now_ms + pause_ms(row["id"], row["attempts"])
+        self._note(row)
+        self.outgoing.append(row)
+        return True
+
+    def tell_again(self, row: OrderRow, now_ms: int) -> None:
+        """What it asks for is not so: it is told once more, now."""
+        row["status"], row["next_try_ms"] = PENDING, now_ms
+        self._note(row)
+        self.outgoing.append(row)
+
+    def close(self, row: OrderRow, status: str = CONFIRMED) -> None:
+        """It was carried out, or is of no use any more."""
+        row["status"] = status
+        self._note(row)
+        rows = self._by_lease[row["lease_id"]]
+        del rows[row["id"]]
+        if not rows:
+            del self._by_lease[row["lease_id"]]
+        self._let_follow(row)
+
+    def written(self) -> None:
+        """Everything that was changed is in the store."""
+        self.new.clear()
+        self.changed.clear()
+
+    def take_outgoing(self) -> list[OrderRow]:
+        """Take out what is to be told now; what was closed meanwhile is told to nobody."""
+        outgoing, self.outgoing = self.outgoing, []
+        is_open = (row for row in outgoing if row["status"] in (PENDING, TAKEN))
+        return [row.copy() for row in is_open if not self._waits_for_a_move(row)]
+
+    def _waits_for_a_move(self, row: OrderRow) -> bool:
+        """Whether machines are to come or go first, by an order that was not taken yet; no STOP waits."""
+        if row["verb"] == Verb.STOP:
+            return False
+        earlier = takewhile(lambda other: other is not row, self.of(row["lease_id"]))
+        return any(other["verb"] in _MOVES and other["status"] == PENDING for other in earlier)
+
+    def _let_follow(self, move: OrderRow) -> None:
+        """Tell whatever may have waited for this one."""
+        if move["verb"] in _MOVES:
+            self.outgoing += [row for row in self.of(move["lease_id"]) if row["status"] == PENDING]
+
+    def _note(self, row: OrderRow) -> None:
+        if row["id"] not in self.new:
+            self.changed[row["id"]] = row
+
+
+def pause_ms(order: str, attempts: int) -> int:
+    """How long to wait before the next attempt: twice as long each time, and not all at the same time."""
+    longest_ms: int = min(_LONGEST_PAUSE_MS, 500 << min(attempts, MOST_ATTEMPTS))
+    return longest_ms // 2 + crc32(f"{order} {attempts}".encode()) % (longest_ms // 2)
+
+
+def row_of_order(site: str, order: Order, now_ms: int) -> OrderRow:
+    """Write an order down."""
+    body = {
+        "vms": order.vms,
+        "memory_mib": order.memory_mib,
+        "command": order.command,
+        "work_done": order.work_done,
+        "other_site": order.other_site,
+    }
+    return {
+        "id": order.id,
+        "site": site,
+        "lease_id": order.lease_id,
+        "incarnation": order.incarnation,
+        "verb": order.verb.value,
+        "body": json.dumps(body),
+        "status": PENDING,
+        "attempts": 0,
+        "next_try_ms": now_ms,
+        "problem": "",
+        "created_ms": now_ms,
+    }
+
+
+def order_of_row(row: OrderRow) -> Order:
+    """Read an order."""
+    body = json.loads(row["body"])
+    return Order(
+        row["id"],
+        Verb(row["verb"]),
+        row["lease_id"],
+        row["incarnation"],
+        body["vms"],
+        body["memory_mib"],
+        tuple(body["command"]),
+        body["work_done"],
+        body["other_site"],
+    )

@@ -1,0 +1,35 @@
+"""To whom the engine tells how it is doing."""
+
+from typing import Protocol
+
+from leasehold.model.reason import Outcome, Reason
+from leasehold.service.enactors.protocol import Verb
+from leasehold.service.metrics import Difference
+
+
+class Teller(Protocol):
+    """What the engine tells; `leasehold.service.metrics.Metrics` keeps count of it."""
+
+    def accepted(self) -> None:
+        """Be told of a request that is in the store now."""
+
+    def repeated(self) -> None:
+        """Be told of one that was answered as before."""
+
+    def rejected(self) -> None:
+        """Be told of one that was not taken in."""
+
+    def batch(self, commands: int, decision_s: float, commit_s: float) -> None:
+        """Be told how long a step took."""
+
+    def decided(self, outcome: Outcome, reason: Reason, site: str) -> None:
+        """Be told of a decision."""
+
+    def order_failed(self, site: str, verb: Verb) -> None:
+        """Be told of an order that was not taken on."""
+
+    def difference(self, site: str, kind: Difference) -> None:
+        """Be told of something that is not as it should be."""
+
+    def invariants(self, ok: bool) -> None:  # noqa: FBT001 - the result of the check
+        """Be told of a check."""

@@ -1,0 +1,66 @@
+"""What a live federation may answer instead of doing as it is asked; each one clear line."""
+
+from leasehold.model.errors import LeaseholdError
+from leasehold.model.reason import Reason, sentence
+
+
+class NoSuchLease(LeaseholdError):
+    """There is no lease with this number, or none that this caller may know of."""
+
+    def __init__(self, lease_id: int) -> None:
+        self.lease_id = lease_id
+        super().__init__(f"lease: got {lease_id}, expected the number of a lease")
+
+
+class NoSuchSite(LeaseholdError):
+    """There is no site with this name."""
+
+    def __init__(self, site: str) -> None:
+        self.site = site
+        super().__init__(f"site: got {site!r}, expected the name of a site")
+
+
+class IdempotencyConflict(LeaseholdError):
+    """The same Idempotency-Key came with another request."""
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        super().__init__(f"Idempotency-Key: got {key!r} with another request than before, expected a new key")
+
+
+class TooManyOpen(LeaseholdError):
+    """The consumer has as many open requests as it may have."""
+
+    def __init__(self, consumer: str, most: int) -> None:
+        self.consumer = consumer
+        self.most = most
+        super().__init__(f"{consumer} has {most} open requests, which is as many as it may have at a time")
+
+
+class Closed(LeaseholdError):
+    """The lease is over."""
+
+    def __init__(self, lease_id: int, state: str) -> None:
+        self.lease_id = lease_id
+        super().__init__(f"lease {lease_id} is {state}, and nothing can be changed about it")
+
+
+class CannotExtend(LeaseholdError):
+    """The lease cannot last longer now."""
+
+    def __init__(self, lease_id: int, reason: Reason) -> None:
+        self.lease_id = lease_id
+        self.reason = reason
+        super().__init__(f"lease {lease_id} cannot be extended: {reason} (the lease {sentence(reason)})")
+
+
+class CannotForget(LeaseholdError):
+    """The site is one that must not be forgotten now."""
+
+    def __init__(self, site: str, why: str) -> None:
+        self.site = site
+        super().__init__(f"{site} cannot be forgotten: {why}")
+
+
+class Unavailable(LeaseholdError):
+    """Nothing can be promised now: the store does not answer, or the service is stopping."""

@@ -1,0 +1,373 @@
+"""One live federation: what the API, and nothing else, calls.
+
+Opening it reads the store, looks at every site's machines, plans on, checks every promise, and only then is
+it ready. Closing it finishes what was begun; machines go on without us.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self, cast
+
+from leasehold.model.errors import InvariantBroken, LeaseholdError
+from leasehold.model.event import SiteFellSilent
+from leasehold.service.commands import Cancel, Command, Drain, Extend, ForgetSite, Happened, Submit, Undrain
+from leasehold.service.config import ServiceConfig
+from leasehold.service.driver import Clock, Driver
+from leasehold.service.enactment.courier import Courier
+from leasehold.service.enactors.protocol import Capabilities, Enactor
+from leasehold.service.engine.engine import Done, Engine
+from leasehold.service.engine.sites import Occupancy, leases_by_site_and_state, occupancies
+from leasehold.service.errors import CannotForget, NoSuchLease, NoSuchSite
+from leasehold.service.feed import Feed
+from leasehold.service.letters.post import PostOffice, identity_of
+from leasehold.service.letters.wire import About
+from leasehold.service.metrics import Metrics
+from leasehold.service.opening import check_sites, make_gateway, open_enactors
+from leasehold.service.standing import Standing
+from leasehold.service.store.rows import LeaseRow, OrderRow, SiteRow
+from leasehold.service.store.store import Store
+
+UNREACHABLE_AFTER_MS = 90_000
+LISTEN_EVERY_S = 10.0
+TIDY_EVERY_S = 3_600.0
+KEEP_MS = 7 * 86_400_000
+"""How long an answer is remembered for its Idempotency-Key, and an order that was carried out."""
+
+STOPPING = "stopping"
+
+
+@dataclass(slots=True)
+class Health:
+    """How the service itself is.
+
+    ``ready``    whether requests can be decided now; ``why_not`` says why they cannot
+    ``broken``   the first promise that was found broken, "" while all hold
+    """
+
+    ready: bool = False
+    why_not: str = "still starting"
+    broken: str = ""
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process is worth keeping."""
+        return not self.broken
+
+
+@dataclass(frozen=True, slots=True)
+class SiteState:
+    """One site as it is now; counts of VMs and of waiting leases."""
+
+    name: str
+    slots: int
+    speed_mips: int
+    enactor: str
+    capabilities: Capabilities
+    status: str
+    drained_by: str
+    note: str
+    local_vms: int
+    guest_vms: int
+    free_vms: int
+    waiting_local: int
+    waiting_guest: int
+    last_seen_ms: int | None
+    problem: str
+
+
+class Federation:
+    """A gateway with its sites, at work. Made by `Federation.open`."""
+
+    def __init__(
+        self,
+        config: ServiceConfig,
+        store: Store,
+        enactors: Mapping[str, Enactor],
+        clock: Clock,
+        metrics: Metrics,
+    ) -> None:
+        """Read the store and plan on; the store must be claimed. Raises what `Store` raises."""
+        self.config = config
+        self.store = store
+        self.clock = clock
+        self.metrics = metrics
+        self.health = Health()
+        self.feed = Feed(store.last_seq())
+        self.identity = identity_of(store)
+        can = {name: enactor.capabilities for name, enactor in enactors.items()}
+        most_open = config.limits.open_requests_per_consumer or None
+        engine = Engine(store, lambda: make_gateway(config, can), metrics, clock(), most_open)
+        self._driver = Driver(engine, clock, self._passed, self._in_trouble)
+        look_every_s = config.service.reconcile_every_ms / 1000
+        self._couriers = {
+            name: Courier(name, enactor, self.do, clock, look_every_s) for name, enactor in enactors.items()
+        }
+        self._drained = {row["name"]: row for row in store.sites() if row["drained_ms"] is not None}
+        self._standing = Standing()
+        metrics.show(lambda: self._standing)
+        self.post = PostOffice(self.do, store, clock)
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls, config: ServiceConfig, store: Store, folder: Path, clock: Clock, metrics: Metrics
+    ) -> AsyncIterator[Self]:
+        """Open a federation and close it in the end; ``folder`` is where emulated machines live.
+
+        Raises InputError where the store is in use by another gateway, or names a site that the
+        configuration has not; InvariantBroken where what it holds cannot be true.
+        """
+        store.claim()
+        check_sites(config, store)
+        enactors = open_enactors(config, folder, clock)
+        try:
+            federation = cls(config, store, enactors, clock, metrics)
+            async with federation._at_work():
+                yield federation
+        finally:
+            for enactor in enactors.values():
+                await enactor.close()
+
+    @asynccontextmanager
+    async def _at_work(self) -> AsyncIterator[None]:
+        surveys = await asyncio.gather(*(courier.look() for courier in self._couriers.values()))
+        # asked before the driver begins: what has become of the machines meanwhile is known to its first step
+        news = asyncio.gather(*(self.do(survey) for survey in surveys if survey is not None))
+        driving = asyncio.create_task(self._driver.run())
+        helping: list[asyncio.Task[None]] = []
+        try:
+            await news
+            await self._begin()
+            helping = [asyncio.create_task(courier.run()) for courier in self._couriers.values()]
+            helping.append(asyncio.create_task(self._check_now_and_then()))
+            helping.append(asyncio.create_task(self._listen_for_silence()))
+            helping.append(asyncio.create_task(self._tidy_now_and_then()))
+            yield
+        finally:
+            self.health.ready, self.health.why_not = False, STOPPING
+            for task in helping:
+                task.cancel()
+            await asyncio.gather(*helping, return_exceptions=True)
+            self._driver.stop()
+            await driving
+
+    async def _begin(self) -> None:
+        """Check every promise, and be ready."""
+        await self._driver.ask(lambda engine: engine.check())
+        await self._look_around()
+        self.health.ready, self.health.why_not = True, ""
+
+    def _passed(self, done: Done) -> None:
+        """A step is in the store: tell who waits for news, and send its orders out."""
+        self.feed.advance(done.last_seq)
+        self.post.has_letters_to(done.letters_to)
+        by_site: dict[str, list[OrderRow]] = {}
+        for row in done.orders:
+            by_site.setdefault(row["site"], []).append(row)
+        for site, rows in by_site.items():
+            if site in self._couriers:  # else it was taken out of the configuration, with orders left to stop
+                self._couriers[site].deliver(rows)
+
+    def _in_trouble(self, why: str) -> None:
+        """Nothing can be decided now, or (with "") something can again; `_at_work` has the last word."""
+        if self.health.why_not != STOPPING:
+            self.health.ready, self.health.why_not = not why, why
+
+    async def _tidy_now_and_then(self) -> None:
+        """Let go of what nobody will ask for again, a little at a time."""
+        while True:
+            before_ms = self.clock() - KEEP_MS
+            with suppress(LeaseholdError):
+                while await self._driver.ask(lambda engine: engine.tidy(before_ms)):  # noqa: B023 - asked now
+                    pass
+            await asyncio.sleep(TIDY_EVERY_S)
+
+    async def _check_now_and_then(self) -> None:
+        every_s = self.config.service.check_every_ms / 1000
+        while every_s:
+            await asyncio.sleep(every_s)
+            try:
+                await self._driver.ask(lambda engine: engine.check())
+            except InvariantBroken as error:
+                self.health.broken = self.health.broken or str(error)
+            except LeaseholdError:
+                continue  # the store does not answer now
+
+    async def _listen_for_silence(self) -> None:
+        """Send nothing more to sites that have not been heard of for too long."""
+        while True:
+            await asyncio.sleep(LISTEN_EVERY_S)
+            with suppress(LeaseholdError):  # where the store does not answer now, the next time will do
+                await self._mark_the_silent()
+
+    async def _mark_the_silent(self) -> None:
+        remotes = await self._driver.ask(lambda engine: list(engine.gateway.desk.remotes.values()))
+        for remote in remotes:
+            if not remote.silent and self.post.is_silent(remote.name):
+                await self.do(Happened(SiteFellSilent(remote.name)))
+
+    # Leases
+
+    async def do(self, command: Command) -> object:
+        """Ask the engine; raises what it answers with."""
+        return await self._driver.do(command)
+
+    async def submit(self, request: Submit) -> tuple[LeaseRow, bool]:
+        """Take a request in; True with it if it is new, False if it came before under the same key."""
+        return cast("tuple[LeaseRow, bool]", await self.do(request))
+
+    async def cancel(self, lease_id: int) -> LeaseRow:
+        """Take a lease back; one that is over stays as it is. Raises NoSuchLease."""
+        return cast("LeaseRow", await self.do(Cancel(lease_id)))
+
+    async def extend(self, lease_id: int, by_ms: int) -> LeaseRow:
+        """Let a lease last longer; raises NoSuchLease, Closed, CannotExtend, InvalidField."""
+        return cast("LeaseRow", await self.do(Extend(lease_id, by_ms)))
+
+    async def console(self, lease_id: int) -> str:
+        """Give what a lease's machines have written; raises NoSuchLease, Unavailable."""
+        row = await asyncio.to_thread(self.store.lease, lease_id)
+        if row is None:
+            raise NoSuchLease(lease_id)
+        courier = self._couriers.get(row["site"])
+        return "" if courier is None else await courier.console(lease_id)
+
+    # Sites
+
+    async def drain(self, site: str, by: str, note: str = "") -> None:
+        """Lend nothing more at a site; raises NoSuchSite."""
+        await self.do(Drain(site, by, note))
+        row: SiteRow = {"name": site, "drained_ms": self.clock(), "drained_by": by, "note": note}
+        self._drained[site] = row
+
+    async def undrain(self, site: str, by: str) -> None:
+        """Lend again; raises NoSuchSite."""
+        await self.do(Undrain(site, by))
+        self._drained.pop(site, None)
+
+    async def forget(self, site: str, by: str) -> None:
+        """Let go of a site that decides for itself and will not come back; what is there has failed.
+
+        Raises NoSuchSite, and CannotForget for one that may still be there.
+        """
+        state = await self.site(site)
+        if site not in self._couriers and not self.post.is_silent(site):
+            raise CannotForget(site, f"it is {state.status}; wait until it has been silent for a minute")
+        await self.do(ForgetSite(site, by))
+        self._drained.pop(site, None)
+
+    async def site(self, name: str) -> SiteState:
+        """Look at one site; raises NoSuchSite."""
+        for state in await self.sites():
+            if state.name == name:
+                return state
+        raise NoSuchSite(name)
+
+    async def sites(self) -> list[SiteState]:
+        """Look at all sites, in the order of the configuration."""
+        now = await self._driver.ask(lambda engine: occupancies(engine.gateway))
+        own = [self._site_state(name, now[name]) for name in self._couriers]
+        abouts = await self._driver.ask(lambda engine: dict(engine.handlers.correspondence.abouts))
+        return own + [self._remote_state(name, about) for name, about in abouts.items()]
+
+    def _remote_state(self, name: str, about: About) -> SiteState:
+        """A site that decides for itself, as it last said it was."""
+        drained = self._drained.get(name)
+        is_drained = drained is not None or not about.lends
+        heard_ms = self.post.last_heard_ms(name)
+        is_away = heard_ms is None or self.post.is_silent(name)
+        return SiteState(
+            name=name,
+            slots=about.slots,
+            speed_mips=about.speed_mips,
+            enactor=about.enactor,
+            capabilities=Capabilities(suspend=about.can_suspend, migrate=about.can_migrate),
+            status="unreachable" if is_away else "drained" if is_drained else "up",
+            drained_by="" if drained is None else drained["drained_by"],
+            note="" if drained is None else drained["note"],
+            local_vms=about.local_vms,
+            guest_vms=about.guest_vms,
+            free_vms=about.free_vms,
+            waiting_local=about.waiting_local,
+            waiting_guest=about.waiting_guests,
+            last_seen_ms=heard_ms,
+            problem="its manager does not call" if is_away else "",
+        )
+
+    async def about(self) -> About:
+        """Say of the one site here what its gateway is to know."""
+        (spec,) = self.config.clusters
+        now = (await self._driver.ask(lambda engine: occupancies(engine.gateway)))[spec.name]
+        can = self._couriers[spec.name].enactor.capabilities
+        return About(
+            identity=self.identity,
+            slots=spec.slots,
+            speed_mips=spec.terms.speed_mips,
+            reference_mips=self.config.service.reference_mips,
+            enactor=spec.enactor,
+            can_suspend=can.suspend,
+            can_migrate=can.migrate,
+            lends=spec.name not in self._drained,
+            local_vms=now.local_vms,
+            guest_vms=now.guest_vms,
+            waiting_local=now.waiting_local,
+            waiting_guests=now.waiting_guests,
+            waiting_local_vms=now.waiting_local_vms,
+            waiting_guest_vms=now.waiting_guest_vms,
+        )
+
+    def _site_state(self, name: str, now: Occupancy) -> SiteState:
+        spec = next(site for site in self.config.clusters if site.name == name)
+        courier, drained = self._couriers[name], self._drained.get(name)
+        return SiteState(
+            name=name,
+            slots=spec.slots,
+            speed_mips=spec.terms.speed_mips,
+            enactor=spec.enactor,
+            capabilities=courier.enactor.capabilities,
+            status=self._status(name),
+            drained_by="" if drained is None else drained["drained_by"],
+            note="" if drained is None else drained["note"],
+            local_vms=now.local_vms,
+            guest_vms=now.guest_vms,
+            free_vms=now.free_vms,
+            waiting_local=now.waiting_local,
+            waiting_guest=now.waiting_guests,
+            last_seen_ms=courier.last_seen_ms,
+            problem=courier.problem,
+        )
+
+    def _status(self, name: str) -> str:
+        courier = self._couriers[name]
+        seen_ms = courier.last_seen_ms
+        if courier.problem and (seen_ms is None or self.clock() - seen_ms > UNREACHABLE_AFTER_MS):
+            return "unreachable"
+        return "drained" if name in self._drained else "up"
+
+    # Metrics
+
+    async def render_metrics(self) -> tuple[bytes, str]:
+        """Give all metrics as they are now, and the type of that content."""
+        await self._look_around()
+        return self.metrics.render()
+
+    async def _look_around(self) -> None:
+        """Let the gauges show how things stand."""
+        self._standing = await self._driver.ask(self._stand)
+
+    def _stand(self, engine: Engine) -> Standing:
+        vms: dict[tuple[str, str], int] = {}
+        for name, now in occupancies(engine.gateway).items():
+            vms |= {
+                (name, "local"): now.local_vms,
+                (name, "guest"): now.guest_vms,
+                (name, "free"): now.free_vms,
+            }
+        orders: dict[tuple[str, str], int] = {}
+        for row in engine.outbox:
+            orders[row["site"], row["status"]] = orders.get((row["site"], row["status"]), 0) + 1
+        up = {name: self._status(name) != "unreachable" for name in self._couriers}
+        return Standing(leases_by_site_and_state(engine.gateway), vms, orders, up)

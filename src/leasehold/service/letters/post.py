@@ -1,0 +1,91 @@
+"""The post office of one service: letters in, letters out, and who has been heard of when."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterable
+from uuid import uuid4
+
+from leasehold.service.commands import Command, Mail
+from leasehold.service.driver import Clock
+from leasehold.service.feed import Feed
+from leasehold.service.store.rows import LetterRow
+from leasehold.service.store.store import Store
+
+SILENT_AFTER_MS = 60_000
+MOST_AT_ONCE = 100
+"""So many reports fit into a body of the usual size."""
+_IDENTITY = "identity"
+
+
+def identity_of(store: Store) -> str:
+    """Give the name that this store, and no other, goes by; it gets one at the first time."""
+    known = store.memories().get(_IDENTITY)
+    if known is None:
+        known = json.dumps(uuid4().hex)
+        with store.writing() as batch:
+            batch.set_memory(_IDENTITY, known)
+    name: str = json.loads(known)
+    return name
+
+
+class PostOffice:
+    """Passes letters between correspondents and the engine; what it says was received is in the store."""
+
+    def __init__(self, do: Callable[[Command], Awaitable[object]], store: Store, clock: Clock) -> None:
+        self._do = do
+        self._store = store
+        self._clock = clock
+        self._opened_ms = clock()
+        self._heard_ms: dict[str, int] = {}
+        self._bells: dict[str, Feed] = {}
+        self._is_closed = False
+
+    def has_letters_to(self, correspondents: Iterable[str]) -> None:
+        """Ring for those who wait for letters."""
+        for name in correspondents:
+            bell = self._bell(name)
+            bell.advance(bell.last_seq + 1)
+
+    async def take_in(self, mail: Mail) -> int:
+        """Let the engine take letters in; returns the number of the last that has been, now or before.
+
+        Raises InvalidField where a letter is missing, or for a site that is not who it was.
+        """
+        await self._do(mail)
+        self._heard_ms[mail.correspondent] = self._clock()
+        _, received = await asyncio.to_thread(self._store.mail_state, mail.correspondent)
+        return received
+
+    async def letters(self, correspondent: str, after: int, wait_s: float) -> list[LetterRow]:
+        """Give the letters later than ``after``; where there are none, wait a while for some."""
+        bell = self._bell(correspondent)
+        rung = bell.last_seq
+        letters = await self._waiting(correspondent, after)
+        if letters or not wait_s or self._is_closed:
+            return letters
+        try:
+            async with asyncio.timeout(wait_s):
+                await bell.wait(rung)
+        except TimeoutError:
+            return []
+        return await self._waiting(correspondent, after)
+
+    def close(self) -> None:
+        """Let nobody wait any more."""
+        self._is_closed = True
+        self.has_letters_to(list(self._bells))
+
+    def last_heard_ms(self, correspondent: str) -> int | None:
+        """When somebody was last heard of since this service was opened."""
+        return self._heard_ms.get(correspondent)
+
+    def is_silent(self, correspondent: str) -> bool:
+        """Whether somebody has not been heard of for too long."""
+        heard_ms = self._heard_ms.get(correspondent, self._opened_ms)
+        return self._clock() - heard_ms > SILENT_AFTER_MS
+
+    async def _waiting(self, correspondent: str, after: int) -> list[LetterRow]:
+        return await asyncio.to_thread(self._store.letters, correspondent, after, MOST_AT_ONCE)
+
+    def _bell(self, correspondent: str) -> Feed:
+        return self._bells.setdefault(correspondent, Feed())

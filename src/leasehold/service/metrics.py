@@ -1,0 +1,149 @@
+"""What an operator's monitoring sees: counters, durations, and how things stand when it looks.
+
+Every label has a closed list of values, sites being those of the configuration: no lease, consumer or
+address ever becomes a label. `deploy/grafana` and `deploy/prometheus` show and watch these metrics.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+
+from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.registry import CollectorRegistry
+
+from leasehold.model.reason import Outcome, Reason
+from leasehold.service.enactors.protocol import Verb
+from leasehold.service.standing import Standing, StandingCollector
+
+TAKEN = ("accepted", "repeated", "rejected")
+"""What became of a request to the API: taken in, answered as an identical one before it, or not taken in."""
+
+
+class Difference(StrEnum):
+    """How what is at a site can differ from what should be there.
+
+    LOST    a lease should have machines, and has none
+    STRAY   machines are there of a lease that should have none
+    BEHIND  the machines are not yet in the phase in which they should be
+    """
+
+    LOST = "lost"
+    STRAY = "stray"
+    BEHIND = "behind"
+
+
+METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
+OTHER = "other"
+"""Stands for whatever is not in a closed list."""
+
+_DECISION_S = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
+_COMMIT_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
+_HTTP_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+_COMMANDS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+
+
+class Metrics:
+    """All metrics of one gateway, in a registry of their own. Engine and API tell, `render` shows."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry(auto_describe=True)
+        self._define_requests()
+        self._define_decisions()
+        self._define_enactment()
+        self._standing = StandingCollector()
+        self.registry.register(self._standing)
+        ProcessCollector(registry=self.registry)
+
+    def _define_requests(self) -> None:
+        self._requests = self._counter("requests", "Requests for leases, by what became of them", "outcome")
+        for outcome in TAKEN:
+            self._requests.labels(outcome)
+        self._http = self._histogram(
+            "http_request_seconds", "Time to answer over HTTP", _HTTP_S, "route", "method", "status"
+        )
+        self._streams = Gauge("leasehold_streams", "Open streams of changes", registry=self.registry)
+
+    def _define_decisions(self) -> None:
+        self._decisions = self._counter("decisions", "Decisions about leases", "outcome", "reason")
+        self._preemptions = self._counter("preemptions", "Leases that gave way at a site", "site", "reason")
+        self._decision_s = self._histogram(
+            "decision_seconds", "Time in the decision core for a batch of commands", _DECISION_S
+        )
+        self._commit_s = self._histogram(
+            "commit_seconds", "Time to write what followed from a batch", _COMMIT_S
+        )
+        self._batch = self._histogram("batch_commands", "Commands decided together", _COMMANDS)
+        self._checks = self._counter("invariant_checks", "Checks of every promise, by result", "result")
+        for result in ("kept", "broken"):
+            self._checks.labels(result)
+
+    def _define_enactment(self) -> None:
+        self._order_failures = self._counter(
+            "order_failures", "Orders that a site's machines did not follow", "site", "verb"
+        )
+        self._differences = self._counter(
+            "reconcile_differences", "Differences between what should be and what is", "site", "kind"
+        )
+
+    def _counter(self, name: str, meaning: str, *labels: str) -> Counter:
+        return Counter(f"leasehold_{name}", f"{meaning}.", labels, registry=self.registry)
+
+    def _histogram(self, name: str, meaning: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
+        return Histogram(f"leasehold_{name}", f"{meaning}.", labels, registry=self.registry, buckets=buckets)
+
+    def accepted(self) -> None:
+        """Count a request that is in the store now."""
+        self._requests.labels("accepted").inc()
+
+    def repeated(self) -> None:
+        """Count a request that came before under the same key, and was answered as then."""
+        self._requests.labels("repeated").inc()
+
+    def rejected(self) -> None:
+        """Count a request that was not taken in: malformed, over a limit, or at a bad time."""
+        self._requests.labels("rejected").inc()
+
+    def batch(self, commands: int, decision_s: float, commit_s: float) -> None:
+        """Measure one round of the engine: so many commands, decided and then written."""
+        self._batch.observe(commands)
+        self._decision_s.observe(decision_s)
+        self._commit_s.observe(commit_s)
+
+    def decided(self, outcome: Outcome, reason: Reason, site: str) -> None:
+        """Count a decision; one that makes a lease give way is counted at its site too."""
+        self._decisions.labels(outcome, reason).inc()
+        if outcome is Outcome.PREEMPT:
+            self._preemptions.labels(site, reason).inc()
+
+    def order_failed(self, site: str, verb: Verb) -> None:
+        """Count an order that the machines of a site did not take on."""
+        self._order_failures.labels(site, verb).inc()
+
+    def difference(self, site: str, kind: Difference) -> None:
+        """Count something at a site that is not as it should be."""
+        self._differences.labels(site, kind).inc()
+
+    def invariants(self, ok: bool) -> None:  # noqa: FBT001 - the result of the check
+        """Count a check of every promise."""
+        self._checks.labels("kept" if ok else "broken").inc()
+
+    def answered(self, route: str, method: str, status: int, took_s: float) -> None:
+        """Measure an answer over HTTP; ``route`` is its pattern, "" where no route fits."""
+        known = method if method in METHODS else OTHER
+        self._http.labels(route or OTHER, known, str(status)).observe(took_s)
+
+    @contextmanager
+    def streaming(self) -> Iterator[None]:
+        """Count a stream of changes as open for as long as this lasts."""
+        with self._streams.track_inprogress():
+            yield
+
+    def show(self, source: Callable[[], Standing]) -> None:
+        """Fill the gauges from this source, which is asked at each look and must not block."""
+        self._standing.source = source
+
+    def render(self) -> tuple[bytes, str]:
+        """Write everything in the format of Prometheus, and give the type of that content."""
+        return generate_latest(self.registry), CONTENT_TYPE_PLAIN_0_0_4

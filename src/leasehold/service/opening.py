@@ -1,0 +1,67 @@
+"""From what a configuration says to a gateway and the enactors of its sites."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+from leasehold.configuration.policies import find_routing_policy
+from leasehold.configuration.sites import site_settings
+from leasehold.gateway.gateway import Gateway, Routing
+from leasehold.gateway.site import Site
+from leasehold.model.errors import InputError
+from leasehold.service.config import ServiceConfig, SiteSpec
+from leasehold.service.driver import Clock
+from leasehold.service.enactors.protocol import Capabilities, Enactor
+from leasehold.service.enactors.registry import enactor
+from leasehold.service.enactors.setup import EnactorSetup
+from leasehold.service.engine.recording import remembered_abouts
+from leasehold.service.store.store import Store
+
+
+def open_enactors(config: ServiceConfig, folder: Path, clock: Clock) -> dict[str, Enactor]:
+    """Find the machines of every site again, or make them; raises as `enactor` does."""
+    return {site.name: enactor(site.enactor, _setup(site, config, folder, clock)) for site in config.clusters}
+
+
+def _setup(site: SiteSpec, config: ServiceConfig, folder: Path, clock: Clock) -> EnactorSetup:
+    return EnactorSetup(
+        site=site.name,
+        slots=site.slots,
+        speed_mips=site.terms.speed_mips,
+        reference_mips=config.service.reference_mips,
+        overhead=site.terms.overhead,
+        folder=folder / "machines" / site.name,
+        clock=clock,
+        options=site.options,
+    )
+
+
+def make_gateway(config: ServiceConfig, capabilities: Mapping[str, Capabilities]) -> Gateway:
+    """Make an empty gateway whose sites plan with what their machines can do."""
+    spec = config.gateway
+    policy = find_routing_policy(spec.policy)(Random())
+    routing = Routing(policy, try_elsewhere=spec.try_elsewhere, tick_ms=spec.tick_ms)
+    sites = [_site(site, capabilities[site.name]) for site in config.clusters]
+    return Gateway(sites, routing, config.service.reference_mips)
+
+
+def _site(site: SiteSpec, can: Capabilities) -> Site:
+    settings = site_settings(site.name, site.slots, site.terms)
+    return Site(replace(settings, can_suspend=can.suspend, can_migrate=can.migrate))
+
+
+def check_sites(config: ServiceConfig, store: Store) -> None:
+    """Refuse to leave anybody behind: a site with open leases must be configured, or decide for itself.
+
+    Raises InputError, also where a site is both.
+    """
+    own = {site.name for site in config.clusters}
+    remotes = remembered_abouts(store).keys()
+    for site in sorted(own & remotes):
+        raise InputError(store, None, f"has {site!r} as a site that decides for itself, expected a new name")
+    known = own | remotes | {""}
+    left_behind = {site: count for (site, _), count in store.count_by_state().items() if site not in known}
+    for site in sorted(left_behind):
+        problem = f"has open leases at site {site!r}, expected that site in the configuration"
+        raise InputError(store, None, problem)

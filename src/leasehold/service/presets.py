@@ -1,0 +1,27 @@
+"""The configurations that need no file: one emulated site, and the three of the demonstration."""
+
+from dataclasses import replace
+
+from leasehold.leasing.overhead import OverheadModel
+from leasehold.service.config import LogSpec, ServiceConfig, ServiceSpec, SiteSpec, usual_terms
+
+_DEMO_REFERENCE_MIPS = 600
+_DEMO_SITES = (("C64", 64, 2000), ("C128", 128, 3000), ("C256", 256, 2100))
+_QUICK = OverheadModel(suspend_ms_per_gib=4_000, resume_ms_per_gib=3_000, network_mbps=10_000)
+
+
+def one_site() -> ServiceConfig:
+    """Give what a gateway without any configuration serves: one emulated site of 16 VMs."""
+    return ServiceConfig(clusters=(SiteSpec("local", 16, usual_terms()),))
+
+
+def demo() -> ServiceConfig:
+    """Give the three clusters of JPDC 2012, section 5.2, emulated, their memory on today's disks and wires.
+
+    With the disks of 2012 a suspension takes minutes, and nobody would wait to see one.
+    """
+    usual = replace(usual_terms(_DEMO_REFERENCE_MIPS), overhead=_QUICK)
+    sites = [SiteSpec(name, slots, replace(usual, speed_mips=mips)) for name, slots, mips in _DEMO_SITES]
+    service = ServiceSpec(reference_mips=_DEMO_REFERENCE_MIPS)
+    quiet = LogSpec(requests=False)  # so that one still sees what was said at the start
+    return ServiceConfig(clusters=tuple(sites), service=service, defaults=usual, log=quiet)

@@ -1,0 +1,236 @@
+"""A gateway as a process: opened, listening, told to stop, and closed without losing anything.
+
+In this order: what may listen is bound, so that a port in use is known before anything is touched; the store
+is opened and claimed; the sites' machines are looked at and every promise is checked; the first token is
+made; and only then is anybody answered. Stopping goes back the same way.
+"""
+
+import asyncio
+import gc
+import signal
+import socket
+import time
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import ceil
+from pathlib import Path
+
+import structlog
+import uvicorn
+from sqlalchemy import URL
+
+from leasehold import __version__
+from leasehold.model.errors import InputError
+from leasehold.service.api.app import Api, create_app
+from leasehold.service.api.settings import ApiSettings
+from leasehold.service.auth.authenticator import Authenticator
+from leasehold.service.auth.first_token import first_admin_token
+from leasehold.service.auth.jwts import Jwts
+from leasehold.service.auth.limits import RateLimit
+from leasehold.service.auth.tokens import Tokens
+from leasehold.service.config import Limits, ServiceConfig, ServiceSpec
+from leasehold.service.federation import Federation
+from leasehold.service.metrics import Metrics
+from leasehold.service.notify import READY, STOPPING, notify
+from leasehold.service.request_log import RequestLog
+from leasehold.service.store.store import open_store
+from leasehold.service.tls import check_key_pair
+
+ADDRESS_FILE = "url"
+STORE_FILE = "leasehold.db"
+_PRIVATE = 0o700
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a gateway keeps its things.
+
+    ``folder``  its token and its address, which the command line on this machine looks for
+    ``work``    the store, where that is a file, and the emulated machines
+    """
+
+    folder: Path
+    work: Path
+
+    def store_url(self, service: ServiceSpec) -> str:
+        """Give the URL of the store: that of the configuration, or a file of our own."""
+        own = URL.create("sqlite", database=str(self.work / STORE_FILE))
+        return service.store or own.render_as_string()
+
+    @property
+    def address_file(self) -> Path:
+        """Where the address is written down at which it listens, or listened last."""
+        return self.folder / ADDRESS_FILE
+
+    def make(self) -> None:
+        """Make the folders where they are missing, for nobody else to read; raises InputError."""
+        for folder in (self.folder, self.work):
+            try:
+                folder.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
+            except OSError as error:
+                raise InputError(folder, None, f"cannot be a data folder: {error.strerror}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """A gateway that answers, at ``url``; ``token_file`` has its administrator's token, None: it has none."""
+
+    url: str
+    token_file: Path | None
+    federation: Federation
+
+
+Companion = Callable[[Listening], Awaitable[None]]
+"""What goes on beside a gateway for as long as it listens; it is cancelled when the gateway stops."""
+
+
+def now_ms() -> int:
+    """Tell the time in Unix milliseconds."""
+    return time.time_ns() // 1_000_000
+
+
+async def serve(config: ServiceConfig, place: Place, companion: Companion) -> None:
+    """Be a gateway until SIGTERM or SIGINT.
+
+    Raises InputError and InvalidField for whatever keeps it from starting, InvariantBroken where what the
+    store holds cannot be true.
+    """
+    service, metrics = config.service, Metrics()
+    if service.tls_certificate and service.tls_key:
+        check_key_pair(service.tls_certificate, service.tls_key)
+    place.make()
+    with bound(service.host, service.port) as listener, open_store(place.store_url(service)) as store:
+        async with Federation.open(config, store, place.work, now_ms, metrics) as federation:
+            _collect_less_garbage()
+            token_file = first_admin_token(store, place.folder, now_ms())
+            listening = Listening(_url(service, listener), token_file, federation)
+            place.address_file.write_text(f"{listening.url}\n", encoding="utf-8")
+            app = _application(config, federation)
+            server = Server(_uvicorn_config(app, service), lambda: companion(listening))
+            with _stopping_on_signals(server, app):
+                await server.serve(sockets=[listener])
+
+
+def _collect_less_garbage() -> None:
+    """Look for reference cycles rarely, and never among what was read at the start.
+
+    A hundred thousand leases have none, and looking through them would hold everybody up for a while.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
+
+
+class Server(uvicorn.Server):
+    """uvicorn, with a companion that comes and goes with it, and with signals left to us."""
+
+    def __init__(self, config: uvicorn.Config, companion: Callable[[], Awaitable[None]]) -> None:
+        super().__init__(config)
+        self._companion = companion
+        self._beside: asyncio.Future[None] | None = None
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """Leave signals alone: uvicorn would raise them again in the end, and cut our own ending short."""
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, and say so."""
+        await super().startup(sockets)
+        self._beside = asyncio.ensure_future(self._accompany())
+        notify(READY)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Let the companion go, then finish what is under way."""
+        if self._beside is not None:
+            self._beside.cancel()
+            await asyncio.gather(self._beside, return_exceptions=True)
+        await super().shutdown(sockets)
+
+    async def _accompany(self) -> None:
+        """A companion that fails is a pity, and no reason to stop serving."""
+        try:
+            await self._companion()
+        except Exception:  # noqa: BLE001 - whatever it is
+            structlog.get_logger("leasehold.serving").exception("companion failed")
+
+
+@contextmanager
+def _stopping_on_signals(server: Server, app: Api) -> Generator[None, None, None]:
+    """Stop at the first SIGTERM or SIGINT, and at the second without waiting for anybody."""
+
+    def stop() -> None:
+        notify(STOPPING)
+        app.close_streams()
+        server.force_exit = server.should_exit
+        server.should_exit = True
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop)
+    try:
+        yield
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+
+
+def _application(config: ServiceConfig, federation: Federation) -> Api:
+    tokens = Tokens(federation.store, federation.clock)
+    authenticator = Authenticator(tokens, Jwts(config.issuers, federation.clock))
+    return create_app(federation, authenticator, tokens, _api_settings(config.service, config.limits))
+
+
+def _api_settings(service: ServiceSpec, limits: Limits) -> ApiSettings:
+    return ApiSettings(
+        version=__version__,
+        body_kib=limits.body_kib,
+        rate=RateLimit(limits.requests_per_s, limits.burst),
+        streams_per_consumer=limits.streams_per_consumer,
+        probes_need_token=service.needs_token(service.probes),
+        metrics_need_token=service.needs_token(service.metrics),
+    )
+
+
+def _uvicorn_config(app: Api, service: ServiceSpec) -> uvicorn.Config:
+    return uvicorn.Config(
+        RequestLog(app),
+        log_config=None,  # `leasehold.service.logs` has settled it
+        access_log=False,  # `RequestLog` says more
+        lifespan="off",
+        ws="none",
+        server_header=False,
+        proxy_headers=service.behind_tls_proxy,
+        ssl_certfile=service.tls_certificate,
+        ssl_keyfile=service.tls_key,
+        timeout_graceful_shutdown=ceil(service.shutdown_ms / 1000),
+    )
+
+
+def bound(host: str, port: int) -> socket.socket:
+    """Take an address, without answering there yet; raises InputError."""
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+        except OSError:
+            listener.close()
+            raise
+    except OSError as error:
+        raise InputError(f"{host} port {port}", None, f"cannot be listened at: {error.strerror}") from None
+    return listener
+
+
+def _url(service: ServiceSpec, listener: socket.socket) -> str:
+    """Say under which address it is reached; one that stands for all is reached at this machine's own."""
+    if service.url:
+        return service.url
+    host, port = listener.getsockname()[:2]
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - this listens nowhere
+    scheme = "https" if service.tls_certificate else "http"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

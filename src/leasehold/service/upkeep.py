@@ -1,0 +1,113 @@
+"""What can be said of a store from outside, while a gateway uses it or not; nothing in it is changed."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from sqlalchemy import URL, Engine, text
+
+from leasehold.model.errors import InputError
+from leasehold.service.engine.recording import remembered_abouts
+from leasehold.service.store.claim import FileClaim, ServerClaim
+from leasehold.service.store.engines import reading_engine, writing_engine
+from leasehold.service.store.errors import translated
+from leasehold.service.store.migrating import current_revision, needs_migration
+from leasehold.service.store.place import read_url, sqlite_path
+from leasehold.service.store.reading import Reading
+
+_SERVER_MS = text("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint")
+_LAST_LINE_MS = text("SELECT at_ms FROM journal ORDER BY seq DESC LIMIT 1")
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What is in a store: live leases by site and state, and the number of its last journal line.
+
+    ``remotes``  the sites that have called, and decide for themselves
+    """
+
+    leases: dict[tuple[str, str], int]
+    last_seq: int
+    remotes: frozenset[str] = frozenset()
+
+    @property
+    def sites(self) -> set[str]:
+        """Where live leases are, "" being the gateway."""
+        return {site for site, _ in self.leases}
+
+
+@dataclass(frozen=True, slots=True)
+class StoreStatus:
+    """How a store is.
+
+    ``url``        without its password
+    ``revision``   of its schema, None where there is none yet
+    ``in_use``     whether a gateway has it
+    ``latest_ms``  its time: that of its server, or of the last line written to its file (0: there is none)
+    ``contents``   None where the schema is older than this program
+    """
+
+    url: str
+    revision: str | None
+    in_use: bool
+    latest_ms: int
+    contents: Contents | None
+
+
+def look_at(url_text: str) -> StoreStatus:
+    """Look at the store at a URL.
+
+    Raises InvalidField where that names none, InputError where it is not there or newer than this program,
+    StoreUnavailable where it does not answer.
+    """
+    url = existing(url_text)
+    with translated(f"store {url}"), _disposed(reading_engine(url)) as engine:
+        with engine.connect() as connection:
+            revision, is_old = current_revision(connection), needs_migration(connection)
+        return StoreStatus(
+            url=str(url),
+            revision=revision,
+            in_use=_is_in_use(url),
+            latest_ms=0 if is_old else _latest_ms(engine),
+            contents=None if is_old else _contents(Reading(engine)),
+        )
+
+
+def existing(url_text: str) -> URL:
+    """Read the URL of a store that should be there already; raises InvalidField and InputError."""
+    url = read_url(url_text)
+    path = sqlite_path(url)
+    if path is not None and not path.is_file():
+        raise InputError(path, None, "no such store; `leasehold serve` makes it at its first start")
+    return url
+
+
+def _contents(reading: Reading) -> Contents:
+    return Contents(reading.count_by_state(), reading.last_seq(), frozenset(remembered_abouts(reading)))
+
+
+def _latest_ms(engine: Engine) -> int:
+    query = _LAST_LINE_MS if engine.dialect.name == "sqlite" else _SERVER_MS
+    with engine.connect() as connection:
+        return int(connection.execute(query).scalar() or 0)
+
+
+def _is_in_use(url: URL) -> bool:
+    """Try to have it, and let go at once; a lock that nobody has made yet is not made."""
+    path = sqlite_path(url)
+    if path is not None and not path.with_name(f"{path.name}.lock").exists():
+        return False
+    claim = ServerClaim() if path is None else FileClaim(path)
+    with _disposed(writing_engine(url)) as engine, engine.connect() as connection:
+        try:
+            return not claim.take(connection)
+        finally:
+            claim.drop()
+
+
+@contextmanager
+def _disposed(engine: Engine) -> Iterator[Engine]:
+    try:
+        yield engine
+    finally:
+        engine.dispose()

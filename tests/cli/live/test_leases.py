@@ -1,0 +1,254 @@
+"""``leasehold lease``, as it looks."""
+
+import json
+import sys
+from typing import Any
+
+import pytest
+from tests.cli.saying import Cli
+from tests.client.gateway import MOMENT, Cut, Gateway, Reply, Stream, change, event, lease, problem
+
+WAITING: dict[str, Any] = {
+    "state": "waiting",
+    "reason": "room-in-use",
+    "explanation": "waits until enough VMs are free",
+    "started_at": None,
+    "ends_at": None,
+    "planned_start_at": "2026-11-21T11:00:00.000Z",
+}
+REFUSED: dict[str, Any] = {
+    "state": "refused",
+    "site": "",
+    "reason": "wider-than-any-site",
+    "explanation": "asks for more VMs than any site has",
+    "started_at": None,
+    "ends_at": None,
+    "ended_at": MOMENT,
+}
+COMPLETED: dict[str, Any] = {
+    "state": "completed",
+    "reason": "completed",
+    "explanation": "ran to its end",
+    "ends_at": None,
+    "ended_at": "2026-11-21T10:53:36.120Z",
+}
+SUBMIT = ["lease", "submit", "--type", "suspendable", "--vms", "2", "--duration", "1h"]
+
+
+class TestSubmit:
+    def test_the_number_is_the_answer_and_the_rest_is_said_beside(self, cli: Cli, gateway: Gateway) -> None:
+        gateway.answer("POST", "/v1/leases", Reply(201, lease(43, **WAITING)))
+        said = cli(*SUBMIT)
+        assert (said.code, said.out) == (0, "43\n")
+        assert said.err == (
+            "leasehold: lease 43 is waiting at das3: it waits until enough VMs are free (room-in-use); "
+            "it is to start by 2026-11-21 11:00:00\n"
+        )
+
+    def test_everything_that_can_be_said_is_sent(self, cli: Cli, gateway: Gateway) -> None:
+        gateway.answer("POST", "/v1/leases", Reply(201, lease()))
+        options = [
+            "--memory",
+            "4096",
+            "--deadline",
+            "now+2h",
+            "--ready",
+            "2026-11-21T11:00",
+            "--name",
+            "survey",
+        ]
+        cli(
+            *SUBMIT, *options, "--group", "astro", "--idempotency-key", "mine", "--", "sh", "-c", "echo hello"
+        )
+        (asked,) = gateway.asked
+        assert asked.headers["idempotency-key"] == "mine"
+        assert asked.body == {
+            "type": "suspendable",
+            "vms": 2,
+            "duration_s": 3600,
+            "memory_mib": 4096,
+            "deadline": "2026-11-21T12:56:10.000Z",
+            "ready": "2026-11-21T11:00:00.000Z",
+            "local": False,
+            "name": "survey",
+            "group": "astro",
+            "command": ["sh", "-c", "echo hello"],
+        }
+
+    def test_a_local_request_needs_no_type(self, cli: Cli, gateway: Gateway) -> None:
+        gateway.answer(
+            "POST", "/v1/leases", Reply(201, lease(type="non-preemptable", local=True, home="das3"))
+        )
+        assert cli("lease", "submit", "--duration", "60", "--local", "--site", "das3").code == 0
+        assert gateway.asked[0].body == {
+            "vms": 1,
+            "duration_s": 60,
+            "local": True,
+            "site": "das3",
+            "command": [],
+        }
+
+    def test_a_refusal_says_why_and_what_would_help(self, cli: Cli, gateway: Gateway) -> None:
+        gateway.answer("POST", "/v1/leases", Reply(201, lease(44, **REFUSED)))
+        said = cli(*SUBMIT)
+        assert (said.code, said.out) == (1, "44\n")
+        assert said.err == (
+            "leasehold: lease 44 is refused: it asks for more VMs than any site has (wider-than-any-site)\n"
+            "leasehold: Ask for fewer VMs: `leasehold site list` shows how many there are.\n"
+        )
+
+    def test_json_has_all_of_it(self, cli: Cli, gateway: Gateway) -> None:
+        gateway.answer("POST", "/v1/leases", Reply(201, lease()), Reply(201, lease(**REFUSED)))
+        said = cli(*SUBMIT, "--json")
+        assert json.loads(said.out) == {"schema_version": 1, "lease": lease()}
+        assert (said.code, said.err) == (0, "")
+        refused = cli(*SUBMIT, "--json")
+        assert json.loads(refused.out)["lease"]["state"] == "refused"
+        assert refused.code == 1
+
+    @pytest.mark.parametrize(
+        ("ended", "code"),
+        [
+            (COMPLETED, 0),
+            (COMPLETED | {"state": "killed", "command": []}, 0),
+            (COMPLETED | {"state": "killed"}, 1),
+            (COMPLETED | {"state": "cancelled"}, 1),
+        ],
+    )
+    def test_it_can_be_waited_for(self, cli: Cli, gateway: Gateway, ended: dict[str, Any], code: int) -> None:
+        gateway.answer("POST", "/v1/leases", Reply(201, lease(**WAITING)))
+        gateway.answer(
+            "GET",
+            "/v1/leases/42/journal",
+            Reply(body={"entries": [change(7, state="waiting")], "next": None}),
+        )
+        over = change(12, state=ended["state"], reason="completed", explanation="ran to its end")
+        gateway.answer("GET", "/v1/changes", Stream(event(change(9)), cut=True), Stream(event(over)))
+        gateway.answer("GET", "/v1/leases/42", Reply(body=lease(**ended)))
+        said = cli(*SUBMIT, "--wait")
+        assert (said.code, said.out) == (code, "42\n")
+        assert [line.split()[3] for line in said.err.splitlines()[1:]] == [
+            "waiting",
+            "running",
+            ended["state"],
+        ]
+        assert [asked.headers["last-event-id"] for asked in gateway.asked if asked.path == "/v1/changes"] == [
+            "7",
+            "9",
+        ]
+
+
+class TestList:
+    LEASES = (
+        lease(44, **WAITING | {"site": ""}),
+        lease(43, name="sky-survey"),
+        lease(7, vms=128, **COMPLETED),
+    )
+
+    @pytest.fixture(autouse=True)
+    def _leases(self, gateway: Gateway) -> None:
+        gateway.answer("GET", "/v1/leases", Reply(body={"leases": self.LEASES, "next": None}))
+
+    def test_looks_like_squeue(self, cli: Cli) -> None:
+        assert cli("lease", "list").out == (
+            "ID  NAME        TYPE         CONSUMER  ST   TIME  VMS  SITE(REASON)\n"
+            "44              suspendable  physics   PD   0:00    2  (room-in-use)\n"
+            "43  sky-survey  suspendable  physics   R   12:33    2  das3\n"
+            "7               suspendable  physics   CD  10:00  128  das3\n"
+        )
+
+    def test_columns_can_be_chosen(self, cli: Cli) -> None:
+        assert cli("lease", "list", "--format", "id,state,left,start", "--no-header").out == (
+            "44  waiting           2026-11-21 11:00:00\n"
+            "43  running    47:26  2026-11-21 10:43:36\n"
+            "7   completed         2026-11-21 10:43:36\n"
+        )
+
+    @pytest.mark.parametrize(
+        ("options", "query"),
+        [
+            ([], [("open", "true")]),
+            (["--all"], []),
+            (
+                ["--state", "R,PD", "-t", "held"],
+                [("state", "running"), ("state", "waiting"), ("state", "held")],
+            ),
+            (["--site", "das3"], [("site", "das3"), ("open", "true")]),
+            (["--since", "now-1h"], [("since", "2026-11-21T09:56:10.000Z"), ("open", "true")]),
+            (["--consumer", "climate"], [("consumer", "climate"), ("open", "true")]),
+        ],
+    )
+    def test_a_choice_can_be_made(
+        self, cli: Cli, gateway: Gateway, options: list[str], query: list[tuple[str, str]]
+    ) -> None:
+        cli("lease", "list", *options)
+        assert gateway.asked[0].query == [*query, ("limit", "1000")]
+
+    def test_ones_own_are_those_of_the_token(self, cli: Cli, gateway: Gateway) -> None:
+        gateway.answer("GET", "/v1/tokens/self", Reply(body={"consumer": "physics"}))
+        cli("lease", "list", "--mine")
+        assert ("consumer", "physics") in gateway.asked[1].query
+
+    def test_json_has_all_of_it(self, cli: Cli) -> None:
+        assert json.loads(cli("lease", "list", "--json").out) == {
+            "schema_version": 1,
+            "leases": list(self.LEASES),
+        }
+
+    def test_without_a_terminal_a_watched_list_goes_on_in_lines(self, cli: Cli, gateway: Gateway) -> None:
+        others = [change(8, site="lyon"), change(9, consumer="climate")]
+        told = "".join(map(event, [change(7), *others]))
+        gateway.answer("GET", "/v1/changes", Stream(told), Stream(""), problem(401, "x", "Expired."))
+        said = cli("lease", "list", "--watch", "--site", "das3", "--consumer", "physics")
+        assert gateway.asked[0].path == "/v1/changes"
+        assert said.out.splitlines()[3:] == [
+            "7               suspendable  physics   CD  10:00  128  das3",
+            "2026-11-21 10:43:36      42  running     das3          started at once in free room (room-free)",
+        ]
+        assert (said.code, said.err) == (2, "leasehold: Expired. (the token is from LEASEHOLD_TOKEN)\n")
+
+    def test_on_a_terminal_it_is_drawn_anew_whenever_something_changes(
+        self, cli: Cli, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+        monkeypatch.setattr("leasehold.cli.live.following.REDRAW_S", 0)
+        gateway.answer("GET", "/v1/changes", Stream(event(change(7))), Cut(), problem(403, "x", "No longer."))
+        said = cli("lease", "list", "--watch")
+        assert "sky-survey" in said.out
+        assert (said.code, said.err.splitlines()[-1]) == (1, "leasehold: No longer.")
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            (["--watch", "--json"], "--watch: got '--json', expected one of the two"),
+            (["--state", "runing"], "did you mean 'running'?"),
+            (["--format", "ids"], "did you mean 'id'?"),
+        ],
+    )
+    def test_bad_options_are_one_line(self, cli: Cli, options: list[str], message: str) -> None:
+        said = cli("lease", "list", *options)
+        assert (said.code, said.out, len(said.err.splitlines())) == (2, "", 1)
+        assert message in said.err
+
+
+class TestShow:
+    def test_tells_all_that_is_known(self, cli: Cli, gateway: Gateway) -> None:
+        gateway.answer(
+            "GET", "/v1/leases/42", Reply(body=lease(name="sky-survey", preemptions=2, group="astro"))
+        )
+        assert cli("lease", "show", "42").out == (
+            "lease 42 is running at das3: it started at once in free room (room-free)\n"
+            "  name        sky-survey\n"
+            "  type        suspendable\n"
+            "  consumer    physics, group astro\n"
+            "  asked for   2 VMs with 1024 MiB each for 1:00:00\n"
+            "  command     sh run.sh\n"
+            "  submitted   2026-11-21 10:43:36 (12:33 ago)\n"
+            "  started     2026-11-21 10:43:36 (12:33 ago)\n"
+            "  ends        2026-11-21 11:43:36 (in 47:26)\n"
+            "  disturbed   preempted twice, moved never\n"
+        )
+
+    def test_json_is_the_same(self, cli: Cli, gateway: Gateway) -> None:
+        gateway.answer("GET", "/v1/leases/42", Reply(body=lease()))
+        assert json.loads(cli("lease", "show", "42", "--json").out)["lease"] == lease()

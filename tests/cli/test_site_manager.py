@@ -1,0 +1,197 @@
+"""``leasehold site --gateway``: a gateway and a site as processes of their own, each killed in turn."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from tests.cli.saying import Cli
+
+from leasehold.client import Client, Conflict, Lease, Patience
+from leasehold.model.errors import LeaseholdError
+from leasehold.service.enactors.emulated.audit import Action, brought_up_twice, read_audit
+
+CONFIG = """
+[service]
+check_every_s = 1
+reconcile_every_s = 1
+[gateway]
+policy = "most-free"
+[[cluster]]
+name = "{name}"
+slots = {slots}
+"""
+DEADLINE_S = 60
+PAUSE_S = 0.05
+
+
+def until(question: Callable[[], object]) -> None:
+    """Ask until the answer is yes; whoever cannot be reached now is asked again."""
+    end_s = time.monotonic() + DEADLINE_S
+    while time.monotonic() < end_s:
+        try:
+            if question():
+                return
+        except LeaseholdError:
+            pass
+        time.sleep(PAUSE_S)
+    raise AssertionError("it never came to be")
+
+
+class Service:
+    """A gateway or a site: its folder, and the process that serves it now."""
+
+    def __init__(self, folder: Path, name: str, slots: int, *command: str) -> None:
+        self.folder = folder
+        self._command = [sys.executable, "-m", "leasehold.cli.main", *command]
+        self._process: subprocess.Popen[bytes] | None = None
+        folder.mkdir()
+        (folder / "leasehold.toml").write_text(CONFIG.format(name=name, slots=slots))
+
+    def start(self, port: int = 0) -> None:
+        """Start it; returns when it answers."""
+        (self.folder / "url").unlink(missing_ok=True)
+        command = [*self._command, "--data", str(self.folder), "--port", str(port)]
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log)
+        until(self.is_ready)
+
+    @property
+    def url(self) -> str:
+        return (self.folder / "url").read_text().strip()
+
+    @property
+    def port(self) -> int:
+        return int(self.url.rpartition(":")[2])
+
+    @contextmanager
+    def asking(self) -> Iterator[Client]:
+        token = (self.folder / "admin.token").read_text().strip()
+        with Client(self.url, token, patience=Patience(knocks=1)) as client:
+            yield client
+
+    def is_ready(self) -> bool:
+        if not (self.folder / "url").exists():
+            return False
+        with self.asking() as client:
+            return client.health().ready
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+
+@pytest.fixture
+def gateway(tmp_path: Path) -> Iterator[Service]:
+    service = Service(tmp_path / "gateway", "near", 2, "serve")
+    yield service
+    service.kill()
+
+
+@pytest.fixture
+def far(tmp_path: Path, gateway: Service) -> Iterator[Service]:
+    """A site of eight VMs; the gateway gives it its token."""
+    gateway.start()
+    token = tmp_path / "far.token"
+    with gateway.asking() as client:
+        token.write_text(client.tokens.create(consumer="far-manager", roles=["peer"], sites=["far"]).token)
+    token.chmod(0o600)
+    site = Service(
+        tmp_path / "far",
+        "far",
+        8,
+        "site",
+        "--gateway",
+        gateway.url,
+        "--name",
+        "far",
+        "--token-file",
+        str(token),
+    )
+    yield site
+    site.kill()
+
+
+def guest(gateway: Service, seconds: float) -> Lease:
+    with gateway.asking() as client:
+        return client.leases.submit(
+            type="suspendable", vms=6, duration_s=60, memory_mib=1, command=["sleep", f"{seconds}"]
+        )
+
+
+def state_of(service: Service, lease_id: int) -> str:
+    with service.asking() as client:
+        return client.leases.get(lease_id).state.value
+
+
+@pytest.mark.slow
+def test_each_goes_on_without_the_other_and_both_agree_in_the_end(gateway: Service, far: Service) -> None:
+    far.start()
+    with gateway.asking() as client:
+        until(lambda: client.sites.get("far").status == "up")
+
+    # the gateway dies: the site's own users, and its guest, do not notice
+    first = guest(gateway, 2)
+    assert first.site == "far"
+    until(lambda: state_of(gateway, first.id) == "running")
+    port = gateway.port
+    gateway.kill()
+    with far.asking() as client:
+        own = client.leases.submit(local=True, site="far", vms=8, duration_s=0.5, memory_mib=1)
+        assert own.state == "running"
+        until(lambda: client.leases.get(own.id).is_over)
+    gateway.start(port)
+    until(lambda: state_of(gateway, first.id) == "completed")
+    with gateway.asking() as client:
+        assert client.leases.get(first.id).preemptions == 1
+
+    # the site's manager dies: its machines go on, and the gateway hears of it
+    second = guest(gateway, 2)
+    until(lambda: state_of(gateway, second.id) == "running")
+    far.kill()
+    assert state_of(gateway, second.id) == "running"
+    far.start()
+    until(lambda: state_of(gateway, second.id) == "completed")
+
+    audit = read_audit(far.folder / "machines" / "far" / "emulated.sqlite3")
+    assert not brought_up_twice(audit)
+    assert sum(line.action is Action.BOOT for line in audit) == 3  # two guests, and one of its own users
+    for service in (gateway, far):
+        with service.asking() as client:
+            assert client.health().alive
+    with gateway.asking() as client, pytest.raises(Conflict):
+        client.sites.forget("far")
+
+
+class TestWhatIsTypedWrong:
+    """One clear line, before anything is made."""
+
+    def test_without_a_name_it_is_not_known_which_site_that_is(self, cli: Cli, tmp_path: Path) -> None:
+        said = cli("site", "--gateway", "http://127.0.0.1:1", "--data", str(tmp_path / "data"))
+        assert said.code == 2
+        assert "--name and --slots" in said.err
+
+    def test_a_token_is_not_shown_on_an_open_network(self, cli: Cli, tmp_path: Path) -> None:
+        said = cli(*self.site(tmp_path, "http://gateway.example.org"))
+        assert said.code == 2
+        assert "https://" in said.err
+
+    def test_without_a_token_the_gateway_would_not_listen(
+        self, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.delenv("LEASEHOLD_GATEWAY_TOKEN", raising=False)
+        said = cli(*self.site(tmp_path, "http://127.0.0.1:1"))
+        assert said.code == 2
+        assert "--token-file" in said.err
+
+    def test_a_token_file_that_is_not_there_is_named(self, cli: Cli, tmp_path: Path) -> None:
+        said = cli(*self.site(tmp_path, "http://127.0.0.1:1"), "--token-file", str(tmp_path / "none"))
+        assert said.code == 2
+        assert "none" in said.err
+
+    def site(self, folder: Path, gateway: str) -> tuple[str, ...]:
+        return "site", "--gateway", gateway, "--name", "far", "--slots", "4", "--data", str(folder / "data")

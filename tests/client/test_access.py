@@ -1,0 +1,134 @@
+"""Which gateway, and as whom: where both are looked for, in which order, and where a token never goes."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from leasehold.client import Client
+from leasehold.client.access import DEFAULT_URL, Bearer, find_access, is_loopback
+from leasehold.client.place import ADMIN_TOKEN, URL, data_folder
+from leasehold.model.errors import InputError, InvalidField
+
+ELSEWHERE = "https://gateway.example.org"
+BT = f"bt_u{os.getuid()}"
+
+
+class TestDataFolder:
+    @pytest.mark.parametrize(
+        ("environment", "expected"),
+        [
+            ({"LEASEHOLD_DATA": "/srv/leasehold", "XDG_DATA_HOME": "/data"}, Path("/srv/leasehold")),
+            ({"LEASEHOLD_DATA": "~/gateway"}, Path.home() / "gateway"),
+            ({"XDG_DATA_HOME": "/data"}, Path("/data/leasehold")),
+            ({"XDG_DATA_HOME": "relative"}, Path.home() / ".local/share/leasehold"),
+            ({"LEASEHOLD_DATA": ""}, Path.home() / ".local/share/leasehold"),
+            ({}, Path.home() / ".local/share/leasehold"),
+        ],
+    )
+    def test_is_named_or_usual(self, environment: dict[str, str], expected: Path) -> None:
+        assert data_folder(environment) == expected
+
+
+class TestUrl:
+    def test_is_the_argument_then_the_environment_then_the_folder_then_the_usual(
+        self, tmp_path: Path
+    ) -> None:
+        environment = {"LEASEHOLD_DATA": str(tmp_path), "LEASEHOLD_URL": ELSEWHERE}
+        assert find_access("http://localhost:1/", environment=environment).url == "http://localhost:1"
+        assert find_access(environment=environment).url == ELSEWHERE
+        del environment["LEASEHOLD_URL"]
+        assert find_access(environment=environment).url == DEFAULT_URL
+        (tmp_path / URL).write_text("http://127.0.0.1:9000\n")
+        assert find_access(environment=environment).url == "http://127.0.0.1:9000"
+
+    @pytest.mark.parametrize(
+        "url", ["gateway.example.org", "ftp://gateway.example.org", "https://", "http:///v1"]
+    )
+    def test_another_address_is_refused(self, url: str) -> None:
+        with pytest.raises(InvalidField, match=r"^gateway url: got .* expected an address such as http://"):
+            find_access(url, "")
+
+
+class TestToken:
+    @pytest.fixture
+    def environment(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+        """Have a token everywhere."""
+        for folder in ("data", "run", "shared"):
+            (tmp_path / folder).mkdir()
+        (tmp_path / "named").write_text("from-named-file\n")
+        (tmp_path / "run" / BT).write_text("from-run\n")
+        (tmp_path / "shared" / BT).write_text("from-shared\n")
+        (tmp_path / "data" / ADMIN_TOKEN).write_text("from-data\n")
+        monkeypatch.setattr("leasehold.client.access._SHARED", tmp_path / "shared")
+        return {
+            "LEASEHOLD_DATA": str(tmp_path / "data"),
+            "LEASEHOLD_TOKEN": "from-leasehold",
+            "BEARER_TOKEN": " from-bearer\n",
+            "BEARER_TOKEN_FILE": str(tmp_path / "named"),
+            "XDG_RUNTIME_DIR": str(tmp_path / "run"),
+        }
+
+    def test_is_looked_for_in_this_order(self, tmp_path: Path, environment: dict[str, str]) -> None:
+        assert find_access(None, "given", environment).token == Bearer("given", "the argument")
+        assert find_access(environment=environment).token == Bearer("from-leasehold", "LEASEHOLD_TOKEN")
+        del environment["LEASEHOLD_TOKEN"]
+        assert find_access(environment=environment).token == Bearer("from-bearer", "BEARER_TOKEN")
+        del environment["BEARER_TOKEN"]
+        assert find_access(environment=environment).token == Bearer("from-named-file", "BEARER_TOKEN_FILE")
+        del environment["BEARER_TOKEN_FILE"]
+        assert find_access(environment=environment).token.text == "from-run"
+        (tmp_path / "run" / BT).unlink()
+        assert find_access(environment=environment).token.text == "from-shared"
+        (tmp_path / "shared" / BT).unlink()
+        assert find_access(environment=environment).token.text == "from-data"
+        (tmp_path / "data" / ADMIN_TOKEN).unlink()
+        assert find_access(environment=environment).token == Bearer("")
+
+    def test_none_may_be_wished_for(self, environment: dict[str, str]) -> None:
+        assert find_access(token="", environment=environment).token.text == ""
+
+    def test_a_named_file_that_is_missing_is_an_error(self, environment: dict[str, str]) -> None:
+        wishes = {"LEASEHOLD_DATA": environment["LEASEHOLD_DATA"], "BEARER_TOKEN_FILE": "nowhere"}
+        with pytest.raises(InputError, match=r"^nowhere: BEARER_TOKEN_FILE names it, and it cannot be read"):
+            find_access(environment=wishes)
+
+    def test_another_users_file_does_not_count(
+        self, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        somebody, real = os.getuid() + 1, os.getuid()
+        monkeypatch.setattr(os, "getuid", iter([real, somebody, somebody]).__next__)
+        for name in ("LEASEHOLD_TOKEN", "BEARER_TOKEN", "BEARER_TOKEN_FILE"):
+            del environment[name]
+        assert find_access(environment=environment).token.text == "from-data"
+
+    def test_the_administrators_is_for_the_gateway_of_its_folder_alone(
+        self, environment: dict[str, str]
+    ) -> None:
+        only_data = {"LEASEHOLD_DATA": environment["LEASEHOLD_DATA"], "XDG_RUNTIME_DIR": "nowhere"}
+        Path(environment["LEASEHOLD_DATA"], "..", "shared", BT).unlink()
+        assert find_access(DEFAULT_URL, environment=only_data).token.text == "from-data"
+        assert find_access(ELSEWHERE, environment=only_data).token.text == ""
+        assert find_access("http://127.0.0.1:9999", environment=only_data).token.text == ""
+
+    def test_is_never_shown(self, environment: dict[str, str]) -> None:
+        assert "from-leasehold" not in repr(find_access(environment=environment))
+
+
+class TestPlainHttp:
+    @pytest.mark.parametrize("host", ["127.0.0.1:8470", "127.8.9.1", "localhost", "[::1]:80"])
+    def test_stays_on_this_machine(self, host: str) -> None:
+        assert find_access(f"http://{host}", "secret").url == f"http://{host}"
+
+    @pytest.mark.parametrize(
+        "host", ["gateway.example.org", "192.168.1.7", "127.0.0.1.example.org", "[::2]", "8.8.8.8"]
+    )
+    def test_carries_no_token_elsewhere(self, host: str) -> None:
+        with pytest.raises(InvalidField, match="expected https: a token goes over plain http to nobody else"):
+            Client(f"http://{host}", "secret")
+        assert find_access(f"http://{host}", "").url == f"http://{host}"
+        assert find_access(f"https://{host}", "secret").is_encrypted
+
+    def test_loopback_is_what_it_is(self) -> None:
+        assert is_loopback("::1")
+        assert not is_loopback("localhost.example.org")

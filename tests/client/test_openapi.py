@@ -1,0 +1,134 @@
+"""The client knows what the service has: every route, every field, and what may be missing."""
+
+import re
+from dataclasses import MISSING, fields
+from datetime import UTC, datetime
+from typing import Any, get_type_hints
+from unittest.mock import MagicMock
+
+import pytest
+
+from leasehold.cli.live.completion import ROLES
+from leasehold.client import calls, records
+from leasehold.client.calls import Call, Rights, Which, Wish
+from leasehold.client.errors import Problem
+from leasehold.client.reading import read, wire
+from leasehold.client.watching import PATH
+from leasehold.service.api.app import create_app
+from leasehold.service.api.settings import ApiSettings
+from leasehold.service.auth.principal import Role
+
+SERVICE = MagicMock()  # its routes are only declared here
+DOCUMENT = create_app(SERVICE, SERVICE, SERVICE, ApiSettings(version="0")).openapi()
+SCHEMAS = DOCUMENT["components"]["schemas"]
+
+RECORDS = {
+    "Lease": records.Lease,
+    "Entry": records.Entry,
+    "Change": records.Change,
+    "Site": records.Site,
+    "CapabilitiesShown": records.Capabilities,
+    "VmsShown": records.Occupancy,
+    "WaitingShown": records.Queue,
+    "Token": records.Token,
+    "NewToken": records.NewToken,
+    "Caller": records.Caller,
+}
+
+WISH: Wish = {"vms": 1, "duration_s": 1}
+RIGHTS: Rights = {"consumer": "physics", "roles": ["member"]}
+CALLS: list[Call[Any]] = [
+    calls.submit(WISH),
+    calls.leases(Which()),
+    calls.lease(42),
+    calls.cancel(42),
+    calls.extend(42, 60),
+    calls.journal(42),
+    calls.console(42),
+    calls.sites(),
+    calls.site("das3"),
+    calls.drain("das3", ""),
+    calls.resume("das3"),
+    calls.create_token(RIGHTS),
+    calls.tokens(),
+    calls.revoke_token("3f9a6c1b2d04"),
+    calls.caller(),
+    calls.alive(),
+    calls.why_not_ready(),
+]
+NOT_FOR_CLIENTS = {("GET", "/metrics")}
+"""Nor are the letters between gateways and their sites."""
+
+
+def operations() -> set[tuple[str, str]]:
+    return {(method.upper(), path) for path, item in DOCUMENT["paths"].items() for method in item}
+
+
+def operation_of(method: str, path: str) -> tuple[str, str]:
+    """Find the route for a path: the one with the fewest blanks."""
+    found = [
+        (word, template)
+        for word, template in operations()
+        if word == method and re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", template), path)
+    ]
+    return min(found, key=lambda operation: operation[1].count("{"))
+
+
+def names(kind: Any) -> set[str]:
+    return set(get_type_hints(kind))
+
+
+def test_every_route_has_a_method() -> None:
+    asked = {operation_of(call.method, call.path) for call in CALLS} | {("GET", PATH)}
+    theirs = {(method, path) for method, path in operations() if not path.endswith("/letters")}
+    assert asked == theirs - NOT_FOR_CLIENTS
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_records_have_the_fields_of_the_service(name: str) -> None:
+    assert names(RECORDS[name]) == set(SCHEMAS[name]["properties"])
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_what_a_record_needs_is_always_there(name: str) -> None:
+    needed = {field.name for field in fields(RECORDS[name]) if field.default is MISSING}
+    assert needed <= set(SCHEMAS[name]["required"])
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_what_may_be_null_may_be_none(name: str) -> None:
+    hints = get_type_hints(RECORDS[name])
+    properties = SCHEMAS[name]["properties"]
+    nullable = {key for key, value in properties.items() if {"type": "null"} in value.get("anyOf", [])}
+    assert nullable <= {key for key, hint in hints.items() if isinstance(None, hint_types(hint))}
+
+
+def hint_types(hint: Any) -> tuple[type, ...]:
+    return tuple(one for one in getattr(hint, "__args__", ()) if isinstance(one, type))
+
+
+@pytest.mark.parametrize("name", [name for name in RECORDS if "examples" in SCHEMAS[name]])
+def test_the_services_examples_can_be_read(name: str) -> None:
+    for example in SCHEMAS[name]["examples"]:
+        told = wire(read(RECORDS[name], example))
+        assert {key: value for key, value in told.items() if value is not None} == example
+
+
+def test_a_request_can_say_all_that_can_be_said() -> None:
+    assert names(Wish) - {"idempotency_key"} == set(SCHEMAS["LeaseRequest"]["properties"])
+    assert names(Rights) == set(SCHEMAS["TokenRequest"]["properties"])
+
+
+def test_leases_can_be_chosen_by_all_that_they_can_be_chosen_by() -> None:
+    theirs = {one["name"] for one in DOCUMENT["paths"]["/v1/leases"]["get"]["parameters"]}
+    everything = Which(states=["held"], site="a", consumer="b", open=True, since=datetime.now(UTC))
+    ours = {name for name, _ in calls.leases(everything).query} | {"cursor"}
+    assert ours == theirs
+
+
+def test_a_problem_says_all_that_the_service_says() -> None:
+    assert set(SCHEMAS["Problem"]["properties"]) - {"type", "instance"} <= names(Problem)
+
+
+def test_roles_complete_as_they_are() -> None:
+    assert set(ROLES) == set(Role)

@@ -1,0 +1,57 @@
+"""Probes and metrics: for everybody, or for who has a token, as it was set."""
+
+from pathlib import Path
+
+import pytest
+from tests.service.api.house import House, house_in
+
+from leasehold.service.api.settings import ApiSettings
+from leasehold.service.auth.principal import Role
+
+
+def test_a_service_at_work_is_alive_and_ready(house: House) -> None:
+    for path in ("/healthz", "/readyz"):
+        answer = house.ask("GET", path)
+        assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
+
+
+def test_who_is_not_ready_says_why(house: House) -> None:
+    house.federation.health.ready, house.federation.health.why_not = False, "still starting"
+    answer = house.ask("GET", "/readyz")
+    assert (answer.status_code, answer.json()["detail"]) == (503, "still starting")
+    assert house.ask("GET", "/healthz").status_code == 200
+
+
+def test_who_found_a_promise_broken_is_not_worth_keeping_and_gives_no_details(house: House) -> None:
+    house.federation.health.broken = "slot 7 was given to climate and physics"
+    answer = house.ask("GET", "/healthz")
+    assert answer.status_code == 503
+    assert "climate" not in answer.text
+
+
+def test_metrics_count_answers_by_route_and_never_by_lease(house: House) -> None:
+    token = house.token(Role.FEDERATION_ADMIN)
+    lease = house.submit(token)["id"]
+    house.ask("GET", f"/v1/leases/{lease}", token)
+    house.ask("GET", "/no/such/path")
+    answer = house.ask("GET", "/metrics", token)
+    assert answer.headers["Content-Type"].startswith("text/plain")
+    counted = [line for line in answer.text.splitlines() if "http_request_seconds_count" in line]
+    assert [line.removeprefix("leasehold_http_request_seconds_count") for line in counted] == [
+        '{method="POST",route="/v1/leases",status="201"} 1.0',
+        '{method="GET",route="/v1/leases/{lease_id}",status="200"} 1.0',
+        '{method="GET",route="other",status="404"} 1.0',
+    ]
+
+
+@pytest.mark.parametrize("needs_token", [True, False])
+def test_who_may_look_is_as_it_was_set(tmp_path: Path, needs_token: bool) -> None:  # noqa: FBT001 - the case
+    settings = ApiSettings("0", probes_need_token=needs_token, metrics_need_token=needs_token)
+    paths = ("/healthz", "/readyz", "/metrics")
+    with house_in(tmp_path, settings) as house:
+        nobody = [house.ask("GET", path).status_code for path in paths]
+        member = [house.ask("GET", path, house.token()).status_code for path in paths]
+        operator = house.token(Role.SITE_OPERATOR, sites=("das3",))
+        known = [house.ask("GET", path, operator).status_code for path in paths]
+    assert (nobody, member) == (([401] * 3, [403] * 3) if needs_token else ([200] * 3, [200] * 3))
+    assert known == [200] * 3

@@ -1,0 +1,198 @@
+"""Every route, asked by everybody: what each role gets, written down here a second time and by hand.
+
+Whoever adds a route adds its line; a route without one fails the walk.
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.routing import Match, Route
+from tests.service.api.house import House, asked, house_in
+
+from leasehold.service.api.app import DOCUMENT
+from leasehold.service.api.door import GuardedRoute
+from leasehold.service.auth.principal import Role
+from leasehold.service.config import ServiceConfig, SiteSpec
+
+# The lease in a path is the caller's own at lyon, or of climate: in the group astro and at lyon, of no group
+# and at das3, of no group and at lyon. The manager is one of astro, the operator is of das3, and the peer
+# speaks for jena, a site with a manager of its own.
+EXPECTED = """
+                                        nobody  member  manager  operator  admin  peer
+POST   /v1/leases                          401     201      201       403    201   403
+POST   /v1/leases (local at das3)          401     201      201       201    201   403
+POST   /v1/leases (local at lyon)          401     403      403       403    201   403
+POST   /v1/leases (for astro)              401     201      201       403    201   403
+POST   /v1/leases (for lattice)            401     403      403       403    201   403
+GET    /v1/leases                          401     200      200       200    200   403
+GET    /v1/leases/{own}                    401     200      200       404    200   403
+GET    /v1/leases/{in astro}               401     404      200       404    200   403
+GET    /v1/leases/{at das3}                401     404      404       200    200   403
+GET    /v1/leases/{elsewhere}              401     404      404       404    200   403
+DELETE /v1/leases/{own}                    401     200      200       404    200   403
+DELETE /v1/leases/{in astro}               401     404      200       404    200   403
+DELETE /v1/leases/{at das3}                401     404      404       200    200   403
+DELETE /v1/leases/{elsewhere}              401     404      404       404    200   403
+POST   /v1/leases/{own}/extension          401     200      200       403    200   403
+POST   /v1/leases/{in astro}/extension     401     404      200       403    200   403
+POST   /v1/leases/{at das3}/extension      401     404      404       403    200   403
+POST   /v1/leases/{elsewhere}/extension    401     404      404       403    200   403
+GET    /v1/leases/{own}/journal            401     200      200       404    200   403
+GET    /v1/leases/{in astro}/journal       401     404      200       404    200   403
+GET    /v1/leases/{at das3}/journal        401     404      404       200    200   403
+GET    /v1/leases/{elsewhere}/journal      401     404      404       404    200   403
+GET    /v1/leases/{own}/console            401     200      200       404    200   403
+GET    /v1/leases/{in astro}/console       401     404      200       404    200   403
+GET    /v1/leases/{at das3}/console        401     404      404       200    200   403
+GET    /v1/leases/{elsewhere}/console      401     404      404       404    200   403
+GET    /v1/changes                         401     200      200       200    200   403
+GET    /v1/sites                           401     200      200       200    200   403
+GET    /v1/sites/das3                      401     200      200       200    200   403
+POST   /v1/sites/das3/drain                401     403      403       200    200   403
+POST   /v1/sites/lyon/drain                401     403      403       403    200   403
+POST   /v1/sites/das3/resume               401     403      403       200    200   403
+POST   /v1/sites/lyon/resume               401     403      403       403    200   403
+DELETE /v1/sites/nowhere                   401     403      403       403    404   403
+POST   /v1/sites/jena/letters              401     403      403       403    200   200
+POST   /v1/sites/kiel/letters              401     403      403       403    200   403
+POST   /v1/tokens                          401     403      403       403    201   403
+GET    /v1/tokens                          401     403      403       403    200   403
+DELETE /v1/tokens/{token}                  401     403      403       403    204   403
+GET    /v1/tokens/self                     401     200      200       200    200   403
+GET    /healthz                            200     200      200       200    200   200
+GET    /readyz                             200     200      200       200    200   200
+GET    /metrics                            401     403      403       200    200   403
+GET    /v1/openapi.json                    200     200      200       200    200   200
+"""
+
+CALLERS: dict[str, dict[str, Any]] = {
+    "member": {"roles": (Role.MEMBER,), "groups": ("astro",), "sites": ("das3",)},
+    "manager": {"roles": (Role.MEMBER, Role.GROUP_MANAGER), "groups": ("astro",), "sites": ("das3",)},
+    "operator": {"roles": (Role.SITE_OPERATOR,), "sites": ("das3",)},
+    "admin": {"roles": (Role.FEDERATION_ADMIN,)},
+    "peer": {"roles": (Role.PEER,), "sites": ("jena",)},
+}
+LEASES: dict[str, dict[str, str]] = {
+    "own": {"site": "lyon"},
+    "in astro": {"group": "astro", "site": "lyon"},
+    "at das3": {"site": "das3"},
+    "elsewhere": {"site": "lyon"},
+}
+LETTERS = {
+    "about": {
+        "identity": "1", "slots": 1, "speed_mips": 1, "reference_mips": 1, "enactor": "emulated",
+        "can_suspend": True, "can_migrate": True, "lends": True, "local_vms": 0, "guest_vms": 0,
+        "waiting_local": 0, "waiting_guests": 0, "waiting_local_vms": 0, "waiting_guest_vms": 0,
+    },
+    "acknowledged": 0,
+}  # fmt: skip
+BODIES: dict[str, Any] = {
+    "POST /v1/leases": asked(),
+    "POST /v1/leases (local at das3)": asked(type=None, local=True, site="das3", group=""),
+    "POST /v1/leases (local at lyon)": asked(type=None, local=True, site="lyon", group=""),
+    "POST /v1/leases (for astro)": asked(group="astro"),
+    "POST /v1/leases (for lattice)": asked(group="lattice"),
+    "POST /v1/sites/jena/letters": LETTERS,
+    "POST /v1/sites/kiel/letters": LETTERS,
+    "POST /v1/tokens": {"consumer": "physics", "roles": ["member"]},
+}
+
+
+def lines() -> Iterator[tuple[str, str, int]]:
+    """Read the table: what is asked, by whom, and the status of the answer."""
+    head, *rows = EXPECTED.strip("\n").splitlines()
+    for row in rows:
+        request, cells = " ".join(row[:40].split()), row[40:].split()
+        for caller, status in zip(head.split(), cells, strict=True):
+            yield request, caller, int(status)
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    """One house for the whole walk, with room for all that is asked for on the way."""
+    folder: Path = tmp_path_factory.mktemp("house")
+    config = ServiceConfig((SiteSpec("das3", 1000), SiteSpec("lyon", 1000)))
+    with house_in(folder, config=config) as house:
+        yield house
+
+
+@pytest.fixture(scope="module")
+def token_of(house: House) -> Callable[[str], str]:
+    """The tokens of all callers; each is a consumer of its own."""
+    made = {
+        name: house.token(
+            *one["roles"], consumer=name, groups=one.get("groups", ()), sites=one.get("sites", ())
+        )
+        for name, one in CALLERS.items()
+    }
+    return lambda caller: made.get(caller, "")
+
+
+def place(house: House, caller: str, kind: str) -> str:
+    """Make what a path speaks of, and give what stands for it there."""
+    if kind == "token":
+        return house.token().split("_")[1]
+    what = LEASES[kind]
+    owner = house.token(
+        consumer=caller if kind == "own" else "climate",
+        groups=(what["group"],) if "group" in what else (),
+        sites=(what["site"],),
+    )
+    lease = house.submit(owner, type=None, local=True, vms=1, duration_s=60)
+    return str(lease["id"])
+
+
+def split(request: str) -> tuple[str, str, str, str]:
+    """Take ``GET /v1/leases/{own}/journal (why)`` apart: method, what is before and after {own}, and own."""
+    method, path = request.partition(" (")[0].split(" ", 1)
+    before, _, rest = path.partition("{")
+    kind, _, after = rest.partition("}")
+    return method, before, after, kind
+
+
+@pytest.mark.parametrize(("request_", "caller", "status"), list(lines()))
+def test_everybody_gets_what_their_role_gives(
+    house: House, token_of: Callable[[str], str], request_: str, caller: str, status: int
+) -> None:
+    method, before, after, kind = split(request_)
+    path = f"{before}{place(house, caller, kind) if kind else ''}{after}"
+    if path == "/v1/changes":
+        with house.stream(path, token_of(caller)) as stream:
+            assert stream.answered() == status
+        return
+    body = {"by_s": 60} if path.endswith("/extension") else BODIES.get(request_)
+    answer = house.ask(method, path, token_of(caller), json=body)
+    assert answer.status_code == status, answer.text
+
+
+def routes(house: House) -> list[Route]:
+    """All routes that there are; there is nothing else in the application."""
+    found = [route for route in house.app.routes if isinstance(route, Route)]
+    assert len(found) == len(house.app.routes)
+    return found
+
+
+def test_the_table_has_every_route_and_no_other(house: House) -> None:
+    walked = set()
+    for request, _, _ in lines():
+        method, before, after, kind = split(request)
+        scope = {"type": "http", "method": method, "path": f"{before}{'1' if kind else ''}{after}"}
+        walked.add(next(route.name for route in routes(house) if route.matches(scope)[0] is Match.FULL))
+    assert sorted(walked) == sorted(route.name for route in routes(house))
+
+
+def test_every_route_but_the_one_of_the_document_says_what_one_must_be_allowed(house: House) -> None:
+    for route in routes(house):
+        if route.path != DOCUMENT:
+            assert isinstance(route, GuardedRoute)
+            assert route.permissions
+
+
+def test_a_route_that_does_not_say_what_it_needs_cannot_be_made() -> None:
+    async def forgotten() -> None:
+        """Somebody was in a hurry."""
+
+    with pytest.raises(AttributeError, match="permissions"):
+        GuardedRoute("/forgotten", forgotten)

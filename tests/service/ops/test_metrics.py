@@ -1,0 +1,114 @@
+"""What monitoring sees of a gateway, and that it cannot grow without bound."""
+
+from collections.abc import Callable
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from leasehold.model.reason import Outcome, Reason
+from leasehold.service.enactors.protocol import Verb
+from leasehold.service.metrics import Difference, Metrics
+from leasehold.service.standing import Standing
+
+Labels = dict[str, str]
+
+STANDING = Standing(
+    leases={("das3", "running"): 3, ("das3", "suspended"): 1, ("", "held"): 2},
+    vms={("das3", "local"): 40, ("das3", "guest"): 20, ("das3", "free"): 4},
+    orders={("das3", "pending"): 2},
+    up={"das3": True, "das4": False},
+)
+
+
+@pytest.fixture
+def metrics() -> Metrics:
+    return Metrics()
+
+
+def value(metrics: Metrics, name: str, **labels: str) -> float | None:
+    """Read one value as Prometheus would; None where there is no such series."""
+    text = metrics.render()[0].decode()
+    samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+    found = [sample.value for sample in samples if sample.name == name and sample.labels == labels]
+    return found[0] if found else None
+
+
+class TestCounting:
+    @pytest.mark.parametrize(
+        ("count", "outcome"),
+        [(Metrics.accepted, "accepted"), (Metrics.repeated, "repeated"), (Metrics.rejected, "rejected")],
+    )
+    def test_requests(self, metrics: Metrics, count: Callable[[Metrics], None], outcome: str) -> None:
+        count(metrics)
+        assert value(metrics, "leasehold_requests_total", outcome=outcome) == 1
+
+    def test_a_decision_is_counted_by_what_and_why(self, metrics: Metrics) -> None:
+        metrics.decided(Outcome.REFUSE, Reason.WIDER_THAN_SITE, "das3")
+        labels = {"outcome": "refuse", "reason": "wider-than-site"}
+        assert value(metrics, "leasehold_decisions_total", **labels) == 1
+        assert value(metrics, "leasehold_preemptions_total", site="das3", reason="wider-than-site") is None
+
+    def test_a_preemption_is_counted_at_its_site_too(self, metrics: Metrics) -> None:
+        metrics.decided(Outcome.PREEMPT, Reason.LOCAL_NEEDS_ROOM, "das3")
+        assert value(metrics, "leasehold_preemptions_total", site="das3", reason="local-needs-room") == 1
+
+    def test_a_batch_is_measured(self, metrics: Metrics) -> None:
+        metrics.batch(7, 0.002, 0.03)
+        assert value(metrics, "leasehold_batch_commands_sum") == 7
+        assert value(metrics, "leasehold_decision_seconds_sum") == pytest.approx(0.002)
+        assert value(metrics, "leasehold_commit_seconds_sum") == pytest.approx(0.03)
+
+    @pytest.mark.parametrize(("ok", "result"), [(True, "kept"), (False, "broken")])
+    def test_a_check_of_the_promises(self, metrics: Metrics, result: str, *, ok: bool) -> None:
+        metrics.invariants(ok)
+        assert value(metrics, "leasehold_invariant_checks_total", result=result) == 1
+
+    def test_what_machines_did_otherwise(self, metrics: Metrics) -> None:
+        metrics.order_failed("das3", Verb.START)
+        metrics.difference("das3", Difference.LOST)
+        assert value(metrics, "leasehold_order_failures_total", site="das3", verb="start") == 1
+        assert value(metrics, "leasehold_reconcile_differences_total", site="das3", kind="lost") == 1
+
+    def test_streams_count_while_they_are_open(self, metrics: Metrics) -> None:
+        with metrics.streaming(), metrics.streaming():
+            assert value(metrics, "leasehold_streams") == 2
+        assert value(metrics, "leasehold_streams") == 0
+
+
+class TestBounds:
+    def test_addresses_that_nobody_serves_are_one_route(self, metrics: Metrics) -> None:
+        for _ in range(2):
+            metrics.answered("", "BREW", 404, 0.1)
+        labels = {"route": "other", "method": "other", "status": "404"}
+        assert value(metrics, "leasehold_http_request_seconds_count", **labels) == 2
+
+    def test_two_gateways_in_one_process_do_not_meet(self, metrics: Metrics) -> None:
+        Metrics().accepted()
+        assert value(metrics, "leasehold_requests_total", outcome="accepted") == 0
+
+
+class TestStanding:
+    def test_is_asked_for_at_each_look(self, metrics: Metrics) -> None:
+        metrics.show(lambda: STANDING)
+        assert value(metrics, "leasehold_leases", site="das3", state="running") == 3
+        metrics.show(Standing)
+        assert value(metrics, "leasehold_leases", site="das3", state="running") is None
+
+    def test_what_is_at_no_site_is_at_the_gateway(self, metrics: Metrics) -> None:
+        metrics.show(lambda: STANDING)
+        assert value(metrics, "leasehold_leases", site="gateway", state="held") == 2
+
+    def test_nought_is_told_too(self, metrics: Metrics) -> None:
+        metrics.show(lambda: STANDING)
+        assert value(metrics, "leasehold_leases", site="das4", state="running") == 0
+        assert value(metrics, "leasehold_vms", site="das4", use="guest") == 0
+        assert value(metrics, "leasehold_orders", site="das3", status="taken") == 0
+
+    def test_a_site_is_up_or_not(self, metrics: Metrics) -> None:
+        metrics.show(lambda: STANDING)
+        assert value(metrics, "leasehold_site_up", site="das3") == 1
+        assert value(metrics, "leasehold_site_up", site="das4") == 0
+
+
+def test_the_process_is_measured(metrics: Metrics) -> None:
+    assert (value(metrics, "process_resident_memory_bytes") or 0) > 0
