@@ -1,35 +1,34 @@
-r"""The documentation runs: every page is played in a folder of its own, from top to bottom.
+"""The documentation runs: every page is played (`tests.playing`), and references say what the code says."""
 
-A fenced block whose language is followed by a file name is written to that file. A ``console``
-block is typed: what follows ``$`` runs in a shell, and the lines below it must be what it prints,
-where ``...`` stands for anything. Any other block is only shown.
-"""
-
-import doctest
-import os
 import re
-import subprocess
-import sys
 import tomllib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
+from tests.playing import BACKGROUND, Block, blocks, play, play_block
 
 from leasehold.analysis.metrics import CATALOGUE
+from leasehold.cli.live.states import CODES, MEANINGS
 from leasehold.cli.main import app
+from leasehold.leasing.overhead import OverheadModel
+from leasehold.model.errors import UnknownName
+from leasehold.model.lease import LeaseState
 from leasehold.model.reason import Reason, sentence
 from leasehold.model.tables import TABLES
+from leasehold.service.api.problems import Kind
+from leasehold.service.auth.permissions import PERMISSIONS
+from leasehold.service.auth.principal import Role
+from leasehold.service.config_file import config_from_dict
+from leasehold.service.config_text import KEYS
+from leasehold.service.enactors.emulated.options import EmulatedOptions, read_options
 from leasehold.simulation.scenario.parse import scenario_from_dict
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-BLOCK = re.compile(r"^```(?P<language>\w+)(?: (?P<file>\S+))?\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
-COMMAND = re.compile(r"^\$ (?P<command>.*)\n(?P<output>(?:(?!\$ ).*\n)*)", re.MULTILINE)
 METRIC = re.compile(r"^\| `(?P<key>\w+)` \| (?P<rest>.+) \|$", re.MULTILINE)
-LENIENT = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 PAGES = sorted(
     page
@@ -39,52 +38,17 @@ PAGES = sorted(
 )
 
 
-@dataclass
-class Block:
-    """One fenced block of a page."""
-
-    language: str
-    file: str | None
-    text: str
-
-
-def blocks(page: str) -> list[Block]:
-    return [Block(found["language"], found["file"], found["text"]) for found in BLOCK.finditer(page)]
-
-
-def play(block: Block, folder: Path) -> None:
-    if block.file is not None:
-        (folder / block.file).write_text(block.text, encoding="utf-8")
-    elif block.language == "console":
-        for typed in COMMAND.finditer(block.text):
-            compare(typed["command"], typed["output"], run(typed["command"], folder))
-
-
-def run(command: str, folder: Path) -> str:
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, "COLUMNS": "110", "NO_COLOR": "1", "TERM": "dumb"}
-    shell = subprocess.run(
-        ["bash", "-c", command],
-        cwd=folder,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
+def case(page: Path) -> Any:
+    """A page to be played; one that starts a gateway takes its time."""
+    is_slow = any(block.file == BACKGROUND for block in blocks(page.read_text(encoding="utf-8")))
+    return pytest.param(
+        page, id=page.relative_to(REPOSITORY).as_posix(), marks=[pytest.mark.slow] if is_slow else []
     )
-    return shell.stdout
 
 
-def compare(command: str, expected: str, printed: str) -> None:
-    same = doctest.OutputChecker().check_output(expected, printed, LENIENT)
-    assert same, f"$ {command}\n--- the page says\n{expected}--- it prints\n{printed}"
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(REPOSITORY).as_posix())
+@pytest.mark.parametrize("page", [case(page) for page in PAGES])
 def test_what_a_page_shows_is_what_happens(page: Path, tmp_path: Path) -> None:
-    for block in blocks(page.read_text(encoding="utf-8")):
-        play(block, tmp_path)
+    play(page.read_text(encoding="utf-8"), tmp_path)
 
 
 @pytest.mark.parametrize("table", TABLES)
@@ -111,20 +75,129 @@ def test_the_reasons_page_has_every_reason_with_its_sentence() -> None:
 
 def test_the_commands_page_has_every_command_with_its_options() -> None:
     page = (REPOSITORY / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
-    sections = dict(re.findall(r"^## `([\w ]+)`\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL))
+    sections = dict(re.findall(r"^## `([\w -]+)`\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL))
     written = {name: re.findall(r"^\| `(--[\w-]+)", text, re.MULTILINE) for name, text in sections.items()}
     assert {name: sorted(options) for name, options in written.items()} == dict(commands())
 
 
+def test_the_commands_page_has_every_state_with_its_code() -> None:
+    page = (REPOSITORY / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
+    written = re.findall(r"^\| `([A-Z]+)` \| (\w+) \| (.+) \|$", page, re.MULTILINE)
+    assert written == [(CODES[state], state.value, MEANINGS[state]) for state in LeaseState]
+
+
 def commands(group: Any = None, name: str = "leasehold") -> Iterator[tuple[str, list[str]]]:
-    """Every command by its full name, with its options but for ``--json``, which all have."""
+    """Every command by its full name, with its options but for ``--json``, and groups that do something."""
     command = group or typer.main.get_command(app)
     for word, below in getattr(command, "commands", {}).items():
         yield from commands(below, f"{name} {word}")
+    options = {parameter.opts[0] for parameter in command.params if parameter.opts[0].startswith("--")}
     if not hasattr(command, "commands"):
-        options = {parameter.opts[0] for parameter in command.params}
         assert "--json" in options
-        yield name, sorted(option for option in options - {"--json"} if option.startswith("--"))
+        yield name, sorted(options - {"--json"})
+    elif group is not None and options:
+        yield name, sorted(options)
+
+
+def reference(name: str) -> str:
+    return (REPOSITORY / "docs" / "reference" / name).read_text(encoding="utf-8")
+
+
+def written_keys(title: str) -> dict[str, str]:
+    """The keys of one table of the configuration, each with what the page says is usual."""
+    section = reference("service.md").split(f"### `{title}`\n")[1].split("\n##")[0]
+    return dict(re.findall(r"^\| `(\w+)` \| .* \| (.+?) \|$", section, re.MULTILINE))
+
+
+def usual_values(title: str) -> dict[str, Any]:
+    """Of these keys, those with a value that could stand in the file."""
+    values = {key: re.fullmatch(r"`([^`]+)`", usual) for key, usual in written_keys(title).items()}
+    literals = "\n".join(f"{key} = {found[1]}" for key, found in values.items() if found)
+    return tomllib.loads(literals)
+
+
+CLUSTER: Mapping[str, object] = {"name": "ours", "slots": 8}
+ISSUER: Mapping[str, object] = {
+    "url": "https://tokens.example.org",
+    "audience": ["gateway"],
+    "profile": "wlcg",
+}
+
+
+class TestTheServicePage:
+    def test_has_every_key(self) -> None:
+        tables = {"service", "limits", "gateway", "log", "defaults"}
+        titles = {table: f"[{table}]" for table in tables} | {"issuer": "[[issuer]]"}
+        written = {f"{table}.{key}" for table, title in titles.items() for key in written_keys(title)}
+        assert written == set(KEYS)
+        assert set(written_keys("[[cluster]]")) == {"name", "slots", "enactor"}
+        assert set(written_keys("[defaults.overhead]")) == {field.name for field in fields(OverheadModel)}
+
+    def test_says_what_is_usual(self) -> None:
+        said: dict[str, Any] = {
+            name: usual_values(f"[{name}]") for name in ("service", "limits", "gateway", "log")
+        }
+        said["defaults"] = {
+            **usual_values("[defaults]"),
+            "overhead": usual_values("[defaults.overhead]"),
+        }
+        said["cluster"] = [{**CLUSTER, **usual_values("[[cluster]]")}]
+        said["issuer"] = [{**ISSUER, **usual_values("[[issuer]]")}]
+        unsaid = {"cluster": [CLUSTER], "issuer": [ISSUER]}
+        assert config_from_dict(said) == config_from_dict(unsaid)
+
+    def test_says_what_emulated_machines_can_be_told(self) -> None:
+        said = usual_values("[cluster.emulated]")
+        with pytest.raises(UnknownName, match=re.escape(f"expected one of {', '.join(sorted(said))}")):
+            read_options({"": None})
+        assert read_options(said) == EmulatedOptions()
+
+
+def test_the_service_page_has_every_variable_of_our_own() -> None:
+    sources = (REPOSITORY / "src" / "leasehold").rglob("*.py")
+    known = {
+        name for file in sources for name in re.findall(r'"(LEASEHOLD_[A-Z_]+)"', file.read_text("utf-8"))
+    }
+    section = reference("service.md").split("## Environment\n")[1]
+    assert set(re.findall(r"LEASEHOLD_[A-Z_]+", section)) == known
+
+
+def test_the_api_page_has_every_kind_of_problem() -> None:
+    written = re.findall(r"^\| `([\w-]+)` \| (\d+) \| (.+) \|$", reference("api.md"), re.MULTILINE)
+    assert written == [(kind.urn.rpartition(":")[2], str(kind.status), kind.title) for kind in Kind]
+
+
+def test_the_api_page_says_who_may_do_what() -> None:
+    head, *rows = re.findall(r"^\| (?:permission|`\w+\.[\w-]+`) \|.*$", reference("api.md"), re.MULTILINE)
+    roles = re.findall(r"`([\w-]+)`", head)
+    written = {
+        cells[0].strip("` "): {
+            role: cell.strip() for role, cell in zip(roles, cells[1:], strict=True) if cell.strip()
+        }
+        for cells in (row.strip("|").split("|") for row in rows)
+    }
+    given = {
+        permission.value: {
+            role.value: ", ".join(str(part.name).lower() for part in scope) for role, scope in given.items()
+        }
+        for permission, given in PERMISSIONS.items()
+    }
+    assert roles == [role.value for role in Role]
+    assert written == given
+
+
+def test_the_api_page_names_every_route() -> None:
+    page = reference("api.md")
+    written = set(re.findall(r"`(?:GET|POST|DELETE) (/[^`?]*)`", page)) | {"/v1/sites/{name}/resume"}
+    source = REPOSITORY / "src" / "leasehold" / "service" / "api" / "routers"
+    served = set()
+    for file in source.glob("*.py"):
+        text = file.read_text(encoding="utf-8")
+        prefix = (re.findall(r'APIRouter\(prefix="([^"]+)"', text) or [""])[0]
+        served |= {prefix + path for path in re.findall(r'@router\.\w+\(\s*"([^"]*)"', text)}
+    assert {re.sub(r"{\w+}", "{}", path) for path in written - {"/v1/openapi.json"}} == {
+        re.sub(r"{\w+}", "{}", path) for path in served
+    }
 
 
 @pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md"])
@@ -145,7 +218,7 @@ SCENARIOS = [
 def test_every_scenario_shown_is_accepted(page: Path, scenario: Block, tmp_path: Path) -> None:
     for block in blocks(page.read_text(encoding="utf-8")):
         if block.file is not None:
-            play(block, tmp_path)
+            play_block(block, tmp_path)
     assert scenario_from_dict(tomllib.loads(scenario.text), tmp_path).streams
 
 
@@ -153,16 +226,26 @@ class TestThisTest:
     """A check of examples that cannot fail would be worth nothing."""
 
     def test_notices_a_wrong_output(self, tmp_path: Path) -> None:
-        (block,) = blocks("```console\n$ echo one\ntwo\n```\n")
         with pytest.raises(AssertionError, match="it prints"):
-            play(block, tmp_path)
+            play("```console\n$ echo one\ntwo\n```\n", tmp_path)
 
     def test_notices_output_that_the_page_leaves_out(self, tmp_path: Path) -> None:
-        (block,) = blocks("```console\n$ true\n$ echo one\n```\n")
         with pytest.raises(AssertionError, match="it prints"):
-            play(block, tmp_path)
+            play("```console\n$ true\n$ echo one\n```\n", tmp_path)
 
     def test_writes_a_named_block_to_its_file(self, tmp_path: Path) -> None:
-        written, typed = blocks("```toml a.toml\nx = 1\n```\n\n```console\n$ cat a.toml\nx = ...\n```\n")
-        play(written, tmp_path)
-        play(typed, tmp_path)
+        play("```toml a.toml\nx = 1\n```\n\n```console\n$ cat a.toml\nx = ...\n```\n", tmp_path)
+
+    def test_says_why_a_gateway_did_not_come(self, tmp_path: Path) -> None:
+        with pytest.raises(
+            AssertionError, match=r"no gateway came of\s+leasehold serv\s(.|\s)*No such command"
+        ):
+            play("```sh &\nleasehold serv\n```\n", tmp_path)
+
+    def test_ends_its_gateway_whatever_happens(self, tmp_path: Path) -> None:
+        with pytest.raises(AssertionError, match="it prints"):
+            play(
+                "```sh &\nleasehold serve --port 0\n```\n\n```console\n$ leasehold lease list\nno\n```\n",
+                tmp_path,
+            )
+        play("```console\n$ leasehold lease list\nleasehold: no gateway answers at ...\n```\n", tmp_path)

@@ -49,6 +49,7 @@ CALLS: list[Call[Any]] = [
     calls.site("das3"),
     calls.drain("das3", ""),
     calls.resume("das3"),
+    calls.forget_site("das3"),
     calls.create_token(RIGHTS),
     calls.tokens(),
     calls.revoke_token("3f9a6c1b2d04"),

@@ -20,6 +20,8 @@ from leasehold.model.effect import (
     Effect,
     LeaseClosed,
     MigrateLease,
+    OfferLease,
+    RecallLease,
     ResumeLease,
     StartLease,
     StopLease,
@@ -47,7 +49,17 @@ PREEMPTABLE = (LeaseType.CANCELABLE, LeaseType.SUSPENDABLE, LeaseType.MIGRATABLE
 ALL_TYPES = tuple(LeaseType)
 HOLDS_VMS = (LeaseState.RUNNING, LeaseState.RESUMING, LeaseState.MIGRATING)
 
-LeaseEffect = StartLease | ResumeLease | MigrateLease | SuspendLease | StopLease | LeaseClosed | Decision
+LeaseEffect = (
+    StartLease
+    | ResumeLease
+    | MigrateLease
+    | SuspendLease
+    | StopLease
+    | OfferLease
+    | RecallLease
+    | LeaseClosed
+    | Decision
+)
 Watch = Callable[[Gateway, int], None]
 
 

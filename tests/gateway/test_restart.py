@@ -110,7 +110,7 @@ def request(number: int, vms: int, span_s: int, kind: LeaseType, home: str | Non
 
 
 class TestAfterAnAbsence:
-    """At 0 s a local lease of 4 VMs starts for 10 s; another, and two guests behind it, wait. Back at 60 s."""
+    """At 0 s a local lease of 4 VMs starts for 10 s; another and two guests wait behind it. Back at 60 s."""
 
     def restarted(self, now_ms: int) -> tuple[Gateway, list[Effect]]:
         gateway = Gateway([site("a", 4)], Routing(routing_policy("rr")(Random(0))))

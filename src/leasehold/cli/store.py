@@ -94,7 +94,8 @@ def new_admin_token(
 
     wanted = Wanted(config, data, store)
     place = wanted.place(wanted.configuration())
-    with open_store(existing(url)) as opened:
+    existing(url)
+    with open_store(url) as opened:
         opened.claim()
         file = renew_admin_token(opened, place.folder, now_ms())
     _tell(f"The administrator's token is in {file}.", {"token_file": str(file)}, json=json)

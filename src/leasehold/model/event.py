@@ -29,7 +29,7 @@ class LeaseEnded:
 
 @dataclass(slots=True)
 class LeaseSaved:
-    """The memory of a suspended lease is on disk; or (``ended``) its work was done before it could be saved."""
+    """The memory of a suspended lease is on disk; or (``ended``) its work was done before that."""
 
     lease_id: int
     incarnation: int

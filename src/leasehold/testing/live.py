@@ -97,7 +97,7 @@ class LiveSite:
 
 
 class Live:
-    """An engine at work. ``look_every_ms``: how often sites are looked at as a whole; None: only on demand."""
+    """An engine at work. ``look_every_ms``: how often sites are looked at as a whole; None: on demand."""
 
     def __init__(
         self,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import typer
-import yaml  # type: ignore[import-untyped]
+import yaml
 
 from leasehold.cli.main import app
 from leasehold.model.reason import Outcome, Reason

@@ -172,7 +172,7 @@ class Courier:
         """Tell the engine; what it cannot take in now is seen again at a look soon."""
         try:
             await self._do(command)
-        except Exception as error:  # noqa: BLE001 - whatever the engine makes of it, the site is served on
+        except Exception as error:
             if not isinstance(error, Unavailable):
                 log = structlog.get_logger("leasehold.enactment")
                 log.exception("news were not taken in", site=self.site)

@@ -29,7 +29,7 @@ from leasehold.service.engine.minutes import Minutes
 from leasehold.service.engine.observing import ended
 from leasehold.service.engine.outbox import Outbox
 from leasehold.service.engine.postbox import Postbox
-from leasehold.service.engine.recording import recall, write
+from leasehold.service.engine.recording import last_written_ms, recall, write
 from leasehold.service.engine.tellers import Teller
 from leasehold.service.errors import Unavailable
 from leasehold.service.store.errors import StoreUnavailable
@@ -71,11 +71,11 @@ class Engine:
         self.store = store
         self.most_open = most_open
         self.teller = teller
-        self.now_ms = now_ms
+        self.now_ms = max(now_ms, last_written_ms(store))  # a clock may have been set back meanwhile
         self._make_gateway = make_gateway
         self._is_stale = False
         self._have_ended: set[tuple[int, int]] = set()
-        self._load(now_ms)
+        self._load(self.now_ms)
 
     def _load(self, now_ms: int) -> None:
         """Read everything that is open, and forget what was not written."""

@@ -43,6 +43,11 @@ def write(engine: "Engine") -> None:
             batch.set_memory(DESK, json.dumps(engine.gateway.desk.memory()))
 
 
+def last_written_ms(store: Store) -> int:
+    """When something was written last; no gateway goes back behind that."""
+    return max((line["at_ms"] for line in store.journal(store.last_seq() - 1, 1)), default=0)
+
+
 def remembered_abouts(store: Reading) -> dict[str, About]:
     """Read what the sites that decide for themselves last said of themselves."""
     return abouts_from(json.loads(store.memories().get(REMOTES, "{}")))

@@ -1,0 +1,131 @@
+"""A whole gateway that holds so many leases: how fast it takes requests in, decides, and starts again.
+
+    python -m bench.held FOLDER LEASES            # fill it, time it, and die as if killed
+    python -m bench.held FOLDER LEASES --again    # start on what was left: until every promise is checked
+
+Ten emulated sites with room for two thirds of the leases; the others wait. The store is a SQLite file on the
+disk of FOLDER, and a request counts as taken in when it is committed there.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from random import Random
+from statistics import median, quantiles
+from typing import Any
+
+from leasehold.model.request import LeaseType
+from leasehold.service.commands import Command, Submit
+from leasehold.service.config import Limits, ServiceConfig, ServiceSpec, SiteSpec, usual_terms
+from leasehold.service.engine.engine import Done, Engine
+from leasehold.service.federation import Federation
+from leasehold.service.metrics import Metrics
+from leasehold.service.serving import now_ms
+from leasehold.service.store.store import open_store
+
+SITES = 10
+AT_ONCE = 256
+DRAWS = 1_000
+LOCAL_DRAWS = 100
+TYPES = (LeaseType.CANCELABLE, LeaseType.SUSPENDABLE, LeaseType.SUSPENDABLE)
+WIDTHS = (1, 1, 2, 4)
+"""VMs of a guest; two on average."""
+
+_steps_ms: list[float] = []
+
+
+class TimedEngine(Engine):
+    """An engine that notes how long each step took: the decision, and its commit."""
+
+    def step(self, commands: Sequence[Command], now_ms: int) -> Done:
+        """Decide as ever, and note the time."""
+        begun_s = time.perf_counter()
+        done = super().step(commands, now_ms)
+        if any(isinstance(one, Submit) for one in commands):
+            _steps_ms.append((time.perf_counter() - begun_s) * 1000)
+        return done
+
+
+def config(leases: int) -> ServiceConfig:
+    """Ten equal sites; machines are looked at, and promises checked, only at the start."""
+    slots = max(32, leases * 2 * 2 // 3 // SITES)
+    sites = tuple(SiteSpec(f"site-{i}", slots, usual_terms()) for i in range(SITES))
+    seldom_ms = 3_600_000
+    service = ServiceSpec(check_every_ms=seldom_ms, reconcile_every_ms=seldom_ms)
+    limits = Limits(requests_per_s=0, open_requests_per_consumer=0)
+    return ServiceConfig(clusters=sites, service=service, limits=limits, defaults=usual_terms())
+
+
+def guest(number: int, random: Random) -> Submit:
+    """One request from outside, for hours."""
+    duration_ms = random.randrange(7_200_000, 86_400_000)
+    return Submit("physics", random.choice(TYPES), random.choice(WIDTHS), duration_ms, key=f"g{number}")
+
+
+def local(number: int, random: Random) -> Submit:
+    """One request of a site's own user, before whom guests give way."""
+    vms, site = random.choice((1, 8, 32)), f"site-{number % SITES}"
+    return Submit("owner", LeaseType.NON_PREEMPTABLE, vms, 7_200_000, site=site, key=f"l{number}")
+
+
+async def fill(federation: Federation, leases: int, random: Random) -> float:
+    """Ask for that many, so many at once; gives how many were taken in within a second."""
+    numbers = iter(range(leases))
+
+    async def ask() -> None:
+        for number in numbers:
+            await federation.submit(guest(number, random))
+
+    begun_s = time.perf_counter()
+    await asyncio.gather(*(ask() for _ in range(AT_ONCE)))
+    return leases / (time.perf_counter() - begun_s)
+
+
+async def one_by_one(
+    federation: Federation, make: Callable[[int, Random], Submit], first: int, draws: int, random: Random
+) -> dict[str, float]:
+    """Ask for one after the other; gives the milliseconds of a decision and its commit."""
+    _steps_ms.clear()
+    for number in range(first, first + draws):
+        await federation.submit(make(number, random))
+    return {"median_ms": median(_steps_ms), "p99_ms": quantiles(_steps_ms, n=100)[98]}
+
+
+async def hold(folder: Path, leases: int) -> dict[str, Any]:
+    """Fill a gateway, and time it while it holds them."""
+    random = Random(leases)
+    with open_store(f"sqlite:///{folder / 'leasehold.db'}") as store:
+        async with Federation.open(config(leases), store, folder, now_ms, Metrics()) as federation:
+            accepted_per_s = await fill(federation, leases, random)
+            guests = await one_by_one(federation, guest, leases, DRAWS, random)
+            locals_ = await one_by_one(federation, local, 0, LOCAL_DRAWS, random)
+            told = {"accepted_per_s": accepted_per_s, "guest": guests, "local": locals_}
+            print(json.dumps(told), flush=True)
+            os._exit(0)  # as if killed: nothing is closed, nothing put in order
+
+
+async def start_again(folder: Path, leases: int) -> dict[str, Any]:
+    """Start on what a killed gateway has left."""
+    begun_s = time.perf_counter()
+    with open_store(f"sqlite:///{folder / 'leasehold.db'}") as store:
+        async with Federation.open(config(leases), store, folder, now_ms, Metrics()) as federation:
+            restart_s = time.perf_counter() - begun_s
+            assert federation.health.ready, federation.health.why_not
+            held = sum(store.count_by_state().values())
+    return {"restart_s": restart_s, "held": held}
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("leases", type=int)
+    parser.add_argument("--again", action="store_true")
+    given = parser.parse_args()
+    work = start_again if given.again else hold
+    # the gateway's engine is made in its folder of code; the one that notes times takes its place
+    Federation.__init__.__globals__["Engine"] = TimedEngine
+    print(json.dumps(asyncio.run(work(given.folder, given.leases))))

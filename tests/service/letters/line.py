@@ -1,0 +1,258 @@
+"""A gateway, two sites that decide for themselves, and a line between them that does whatever lines do.
+
+Both ends are real engines with real stores; their clock is moved by hand. What is on the line is data: it can
+be delivered in any order, twice, late or never, and whoever it is for may have died and come back meanwhile.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from random import Random
+
+from leasehold.gateway.gateway import Gateway, Routing
+from leasehold.leasing.overhead import OverheadModel
+from leasehold.model.lease import LeaseState
+from leasehold.model.request import LeaseType
+from leasehold.routing.registry import routing_policy
+from leasehold.service.commands import Cancel, Command, Drain, Mail, Submit, Undrain
+from leasehold.service.enactors.emulated.audit import BRINGS_UP, Action, AuditLine
+from leasehold.service.enactors.emulated.faults import Faults
+from leasehold.service.enactors.emulated.hardware import Hardware
+from leasehold.service.enactors.emulated.machines import EmulatedMachines
+from leasehold.service.enactors.emulated.mishaps import Mishaps
+from leasehold.service.engine.sites import occupancies
+from leasehold.service.letters.post import identity_of
+from leasehold.service.letters.wire import GATEWAY, About
+from leasehold.service.store.filters import EVERYTHING, LeaseFilter
+from leasehold.service.store.rows import LeaseRow
+from leasehold.service.store.store import Store, open_store
+from leasehold.testing.live import Live
+from leasehold.testing.worlds import site
+
+QUICK = OverheadModel(
+    suspend_ms_per_gib=400, resume_ms_per_gib=300, network_mbps=10_000, migrate_fixed_ms=100
+)
+FAR = {"far": 4, "north": 3}
+HOME = "home"
+_MANY = 1_000_000
+_ROUNDS = 400
+
+
+def live_of(store: Store, name: str, slots: int, policy: str = "rr", *, try_elsewhere: bool = True) -> Live:
+    """One service with one site of its own."""
+
+    def make() -> Gateway:
+        routing = Routing(routing_policy(policy)(Random(0)), try_elsewhere=try_elsewhere)
+        return Gateway([site(name, slots, overhead=QUICK)], routing)
+
+    machines = EmulatedMachines(Hardware(slots, 1, 1, QUICK), Mishaps(Faults(), name))
+    return Live(store, make, {name: machines})
+
+
+def rows_of(live: Live) -> list[LeaseRow]:
+    """Every lease that is in a store."""
+    return live.store.leases(LeaseFilter(EVERYTHING), _MANY)
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """What is on the line: for whom, about which site."""
+
+    to_gateway: bool
+    site: str
+    mail: Mail
+
+
+class World:
+    """All three, and what is on the line between them."""
+
+    def __init__(
+        self, folder: Path, policy: str = "rr", *, try_elsewhere: bool = True, home_slots: int = 2
+    ) -> None:
+        self.stores = {name: open_store(f"sqlite:///{folder / name}.db") for name in (GATEWAY, *FAR)}
+        self.gateway = live_of(self.stores[GATEWAY], HOME, home_slots, policy, try_elsewhere=try_elsewhere)
+        self.sites = {name: live_of(self.stores[name], name, slots) for name, slots in FAR.items()}
+        self.lends = dict.fromkeys(FAR, True)
+        self.on_the_line: list[Letter] = []
+        self.audits: dict[str, list[AuditLine]] = {name: [] for name in (HOME, *FAR)}
+
+    @property
+    def lives(self) -> Iterator[Live]:
+        yield self.gateway
+        yield from self.sites.values()
+
+    def close(self) -> None:
+        for store in self.stores.values():
+            store.close()
+
+    # What people do
+
+    def submit(self, lease_type: LeaseType, vms: int, duration_ms: int, wait_ms: int = 0) -> LeaseRow:
+        ready_ms = self.gateway.now_ms + wait_ms if wait_ms else None
+        request = Submit("physics", lease_type, vms, duration_ms, memory_mib=64, ready_ms=ready_ms)
+        [(row, _)] = self.gateway.do(request)
+        found: LeaseRow = row
+        return found
+
+    def submit_at(self, name: str, vms: int, duration_ms: int) -> None:
+        self.sites[name].do(Submit("owner", LeaseType.NON_PREEMPTABLE, vms, duration_ms, 64, site=name))
+
+    def cancel(self, lease_id: int) -> None:
+        self.gateway.do(Cancel(lease_id))
+
+    def drain_or_resume(self, name: str) -> None:
+        """Its owner takes no new guests, or takes them again."""
+        self.lends[name] = not self.lends[name]
+        self.sites[name].do(Undrain(name, "operator") if self.lends[name] else Drain(name, "operator"))
+
+    # What lines do
+
+    def about(self, name: str) -> About:
+        live = self.sites[name]
+        now = occupancies(live.gateway)[name]
+        return About(
+            identity=identity_of(live.store), slots=FAR[name], speed_mips=1, reference_mips=1,
+            enactor="emulated",
+            can_suspend=True, can_migrate=True, lends=self.lends[name],
+            local_vms=now.local_vms, guest_vms=now.guest_vms,
+            waiting_local=now.waiting_local, waiting_guests=now.waiting_guests,
+            waiting_local_vms=now.waiting_local_vms, waiting_guest_vms=now.waiting_guest_vms,
+        )  # fmt: skip
+
+    def call(self, name: str) -> None:
+        """A site writes: how it is, its letters, and how far it has read."""
+        mail = replace(_written(self.sites[name], GATEWAY, name), about=self.about(name))
+        self.on_the_line.append(Letter(to_gateway=True, site=name, mail=mail))
+
+    def deliver(self, index: int, *, again: bool = False) -> None:
+        """Something arrives; ``again``: and is still on the line. Whoever reads a call answers it."""
+        letter = self.on_the_line[index] if again else self.on_the_line.pop(index)
+        if letter.to_gateway:
+            if _reads(self.gateway, letter.mail):
+                answer = _written(self.gateway, letter.site, GATEWAY)
+                after = letter.mail.acknowledged
+                fresh = tuple(one for one in answer.letters if one[0] > after)
+                mail = replace(answer, letters=fresh)
+                self.on_the_line.append(Letter(to_gateway=False, site=letter.site, mail=mail))
+        else:
+            _reads(self.sites[letter.site], letter.mail)
+
+    def exchange(self, name: str) -> None:
+        """A call and its answer over a whole line."""
+        self.call(name)
+        self.deliver(len(self.on_the_line) - 1)
+        self.deliver(len(self.on_the_line) - 1)
+
+    # Time
+
+    def pass_time(self, for_ms: int) -> None:
+        until_ms = self.gateway.now_ms + for_ms
+        for live in self.lives:
+            live.pass_time_until(until_ms)
+        self._keep_audits()
+
+    def _keep_audits(self) -> None:
+        for live in self.lives:
+            for name, one in live.sites.items():
+                self.audits[name] += one.machines.take_unwritten().audit
+
+    def make_whole(self) -> None:
+        """The line is whole again, what was on it is lost, and everything comes to its end."""
+        self.on_the_line.clear()
+        for name in FAR:
+            if not self.lends[name]:
+                self.drain_or_resume(name)
+        for _ in range(_ROUNDS):
+            before = [row for live in self.lives for row in rows_of(live)]
+            for name in FAR:
+                self.exchange(name)
+            self.pass_time(1_000)
+            if before == [row for live in self.lives for row in rows_of(live)] and self.is_quiet():
+                break
+        for name in FAR:
+            self.exchange(name)
+
+    def is_quiet(self) -> bool:
+        """Whether everything is over."""
+        return not any(live.gateway.leases for live in self.lives)
+
+    # What must be so
+
+    def guests_at(self, name: str) -> dict[int, list[LeaseRow]]:
+        """What a site has of each of the gateway's leases; requests that it refused are not counted."""
+        found: dict[int, list[LeaseRow]] = {}
+        for row in rows_of(self.sites[name]):
+            if row["origin"] and row["state"] != LeaseState.REFUSED:
+                found.setdefault(row["origin_id"], []).append(row)
+        return found
+
+    def check(self) -> None:
+        """Every promise of each decision core; and every lease is in one place."""
+        for live in self.lives:
+            live.engine.check()
+        at_sites = {name: self.guests_at(name) for name in FAR}
+        for row in rows_of(self.gateway):
+            where = [name for name in FAR for _ in at_sites[name].get(row["id"], [])]
+            assert len(where) <= 1, f"lease {row['id']} was taken in more than once: {where}"
+            assert not where or row["site"] == where[0], (
+                f"lease {row['id']} is at {where} and at {row['site']!r}"
+            )
+
+    def check_that_all_agree(self) -> None:
+        """Once the line is whole and everything is quiet, both ends tell the same of every lease."""
+        assert self.is_quiet()
+        for name, store in self.stores.items():
+            for other in (GATEWAY, *FAR):
+                assert not store.letters(other, 0, 10), (
+                    f"letters from {name} to {other} were never acknowledged"
+                )
+        at_sites = {name: self.guests_at(name) for name in FAR}
+        for row in rows_of(self.gateway):
+            if row["site"] in FAR and row["state"] != LeaseState.REFUSED:
+                there = at_sites[row["site"]].get(row["id"], [])
+                if there:
+                    assert _agreed(row) == _agreed(there[0]), row["id"]
+                else:  # taken back before it came to anything
+                    assert row["state"] == LeaseState.CANCELLED
+        known = {row["id"] for row in rows_of(self.gateway)}
+        for name in FAR:
+            assert at_sites[name].keys() <= known
+
+    def check_that_nothing_ran_twice(self) -> None:
+        """By what the machines have written down: each lease booted once in all places together."""
+        self._keep_audits()
+        origin = {
+            (name, row["id"]): row["origin_id"]
+            for name in FAR
+            for row in rows_of(self.sites[name])
+            if row["origin"]
+        }
+        boots: Counter[int] = Counter()
+        for name, lines in self.audits.items():
+            came_up = Counter((line.lease_id, line.incarnation) for line in lines if line.action in BRINGS_UP)
+            assert max(came_up.values(), default=1) == 1, name
+            booted = [line.lease_id for line in lines if line.action is Action.BOOT]
+            boots.update(
+                lease_id if name == HOME else origin.get((name, lease_id), -lease_id) for lease_id in booted
+            )
+        twice = [lease_id for lease_id, count in boots.items() if lease_id > 0 and count > 1]
+        assert not twice, f"leases that were booted more than once: {twice}"
+        completed = {row["id"] for row in rows_of(self.gateway) if row["state"] == LeaseState.COMPLETED}
+        assert completed <= boots.keys(), "completed, and never booted"
+
+
+def _agreed(row: LeaseRow) -> tuple[object, ...]:
+    return row["state"], row["reason"], row["preemptions"], row["overhead_vm_ms"], row["first_start_ms"]
+
+
+def _written(live: Live, to: str, by: str) -> Mail:
+    rows = live.store.letters(to, 0, _MANY)
+    _, received = live.store.mail_state(to)
+    return Mail(by, tuple((row["seq"], row["body"]) for row in rows), received)
+
+
+def _reads(live: Live, mail: Command) -> bool:
+    """Whether the mail was taken in; what comes before its time is told again later."""
+    [answer] = live.do(mail)
+    return not isinstance(answer, Exception)

@@ -1,0 +1,192 @@
+"""Letters over HTTP: who may write them, what is refused, and how an operator lets go of a site for good."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from tests.service.api.house import House, house_in
+
+from leasehold.service.auth.principal import Role
+from leasehold.service.letters import post as post_
+
+ABOUT: dict[str, Any] = {
+    "identity": "store-1", "slots": 100, "speed_mips": 1, "reference_mips": 1, "enactor": "emulated",
+    "can_suspend": True, "can_migrate": True, "lends": True, "local_vms": 0, "guest_vms": 0,
+    "waiting_local": 0, "waiting_guests": 0, "waiting_local_vms": 0, "waiting_guest_vms": 0,
+}  # fmt: skip
+RUNNING = {
+    "kind": "report", "lease": 1, "state": "running", "reason": "room-free", "planned_ms": -1,
+    "first_start_ms": 1, "preemptions": 0, "overhead_vm_ms": 0,
+}  # fmt: skip
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    with house_in(tmp_path) as house:
+        yield house
+
+
+@pytest.fixture
+def peer(house: House) -> str:
+    return house.token(Role.PEER, consumer="far-manager", sites=("far",))
+
+
+def exchange(house: House, token: str, name: str = "far", **body: Any) -> httpx2.Response:
+    about = ABOUT | body.pop("about", {})
+    path = f"/v1/sites/{name}/letters"
+    return house.ask("POST", path, token, json={"about": about, "acknowledged": 0} | body)
+
+
+def wide(house: House) -> dict[str, Any]:
+    """A lease that only the remote site is large enough for."""
+    return house.submit(house.token(), vms=80)
+
+
+def test_a_site_is_given_its_offers_again_and_again_until_it_has_taken_them_in(
+    house: House, peer: str
+) -> None:
+    assert exchange(house, peer).json() == {"letters": [], "acknowledged": 0}
+    lease = wide(house)
+    assert (lease["site"], lease["state"]) == ("far", "waiting")
+    for _ in range(2):
+        [letter] = exchange(house, peer).json()["letters"]
+        assert (letter["seq"], letter["body"]["kind"], letter["body"]["lease"]) == (1, "offer", lease["id"])
+    assert exchange(house, peer, acknowledged=1).json()["letters"] == []
+    assert house.federation.store.letters("far", 0, 10) == []
+
+
+def test_a_report_counts_once_and_shows_at_once(house: House, peer: str) -> None:
+    exchange(house, peer)
+    lease = wide(house)
+    told = RUNNING | {"lease": lease["id"]}
+    for _ in range(2):
+        assert exchange(house, peer, letters=[{"seq": 1, "body": told}]).json()["acknowledged"] == 1
+    assert house.ask("GET", f"/v1/leases/{lease['id']}", house.token()).json()["state"] == "running"
+
+
+def test_the_clock_of_a_site_need_not_be_right(house: House, peer: str) -> None:
+    """Who asked for now is offered without a time; a planned start beyond all calendars is shown."""
+    exchange(house, peer)
+    lease = wide(house)
+    [letter] = exchange(house, peer).json()["letters"]
+    assert letter["body"]["ready_ms"] is None
+    told = RUNNING | {"lease": lease["id"], "state": "waiting", "planned_ms": 2**63 - 1}
+    assert exchange(house, peer, letters=[{"seq": 1, "body": told}]).status_code == 200
+    assert house.ask("GET", f"/v1/leases/{lease['id']}", house.token()).json()["planned_start_at"] > "9999"
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"acknowledged": 7}, "acknowledged"),
+        ({"acknowledged": -1}, "acknowledged"),
+        ({"letters": [{"seq": 2, "body": RUNNING}]}, "letters"),
+        ({"letters": [{"seq": 1, "body": RUNNING}, {"seq": 1, "body": RUNNING}]}, "letters"),
+        ({"letters": [{"seq": 1, "body": RUNNING | {"kind": "offer"}}]}, "letters[0].body.kind"),
+        ({"letters": [{"seq": 1, "body": RUNNING | {"state": "asleep"}}]}, "letters[0].body.state"),
+        ({"letters": [{"seq": 1, "body": RUNNING | {"preemptions": 2**63}}]}, "letters[0].body.preemptions"),
+        ({"about": {"slots": 0}}, "about.slots"),
+        ({"about": {"slots": "many"}}, "about.slots"),
+        ({"about": {"reference_mips": 2}}, "reference_mips"),
+        ({"about": {"mood": "good"}}, "about.mood"),
+        ({"wait_s": 1e9}, "wait_s"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_and_changes_nothing(
+    house: House, peer: str, body: dict[str, Any], field: str
+) -> None:
+    exchange(house, peer)
+    answer = exchange(house, peer, **body)
+    assert (answer.status_code, answer.json()["field"]) == (422, field), answer.text
+    assert house.federation.store.mail_state("far") == (0, 0)
+
+
+def test_a_site_may_write_for_itself_only(house: House, peer: str) -> None:
+    assert exchange(house, peer, "north").status_code == 403
+    assert exchange(house, house.token(Role.SITE_OPERATOR, sites=("far",))).status_code == 403
+    assert exchange(house, "").status_code == 401
+
+
+@pytest.mark.parametrize("name", ["das3", "gateway"])
+def test_a_site_cannot_call_itself_like_one_of_the_gateways_own(house: House, name: str) -> None:
+    answer = exchange(house, house.token(Role.FEDERATION_ADMIN), name)
+    assert (answer.status_code, answer.json()["field"]) == (422, "site")
+
+
+def test_a_lease_at_a_site_that_decides_for_itself_cannot_be_extended_from_here(
+    house: House, peer: str
+) -> None:
+    exchange(house, peer)
+    lease = wide(house)
+    answer = house.ask("POST", f"/v1/leases/{lease['id']}/extension", house.token(), json={"by_s": 60})
+    assert (answer.status_code, answer.json()["reason"]) == (409, "decided-elsewhere")
+
+
+def test_a_cancel_is_written_down_and_waits_for_the_site(house: House, peer: str) -> None:
+    exchange(house, peer)
+    lease = wide(house)
+    for _ in range(2):
+        assert house.ask("DELETE", f"/v1/leases/{lease['id']}", house.token()).json()["state"] == "waiting"
+    kinds = [letter["body"]["kind"] for letter in exchange(house, peer).json()["letters"]]
+    assert kinds == ["offer", "recall"]
+    journal = house.ask("GET", f"/v1/leases/{lease['id']}/journal", house.token()).json()["entries"]
+    assert [entry["what"] for entry in journal] == ["submitted", "dispatch", "recalled"]
+
+
+def test_a_site_is_drained_from_the_gateway_like_its_own(house: House, peer: str) -> None:
+    exchange(house, peer)
+    admin = house.token(Role.FEDERATION_ADMIN)
+    assert house.ask("POST", "/v1/sites/far/drain", admin).json()["status"] == "drained"
+    assert wide(house)["state"] == "held"
+    assert house.ask("POST", "/v1/sites/far/resume", admin).json()["status"] == "up"
+    assert [letter["body"]["kind"] for letter in exchange(house, peer).json()["letters"]] == ["offer"]
+
+
+class TestForSomebodyWhoWillNotComeBack:
+    @pytest.fixture(autouse=True)
+    def _silence(self, monkeypatch: pytest.MonkeyPatch, house: House, peer: str) -> None:
+        """The site was heard of, has a lease and a letter, and is silent: no minute need pass for that."""
+        exchange(house, peer)
+        exchange(house, peer, letters=[{"seq": 1, "body": RUNNING | {"lease": wide(house)["id"]}}])
+        self.fall_silent(monkeypatch, house)
+
+    def fall_silent(self, monkeypatch: pytest.MonkeyPatch, house: House) -> None:
+        monkeypatch.setattr(post_, "SILENT_AFTER_MS", -1)
+        house.portal.call(house.federation._mark_the_silent)
+
+    def test_an_operator_sees_that_it_is_away(self, house: House) -> None:
+        site = house.ask("GET", "/v1/sites/far", house.token()).json()
+        assert (site["status"], site["problem"]) == ("unreachable", "its manager does not call")
+
+    def test_it_is_forgotten_and_comes_again_with_an_empty_store(self, house: House, peer: str) -> None:
+        admin = house.token(Role.FEDERATION_ADMIN)
+        again = {"identity": "store-2"}
+        refused = exchange(house, peer, about=again)
+        assert (refused.status_code, refused.json()["field"]) == (422, "identity")
+        assert "leasehold site forget far" in refused.json()["expected"]
+        assert house.ask("DELETE", "/v1/sites/far", admin).status_code == 204
+        lease = house.ask("GET", "/v1/leases/1", admin).json()
+        assert (lease["state"], lease["reason"]) == ("failed", "machines-lost")
+        assert house.ask("GET", "/v1/sites/far", admin).status_code == 404
+        assert house.federation.store.letters("far", 0, 10) == []
+        assert exchange(house, peer, about=again).json() == {"letters": [], "acknowledged": 0}
+        assert wide(house)["site"] == "far"
+        assert [letter["seq"] for letter in exchange(house, peer, about=again).json()["letters"]] == [1]
+
+    def test_who_comes_again_with_the_old_store_is_refused(self, house: House, peer: str) -> None:
+        house.ask("DELETE", "/v1/sites/far", house.token(Role.FEDERATION_ADMIN))
+        answer = exchange(house, peer, acknowledged=1)
+        assert (answer.status_code, answer.json()["field"]) == (422, "acknowledged")
+
+    def test_who_is_in_touch_stays(self, house: House, peer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(post_, "SILENT_AFTER_MS", 60_000)
+        exchange(house, peer)
+        answer = house.ask("DELETE", "/v1/sites/far", house.token(Role.FEDERATION_ADMIN))
+        assert (answer.status_code, answer.json()["type"]) == (409, "urn:leasehold:problem:cannot-forget")
+
+    @pytest.mark.parametrize(("name", "status"), [("das3", 409), ("nowhere", 404)])
+    def test_no_other_site_can_be_forgotten(self, house: House, name: str, status: int) -> None:
+        answer = house.ask("DELETE", f"/v1/sites/{name}", house.token(Role.FEDERATION_ADMIN))
+        assert answer.status_code == status
