@@ -57,7 +57,7 @@ def test_moml_above_the_limit_says_so_and_stays_between(moml: Moml, number: int,
     mlip, middle, mov = (policy.choose(leases, needed) for policy in (Mlip(), moml, Mov()))
     assert MinimalSets(leases, needed).count > MOST_LISTED
     assert not middle.exact
-    assert DRAWN <= middle.considered <= DRAWN + 3
+    assert DRAWN - 20 <= middle.considered <= DRAWN + 3  # some are drawn twice
     assert len(mlip.victims) <= len(middle.victims) <= len(mov.victims)
     assert mov.cost_vm_ms <= middle.cost_vm_ms
     shuffled = Random(0).sample(leases, len(leases))

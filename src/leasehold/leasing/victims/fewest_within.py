@@ -1,14 +1,14 @@
 """Which candidate set has the fewest leases and costs no more than a ceiling?
 
 One table like that of `lightest` for each number of leases, 1, 2, 3 and so on, until the need can be covered
-within the ceiling. Exact, in time leases times needed VMs times leases of the answer; a limit on the work
-ends it earlier, without an answer.
+within the ceiling. Exact, in time leases that can be in it times needed VMs times leases of the answer; a
+limit on the work ends it earlier, without an answer.
 """
 
 from itertools import chain
 
 from leasehold.leasing.victims.candidate import Candidate, CandidateSet, cost_of
-from leasehold.leasing.victims.minimal_sets import MinimalSets
+from leasehold.leasing.victims.minimal_sets import MinimalSets, contenders
 
 _Table = list[list[int]]
 
@@ -18,8 +18,9 @@ def fewest_within(sets: MinimalSets, ceiling_vm_ms: int, most_cells: int) -> lis
 
     Nothing if there is none, or if more than ``most_cells`` table cells would have to be filled.
     """
-    search = _Search(sets, ceiling_vm_ms)
-    for _ in range(min(len(sets.leases), most_cells // search.cells_per_table)):
+    few = MinimalSets(contenders(sets, lambda lease: lease.cost_vm_ms), sets.needed_vms)
+    search = _Search(few, ceiling_vm_ms)
+    for _ in range(min(len(few.leases), most_cells // search.cells_per_table)):
         if search.one_lease_more():
             return [search.found()]
     return []

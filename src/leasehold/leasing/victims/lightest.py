@@ -1,7 +1,7 @@
 """Which candidate set is lightest, and which is next, for weights that add up over its leases?
 
-Exact at any size: the shortest and the second shortest walk (see `minimal_sets`), by dynamic programming in
-time leases times needed VMs.
+Exact at any size: the shortest and the second shortest walk (see `minimal_sets`) among those leases that can
+be in them, by dynamic programming in time leases times needed VMs.
 """
 
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from itertools import chain, repeat
 from typing import NamedTuple
 
 from leasehold.leasing.victims.candidate import Candidate, CandidateSet, ids_of
-from leasehold.leasing.victims.minimal_sets import MinimalSets
+from leasehold.leasing.victims.minimal_sets import MinimalSets, contenders
 
 
 def two_lightest(
@@ -19,7 +19,9 @@ def two_lightest(
 
     The weights are whole, not negative, and not both 0. Without a second set, None.
     """
-    return _Walks(sets, _weights(sets, first, then)).two_best()
+    leases = contenders(sets, lambda lease: (first(lease), then(lease)), spare=1)
+    few = MinimalSets(leases, sets.needed_vms)
+    return _Walks(few, _weights(few, first, then)).two_best()
 
 
 def _weights(
