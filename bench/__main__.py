@@ -8,6 +8,8 @@ What both do: read the log, plan with requested times, end jobs when they end, p
 free early. The script writes one line for each job. Leasehold knows lease types, guests and preemption (no
 guest comes here), checks what it reads, gives a reason for every decision, writes leases, segments and
 decisions as Parquet, and reads them again for the summary that it prints.
+
+The live gateway is measured beside its disk (`service`).
 """
 
 import argparse
@@ -24,9 +26,11 @@ from typing import Any
 from bench.children import answer_of
 from bench.growth import Growth, growth
 from bench.race import PROCS, Race, race
+from bench.service import service, show_service
 from bench.table import show
 
 ROUNDS = 3
+HELD = (1_000, 10_000, 100_000)
 
 
 def main() -> None:
@@ -39,11 +43,14 @@ def main() -> None:
     given = parser.parse_args()
     with TemporaryDirectory(prefix="leasehold-bench-") as folder:
         races, grown, latencies = measure(Path(folder), quick=given.quick)
+    served = service((1_000, 10_000), 2_000, say) if given.quick else service(HELD, 20_000, say)
     show_races(races)
     show_growth(grown)
     show_latencies(latencies)
+    show_service(served)
     if given.json is not None:
-        given.json.write_text(json.dumps(as_json(races, grown, latencies), indent=2) + "\n", encoding="utf-8")
+        told = as_json(races, grown, latencies) | {"service": asdict(served)}
+        given.json.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
 
 
 def measure(folder: Path, *, quick: bool) -> tuple[list[Race], list[Growth], list[dict[str, Any]]]:

@@ -12,16 +12,15 @@ import asyncio
 import json
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from statistics import median, quantiles
 from typing import Any
 
 from leasehold.model.request import LeaseType
-from leasehold.service.commands import Command, Submit
+from leasehold.service.commands import Submit
 from leasehold.service.config import Limits, ServiceConfig, ServiceSpec, SiteSpec, usual_terms
-from leasehold.service.engine.engine import Done, Engine
 from leasehold.service.federation import Federation
 from leasehold.service.metrics import Metrics
 from leasehold.service.serving import now_ms
@@ -35,20 +34,6 @@ TYPES = (LeaseType.CANCELABLE, LeaseType.SUSPENDABLE, LeaseType.SUSPENDABLE)
 WIDTHS = (1, 1, 2, 4)
 """VMs of a guest; two on average."""
 
-_steps_ms: list[float] = []
-
-
-class TimedEngine(Engine):
-    """An engine that notes how long each step took: the decision, and its commit."""
-
-    def step(self, commands: Sequence[Command], now_ms: int) -> Done:
-        """Decide as ever, and note the time."""
-        begun_s = time.perf_counter()
-        done = super().step(commands, now_ms)
-        if any(isinstance(one, Submit) for one in commands):
-            _steps_ms.append((time.perf_counter() - begun_s) * 1000)
-        return done
-
 
 def config(leases: int) -> ServiceConfig:
     """Ten equal sites; machines are looked at, and promises checked, only at the start."""
@@ -56,7 +41,7 @@ def config(leases: int) -> ServiceConfig:
     sites = tuple(SiteSpec(f"site-{i}", slots, usual_terms()) for i in range(SITES))
     seldom_ms = 3_600_000
     service = ServiceSpec(check_every_ms=seldom_ms, reconcile_every_ms=seldom_ms)
-    limits = Limits(requests_per_s=0, open_requests_per_consumer=0)
+    limits = Limits(requests_per_s=0, open_requests_per_consumer=10_000_000)
     return ServiceConfig(clusters=sites, service=service, limits=limits, defaults=usual_terms())
 
 
@@ -88,11 +73,14 @@ async def fill(federation: Federation, leases: int, random: Random) -> float:
 async def one_by_one(
     federation: Federation, make: Callable[[int, Random], Submit], first: int, draws: int, random: Random
 ) -> dict[str, float]:
-    """Ask for one after the other; gives the milliseconds of a decision and its commit."""
-    _steps_ms.clear()
+    """Ask for one after the other; gives the milliseconds from asking until the answer is committed."""
+    times_ms = []
     for number in range(first, first + draws):
-        await federation.submit(make(number, random))
-    return {"median_ms": median(_steps_ms), "p99_ms": quantiles(_steps_ms, n=100)[98]}
+        request = make(number, random)
+        begun_s = time.perf_counter()
+        await federation.submit(request)
+        times_ms.append((time.perf_counter() - begun_s) * 1000)
+    return {"median_ms": median(times_ms), "p99_ms": quantiles(times_ms, n=100)[98]}
 
 
 async def hold(folder: Path, leases: int) -> dict[str, Any]:
@@ -126,6 +114,4 @@ if __name__ == "__main__":
     parser.add_argument("--again", action="store_true")
     given = parser.parse_args()
     work = start_again if given.again else hold
-    # the gateway's engine is made in its folder of code; the one that notes times takes its place
-    Federation.__init__.__globals__["Engine"] = TimedEngine
     print(json.dumps(asyncio.run(work(given.folder, given.leases))))
