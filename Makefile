@@ -41,7 +41,7 @@ docs: $(READY)  ## build the documentation; a warning is an error
 
 lock:  ## pin every dependency anew (needs uv)
 	@$(UV) pip compile pyproject.toml --quiet --universal --python-version 3.11 --upgrade \
-	    --extra report --extra service --group dev --generate-hashes --no-header --output-file requirements.lock > /dev/null
+	    --extra cloud --extra report --extra service --group dev --generate-hashes --no-header --output-file requirements.lock > /dev/null
 
 clean:  ## remove whatever make made
 	rm -rf $(VENV) dist docs/_build .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

@@ -1,5 +1,6 @@
 """The documentation runs: every page is played (`tests.playing`), and references say what the code says."""
 
+import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 import typer
 from tests.playing import BACKGROUND, Block, blocks, play, play_block
+from tests.service.enactors.qemu.machines import end_machines
 
 from leasehold.analysis.metrics import CATALOGUE
 from leasehold.cli.live.states import CODES, MEANINGS
@@ -39,16 +41,21 @@ PAGES = sorted(
 
 
 def case(page: Path) -> Any:
-    """A page to be played; one that starts a gateway takes its time."""
-    is_slow = any(block.file == BACKGROUND for block in blocks(page.read_text(encoding="utf-8")))
-    return pytest.param(
-        page, id=page.relative_to(REPOSITORY).as_posix(), marks=[pytest.mark.slow] if is_slow else []
-    )
+    """A page to be played: one that starts a gateway takes its time, and only root can run a Slurm."""
+    text = page.read_text(encoding="utf-8")
+    marks = [pytest.mark.slow] if any(block.file == BACKGROUND for block in blocks(text)) else []
+    if "python -m leasehold.testing.slurm" in text:
+        cannot = os.geteuid() != 0 and os.environ.get("CI") != "true"
+        marks.append(pytest.mark.skipif(cannot, reason="only root can run a private Slurm"))
+    return pytest.param(page, id=page.relative_to(REPOSITORY).as_posix(), marks=marks)
 
 
 @pytest.mark.parametrize("page", [case(page) for page in PAGES])
 def test_what_a_page_shows_is_what_happens(page: Path, tmp_path: Path) -> None:
-    play(page.read_text(encoding="utf-8"), tmp_path)
+    try:
+        play(page.read_text(encoding="utf-8"), tmp_path)
+    finally:
+        end_machines(tmp_path)  # those of a page that went wrong: they outlive their gateway
 
 
 @pytest.mark.parametrize("table", TABLES)

@@ -126,6 +126,7 @@ def site(name: str = "das3", **values: Any) -> dict[str, Any]:
         "note": "",
         "last_seen_at": MOMENT,
         "problem": "",
+        "overheads": [],
     } | values
 
 
@@ -168,7 +169,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.gateway.step(Asked(self.command, parts.path, parse_qsl(parts.query), headers, body))
         )
 
-    do_GET = do_POST = do_DELETE = _handle  # noqa: N815 - http.server looks for these names
+    do_GET = do_POST = do_PUT = do_DELETE = _handle  # noqa: N815 - http.server looks for these names
 
     def _carry_out(self, step: Step) -> None:
         if isinstance(step, Reply):

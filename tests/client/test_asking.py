@@ -23,6 +23,7 @@ from leasehold.client import (
     TooMany,
     Unreachable,
 )
+from leasehold.client.watching import MOST_NAMED
 from leasehold.model.errors import InvalidField
 from leasehold.model.lease import LeaseState
 from leasehold.model.request import LeaseType
@@ -326,10 +327,16 @@ class TestWatching:
         talk("leases.watch", most=2, opened=lambda: asked_by_then.append(len(gateway.asked)))
         assert asked_by_then == [1, 3]
 
-    def test_several_are_picked_out_of_all(self, gateway: Gateway, talk: Talk) -> None:
-        others = "".join(event(change(seq, lease=seq)) for seq in range(1, 9))
-        gateway.answer("GET", "/v1/changes", Stream(others))
+    def test_several_are_asked_for_by_their_numbers(self, gateway: Gateway, talk: Talk) -> None:
+        gateway.answer("GET", "/v1/changes", Stream("".join(event(change(seq, lease=seq)) for seq in (3, 7))))
         assert [one.lease for one in talk("leases.watch", 3, 7, most=2)] == [3, 7]
+        assert gateway.asked[0].query == [("lease", "3"), ("lease", "7")]
+
+    def test_more_than_can_be_named_are_picked_out_of_all(self, gateway: Gateway, talk: Talk) -> None:
+        others = "".join(event(change(seq, lease=seq)) for seq in range(1, 203))
+        gateway.answer("GET", "/v1/changes", Stream(others))
+        even = range(2, 2 * (MOST_NAMED + 1) + 1, 2)
+        assert [one.lease for one in talk("leases.watch", *even, most=3)] == [2, 4, 6]
         assert gateway.asked[0].query == []
 
     def test_a_lasting_no_ends_it(self, gateway: Gateway, talk: Talk) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from leasehold.cli.live.completion import ROLES
 from leasehold.client import calls, records
-from leasehold.client.calls import Call, Rights, Which, Wish
+from leasehold.client.calls import Agreement, Call, Rights, Which, Wish
 from leasehold.client.errors import Problem
 from leasehold.client.reading import read, wire
 from leasehold.client.watching import PATH
@@ -30,6 +30,10 @@ RECORDS = {
     "CapabilitiesShown": records.Capabilities,
     "VmsShown": records.Occupancy,
     "WaitingShown": records.Queue,
+    "OverheadShown": records.Overhead,
+    "Peer": records.Peer,
+    "WayShown": records.Way,
+    "PeerHas": records.Lent,
     "Token": records.Token,
     "NewToken": records.NewToken,
     "Caller": records.Caller,
@@ -37,6 +41,7 @@ RECORDS = {
 
 WISH: Wish = {"vms": 1, "duration_s": 1}
 RIGHTS: Rights = {"consumer": "physics", "roles": ["member"]}
+AGREEMENT: Agreement = {"url": "https://north.example.org", "token": "secret"}
 CALLS: list[Call[Any]] = [
     calls.submit(WISH),
     calls.leases(Which()),
@@ -50,6 +55,10 @@ CALLS: list[Call[Any]] = [
     calls.drain("das3", ""),
     calls.resume("das3"),
     calls.forget_site("das3"),
+    calls.peers(),
+    calls.peer("north"),
+    calls.keep_peer("north", AGREEMENT),
+    calls.remove_peer("north"),
     calls.create_token(RIGHTS),
     calls.tokens(),
     calls.revoke_token("3f9a6c1b2d04"),
@@ -118,6 +127,7 @@ def test_the_services_examples_can_be_read(name: str) -> None:
 def test_a_request_can_say_all_that_can_be_said() -> None:
     assert names(Wish) - {"idempotency_key"} == set(SCHEMAS["LeaseRequest"]["properties"])
     assert names(Rights) == set(SCHEMAS["TokenRequest"]["properties"])
+    assert names(Agreement) == set(SCHEMAS["PeerRequest"]["properties"])
 
 
 def test_leases_can_be_chosen_by_all_that_they_can_be_chosen_by() -> None:

@@ -65,7 +65,7 @@ class Told:
         self.gateway = self._make()
         for remote in before.desk.remotes.values():
             self.gateway.desk.join(replace(remote, leases={}))
-        self.gateway.desk.not_lending = before.desk.not_lending
+        self.gateway.desk.lenders.not_lending = before.desk.lenders.not_lending
         self.gateway.desk.remember(before.desk.memory())
         self.gateway.knowledge.recall(before.knowledge.memory())
         take_up(self.gateway, before.leases.values(), self.now_ms)

@@ -71,9 +71,10 @@ class ForgetfulWorld(World):
             self._restart(now_ms)
 
     def _restart(self, now_ms: int) -> None:
-        memory = self.gateway.knowledge.memory()
+        memory, experience = self.gateway.knowledge.memory(), self.gateway.experience()
         self.gateway = Gateway(three_sites(self.depth), self.routing, REFERENCE_MIPS)
         self.gateway.knowledge.recall(memory)
+        self.gateway.recall_experience(experience)
         take_up(self.gateway, self.record.open(), now_ms)
         self._invariants = Invariants(self.gateway)
         super()._apply(self.gateway.handle([], now_ms), now_ms)

@@ -12,7 +12,7 @@ from leasehold.model.lifecycle import MOVES, Step, advance
 from leasehold.model.request import LeaseType, Request
 
 PAGE = Path(__file__).parents[2] / "docs" / "specs" / "lease-states.md"
-ROW = re.compile(r"^\| `([a-z]+)` \| `([a-z]+)` \| `([a-z]+)` \|$")
+ROW = re.compile(r"^\| `([a-z]+)` \| `([a-z-]+)` \| `([a-z]+)` \|$")
 
 
 def written_down() -> dict[str, dict[tuple[str, str], str]]:

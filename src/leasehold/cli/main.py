@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from leasehold import __version__
-from leasehold.cli import lease, policy, scenario, sim, site, store, token
+from leasehold.cli import image, lease, peer, policy, scenario, sim, site, store, token
 from leasehold.cli.demo import demo
 from leasehold.cli.doctor import doctor
 from leasehold.cli.exit_codes import BAD_INPUT, DEFECT, DONE, INTERRUPTED
@@ -28,8 +28,10 @@ app.command()(serve)
 app.command()(doctor)
 app.add_typer(lease.app, name="lease")
 app.add_typer(site.app, name="site")
+app.add_typer(peer.app, name="peer")
 app.add_typer(token.app, name="token")
 app.add_typer(store.app, name="store")
+app.add_typer(image.app, name="image")
 app.add_typer(sim.app, name="sim")
 app.add_typer(policy.app, name="policy")
 app.add_typer(scenario.app, name="scenario")

@@ -15,7 +15,7 @@ The two clients are imported when they are first asked for: the rest of this pac
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from leasehold.client.calls import Rights, Which, Wish
+from leasehold.client.calls import Agreement, Rights, Which, Wish
 from leasehold.client.errors import (
     BadAnswer,
     Conflict,
@@ -39,11 +39,15 @@ from leasehold.client.records import (
     Entry,
     Health,
     Lease,
+    Lent,
     NewToken,
     Occupancy,
+    Overhead,
+    Peer,
     Queue,
     Site,
     Token,
+    Way,
 )
 
 if TYPE_CHECKING:
@@ -60,6 +64,7 @@ else:
 
 
 __all__ = [
+    "Agreement",
     "AsyncClient",
     "BadAnswer",
     "Caller",
@@ -71,6 +76,7 @@ __all__ = [
     "Health",
     "Invalid",
     "Lease",
+    "Lent",
     "Lost",
     "NewToken",
     "NotAllowed",
@@ -78,7 +84,9 @@ __all__ = [
     "NotInstalled",
     "NotSignedIn",
     "Occupancy",
+    "Overhead",
     "Patience",
+    "Peer",
     "Problem",
     "ProblemError",
     "Queue",
@@ -88,6 +96,7 @@ __all__ = [
     "Token",
     "TooMany",
     "Unreachable",
+    "Way",
     "Which",
     "Wish",
 ]

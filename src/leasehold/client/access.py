@@ -20,10 +20,15 @@ _SHARED = Path("/tmp")  # noqa: S108 - the profile names this folder; the owner 
 
 @dataclass(frozen=True, slots=True)
 class Bearer:
-    """A bearer token, "" for none, and the name of the place that it is from."""
+    """A bearer token, "" for none, and the name of the place that it is from.
+
+    ``folder``  the data folder of the one gateway that it is for, and only while that is at work; None: it is
+                for whichever gateway is named
+    """
 
     text: str = field(repr=False)
     origin: str = ""
+    folder: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +101,7 @@ def _tokens(given: str | None, environment: Mapping[str, str], folder: Path | No
         if _is_ours(path) and (text := _content(path)):
             yield Bearer(text, str(path))
     if folder is not None and (text := _content(folder / ADMIN_TOKEN)):
-        yield Bearer(text, str(folder / ADMIN_TOKEN))
+        yield Bearer(text, str(folder / ADMIN_TOKEN), folder)
 
 
 def _usual_files(environment: Mapping[str, str]) -> list[Path]:

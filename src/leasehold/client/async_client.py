@@ -6,9 +6,9 @@ from typing import Self, Unpack
 
 from leasehold.client import calls
 from leasehold.client.access import Access, find_access
-from leasehold.client.calls import Rights, Which, Wish
+from leasehold.client.calls import Agreement, Rights, Which, Wish
 from leasehold.client.patience import Patience
-from leasehold.client.records import Caller, Change, Entry, Health, Lease, NewToken, Site, Token
+from leasehold.client.records import Caller, Change, Entry, Health, Lease, NewToken, Peer, Site, Token
 from leasehold.client.watching import Opened, Watch
 from leasehold.client.wire import AsyncWire
 
@@ -82,6 +82,29 @@ class AsyncSites:
         await self._wire.ask(calls.forget_site(name))
 
 
+class AsyncPeers:
+    """Agree with other gateways, and see what goes to and fro."""
+
+    def __init__(self, wire: AsyncWire) -> None:
+        self._wire = wire
+
+    async def list(self) -> tuple[Peer, ...]:
+        """Look at all of them."""
+        return await self._wire.ask(calls.peers())
+
+    async def get(self, name: str) -> Peer:
+        """Look at one."""
+        return await self._wire.ask(calls.peer(name))
+
+    async def keep(self, name: str, **agreement: Unpack[Agreement]) -> Peer:
+        """Exchange requests with a gateway, known before or not."""
+        return await self._wire.ask(calls.keep_peer(name, agreement))
+
+    async def remove(self, name: str) -> None:
+        """Exchange nothing with one any more; raises Conflict while leases are under way."""
+        await self._wire.ask(calls.remove_peer(name))
+
+
 class AsyncTokens:
     """Give out tokens, and take them back."""
 
@@ -121,6 +144,7 @@ class AsyncClient:
         self._wire = AsyncWire(self.access, patience, timeout_s)
         self.leases = AsyncLeases(self._wire, patience)
         self.sites = AsyncSites(self._wire)
+        self.peers = AsyncPeers(self._wire)
         self.tokens = AsyncTokens(self._wire)
 
     async def health(self) -> Health:

@@ -13,7 +13,7 @@ from uuid import uuid4
 from leasehold.client.answer import Answer
 from leasehold.client.errors import BadAnswer
 from leasehold.client.reading import read, wire
-from leasehold.client.records import Caller, Entry, Lease, NewToken, Site, Token
+from leasehold.client.records import Caller, Entry, Lease, NewToken, Peer, Site, Token
 from leasehold.model.errors import InvalidField
 from leasehold.model.lease import LeaseState
 from leasehold.model.request import LeaseType
@@ -99,6 +99,21 @@ class Rights(TypedDict, total=False):
     note: str
 
 
+class Agreement(TypedDict, total=False):
+    """What is agreed with a peer; what is left out is as usual.
+
+    ``url``      where it is called, so that it can ask us; left out: we lend it nothing
+    ``token``    what it gave us, with the role peer; left out: what it gave before
+    ``ask``      when we ask it: none-can (of our sites take a request), none-can-now or never
+    ``max_vms``  most VMs that it may have here at a time; left out: any number
+    """
+
+    url: str
+    token: str | None
+    ask: str
+    max_vms: int | None
+
+
 def submit(wish: Wish) -> Call[Lease]:
     """Ask for a lease; raises InvalidField for a time without its zone."""
     _insist_on_zones(deadline=wish.get("deadline"), ready=wish.get("ready"))
@@ -168,6 +183,26 @@ def forget_site(name: str) -> Call[None]:
     return Call("DELETE", _site_path(name), _nothing)
 
 
+def peers() -> Call[tuple[Peer, ...]]:
+    """Ask for all peers."""
+    return Call("GET", "/v1/peers", _all("peers", Peer))
+
+
+def peer(name: str) -> Call[Peer]:
+    """Ask for one peer."""
+    return Call("GET", _peer_path(name), _one(Peer))
+
+
+def keep_peer(name: str, agreement: Agreement) -> Call[Peer]:
+    """Exchange requests with a gateway, on these terms from now on."""
+    return Call("PUT", _peer_path(name), _one(Peer), body=dict(agreement))
+
+
+def remove_peer(name: str) -> Call[None]:
+    """Exchange nothing with it any more."""
+    return Call("DELETE", _peer_path(name), _nothing)
+
+
 def create_token(rights: Rights) -> Call[NewToken]:
     """Ask for a token; asking twice would make two."""
     body = {key: wire(value) for key, value in rights.items() if value is not None}
@@ -213,6 +248,10 @@ def _insist_on_zones(**moments: datetime | None) -> None:
 
 def _site_path(name: str) -> str:
     return f"/v1/sites/{quote(name, safe='')}"
+
+
+def _peer_path(name: str) -> str:
+    return f"/v1/peers/{quote(name, safe='')}"
 
 
 def _paged(path: str, words: tuple[tuple[str, str], ...], key: str, kind: type[T]) -> Call[Page[T]]:

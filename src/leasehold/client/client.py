@@ -6,9 +6,9 @@ from typing import Self, Unpack
 
 from leasehold.client import calls
 from leasehold.client.access import Access, find_access
-from leasehold.client.calls import Rights, Which, Wish
+from leasehold.client.calls import Agreement, Rights, Which, Wish
 from leasehold.client.patience import Patience
-from leasehold.client.records import Caller, Change, Entry, Health, Lease, NewToken, Site, Token
+from leasehold.client.records import Caller, Change, Entry, Health, Lease, NewToken, Peer, Site, Token
 from leasehold.client.watching import Opened, Watch
 from leasehold.client.wire import Wire
 
@@ -97,6 +97,32 @@ class Sites:
         self._wire.ask(calls.forget_site(name))
 
 
+class Peers:
+    """Agree with other gateways, and see what goes to and fro."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+
+    def list(self) -> tuple[Peer, ...]:
+        """Look at all of them."""
+        return self._wire.ask(calls.peers())
+
+    def get(self, name: str) -> Peer:
+        """Look at one; raises NotFound."""
+        return self._wire.ask(calls.peer(name))
+
+    def keep(self, name: str, **agreement: Unpack[Agreement]) -> Peer:
+        """Exchange requests with a gateway, known before or not; what may be said is in `Agreement`."""
+        return self._wire.ask(calls.keep_peer(name, agreement))
+
+    def remove(self, name: str) -> None:
+        """Exchange nothing with one any more, and let the tokens that were made for it count no more.
+
+        Raises NotFound, and Conflict while leases are under way between the two and it is in touch.
+        """
+        self._wire.ask(calls.remove_peer(name))
+
+
 class Tokens:
     """Give out tokens, and take them back."""
 
@@ -144,6 +170,7 @@ class Client:
         self._wire = Wire(self.access, patience, timeout_s)
         self.leases = Leases(self._wire, patience)
         self.sites = Sites(self._wire)
+        self.peers = Peers(self._wire)
         self.tokens = Tokens(self._wire)
 
     def health(self) -> Health:

@@ -3,6 +3,7 @@
 The one rule for both: the gateway writes there, and the client reads.
 """
 
+import fcntl
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,7 +12,7 @@ ADMIN_TOKEN = "admin.token"  # noqa: S105 - the name of a file
 """The file with the first administrator's token, readable by its owner alone."""
 
 URL = "url"
-"""The file with the address at which the gateway of this folder listens, or listened last."""
+"""The file with the address at which the gateway of this folder listens, locked by it while it lives."""
 
 
 def data_folder(environment: Mapping[str, str] = os.environ) -> Path:
@@ -24,3 +25,15 @@ def data_folder(environment: Mapping[str, str] = os.environ) -> Path:
         return Path(named).expanduser()
     shared = Path(environment.get("XDG_DATA_HOME", ""))
     return (shared if shared.is_absolute() else Path.home() / ".local" / "share") / "leasehold"
+
+
+def is_at_work(folder: Path) -> bool:
+    """Whether the gateway of this folder lives: nobody else can then listen at the address it wrote down."""
+    try:
+        with (folder / URL).open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False

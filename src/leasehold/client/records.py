@@ -119,6 +119,21 @@ class Queue:
 
 
 @dataclass(frozen=True, slots=True)
+class Overhead:
+    """How long a site takes to start, suspend, resume or take over a lease of one VM with 1024 MiB.
+
+    ``configured_s``  by the owner's terms, which say nothing of starts
+    ``learnt_s``      as it is planned by now; of a start, as it usually takes; None where that is not known
+    ``count``         how many measurements that is based on
+    """
+
+    operation: str
+    configured_s: float | None = None
+    learnt_s: float | None = None
+    count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Site:
     """One site; ``status`` is up, drained or unreachable, and ``problem`` its last trouble with machines."""
 
@@ -134,6 +149,54 @@ class Site:
     note: str = ""
     last_seen_at: datetime | None = None
     problem: str = ""
+    overheads: tuple[Overhead, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """What went one way between two gateways; ``status`` is up, closed, silent or off."""
+
+    status: str
+    offered: int = 0
+    taken: int = 0
+    refused: int = 0
+    open: int = 0
+    open_vms: int = 0
+    rate_per_hour: float = 0.0
+    last_heard_at: datetime | None = None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Lent:
+    """What a peer lends in all, and the most that one lease can have of it, and could at once."""
+
+    slots: int
+    free: int
+    widest: int
+    widest_free: int
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """A gateway that requests are exchanged with.
+
+    ``url``        where it is called, so that it can ask us; "" where we lend it nothing
+    ``ask``        when we ask it: where none-can of our sites take a request, none-can-now, or never
+    ``max_vms``    most VMs that it may have here at a time, None for any number
+    ``borrowing``  what we ask of it, and ``lending`` what it asks of us
+    ``has``        what it lends, None before it was heard of
+    """
+
+    name: str
+    url: str
+    ask: str
+    max_vms: int | None
+    borrowing: Way
+    lending: Way
+    has: Lent | None = None
+    added_at: datetime | None = None
+    added_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,9 @@ from leasehold.client.reading import read
 from leasehold.client.records import Change
 
 PATH = "/v1/changes"
+MOST_NAMED = 100
+"""So many leases can be asked for by their numbers, the most that a gateway takes."""
+
 Opened = Callable[[], object]
 """Called whenever a connection stands."""
 
@@ -30,8 +33,9 @@ class Watch:
 
     @property
     def query(self) -> tuple[tuple[str, str], ...]:
-        """Which changes to ask for: a gateway tells of one lease, or of all."""
-        return (("lease", str(self._lease_ids[0])),) if len(self._lease_ids) == 1 else ()
+        """Which changes to ask for; where there are too many leases to name, it is all, and we choose."""
+        named = self._lease_ids if len(self._lease_ids) <= MOST_NAMED else ()
+        return tuple(("lease", str(lease_id)) for lease_id in named)
 
     @property
     def headers(self) -> dict[str, str]:

@@ -13,11 +13,12 @@ from socket import gaierror
 from typing import Any, TypeVar
 
 from leasehold import __version__
-from leasehold.client.access import Access
+from leasehold.client.access import Access, Bearer
 from leasehold.client.answer import Answer
 from leasehold.client.calls import Call, Page
 from leasehold.client.errors import Lost, NotInstalled, Unreachable
 from leasehold.client.patience import ONCE, Attempts, Patience
+from leasehold.client.place import is_at_work
 from leasehold.client.records import Change
 from leasehold.client.watching import PATH, Watch, stream_ended
 from leasehold.model.errors import InputError
@@ -145,16 +146,29 @@ class AsyncWire:
 
 def _settings(access: Access, timeout_s: float) -> dict[str, Any]:
     """Say how to connect; over plain http, which stays on this machine, no proxy is asked."""
-    headers = {"User-Agent": f"leasehold/{__version__}", "Accept": "application/json"}
-    if access.token.text:
-        headers["Authorization"] = f"Bearer {access.token.text}"
     return {
         "base_url": access.url,
-        "headers": headers,
+        "headers": {"User-Agent": f"leasehold/{__version__}", "Accept": "application/json"},
+        "auth": _Showing(access.token) if access.token.text else None,
         "verify": _authorities(access),
         "trust_env": access.is_encrypted,
         "timeout": httpx2.Timeout(timeout_s, connect=min(CONNECT_S, timeout_s)),
     }
+
+
+class _Showing(httpx2.Auth):
+    """Shows a token with each request; one that is for a single gateway, only while that is at work."""
+
+    def __init__(self, token: Bearer) -> None:
+        self._token = token
+
+    def auth_flow(self, request: httpx2.Request) -> Generator[httpx2.Request, httpx2.Response, None]:
+        """Sign a request, or have it fail as if nobody had answered."""
+        folder = self._token.folder
+        if folder is not None and not is_at_work(folder):
+            raise httpx2.ConnectError(f"the gateway of {folder} is not at work")
+        request.headers["Authorization"] = f"Bearer {self._token.text}"
+        yield request
 
 
 def _authorities(access: Access) -> ssl.SSLContext:

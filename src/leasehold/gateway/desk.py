@@ -1,54 +1,37 @@
 """The gateway's desk: requests that no site has yet, and where they are sent.
 
 A request lies here while the routing policy holds it, or while nobody lends who could take it (`stranded`).
+What no own site can take may go to a peer gateway (`leasehold.gateway.peering`).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from leasehold.gateway.knowledge import Knowledge
+from leasehold.gateway.knowledge import Knowledge, starts_now
+from leasehold.gateway.lenders import Lenders
+from leasehold.gateway.peering import PEERS, Ask, Peering
 from leasehold.gateway.remote import RemoteSite
-from leasehold.gateway.settings import SiteSettings
+from leasehold.gateway.rules import Routing
 from leasehold.gateway.site import Site
 from leasehold.model.effect import Decision, Effect, LeaseClosed, OfferLease, RecallLease, WakeAt
 from leasehold.model.errors import UnknownName
 from leasehold.model.lease import UNPLANNED, Lease, LeaseState
 from leasehold.model.lifecycle import Step, advance
 from leasehold.model.reason import Outcome, Reason
-from leasehold.model.request import LeaseType, Request
-from leasehold.routing.facts import Federation, SiteFacts
-from leasehold.routing.moments import StreamMoments
-from leasehold.routing.policy import Dispatch, Hold, Refuse, RoutingPolicy
+from leasehold.model.request import Request
+from leasehold.routing.facts import SiteFacts
+from leasehold.routing.policy import Dispatch, Hold, Refuse
 from leasehold.routing.view import RoutingView
 
 GATEWAY = ""
 DRAINED = "drained"
 
 
-@dataclass(slots=True)
-class Routing:
-    """How a gateway routes.
-
-    ``told_external, told_locals``  streams that an operator states; the others are learnt
-    ``try_elsewhere``               ask the policy again, without the site that refused
-    ``tick_ms``                     how often held requests are asked about again at the latest
-    ``learns``                      whether streams that nobody told are learnt; for nothing where no
-                                    guest can come, and not free
-    """
-
-    policy: RoutingPolicy
-    told_external: StreamMoments | None = None
-    told_locals: dict[str, StreamMoments] | None = None
-    try_elsewhere: bool = False
-    tick_ms: int = 10_000
-    learns: bool = True
-
-
 class Desk:
     """Asks the routing policy, and sends requests to sites: its own, and those that decide for themselves.
 
-    ``not_lending``  sites whose owners take no new guests
+    ``lenders``  the sites that there are
+    ``remotes``  those among them that decide for themselves, and the peers
     """
 
     def __init__(
@@ -63,10 +46,10 @@ class Desk:
         self.routing = routing
         self.held: dict[int, Lease] = {}
         self.stranded: dict[int, Lease] = {}
-        self.not_lending: set[str] = set()
-        self.remotes: dict[str, RemoteSite] = {}
+        self.lenders = Lenders(sites, reference_mips, routing.told_locals or {})
+        self.remotes = self.lenders.remotes
+        self.peering = Peering(self.remotes)
         self._sites = sites
-        self._reference_mips = reference_mips
         self._effects = effects
         self._touch = touch
         self._new: dict[int, Lease] = {}
@@ -74,60 +57,43 @@ class Desk:
         self._is_stirred = False
         self._refused_by: dict[int, dict[str, Reason]] = {}
         self._recalled: set[int] = set()
-        told = routing.told_locals or {}
-        self.federation = Federation(
-            SiteFacts(s.name, s.settings.slots, s.settings.speed_mips, reference_mips, told.get(s.name))
-            for s in sites.values()
-        )
         self.knowledge = Knowledge(
-            self.federation, sites, self.remotes, reference_mips, routing.told_external
+            self.lenders.federation,
+            sites,
+            self.remotes,
+            reference_mips,
+            routing.told_external,
+            self.peering.streams,
         )
-        self._served_everywhere = self._what_all_serve()
-
-    def _what_all_serve(self) -> set[LeaseType]:
-        places: list[SiteSettings | RemoteSite] = [site.settings for site in self._sites.values()]
-        places += self.remotes.values()
-        return {kind for kind in LeaseType if all(place.can_serve(kind) for place in places)}
 
     # Who is there
 
     def join(self, remote: RemoteSite) -> None:
         """Let a site take part that decides for itself; one that was there before may have changed."""
-        before = self.remotes.get(remote.name)
-        if before is not None:
-            remote.leases = before.leases
-        self.remotes[remote.name] = remote
-        others = [facts for facts in self.federation.sites if facts.name != remote.name]
-        facts = SiteFacts(remote.name, remote.slots, remote.speed_mips, self._reference_mips)
-        self.federation = Federation([*others, facts])
-        self.knowledge.join(self.federation)
-        self._served_everywhere = self._what_all_serve()
+        self.lenders.join(remote)
+        if remote.is_peer:
+            self.knowledge.meet(remote.name)
+        self.knowledge.join(self.lenders.federation)
         self.look_again()
 
     def part_with(self, name: str) -> list[Lease]:
-        """A site that decides for itself will not come back; returns what was there."""
-        remote = self.remotes.pop(name)
-        self.not_lending.discard(name)
-        self.federation = Federation(facts for facts in self.federation.sites if facts.name != name)
-        self.knowledge.join(self.federation)
-        self._served_everywhere = self._what_all_serve()
+        """Somebody who decides for itself will not come back; returns what was there."""
+        remote = self.lenders.part_with(name)
+        self.peering.part_with(name)
+        self.knowledge.join(self.lenders.federation)
         self.look_again()
-        return list(remote.leases.values())
-
-    def lending(self) -> list[Site]:
-        """Give the gateway's own sites that take guests now."""
-        return [site for site in self._sites.values() if site.name not in self.not_lending]
+        return [] if remote is None else list(remote.leases.values())
 
     def lends_again(self, name: str) -> None:
         """A site takes guests from now on."""
-        self.not_lending.discard(name)
+        self.lenders.not_lending.discard(name)
         self.look_again()
 
     def lends_no_more(self, name: str, now_ms: int) -> None:
         """A site takes no new guests; those that wait there and were promised nothing are routed anew."""
-        if name in self.not_lending:
+        if name in self.lenders.not_lending:
             return
-        self.not_lending.add(name)
+        self.lenders.not_lending.add(name)
         if name in self._sites:
             guests = self._touch(name).guests
             for lease in () if guests is None else guests.give_back(now_ms):
@@ -149,14 +115,18 @@ class Desk:
         """Something happened that a routing policy may want to see."""
         self._is_stirred = True
 
-    def receive(self, lease: Lease) -> None:
-        """Take in a request that nobody has seen yet."""
-        self._new[lease.id] = lease
+    def receive(self, lease: Lease, now_ms: int) -> None:
+        """Take in a request that nobody has seen yet; one too many of a peer is refused."""
+        refusal = self.peering.receive(lease, now_ms)
+        if refusal is None:
+            self._new[lease.id] = lease
+        else:
+            self._refuse(lease, refusal, PEERS)
 
     def take_up(self, lease: Lease) -> None:
         """Go on from a record: this request lies here, and has been told why."""
-        able = self._able(lease, self.federation.wide_enough(lease.vms))
-        is_stranded = bool(able) and not self._open(able)
+        able = self._able(lease, self.lenders.federation.wide_enough(lease.vms))
+        is_stranded = not self.lenders.open(able) and (bool(able) or self._waits_for_peers(lease))
         (self.stranded if is_stranded else self.held)[lease.id] = lease
 
     def withdraw(self, lease: Lease) -> None:
@@ -173,15 +143,19 @@ class Desk:
             self._effects.append(RecallLease(lease))
 
     def was_refused(self, lease: Lease, remote: RemoteSite, reason: Reason) -> None:
-        """A site that decides for itself does not want a request that was offered to it."""
+        """A site that decides for itself does not want a request that was offered to it.
+
+        One that a peer does not want is asked about again in any case: own sites may have held it back.
+        """
         del remote.leases[lease.id]
+        self.peering.refused_by(remote.name)
         lease.state, lease.reserved_ms = LeaseState.WAITING, UNPLANNED  # whatever it was, it never began
         rule = self.routing.policy.name
         self._effects.append(Decision(lease, remote.name, Outcome.REFUSE, reason, rule))
         self._refused_by.setdefault(lease.id, {})[remote.name] = reason
         if lease.id in self._recalled:
             self.withdraw(lease)  # it was refused while its user was taking it back
-        elif self.routing.try_elsewhere:
+        elif self.routing.try_elsewhere or remote.is_peer:
             self._take_back(lease, reason, rule)
         else:
             self._refuse(lease, reason)
@@ -217,14 +191,16 @@ class Desk:
             self._route(lease, now_ms)
 
     def _route(self, lease: Lease, now_ms: int) -> None:
-        """Ask the policy about one request until it is dispatched, held or refused."""
-        wide_enough = self.federation.wide_enough(lease.vms)
+        """Ask the policy, and in their turn peers, until a request is dispatched, held or refused."""
+        wide_enough = self.lenders.federation.wide_enough(lease.vms)
         able = self._able(lease, wide_enough)
-        sites = self._open(able)
-        if able and not sites:
+        sites = self.lenders.open(able)
+        if self._goes_to_a_peer_at_once(lease, sites, now_ms):
+            return
+        if not sites and (able or self._waits_for_peers(lease)):
             self._strand(lease)
             return
-        refusal = self._why_nobody(lease) if wide_enough else Reason.WIDER_THAN_ANY_SITE
+        refusal = self._why_nobody(lease, wide_enough)
         while sites:
             verdict = self._ask(lease.request, sites, now_ms)
             if isinstance(verdict, Hold):
@@ -241,32 +217,50 @@ class Desk:
             # A policy that insists on a site which has refused is not asked for ever.
             insists = len(others) == len(sites)
             sites = others if self.routing.try_elsewhere and not insists else ()
-        self._refuse(lease, refusal)
+        if not (self.routing.try_elsewhere and self._send_to_a_peer(lease, Ask.NONE_CAN, now_ms)):
+            self._refuse(lease, refusal)
 
     def _able(self, lease: Lease, sites: Sequence[SiteFacts]) -> Sequence[SiteFacts]:
-        """Of these sites, those that can take the lease at all: nearly always every one of them."""
-        lease_type = lease.request.lease_type
-        refused_by = self._refused_by.get(lease.id, ())
-        if lease_type in self._served_everywhere and not refused_by:
-            return sites
-        return [s for s in sites if s.name not in refused_by and self._can_serve(s.name, lease_type)]
+        """Of these sites, those that can take the lease at all."""
+        return self.lenders.able(lease.request.lease_type, sites, self._refused_by.get(lease.id, ()))
 
-    def _why_nobody(self, lease: Lease) -> Reason:
-        """Say why no site can take it that is large enough: what the last one said that refused it."""
-        return next(reversed(self._refused_by.get(lease.id, {}).values()), Reason.NO_SITE_CAN)
+    def _why_nobody(self, lease: Lease, wide_enough: Sequence[SiteFacts]) -> Reason:
+        """Say why nobody can take it: what the last one said that refused it, or that none is able to."""
+        by_itself = Reason.NO_SITE_CAN if wide_enough else Reason.WIDER_THAN_ANY_SITE
+        return next(reversed(self._refused_by.get(lease.id, {}).values()), by_itself)
 
-    def _can_serve(self, name: str, lease_type: LeaseType) -> bool:
-        place = self.remotes.get(name) or self._sites[name].settings
-        return place.can_serve(lease_type)
+    # Peers
 
-    def _open(self, sites: Sequence[SiteFacts]) -> Sequence[SiteFacts]:
-        """Of these sites, those that take guests now."""
-        closed = self.not_lending | {name for name, remote in self.remotes.items() if not remote.is_open}
-        return [site for site in sites if site.name not in closed] if closed else sites
+    def _goes_to_a_peer_at_once(self, lease: Lease, sites: Sequence[SiteFacts], now_ms: int) -> bool:
+        """Send a request to a peer that these sites, all that are able and lend, cannot start now."""
+        if not sites:
+            return self._send_to_a_peer(lease, Ask.NONE_CAN, now_ms)
+        if not self.peering.asks_early or lease.request.ready_ms > now_ms:
+            return False
+        if any(starts_now(self.knowledge.live(site.name, now_ms), lease.request, now_ms) for site in sites):
+            return False
+        return self._send_to_a_peer(lease, Ask.NONE_CAN_NOW, now_ms)
+
+    def _send_to_a_peer(self, lease: Lease, when: Ask, now_ms: int) -> bool:
+        """Offer a request to the peer that is best for it; returns whether there is one."""
+        closed = {*self._refused_by.get(lease.id, ()), *self.lenders.not_lending}
+        peer = self.peering.choose(lease, when, closed)
+        if peer is None:
+            return False
+        self._offer(lease, peer)
+        self.peering.offered(lease, now_ms)
+        self._was_sent(lease, peer.name, Reason.SENT_TO_PEER, PEERS, now_ms)
+        return True
+
+    def _waits_for_peers(self, lease: Lease) -> bool:
+        """Whether only peers could take it, and nobody who was asked has refused it yet."""
+        return lease.id not in self._refused_by and self.peering.might_take(lease)
+
+    # The policy
 
     def _ask(self, request: Request, sites: Sequence[SiteFacts], now_ms: int) -> Dispatch | Hold | Refuse:
         policy = self.routing.policy
-        view = RoutingView(self.federation, sites, self.knowledge, policy.information, now_ms)
+        view = RoutingView(self.lenders.federation, sites, self.knowledge, policy.information, now_ms)
         return policy.route(request, view, now_ms)
 
     def _dispatch(self, lease: Lease, verdict: Dispatch, now_ms: int) -> Reason | None:
@@ -282,11 +276,15 @@ class Desk:
             if refusal is not None:
                 self._effects.append(Decision(lease, name, Outcome.REFUSE, refusal, rule))
                 return refusal
+        self._was_sent(lease, name, Reason.ROUTED, rule, now_ms)
+        return None
+
+    def _was_sent(self, lease: Lease, name: str, reason: Reason, rule: str, now_ms: int) -> None:
+        """A request is where it was sent, or on its way."""
         self._let_go(lease)
         lease.dispatched_ms = now_ms
         self.knowledge.sent(lease)
-        self._effects.append(Decision(lease, name, Outcome.DISPATCH, Reason.ROUTED, rule))
-        return None
+        self._effects.append(Decision(lease, name, Outcome.DISPATCH, reason, rule))
 
     def _offer(self, lease: Lease, remote: RemoteSite) -> None:
         """Offer a request to a site that decides for itself; whether it takes it, it will report."""
@@ -322,9 +320,9 @@ class Desk:
             advance(lease, Step.HOLD)
         self._effects.append(Decision(lease, GATEWAY, Outcome.HOLD, Reason.NO_SITE_LENDS, DRAINED))
 
-    def _refuse(self, lease: Lease, reason: Reason) -> None:
+    def _refuse(self, lease: Lease, reason: Reason, rule: str = "") -> None:
         self._let_go(lease)
-        rule = self.routing.policy.name
+        rule = rule or self.routing.policy.name
         self._effects.append(Decision(lease, GATEWAY, Outcome.REFUSE, reason, rule))
         advance(lease, Step.REFUSE)
         self._effects.append(LeaseClosed(lease, reason))
@@ -333,7 +331,11 @@ class Desk:
 
     def memory(self) -> dict[str, Any]:
         """Give what cannot be seen in the open leases, as plain data for `remember`."""
-        return {"refused_by": list(self._refused_by.items()), "recalled": sorted(self._recalled)}
+        return {
+            "refused_by": list(self._refused_by.items()),
+            "recalled": sorted(self._recalled),
+            "peering": self.peering.memory(),
+        }
 
     def remember(self, memory: Mapping[str, Any]) -> None:
         """Know again who has refused what, and what was asked back."""
@@ -342,9 +344,11 @@ class Desk:
             for lease_id, refusals in memory["refused_by"]
         }
         self._recalled = set(memory["recalled"])
+        self.peering.remember(memory.get("peering", {}))
 
     def forget(self, lease: Lease) -> None:
         """A lease is over."""
+        self.peering.forget(lease)
         self._refused_by.pop(lease.id, None)
         self._recalled.discard(lease.id)
         if lease.dispatched_ms >= 0:

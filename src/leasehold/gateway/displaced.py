@@ -49,7 +49,7 @@ def _transfer_ms(guests: Guests, lease: Lease) -> int:
     """Nothing has to be moved of a lease that never started."""
     if lease.state is LeaseState.WAITING:
         return 0
-    return guests.floor.settings.overhead.migrate_ms(lease.request.memory_mib, lease.vms)
+    return guests.floor.overheads.migrate_ms(lease.request.memory_mib, lease.vms)
 
 
 def take_over(guests: Guests, lease: Lease, now_ms: int) -> None:

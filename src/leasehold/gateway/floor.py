@@ -1,10 +1,14 @@
 """Who holds VMs at a site right now, and the lists in which it tells the gateway what it did."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from leasehold.gateway.settings import SiteSettings
+from leasehold.leasing.experience import Experience, Measurement
+from leasehold.leasing.overhead import Overheads
 from leasehold.leasing.profile import Profile
 from leasehold.model.effect import Decision, Effect, LeaseClosed
+from leasehold.model.event import Operation
 from leasehold.model.lease import UNPLANNED, Lease, LeaseState
 from leasehold.model.lifecycle import Step, advance
 from leasehold.model.reason import Outcome, Reason
@@ -14,13 +18,16 @@ class Floor:
     """The machines of one site as far as planning is concerned; shared by its locals' and guests' sides.
 
     ``effects`` and ``displaced`` (Migratable guests that have lost their place) belong to the gateway, and
-    are the same lists for all its sites.
+    are the same lists for all its sites. ``overheads`` are the times to plan with: those that the owner
+    states, as far as ``experience`` does not know better.
     """
 
     def __init__(self, settings: SiteSettings) -> None:
         """Begin empty."""
         self.settings = settings
         self.name = settings.name
+        self.experience = Experience(settings.overhead)
+        self.overheads: Overheads = settings.overhead
         self.held: dict[int, Lease] = {}
         self.local_vms = 0
         self.guest_vms = 0
@@ -31,6 +38,16 @@ class Floor:
     def wall_ms(self, work: int) -> int:
         """How long this much work takes here, rounded up to whole milliseconds."""
         return -(-work // self.settings.speed_mips)
+
+    def learn(self, operation: Operation, measured: Measurement) -> None:
+        """Plan from now on with what this measurement adds; what is booked stays booked."""
+        self.experience.note(operation, measured)
+        self.overheads = self.experience.overheads()
+
+    def recall(self, memory: Mapping[str, Any]) -> None:
+        """Remember what was measured before a restart."""
+        self.experience.recall(memory)
+        self.overheads = self.experience.overheads()
 
     def enter(self, lease: Lease, now_ms: int) -> None:
         """Note that a lease holds its VMs from now on."""

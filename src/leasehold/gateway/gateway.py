@@ -4,14 +4,16 @@
 carry out the effects that it returns; it never asks what time it is and never waits.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from leasehold.gateway.desk import GATEWAY, Desk, Routing
+from leasehold.gateway.desk import GATEWAY, Desk
 from leasehold.gateway.displaced import give_up, keep_for_later, soonest_elsewhere, take_over
 from leasehold.gateway.extension import with_longer_request
 from leasehold.gateway.remote import follow
+from leasehold.gateway.rules import Routing
 from leasehold.gateway.site import Site
+from leasehold.leasing.experience import Measurement
 from leasehold.model.effect import Decision, Effect, LeaseClosed, WakeAt
 from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.model.event import (
@@ -23,6 +25,8 @@ from leasehold.model.event import (
     LeaseFailed,
     LeaseSaved,
     LendingChanged,
+    OverheadMeasured,
+    OwnQueueSeen,
     SiteFellSilent,
     SiteForgotten,
     SiteReported,
@@ -69,6 +73,8 @@ class Gateway:
             CancelRequested: self._note_cancel,
             ExtendRequested: self._note_extension,
             LendingChanged: self._note_lending,
+            OwnQueueSeen: self._note_own_queue,
+            OverheadMeasured: self._note_overhead,
             SiteReported: self._note_report,
             SiteFellSilent: self._note_silence,
             SiteForgotten: self._note_forgotten,
@@ -110,6 +116,7 @@ class Gateway:
         for lease in leases:
             self.leases[lease.id] = lease
             self._order = max(self._order, lease.order)
+            self.desk.peering.take_up(lease)
             if lease.site in self.desk.remotes:
                 self.desk.remotes[lease.site].leases[lease.id] = lease
             elif lease.state is LeaseState.HELD:
@@ -119,6 +126,15 @@ class Gateway:
         self.desk.stir()
         self.knowledge.take_up(self.leases.values())
 
+    def experience(self) -> dict[str, Any]:
+        """Give what was measured at the sites, as plain data for `recall_experience`."""
+        return {name: site.floor.experience.memory() for name, site in self.sites.items()}
+
+    def recall_experience(self, memory: Mapping[str, Any]) -> None:
+        """Know again what was measured; sites that are no longer there are forgotten."""
+        for name, site in self.sites.items():
+            site.floor.recall(memory.get(name, {}))
+
     # 1. What happened
 
     def _note_submission(self, event: Submitted, now_ms: int) -> None:
@@ -127,7 +143,7 @@ class Gateway:
         work = request.duration_ms * self.reference_mips
         lease = Lease(request.id, request, request.vms, self._order, work)
         if request.site is None:
-            self.desk.receive(lease)
+            self.desk.receive(lease, now_ms)
         elif request.site not in self.sites:
             raise UnknownName("site", request.site, self.sites)
         else:
@@ -201,11 +217,19 @@ class Gateway:
         else:
             self.desk.lends_no_more(event.site, now_ms)
 
+    def _note_own_queue(self, event: OwnQueueSeen, now_ms: int) -> None:  # noqa: ARG002 - as other notes
+        self._touch(event.site).see_own_queue(event)
+
+    def _note_overhead(self, event: OverheadMeasured, now_ms: int) -> None:  # noqa: ARG002 - as other notes
+        measured = Measurement(event.memory_mib, event.vms, event.took_ms)
+        self.sites[event.site].floor.learn(event.operation, measured)
+
     def _note_report(self, event: SiteReported, now_ms: int) -> None:  # noqa: ARG002 - all notes are alike
         remote = self.desk.remotes.get(event.site)
         lease = None if remote is None else remote.leases.get(event.lease_id)
         if remote is None or lease is None:
             return  # of a lease that is over
+        self.desk.peering.heard_of(lease)
         if event.state is LeaseState.REFUSED and lease.first_start_ms < 0:
             self.desk.was_refused(lease, remote, event.reason)
             return
@@ -244,7 +268,7 @@ class Gateway:
     def _rescue_all(self, now_ms: int) -> None:
         for lease in self._displaced:
             home = self.sites[lease.site].open_to_guests(now_ms)
-            elsewhere = soonest_elsewhere(lease, self.desk.lending(), now_ms)
+            elsewhere = soonest_elsewhere(lease, self.desk.lenders.own(), now_ms)
             if elsewhere is not None:
                 self.knowledge.gone(lease, lease.site)
                 take_over(elsewhere, lease, now_ms)

@@ -204,7 +204,7 @@ class Guests:
 
     def plan_resumption(self, lease: Lease, now_ms: int) -> int:
         """Set what resuming would take, were the memory saved from now on; returns how long saving takes."""
-        overhead = self.floor.settings.overhead
+        overhead = self.floor.overheads
         save_ms = overhead.suspend_ms(lease.request.memory_mib, lease.vms)
         lease.overhead_ms = overhead.resume_ms(lease.request.memory_mib, lease.vms)
         lease.span_ms = lease.overhead_ms + self.floor.wall_ms(lease.work_left)

@@ -33,6 +33,7 @@ class Invariants:
             self._nobody_is_overdue(site, now_ms)
             self._guests_step_aside(site, now_ms)
         self._every_lease_is_in_one_place()
+        self._requests_make_one_hop()
         self._promises_are_kept(effects)
 
     def _no_slot_is_given_twice(self, site: Site) -> None:
@@ -84,6 +85,17 @@ class Invariants:
         for lease_id in places.keys() - gateway.leases.keys():
             raise InvariantBroken(f"lease {lease_id} is over and still holds a place")
 
+    def _requests_make_one_hop(self) -> None:
+        """What came from a peer is at no peer, no local request is, and what peers have here is counted."""
+        for remote in self._gateway.desk.remotes.values():
+            for lease in remote.leases.values():
+                if lease.request.is_local or (remote.is_peer and lease.request.from_peer):
+                    raise InvariantBroken(f"lease {lease.id} must not leave, and is at {remote.name}")
+        counted = {lease_id for leases in self._gateway.desk.peering.here.values() for lease_id in leases}
+        there = {lease.id for lease in self._gateway.leases.values() if lease.request.from_peer}
+        if counted != there:
+            raise InvariantBroken(f"peers have leases {sorted(there)} here, {sorted(counted)} are counted")
+
     def _promises_are_kept(self, effects: Iterable[Effect]) -> None:
         """A reservation moves later only with a decision that names the cause."""
         named = {e.lease.id for e in effects if isinstance(e, Decision) and e.outcome is not Outcome.START}
@@ -121,13 +133,18 @@ def _from_now(profile: Profile, now_ms: int) -> list[int]:
 
 
 def _compare(site: Site, name: str, kept: Profile, leases: Iterable[Lease], now_ms: int) -> None:
-    """Build the profile anew from the leases and compare it with the one that is kept, from now on."""
-    built = Profile(site.settings.slots, now_ms)
+    """Add up what the leases leave, and compare it with the profile that is kept, from now on."""
+    change: dict[int, int] = {at_ms: 0 for at_ms in (now_ms, *kept.times) if at_ms >= now_ms}
     for lease in leases:
-        built.take(max(now_ms, lease.reserved_ms), lease.reserved_ms + lease.span_ms, lease.vms)
-    for at_ms in {*built.times, *(t for t in kept.times if t > now_ms)}:
-        if built.free_at(at_ms) != kept.free_at(at_ms):
+        begin_ms, end_ms = max(now_ms, lease.reserved_ms), lease.reserved_ms + lease.span_ms
+        if begin_ms < end_ms:
+            change[begin_ms] = change.get(begin_ms, 0) - lease.vms
+            change[end_ms] = change.get(end_ms, 0) + lease.vms
+    free = site.settings.slots
+    for at_ms in sorted(change):
+        free += change[at_ms]
+        if free != kept.free_at(at_ms):
             raise InvariantBroken(
                 f"{site.name}: the {name} profile has {kept.free_at(at_ms)} VMs free at {at_ms} ms, "
-                f"the leases leave {built.free_at(at_ms)}"
+                f"the leases leave {free}"
             )

@@ -1,6 +1,6 @@
 """What a gateway knows of its streams and sites: the source of every routing policy's view."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from leasehold.gateway.remote import RemoteSite
@@ -9,13 +9,17 @@ from leasehold.model.lease import Lease
 from leasehold.model.request import Request
 from leasehold.routing.estimators import NOTHING_SEEN, LoadEstimator
 from leasehold.routing.facts import Federation, SiteHistory, SiteLive
-from leasehold.routing.moments import StreamMoments
+from leasehold.routing.moments import StreamMoments, together
+
+Streams = Callable[[int], Sequence[StreamMoments]]
+"""Gives streams as they are known at a time (ms)."""
 
 
 class Knowledge:
     """Implements `leasehold.routing.view.Sources` over the gateway's own sites.
 
-    Streams are taken as told where they were told, and are learnt from what came by where not.
+    Streams are taken as told where they were told, and are learnt from what came by where not. What comes
+    from ``peers`` is learnt for each of them; the external stream is all of theirs and one's own users'.
     """
 
     def __init__(
@@ -25,6 +29,7 @@ class Knowledge:
         remotes: Mapping[str, RemoteSite],
         reference_mips: int,
         told_external: StreamMoments | None,
+        peers: Streams,
     ) -> None:
         """Begin knowing nothing but what was told."""
         self.federation = federation
@@ -32,6 +37,7 @@ class Knowledge:
         self._remotes = remotes
         self._reference_mips = reference_mips
         self._told_external = told_external
+        self._peers = peers
         self._learnt: LoadEstimator | None = None
         self._untold = frozenset(site.name for site in federation.sites if site.told_local is None)
         self._histories = {site.name: SiteHistory() for site in federation.sites}
@@ -43,10 +49,19 @@ class Knowledge:
         for site in federation.sites:
             self._histories.setdefault(site.name, SiteHistory())
 
+    def meet(self, name: str) -> None:
+        """Keep a history of somebody who is no site that routing policies choose from: a peer."""
+        self._histories.setdefault(name, SiteHistory())
+
     # What came by
 
     def observe(self, request: Request, now_ms: int) -> None:
-        """Learn from one request, of whichever stream it is; watching begins with the first of all."""
+        """Learn from one request, of whichever stream it is; watching begins with the first of all.
+
+        What comes from a peer is learnt elsewhere, by `leasehold.gateway.peering`.
+        """
+        if request.from_peer:
+            return
         if self._learnt is None:
             self._learnt = LoadEstimator(now_ms)
         if request.site is None:
@@ -104,8 +119,11 @@ class Knowledge:
     # What a policy may ask
 
     def external(self, now_ms: int) -> StreamMoments:
-        """Give the stream of external requests, told or learnt."""
-        return self._told_external or self._seen(None, now_ms)
+        """Give the stream of external requests, told or learnt: of one's own users, and of all peers."""
+        if self._told_external is not None:
+            return self._told_external
+        own, peers = self._seen(None, now_ms), self._peers(now_ms)
+        return together([own, *peers]) if peers else own
 
     def local(self, site_name: str, now_ms: int) -> StreamMoments:
         """Give a site's local stream as learnt."""
@@ -129,6 +147,14 @@ class Knowledge:
             running_guest_vms=floor.guest_vms,
             earliest_start_ms=_ask(site, self._reference_mips, now_ms),
         )
+
+
+def starts_now(live: SiteLive, request: Request, now_ms: int) -> bool:
+    """Whether a site that is like this would start a guest at once, as far as is known."""
+    if live.earliest_start_ms is None:
+        return live.free_vms - live.guest_waiting_vms - live.local_waiting_vms >= request.vms
+    start_ms = live.earliest_start_ms(request.vms, request.duration_ms)
+    return start_ms is not None and start_ms <= now_ms
 
 
 def _ask(site: Site, reference_mips: int, now_ms: int) -> Callable[[int, int], int | None]:

@@ -4,6 +4,9 @@ First the reservations of waiting guests step aside; what is still short after t
 that run, and the site's victim policy chooses among those.
 """
 
+from collections.abc import Iterable
+from functools import cache
+
 from leasehold.gateway.guests import Guests
 from leasehold.leasing.backfill import Started
 from leasehold.leasing.victims.candidate import Candidate, Choice, vms_of
@@ -48,7 +51,7 @@ def _preempt_for(guests: Guests, taker: Lease, needed_vms: int, now_ms: int) -> 
     """Preempt guests for one request; returns how many VMs that freed."""
     floor, policy = guests.floor, guests.floor.settings.victims
     leases = {lease.id: lease for lease in floor.held.values() if _is_preemptable(lease)}
-    choice = policy.choose([_candidate(guests, lease) for lease in leases.values()], needed_vms)
+    choice = policy.choose(_candidates(guests, leases.values()), needed_vms)
     report = _report(choice, taker, needed_vms)
     for victim in choice.victims:
         lease = leases[victim.lease_id]
@@ -64,12 +67,19 @@ def _is_preemptable(lease: Lease) -> bool:
     return lease.request.lease_type is not LeaseType.NON_PREEMPTABLE
 
 
-def _candidate(guests: Guests, lease: Lease) -> Candidate:
-    request = lease.request
-    overhead = guests.floor.settings.overhead
-    cost_vm_ms = overhead.cost_vm_ms(request.lease_type, request.memory_mib, lease.vms)
-    ends_ms = lease.held_since_ms + lease.span_ms
-    return Candidate(lease.id, request.lease_type, lease.vms, cost_vm_ms, ends_ms)
+def _candidates(guests: Guests, leases: Iterable[Lease]) -> list[Candidate]:
+    """Show the policy each guest that may give way."""
+    cost_vm_ms = cache(guests.floor.overheads.cost_vm_ms)  # many guests are alike
+    return [
+        Candidate(
+            lease.id,
+            lease.request.lease_type,
+            lease.vms,
+            cost_vm_ms(lease.request.lease_type, lease.request.memory_mib, lease.vms),
+            ends_ms=lease.held_since_ms + lease.span_ms,
+        )
+        for lease in leases
+    ]
 
 
 def _report(choice: Choice, taker: Lease, needed_vms: int) -> Preemption:

@@ -19,9 +19,11 @@ from leasehold.routing.facts import SiteLive
 class RemoteSite:
     """One site that a manager of its own looks after.
 
-    ``live``    how it was when it was last heard of
-    ``lends``   whether its owner takes new guests
-    ``silent``  whether it has not been heard of for too long: nothing is sent there until it is
+    ``live``     how it was when it was last heard of
+    ``lends``    whether its owner takes new guests
+    ``silent``   whether it has not been heard of for too long: nothing is sent there until it is
+    ``is_peer``  whether it is another gateway, asked only as `leasehold.gateway.peering` says; ``slots`` is
+                 then the most that one lease can have there
     """
 
     name: str
@@ -31,6 +33,7 @@ class RemoteSite:
     can_migrate: bool = True
     lends: bool = True
     silent: bool = False
+    is_peer: bool = False
     live: SiteLive = field(default_factory=lambda: SiteLive(0))
     leases: dict[int, Lease] = field(default_factory=dict)
 

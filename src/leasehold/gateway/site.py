@@ -9,11 +9,13 @@ request starts and the ``full`` profile goes below zero, guests give way (`lease
 from leasehold.gateway.extension import prolong, why_no_longer
 from leasehold.gateway.floor import Floor
 from leasehold.gateway.guests import Guests
+from leasehold.gateway.own_queue import follow
 from leasehold.gateway.preemption import give_way, plan_around_locals
 from leasehold.gateway.settings import SiteSettings
-from leasehold.leasing.backfill import Backfiller
+from leasehold.leasing.backfill import Backfiller, Started
 from leasehold.leasing.profile import Profile
 from leasehold.model.effect import StartLease, StopLease
+from leasehold.model.event import OwnQueueSeen
 from leasehold.model.lease import Lease
 from leasehold.model.lifecycle import Step, advance
 from leasehold.model.reason import Outcome, Reason
@@ -37,6 +39,7 @@ class Site:
         self.wake_ms: int | None = None
         self._arrivals: list[Lease] = []
         self._locals_changed = False
+        self._own_queue: OwnQueueSeen | None = None
 
     @property
     def name(self) -> str:
@@ -94,6 +97,11 @@ class Site:
         self._take_out(lease, now_ms)
         self.floor.close(lease, Step.FAIL, Reason.MACHINES_LOST)
 
+    def see_own_queue(self, seen: OwnQueueSeen) -> None:
+        """The site's own scheduler has decided about own jobs."""
+        self._own_queue = seen
+        self._locals_changed = True
+
     def extend(self, lease: Lease, more_work: int, now_ms: int) -> Reason | None:
         """Let a lease last longer, or say why not."""
         refusal = why_no_longer(self, lease, more_work)
@@ -141,7 +149,8 @@ class Site:
     def _plan_locals(self, now_ms: int) -> None:
         if self._arrivals and not self.settings.queues_locals:
             self._turn_away_who_would_wait(now_ms)
-        started = self.locals.step(now_ms)
+        begun = self._follow_own_queue(now_ms)
+        started = [*begun, *self.locals.step(now_ms)]
         helped = give_way(self.guests, started, now_ms) if self.guests is not None else ()
         for lease, reason in started:
             advance(lease, Step.START)
@@ -152,6 +161,13 @@ class Site:
         if self._arrivals:
             arrivals, self._arrivals = self._arrivals, []
             self.floor.tell_who_waits(arrivals, self.home, HOME_FIRST, now_ms)
+
+    def _follow_own_queue(self, now_ms: int) -> Started:
+        seen, self._own_queue = self._own_queue, None
+        if seen is None:
+            return []
+        self.home.trim(now_ms)
+        return follow(self, seen, now_ms)
 
     def _turn_away_who_would_wait(self, now_ms: int) -> None:
         """The reading of JPDC 2012: a local request that cannot start at its time is refused."""

@@ -8,6 +8,7 @@ and resuming, plus a fixed 0.6 s: what the figure leaves over.
 All results are whole milliseconds, rounded up: room is never promised too early.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
 from enum import StrEnum
 
@@ -29,9 +30,51 @@ class Storage(StrEnum):
     """One file system serves all nodes: the VMs of a lease are saved and loaded in turn."""
 
 
+class Overheads(ABC):
+    """The times that preempting a lease takes at a site, by the memory of each of its VMs."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def terminate_ms(self) -> int:
+        """How long it takes to end a Cancelable lease."""
+
+    @abstractmethod
+    def suspend_ms(self, memory_mib: int, vms: int = 1) -> int:
+        """How long until a lease of ``vms`` VMs has saved its memory."""
+
+    @abstractmethod
+    def resume_ms(self, memory_mib: int, vms: int = 1) -> int:
+        """How long until it has loaded it again."""
+
+    @abstractmethod
+    def migrate_ms(self, memory_mib: int, vms: int = 1) -> int:
+        """How long until it goes on in another cluster: saved, sent, loaded there."""
+
+    def preempt_ms(self, lease_type: LeaseType, memory_mib: int, vms: int = 1) -> int:
+        """How long a lease of this type is held up in all by being preempted once.
+
+        Raises InvalidField for a Non-preemptable lease, which never is.
+        """
+        match lease_type:
+            case LeaseType.CANCELABLE:
+                return self.terminate_ms
+            case LeaseType.SUSPENDABLE:
+                return self.suspend_ms(memory_mib, vms) + self.resume_ms(memory_mib, vms)
+            case LeaseType.MIGRATABLE:
+                return self.migrate_ms(memory_mib, vms)
+            case LeaseType.NON_PREEMPTABLE:
+                raise InvalidField("lease_type", lease_type.label, "a type that may be preempted")
+
+    def cost_vm_ms(self, lease_type: LeaseType, memory_mib: int, vms: int) -> int:
+        """What one preemption is charged, in VM-milliseconds: each VM for as long as the lease is held up."""
+        return vms * self.preempt_ms(lease_type, memory_mib, vms)
+
+
 @dataclass(frozen=True, slots=True)
-class OverheadModel:
-    """The times that preempting a lease takes at a site; raises InvalidField for a field that makes no sense.
+class OverheadModel(Overheads):
+    """These times as they are configured; raises InvalidField for a field that makes no sense.
 
     ``suspend_ms_per_gib``  to save 1 GiB of a VM's memory (160 s is 6.4 MiB/s)
     ``resume_ms_per_gib``   to load it again
@@ -71,25 +114,6 @@ class OverheadModel:
         sending_ms = _divide_up(memory_mib * _BITS_PER_MIB, bits_per_ms)
         one_vm_ms = self.suspend_ms(memory_mib) + sending_ms + self.resume_ms(memory_mib)
         return self._in_turn(vms) * (one_vm_ms + self.migrate_fixed_ms)
-
-    def preempt_ms(self, lease_type: LeaseType, memory_mib: int, vms: int = 1) -> int:
-        """How long a lease of this type is held up in all by being preempted once.
-
-        Raises InvalidField for a Non-preemptable lease, which never is.
-        """
-        match lease_type:
-            case LeaseType.CANCELABLE:
-                return self.terminate_ms
-            case LeaseType.SUSPENDABLE:
-                return self.suspend_ms(memory_mib, vms) + self.resume_ms(memory_mib, vms)
-            case LeaseType.MIGRATABLE:
-                return self.migrate_ms(memory_mib, vms)
-            case LeaseType.NON_PREEMPTABLE:
-                raise InvalidField("lease_type", lease_type.label, "a type that may be preempted")
-
-    def cost_vm_ms(self, lease_type: LeaseType, memory_mib: int, vms: int) -> int:
-        """What one preemption is charged, in VM-milliseconds: each VM for as long as the lease is held up."""
-        return vms * self.preempt_ms(lease_type, memory_mib, vms)
 
     def _in_turn(self, vms: int) -> int:
         """How many VMs of a lease go one after another (packed: its nodes are full but for one)."""

@@ -5,6 +5,7 @@ lease is out of date and is ignored.
 """
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from leasehold.model.lease import LeaseState
 from leasehold.model.reason import Reason
@@ -76,6 +77,38 @@ class LendingChanged:
 
 
 @dataclass(slots=True)
+class OwnQueueSeen:
+    """What the own scheduler of a site says of its own jobs: who runs, and who waits in which order.
+
+    Told whenever it has started one that was to wait here.
+    """
+
+    site: str
+    running: tuple[int, ...]
+    waiting: tuple[int, ...]
+
+
+class Operation(StrEnum):
+    """What can be measured of machines; a migration at the site where the lease goes on."""
+
+    START = "start"
+    SUSPEND = "suspend"
+    RESUME = "resume"
+    MIGRATE = "migrate"
+
+
+@dataclass(slots=True)
+class OverheadMeasured:
+    """An operation on the machines of a lease at a site is done, and took ``took_ms`` for all of its VMs."""
+
+    site: str
+    operation: Operation
+    memory_mib: int
+    vms: int
+    took_ms: int
+
+
+@dataclass(slots=True)
 class SiteReported:
     """A site that decides for itself says what has become of a lease that was offered to it.
 
@@ -122,6 +155,8 @@ Event = (
     | CancelRequested
     | ExtendRequested
     | LendingChanged
+    | OwnQueueSeen
+    | OverheadMeasured
     | SiteReported
     | SiteFellSilent
     | SiteForgotten

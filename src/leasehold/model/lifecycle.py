@@ -16,6 +16,7 @@ class Step(StrEnum):
     HOLD = "hold"
     PLAN = "plan"
     START = "start"
+    HOLD_BACK = "hold-back"
     SUSPEND = "suspend"
     SAVED = "saved"
     RESUME = "resume"
@@ -84,7 +85,7 @@ MOVES: dict[LeaseType, Moves] = {
     LeaseType.CANCELABLE: _BEFORE_START | _RUN | {(S.RUNNING, Step.TERMINATE): S.TERMINATED},
     LeaseType.SUSPENDABLE: _BEFORE_START | _RUN | _SUSPEND,
     LeaseType.MIGRATABLE: _BEFORE_START | _RUN | _SUSPEND | _MIGRATE,
-    LeaseType.NON_PREEMPTABLE: _BEFORE_START | _RUN,
+    LeaseType.NON_PREEMPTABLE: _BEFORE_START | _RUN | {(S.RUNNING, Step.HOLD_BACK): S.WAITING},
 }
 
 

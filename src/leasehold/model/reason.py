@@ -35,6 +35,7 @@ class Reason(StrEnum):
     LOCAL_QUEUE_CLOSED = "local-queue-closed"
     NO_SITE_CAN = "no-site-can"
     POLICY_REFUSED = "policy-refused"
+    PEER_HAS_ITS_FILL = "peer-has-its-fill"
     # not now
     ROOM_IN_USE = "room-in-use"
     BEHIND_OTHERS = "behind-others"
@@ -47,12 +48,15 @@ class Reason(StrEnum):
     STILL_SAVING = "still-saving"
     LOCAL_PLAN_CHANGED = "local-plan-changed"
     WAS_AWAY = "was-away"
+    ANOTHER_WAS_STARTED = "another-was-started"
     # now
     ROOM_FREE = "room-free"
     ROOM_MADE = "room-made"
     RESERVED_START = "reserved-start"
     BACKFILLED = "backfilled"
+    STARTED_BY_OWN_SCHEDULER = "started-by-own-scheduler"
     ROUTED = "routed"
+    SENT_TO_PEER = "sent-to-peer"
     EXTENDED = "extended"
     # preempted
     LOCAL_NEEDS_ROOM = "local-needs-room"
@@ -77,6 +81,7 @@ _SENTENCES: dict[Reason, str] = {
     Reason.LOCAL_QUEUE_CLOSED: "cannot start now, and this site refuses local requests that would wait",
     Reason.NO_SITE_CAN: "needs what no site's machines can do: be suspended, or be moved",
     Reason.POLICY_REFUSED: "the routing policy refused it",
+    Reason.PEER_HAS_ITS_FILL: "asks for more VMs than a gateway may have at its peer at a time",
     Reason.ROOM_IN_USE: "waits until enough VMs are free",
     Reason.BEHIND_OTHERS: "would fit now, but would delay requests that are ahead of it",
     Reason.NOT_READY_YET: "waits for its ready time",
@@ -88,11 +93,14 @@ _SENTENCES: dict[Reason, str] = {
     Reason.STILL_SAVING: "cannot be resumed as planned, because saving its memory takes longer than planned",
     Reason.LOCAL_PLAN_CHANGED: "was planned anew because the site's own users need the room",
     Reason.WAS_AWAY: "was planned anew because nobody could start it at its time",
+    Reason.ANOTHER_WAS_STARTED: "waits on, because the site's own scheduler started another job first",
     Reason.ROOM_FREE: "started at once in free room",
     Reason.ROOM_MADE: "started at once in room that guests gave up",
     Reason.RESERVED_START: "started at its reserved time",
     Reason.BACKFILLED: "started ahead of others without delaying them",
+    Reason.STARTED_BY_OWN_SCHEDULER: "was started by the site's own scheduler",
     Reason.ROUTED: "was sent to this site by the routing policy",
+    Reason.SENT_TO_PEER: "was sent to a peer, because no site here can take it, or none can now",
     Reason.EXTENDED: "may last longer than it asked for at first",
     Reason.LOCAL_NEEDS_ROOM: "gave way to a local request",
     Reason.PROMISE_NEEDS_ROOM: "gave way to a Non-preemptable guest whose promised time had come",

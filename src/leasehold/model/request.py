@@ -42,6 +42,7 @@ class Request:
     Times are milliseconds since the start of the log, run or service.
     ``duration_ms`` is the requested time on a machine of the reference speed.
     ``site`` is the home cluster of a local request, None for an external one.
+    ``from_peer`` is the peer gateway that sent it here, "" for a request of one's own users.
     """
 
     id: int
@@ -54,6 +55,7 @@ class Request:
     site: str | None = None
     consumer: str = ""
     memory_mib: int = DEFAULT_MEMORY_MIB
+    from_peer: str = ""
 
     @property
     def is_local(self) -> bool:

@@ -1,6 +1,7 @@
 """What a stream of requests is like: its rate and the moments of its sizes, told or learnt."""
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -46,6 +47,32 @@ class StreamMoments:
     def was_told(self) -> bool:
         """Whether somebody stated the numbers, so that they stay as they are."""
         return self.seen is None
+
+
+def together(streams: Sequence[StreamMoments]) -> StreamMoments:
+    """Give the stream that several independent ones make where they flow together.
+
+    Rates add up; a mean is that of the streams, each weighted with its rate.
+    """
+    flowing = [stream for stream in streams if stream.rate_per_s > 0]
+    if len(flowing) < 2:  # noqa: PLR2004 - one stream is itself
+        return (flowing or list(streams))[0]
+    rate_per_s = sum(stream.rate_per_s for stream in flowing)
+
+    def mean(value: Callable[[StreamMoments], float]) -> float:
+        return sum(stream.rate_per_s * value(stream) for stream in flowing) / rate_per_s
+
+    mean_vm_s = mean(lambda stream: stream.mean_vm_s)
+    square = mean(lambda stream: stream.mean_vm_s**2 * (1 + (stream.cv_vm_s or 0.0) ** 2))
+    cv_vm_s = math.sqrt(max(0.0, square - mean_vm_s**2)) / mean_vm_s if mean_vm_s else None
+    return StreamMoments(
+        rate_per_s=rate_per_s,
+        mean_vms=mean(lambda stream: stream.mean_vms),
+        mean_duration_s=mean(lambda stream: stream.mean_duration_s),
+        mean_vm_s=mean_vm_s,
+        cv_vm_s=cv_vm_s,
+        seen=sum(stream.seen or 0 for stream in flowing),
+    )
 
 
 def require_non_negative(field: str, value: float) -> None:

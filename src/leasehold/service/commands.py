@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from leasehold.model.event import Event
 from leasehold.model.request import DEFAULT_MEMORY_MIB, LeaseType
-from leasehold.service.enactors.protocol import Observation, Problem
+from leasehold.service.enactors.protocol import Observation, OwnJob, Problem
 
 if TYPE_CHECKING:
     from leasehold.service.letters.wire import About
@@ -17,6 +17,7 @@ class Submit:
 
     ``key, request_hash``  the consumer's Idempotency-Key ("" without) and a hash of what came with it
     ``site``               its home site where it is local, None for an outside request
+    ``own_job``            what the site's own scheduler calls the job that this stands for, "" without
     ``ready_ms``           not before, Unix ms; None: now
     """
 
@@ -36,6 +37,7 @@ class Submit:
     origin: str = ""
     origin_id: int = 0
     work_done: int = 0
+    own_job: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,34 @@ class ForgetSite:
 
 
 @dataclass(frozen=True, slots=True)
+class KeepPeer:
+    """Exchange requests with another gateway from now on, or on these terms.
+
+    ``url``      where it is called, so that it can ask us; "" where we lend it nothing
+    ``ask``      when it is asked, `leasehold.gateway.peering.Ask`
+    ``max_vms``  most VMs that it may have here at a time; None: any number
+    """
+
+    name: str
+    url: str
+    ask: str
+    max_vms: int | None
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class RemovePeer:
+    """Exchange nothing with a gateway any more.
+
+    ``silent``  as whom it has not been heard of for too long: what it has, or is had from it, is given up
+    """
+
+    name: str
+    silent: frozenset[str]
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
 class Observed:
     """An enactor saw this."""
 
@@ -108,6 +138,17 @@ class Surveyed:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnJobsSeen:
+    """All jobs that a site's own users have with its own scheduler, in the order in which it starts them.
+
+    It is answered with the names of those for which there is room now.
+    """
+
+    site: str
+    jobs: tuple[OwnJob, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Mail:
     """Letters from a correspondent, each with its number, and the last of ours that arrived there.
 
@@ -128,5 +169,18 @@ class Happened:
 
 
 Command = (
-    Submit | Cancel | Extend | Drain | Undrain | ForgetSite | Observed | Told | Surveyed | Mail | Happened
+    Submit
+    | Cancel
+    | Extend
+    | Drain
+    | Undrain
+    | ForgetSite
+    | KeepPeer
+    | RemovePeer
+    | Observed
+    | Told
+    | Surveyed
+    | OwnJobsSeen
+    | Mail
+    | Happened
 )

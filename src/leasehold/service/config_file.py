@@ -25,13 +25,25 @@ from leasehold.service.config import (
     usual_terms,
 )
 from leasehold.service.config_issuer import read_issuer
+from leasehold.service.enactors.ec2.options import read_options as read_ec2
 from leasehold.service.enactors.emulated.options import read_options
-from leasehold.service.enactors.registry import enactor_kinds
+from leasehold.service.enactors.libvirt.options import read_options as read_libvirt
+from leasehold.service.enactors.qemu.options import read_options as read_qemu
+from leasehold.service.enactors.registry import check_options, enactor_kinds
+from leasehold.service.enactors.slurm.options import read_options as read_slurm
 
-_OPTIONS: dict[str, Callable[[Mapping[str, Any]], object]] = {"emulated": read_options}
-"""How Leasehold's own kinds of enactor check what they are told; other kinds do so when they are made."""
+_OPTIONS: dict[str, Callable[[Mapping[str, Any]], object]] = {
+    "emulated": read_options,
+    "qemu": read_qemu,
+    "slurm": read_slurm,
+    "ec2": read_ec2,
+    "libvirt": read_libvirt,
+}
+"""How Leasehold's own kinds of enactor check what they are told; `check_options` asks other people's."""
 
 _HIGHEST_PORT = 65_535
+_LEAST_BODY_KIB = 32
+"""A hundred reports of a site have to fit, as they come in one call of its manager."""
 _ADDRESS = re.compile(r"https?://[^/\s]+(/\S*)?")
 _SITE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
@@ -129,7 +141,7 @@ def _path(keys: Keys, key: str, folder: Path) -> Path | None:
 def _limits(keys: Keys) -> Limits:
     usual = Limits()
     limits = Limits(
-        body_kib=keys.whole("body_kib", usual.body_kib),
+        body_kib=keys.whole("body_kib", usual.body_kib, least=_LEAST_BODY_KIB),
         open_requests_per_consumer=keys.whole("open_requests_per_consumer", usual.open_requests_per_consumer),
         requests_per_s=float(keys.number("requests_per_s", usual.requests_per_s, 0)),
         burst=keys.whole("burst", usual.burst),
@@ -158,9 +170,11 @@ def _site(keys: Keys, defaults: ClusterTerms, folder: Path) -> SiteSpec:
 def _options(keys: Keys, enactor: str) -> Mapping[str, Any]:
     options: Mapping[str, Any] = keys.take(enactor, {})
     table = Keys(options, keys.where(enactor))
-    if enactor in _OPTIONS:
-        with table.inside():
+    with table.inside():
+        if enactor in _OPTIONS:
             _OPTIONS[enactor](options)
+        else:
+            check_options(enactor, options)
     return dict(options)
 
 

@@ -62,5 +62,21 @@ class CannotForget(LeaseholdError):
         super().__init__(f"{site} cannot be forgotten: {why}")
 
 
+class NoSuchPeer(LeaseholdError):
+    """There is no peer with this name."""
+
+    def __init__(self, peer: str) -> None:
+        self.peer = peer
+        super().__init__(f"peer: got {peer!r}, expected the name of a peer")
+
+
+class CannotRemovePeer(LeaseholdError):
+    """Leases are still under way between the two."""
+
+    def __init__(self, peer: str, why: str) -> None:
+        self.peer = peer
+        super().__init__(f"{peer} cannot be removed: {why}")
+
+
 class Unavailable(LeaseholdError):
     """Nothing can be promised now: the store does not answer, or the service is stopping."""

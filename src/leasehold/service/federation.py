@@ -5,11 +5,11 @@ it ready. Closing it finishes what was begun; machines go on without us.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self, cast
+from typing import Self, TypeVar, cast
 
 from leasehold.model.errors import InvariantBroken, LeaseholdError
 from leasehold.model.event import SiteFellSilent
@@ -19,13 +19,20 @@ from leasehold.service.driver import Clock, Driver
 from leasehold.service.enactment.courier import Courier
 from leasehold.service.enactors.protocol import Capabilities, Enactor
 from leasehold.service.engine.engine import Done, Engine
-from leasehold.service.engine.sites import Occupancy, leases_by_site_and_state, occupancies
+from leasehold.service.engine.sites import (
+    Occupancy,
+    Overhead,
+    leases_by_site_and_state,
+    occupancies,
+    overhead_factors,
+)
 from leasehold.service.errors import CannotForget, NoSuchLease, NoSuchSite
 from leasehold.service.feed import Feed
 from leasehold.service.letters.post import PostOffice, identity_of
 from leasehold.service.letters.wire import About
 from leasehold.service.metrics import Metrics
-from leasehold.service.opening import check_sites, make_gateway, open_enactors
+from leasehold.service.opening import check_sites, make_gateway, open_enactors, own_queues
+from leasehold.service.peers.peers import Peers
 from leasehold.service.standing import Standing
 from leasehold.service.store.rows import LeaseRow, OrderRow, SiteRow
 from leasehold.service.store.store import Store
@@ -37,6 +44,8 @@ KEEP_MS = 7 * 86_400_000
 """How long an answer is remembered for its Idempotency-Key, and an order that was carried out."""
 
 STOPPING = "stopping"
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -76,6 +85,7 @@ class SiteState:
     waiting_guest: int
     last_seen_ms: int | None
     problem: str
+    overheads: tuple[Overhead, ...] = ()
 
 
 class Federation:
@@ -88,6 +98,7 @@ class Federation:
         enactors: Mapping[str, Enactor],
         clock: Clock,
         metrics: Metrics,
+        folder: Path,
     ) -> None:
         """Read the store and plan on; the store must be claimed. Raises what `Store` raises."""
         self.config = config
@@ -105,17 +116,19 @@ class Federation:
         self._couriers = {
             name: Courier(name, enactor, self.do, clock, look_every_s) for name, enactor in enactors.items()
         }
+        self._own_queues = own_queues(config, enactors, self.do)
         self._drained = {row["name"]: row for row in store.sites() if row["drained_ms"] is not None}
         self._standing = Standing()
         metrics.show(lambda: self._standing)
         self.post = PostOffice(self.do, store, clock)
+        self.peers = Peers(self, folder)
 
     @classmethod
     @asynccontextmanager
     async def open(
         cls, config: ServiceConfig, store: Store, folder: Path, clock: Clock, metrics: Metrics
     ) -> AsyncIterator[Self]:
-        """Open a federation and close it in the end; ``folder`` is where emulated machines live.
+        """Open a federation and close it in the end; ``folder`` has machines, and tokens of peers.
 
         Raises InputError where the store is in use by another gateway, or names a site that the
         configuration has not; InvariantBroken where what it holds cannot be true.
@@ -124,7 +137,7 @@ class Federation:
         check_sites(config, store)
         enactors = open_enactors(config, folder, clock)
         try:
-            federation = cls(config, store, enactors, clock, metrics)
+            federation = cls(config, store, enactors, clock, metrics, folder)
             async with federation._at_work():
                 yield federation
         finally:
@@ -142,12 +155,15 @@ class Federation:
             await news
             await self._begin()
             helping = [asyncio.create_task(courier.run()) for courier in self._couriers.values()]
+            helping += [asyncio.create_task(queue.run()) for queue in self._own_queues]
             helping.append(asyncio.create_task(self._check_now_and_then()))
             helping.append(asyncio.create_task(self._listen_for_silence()))
             helping.append(asyncio.create_task(self._tidy_now_and_then()))
+            await self.peers.open()
             yield
         finally:
             self.health.ready, self.health.why_not = False, STOPPING
+            await self.peers.close()
             for task in helping:
                 task.cancel()
             await asyncio.gather(*helping, return_exceptions=True)
@@ -215,6 +231,10 @@ class Federation:
         """Ask the engine; raises what it answers with."""
         return await self._driver.do(command)
 
+    async def ask(self, question: Callable[[Engine], T]) -> T:
+        """Look at the engine between two steps."""
+        return await self._driver.ask(question)
+
     async def submit(self, request: Submit) -> tuple[LeaseRow, bool]:
         """Take a request in; True with it if it is new, False if it came before under the same key."""
         return cast("tuple[LeaseRow, bool]", await self.do(request))
@@ -267,11 +287,12 @@ class Federation:
         raise NoSuchSite(name)
 
     async def sites(self) -> list[SiteState]:
-        """Look at all sites, in the order of the configuration."""
+        """Look at all sites, in the order of the configuration; peers are none."""
         now = await self._driver.ask(lambda engine: occupancies(engine.gateway))
         own = [self._site_state(name, now[name]) for name in self._couriers]
         abouts = await self._driver.ask(lambda engine: dict(engine.handlers.correspondence.abouts))
-        return own + [self._remote_state(name, about) for name, about in abouts.items()]
+        remotes = {name: about for name, about in abouts.items() if not about.is_gateway}
+        return own + [self._remote_state(name, about) for name, about in remotes.items()]
 
     def _remote_state(self, name: str, about: About) -> SiteState:
         """A site that decides for itself, as it last said it was."""
@@ -338,6 +359,7 @@ class Federation:
             waiting_guest=now.waiting_guests,
             last_seen_ms=courier.last_seen_ms,
             problem=courier.problem,
+            overheads=now.overheads,
         )
 
     def _status(self, name: str) -> str:
@@ -370,4 +392,5 @@ class Federation:
         for row in engine.outbox:
             orders[row["site"], row["status"]] = orders.get((row["site"], row["status"]), 0) + 1
         up = {name: self._status(name) != "unreachable" for name in self._couriers}
-        return Standing(leases_by_site_and_state(engine.gateway), vms, orders, up)
+        factors = overhead_factors(engine.gateway)
+        return Standing(leases_by_site_and_state(engine.gateway), vms, orders, up, factors)

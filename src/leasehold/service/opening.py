@@ -9,10 +9,11 @@ from leasehold.configuration.policies import find_routing_policy
 from leasehold.configuration.sites import site_settings
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.site import Site
-from leasehold.model.errors import InputError
+from leasehold.model.errors import InputError, InvalidField
 from leasehold.service.config import ServiceConfig, SiteSpec
 from leasehold.service.driver import Clock
-from leasehold.service.enactors.protocol import Capabilities, Enactor
+from leasehold.service.enactment.own_queue import Do, OwnQueue
+from leasehold.service.enactors.protocol import Capabilities, Enactor, HasOwnQueue
 from leasehold.service.enactors.registry import enactor
 from leasehold.service.enactors.setup import EnactorSetup
 from leasehold.service.engine.recording import remembered_abouts
@@ -37,6 +38,16 @@ def _setup(site: SiteSpec, config: ServiceConfig, folder: Path, clock: Clock) ->
     )
 
 
+def own_queues(config: ServiceConfig, enactors: Mapping[str, Enactor], do: Do) -> list[OwnQueue]:
+    """Make what watches the queues of sites whose users ask another scheduler."""
+    slots = {site.name: site.slots for site in config.clusters}
+    return [
+        OwnQueue(name, slots[name], enactor, do)
+        for name, enactor in enactors.items()
+        if enactor.capabilities.own_queue and isinstance(enactor, HasOwnQueue)
+    ]
+
+
 def make_gateway(config: ServiceConfig, capabilities: Mapping[str, Capabilities]) -> Gateway:
     """Make an empty gateway whose sites plan with what their machines can do."""
     spec = config.gateway
@@ -47,6 +58,9 @@ def make_gateway(config: ServiceConfig, capabilities: Mapping[str, Capabilities]
 
 
 def _site(site: SiteSpec, can: Capabilities) -> Site:
+    if can.own_queue and site.terms.local_queue != "queue":
+        expected = f"'queue', since users of {site.name} ask another scheduler, which lets them wait"
+        raise InvalidField("local_queue", site.terms.local_queue, expected)
     settings = site_settings(site.name, site.slots, site.terms)
     return Site(replace(settings, can_suspend=can.suspend, can_migrate=can.migrate))
 
@@ -57,9 +71,10 @@ def check_sites(config: ServiceConfig, store: Store) -> None:
     Raises InputError, also where a site is both.
     """
     own = {site.name for site in config.clusters}
-    remotes = remembered_abouts(store).keys()
+    remotes = remembered_abouts(store).keys() | {peer["name"] for peer in store.peers()}
     for site in sorted(own & remotes):
-        raise InputError(store, None, f"has {site!r} as a site that decides for itself, expected a new name")
+        problem = f"has {site!r} as a site that decides for itself or as a peer, expected a new name"
+        raise InputError(store, None, problem)
     known = own | remotes | {""}
     left_behind = {site: count for (site, _), count in store.count_by_state().items() if site not in known}
     for site in sorted(left_behind):

@@ -22,6 +22,7 @@ from sqlalchemy import URL
 
 from leasehold import __version__
 from leasehold.model.errors import InputError
+from leasehold.service.address import announced
 from leasehold.service.api.app import Api, create_app
 from leasehold.service.api.settings import ApiSettings
 from leasehold.service.auth.authenticator import Authenticator
@@ -60,7 +61,7 @@ class Place:
 
     @property
     def address_file(self) -> Path:
-        """Where the address is written down at which it listens, or listened last."""
+        """Where the address is written down at which it listens, for as long as it does."""
         return self.folder / ADDRESS_FILE
 
     def make(self) -> None:
@@ -105,10 +106,9 @@ async def serve(config: ServiceConfig, place: Place, companion: Companion) -> No
             _collect_less_garbage()
             token_file = first_admin_token(store, place.folder, now_ms())
             listening = Listening(_url(service, listener), token_file, federation)
-            place.address_file.write_text(f"{listening.url}\n", encoding="utf-8")
             app = _application(config, federation)
             server = Server(_uvicorn_config(app, service), lambda: companion(listening))
-            with _stopping_on_signals(server, app):
+            with announced(place.address_file, listening.url), _stopping_on_signals(server, app):
                 await server.serve(sockets=[listener])
 
 

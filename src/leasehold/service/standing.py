@@ -20,16 +20,18 @@ LIVE_STATES = tuple(state.value for state in LeaseState if not state.is_final)
 class Standing:
     """How many there are, now; whatever is left out is nought.
 
-    ``leases``  live leases by site ("" is the gateway) and state
-    ``vms``     VMs by site and who has them: local, guest, free
-    ``orders``  orders in the outbox by site and status: pending, taken
-    ``up``      of each site, whether its machines can be reached
+    ``leases``   live leases by site ("" is the gateway) and state
+    ``vms``      VMs by site and who has them: local, guest, free
+    ``orders``   orders in the outbox by site and status: pending, taken
+    ``up``       of each site, whether its machines can be reached
+    ``factors``  how many times as long as configured operations are planned to take, by site and operation
     """
 
     leases: Mapping[tuple[str, str], int] = field(default_factory=dict)
     vms: Mapping[tuple[str, str], int] = field(default_factory=dict)
     orders: Mapping[tuple[str, str], int] = field(default_factory=dict)
     up: Mapping[str, bool] = field(default_factory=dict)
+    factors: Mapping[tuple[str, str], float] = field(default_factory=dict)
 
 
 class StandingCollector(Collector):
@@ -46,6 +48,7 @@ class StandingCollector(Collector):
         yield _gauge("vms", "VMs, by who has them", "use", now.vms, sites, USES)
         yield _gauge("orders", "Orders not yet confirmed", "status", now.orders, sites, ORDER_STATUSES)
         yield _up(now.up)
+        yield _factors(now.factors)
 
 
 def _gauge(
@@ -70,4 +73,15 @@ def _up(up: Mapping[str, bool]) -> Metric:
     )
     for site, is_up in sorted(up.items()):
         gauge.add_metric([site], is_up)
+    return gauge
+
+
+def _factors(factors: Mapping[tuple[str, str], float]) -> Metric:
+    gauge = GaugeMetricFamily(
+        "leasehold_overhead_factor",
+        "How many times as long as configured an operation is planned to take, as measured before.",
+        labels=["site", "operation"],
+    )
+    for (site, operation), factor in sorted(factors.items()):
+        gauge.add_metric([site, operation], factor)
     return gauge

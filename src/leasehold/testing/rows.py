@@ -50,6 +50,7 @@ def lease_row(lease_id: int, **said: Any) -> LeaseRow:  # noqa: ANN401 - any col
         "overhead_vm_ms": 0,
         "dispatched_ms": UNPLANNED,
         "end_ms": None,
+        "own_job": None,
     }
     return cast("LeaseRow", row | said)
 

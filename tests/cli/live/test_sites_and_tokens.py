@@ -44,6 +44,27 @@ class TestSites:
             "  problem     disk full\n"
         )
 
+    def test_how_long_it_takes_is_said_with_how_that_is_known(self, cli: Cli, gateway: Gateway) -> None:
+        times = [
+            {"operation": "start", "configured_s": None, "learnt_s": 2.41, "count": 12},
+            {"operation": "suspend", "configured_s": 160, "learnt_s": 16.5, "count": 9},
+            {"operation": "resume", "configured_s": 126, "learnt_s": 126, "count": 1},
+            {"operation": "migrate", "configured_s": 372.5, "learnt_s": 372.5, "count": 0},
+        ]
+        gateway.answer("GET", "/v1/sites/das3", Reply(body=site(overheads=times)))
+        assert cli("site", "show", "das3").out.splitlines()[-4:] == [
+            "  start       2.41 s, measured 12 times",
+            "  suspend     16.5 s, measured 9 times; configured 160 s",
+            "  resume      126 s, measured once; configured 126 s",
+            "  migrate     372.5 s, as configured",
+        ]
+        assert json.loads(cli("site", "show", "das3", "--json").out)["site"]["overheads"] == times
+
+    def test_how_long_a_start_takes_is_not_said_before_it_is_known(self, cli: Cli, gateway: Gateway) -> None:
+        start = {"operation": "start", "configured_s": None, "learnt_s": None, "count": 0}
+        gateway.answer("GET", "/v1/sites/das3", Reply(body=site(overheads=[start])))
+        assert "start" not in cli("site", "show", "das3").out
+
     def test_it_is_drained_and_resumed(self, cli: Cli, gateway: Gateway) -> None:
         gateway.answer("POST", "/v1/sites/das3/drain", Reply(body=site(**DRAINED)))
         gateway.answer("POST", "/v1/sites/das3/resume", Reply(body=site()))

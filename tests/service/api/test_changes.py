@@ -101,6 +101,26 @@ def test_one_lease_can_be_followed_alone(house: House) -> None:
     assert (change["lease"], change["state"]) == (second, "cancelled")
 
 
+def test_several_leases_can_be_followed_in_one_stream(house: House) -> None:
+    token = house.token()
+    first, second, third = (house.submit(token)["id"] for _ in range(3))
+    with house.stream(f"/v1/changes?after=0&lease={third}&lease={first}", token) as stream:
+        stream.changes(6)
+        for lease in (second, first, third):
+            house.ask("DELETE", f"/v1/leases/{lease}", token)
+        ended = stream.changes(2)
+    assert [(change["lease"], change["state"]) for change in ended] == [
+        (first, "cancelled"),
+        (third, "cancelled"),
+    ]
+
+
+def test_only_so_many_leases_can_be_named(house: House) -> None:
+    path = "/v1/changes?" + "&".join(f"lease={number}" for number in range(101))
+    answer = house.ask("GET", path, house.token())
+    assert (answer.status_code, answer.json()["field"]) == (422, "lease")
+
+
 def test_only_what_one_may_see_comes(house: House) -> None:
     physics, climate = house.token(), house.token(consumer="climate")
     admin = house.token(Role.FEDERATION_ADMIN, consumer="operator")
@@ -118,7 +138,9 @@ def test_only_what_one_may_see_comes(house: House) -> None:
 @pytest.mark.parametrize("whose", ["nobody's", "another's"])
 def test_a_lease_that_one_may_not_see_cannot_be_followed(house: House, whose: str) -> None:
     lease = 4711 if whose == "nobody's" else house.submit(house.token(consumer="climate"))["id"]
-    answer = house.ask("GET", f"/v1/changes?lease={lease}", house.token())
+    token = house.token()
+    own = house.submit(token)["id"]
+    answer = house.ask("GET", f"/v1/changes?lease={own}&lease={lease}", token)
     assert (answer.status_code, answer.json()["type"]) == (404, "urn:leasehold:problem:no-such-lease")
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.service.api.house import House, house_in
+from tests.service.api.house import House, asked, house_in
 
 from leasehold.service.api.settings import ApiSettings
 from leasehold.service.auth.principal import Role
@@ -41,6 +41,25 @@ def test_metrics_count_answers_by_route_and_never_by_lease(house: House) -> None
         '{method="POST",route="/v1/leases",status="201"} 1.0',
         '{method="GET",route="/v1/leases/{lease_id}",status="200"} 1.0',
         '{method="GET",route="other",status="404"} 1.0',
+    ]
+
+
+def test_whatever_is_no_way_to_ask_for_a_lease_counts_as_rejected(house: House) -> None:
+    token = house.token()
+    house.submit(token)
+    house.ask("POST", "/v1/leases", "lh_no_such_token", json=asked())
+    house.ask("POST", "/v1/leases", house.token(Role.PEER, sites=("das3",)), json=asked())
+    house.ask("POST", "/v1/leases", token, content=b"vms: 2")
+    house.ask("POST", "/v1/leases", token, json=asked(vms=0))
+    house.ask("POST", "/v1/leases", token, json=asked(local=True, type=None))
+    for vms in (1, 2):
+        house.ask("POST", "/v1/leases", token, json=asked(vms=vms), headers={"Idempotency-Key": "same"})
+    house.ask("DELETE", "/v1/leases/4711", token)
+    told = house.ask("GET", "/metrics", house.token(Role.FEDERATION_ADMIN)).text
+    assert [line for line in told.splitlines() if line.startswith("leasehold_requests_total")] == [
+        'leasehold_requests_total{outcome="accepted"} 2.0',
+        'leasehold_requests_total{outcome="repeated"} 0.0',
+        'leasehold_requests_total{outcome="rejected"} 6.0',
     ]
 
 

@@ -57,10 +57,14 @@ POST   /v1/sites/lyon/resume               401     403      403       403    200
 DELETE /v1/sites/nowhere                   401     403      403       403    404   403
 POST   /v1/sites/jena/letters              401     403      403       403    200   200
 POST   /v1/sites/kiel/letters              401     403      403       403    200   403
+GET    /v1/peers                           401     403      403       403    200   403
+GET    /v1/peers/nobody                    401     403      403       403    404   403
+PUT    /v1/peers/ulm                       401     403      403       403    200   403
+DELETE /v1/peers/nobody                    401     403      403       403    404   403
 POST   /v1/tokens                          401     403      403       403    201   403
 GET    /v1/tokens                          401     403      403       403    200   403
 DELETE /v1/tokens/{token}                  401     403      403       403    204   403
-GET    /v1/tokens/self                     401     200      200       200    200   403
+GET    /v1/tokens/self                     401     200      200       200    200   200
 GET    /healthz                            200     200      200       200    200   200
 GET    /readyz                             200     200      200       200    200   200
 GET    /metrics                            401     403      403       200    200   403
@@ -96,6 +100,7 @@ BODIES: dict[str, Any] = {
     "POST /v1/leases (for lattice)": asked(group="lattice"),
     "POST /v1/sites/jena/letters": LETTERS,
     "POST /v1/sites/kiel/letters": LETTERS,
+    "PUT /v1/peers/ulm": {"max_vms": 4},
     "POST /v1/tokens": {"consumer": "physics", "roles": ["member"]},
 }
 

@@ -18,6 +18,7 @@ from leasehold.service.api.routers import changes
 from leasehold.service.auth.principal import Role
 from leasehold.service.config import ServiceConfig, SiteSpec
 from leasehold.service.metrics import Metrics
+from leasehold.service.peers.lines import Lines
 
 CONFIG = {
     "generation": {"deterministic": True, "max-examples": 30, "database": "none"},
@@ -89,6 +90,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     ):
         patch.setattr(changes, "follow", listen_for_a_while)
         patch.setattr(streams, "HEARTBEAT_S", 0)
+        patch.setattr(Lines, "hold", Lines.cut)  # so that no peer is called
         house.portal.call(house.federation.post.close)  # so that nobody waits for letters
         token = house.token(sites=("das3",))
         for number in range(42):

@@ -22,6 +22,19 @@ def test_sites_are_listed_in_the_order_of_the_configuration_with_who_has_what(ho
     assert house.ask("GET", "/v1/sites/das3", token).json()["vms"] == das3["vms"]
 
 
+def test_a_site_says_how_long_it_takes_and_how_that_is_known(house: House) -> None:
+    token = house.token()
+    house.submit(token)
+    shown = house.ask("GET", "/v1/sites/das3", token).json()["overheads"]
+    assert [(one["operation"], one["configured_s"], one["count"]) for one in shown[1:]] == [
+        ("suspend", 160, 0),
+        ("resume", 126, 0),
+        ("migrate", 372.5, 0),
+    ]
+    assert [one["learnt_s"] for one in shown[1:]] == [160, 126, 372.5]
+    assert (shown[0]["operation"], shown[0]["configured_s"]) == ("start", None)
+
+
 def test_a_site_is_drained_with_a_note_and_resumed(house: House) -> None:
     token = house.token(Role.SITE_OPERATOR, consumer="das3-operators", sites=("das3",))
     drained = house.ask("POST", "/v1/sites/das3/drain", token, json={"note": "new switches"})

@@ -196,7 +196,7 @@ def test_a_body_that_is_no_object_is_said_to_be_none(
         ("/v1/leases?cursor=cDAx", "cursor", "cDAx"),  # p01, which no page is called
         ("/v1/leases?cursor=cDkyMjMzNzIwMzY4NTQ3NzU4MDg", "cursor", "cDkyMjMzNzIwMzY4NTQ3NzU4MDg"),  # p2**63
         (f"/v1/changes?after={2**63}", "after", str(2**63)),
-        ("/v1/changes?lease=all", "lease", "all"),
+        ("/v1/changes?lease=1&lease=all", "lease[1]", "all"),
         ("/v1/sites/a%0Ab", "name", "a\nb"),
     ],
 )

@@ -59,8 +59,10 @@ changes.see            mga    ga       oa       oa     a        a
 site.see               mgoa   mgoa     mgoa     mgoa   mgoa     mgoa
 site.drain             a      a        oa       oa     a        a
 site.forget            a      a        a        a      a        a
+peer.see               a      a        a        a      a        a
+peer.manage            a      a        a        a      a        a
 token.manage           a      a        a        a      a        a
-token.inspect-self     mgoa   a        a        a      a        a
+token.inspect-self     mgoap  a        a        a      a        a
 letters.exchange       a      a        pa       pa     a        a
 metrics.see            oa     oa       oa       oa     oa       oa
 """

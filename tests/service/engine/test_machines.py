@@ -300,6 +300,11 @@ class TestStray:
 
 
 class TestOrders:
+    def test_what_is_written_is_not_written_again(self, live: Live) -> None:
+        submitted(live, guest(4, 60))
+        live.at(BEGIN_MS + 10 * S, local(1, 5))
+        assert live.engine.outbox.new == live.engine.outbox.changed == {}
+
     def test_what_came_to_nothing_is_told_again(self, live: Live) -> None:
         submitted(live, guest(4, 60))
         live.at(BEGIN_MS + 10 * S, local(1, 5))

@@ -168,6 +168,12 @@ class TestLimit:
             [(row, _)] = live.do(guest(9, 60))
             assert row["state"] == "refused"
 
+    def test_whoever_has_none_open_is_not_kept_in_mind(self, live: Live) -> None:
+        submitted(live, guest(1, 10), guest(1, 20), guest(1, 30, consumer="climate"))
+        assert live.engine.open_of == {"physics": 2, "climate": 1}
+        live.pass_time(20 * S)
+        assert live.engine.open_of == {"climate": 1}
+
     def test_a_repeated_request_is_no_further_one(self, live: Live) -> None:
         request = guest(1, 60, key="k", request_hash="h")
         submitted(live, request, guest(1, 60))

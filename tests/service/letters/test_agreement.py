@@ -194,7 +194,7 @@ class TestForgetting:
         assert world.stores[GATEWAY].mail_state("far") == (0, 0)
         world.gateway.restart()
         assert "far" not in world.gateway.gateway.desk.remotes
-        assert not world.gateway.gateway.desk.not_lending
+        assert not world.gateway.gateway.desk.lenders.not_lending
 
 
 class TestStarting:

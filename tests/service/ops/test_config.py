@@ -34,7 +34,7 @@ probes = "open"
 metrics = "token"
 
 [limits]
-body_kib = 16
+body_kib = 32
 open_requests_per_consumer = 50
 requests_per_s = 0
 burst = 7
@@ -232,7 +232,10 @@ class TestWrongInput:
             ("", "leasehold.toml: cluster: got nothing, expected at least one [[cluster]]"),
             ('[gateway]\nmoments = "told"', "leasehold.toml:2: gateway.moments: got 'told', expected learnt"),
             ('[log]\nlevel = "loud"', "leasehold.toml:2: log.level: got 'loud'"),
-            ("[limits]\nbody_kib = 0", "leasehold.toml:2: limits.body_kib: got 0"),
+            (
+                "[limits]\nbody_kib = 31",
+                "leasehold.toml:2: limits.body_kib: got 31, expected a whole number of at least 32",
+            ),
             ("[service", "leasehold.toml:1: is no TOML"),
         ],
     )

@@ -13,6 +13,7 @@ import typer
 import yaml
 
 from leasehold.cli.main import app
+from leasehold.model.event import Operation
 from leasehold.model.reason import Outcome, Reason
 from leasehold.service.config_file import load_config
 from leasehold.service.enactors.protocol import Verb
@@ -38,7 +39,8 @@ def series() -> dict[str, set[str]]:
     metrics.difference("das3", Difference.LOST)
     metrics.invariants(ok=True)
     metrics.answered("/v1/leases", "GET", 200, 0.1)
-    metrics.show(lambda: Standing(up={"das3": True}))
+    metrics.took("das3", Operation.SUSPEND, 2.5)
+    metrics.show(lambda: Standing(up={"das3": True}, factors={("das3", "suspend"): 0.1}))
     samples = [sample for family in metrics.registry.collect() for sample in family.samples]
     return {sample.name: set(sample.labels) for sample in samples}
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from leasehold.model.event import Operation
 from leasehold.model.reason import Outcome, Reason
 from leasehold.service.enactors.protocol import Verb
 from leasehold.service.metrics import Difference, Metrics
@@ -69,6 +70,11 @@ class TestCounting:
         assert value(metrics, "leasehold_order_failures_total", site="das3", verb="start") == 1
         assert value(metrics, "leasehold_reconcile_differences_total", site="das3", kind="lost") == 1
 
+    def test_how_long_machines_took(self, metrics: Metrics) -> None:
+        metrics.took("das3", Operation.RESUME, 12.5)
+        labels = {"site": "das3", "operation": "resume"}
+        assert value(metrics, "leasehold_operation_seconds_sum", **labels) == pytest.approx(12.5)
+
     def test_streams_count_while_they_are_open(self, metrics: Metrics) -> None:
         with metrics.streaming(), metrics.streaming():
             assert value(metrics, "leasehold_streams") == 2
@@ -108,6 +114,16 @@ class TestStanding:
         metrics.show(lambda: STANDING)
         assert value(metrics, "leasehold_site_up", site="das3") == 1
         assert value(metrics, "leasehold_site_up", site="das4") == 0
+
+    def test_what_is_planned_beside_what_is_configured(self, metrics: Metrics) -> None:
+        metrics.show(lambda: Standing(factors={("das3", "suspend"): 0.25}))
+        assert value(metrics, "leasehold_overhead_factor", site="das3", operation="suspend") == 0.25
+
+
+def test_nothing_tells_when_it_was_made(metrics: Metrics) -> None:
+    metrics.accepted()
+    metrics.answered("/v1/leases", "POST", 201, 0.1)
+    assert b"_created" not in metrics.render()[0]
 
 
 def test_the_process_is_measured(metrics: Metrics) -> None:

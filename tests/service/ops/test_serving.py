@@ -15,6 +15,7 @@ import httpx2
 import pytest
 
 from leasehold.client.async_client import AsyncClient
+from leasehold.client.place import is_at_work
 from leasehold.model.errors import InputError
 from leasehold.service.config import ServiceConfig, ServiceSpec, SiteSpec
 from leasehold.service.serving import Listening, Place, serve
@@ -69,9 +70,11 @@ class TestListening:
     def test_its_address_and_its_token_are_in_the_data_folder(self, place: Place) -> None:
         async def visit(listening: Listening) -> None:
             assert (place.folder / "url").read_text(encoding="utf-8").strip() == listening.url
+            assert is_at_work(place.folder)
             assert listening.token_file == place.folder / "admin.token"
 
         served(config(), place, visit)
+        assert not (place.folder / "url").exists()
         assert stat.S_IMODE(place.folder.stat().st_mode) == 0o700
         assert stat.S_IMODE((place.folder / "admin.token").stat().st_mode) == 0o600
 

@@ -138,7 +138,7 @@ class TestRefused:
         before = content(full_store)
         with full_store.writing() as batch:
             batch.save_leases([lease_row(99)])
-        with pytest.raises(InputError, match="is not empty, and would be overwritten"):
+        with pytest.raises(InputError, match="is not empty; --replace lets go"):
             restore(tmp_path / "backup", url_of(full_store))
         assert full_store.lease(99) is not None
         restore(tmp_path / "backup", url_of(full_store), replace=True)

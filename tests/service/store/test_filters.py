@@ -106,15 +106,22 @@ def test_pages_hold_what_is_asked_for_newest_first(full_store: Store, which: Lea
 
 
 @reading_only
-@given(visible=visible, site=st.none() | st.sampled_from(SITES), after=st.integers(0, HOW_MANY))
+@given(
+    visible=visible,
+    site=st.none() | st.sampled_from(SITES),
+    about=st.lists(st.integers(1, HOW_MANY), max_size=20).map(tuple),
+    after=st.integers(0, HOW_MANY),
+)
 def test_lines_that_somebody_may_see(
-    full_store: Store, visible: Visible, site: str | None, after: int
+    full_store: Store, visible: Visible, site: str | None, about: tuple[int, ...], after: int
 ) -> None:
-    found = full_store.journal(after, HOW_MANY, which=JournalFilter(visible, site))
+    found = full_store.journal(after, HOW_MANY, which=JournalFilter(visible, site, about))
     assert found == [
         line
         for line in LINES[after:]
-        if sees(visible, line["consumer"], line["group_name"], line["site"]) and site in {None, line["site"]}
+        if sees(visible, line["consumer"], line["group_name"], line["site"])
+        and site in {None, line["site"]}
+        and (not about or line["lease_id"] in about)
     ]
 
 

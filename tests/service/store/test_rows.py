@@ -35,6 +35,7 @@ def any_row(kind: Any, **fixed: Any) -> st.SearchStrategy[Any]:
         (schema.orders, rows.OrderRow),
         (schema.answers, rows.AnswerRow),
         (schema.sites, rows.SiteRow),
+        (schema.peers, rows.PeerRow),
         (schema.letters, rows.LetterRow),
         (schema.tokens, rows.TokenRow),
     ],
@@ -62,6 +63,21 @@ def test_a_site_is_what_was_saved_last(store: Store, saved: rows.SiteRow, later:
         batch.save_site(saved)
         batch.save_site(later)
     assert [row for row in store.sites() if row["name"] == saved["name"]] == [later]
+
+
+@on_one_store
+@given(saved=any_row(rows.PeerRow), later=any_row(rows.PeerRow))
+def test_a_peer_is_what_was_saved_last_until_it_is_dropped(
+    store: Store, saved: rows.PeerRow, later: rows.PeerRow
+) -> None:
+    later["name"] = saved["name"]
+    with store.writing() as batch:
+        batch.save_peer(saved)
+        batch.save_peer(later)
+    assert [row for row in store.peers() if row["name"] == saved["name"]] == [later]
+    with store.writing() as batch:
+        batch.drop_peer(saved["name"])
+    assert saved["name"] not in {row["name"] for row in store.peers()}
 
 
 @on_one_store

@@ -3,6 +3,7 @@
 from leasehold.model.request import LEASE_TYPES
 
 AT_ONCE_S = 0.5
+ASKS = ("none-can", "none-can-now", "never")
 ROLES = ("member", "group-manager", "site-operator", "federation-admin", "peer")
 
 
@@ -21,6 +22,25 @@ def complete_state(incomplete: str) -> list[str]:
 def complete_role(incomplete: str) -> list[str]:
     """Complete the role of a token."""
     return [role for role in ROLES if role.startswith(incomplete)]
+
+
+def complete_ask(incomplete: str) -> list[str]:
+    """Complete when a peer is asked."""
+    return [ask for ask in ASKS if ask.startswith(incomplete)]
+
+
+def complete_peer(incomplete: str) -> list[str]:
+    """Complete the name of a peer; none where no gateway answers within a moment."""
+    from leasehold.client import Patience
+    from leasehold.model.errors import LeaseholdError
+
+    try:
+        from leasehold.client import Client
+
+        with Client(patience=Patience(tries=1, knocks=1), timeout_s=AT_ONCE_S) as client:
+            return [peer.name for peer in client.peers.list() if peer.name.startswith(incomplete)]
+    except LeaseholdError:
+        return []
 
 
 def complete_site(incomplete: str) -> list[str]:

@@ -5,7 +5,8 @@ from dataclasses import asdict, fields
 from datetime import datetime
 
 from leasehold.cli.live.moments import show_distance, show_moment
-from leasehold.client import Capabilities, Site
+from leasehold.cli.live.wording import show_times
+from leasehold.client import Capabilities, Overhead, Site
 
 HEADS = [
     "NAME",
@@ -65,4 +66,15 @@ def _facts(site: Site, at: datetime) -> Iterator[tuple[str, str]]:
     yield "can", ", ".join(name for name, can in asdict(site.capabilities).items() if can)
     if site.last_seen_at is not None:
         yield "last seen", f"{show_moment(site.last_seen_at)} ({show_distance(site.last_seen_at, at)})"
+    for overhead in site.overheads:
+        yield overhead.operation, _time(overhead)
     yield "problem", site.problem
+
+
+def _time(overhead: Overhead) -> str:
+    """Say how long an operation takes, and how that is known; "" where nothing is."""
+    learnt, configured = overhead.learnt_s, overhead.configured_s
+    if not overhead.count:
+        return "" if configured is None else f"{configured:g} s, as configured"
+    took = f"{learnt:g} s, measured {show_times(overhead.count)}"
+    return took if configured is None else f"{took}; configured {configured:g} s"

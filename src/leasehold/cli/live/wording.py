@@ -93,8 +93,9 @@ def _moments(lease: Lease) -> Iterator[tuple[str, datetime | None]]:
 def _disturbances(lease: Lease) -> str:
     if not lease.preemptions and not lease.migrations:
         return ""
-    return f"preempted {_times(lease.preemptions)}, moved {_times(lease.migrations)}"
+    return f"preempted {show_times(lease.preemptions)}, moved {show_times(lease.migrations)}"
 
 
-def _times(number: int) -> str:
+def show_times(number: int) -> str:
+    """Say how often."""
     return {0: "never", 1: "once", 2: "twice"}.get(number, f"{number} times")

@@ -15,6 +15,7 @@ MAX_NAME = 200
 MAX_WORDS = 100
 MAX_COMMAND_BYTES = 8 * 1024
 MAX_PAGE = 1000
+MAX_FOLLOWED = 100
 
 _DIGITS = 19  # of the largest 64-bit number
 _NO_CONTROLS = r"^[^\x00-\x1f\x7f-\x9f]*$"

@@ -28,6 +28,7 @@ TAGS = [
     {"name": "sites", "description": "The clusters of the federation."},
     {"name": "changes", "description": "What happens, as it happens."},
     {"name": "tokens", "description": "Who may ask."},
+    {"name": "peers", "description": "Gateways that requests are exchanged with."},
     {"name": "letters", "description": "Between a gateway and the sites that decide for themselves."},
     {"name": "health", "description": "For whoever watches the service."},
 ]

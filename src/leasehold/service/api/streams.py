@@ -79,7 +79,6 @@ class Follower:
 
     federation: Federation
     which: JournalFilter
-    lease_id: int | None
     may_listen: Callable[[], Awaitable[bool]]
 
 
@@ -107,6 +106,6 @@ async def follow(streams: Streams, follower: Follower, after_seq: int) -> AsyncI
 def _page(store: Store, follower: Follower, after_seq: int) -> tuple[list[JournalRow], int]:
     """Read the next lines, and say how far that was: a page that is not full was everything up to now."""
     last_seq = store.last_seq()
-    lines = store.journal(after_seq, PAGE, lease_id=follower.lease_id, which=follower.which)
+    lines = store.journal(after_seq, PAGE, which=follower.which)
     read_to = lines[-1]["seq"] if lines else after_seq
     return lines, read_to if len(lines) == PAGE else max(read_to, last_seq)

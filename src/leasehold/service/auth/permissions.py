@@ -31,6 +31,8 @@ class Permission(StrEnum):
     SITE_SEE = "site.see"
     SITE_DRAIN = "site.drain"
     SITE_FORGET = "site.forget"
+    PEER_SEE = "peer.see"
+    PEER_MANAGE = "peer.manage"
     TOKEN_MANAGE = "token.manage"  # noqa: S105 - its name
     TOKEN_INSPECT_SELF = "token.inspect-self"  # noqa: S105 - its name
     LETTERS_EXCHANGE = "letters.exchange"
@@ -63,8 +65,10 @@ PERMISSIONS: Mapping[Permission, Mapping[Role, Scope]] = {
     Permission.SITE_SEE:              {MEMBER: ALL,   MANAGER: ALL,         OPERATOR: ALL,   ADMIN: ALL},
     Permission.SITE_DRAIN:            {                                     OPERATOR: SITE,  ADMIN: ALL},
     Permission.SITE_FORGET:           {                                                      ADMIN: ALL},
+    Permission.PEER_SEE:              {                                                      ADMIN: ALL},
+    Permission.PEER_MANAGE:           {                                                      ADMIN: ALL},
     Permission.TOKEN_MANAGE:          {                                                      ADMIN: ALL},
-    Permission.TOKEN_INSPECT_SELF:    {MEMBER: OWN,   MANAGER: OWN,         OPERATOR: OWN,   ADMIN: ALL},
+    Permission.TOKEN_INSPECT_SELF:    {MEMBER: OWN,   MANAGER: OWN, PEER: OWN, OPERATOR: OWN,   ADMIN: ALL},
     Permission.LETTERS_EXCHANGE:      {PEER: SITE,                                           ADMIN: ALL},
     Permission.METRICS_SEE:           {                                     OPERATOR: ALL,   ADMIN: ALL},
 }

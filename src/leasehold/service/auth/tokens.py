@@ -120,10 +120,10 @@ class Tokens:
         return self._store.tokens()
 
     def revoke(self, token_id: str) -> bool:
-        """Refuse a token from now on; False where there is none with this id that was not revoked before."""
+        """Refuse a token from now on, or still; False where there never was one with this id."""
         revoked = self._store.revoke_token(token_id, self._clock())
         self._memory.forget(token_id)
-        return revoked
+        return revoked or any(row["id"] == token_id for row in self._store.tokens())
 
 
 def token_row(

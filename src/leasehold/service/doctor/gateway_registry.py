@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from leasehold.service.doctor import files, keeping, network
+from leasehold.service.doctor import files, keeping, network, virtual_machines
 from leasehold.service.doctor.finding import Finding
 from leasehold.service.doctor.registry import Check
 from leasehold.service.doctor.subject import Subject
@@ -17,6 +17,7 @@ GATEWAY: Mapping[str, Callable[[Subject], list[Finding]]] = {
     "tls": network.check_tls,
     "issuers": network.check_issuers,
     "store": keeping.check_store,
+    "virtual-machines": virtual_machines.check_virtual_machines,
 }
 
 

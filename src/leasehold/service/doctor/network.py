@@ -34,7 +34,7 @@ def _taken(subject: Subject, where: str, error: InputError) -> Finding:
     file = subject.place.address_file
     ours = file.read_text(encoding="utf-8").strip() if file.is_file() else ""
     if ours.endswith(f":{subject.config.service.port}"):
-        return ok(f"{where} is in use, and {ours} is where this gateway said that it listens")
+        return ok(f"{where} is in use, and {ours} is where this gateway says that it listens")
     return problem(f"{where} is in use by somebody else", "name another port with --port, or in [service]")
 
 

@@ -94,20 +94,29 @@ class Courier:
         self._has_orders.clear()
         wait_s: float | None = None
         if self._waiting:
-            soonest_ms = min(row["next_try_ms"] for row in self._waiting.values())
-            wait_s = max(0.0, (soonest_ms - self._clock()) / 1000)
+            wait_s = max(0.0, (self._next_due_ms() - self._clock()) / 1000)
         try:
             async with asyncio.timeout(wait_s):
                 await self._has_orders.wait()
         except TimeoutError:
             pass
 
+    def _next_due_ms(self) -> int:
+        """When the first order of some lease is due; later ones wait for it, whatever their own time is."""
+        firsts: dict[int, int] = {}
+        for row in self._in_turn():
+            firsts.setdefault(row["lease_id"], row["next_try_ms"])
+        return min(firsts.values())
+
+    def _in_turn(self) -> list[OrderRow]:
+        return sorted(self._waiting.values(), key=itemgetter("created_ms"))
+
     def _due(self) -> list[OrderRow]:
         """Take out what is to be told now."""
         now_ms = self._clock()
         due: list[OrderRow] = []
         held_up: set[int] = set()
-        for row in sorted(self._waiting.values(), key=itemgetter("created_ms")):
+        for row in self._in_turn():
             if row["next_try_ms"] > now_ms or row["lease_id"] in held_up or len(due) == MOST_AT_ONCE:
                 held_up.add(row["lease_id"])
             else:

@@ -9,7 +9,7 @@ observed. An enactor is therefore free to be slow, to fail and to be killed; it 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
 class Verb(StrEnum):
@@ -65,12 +65,14 @@ class Capabilities:
     ``migrate``     move machines with their memory to another site (Migratable leases need it)
     ``checkpoint``  save memory without stopping
     ``commands``    run a command in the machines
+    ``own_queue``   the site's own users ask the machines' own scheduler, and the enactor is a `HasOwnQueue`
     """
 
     suspend: bool = True
     migrate: bool = True
     checkpoint: bool = False
     commands: bool = True
+    own_queue: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,36 @@ class Observation:
     phase: Phase
     since_ms: int
     detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnJob:
+    """One job that a user of the site has given to the site's own scheduler, as that scheduler tells it.
+
+    ``name``         what the scheduler calls it, as ``4711`` or ``4711_3``; a requeued job keeps it
+    ``vms``          how much room it takes, in VMs, rounded up
+    ``duration_ms``  how long it may run at most
+    ``running``      whether it holds its room now; else it waits for room, and for nothing else
+    """
+
+    name: str
+    user: str
+    vms: int
+    memory_mib: int
+    duration_ms: int
+    running: bool
+
+
+@runtime_checkable
+class HasOwnQueue(Protocol):
+    """An enactor of machines that have a scheduler of their own, whose users change nothing."""
+
+    async def own_jobs(self) -> list[OwnJob]:
+        """List the own jobs that run now, or wait for nothing but room; guests' jobs are none of them.
+
+        In the order in which the scheduler would start them. Raises where the scheduler does not answer.
+        """
+        ...
 
 
 class Enactor(Protocol):

@@ -1,7 +1,9 @@
 """Which kinds of enactors are there? Those of Leasehold in a literal dict, other people's by entry point."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib.metadata import entry_points
+from typing import Any
 
 from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.service.enactors.emulated.enactor import EmulatedEnactor
@@ -13,8 +15,48 @@ ENTRY_POINT_GROUP = "leasehold.enactors"
 EnactorFactory = Callable[[EnactorSetup], Enactor]
 """Makes the enactor of one site, or finds its machines again where they went on without us."""
 
+
+def _ec2(setup: EnactorSetup) -> Enactor:
+    with _extra("ec2", "boto3", "cloud"):
+        from leasehold.service.enactors.ec2.enactor import ec2_enactor  # noqa: PLC0415 - an extra
+    return ec2_enactor(setup)
+
+
+def _qemu(setup: EnactorSetup) -> Enactor:
+    from leasehold.service.enactors.qemu.enactor import QemuEnactor  # noqa: PLC0415 - for who has QEMU
+
+    return QemuEnactor(setup)
+
+
+def _slurm(setup: EnactorSetup) -> Enactor:
+    from leasehold.service.enactors.slurm.enactor import SlurmEnactor  # noqa: PLC0415 - for who has a Slurm
+
+    return SlurmEnactor(setup)
+
+
+def _libvirt(setup: EnactorSetup) -> Enactor:
+    with _extra("libvirt", "libvirt", "libvirt"):
+        from leasehold.service.enactors.libvirt.enactor import libvirt_enactor  # noqa: PLC0415 - an extra
+    return libvirt_enactor(setup)
+
+
+@contextmanager
+def _extra(kind: str, module: str, extra: str) -> Iterator[None]:
+    """Say which extra a kind of machines needs, where its library is not installed."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name != module:
+            raise
+        raise InvalidField("enactor", kind, f"its library: pip install 'leasehold[{extra}]'") from error
+
+
 ENACTORS: dict[str, EnactorFactory] = {
     "emulated": EmulatedEnactor,
+    "qemu": _qemu,
+    "slurm": _slurm,
+    "ec2": _ec2,
+    "libvirt": _libvirt,
 }
 
 
@@ -38,6 +80,16 @@ def enactor_factory(kind: str) -> EnactorFactory:
             return factory
         raise InvalidField(f"entry point {kind}", entry_point.value, "a callable that takes an EnactorSetup")
     raise UnknownName("enactor", kind, enactor_kinds())
+
+
+def check_options(kind: str, options: Mapping[str, Any]) -> None:
+    """Check what a kind is told before any is made, where its factory has a ``check_options`` for it.
+
+    Raises as `enactor` does.
+    """
+    check = getattr(enactor_factory(kind), "check_options", None)
+    if check is not None:
+        check(options)
 
 
 def enactor(kind: str, setup: EnactorSetup) -> Enactor:

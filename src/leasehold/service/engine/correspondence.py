@@ -9,6 +9,7 @@ from leasehold.model.lease import Lease
 from leasehold.model.reason import Reason
 from leasehold.service.commands import Mail, Submit
 from leasehold.service.letters import wire
+from leasehold.service.letters.names import asking_peer
 from leasehold.service.letters.wire import About, Offer
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ class Correspondence:
         who, postbox = mail.correspondent, self._engine.postbox
         if mail.about is not None:
             self._check(who, mail.about)
+        elif asking_peer(who) and asking_peer(who) not in self._engine.handlers.peers.rows:
+            raise InvalidField("peer", asking_peer(who), "the name of a peer")
         postbox.acknowledged(who, mail.acknowledged)
         letters = postbox.take_in(who, mail.letters, lambda body: wire.read(body, who))
         news: list[Event] = []
@@ -63,7 +66,7 @@ class Correspondence:
         """Write to their gateways what has become of leases that came from there."""
         for lease in leases:
             about = self._engine.about[lease.id]
-            if not about.origin:
+            if not about.origin or not about.origin_id:
                 continue
             said = f"{lease.state} {about.reason} {lease.preemptions}"
             if said != about.reported:
@@ -78,6 +81,12 @@ class Correspondence:
     def recall(self, lease: Lease, now_ms: int) -> None:
         """Write to its site that a lease is wanted back."""
         self._engine.postbox.write(lease.site, wire.recall(lease), now_ms)
+
+    def tell_no_more(self, lease_id: int) -> None:
+        """Nobody wants to know any more what becomes of a lease that came from elsewhere."""
+        about = self._engine.about[lease_id]
+        self.over(about.origin, about.origin_id)
+        about.origin_id = 0
 
     def over(self, origin: str, origin_id: int) -> None:
         """A lease that came from elsewhere is over."""
@@ -109,12 +118,17 @@ class Correspondence:
     def _check(self, name: str, about: About) -> None:
         """Refuse a site that is not who it was, or that counts work differently."""
         gateway, known = self._engine.gateway, self.abouts.get(name)
-        if name in gateway.sites or name == wire.GATEWAY:
+        is_peer = name in self._engine.handlers.peers.rows
+        if name in gateway.sites or name == wire.GATEWAY or (is_peer and not about.is_gateway):
             raise InvalidField("site", name, "a name that neither the gateway nor one of its own sites has")
+        if about.is_gateway and not is_peer:
+            expected = f"the name of a peer; an administrator can make it one: leasehold peer add {name}"
+            raise InvalidField("peer", name, expected)
         if known is not None and known.identity != about.identity:
+            verb = "peer remove" if is_peer else "site forget"
             expected = (
                 f"{known.identity}, the store that {name} had before;"
-                f" if that is lost, an administrator can let go of it: leasehold site forget {name}"
+                f" if that is lost, an administrator can let go of it: leasehold {verb} {name}"
             )
             raise InvalidField("identity", about.identity, expected)
         if about.reference_mips != gateway.reference_mips:

@@ -23,6 +23,7 @@ from leasehold.model.event import Event, LeaseEnded, Tick
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.service.commands import Command
 from leasehold.service.engine.agenda import Agenda, Appointment, TimeIsUp
+from leasehold.service.engine.garbage import collecting_no_garbage
 from leasehold.service.engine.handlers import Handlers
 from leasehold.service.engine.ledger import Particulars, lease_of, particulars_of, row_of
 from leasehold.service.engine.minutes import Minutes
@@ -75,10 +76,15 @@ class Engine:
         self._make_gateway = make_gateway
         self._is_stale = False
         self._have_ended: set[tuple[int, int]] = set()
-        self._load(self.now_ms)
+        self._load()
 
-    def _load(self, now_ms: int) -> None:
+    def _load(self) -> None:
         """Read everything that is open, and forget what was not written."""
+        with collecting_no_garbage():
+            self._read(self.now_ms)
+        self._is_stale = False
+
+    def _read(self, now_ms: int) -> None:
         rows = self.store.live_leases()
         self.gateway = self._make_gateway()
         self.about: dict[int, Particulars] = {row["id"]: particulars_of(row) for row in rows}
@@ -90,14 +96,13 @@ class Engine:
         )
         self.open_of: dict[str, int] = {}
         for row in rows:
-            if not row["origin"]:
+            if not (row["origin"] or row["own_job"]):
                 self.open_of[row["consumer"]] = self.open_of.get(row["consumer"], 0) + 1
         self.postbox = Postbox(self.store)
         self.handlers = Handlers(self)
         self.minutes.correspondence = self.handlers.correspondence
         recall(self.gateway, self.store)
         self._go_on([lease_of(row) for row in rows], now_ms)
-        self._is_stale = False
 
     def _go_on(self, leases: Sequence[Lease], now_ms: int) -> None:
         """Plan on with these leases."""
@@ -111,6 +116,11 @@ class Engine:
             elif lease.held_since_ms >= 0:
                 self.agenda.mind_end_of(lease)
 
+    def is_own_job(self, lease_id: int) -> bool:
+        """Whether a lease stands for a job of the site's own scheduler: no machines are ours to order."""
+        about = self.about.get(lease_id)
+        return about is not None and bool(about.own_job)
+
     # A step
 
     def step(self, commands: Sequence[Command], now_ms: int) -> Done:
@@ -122,7 +132,7 @@ class Engine:
         self.now_ms = max(now_ms, self.now_ms)
         try:
             if self._is_stale:
-                self._load(self.now_ms)
+                self._load()
             answers = self._step(commands, self.now_ms)
         except StoreUnavailable as error:
             self._is_stale = True
@@ -208,14 +218,16 @@ class Engine:
         next_ms = self.agenda.next_ms()
         if next_ms is not None and next_ms < now_ms - PATIENCE_MS:
             leases = list(self.gateway.leases.values())
-            memory = self.gateway.knowledge.memory()
+            memory, experience = self.gateway.knowledge.memory(), self.gateway.experience()
             desk = self.gateway.desk
             self.gateway = self._make_gateway()
-            self.gateway.desk.not_lending = desk.not_lending
+            self.gateway.desk.lenders.not_lending = desk.lenders.not_lending
+            self.gateway.desk.peering.terms |= desk.peering.terms
             for remote in desk.remotes.values():
                 self.gateway.desk.join(replace(remote, leases={}))
             self.gateway.desk.remember(desk.memory())
             self.gateway.knowledge.recall(memory)
+            self.gateway.recall_experience(experience)
             for _ in self.agenda.instants(now_ms):
                 pass
             self._go_on(leases, now_ms)
@@ -225,6 +237,8 @@ class Engine:
         said = [_said(answer) for answer in answers]
         for decision in self.minutes.decisions:
             self.teller.decided(decision.outcome, decision.reason, decision.site)
+        for measured in self.minutes.measured:
+            self.teller.took(measured.site, measured.operation, measured.took_ms / 1000)
         self._since_check += self.minutes.decisions
         self.handlers.tell()
         for lease in self.minutes.leases.values():

@@ -24,8 +24,11 @@ from leasehold.service.commands import (
     Extend,
     ForgetSite,
     Happened,
+    KeepPeer,
     Mail,
     Observed,
+    OwnJobsSeen,
+    RemovePeer,
     Submit,
     Surveyed,
     Told,
@@ -36,23 +39,31 @@ from leasehold.service.engine.correspondence import Correspondence
 from leasehold.service.engine.ledger import Particulars
 from leasehold.service.engine.observing import Comparison, confirm, news
 from leasehold.service.engine.outbox import PENDING
+from leasehold.service.engine.own_jobs import OwnJobs
+from leasehold.service.engine.peerbook import PeerBook
 from leasehold.service.engine.recording import remembered_abouts
 from leasehold.service.errors import (
     CannotExtend,
     CannotForget,
+    CannotRemovePeer,
     Closed,
     IdempotencyConflict,
     NoSuchLease,
+    NoSuchPeer,
     NoSuchSite,
     TooManyOpen,
 )
+from leasehold.service.letters.names import asking_peer
 from leasehold.service.metrics import Difference
 from leasehold.service.store.rows import AnswerRow, LeaseRow, SiteRow
 
 if TYPE_CHECKING:
     from leasehold.service.engine.engine import Engine
 
-_CANNOT_BE_OBEYED = (InvalidField, IdempotencyConflict, NoSuchLease, NoSuchSite, CannotForget, TooManyOpen)
+_CANNOT_BE_OBEYED = (
+    *(InvalidField, IdempotencyConflict, TooManyOpen),
+    *(NoSuchLease, NoSuchSite, NoSuchPeer, CannotForget, CannotRemovePeer),
+)
 
 Answer = Callable[[], Any]
 Key = tuple[str, str]
@@ -80,12 +91,14 @@ class Handlers:
         self.sites: dict[str, SiteRow] = {}
         self._known: dict[Key, AnswerRow] = {}
         self._fresh: dict[Key, AnswerRow] = {}
-        self._accepted = self._repeated = self._rejected = 0
+        self._accepted = self._repeated = 0
+        self.peers = PeerBook(engine)
         self.correspondence = Correspondence(
             engine, remembered_abouts(engine.store), lambda submit, now_ms: self._submit(submit, now_ms).asked
         )
+        self._own_jobs = OwnJobs(engine)
         self._comparisons = {
-            name: Comparison(name, engine.outbox, self._differing(name), self._is_recorded)
+            name: Comparison(name, engine.outbox, self._differing(name), self._is_recorded, engine.is_own_job)
             for name in engine.gateway.sites
         }
         self._read: dict[type, Callable[[Any, int], Read]] = {
@@ -95,8 +108,11 @@ class Handlers:
             Drain: self._drain,
             Undrain: self._undrain,
             ForgetSite: self._forget_site,
+            KeepPeer: lambda command, now_ms: Read(asked=self.peers.keep(command, now_ms)),
+            RemovePeer: lambda command, now_ms: Read(asked=self.peers.remove(command, now_ms)),
             Observed: self._observed,
             Surveyed: self._surveyed,
+            OwnJobsSeen: self._own_jobs_seen,
             Told: self._told,
             Mail: self._mail,
             Happened: lambda command, _now_ms: Read(news=[command.event]),
@@ -113,7 +129,6 @@ class Handlers:
         try:
             return self._read[type(command)](command, now_ms)
         except _CANNOT_BE_OBEYED as error:
-            self._rejected += isinstance(command, Submit)
             return Read(answer=_constantly(error))
 
     # What is written and told besides the leases
@@ -129,11 +144,10 @@ class Handlers:
             teller.accepted()
         for _ in range(self._repeated):
             teller.repeated()
-        for _ in range(self._rejected):
-            teller.rejected()
-        self._accepted = self._repeated = self._rejected = 0
+        self._accepted = self._repeated = 0
         self._fresh.clear()
         self.sites.clear()
+        self.peers.saved()
         self.correspondence.has_new_abouts = False
 
     def forget(self, lease: Lease) -> None:
@@ -142,6 +156,8 @@ class Handlers:
         if about is not None and about.origin:
             self.correspondence.over(about.origin, about.origin_id)
             return  # it never counted among its consumer's own
+        if about is not None and about.own_job:
+            return
         left = self._engine.open_of.get(lease.request.consumer, 0) - 1
         if left > 0:
             self._engine.open_of[lease.request.consumer] = left
@@ -155,7 +171,7 @@ class Handlers:
         before = self._fresh.get(key) or self._known.get(key) if command.key else None
         if before is not None:
             return self._repeat(command, before)
-        if not command.origin:
+        if not (command.origin or command.own_job):
             self._check_limit(command.consumer)
         request = self._request(command, now_ms)
         engine = self._engine
@@ -163,9 +179,10 @@ class Handlers:
         engine.about[request.id] = Particulars(
             command.name, command.group, command.command, command.origin, command.origin_id
         )
+        engine.about[request.id].own_job = command.own_job
         if command.origin:
             self.correspondence.took_in(request.id, command)
-        else:
+        elif not command.own_job:
             engine.open_of[command.consumer] = engine.open_of.get(command.consumer, 0) + 1
         engine.minutes.submitted(request, now_ms)
         self._accepted += 1
@@ -194,6 +211,7 @@ class Handlers:
                 command.site,
                 command.consumer,
                 command.memory_mib,
+                asking_peer(command.origin),
             )
         )
 
@@ -268,7 +286,8 @@ class Handlers:
 
     def _check_site(self, site: str) -> None:
         gateway = self._engine.gateway
-        if site not in gateway.sites and site not in gateway.desk.remotes:
+        remote = gateway.desk.remotes.get(site)
+        if site not in gateway.sites and (remote is None or remote.is_peer):
             raise NoSuchSite(site)
 
     def _forget_site(self, command: ForgetSite, now_ms: int) -> Read:
@@ -288,7 +307,7 @@ class Handlers:
     def _observed(self, command: Observed, now_ms: int) -> Read:  # noqa: ARG002 - as _cancel
         events: list[Event] = []
         for seen in command.observations:
-            confirm(self._engine.outbox, command.site, seen)
+            events += confirm(self._engine.outbox, command.site, seen)
             lease = self._engine.gateway.leases.get(seen.lease_id)
             if lease is not None and lease.site == command.site:
                 events += news(lease, seen)
@@ -304,6 +323,16 @@ class Handlers:
         comparison = self._comparisons[command.site]
         leases = self._engine.gateway.leases
         read.news += comparison.compare(leases, command.observations, command.asked_ms, now_ms)
+        return read
+
+    def _own_jobs_seen(self, command: OwnJobsSeen, now_ms: int) -> Read:
+        news = self._own_jobs.news(command)
+        read = Read(news=news, answer=lambda: self._own_jobs.with_room(command.site))
+        fresh: dict[str, int] = {}
+        for submit in self._own_jobs.arrivals(command):
+            read.asked += self._submit(submit, now_ms).asked
+            fresh[submit.own_job] = self._engine.last_lease_id
+        read.asked += self._own_jobs.followed(command, fresh)
         return read
 
     def _mail(self, command: Mail, now_ms: int) -> Read:

@@ -5,13 +5,18 @@ from dataclasses import dataclass
 
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.request import LEASE_TYPES, Request
+from leasehold.service.letters.names import asking_peer
 from leasehold.service.store.rows import LeaseRow
+
+_STATES = {state.value: state for state in LeaseState}
+_NO_COMMAND = "[]"
 
 
 @dataclass(slots=True)
 class Particulars:
     """What is known of a lease besides what decisions are made with.
 
+    ``own_job``   what the site's own scheduler calls the job that this stands for, "" for a lease of ours
     ``reason``    the last one given
     ``reported``  what its gateway was last told of it, where it came from one
     """
@@ -23,6 +28,7 @@ class Particulars:
     origin_id: int = 0
     reason: str = ""
     end_ms: int | None = None
+    own_job: str = ""
     reported: str = ""
 
 
@@ -42,7 +48,7 @@ def row_of(lease: Lease, about: Particulars) -> LeaseRow:
         "ready_ms": request.ready_ms,
         "deadline_ms": request.deadline_ms,
         "home": request.site,
-        "command": json.dumps(about.command) if about.command else "[]",
+        "command": json.dumps(about.command) if about.command else _NO_COMMAND,
         "origin": about.origin,
         "origin_id": about.origin_id,
         "state": lease.state.value,
@@ -64,12 +70,13 @@ def row_of(lease: Lease, about: Particulars) -> LeaseRow:
         "overhead_vm_ms": lease.overhead_vm_ms,
         "dispatched_ms": lease.dispatched_ms,
         "end_ms": about.end_ms,
+        "own_job": about.own_job or None,
     }
 
 
 def particulars_of(row: LeaseRow) -> Particulars:
     """Read what decisions are not made with."""
-    command = tuple(json.loads(row["command"]))
+    command = () if row["command"] == _NO_COMMAND else tuple(json.loads(row["command"]))
     return Particulars(
         row["name"],
         row["group_name"],
@@ -78,6 +85,7 @@ def particulars_of(row: LeaseRow) -> Particulars:
         row["origin_id"],
         row["reason"],
         row["end_ms"],
+        row["own_job"] or "",
     )
 
 
@@ -94,6 +102,7 @@ def lease_of(row: LeaseRow) -> Lease:
         row["home"],
         row["consumer"],
         row["memory_mib"],
+        asking_peer(row["origin"]),
     )
     return Lease(
         id=row["id"],
@@ -102,7 +111,7 @@ def lease_of(row: LeaseRow) -> Lease:
         order=row["planning_order"],
         work_left=row["work_left"],
         site=row["site"],
-        state=LeaseState(row["state"]),
+        state=_STATES[row["state"]],
         span_ms=row["span_ms"],
         earliest_ms=row["earliest_ms"],
         latest_ms=row["latest_ms"],

@@ -18,7 +18,7 @@ from leasehold.model.effect import (
     SuspendLease,
     WakeAt,
 )
-from leasehold.model.event import Event, LeaseContinues, LeaseSaved, SiteReported, Tick
+from leasehold.model.event import Event, LeaseContinues, LeaseSaved, OverheadMeasured, SiteReported, Tick
 from leasehold.model.lease import Lease
 from leasehold.model.reason import Outcome
 from leasehold.model.request import Request
@@ -39,8 +39,9 @@ _HEARD: dict[type, str] = {LeaseSaved: "saved", LeaseContinues: "continues"}
 class Minutes:
     """Takes down what happens, for all steps; ``journal`` and ``leases`` hold what is not written yet.
 
-    ``extensions``  what was decided about them in this step, by lease, in the order of the requests
-    ``causes``      what machines said about their failure, by lease
+    ``extensions``    what was decided about them in this step, by lease, in the order of the requests
+    ``causes``        what machines said about their failure, by lease
+    ``measured``      what was learnt of how long operations take
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class Minutes:
         self.decisions: list[Decision] = []
         self.extensions: dict[int, list[Decision]] = {}
         self.causes: dict[int, str] = {}
+        self.measured: list[OverheadMeasured] = []
         self.last_seq = last_seq
         self.correspondence: Correspondence
         self._about = about
@@ -85,6 +87,7 @@ class Minutes:
 
     def heard(self, events: Sequence[Event], moved: Mapping[int, Lease], now_ms: int) -> None:
         """Write down the news of machines that changed a lease and had no other effect."""
+        self.measured += [event for event in events if isinstance(event, OverheadMeasured)]
         for event in events:
             if isinstance(event, SiteReported) and event.lease_id in moved:
                 self._about[event.lease_id].reason = event.reason.value
@@ -159,6 +162,7 @@ class Minutes:
         self.leases.clear()
         self.decisions.clear()
         self.causes.clear()
+        self.measured.clear()
 
     # Effects
 
@@ -217,6 +221,8 @@ class Minutes:
         pass
 
     def _order(self, lease: Lease, verb: Verb, now_ms: int) -> None:
+        if self._about[lease.id].own_job:
+            return  # its own scheduler looks after it
         self._outbox.give(lease.site, self._order_for(lease, verb, lease.incarnation), now_ms)
 
     def _order_for(self, lease: Lease, verb: Verb, incarnation: int, other_site: str = "") -> Order:

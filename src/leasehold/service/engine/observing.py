@@ -2,10 +2,18 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from leasehold.model.event import Event, LeaseContinues, LeaseEnded, LeaseFailed, LeaseSaved
+from leasehold.model.event import (
+    Event,
+    LeaseContinues,
+    LeaseEnded,
+    LeaseFailed,
+    LeaseSaved,
+    OverheadMeasured,
+)
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.service.commands import Command, Observed, Surveyed
 from leasehold.service.enactors.protocol import REACHES, Observation, Order, Phase, Verb
+from leasehold.service.engine.measuring import measured_by
 from leasehold.service.engine.outbox import TAKEN, Outbox
 from leasehold.service.store.rows import OrderRow
 
@@ -25,6 +33,9 @@ Report = Callable[[str], None]
 
 IsRecorded = Callable[[int], bool]
 """Whether the store knows a lease; after an older store was put back, machines may have others."""
+
+IsOwnJob = Callable[[int], bool]
+"""Whether a lease stands for a job that the site's own scheduler looks after."""
 
 
 def news(lease: Lease, seen: Observation) -> Iterator[Event]:
@@ -65,12 +76,17 @@ def ended(commands: Iterable[Command]) -> set[tuple[int, int]]:
     }
 
 
-def confirm(outbox: Outbox, site: str, seen: Observation) -> None:
-    """Close the orders that have been carried out, to judge by what is seen; before one of them, all were."""
+def confirm(outbox: Outbox, site: str, seen: Observation) -> list[OverheadMeasured]:
+    """Close the orders that have been carried out, to judge by what is seen; before one of them, all were.
+
+    Returns how long those took of which that can be seen.
+    """
     here = [row for row in outbox.of(seen.lease_id) if row["site"] == site]
     done = [place for place, row in enumerate(here, 1) if _is_fulfilled(row, seen)]
+    measured = [measured_by(row, seen) for row in here]
     for row in here[: max(done, default=0)]:
         outbox.close(row)
+    return [one for one in measured if one is not None]
 
 
 def _is_fulfilled(row: OrderRow, seen: Observation) -> bool:
@@ -87,11 +103,14 @@ class Comparison:
     look may have been too early.
     """
 
-    def __init__(self, site: str, outbox: Outbox, differs: Report, is_recorded: IsRecorded) -> None:
+    def __init__(
+        self, site: str, outbox: Outbox, differs: Report, is_recorded: IsRecorded, is_own_job: IsOwnJob
+    ) -> None:
         self._site = site
         self._outbox = outbox
         self._differs = differs
         self._is_recorded = is_recorded
+        self._is_own_job = is_own_job
         self._missed: set[tuple[int, int]] = set()
 
     def compare(
@@ -106,7 +125,8 @@ class Comparison:
         missed: set[tuple[int, int]] = set()
         for lease in leases.values():
             is_here = lease.site == self._site and lease.state in _ON_MACHINES
-            if is_here and self._is_missing(lease, there.get(lease.id), asked_ms, now_ms):
+            is_ours = is_here and not self._is_own_job(lease.id)
+            if is_ours and self._is_missing(lease, there.get(lease.id), asked_ms, now_ms):
                 missed.add((lease.id, lease.incarnation))
         lost, self._missed = missed & self._missed, missed
         return [self._tell_loss(*which) for which in sorted(lost)]

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 MEMORY = "gateway"
 DESK = "desk"
+EXPERIENCE = "experience"
 REMOTES = "remotes"
 
 
@@ -34,10 +35,13 @@ def write(engine: "Engine") -> None:
         batch.add_answers(handlers.answers())
         for site in handlers.sites.values():
             batch.save_site(site)
+        handlers.peers.save(batch)
         postbox.save(batch)
         if mail.has_new_abouts:
             told = {name: about.to_dict() for name, about in mail.abouts.items()}
             batch.set_memory(REMOTES, json.dumps(told))
+        if minutes.measured:
+            batch.set_memory(EXPERIENCE, json.dumps(engine.gateway.experience()))
         if minutes.journal:
             batch.set_memory(MEMORY, json.dumps(engine.gateway.knowledge.memory()))
             batch.set_memory(DESK, json.dumps(engine.gateway.desk.memory()))
@@ -60,5 +64,6 @@ def recall(gateway: Gateway, store: Store) -> None:
         gateway.knowledge.recall(json.loads(memories[MEMORY]))
     if DESK in memories:
         gateway.desk.remember(json.loads(memories[DESK]))
+    gateway.recall_experience(json.loads(memories.get(EXPERIENCE, "{}")))
     drained = {row["name"] for row in store.sites() if row["drained_ms"] is not None}
-    gateway.desk.not_lending = drained
+    gateway.desk.lenders.not_lending = drained

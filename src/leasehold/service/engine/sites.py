@@ -4,6 +4,9 @@ from dataclasses import dataclass
 
 from leasehold.gateway.gateway import Gateway
 from leasehold.gateway.site import Site
+from leasehold.leasing.experience import ONE, PLANNED, Experience
+from leasehold.model.event import Operation
+from leasehold.model.request import DEFAULT_MEMORY_MIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +20,7 @@ class Occupancy:
     waiting_guests: int
     waiting_local_vms: int
     waiting_guest_vms: int
+    overheads: "tuple[Overhead, ...]" = ()
 
 
 def occupancy(site: Site) -> Occupancy:
@@ -31,7 +35,47 @@ def occupancy(site: Site) -> Occupancy:
         len(guests),
         sum(lease.vms for lease in site.locals.waiting()),
         sum(lease.vms for lease in guests),
+        overheads(site),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Overhead:
+    """How long an operation takes a site for a lease of one VM of `DEFAULT_MEMORY_MIB`.
+
+    ``configured_ms``  by the owner's terms; None for a start, of which they say nothing
+    ``learnt_ms``      as it is planned to take by now; of a start, as it usually does; None: not known
+    ``count``          how many measurements that is based on
+    """
+
+    operation: Operation
+    configured_ms: int | None
+    learnt_ms: int | None
+    count: int
+
+
+def overheads(site: Site) -> tuple[Overhead, ...]:
+    """Say how long operations are configured to take at a site, and what was learnt of it."""
+    return tuple(_overhead(site.floor.experience, operation) for operation in Operation)
+
+
+def _overhead(experience: Experience, operation: Operation) -> Overhead:
+    count, planned = experience.count(operation), PLANNED.get(operation)
+    if planned is None:
+        return Overhead(operation, None, experience.usual_ms(operation), count)
+    configured_ms, learnt_ms = (
+        planned(model, DEFAULT_MEMORY_MIB, 1) for model in (experience.told, experience.overheads())
+    )
+    return Overhead(operation, configured_ms, learnt_ms, count)
+
+
+def overhead_factors(gateway: Gateway) -> dict[tuple[str, str], float]:
+    """Give the factors between configured and planned times, by site and operation."""
+    return {
+        (name, operation.value): site.floor.experience.factor(operation) / ONE
+        for name, site in gateway.sites.items()
+        for operation in PLANNED
+    }
 
 
 def occupancies(gateway: Gateway) -> dict[str, Occupancy]:

@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+from leasehold.model.event import Operation
 from leasehold.model.reason import Outcome, Reason
 from leasehold.service.enactors.protocol import Verb
 from leasehold.service.metrics import Difference
@@ -16,9 +17,6 @@ class Teller(Protocol):
     def repeated(self) -> None:
         """Be told of one that was answered as before."""
 
-    def rejected(self) -> None:
-        """Be told of one that was not taken in."""
-
     def batch(self, commands: int, decision_s: float, commit_s: float) -> None:
         """Be told how long a step took."""
 
@@ -27,6 +25,9 @@ class Teller(Protocol):
 
     def order_failed(self, site: str, verb: Verb) -> None:
         """Be told of an order that was not taken on."""
+
+    def took(self, site: str, operation: Operation, took_s: float) -> None:
+        """Be told how long an operation on machines took."""
 
     def difference(self, site: str, kind: Difference) -> None:
         """Be told of something that is not as it should be."""

@@ -79,6 +79,11 @@ class PostOffice:
         """When somebody was last heard of since this service was opened."""
         return self._heard_ms.get(correspondent)
 
+    def forget(self, correspondents: Iterable[str]) -> None:
+        """Nobody of these names is there any more."""
+        for name in correspondents:
+            self._heard_ms.pop(name, None)
+
     def is_silent(self, correspondent: str) -> bool:
         """Whether somebody has not been heard of for too long."""
         heard_ms = self._heard_ms.get(correspondent, self._opened_ms)

@@ -1,5 +1,7 @@
 """The line from a site to its gateway: the site calls, so that nothing need reach through its firewall.
 
+A gateway that lends to a peer calls it in the same way (`leasehold.service.peers.lines`).
+
 Two calls go on side by side. One waits for letters from the gateway; the other carries reports there as soon
 as they are written. Whatever goes wrong, letters stay in the store and are told again.
 """
@@ -7,7 +9,8 @@ as they are written. Whatever goes wrong, letters stay in the store and are told
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
+from urllib.parse import quote
 
 import httpx2
 import structlog
@@ -15,39 +18,65 @@ import structlog
 from leasehold.model.errors import InvalidField, LeaseholdError
 from leasehold.service.auth.listening import is_loopback
 from leasehold.service.commands import Mail
-from leasehold.service.letters.wire import GATEWAY
+from leasehold.service.letters.names import GATEWAY
+from leasehold.service.letters.post import PostOffice
+from leasehold.service.letters.wire import About
 from leasehold.service.store.rows import LetterRow
-
-if TYPE_CHECKING:
-    from leasehold.service.federation import Federation
+from leasehold.service.store.store import Store
 
 WAIT_S = 20.0
 _ANSWER_WITHIN_S = 15.0
+_BREATH_S = 0.1
+"""A post office that is closing gives nothing at once, again and again."""
 _SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
 
 
-def check_gateway(url: str) -> None:
-    """Refuse to show a token on an open network; raises InvalidField."""
-    parts = httpx2.URL(url)
+def check_gateway(url: str, field: str = "--gateway") -> None:
+    """Refuse to show a token on an open network; raises InvalidField for what is said in ``field``."""
+    try:
+        parts = httpx2.URL(url)
+    except httpx2.InvalidURL:
+        parts = httpx2.URL("")
     is_safe = parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.host))
-    if not is_safe:
-        raise InvalidField("--gateway", url, "an https:// address, or http:// on this machine")
+    if not (is_safe and parts.host):
+        raise InvalidField(field, url, "an https:// address, or http:// on this machine")
 
 
 class GatewayRefuses(LeaseholdError):
     """The gateway answers, and does not want what this site says."""
 
 
+class Side(Protocol):
+    """What an uplink needs of whom it calls for."""
+
+    @property
+    def store(self) -> Store:
+        """Where letters are kept."""
+
+    @property
+    def post(self) -> PostOffice:
+        """Who takes letters in, and knows of new ones."""
+
+    async def about(self) -> About:
+        """Say what the gateway is to know."""
+
+
 class Uplink:
     """One site's line to its gateway.
+
+    ``site``           how the gateway calls us; "": it is asked for that first
+    ``correspondent``  how we call the gateway
 
     ``problem``  why the gateway cannot be reached now, empty while it can
     """
 
-    def __init__(self, federation: "Federation", site: str, gateway_url: str, token: str) -> None:
+    def __init__(
+        self, side: Side, site: str, gateway_url: str, token: str, correspondent: str = GATEWAY
+    ) -> None:
         self.problem = ""
-        self._federation = federation
-        self._path = f"/v1/sites/{site}/letters"
+        self._side = side
+        self._site = site
+        self._correspondent = correspondent
         self._http = httpx2.AsyncClient(
             base_url=gateway_url,
             headers={"Authorization": f"Bearer {token}"},
@@ -76,7 +105,7 @@ class Uplink:
 
     def _note(self, problem: str) -> None:
         if problem != self.problem:
-            log = structlog.get_logger("leasehold.uplink")
+            log = structlog.get_logger("leasehold.uplink").bind(gateway=self._correspondent)
             if problem:
                 log.warning("gateway out of reach", problem=problem)
             else:
@@ -88,34 +117,48 @@ class Uplink:
 
     async def _carry_reports(self) -> None:
         """Wait for reports that the gateway has not got, and tell it."""
-        post = self._federation.post
-        reports = await post.letters(GATEWAY, self._acknowledged, WAIT_S)
+        reports = await self._side.post.letters(self._correspondent, self._acknowledged, WAIT_S)
         if reports:
             await self._exchange(reports, 0.0)
+        else:
+            await asyncio.sleep(_BREATH_S)
 
     async def _exchange(self, reports: Sequence[LetterRow], wait_s: float) -> None:
-        store = self._federation.store
-        _, received = await asyncio.to_thread(store.mail_state, GATEWAY)
+        site = self._site or await self._ask_for_our_name()
+        _, received = await asyncio.to_thread(self._side.store.mail_state, self._correspondent)
         body = {
-            "about": (await self._federation.about()).to_dict(),
+            "about": (await self._side.about()).to_dict(),
             "letters": [{"seq": row["seq"], "body": json.loads(row["body"])} for row in reports],
             "acknowledged": received,
             "wait_s": wait_s,
         }
-        response = await self._http.post(self._path, json=body)
-        if response.status_code != httpx2.codes.OK:
-            raise GatewayRefuses(f"{response.status_code}: {response.text[:500]}")
-        mail = _mail_in(response)
-        await self._federation.post.take_in(mail)
+        response = _insist(await self._http.post(f"/v1/sites/{quote(site, safe='')}/letters", json=body))
+        mail = _mail_in(response, self._correspondent)
+        await self._side.post.take_in(mail)
         self._acknowledged = max(self._acknowledged, mail.acknowledged)
         self._note("")
 
+    async def _ask_for_our_name(self) -> str:
+        """Ask the gateway for which of its sites our token speaks."""
+        response = _insist(await self._http.get("/v1/tokens/self"))
+        try:
+            (self._site,) = response.json()["sites"]
+        except (KeyError, TypeError, ValueError):
+            raise InvalidField("token", response.text[:200], "one of role peer, for one name") from None
+        return self._site
 
-def _mail_in(response: httpx2.Response) -> Mail:
+
+def _insist(response: httpx2.Response) -> httpx2.Response:
+    if response.status_code != httpx2.codes.OK:
+        raise GatewayRefuses(f"{response.status_code}: {response.text[:500]}")
+    return response
+
+
+def _mail_in(response: httpx2.Response, correspondent: str) -> Mail:
     """Read what a gateway answers; raises InvalidField where that cannot be read."""
     try:
         answer = response.json()
         letters = tuple((int(letter["seq"]), json.dumps(letter["body"])) for letter in answer["letters"])
-        return Mail(GATEWAY, letters, int(answer["acknowledged"]))
+        return Mail(correspondent, letters, int(answer["acknowledged"]))
     except (KeyError, TypeError, ValueError):
         raise InvalidField("answer", response.text[:200], "letters: does a gateway listen there?") from None

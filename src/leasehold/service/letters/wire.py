@@ -5,7 +5,7 @@ that follow the last one that he has taken in, in the transaction in which he do
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any, Self
 
 from leasehold.gateway.remote import RemoteSite
@@ -17,16 +17,23 @@ from leasehold.model.request import LEASE_TYPES
 from leasehold.routing.facts import SiteLive
 from leasehold.service.commands import Submit
 from leasehold.service.engine.ledger import Particulars
+from leasehold.service.letters.names import GATEWAY, asking_peer
+
+__all__ = ["GATEWAY", "About", "Letter", "Offer", "Recall", "offer", "read", "recall", "refusal", "report"]
 
 Body = dict[str, Any]
 OFFER, RECALL, REPORT = "offer", "recall", "report"
-GATEWAY = "gateway"
-"""How a site calls its gateway."""
+_LARGEST = 2**53
+"""No whole number in a letter is larger: so far any JSON can be trusted."""
 
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """A site as it is now; ``identity`` is that of its store, the same for as long as that lives."""
+    """A site as it is now; ``identity`` is that of its store, the same for as long as that lives.
+
+    A peer tells of all its sites that lend, as if they were one; ``widest_vms`` is then the most that one
+    lease can have there, ``widest_free_vms`` the most that one could have now.
+    """
 
     identity: str
     slots: int
@@ -42,6 +49,9 @@ class About:
     waiting_guests: int
     waiting_local_vms: int
     waiting_guest_vms: int
+    is_gateway: bool = False
+    widest_vms: int = 0
+    widest_free_vms: int = 0
 
     def to_dict(self) -> Body:
         """Give it as JSON would."""
@@ -50,16 +60,22 @@ class About:
     @classmethod
     def from_dict(cls, told: Mapping[str, Any]) -> Self:
         """Read it; raises InvalidField for what is missing or is of another kind than it should be."""
+        said: Body = {}
         for field in fields(cls):
-            value = told.get(field.name)
+            value = said[field.name] = told.get(
+                field.name, None if field.default is MISSING else field.default
+            )
             kind = {"int": int, "bool": bool, "str": str}[str(getattr(field.type, "__name__", field.type))]
             if type(value) is not kind:
                 raise InvalidField(f"about.{field.name}", value, f"a value of type {kind.__name__}")
-        return cls(**{field.name: told[field.name] for field in fields(cls)})
+        return cls(**said)
 
     def as_remote(self, name: str) -> RemoteSite:
         """Give it as the decision core knows it."""
-        site = RemoteSite(name, self.slots, self.speed_mips, self.can_suspend, self.can_migrate, self.lends)
+        site = RemoteSite(
+            name, self.most_vms, self.speed_mips, self.can_suspend, self.can_migrate, self.lends
+        )
+        site.is_peer = self.is_gateway
         site.live = self.live()
         return site
 
@@ -68,10 +84,15 @@ class About:
         """How many VMs nobody has; none where the site has become smaller than what it holds."""
         return max(0, self.slots - self.local_vms - self.guest_vms)
 
+    @property
+    def most_vms(self) -> int:
+        """How many VMs one lease can have there at most."""
+        return max(1, self.widest_vms) if self.is_gateway else self.slots
+
     def live(self) -> SiteLive:
         """Give how the site is now, for routing."""
         return SiteLive(
-            free_vms=self.free_vms,
+            free_vms=self.widest_free_vms if self.is_gateway else self.free_vms,
             local_waiting_vms=self.waiting_local_vms,
             guest_waiting_vms=self.waiting_guest_vms,
             running_guest_vms=self.guest_vms,
@@ -80,7 +101,7 @@ class About:
     def is_like(self, remote: RemoteSite) -> bool:
         """Whether nothing has changed of what routing takes for granted."""
         return (
-            self.slots == remote.slots
+            self.most_vms == remote.slots
             and self.speed_mips == remote.speed_mips
             and self.can_suspend == remote.can_suspend
             and self.can_migrate == remote.can_migrate
@@ -122,10 +143,7 @@ def read(body: Body, correspondent: str) -> Letter:
 
 
 def _lease_id(body: Body) -> int:
-    lease_id = body["lease"]
-    if type(lease_id) is not int:
-        raise TypeError("lease is no whole number")
-    return lease_id
+    return _whole(body["lease"])
 
 
 def offer(lease: Lease, about: Particulars) -> Body:
@@ -151,20 +169,48 @@ def offer(lease: Lease, about: Particulars) -> Body:
 
 
 def _submit_of(body: Body, gateway: str) -> Submit:
+    group = _text(body["group"])
     return Submit(
-        consumer=body["consumer"],
+        consumer=_called_here(gateway, _text(body["consumer"])),
         lease_type=LEASE_TYPES[body["lease_type"]],
-        vms=body["vms"],
-        duration_ms=body["duration_ms"],
-        memory_mib=body["memory_mib"],
-        ready_ms=body["ready_ms"],
-        deadline_ms=body["deadline_ms"],
-        name=body["name"],
-        group=body["group"],
-        command=tuple(body["command"]),
+        vms=_whole(body["vms"]),
+        duration_ms=_whole(body["duration_ms"]),
+        memory_mib=_whole(body["memory_mib"]),
+        ready_ms=_whole_or_none(body["ready_ms"]),
+        deadline_ms=_whole_or_none(body["deadline_ms"]),
+        name=_text(body["name"]),
+        group=_called_here(gateway, group) if group else "",
+        command=_words(body["command"]),
         origin=gateway,
         origin_id=body["lease"],
     )
+
+
+def _called_here(gateway: str, name: str) -> str:
+    """Name somebody: a peer's consumers and groups are not ours, even where they are called alike."""
+    return f"{gateway}/{name}" if asking_peer(gateway) else name
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or "\0" in value:
+        raise TypeError(f"{value!r:.40} is no text")
+    return value
+
+
+def _words(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise TypeError(f"{value!r:.40} is no list of words")
+    return tuple(_text(word) for word in value)
+
+
+def _whole(value: object) -> int:
+    if type(value) is not int or abs(value) > _LARGEST:
+        raise TypeError(f"{value!r:.40} is no whole number")
+    return value
+
+
+def _whole_or_none(value: object) -> int | None:
+    return None if value is None else _whole(value)
 
 
 def recall(lease: Lease) -> Body:

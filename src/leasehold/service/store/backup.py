@@ -62,7 +62,7 @@ def restore(path: Path, url: str, *, replace: bool = False) -> None:
         refuse_newer(kind.revision(path), path)
         store.claim()
         if not (replace or store.is_empty()):
-            raise InputError(store.url, None, "is not empty, and would be overwritten")
+            raise InputError(store.url, None, "is not empty; --replace lets go of what is in it")
         kind.load(path, store)
     open_store(url).close()
 

@@ -7,7 +7,15 @@ from sqlalchemy import Connection
 
 from leasehold.model.errors import InvariantBroken
 from leasehold.service.store.housekeeping import forget
-from leasehold.service.store.rows import AnswerRow, JournalRow, LeaseRow, LetterRow, OrderRow, SiteRow
+from leasehold.service.store.rows import (
+    AnswerRow,
+    JournalRow,
+    LeaseRow,
+    LetterRow,
+    OrderRow,
+    PeerRow,
+    SiteRow,
+)
 from leasehold.service.store.statements import Statements
 
 
@@ -58,6 +66,14 @@ class Batch:
     def save_site(self, row: SiteRow) -> None:
         """Keep what is to be remembered of a site, known before or not."""
         self._write(self._statements.save_site, [row])
+
+    def save_peer(self, row: PeerRow) -> None:
+        """Keep what was agreed with a peer, known before or not."""
+        self._write(self._statements.save_peer, [row])
+
+    def drop_peer(self, name: str) -> None:
+        """Let go of a peer."""
+        self._write(self._statements.drop_peer, [{"name": name}])
 
     def add_letters(self, rows: Sequence[LetterRow]) -> None:
         """Keep letters until they are acknowledged, and how far was written to each correspondent."""

@@ -16,7 +16,8 @@ def leases_that(which: LeaseFilter) -> ColumnElement[bool]:
 def lines_that(which: JournalFilter) -> ColumnElement[bool]:
     """The lines of the journal that a filter asks for."""
     at_site = true() if which.site is None else journal.c.site == which.site
-    return and_(_visible(which.visible, journal, ("site",)), at_site)
+    of_leases = journal.c.lease_id.in_(which.leases) if which.leases else true()
+    return and_(_visible(which.visible, journal, ("site",)), at_site, of_leases)
 
 
 def _about_leases(which: LeaseFilter) -> Iterator[ColumnElement[bool] | TextClause]:

@@ -45,7 +45,12 @@ class LeaseFilter:
 
 @dataclass(frozen=True, slots=True)
 class JournalFilter:
-    """The lines of the journal that are visible, and happened at ``site`` where that is given."""
+    """The lines of the journal that are visible and of which all of this is true; None and () say nothing.
+
+    ``site``    happened at this site
+    ``leases``  are about one of these leases
+    """
 
     visible: Visible
     site: str | None = None
+    leases: tuple[int, ...] = ()

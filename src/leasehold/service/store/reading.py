@@ -16,6 +16,7 @@ from leasehold.service.store.rows import (
     LeaseRow,
     LetterRow,
     OrderRow,
+    PeerRow,
     SiteRow,
     TokenRow,
 )
@@ -131,6 +132,10 @@ class Reading:
     def sites(self) -> list[SiteRow]:
         """What is remembered of sites, by name."""
         return cast("list[SiteRow]", self._rows(select(schema.sites).order_by(schema.sites.c.name)))
+
+    def peers(self) -> list[PeerRow]:
+        """What was agreed with peers, by name."""
+        return cast("list[PeerRow]", self._rows(select(schema.peers).order_by(schema.peers.c.name)))
 
     # Letters
 

@@ -46,6 +46,7 @@ class LeaseRow(TypedDict):
     overhead_vm_ms: int
     dispatched_ms: int
     end_ms: int | None
+    own_job: str | None  # what the site's own scheduler calls the job that this stands for
 
 
 class JournalRow(TypedDict):
@@ -114,6 +115,18 @@ class SiteRow(TypedDict):
     drained_ms: int | None
     drained_by: str
     note: str
+
+
+class PeerRow(TypedDict):
+    """One gateway that requests are exchanged with."""
+
+    name: str
+    url: str  # where it is called, so that it can ask us; "" where we lend it nothing
+    ask: str  # when we ask it, `leasehold.gateway.peering.Ask`
+    max_vms: int | None  # most VMs that it may have here at a time
+    line: str  # made up when it was added: who is added anew begins anew
+    added_ms: int
+    added_by: str
 
 
 class LetterRow(TypedDict):

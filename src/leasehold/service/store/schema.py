@@ -104,6 +104,7 @@ leases = _table(
     _whole("overhead_vm_ms"),
     _whole("dispatched_ms"),
     Column("end_ms", WHOLE),
+    Column("own_job", Text),
 )
 leases_live = Index(
     "leases_live", leases.c.id, leases.c.site, leases.c.state, sqlite_where=LIVE, postgresql_where=LIVE
@@ -155,6 +156,18 @@ answers = _table(
 memories = _table("memories", _text_key("name"), _text("text"))
 
 sites = _table("sites", _text_key("name"), Column("drained_ms", WHOLE), _text("drained_by"), _text("note"))
+
+# Gateways that requests are exchanged with; their tokens are in files of their own.
+peers = _table(
+    "peers",
+    _text_key("name"),
+    _text("url"),
+    _text("ask"),
+    Column("max_vms", WHOLE),
+    _text("line"),
+    _whole("added_ms"),
+    _text("added_by"),
+)
 
 letters = _table(
     "letters", _text_key("correspondent"), _whole_key("seq"), _text("body"), _whole("created_ms")

@@ -28,6 +28,8 @@ class Statements:
         self.add_answer = self._insert(schema.answers)
         self.set_memory = self._upsert(schema.memories)
         self.save_site = self._upsert(schema.sites)
+        self.save_peer = self._upsert(schema.peers)
+        self.drop_peer = self._text("DELETE FROM peers WHERE name = :name")
         self.add_letter = self._insert(schema.letters)
         self.drop_letters = self._text(
             "DELETE FROM letters WHERE correspondent = :correspondent AND seq <= :seq"

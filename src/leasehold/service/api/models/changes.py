@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import Field
 
-from leasehold.service.api.fields import Number, PageSize, Text
+from leasehold.service.api.fields import MAX_FOLLOWED, Number, PageSize, Text
 from leasehold.service.api.models.base import A_MOMENT, Asked, Shown, examples
 from leasehold.service.api.models.leases import explain
 from leasehold.service.api.moments import show_moment
@@ -27,7 +27,9 @@ class JournalQuery(Asked):
 class ChangesQuery(Asked):
     """Which changes to follow."""
 
-    lease: Number | None = Field(None, description="Only those of this lease.")
+    leases: list[Number] = Field(
+        [], alias="lease", max_length=MAX_FOLLOWED, description="Only those of these leases."
+    )
     after: Number | None = Field(
         None,
         description="Only those with a larger `seq`, and all of them; left out: from now on. "

@@ -34,6 +34,9 @@ class AboutSite(Asked):
     waiting_guests: Count
     waiting_local_vms: Count
     waiting_guest_vms: Count
+    is_gateway: Flag = Field(default=False, description="A peer, which tells of its sites as of one.")
+    widest_vms: Count = Field(0, description="The most that one lease can have at a peer.")
+    widest_free_vms: Count = Field(0, description="The most that one lease could have there at once.")
 
 
 class Report(Asked):

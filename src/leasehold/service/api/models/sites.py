@@ -4,7 +4,8 @@ from pydantic import Field
 
 from leasehold.service.api.fields import Text
 from leasehold.service.api.models.base import A_MOMENT, Asked, Shown, examples
-from leasehold.service.api.moments import show_planned
+from leasehold.service.api.moments import show_duration, show_planned
+from leasehold.service.engine.sites import Overhead
 from leasehold.service.federation import SiteState
 
 _SITE = {
@@ -12,6 +13,7 @@ _SITE = {
     "capabilities": {"suspend": True, "migrate": True, "checkpoint": False, "commands": True},
     "vms": {"local": 16, "guests": 20, "free": 28}, "waiting": {"local": 0, "guests": 3},
     "drained_by": "", "note": "", "last_seen_at": A_MOMENT, "problem": "",
+    "overheads": [{"operation": "suspend", "configured_s": 160, "learnt_s": 16.5, "count": 9}],
 }  # fmt: skip
 
 
@@ -47,6 +49,19 @@ class WaitingShown(Shown):
     guests: int
 
 
+class OverheadShown(Shown):
+    """How long the site takes for one operation, of a lease of one VM with 1024 MiB."""
+
+    operation: str = Field(description="`start`, `suspend`, `resume` or `migrate` (to this site).")
+    configured_s: int | float | None = Field(
+        description="By the owner's terms; null: they say nothing of it."
+    )
+    learnt_s: int | float | None = Field(
+        description="As planned by now. Of a start, which is not planned, as usual; null: not known."
+    )
+    count: int = Field(description="How many measurements that is based on.")
+
+
 class Site(Shown):
     """One site as the gateway sees it."""
 
@@ -64,6 +79,7 @@ class Site(Shown):
     note: str
     last_seen_at: str | None
     problem: str = Field(description="The last problem that its machines had; empty: none.")
+    overheads: list[OverheadShown] = Field(description="Empty for a site that decides for itself.")
 
 
 class SiteList(Shown):
@@ -90,4 +106,18 @@ def show_site(state: SiteState) -> Site:
         note=state.note,
         last_seen_at=show_planned(state.last_seen_ms),
         problem=state.problem,
+        overheads=[_overhead(one) for one in state.overheads],
     )
+
+
+def _overhead(one: Overhead) -> OverheadShown:
+    return OverheadShown(
+        operation=one.operation,
+        configured_s=_seconds(one.configured_ms),
+        learnt_s=_seconds(one.learnt_ms),
+        count=one.count,
+    )
+
+
+def _seconds(ms: int | None) -> int | float | None:
+    return None if ms is None else show_duration(ms)

@@ -52,12 +52,11 @@ async def _place(call: Admitted, request: Request) -> AsyncIterator[None]:
 
 async def _follower(call: Admitted, request: Request, query: Asked) -> Follower:
     """Who listens, and to what. Raises NoSuchLease before anything is sent."""
-    if query.lease is not None:
-        await run_in_threadpool(_check_lease, call, query.lease)
+    for lease_id in query.leases:
+        await run_in_threadpool(_check_lease, call, lease_id)
     return Follower(
         federation=call.federation,
-        which=JournalFilter(visible(call.principal, Permission.CHANGES_SEE)),
-        lease_id=query.lease,
+        which=JournalFilter(visible(call.principal, Permission.CHANGES_SEE), leases=tuple(query.leases)),
         may_listen=lambda: request.app.state.door.may_stay(request, Permission.CHANGES_SEE),
     )
 

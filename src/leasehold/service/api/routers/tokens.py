@@ -52,7 +52,7 @@ async def inspect_token(call: Admitted) -> Caller:
 )
 @needs(Permission.TOKEN_MANAGE)
 def revoke_token(request: Request, token_id: Name) -> None:
-    """Refuse a token from now on."""
+    """Refuse a token from now on; one that is refused already stays so."""
     if not _tokens(request).revoke(token_id):
         raise NoSuchToken(token_id)
 

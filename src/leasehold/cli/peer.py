@@ -1,0 +1,146 @@
+"""``leasehold peer``: the gateways that ours exchanges requests with."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from leasehold.cli.live.completion import complete_ask, complete_peer
+from leasehold.cli.options import Json
+
+if TYPE_CHECKING:
+    from leasehold.client import Client, NewToken, Peer
+
+app = typer.Typer(help="Exchange requests with other gateways, by agreement.", no_args_is_help=True)
+
+ANY = -1
+
+Name = Annotated[str, typer.Argument(metavar="NAME", autocompletion=complete_peer, show_default=False)]
+
+
+@app.command()
+def add(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="What the other gateway is called here.", show_default=False)
+    ],
+    url: Annotated[
+        str,
+        typer.Option(
+            metavar="URL", help="Call it there, so that it can ask us; else we only ask.", show_default=False
+        ),
+    ] = "",
+    token_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The token that it has made for us.", show_default=False),
+    ] = None,
+    max_vms: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=ANY,
+            help="It may have so many VMs here at a time; -1 for any number.",
+            show_default="any number",
+        ),
+    ] = None,
+    ask: Annotated[
+        str,
+        typer.Option(
+            metavar="WHEN",
+            help="When we ask it: where none-can of our sites take a request, none-can-now, or never.",
+            autocompletion=complete_ask,
+            show_default="none-can",
+        ),
+    ] = "",
+    json: Json = False,
+) -> None:
+    """Exchange requests with a gateway, or change what is agreed; makes the token for the other side."""
+    from leasehold.cli.live.gateway import gateway
+    from leasehold.cli.live.peers import advice, check_ask, read_token
+    from leasehold.cli.screen import answer, answer_json, talk
+    from leasehold.client.reading import wire
+
+    check_ask(ask)
+    shown = None if token_file is None else read_token(token_file)
+    with gateway() as client:
+        before = _known(client, name)
+        peer = client.peers.keep(
+            name,
+            url=url or (before.url if before else ""),
+            token=shown,
+            ask=ask or (before.ask if before else "none-can"),
+            max_vms=_most(max_vms, before),
+        )
+        made = None if before else _token_for(client, name)
+        address = client.access.url
+    if json:
+        answer_json({"peer": wire(peer), "token": None if made is None else made.token})
+        return
+    if made is not None:
+        answer(made.token)
+    for line in advice(peer, address, is_new=made is not None):
+        talk(line)
+
+
+def _known(client: "Client", name: str) -> "Peer | None":
+    return next((peer for peer in client.peers.list() if peer.name == name), None)
+
+
+def _most(wanted: int | None, before: "Peer | None") -> int | None:
+    if wanted is None:
+        return None if before is None else before.max_vms
+    return None if wanted == ANY else wanted
+
+
+def _token_for(client: "Client", name: str) -> "NewToken":
+    """Make what the other gateway has to show us."""
+    return client.tokens.create(
+        consumer=f"peer/{name}", roles=["peer"], sites=[name], note=f"for the gateway of {name}"
+    )
+
+
+@app.command("list")
+def list_peers(json: Json = False) -> None:
+    """List the peers: whether each is in touch, and what goes to and fro."""
+    from leasehold.cli.live.gateway import gateway
+    from leasehold.cli.live.peers import HEADS, overview
+    from leasehold.cli.live.table import print_table
+    from leasehold.cli.screen import answer_json
+    from leasehold.client.reading import wire
+
+    with gateway() as client:
+        peers = client.peers.list()
+    if json:
+        answer_json({"peers": wire(peers)})
+    else:
+        print_table(HEADS, overview(peers), figures=range(3, 8))
+
+
+@app.command()
+def show(name: Name, json: Json = False) -> None:
+    """Say all that is known of a peer: what was offered, taken and refused both ways, and how often."""
+    from leasehold.cli.live.gateway import gateway
+    from leasehold.cli.live.moments import now
+    from leasehold.cli.live.peers import account
+    from leasehold.cli.screen import answer, answer_json
+    from leasehold.client.reading import wire
+
+    with gateway() as client:
+        peer = client.peers.get(name)
+    if json:
+        answer_json({"peer": wire(peer)})
+    else:
+        answer("\n".join(account(peer, now())))
+
+
+@app.command()
+def remove(name: Name, json: Json = False) -> None:
+    """Exchange nothing with a peer any more; refused while leases are there, unless it has been silent."""
+    from leasehold.cli.live.gateway import gateway
+    from leasehold.cli.screen import answer, answer_json
+
+    with gateway() as client:
+        client.peers.remove(name)
+    if json:
+        answer_json({"removed": name})
+    else:
+        answer(f"{name} is no peer any more; the tokens that were made for it count no more")

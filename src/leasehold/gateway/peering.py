@@ -1,0 +1,207 @@
+"""Peer gateways: when one is asked, what may come from one, and how much goes to and fro.
+
+A peer is to a gateway what a site is that decides for itself (`leasehold.gateway.remote`), with more rules:
+
+1. One's own sites come first: a peer is asked for what none of them can take or, where its terms say so, can
+   start now.
+2. A request makes one hop. What came from a peer is offered to no peer, nor back to where it came from.
+3. What a peer has here at a time may be limited; what would be more is refused.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from leasehold.gateway.remote import RemoteSite
+from leasehold.model.lease import Lease, LeaseState
+from leasehold.model.reason import Reason
+from leasehold.model.request import Request
+from leasehold.routing.estimators import DAY_S, StreamEstimator
+from leasehold.routing.moments import StreamMoments
+
+PEERS = "peers"
+"""The rule that sends a request to a peer, or refuses one from there."""
+
+
+class Ask(StrEnum):
+    """When a peer is asked."""
+
+    NONE_CAN = "none-can"  # what no own site can take
+    NONE_CAN_NOW = "none-can-now"  # that, and what none can start at once, while the peer can
+    NEVER = "never"
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What holds with one peer: when it is ``ask``ed, and the most VMs that it may have here (None: any)."""
+
+    ask: Ask = Ask.NONE_CAN
+    max_vms: int | None = None
+
+
+@dataclass(slots=True)
+class Tally:
+    """What was offered one way between two gateways so far; ``stream`` learns its rate."""
+
+    stream: StreamEstimator
+    offered: int = 0
+    refused: int = 0
+
+    def count(self, request: Request, now_ms: int) -> None:
+        """Count an offer."""
+        self.offered += 1
+        self.stream.observe(request.vms, request.duration_ms / 1000, now_ms)
+
+    def memory(self) -> dict[str, Any]:
+        """Give everything, as plain data for `recalled`."""
+        return {"offered": self.offered, "refused": self.refused, "stream": self.stream.memory()}
+
+    @classmethod
+    def recalled(cls, memory: Mapping[str, Any]) -> "Tally":
+        """Go on from what `memory` gave."""
+        return cls(StreamEstimator.recalled(memory["stream"], DAY_S), memory["offered"], memory["refused"])
+
+
+class Peering:
+    """One gateway's peers.
+
+    ``terms``          what holds with each of them
+    ``asked, asking``  what was offered to each, and what each has offered here
+    ``unanswered``     VMs of the leases at each of them of which nothing has been heard yet
+    ``here``           VMs of the open leases that each of them has here
+    """
+
+    def __init__(self, remotes: Mapping[str, RemoteSite]) -> None:
+        """Begin without peers; ``remotes`` are all who decide for themselves, the peers among them."""
+        self.terms: dict[str, Terms] = {}
+        self.asked: dict[str, Tally] = {}
+        self.asking: dict[str, Tally] = {}
+        self.unanswered: dict[str, dict[int, int]] = {}
+        self.here: dict[str, dict[int, int]] = {}
+        self._remotes = remotes
+
+    # Who is there
+
+    def agree(self, name: str, terms: Terms) -> None:
+        """Let these terms hold with a peer, known before or not."""
+        self.terms[name] = terms
+
+    def begin_to_count(self, name: str, now_ms: int) -> None:
+        """Learn from now on how much goes to and fro; for a peer that is known, go on."""
+        self.asked.setdefault(name, Tally(StreamEstimator(now_ms)))
+        self.asking.setdefault(name, Tally(StreamEstimator(now_ms)))
+
+    def part_with(self, name: str) -> None:
+        """There is no such peer any more: nothing of it counts but the leases that it still has here."""
+        for kept in (self.terms, self.asked, self.asking, self.unanswered):
+            kept.pop(name, None)
+
+    # What they ask of us
+
+    def receive(self, lease: Lease, now_ms: int) -> Reason | None:
+        """Count a request that comes from a peer; returns why it is refused at once, None if it is not."""
+        request = lease.request
+        name = request.from_peer
+        if not name:
+            return None
+        self.begin_to_count(name, now_ms)
+        self.asking[name].count(request, now_ms)
+        most = self.terms.get(name, Terms()).max_vms
+        if most is not None and self.vms_here(name) + request.vms > most:
+            return Reason.PEER_HAS_ITS_FILL
+        self.take_up(lease)
+        return None
+
+    def take_up(self, lease: Lease) -> None:
+        """Go on from a record: a lease that came from a peer is here."""
+        if lease.request.from_peer:
+            self.here.setdefault(lease.request.from_peer, {})[lease.id] = lease.vms
+
+    def vms_here(self, name: str) -> int:
+        """Give how many VMs a peer's open leases have here, or wait for."""
+        return sum(self.here.get(name, {}).values())
+
+    def forget(self, lease: Lease) -> None:
+        """A lease is over."""
+        name = lease.request.from_peer
+        if name and lease.state is LeaseState.REFUSED and name in self.asking:
+            self.asking[name].refused += 1
+        left = self.here.get(name, {})
+        left.pop(lease.id, None)
+        if not left:
+            self.here.pop(name, None)
+        self.heard_of(lease)
+
+    def streams(self, now_ms: int) -> list[StreamMoments]:
+        """Give the streams of requests that come from peers, one for each of them."""
+        return [tally.stream.moments(now_ms) for tally in self.asking.values()]
+
+    # What we ask of them
+
+    def choose(self, lease: Lease, when: Ask, closed: Collection[str]) -> RemoteSite | None:
+        """Name the peer to be asked for a lease: the one with most VMs to spare, else the first by name.
+
+        ``when`` says what has become of one's own sites, ``closed`` who has refused or is not to be asked.
+        """
+        open_ = [peer for peer in self._able(lease, when) if peer.is_open and peer.name not in closed]
+        if when is Ask.NONE_CAN_NOW:
+            open_ = [peer for peer in open_ if self._to_spare(peer) >= lease.vms]
+        return min(open_, key=lambda peer: (-self._to_spare(peer), peer.name), default=None)
+
+    def might_take(self, lease: Lease) -> bool:
+        """Whether some peer can be asked for what no own site can take, though it may not lend now."""
+        return any(True for _ in self._able(lease, Ask.NONE_CAN))
+
+    @property
+    def asks_early(self) -> bool:
+        """Whether some peer is asked already for what one's own sites cannot start now."""
+        return any(terms.ask is Ask.NONE_CAN_NOW for terms in self.terms.values())
+
+    def _able(self, lease: Lease, when: Ask) -> Iterable[RemoteSite]:
+        """Give the peers that a lease may go to at all; what came from a peer goes to none."""
+        if lease.request.from_peer:
+            return
+        for name, terms in self.terms.items():
+            peer = self._remotes.get(name)
+            is_asked = terms.ask in (when, Ask.NONE_CAN_NOW)
+            if peer is None or not is_asked or peer.slots < lease.vms:
+                continue
+            if peer.can_serve(lease.request.lease_type):
+                yield peer
+
+    def _to_spare(self, peer: RemoteSite) -> int:
+        """VMs that are free there, less those that others wait for, and what was offered since."""
+        offered = sum(self.unanswered.get(peer.name, {}).values())
+        return peer.live.free_vms - peer.live.guest_waiting_vms - offered
+
+    def offered(self, lease: Lease, now_ms: int) -> None:
+        """Count a lease that is offered to the peer that it names."""
+        self.begin_to_count(lease.site, now_ms)
+        self.asked[lease.site].count(lease.request, now_ms)
+        self.unanswered.setdefault(lease.site, {})[lease.id] = lease.vms
+
+    def refused_by(self, name: str) -> None:
+        """Count that a peer does not want what was offered to it."""
+        if name in self.asked:
+            self.asked[name].refused += 1
+
+    def heard_of(self, lease: Lease) -> None:
+        """Something has been heard of a lease that was offered to where it is."""
+        self.unanswered.get(lease.site, {}).pop(lease.id, None)
+
+    # What outlives a restart
+
+    def memory(self) -> dict[str, Any]:
+        """Give what cannot be seen in the open leases, as plain data for `remember`."""
+        return {
+            "asked": {name: tally.memory() for name, tally in self.asked.items()},
+            "asking": {name: tally.memory() for name, tally in self.asking.items()},
+            "unanswered": {name: list(leases.items()) for name, leases in self.unanswered.items()},
+        }
+
+    def remember(self, memory: Mapping[str, Any]) -> None:
+        """Know again how much went to and fro, and what has not been answered."""
+        self.asked = {name: Tally.recalled(told) for name, told in memory.get("asked", {}).items()}
+        self.asking = {name: Tally.recalled(told) for name, told in memory.get("asking", {}).items()}
+        self.unanswered = {name: dict(leases) for name, leases in memory.get("unanswered", {}).items()}

@@ -1,0 +1,63 @@
+"""The sites of virtual machines: is QEMU there, an image to boot from, and at which speed will they run?"""
+
+from pathlib import Path
+
+from leasehold.model.errors import LeaseholdError
+from leasehold.service.config import SiteSpec
+from leasehold.service.doctor.finding import Finding, note, ok, problem
+from leasehold.service.doctor.subject import Subject
+from leasehold.service.enactors.qemu.command_line import KVM, TCG
+from leasehold.service.enactors.qemu.hardware import could_have_kvm, known_to_work, machine_type
+from leasehold.service.enactors.qemu.images.image import Image, open_image, usual_folder
+from leasehold.service.enactors.qemu.images.tools import find_tool
+from leasehold.service.enactors.qemu.options import QemuOptions, read_options
+
+KIND = "qemu"
+
+
+def check_virtual_machines(subject: Subject) -> list[Finding]:
+    """Can machines be started at every site that has virtual ones? Silent where none has."""
+    sites = [site for site in subject.config.clusters if site.enactor == KIND]
+    if not sites:
+        return []
+    return [_check_qemu(), *(finding for site in sites for finding in _check_site(site, subject.place.work))]
+
+
+def _check_qemu() -> Finding:
+    cure = "apt-get install -y --no-install-recommends qemu-system-x86 qemu-utils"
+    try:
+        machine = machine_type()
+    except LeaseholdError as error:
+        return problem(str(error), cure)
+    if find_tool("qemu-img") is None:
+        return problem("there is no qemu-img, which makes the disks of machines", cure)
+    return ok(f"QEMU makes machines of the type {machine}")
+
+
+def _check_site(site: SiteSpec, work: Path) -> list[Finding]:
+    options = read_options(site.options)
+    try:
+        image = open_image(options.image or usual_folder(work))
+    except LeaseholdError as error:
+        return [problem(f"site {site.name}: {error}", "leasehold image build")]
+    return [
+        ok(f"site {site.name} boots {image.description.contents}"),
+        _speed(site, options, image, work / "images"),
+    ]
+
+
+def _speed(site: SiteSpec, options: QemuOptions, image: Image, cache_folder: Path) -> Finding:
+    """Say whether machines run at full speed; nothing is booted to find that out here."""
+    slowly = "its machines are interpreted (TCG), about ten times slower than with KVM"
+    if options.accelerator == KVM:
+        return ok(f"site {site.name}: KVM, as it is told")
+    if options.accelerator == TCG:
+        cure = 'accelerator = "auto" uses KVM where it works'
+        return note(f"site {site.name}: {slowly}, as it is told", cure)
+    works = known_to_work(image, cache_folder)
+    if works is None and could_have_kvm():
+        text = f"site {site.name}: whether KVM works is tried when the first machine starts"
+        return note(text, "nothing has to be done")
+    if works:
+        return ok(f"site {site.name}: KVM; a guest has booted with it")
+    return note(f"site {site.name}: {slowly}", "run it where /dev/kvm is there and its guests boot")

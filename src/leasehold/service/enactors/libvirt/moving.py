@@ -1,0 +1,84 @@
+"""How do machines go to another site, with their memory, while they run?
+
+The old site sends them when the new one's ledger says that it expects them, straight from libvirt to libvirt.
+Until the last moment they run where they were, and if nobody expects them any more they end there. The new
+site only looks whether they have come; what it may not expect any more has failed.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import libvirt
+
+from leasehold.service.enactors.kept.holding import Goal, Holding
+from leasehold.service.enactors.kept.ledger import LEDGER, Neighbour, read_neighbour
+from leasehold.service.enactors.kept.machine import Hopeless
+from leasehold.service.enactors.libvirt.names import Name
+
+PEER_URI, DATA_URI = "peer_uri", "data_uri"
+"""What sites under libvirt tell their neighbours."""
+
+_HOW = (
+    libvirt.VIR_MIGRATE_LIVE
+    | libvirt.VIR_MIGRATE_PEER2PEER  # it goes on when we are killed
+    | libvirt.VIR_MIGRATE_PERSIST_DEST
+    | libvirt.VIR_MIGRATE_UNDEFINE_SOURCE
+)
+
+
+class NotYet(Exception):
+    """Something has to wait for the other site."""
+
+
+class Moving:
+    """The sites beside this one; each has its folder beside ``folder``."""
+
+    def __init__(self, folder: Path) -> None:
+        self._sites = folder.parent
+
+    def send(self, holding: Holding, domains: Sequence[tuple[Name, Any]]) -> None:
+        """Send machines to where they are expected; raises NotYet where they are not, Hopeless for good."""
+        there = self._neighbour(holding)
+        if there.last_gone > holding.incarnation:
+            raise Hopeless(f"lease {holding.lease_id} is not wanted at {holding.other_site} any more")
+        birth = next((one.birth for one in there.holdings if one.birth > holding.incarnation), None)
+        if birth is None or PEER_URI not in there.about:
+            raise NotYet(f"{holding.other_site} does not expect lease {holding.lease_id} yet")
+        for name, domain in domains:
+            new = Name(holding.other_site, (holding.lease_id, birth), name.number)
+            _send(domain, str(new), there)
+
+    def is_coming(self, holding: Holding) -> bool:
+        """Whether the old site still has machines, and is to send them; raises NotYet where it is away."""
+        there = self._neighbour(holding)
+        return any(one.incarnation < holding.birth and one.goal is Goal.AWAY for one in there.holdings)
+
+    def _neighbour(self, holding: Holding) -> Neighbour:
+        there = read_neighbour(self._sites / holding.other_site / LEDGER, holding.lease_id)
+        if there is None:
+            raise NotYet(f"there is no site {holding.other_site} under libvirt beside this one")
+        return there
+
+
+def _send(domain: Any, name: str, there: Neighbour) -> None:  # noqa: ANN401 - libvirt-python carries no types
+    state, reason = domain.state()
+    if state == libvirt.VIR_DOMAIN_SHUTOFF:
+        _clear_up(domain, reason)
+        return
+    if state == libvirt.VIR_DOMAIN_PAUSED and domain.jobInfo()[0] != libvirt.VIR_DOMAIN_JOB_NONE:
+        raise NotYet("it is on its way already")
+    wishes = {libvirt.VIR_MIGRATE_PARAM_DEST_NAME: name}
+    if DATA_URI in there.about:
+        wishes[libvirt.VIR_MIGRATE_PARAM_URI] = there.about[DATA_URI]
+    domain.migrateToURI3(there.about[PEER_URI], wishes, _HOW)
+
+
+def _clear_up(domain: Any, reason: int) -> None:  # noqa: ANN401 - as above
+    """What was saved is brought up to be sent; what has gone is only still written down; else it is lost."""
+    if domain.hasManagedSaveImage():
+        domain.create()
+        raise NotYet("its memory is loaded, to be sent")
+    if reason != libvirt.VIR_DOMAIN_SHUTOFF_MIGRATED:
+        raise Hopeless("its machines are lost")
+    domain.undefine()

@@ -1,0 +1,75 @@
+"""What does libvirt say of a domain, and what does that mean for who wants it up, saved or gone?"""
+
+from typing import Any
+
+import libvirt
+
+from leasehold.service.enactors.kept.holding import Goal, Holding
+from leasehold.service.enactors.kept.machine import State
+from leasehold.service.enactors.libvirt import agent
+from leasehold.service.enactors.protocol import Phase
+
+Seen = tuple[State, str]
+
+_SHUT_OFF = {
+    libvirt.VIR_DOMAIN_SHUTOFF_UNKNOWN: "for a reason that is not known",
+    libvirt.VIR_DOMAIN_SHUTOFF_DESTROYED: "by somebody",
+    libvirt.VIR_DOMAIN_SHUTOFF_CRASHED: "by a crash",
+    libvirt.VIR_DOMAIN_SHUTOFF_FAILED: "because it could not start",
+    libvirt.VIR_DOMAIN_SHUTOFF_SAVED: "and its saved memory is gone",
+    libvirt.VIR_DOMAIN_SHUTOFF_DAEMON: "with libvirt",
+}
+_MAY_BE_MEANT = frozenset({libvirt.VIR_DOMAIN_PAUSED_USER, libvirt.VIR_DOMAIN_PAUSED_MIGRATION})
+
+
+def look_at(domain: Any, holding: Holding | None, *, has_agent: bool) -> Seen | None:  # noqa: ANN401 - no types
+    """Say what a domain is doing; None where it is as good as not there yet."""
+    state, reason = domain.state()
+    if state == libvirt.VIR_DOMAIN_RUNNING:
+        is_asked = has_agent and holding is not None and bool(holding.command)
+        return _running(domain, holding) if is_asked and holding is not None else (State.UP, "")
+    if state == libvirt.VIR_DOMAIN_SHUTOFF:
+        return _shut_off(domain, reason, holding)
+    if state == libvirt.VIR_DOMAIN_CRASHED:
+        return State.FAILED, "it has crashed"
+    if state == libvirt.VIR_DOMAIN_PAUSED and _was_left(domain, reason, holding):
+        return State.SAVED, ""
+    return State.COMING, ""
+
+
+def _running(domain: Any, holding: Holding) -> Seen:  # noqa: ANN401 - as above
+    if not holding.commanded:
+        return (State.BARE, "") if agent.answers(domain) else (State.COMING, "")
+    status = agent.exit_status(domain, holding.lease_id)
+    if status is None:
+        return State.UP, ""
+    return (State.FAILED, f"exit status {status}") if status else (State.ENDED, "")
+
+
+def _shut_off(domain: Any, reason: int, holding: Holding | None) -> Seen | None:  # noqa: ANN401 - as above
+    if domain.hasManagedSaveImage():
+        return State.SAVED, ""
+    if holding is not None and _is_to_start(holding):
+        return None
+    if reason == libvirt.VIR_DOMAIN_SHUTOFF_SHUTDOWN:
+        return _shut_itself_down(holding)
+    return State.FAILED, f"it was shut off {_SHUT_OFF.get(reason, 'elsewhere')}"
+
+
+def _is_to_start(holding: Holding) -> bool:
+    """Whether it is described, and may be started without running anything twice."""
+    return holding.goal in {Goal.UP, Goal.SAVED} and not (holding.came_up or holding.commanded)
+
+
+def _shut_itself_down(holding: Holding | None) -> Seen:
+    """Its end where it is just a machine; whoever has a command should have seen that end first."""
+    if holding is not None and holding.command:
+        return State.FAILED, "it has shut itself down while its command ran"
+    return State.ENDED, "it has shut itself down"
+
+
+def _was_left(domain: Any, reason: int, holding: Holding | None) -> bool:  # noqa: ANN401 - as above
+    """Whether it was paused to be saved or sent by somebody who did not come to that, and is wanted up."""
+    if holding is None or holding.goal is not Goal.UP or holding.phase is Phase.RECEIVING:
+        return False
+    return reason not in _MAY_BE_MEANT and domain.jobInfo()[0] == libvirt.VIR_DOMAIN_JOB_NONE

@@ -1,0 +1,1 @@
+"""Virtual machines under QEMU: one process for each, which outlives whoever started it."""

@@ -1,0 +1,132 @@
+"""The enactor of virtual machines under QEMU: it takes orders on, and says what it sees."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+from leasehold.model.errors import InputError
+from leasehold.service.enactors.protocol import Capabilities, Observation, Order, Problem, Verb
+from leasehold.service.enactors.qemu.consoles import console_text
+from leasehold.service.enactors.qemu.hardware import hardware_for
+from leasehold.service.enactors.qemu.images.image import open_image, usual_folder
+from leasehold.service.enactors.qemu.judging import Leave, Nothing, Standing, Verdict, judge
+from leasehold.service.enactors.qemu.lease import Lease
+from leasehold.service.enactors.qemu.machine import to_its_end
+from leasehold.service.enactors.qemu.options import QemuOptions, read_options
+from leasehold.service.enactors.qemu.process import MachineFailed
+from leasehold.service.enactors.qemu.record import Changes, Hardware, Record
+from leasehold.service.enactors.qemu.site import Site
+from leasehold.service.enactors.setup import EnactorSetup
+
+
+class QemuEnactor:
+    """One site's virtual machines. Opened again, it goes on with whatever it had taken on.
+
+    Raises InvalidField or UnknownName for an option that makes no sense, InputError for a ledger that cannot
+    be used; see `Ledger`.
+    """
+
+    def __init__(self, setup: EnactorSetup) -> None:
+        self._options: QemuOptions = read_options(setup.options)
+        self._slots = setup.slots
+        self._work = setup.folder.absolute().parent.parent
+        self._site = Site(setup, self._options)
+        self._one_by_one = asyncio.Lock()
+        self._told: set[asyncio.Task[dict[str, Problem]]] = set()
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What this enactor can do."""
+        return self._options.capabilities
+
+    async def carry_out(self, orders: Sequence[Order]) -> dict[str, Problem]:
+        """Take on these orders, in their sequence; whoever stops waiting leaves none half taken on."""
+        await self._site.begin()
+        task = asyncio.create_task(self._carry_out(orders))
+        self._told.add(task)
+        task.add_done_callback(self._told.discard)
+        return await asyncio.shield(task)
+
+    async def observe(self) -> list[Observation]:
+        """Look at everything that is there, now."""
+        await self._site.begin()
+        return self._site.observe()
+
+    async def changes(self) -> list[Observation]:
+        """Wait until something changes, and say what."""
+        await self._site.begin()
+        while not (news := self._site.take_news()):
+            self._site.stirred.clear()
+            await self._site.stirred.wait()
+        return news
+
+    async def console(self, lease_id: int) -> str:
+        """Give what a lease's machines wrote on their consoles, also when they are gone."""
+        return await asyncio.to_thread(console_text, self._site.folder, lease_id)
+
+    async def close(self) -> None:
+        """Let go of the machines, which go on without us."""
+        await asyncio.gather(*self._told, return_exceptions=True)
+        await self._site.close()
+
+    # how orders are taken on
+
+    async def _carry_out(self, orders: Sequence[Order]) -> dict[str, Problem]:
+        async with self._one_by_one:
+            answers = [(order.id, await self._follow(order)) for order in orders]
+        return {name: problem for name, problem in answers if problem is not None}
+
+    async def _follow(self, order: Order) -> Problem | None:
+        """Judge twice where there is something to do: until it is halted, a lease goes on changing."""
+        lease = self._site.here(order.lease_id)
+        verdict = judge(order, await self._standing(order))
+        if lease is None or isinstance(verdict, Problem | Nothing):
+            return await self._let_be(order, verdict, lease)
+        await self._site.halt(lease)
+        try:
+            return await self._let_be(order, judge(order, await self._standing(order)), lease)
+        finally:
+            self._site.look_after(lease)
+
+    async def _let_be(self, order: Order, verdict: Verdict, lease: Lease | None) -> Problem | None:
+        gone = {order.lease_id: order.incarnation} if order.verb is Verb.STOP else {}
+        match verdict:
+            case Problem():
+                return verdict
+            case Record():
+                new = lease or Lease(verdict, self._site)
+                await self._site.write(new, verdict, Changes({order.lease_id: verdict}, {}, gone))
+                if lease is None:
+                    self._site.look_after(new)
+            case Leave():
+                await self._site.write_gone(order.lease_id, order.incarnation)
+            case Nothing():
+                pass
+        return None
+
+    async def _standing(self, order: Order) -> Standing:
+        lease = self._site.here(order.lease_id)
+        source = None
+        if order.verb is Verb.RECEIVE:
+            neighbour = self._site.neighbour(order.other_site)
+            source = await asyncio.to_thread(neighbour.leaving, order.lease_id, order.incarnation - 1)
+        return Standing(
+            now_ms=self._site.now_ms(),
+            slots=self._slots,
+            used_vms=self._site.used_vms() - (lease.record.room_vms if lease else 0),
+            can=self.capabilities,
+            here=lease.record if lease else None,
+            last_gone=self._site.last_gone(order.lease_id),
+            hardware=await self._hardware(order) if order.verb is Verb.START and lease is None else None,
+            source=source,
+        )
+
+    async def _hardware(self, order: Order) -> Hardware | Problem:
+        try:
+            return await to_its_end(self._find_hardware, order.memory_mib)
+        except (InputError, MachineFailed) as error:
+            return Problem(str(error))
+
+    def _find_hardware(self, memory_mib: int) -> Hardware:
+        folder: Path = self._options.image or usual_folder(self._work)
+        return hardware_for(self._options, open_image(folder), memory_mib, self._work / "images")

@@ -1,0 +1,1 @@
+"""What a virtual machine boots from, and how the one that comes with Leasehold is built."""

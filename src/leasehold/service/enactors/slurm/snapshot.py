@@ -1,0 +1,49 @@
+"""The jobs as one look has seen them, kept up with what we have done since."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+
+from leasehold.service.enactors.slurm.floorplan import Floorplan
+from leasehold.service.enactors.slurm.holding import Holding
+from leasehold.service.enactors.slurm.job import Job, Node
+from leasehold.service.enactors.slurm.meaning import Step
+from leasehold.service.enactors.slurm.tag import Tag, tag_of
+
+_BECOMES = {Step.SUSPEND: "SUSPENDED", Step.RESUME: "RUNNING"}
+
+
+class Snapshot:
+    """All jobs of the cluster; ``owner`` is whose of them are ours. Nodes are asked for when they matter."""
+
+    def __init__(self, jobs: Iterable[Job], owner: str, nodes: Callable[[], Mapping[str, Node]]) -> None:
+        self._jobs = {job.id: job for job in jobs}
+        self._owner = owner
+        self._ask_nodes = nodes
+        self._nodes: Mapping[str, Node] | None = None
+
+    def job_of(self, holding: Holding) -> Job | None:
+        """Find the job of a holding; a number that means another job by now does not count."""
+        job = self._jobs.get(holding.job_id) if holding.job_id is not None else None
+        return job if job is not None and tag_of(job) == holding.tag(self._owner) else None
+
+    def ours(self) -> list[tuple[Tag, Job]]:
+        """List the jobs that carry our sign, live ones first, and of those the first submitted first."""
+        tagged = [
+            (tag, job) for job in self._jobs.values() if (tag := tag_of(job)) and tag.owner == self._owner
+        ]
+        return sorted(tagged, key=lambda pair: (not pair[1].is_live, pair[1].id))
+
+    def add(self, job: Job) -> None:
+        """Count a job in that was submitted since."""
+        self._jobs[job.id] = job
+
+    def did(self, step: Step, job: Job) -> None:
+        """Count in what was done to a job, as far as it concerns CPUs."""
+        if step in _BECOMES:
+            self._jobs[job.id] = replace(job, words=(_BECOMES[step],))
+
+    def floorplan(self) -> Floorplan:
+        """Say which CPUs are taken now; raises SlurmSilent where the nodes cannot be known."""
+        if self._nodes is None:
+            self._nodes = self._ask_nodes()
+        return Floorplan(self._nodes, self._jobs.values())

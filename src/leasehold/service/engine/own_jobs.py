@@ -1,0 +1,95 @@
+"""What a site's own users gave to its own scheduler, as leases that guests give way to.
+
+Each own job that waits for room, or runs, is a local lease here; nothing is ever ordered for it. That it has
+started, changed or gone is seen, not decided.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from leasehold.model.event import CancelRequested, Event, LeaseEnded, OwnQueueSeen
+from leasehold.model.lease import Lease
+from leasehold.model.request import LeaseType
+from leasehold.service.commands import OwnJobsSeen, Submit
+from leasehold.service.enactors.protocol import OwnJob, Verb
+
+if TYPE_CHECKING:
+    from leasehold.service.engine.engine import Engine
+
+_LONGER_MS = 60_000
+"""A scheduler takes its time to end what has reached its limit."""
+
+_MAKES_ROOM = frozenset({Verb.SUSPEND, Verb.SEND, Verb.STOP})
+
+TakeIn = Callable[[Submit], int]
+"""Makes a request of it, and gives its number."""
+
+
+class OwnJobs:
+    """Compares the own jobs of sites with the leases that stand for them."""
+
+    def __init__(self, engine: "Engine") -> None:
+        self._engine = engine
+
+    def news(self, seen: OwnJobsSeen) -> list[Event]:
+        """Say whose job is gone, or is not what it was: another lease will stand for it."""
+        there = {job.name: job for job in seen.jobs}
+        return [
+            _ended(lease) if name not in there else CancelRequested(lease.id)
+            for name, lease in self._leases(seen.site).items()
+            if name not in there or lease.vms != self._vms(seen.site, there[name])
+        ]
+
+    def arrivals(self, seen: OwnJobsSeen) -> list[Submit]:
+        """Say for which jobs no lease stands yet."""
+        known = self._leases(seen.site)
+        return [
+            self._request(seen.site, job)
+            for job in seen.jobs
+            if job.name not in known or known[job.name].vms != self._vms(seen.site, job)
+        ]
+
+    def followed(self, seen: OwnJobsSeen, fresh: dict[str, int]) -> Iterable[Event]:
+        """Tell what its scheduler has decided, where that is not what was planned here."""
+        known = {name: lease.id for name, lease in self._leases(seen.site).items()} | fresh
+        held = self._engine.gateway.sites[seen.site].floor.held
+        if any(job.running and known[job.name] not in held for job in seen.jobs):
+            running = tuple(known[job.name] for job in seen.jobs if job.running)
+            waiting = tuple(known[job.name] for job in seen.jobs if not job.running)
+            yield OwnQueueSeen(seen.site, running, waiting)
+
+    def with_room(self, site: str) -> frozenset[str]:
+        """Give the own jobs for which there is room now: in the books, and no guest is still leaving."""
+        if any(row["site"] == site and row["verb"] in _MAKES_ROOM for row in self._engine.outbox):
+            return frozenset()
+        held = self._engine.gateway.sites[site].floor.held
+        return frozenset(name for name, lease in self._leases(site).items() if lease.id in held)
+
+    def _leases(self, name: str) -> dict[str, Lease]:
+        """The open leases that stand for own jobs of a site."""
+        about, site = self._engine.about, self._engine.gateway.sites[name]
+        here = [*site.locals.waiting(), *site.floor.held.values()]
+        return {about[lease.id].own_job: lease for lease in here if about[lease.id].own_job}
+
+    def _vms(self, site: str, job: OwnJob) -> int:
+        """How much room is asked for it: never more than there is, for that would be refused."""
+        return max(1, min(job.vms, self._engine.gateway.sites[site].settings.slots))
+
+    def _request(self, site: str, job: OwnJob) -> Submit:
+        return Submit(
+            consumer=job.user,
+            lease_type=LeaseType.NON_PREEMPTABLE,
+            vms=self._vms(site, job),
+            duration_ms=max(1, job.duration_ms) + _LONGER_MS,
+            memory_mib=max(1, job.memory_mib),
+            site=site,
+            name=f"job {job.name}",
+            own_job=job.name,
+        )
+
+
+def _ended(lease: Lease) -> Event:
+    """Its job is gone: it ran, or was taken back before that."""
+    if lease.held_since_ms >= 0:
+        return LeaseEnded(lease.id, lease.incarnation)
+    return CancelRequested(lease.id)

@@ -1,0 +1,20 @@
+"""How correspondents call each other.
+
+A site calls its gateway ``gateway``. A peer gateway is two correspondents, one for each way: by its plain
+name it is asked, as a site would be, and as ``peer/NAME`` it asks.
+"""
+
+GATEWAY = "gateway"
+"""How a site calls its gateway."""
+
+_ASKING = "peer/"
+
+
+def asking(name: str) -> str:
+    """Name a peer as the one that asks us."""
+    return f"{_ASKING}{name}"
+
+
+def asking_peer(correspondent: str) -> str:
+    """Give the plain name of a peer that asks us, "" for any other correspondent."""
+    return correspondent.removeprefix(_ASKING) if correspondent.startswith(_ASKING) else ""

@@ -1,0 +1,346 @@
+"""Slurm clusters for a while: private ones on this machine, in a folder of their own, and gone with it.
+
+::
+
+    with slurm_clusters("alpha", "beta") as (alpha, beta):
+        alpha.run("sbatch", "--wrap", "sleep 60")
+        alpha.kill_node("alpha1")
+
+Each has a controller and three nodes of four CPUs, all on loopback, with a munge daemon between them.
+Everything runs in namespaces of its own (`leasehold.testing.quarters`), which end with the process that made
+them, jobs and all, even by kill -9. Only root can have that.
+
+``python -m leasehold.testing.slurm alpha -- COMMAND`` runs a cluster for as long as a command runs, and for
+that time ``alpha.conf`` leads to its slurm.conf.
+"""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from leasehold.model.errors import LeaseholdError
+from leasehold.testing.debian import ProgramMissing, find_or_install
+from leasehold.testing.quarters import HOST, Quarters, Resident
+
+PACKAGES = ("slurm-wlm", "slurm-wlm-basic-plugins", "munge")
+NODES = 3
+CPUS_PER_NODE = 4
+MEMORY_PER_NODE_MIB = 2_000
+IDLE = "IDLE"
+
+_PREFIX = "leasehold-slurm-"
+_PATIENCE_S = 30.0
+_POLL_S = 0.05
+_PORTS = range(16_000, 32_000)
+"""Below those that the kernel gives to connections, so that what was free a moment ago still is."""
+
+
+class SlurmFailed(LeaseholdError):
+    """A cluster could not be started, or a command on it failed; says what it said."""
+
+
+@dataclass(slots=True)
+class SlurmCluster:
+    """One running cluster.
+
+    ``conf``   its slurm.conf: with ``SLURM_CONF=conf`` every Slurm command speaks to it
+    ``nodes``  the names of its nodes, as ``alpha1``
+    """
+
+    name: str
+    folder: Path
+    nodes: tuple[str, ...]
+    _quarters: Quarters
+    _port: int
+    _daemons: dict[str, Resident] = field(default_factory=dict)
+
+    @property
+    def conf(self) -> Path:
+        """Its slurm.conf."""
+        return self.folder / "slurm.conf"
+
+    @property
+    def slots(self) -> int:
+        """How many CPUs it has in all."""
+        return len(self.nodes) * CPUS_PER_NODE
+
+    def run(self, *command: str) -> str:
+        """Run a Slurm command on it, and give what it wrote; raises SlurmFailed where it failed."""
+        done = subprocess.run(  # noqa: S603 - our own
+            command, env=self.environment(), capture_output=True, text=True, timeout=_PATIENCE_S, check=False
+        )
+        if done.returncode:
+            raise SlurmFailed(f"{' '.join(command)}: {done.stderr.strip()}")
+        return done.stdout
+
+    def environment(self) -> dict[str, str]:
+        """What Slurm commands have to find in their environment to speak to this cluster."""
+        return os.environ | {"PATH": _path(), "SLURM_CONF": str(self.conf)}
+
+    def submit(self, *options: str, command: str = "sleep 300") -> str:
+        """Give it a job as one of its users would, and return the job's number."""
+        output = str(self.folder / "native-%j.log")
+        said = self.run("sbatch", "--parsable", f"--output={output}", *options, "--wrap", command)
+        return said.strip().partition(";")[0]
+
+    def state_of(self, job: str) -> str:
+        """Give the state of a job, as ``RUNNING``; empty where it is not known (any more)."""
+        with suppress(SlurmFailed):
+            return self.run("squeue", "--noheader", "--states=all", "--format=%T", "--jobs", job).strip()
+        return ""
+
+    def until(self, what: Callable[[], bool], so_long_s: float = _PATIENCE_S) -> None:
+        """Wait until something is so; raises SlurmFailed where it never is."""
+        give_up_s = time.monotonic() + so_long_s
+        while not what():
+            if time.monotonic() > give_up_s:
+                raise SlurmFailed(f"cluster {self.name}: not so within {so_long_s:g} s; {self.run('squeue')}")
+            time.sleep(_POLL_S)
+
+    def until_state(self, job: str, *states: str) -> None:
+        """Wait until a job is in one of these states."""
+        self.until(lambda: self.state_of(job) in states)
+
+    def until_idle(self) -> None:
+        """Wait until every node is up and has nothing to do."""
+        self.until(lambda: set(self._node_states()) == {IDLE})
+
+    def clear(self) -> None:
+        """Cancel every job, mend every node, and wait until all is idle again."""
+        jobs = self.run("squeue", "--noheader", "--array", "--format=%A").split()
+        if jobs:
+            self.run("scancel", *jobs)
+        for node in self.nodes:
+            self.start_node(node)
+            with suppress(SlurmFailed):  # it complains where there is nothing to resume
+                self.run("scontrol", "update", f"NodeName={node}", "State=RESUME")
+        self.until_idle()
+
+    # daemons
+
+    def start_controller(self) -> None:
+        """Start slurmctld, and wait until it answers; where it runs there is nothing to do."""
+        self._start("slurmctld", ["slurmctld", "-D", "-f", str(self.conf)])
+        self.until(self._controller_answers)
+        for node in self.nodes:
+            if node in self._daemons:  # it says at once that it is there, else only when it is asked next
+                self._daemons[node].reload()
+
+    def stop_controller(self) -> None:
+        """Stop slurmctld as an operator would; it writes its state down first."""
+        self._daemons.pop("slurmctld").stop()
+
+    def kill_controller(self) -> None:
+        """Kill slurmctld where it stands."""
+        self._daemons.pop("slurmctld").kill()
+
+    def start_node(self, node: str) -> None:
+        """Start slurmd on a node; where it runs there is nothing to do."""
+        self._start(node, ["slurmd", "-D", "-N", node, "-f", str(self.conf)])
+
+    def kill_node(self, node: str) -> None:
+        """Lose a node: its slurmd, and all that runs on it."""
+        self._daemons.pop(node).kill()
+        self._quarters.kill_with_makers(f"SLURMD_NODENAME={node}")
+
+    def _start(self, name: str, command: Sequence[str]) -> None:
+        if name not in self._daemons:
+            log = self.folder / "log" / f"{name}.out"
+            self._daemons[name] = self._quarters.start(command, log, self.environment())
+
+    def _controller_answers(self) -> bool:
+        """Whether it takes connections, and then answers: who asks too early waits for seconds."""
+        with suppress(SlurmFailed, ConnectionError):
+            socket.create_connection(("127.0.0.1", self._port)).close()
+            self.run("scontrol", "--quiet", "show", "node")
+            return True
+        return False
+
+    def _node_states(self) -> list[str]:
+        with suppress(SlurmFailed):
+            shown = self.run("scontrol", "--oneliner", "show", "node")
+            return [word[6:] for word in shown.split() if word.startswith("State=")]
+        return []
+
+
+@contextmanager
+def slurm_clusters(*names: str, **settings: str) -> Iterator[tuple[SlurmCluster, ...]]:
+    """Run a cluster of each name for the length of the block.
+
+    ``settings`` go into each slurm.conf, as ``SelectTypeParameters="CR_Core"``. ProgramMissing where Slurm is
+    not installed and cannot be, or we are not root; SlurmFailed where it does not start.
+    """
+    install()
+    _clear_up_after_the_dead()
+    home = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
+    home.chmod(0o755)  # guests' jobs may run as another user
+    try:
+        with Quarters(home) as quarters:
+            _start_munge(home, quarters)
+            yield tuple(_start(name, home, quarters, settings) for name in names)
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def _clear_up_after_the_dead() -> None:
+    """Remove the folders of those who were killed before they could."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*-*"):
+        maker = folder.name.removeprefix(_PREFIX).partition("-")[0]
+        if maker.isdigit() and not Path("/proc", maker).exists():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def install() -> None:
+    """See that Slurm is here; installs it where that is possible, ProgramMissing otherwise."""
+    if os.geteuid() != 0:
+        raise ProgramMissing("a private Slurm", " ".join(PACKAGES), "only root can run one")
+    for package in PACKAGES:
+        find_or_install(_installed(package), "Slurm", package)
+
+
+def _installed(package: str) -> Callable[[], Path | None]:
+    needed = {"munge": "munged", "slurm-wlm": "slurmctld"}.get(package)
+    if needed is None:
+        return lambda: next(Path("/usr/lib").glob("*/slurm*/select_cons_tres.so"), None)
+    return lambda: Path(found) if (found := shutil.which(needed, path=_path())) else None
+
+
+def _path() -> str:
+    return f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
+
+
+def _start_munge(home: Path, quarters: Quarters) -> None:
+    folder = home / "munge"
+    folder.mkdir(mode=0o755)
+    key = folder / "key"
+    key.write_bytes(os.urandom(1024))
+    key.chmod(0o400)
+    files = {"key-file": key, "socket": _munge_socket(home), "pid-file": folder / "pid"}
+    files |= {"log-file": folder / "log", "seed-file": folder / "seed"}
+    options = [f"--{name}={path}" for name, path in files.items()]
+    quarters.start(
+        ["munged", "--foreground", "--force", *options], folder / "out", os.environ | {"PATH": _path()}
+    )
+    give_up_s = time.monotonic() + _PATIENCE_S
+    while not _munge_socket(home).exists():
+        if time.monotonic() > give_up_s:
+            raise SlurmFailed(f"munged: {(folder / 'out').read_text()}")
+        time.sleep(_POLL_S)
+
+
+def _munge_socket(home: Path) -> Path:
+    return home / "munge" / "socket"
+
+
+def _start(name: str, home: Path, quarters: Quarters, settings: dict[str, str]) -> SlurmCluster:
+    folder = home / name
+    for part in ("state", "spool", "log"):
+        (folder / part).mkdir(parents=True)
+    nodes = tuple(f"{name}{number}" for number in range(1, NODES + 1))
+    port, *ports = _free_ports(1 + len(nodes))
+    cluster = SlurmCluster(name, folder, nodes, quarters, port)
+    cluster.conf.write_text(_conf(cluster, home, [port, *ports], settings), encoding="utf-8")
+    cluster.start_controller()
+    for node in nodes:
+        cluster.start_node(node)
+    cluster.until_idle()
+    return cluster
+
+
+def _conf(cluster: SlurmCluster, home: Path, ports: list[int], settings: dict[str, str]) -> str:
+    controller, *others = ports
+    folder = cluster.folder
+    values = {
+        "ClusterName": cluster.name,
+        "SlurmctldHost": f"{HOST}(127.0.0.1)",
+        "SlurmctldPort": str(controller),
+        "SlurmUser": "root",
+        "SlurmdUser": "root",
+        "AuthType": "auth/munge",
+        "CryptoType": "crypto/munge",
+        # cred_expire: a requeued job waits that long, 120 s otherwise
+        "AuthInfo": f"socket={_munge_socket(home)},cred_expire=5",
+        "StateSaveLocation": str(folder / "state"),
+        "SlurmdSpoolDir": str(folder / "spool" / "%n"),
+        "SlurmctldPidFile": str(folder / "slurmctld.pid"),
+        "SlurmdPidFile": str(folder / "slurmd-%n.pid"),
+        "SlurmctldLogFile": str(folder / "log" / "slurmctld"),
+        "SlurmdLogFile": str(folder / "log" / "slurmd-%n"),
+        "ProctrackType": "proctrack/linuxproc",
+        "TaskPlugin": "task/none",
+        "JobAcctGatherType": "jobacct_gather/none",
+        "AccountingStorageType": "accounting_storage/none",
+        "JobCompType": "jobcomp/none",
+        "MpiDefault": "none",
+        "ReturnToService": "2",
+        "SlurmdTimeout": "5",
+        "SlurmctldTimeout": "30",
+        "MessageTimeout": "5",
+        "KillWait": "1",
+        "MinJobAge": "300",
+        "SchedulerType": "sched/backfill",
+        "SchedulerParameters": "bf_interval=1,sched_interval=1,batch_sched_delay=0,sched_min_interval=0",
+        "SelectType": "select/cons_tres",
+        "SelectTypeParameters": "CR_Core",
+        "SlurmdParameters": "config_overrides",
+        "JobRequeue": "1",
+        "DebugFlags": "NO_CONF_HASH",
+    } | settings
+    lines = [f"{key}={value}" for key, value in values.items()]
+    lines += [_node_line(node, port) for node, port in zip(cluster.nodes, others, strict=True)]
+    lines.append(f"PartitionName=main Nodes={','.join(cluster.nodes)} Default=YES MaxTime=INFINITE State=UP")
+    return "\n".join(lines) + "\n"
+
+
+def _node_line(node: str, port: int) -> str:
+    return (
+        f"NodeName={node} NodeHostname={HOST} NodeAddr=127.0.0.1 Port={port} CPUs={CPUS_PER_NODE} Boards=1"
+        f" SocketsPerBoard=1 CoresPerSocket={CPUS_PER_NODE} ThreadsPerCore=1 RealMemory={MEMORY_PER_NODE_MIB}"
+    )
+
+
+def _free_ports(count: int) -> list[int]:
+    """Find ports that nobody listens on; two processes looking at once begin at different ones."""
+    ports: list[int] = []
+    first = os.getpid() * 16 + time.monotonic_ns()
+    for step in range(len(_PORTS)):
+        port = _PORTS[(first + step) % len(_PORTS)]
+        with socket.socket() as tried, suppress(OSError):
+            tried.bind(("127.0.0.1", port))
+            ports.append(port)
+        if len(ports) == count:
+            return ports
+    raise SlurmFailed("no free ports")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run clusters of these names for as long as the command behind ``--`` does; returns its exit status."""
+    names, command = (list(part) for part in _parted(arguments))
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with slurm_clusters(*names) as clusters, ExitStack() as links, suppress(KeyboardInterrupt):
+        for cluster in clusters:
+            link = Path(f"{cluster.name}.conf")
+            link.symlink_to(cluster.conf)
+            links.callback(link.unlink)
+        return subprocess.run(command, check=False).returncode  # noqa: S603 - the caller's own
+    return 130
+
+
+def _parted(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+    if "--" not in arguments:
+        return arguments, ("sleep", "infinity")
+    border = arguments.index("--")
+    return arguments[:border], arguments[border + 1 :]
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,121 @@
+"""A loop in which time passes only when nobody has anything to do, and then at once; an enactor by script."""
+
+import asyncio
+import selectors
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from leasehold.service.commands import Command, Observed, Surveyed, Told
+from leasehold.service.enactment.courier import Courier
+from leasehold.service.enactors.protocol import Capabilities, Observation, Order, Problem
+
+SITE = "das3"
+LOOK_EVERY_S = 30.0
+
+
+class _Impatient(selectors.SelectSelector):
+    """Does not wait, but says how long it should have waited."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waited_s = 0.0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        assert timeout is not None, "everybody waits, and nothing will ever happen"
+        self.waited_s += max(0.0, timeout)
+        return super().select(0)
+
+
+class StillLoop(asyncio.SelectorEventLoop):
+    """An event loop of its own time, which begins at 0 s."""
+
+    def __init__(self) -> None:
+        self._impatient = _Impatient()
+        super().__init__(self._impatient)
+
+    def time(self) -> float:
+        return self._impatient.waited_s
+
+
+def now_ms() -> int:
+    """The time of the loop that runs."""
+    return round(asyncio.get_running_loop().time() * 1000)
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    """Run in a loop of its own time."""
+    with asyncio.Runner(loop_factory=StillLoop) as runner:
+        runner.run(work)
+
+
+Script = Callable[[], Awaitable[Any]]
+
+
+@dataclass
+class Scripted:
+    """An enactor that notes what it is told, with the time, and answers as the test has it."""
+
+    told: list[tuple[float, list[str]]] = field(default_factory=list)
+    looks_s: list[float] = field(default_factory=list)
+    seen: list[Observation] = field(default_factory=list)
+    on_orders: Callable[[Sequence[Order]], Awaitable[dict[str, Problem]]] | None = None
+    on_look: Script | None = None
+    on_console: Script | None = None
+    news: "asyncio.Queue[list[Observation] | Exception]" = field(default_factory=asyncio.Queue)
+    capabilities: Capabilities = field(default_factory=Capabilities)
+
+    async def carry_out(self, orders: Sequence[Order]) -> dict[str, Problem]:
+        self.told.append((now_ms() / 1000, [order.id for order in orders]))
+        return {} if self.on_orders is None else await self.on_orders(orders)
+
+    async def observe(self) -> list[Observation]:
+        self.looks_s.append(now_ms() / 1000)
+        if self.on_look is not None:
+            await self.on_look()
+        return self.seen
+
+    async def changes(self) -> list[Observation]:
+        news = await self.news.get()
+        if isinstance(news, Exception):
+            raise news
+        return news
+
+    async def console(self, lease_id: int) -> str:
+        if self.on_console is not None:
+            await self.on_console()
+        return f"lease {lease_id}"
+
+    async def close(self) -> None:
+        """Let go of nothing."""
+
+
+class Office:
+    """A courier at work, between a scripted enactor and an engine that writes down what it is told."""
+
+    def __init__(self) -> None:
+        self.enactor = Scripted()
+        self.passed_on: list[tuple[float, Command]] = []
+        self.refuse: list[Exception] = []
+        self.courier = Courier(SITE, self.enactor, self._do, now_ms, LOOK_EVERY_S)
+
+    async def _do(self, command: Command) -> None:
+        if self.refuse:
+            raise self.refuse.pop(0)
+        self.passed_on.append((now_ms() / 1000, command))
+
+    async def work_for(self, seconds: float) -> None:
+        """Let it work for so long, and stop."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self.courier.run()
+        except TimeoutError:
+            pass
+
+    def at(self, seconds: float, then: Callable[[], object]) -> None:
+        """Have something happen after so many seconds."""
+        asyncio.get_running_loop().call_later(seconds, then)
+
+    def heard(self, kind: type[Told] | type[Observed] | type[Surveyed]) -> list[tuple[float, Any]]:
+        """What was passed on of this kind, with the time."""
+        return [(at_s, command) for at_s, command in self.passed_on if isinstance(command, kind)]

@@ -1,0 +1,287 @@
+"""The courier of one site: who is told first and how often, what is passed on, and how often it looks."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from structlog.testing import capture_logs
+from tests.service.enactment.still import LOOK_EVERY_S, SITE, Office, now_ms, run
+
+from leasehold.service.commands import Observed, Surveyed, Told
+from leasehold.service.enactment.courier import ANSWER_WITHIN_S, MOST_AT_ONCE, room_first
+from leasehold.service.enactors.protocol import Observation, Order, Phase, Problem, Verb, order_id
+from leasehold.service.engine.outbox import row_of_order
+from leasehold.service.errors import Unavailable
+from leasehold.service.store.rows import OrderRow
+
+RUNNING = Observation(1, 1, Phase.RUNNING, 0)
+
+
+def order(
+    lease: int, verb: Verb = Verb.START, *, incarnation: int = 1, try_ms: int = 0, at: int = 0
+) -> OrderRow:
+    """An order that was given at one time, and is to be told from another on."""
+    given = Order(order_id(lease, incarnation, verb), verb, lease, incarnation, vms=1, memory_mib=64)
+    row = row_of_order(SITE, given, at)
+    row["next_try_ms"] = try_ms
+    return row
+
+
+def in_the_office(play: Callable[[Office], Coroutine[None, None, None]]) -> Office:
+    """Play a scene in an office of its own, and look at what it has left."""
+    offices: list[Office] = []
+
+    async def scene() -> None:
+        offices.append(Office())
+        await play(offices[0])
+
+    run(scene())
+    return offices[0]
+
+
+class TestTheSequence:
+    def test_who_leaves_comes_before_who_comes(self) -> None:
+        rows = [
+            order(1),
+            order(2, Verb.SUSPEND),
+            order(3, Verb.RECEIVE),
+            order(4, Verb.STOP),
+            order(5, Verb.SEND),
+        ]
+        assert [row["lease_id"] for row in room_first(rows)] == [2, 4, 5, 1, 3]
+
+    def test_the_orders_of_a_lease_keep_their_turn(self) -> None:
+        rows = [order(1), order(1, Verb.SUSPEND), order(2, Verb.SUSPEND)]
+        assert [row["id"] for row in room_first(rows)] == ["2.1.suspend", "1.1.start", "1.1.suspend"]
+
+    @given(st.lists(st.tuples(st.integers(1, 4), st.sampled_from(list(Verb))), max_size=12))
+    def test_nobody_is_lost_or_out_of_turn(self, drawn: list[tuple[int, Verb]]) -> None:
+        rows = [order(lease, verb, incarnation=turn) for turn, (lease, verb) in enumerate(drawn)]
+        told = room_first(rows)
+        assert sorted(row["id"] for row in told) == sorted(row["id"] for row in rows)
+        for lease in range(1, 5):
+            assert [row for row in told if row["lease_id"] == lease] == [
+                row for row in rows if row["lease_id"] == lease
+            ]
+        makes_room = {Verb.SUSPEND, Verb.SEND, Verb.STOP}
+        begun = [row for row in told if row["verb"] not in makes_room]
+        if begun:
+            waits_for = {row["lease_id"] for row in begun}
+            behind = told[told.index(begun[0]) :]
+            assert all(row["verb"] not in makes_room or row["lease_id"] in waits_for for row in behind)
+
+
+class TestTelling:
+    def test_what_is_delivered_is_told_at_once_and_said_to_be_told(self) -> None:
+        async def play(office: Office) -> None:
+            office.at(1, lambda: office.courier.deliver([order(1), order(2)]))
+            await office.work_for(2)
+
+        office = in_the_office(play)
+        assert office.enactor.told == [(1, ["1.1.start", "2.1.start"])]
+        assert office.heard(Told) == [(1, Told(SITE, ("1.1.start", "2.1.start"), {}))]
+
+    def test_what_is_to_be_tried_later_is_told_then(self) -> None:
+        async def play(office: Office) -> None:
+            office.courier.deliver([order(1, try_ms=5_000), order(2, try_ms=3_000)])
+            await office.work_for(10)
+
+        assert in_the_office(play).enactor.told == [(3, ["2.1.start"]), (5, ["1.1.start"])]
+
+    def test_a_later_order_of_a_lease_waits_for_the_earlier_one_and_others_do_not(self) -> None:
+        async def play(office: Office) -> None:
+            later = order(1, Verb.SUSPEND, at=2)
+            office.courier.deliver([order(1, try_ms=4_000, at=1), later, order(2, at=3)])
+            await office.work_for(10)
+
+        assert in_the_office(play).enactor.told == [(0, ["2.1.start"]), (4, ["1.1.start", "1.1.suspend"])]
+
+    def test_who_is_to_be_stopped_is_told_nothing_else_any_more(self) -> None:
+        async def play(office: Office) -> None:
+            office.courier.deliver([order(1, try_ms=4_000), order(2, try_ms=4_000)])
+            office.courier.deliver([order(1, Verb.STOP)])
+            await office.work_for(5)
+
+        assert in_the_office(play).enactor.told == [(0, ["1.1.stop"]), (4, ["2.1.start"])]
+
+    def test_the_same_order_delivered_again_is_told_as_it_is_now(self) -> None:
+        async def play(office: Office) -> None:
+            office.courier.deliver([order(1, try_ms=1_000)])
+            office.courier.deliver([order(1, try_ms=2_000)])
+            await office.work_for(3)
+
+        assert in_the_office(play).enactor.told == [(2, ["1.1.start"])]
+
+    def test_only_so_many_at_once(self) -> None:
+        async def play(office: Office) -> None:
+            office.courier.deliver([order(lease, at=lease) for lease in range(1, MOST_AT_ONCE + 3)])
+            await office.work_for(1)
+
+        told = in_the_office(play).enactor.told
+        assert [len(orders) for _, orders in told] == [MOST_AT_ONCE, 2]
+        assert told[1][1] == [f"{lease}.1.start" for lease in (MOST_AT_ONCE + 1, MOST_AT_ONCE + 2)]
+
+    def test_problems_are_passed_on_by_order(self) -> None:
+        async def refuse(orders: Sequence[Order]) -> dict[str, Problem]:
+            return {orders[0].id: Problem("no room", again=False)}
+
+        async def play(office: Office) -> None:
+            office.enactor.on_orders = refuse
+            office.courier.deliver([order(1), order(2)])
+            await office.work_for(1)
+
+        office = in_the_office(play)
+        [(_, told)] = office.heard(Told)
+        assert told.problems == {"1.1.start": Problem("no room", again=False)}
+        assert office.courier.problem == ""
+
+    def test_an_enactor_that_raises_has_not_taken_on_any(self) -> None:
+        async def burn(_orders: Sequence[Order]) -> dict[str, Problem]:
+            raise RuntimeError("on fire")
+
+        async def play(office: Office) -> None:
+            office.enactor.on_orders = burn
+            office.courier.deliver([order(1), order(2)])
+            await office.work_for(1)
+            assert office.courier.problem == "RuntimeError: on fire"
+
+        [(_, told)] = in_the_office(play).heard(Told)
+        assert set(told.problems) == {"1.1.start", "2.1.start"}
+        assert told.problems["1.1.start"] == Problem("RuntimeError: on fire", again=True)
+
+    def test_one_that_does_not_answer_is_waited_for_only_so_long(self) -> None:
+        async def hang(_orders: Sequence[Order]) -> dict[str, Problem]:
+            await asyncio.sleep(10 * ANSWER_WITHIN_S)
+            return {}
+
+        async def play(office: Office) -> None:
+            office.enactor.on_orders = hang
+            office.courier.deliver([order(1)])
+            await office.work_for(ANSWER_WITHIN_S + 1)
+
+        [(at_s, told)] = in_the_office(play).heard(Told)
+        why = Problem(f"no answer within {ANSWER_WITHIN_S:g} s", again=True)
+        assert (at_s, told.problems) == (ANSWER_WITHIN_S, {"1.1.start": why})
+
+
+class TestNews:
+    def test_changes_are_passed_on_as_they_happen(self) -> None:
+        async def play(office: Office) -> None:
+            office.at(1, lambda: office.enactor.news.put_nowait([RUNNING]))
+            office.at(2, lambda: office.enactor.news.put_nowait([]))
+            await office.work_for(3)
+
+        assert in_the_office(play).heard(Observed) == [(1, Observed(SITE, (RUNNING,)))]
+
+    def test_who_cannot_tell_them_is_asked_again_after_a_while(self) -> None:
+        async def play(office: Office) -> None:
+            for news in (RuntimeError("away"), RuntimeError("away"), [RUNNING]):
+                office.enactor.news.put_nowait(news)
+            await office.work_for(5)
+            assert office.courier.problem == ""
+            assert office.courier.last_seen_ms == 2_000
+
+        assert [at_s for at_s, _ in in_the_office(play).heard(Observed)] == [2]
+
+    @pytest.mark.parametrize("error", [Unavailable("the store does not answer"), RuntimeError("a defect")])
+    def test_what_the_engine_cannot_take_in_is_seen_again_at_a_look_soon(self, error: Exception) -> None:
+        async def play(office: Office) -> None:
+            office.refuse.append(error)
+            office.enactor.news.put_nowait([RUNNING])
+            await office.work_for(10)
+
+        with capture_logs() as logs:
+            office = in_the_office(play)
+        assert office.enactor.looks_s == [3]  # one second to let it recover, two to let more happen
+        assert [log["event"] for log in logs] == (
+            [] if isinstance(error, Unavailable) else ["news were not taken in"]
+        )
+
+
+class TestLooking:
+    def test_the_whole_site_is_looked_at_now_and_then(self) -> None:
+        async def play(office: Office) -> None:
+            office.enactor.seen = [RUNNING]
+            await office.work_for(3 * LOOK_EVERY_S + 1)
+
+        office = in_the_office(play)
+        assert office.enactor.looks_s == [30, 60, 90]
+        assert office.heard(Surveyed)[0] == (30, Surveyed(SITE, (RUNNING,), 30_000))
+
+    @pytest.mark.parametrize("verb", [Verb.STOP, Verb.SEND])
+    def test_soon_after_something_should_be_gone(self, verb: Verb) -> None:
+        async def play(office: Office) -> None:
+            office.at(5, lambda: office.courier.deliver([order(1, verb)]))
+            await office.work_for(36)
+
+        assert in_the_office(play).enactor.looks_s == [7]  # and the next is 30 s later
+
+    @pytest.mark.parametrize("verb", [Verb.START, Verb.SUSPEND, Verb.RESUME, Verb.RECEIVE])
+    def test_but_not_for_what_can_be_seen(self, verb: Verb) -> None:
+        async def play(office: Office) -> None:
+            office.at(5, lambda: office.courier.deliver([order(1, verb)]))
+            await office.work_for(29)
+
+        assert in_the_office(play).enactor.looks_s == []
+
+    def test_a_look_says_when_it_began_and_not_when_it_ended(self) -> None:
+        async def slowly() -> None:
+            await asyncio.sleep(7)
+
+        async def play(office: Office) -> None:
+            office.enactor.on_look = slowly
+            survey = await office.courier.look()
+            assert (survey, now_ms()) == (Surveyed(SITE, (), 0), 7_000)
+            assert office.courier.last_seen_ms == 7_000
+
+        in_the_office(play)
+
+    def test_a_look_that_fails_tells_nothing_of_the_site(self) -> None:
+        """Else everything that is there would be taken for lost."""
+
+        async def fail() -> None:
+            raise ConnectionError("cut off")
+
+        async def play(office: Office) -> None:
+            office.enactor.on_look = fail
+            await office.work_for(LOOK_EVERY_S + 1)
+            assert office.courier.problem == "ConnectionError: cut off"
+            assert office.courier.last_seen_ms is None
+            office.enactor.on_look = None
+            await office.work_for(LOOK_EVERY_S + 1)
+            assert office.courier.problem == ""
+
+        assert [at_s for at_s, _ in in_the_office(play).heard(Surveyed)] == [61]
+
+    def test_orders_and_news_go_on_while_a_look_takes_its_time(self) -> None:
+        async def slowly() -> None:
+            await asyncio.sleep(50)
+
+        async def play(office: Office) -> None:
+            office.enactor.on_look = slowly
+            office.at(40, lambda: office.courier.deliver([order(1)]))
+            office.at(41, lambda: office.enactor.news.put_nowait([RUNNING]))
+            await office.work_for(45)
+
+        assert [at_s for at_s, _ in in_the_office(play).passed_on] == [40, 41]
+
+
+class TestTheConsole:
+    def test_is_what_the_enactor_has_of_it(self) -> None:
+        async def play(office: Office) -> None:
+            assert await office.courier.console(7) == "lease 7"
+
+        in_the_office(play)
+
+    def test_who_does_not_answer_is_said_to_be_away_and_why(self) -> None:
+        async def fail() -> None:
+            raise ConnectionError("cut off")
+
+        async def play(office: Office) -> None:
+            office.enactor.on_console = fail
+            with pytest.raises(Unavailable, match="site das3 cannot be asked now: ConnectionError: cut off"):
+                await office.courier.console(7)
+
+        in_the_office(play)

@@ -1,0 +1,97 @@
+"""Sites of real machines under QEMU, and whether anything is left of them."""
+
+import asyncio
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from leasehold.leasing.overhead import OverheadModel
+from leasehold.service.enactors.protocol import Enactor
+from leasehold.service.enactors.qemu.enactor import QemuEnactor
+from leasehold.service.enactors.qemu.limits import Limits
+from leasehold.service.enactors.qemu.process import Process
+from leasehold.service.enactors.setup import EnactorSetup
+
+
+def now_ms() -> int:
+    """The clock on the wall."""
+    return time.time_ns() // 1_000_000
+
+
+def setup(folder: Path, site: str, image: Path, slots: int = 2, **options: Any) -> EnactorSetup:
+    """A site whose machines are interpreted, as they are everywhere that tests may run."""
+    said = {"image": str(image), "accelerator": "tcg", "warm_start": True, **options}
+    return EnactorSetup(site, slots, 1000, 1000, OverheadModel(), folder / "machines" / site, now_ms, said)
+
+
+@dataclass
+class QemuRig:
+    """How the conformance suite gets at sites of virtual machines, in real time."""
+
+    folder: Path
+    image: Path
+    options: Mapping[str, object] = field(default_factory=dict)
+    slots: int = 2
+    nap_s: int = 5
+    reference_mips: int = 1000
+    patience: int = 600
+    step_s: float = 0.1
+
+    def open(self, site: str) -> Enactor:
+        return QemuEnactor(setup(self.folder, site, self.image, self.slots, **self.options))
+
+    async def kill(self, enactor: Enactor) -> None:
+        """Closing stops nothing and finishes nothing, so that it is as good as a crash; see test_killed."""
+        await enactor.close()
+
+    async def pass_time(self) -> None:
+        await asyncio.sleep(self.step_s)
+
+
+@contextmanager
+def cleared(folder: Path) -> Iterator[Path]:
+    """Have a folder for sites, and leave no machine of it, whatever happens."""
+    try:
+        yield folder
+    finally:
+        end_machines(folder)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def end_machines(folder: Path) -> None:
+    """End every machine whose files are anywhere below a folder, and let go of its bounds."""
+    for site in folder.glob("**/machines/*"):
+        for lock in site.glob("leases/*/*.lock"):
+            Process(lock).kill()
+        Limits(site).sweep(())
+
+
+def processes(folder: Path) -> list[int]:
+    """Find the processes of all machines below a folder by how they were called: not as enactors do."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = entry.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if words[0].endswith(b"qemu-system-x86_64") and any(os.fsencode(folder) in word for word in words):
+            found.append(int(entry.parent.name))
+    return found
+
+
+def files(folder: Path) -> set[str]:
+    """List the files of leases below a folder, without their consoles."""
+    return {str(path.relative_to(folder)) for path in folder.glob("machines/*/leases/*/*")}
+
+
+async def until(is_so: Callable[[], object], within_s: float = 60) -> None:
+    """Wait until something is so."""
+    give_up_s = time.monotonic() + within_s
+    while not is_so():
+        assert time.monotonic() < give_up_s, f"{is_so} never came about"
+        await asyncio.sleep(0.02)

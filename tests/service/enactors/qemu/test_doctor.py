@@ -1,0 +1,44 @@
+"""What the doctor says of sites of virtual machines."""
+
+from pathlib import Path
+
+import pytest
+
+from leasehold.service.config import ServiceConfig, SiteSpec
+from leasehold.service.doctor import virtual_machines
+from leasehold.service.doctor.finding import Severity
+from leasehold.service.doctor.subject import Subject
+from leasehold.service.doctor.virtual_machines import check_virtual_machines
+from leasehold.service.enactors.qemu.process import MachineFailed
+from leasehold.service.serving import Place
+
+
+def subject(folder: Path, enactor: str = "qemu", **options: object) -> Subject:
+    config = ServiceConfig((SiteSpec("das3", 8, enactor=enactor, options=options),))
+    return Subject(config, None, Place(folder, folder))
+
+
+def test_it_is_silent_where_no_site_has_any(tmp_path: Path) -> None:
+    assert check_virtual_machines(subject(tmp_path, "emulated")) == []
+
+
+def test_all_is_well_where_there_is_an_image(tmp_path: Path, image: Path) -> None:
+    findings = check_virtual_machines(subject(tmp_path, image=str(image)))
+    assert [one.severity for one in findings[:2]] == [Severity.OK, Severity.OK]
+    assert all(bool(one.cure) is (one.severity is not Severity.OK) for one in findings)
+
+
+def test_interpreted_machines_are_worth_a_note(tmp_path: Path, image: Path) -> None:
+    *_, speed = check_virtual_machines(subject(tmp_path, image=str(image), accelerator="tcg"))
+    assert (speed.severity, "interpreted (TCG)" in speed.text) == (Severity.NOTE, True)
+
+
+def test_what_is_missing_must_be_mended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def there_is_none() -> str:
+        raise MachineFailed("there is no qemu-system-x86_64")
+
+    monkeypatch.setattr(virtual_machines, "machine_type", there_is_none)
+    qemu, image = check_virtual_machines(subject(tmp_path))
+    assert (qemu.severity, image.severity) == (Severity.PROBLEM, Severity.PROBLEM)
+    assert "apt-get install" in qemu.cure
+    assert image.cure == "leasehold image build"

@@ -1,0 +1,79 @@
+"""Slurm sites for tests: how the conformance suite gets at them, and a command that really works."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from leasehold.leasing.overhead import OverheadModel
+from leasehold.service.enactors.protocol import Enactor
+from leasehold.service.enactors.setup import EnactorSetup
+from leasehold.service.enactors.slurm.enactor import SlurmEnactor
+from leasehold.testing.slurm import SlurmCluster
+
+REFERENCE_MIPS = 1000
+LOOK_EVERY_S = 0.1
+
+# `sleep` waits for a time of day, which comes also for processes that are stopped; this one works for it.
+TICKING = """\
+#!/bin/sh
+ticks=$(awk "BEGIN { print int($1 * 10) }")
+while [ "$ticks" -gt 0 ]; do /bin/sleep 0.1; ticks=$((ticks - 1)); done
+"""
+
+
+def now_ms() -> int:
+    """Unix time in milliseconds."""
+    return time.time_ns() // 1_000_000
+
+
+def working_sleep(folder: Path) -> str:
+    """Make a ``sleep`` that counts the time only in which it runs; returns the PATH that finds it first."""
+    programs = folder / "programs"
+    programs.mkdir(exist_ok=True)
+    (programs / "sleep").write_text(TICKING)
+    (programs / "sleep").chmod(0o755)
+    return f"{programs}:/usr/bin:/bin"
+
+
+def setup(
+    folder: Path,
+    site: str = "a",
+    slots: int = 12,
+    clock: Callable[[], int] = now_ms,
+    **options: object,
+) -> EnactorSetup:
+    """A site as its enactor gets to know it."""
+    folder = folder / site
+    return EnactorSetup(site, slots, REFERENCE_MIPS, REFERENCE_MIPS, OverheadModel(), folder, clock, options)
+
+
+@dataclass
+class SlurmRig:
+    """How the conformance suite gets at sites of a real cluster: time passes as it does."""
+
+    cluster: SlurmCluster
+    folder: Path
+    options: dict[str, Any] = field(default_factory=dict)
+    slots: int = 12
+    nap_s: int = 4
+    reference_mips: int = REFERENCE_MIPS
+    patience: int = 600
+    step_s: float = 0.05
+
+    def __post_init__(self) -> None:
+        environment = {"PATH": working_sleep(self.folder)}
+        usual = {"conf": str(self.cluster.conf), "environment": environment, "look_every_s": LOOK_EVERY_S}
+        self.options = usual | self.options
+
+    def open(self, site: str) -> Enactor:
+        return SlurmEnactor(setup(self.folder, site, self.slots, **self.options))
+
+    async def kill(self, enactor: Enactor) -> None:
+        """Closing writes nothing, so that it is as good as a crash; a real one is in its own test."""
+        await enactor.close()
+
+    async def pass_time(self) -> None:
+        await asyncio.sleep(self.step_s)

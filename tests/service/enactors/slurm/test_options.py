@@ -1,0 +1,94 @@
+"""What the configuration may say to a Slurm site, and how it is told what makes no sense."""
+
+import os
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from leasehold.model.errors import InvalidField, UnknownName
+from leasehold.service.config_file import config_from_dict
+from leasehold.service.enactors.registry import enactor_kinds
+from leasehold.service.enactors.slurm.options import OnSuspend, SlurmOptions, read_options
+
+REPOSITORY = Path(__file__).resolve().parents[4]
+
+
+def test_nothing_need_be_said() -> None:
+    assert read_options({}) == SlurmOptions()
+
+
+def test_everything_may_be_said() -> None:
+    read = read_options(
+        {
+            "conf": "/etc/slurm/slurm.conf",
+            "partition": "batch",
+            "cpus_per_vm": 4,
+            "memory": True,
+            "suspend": "requeue",
+            "extra": ["--constraint=avx2"],
+            "environment": {"MODULEPATH": "/opt/modules"},
+            "look_every_s": 0.5,
+        }
+    )
+    assert read == SlurmOptions(
+        conf="/etc/slurm/slurm.conf",
+        partition="batch",
+        cpus_per_vm=4,
+        memory=True,
+        suspend=OnSuspend.REQUEUE,
+        extra=("--constraint=avx2",),
+        environment={"MODULEPATH": "/opt/modules"},
+        look_every_ms=500,
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"cpus_per_vm": 0}, "cpus_per_vm: got 0, expected a whole number of at least 1"),
+        ({"memory": "yes"}, "memory: got 'yes', expected true or false"),
+        ({"user": "nobody-of-that-name"}, "user: got 'nobody-of-that-name', expected a user of this machine"),
+        ({"environment": {"A": 1}}, "environment.A: got 1, expected a text"),
+        ({"memory": True}, "suspend: got 'pause', expected requeue or none where memory = true"),
+    ],
+)
+def test_what_makes_no_sense_is_named(options: dict[str, object], message: str) -> None:
+    with pytest.raises(InvalidField, match=re.escape(message)):
+        read_options(options)
+
+
+@pytest.mark.parametrize(
+    ("options", "nearest"), [({"partion": "x"}, "partition"), ({"suspend": "paus"}, "pause")]
+)
+def test_a_typo_is_answered_with_the_nearest(options: dict[str, object], nearest: str) -> None:
+    with pytest.raises(UnknownName, match=nearest):
+        read_options(options)
+
+
+def test_only_root_may_submit_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(InvalidField, match="only root"):
+        read_options({"user": "nobody"})
+
+
+def test_a_mistake_is_found_when_the_configuration_is_read() -> None:
+    cluster = {"name": "ours", "slots": 8, "enactor": "slurm", "slurm": {"cpus_per_vm": 0}}
+    with pytest.raises(InvalidField, match=r"cluster\[0\].slurm.cpus_per_vm"):
+        config_from_dict({"cluster": [cluster]})
+
+
+def test_it_is_one_of_our_own_kinds() -> None:
+    assert "slurm" in enactor_kinds()
+
+
+def test_the_how_to_page_has_every_option_with_what_is_usual() -> None:
+    page = (REPOSITORY / "docs" / "howto" / "slurm.md").read_text(encoding="utf-8")
+    table = page.split("## Every option\n")[1]
+    written = dict(re.findall(r"^\| `(\w+)` \| .* \| (.+?) \|$", table, re.MULTILINE))
+    with pytest.raises(UnknownName, match=re.escape(f"expected one of {', '.join(sorted(written))}")):
+        read_options({"": None})
+    values = {key: found[1] for key, usual in written.items() if (found := re.fullmatch("`(.+)`", usual))}
+    said = tomllib.loads("\n".join(f"{key} = {value}" for key, value in values.items()))
+    assert read_options(said) == SlurmOptions()

@@ -1,0 +1,120 @@
+"""Whatever the lines do and whoever dies: each lease is in one place, none is lost, none goes two hops."""
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.service.peers.triangle import NAMES, WAYS, World
+
+from leasehold.gateway.peering import Ask
+from leasehold.model.event import SiteFellSilent
+from leasehold.model.request import LeaseType
+from leasehold.service.commands import Happened
+
+WHO = st.sampled_from(NAMES)
+WAY = st.sampled_from(WAYS)
+SPANS_MS = st.integers(1, 8).map(lambda seconds: seconds * 500)
+
+
+class UnreliableTriangle(RuleBasedStateMachine):
+    """People ask and change their minds, owners come, letters go astray, and processes are killed."""
+
+    world: World
+
+    @initialize(policy=st.sampled_from(["rr", "most-free", "pap-rtdp"]), ask=st.sampled_from(list(Ask)[:2]))
+    def begin(self, policy: str, ask: Ask) -> None:
+        self.folder = Path(tempfile.mkdtemp())
+        self.world = World(self.folder, policy, ask)
+        self.asked: list[tuple[str, int]] = []
+        self.world.exchange_all()
+
+    def teardown(self) -> None:
+        """The lines are whole again: whatever happened before, all comes to its end, and all agree."""
+        try:
+            self.world.make_whole()
+            self.world.check()
+            self.world.check_that_all_agree()
+            self.world.check_that_nothing_ran_twice()
+        finally:
+            self.world.close()
+            shutil.rmtree(self.folder)
+
+    # People
+
+    @rule(
+        name=WHO,
+        kind=st.sampled_from(LeaseType),
+        vms=st.integers(1, 4),
+        ms=SPANS_MS,
+        wait_ms=st.sampled_from([0, 0, 1500]),
+    )
+    def submit(self, name: str, kind: LeaseType, vms: int, ms: int, wait_ms: int) -> None:
+        self.asked.append((name, self.world.submit(name, vms, ms, kind, wait_ms)["id"]))
+
+    @rule(name=WHO, vms=st.integers(1, 4), ms=SPANS_MS)
+    def an_owner_comes(self, name: str, vms: int, ms: int) -> None:
+        self.world.submit_at(name, vms, ms)
+
+    @precondition(lambda self: self.asked)
+    @rule(data=st.data())
+    def cancel(self, data: st.DataObject) -> None:
+        self.world.cancel(*data.draw(st.sampled_from(self.asked)))
+
+    @rule(ms=st.sampled_from([1, 300, 1000, 4000]))
+    def time_passes(self, ms: int) -> None:
+        self.world.pass_time(ms)
+
+    @rule(name=WHO)
+    def a_gateway_is_drained_or_lends_again(self, name: str) -> None:
+        self.world.drain_or_resume(name)
+
+    @rule(way=WAY, ask=st.sampled_from(Ask), max_vms=st.sampled_from([None, 0, 2, 4]))
+    def an_agreement_changes(self, way: tuple[str, str], ask: Ask, max_vms: int | None) -> None:
+        self.world.agree(*way, ask, max_vms)
+
+    @rule(way=WAY)
+    def a_peer_falls_silent(self, way: tuple[str, str]) -> None:
+        self.world.do(way[0], Happened(SiteFellSilent(way[1])))
+
+    # The lines
+
+    @rule(way=WAY)
+    def call(self, way: tuple[str, str]) -> None:
+        self.world.call(*way)
+
+    @rule(way=WAY)
+    def exchange(self, way: tuple[str, str]) -> None:
+        self.world.exchange(*way)
+
+    @precondition(lambda self: self.world.on_the_line)
+    @rule(data=st.data(), again=st.booleans())
+    def something_arrives(self, data: st.DataObject, again: bool) -> None:  # noqa: FBT001 - it is drawn
+        self.world.deliver(data.draw(st.integers(0, len(self.world.on_the_line) - 1)), again=again)
+
+    @precondition(lambda self: self.world.on_the_line)
+    @rule(data=st.data())
+    def something_is_lost(self, data: st.DataObject) -> None:
+        self.world.on_the_line.pop(data.draw(st.integers(0, len(self.world.on_the_line) - 1)))
+
+    # Deaths
+
+    @rule(name=WHO)
+    def is_killed_and_comes_back(self, name: str) -> None:
+        self.world.gateways[name].restart()
+        self.world.gateways[name].look()
+
+    @invariant()
+    def every_lease_is_in_one_place(self) -> None:
+        self.world.check()
+
+
+UnreliableTriangle.TestCase.settings = settings(
+    max_examples=20,
+    stateful_step_count=30,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+TestUnreliableTriangle = UnreliableTriangle.TestCase

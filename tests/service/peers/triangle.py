@@ -1,0 +1,243 @@
+"""Three gateways, each the peer of both others, and lines between them that do whatever lines do.
+
+Every end is a real engine with a real store; their clock is moved by hand. Each pair has two lines, one for
+each way: on the line from ``a`` to ``b``, ``a`` calls as a site would, and ``b`` offers what it cannot take.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from itertools import permutations
+from pathlib import Path
+
+from tests.service.letters.line import live_of, rows_of
+
+from leasehold.gateway.peering import Ask
+from leasehold.model.lease import LeaseState
+from leasehold.model.request import LeaseType
+from leasehold.service.commands import Cancel, Command, Drain, KeepPeer, Mail, Submit, Undrain
+from leasehold.service.enactors.emulated.audit import BRINGS_UP, Action, AuditLine
+from leasehold.service.letters.names import asking, asking_peer
+from leasehold.service.letters.post import identity_of
+from leasehold.service.peers.about import about_us
+from leasehold.service.store.rows import LeaseRow
+from leasehold.service.store.store import open_store
+
+SLOTS = {"a": 2, "b": 3, "c": 4}
+NAMES = tuple(SLOTS)
+WAYS = tuple(permutations(NAMES, 2))
+"""Who calls, and whom: who calls lends."""
+
+_MANY = 1_000_000
+_ROUNDS = 400
+
+
+def site_of(name: str) -> str:
+    """The one site of a gateway."""
+    return f"site-{name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """What is on the line: by whom it was written, and for whom."""
+
+    by: str
+    to: str
+    mail: Mail
+
+
+class World:
+    """All three, and what is on the lines between them."""
+
+    def __init__(self, folder: Path, policy: str = "rr", ask: Ask = Ask.NONE_CAN) -> None:
+        self.stores = {name: open_store(f"sqlite:///{folder / name}.db") for name in NAMES}
+        self.gateways = {
+            name: live_of(self.stores[name], site_of(name), slots, policy) for name, slots in SLOTS.items()
+        }
+        self.drained: set[str] = set()
+        self.on_the_line: list[Letter] = []
+        self.audits: dict[str, list[AuditLine]] = {name: [] for name in NAMES}
+        for name, other in WAYS:
+            self.agree(name, other, ask)
+
+    def close(self) -> None:
+        for store in self.stores.values():
+            store.close()
+
+    # What people do
+
+    def agree(self, name: str, other: str, ask: Ask = Ask.NONE_CAN, max_vms: int | None = None) -> None:
+        self.do(name, KeepPeer(other, f"https://{other}.example.org", ask.value, max_vms, "operator"))
+
+    def do(self, name: str, command: Command) -> object:
+        [answer] = self.gateways[name].do(command)
+        return answer
+
+    def submit(
+        self, name: str, vms: int, duration_ms: int, kind: LeaseType = LeaseType.SUSPENDABLE, wait_ms: int = 0
+    ) -> LeaseRow:
+        ready_ms = self.gateways[name].now_ms + wait_ms if wait_ms else None
+        request = Submit("physics", kind, vms, duration_ms, memory_mib=64, ready_ms=ready_ms)
+        [(row, _)] = self.gateways[name].do(request)
+        found: LeaseRow = row
+        return found
+
+    def submit_at(self, name: str, vms: int, duration_ms: int) -> None:
+        """Somebody of its own needs the site of a gateway."""
+        request = Submit(
+            "owner", LeaseType.NON_PREEMPTABLE, min(vms, SLOTS[name]), duration_ms, 64, site=site_of(name)
+        )
+        self.do(name, request)
+
+    def cancel(self, name: str, lease_id: int) -> None:
+        self.do(name, Cancel(lease_id))
+
+    def drain_or_resume(self, name: str) -> None:
+        if name in self.drained:
+            self.drained.discard(name)
+            self.do(name, Undrain(site_of(name), "operator"))
+        else:
+            self.drained.add(name)
+            self.do(name, Drain(site_of(name), "operator"))
+
+    # What lines do
+
+    def call(self, by: str, to: str) -> None:
+        """Who lends calls: what it has, what has become of leases, and how far it has read."""
+        engine = self.gateways[by].engine
+        about = about_us(engine, engine.handlers.peers.rows[to], identity_of(self.stores[by]))
+        mail = replace(self._written(by, asking(to), by), about=about)
+        self.on_the_line.append(Letter(by, to, mail))
+
+    def deliver(self, index: int, *, again: bool = False) -> None:
+        """Something arrives; ``again``: and is still on the line. Whoever reads a call answers it."""
+        letter = self.on_the_line[index] if again else self.on_the_line.pop(index)
+        is_read = not isinstance(self.do(letter.to, letter.mail), Exception)
+        if is_read and letter.mail.about is not None:
+            answer = self._written(letter.to, letter.by, asking(letter.to))
+            fresh = tuple(one for one in answer.letters if one[0] > letter.mail.acknowledged)
+            self.on_the_line.append(Letter(letter.to, letter.by, replace(answer, letters=fresh)))
+
+    def exchange(self, by: str, to: str) -> None:
+        """A call and its answer over a whole line."""
+        self.call(by, to)
+        self.deliver(len(self.on_the_line) - 1)
+        self.deliver(len(self.on_the_line) - 1)
+
+    def exchange_all(self) -> None:
+        for by, to in WAYS:
+            self.exchange(by, to)
+
+    def _written(self, by: str, to: str, name: str) -> Mail:
+        """What ``by`` has to tell a correspondent, who calls it ``name``."""
+        rows = self.stores[by].letters(to, 0, _MANY)
+        _, received = self.stores[by].mail_state(to)
+        return Mail(name, tuple((row["seq"], row["body"]) for row in rows), received)
+
+    # Time
+
+    def pass_time(self, for_ms: int) -> None:
+        until_ms = self.gateways["a"].now_ms + for_ms
+        for live in self.gateways.values():
+            live.pass_time_until(until_ms)
+        self._keep_audits()
+
+    def _keep_audits(self) -> None:
+        for name, live in self.gateways.items():
+            self.audits[name] += live.sites[site_of(name)].machines.take_unwritten().audit
+
+    def make_whole(self) -> None:
+        """The lines are whole again, what was on them is lost, and everything comes to its end."""
+        self.on_the_line.clear()
+        for name in list(self.drained):
+            self.drain_or_resume(name)
+        for by, to in WAYS:
+            self.agree(by, to)
+        for _ in range(_ROUNDS):
+            before = [rows_of(live) for live in self.gateways.values()]
+            self.exchange_all()
+            self.pass_time(1_000)
+            if before == [rows_of(live) for live in self.gateways.values()] and self.is_quiet():
+                break
+        self.exchange_all()
+
+    def is_quiet(self) -> bool:
+        return not any(live.gateway.leases for live in self.gateways.values())
+
+    # What must be so
+
+    def row(self, name: str, lease_id: int) -> LeaseRow:
+        row = self.stores[name].lease(lease_id)
+        assert row is not None
+        return row
+
+    def guests(self, at: str, of: str) -> dict[int, list[LeaseRow]]:
+        """What one gateway has of each lease of another; requests that it refused are not counted."""
+        found: dict[int, list[LeaseRow]] = {}
+        for row in rows_of(self.gateways[at]):
+            if row["origin"] == asking(of) and row["state"] != LeaseState.REFUSED:
+                found.setdefault(row["origin_id"], []).append(row)
+        return found
+
+    def check(self) -> None:
+        """Every promise of each decision core; and every lease is in one place, at most one hop away."""
+        for live in self.gateways.values():
+            live.engine.check()
+        for name in NAMES:
+            there = {other: self.guests(other, name) for other in NAMES if other != name}
+            for row in rows_of(self.gateways[name]):
+                if row["origin"]:
+                    assert row["site"] in ("", site_of(name)), f"lease {row['id']} of {name} went on"
+                    continue
+                where = [other for other, guests in there.items() for _ in guests.get(row["id"], [])]
+                assert len(where) <= 1, f"lease {row['id']} of {name} was taken in more than once: {where}"
+                assert not where or row["site"] == where[0], (
+                    f"lease {row['id']} of {name} is at {where} and at {row['site']!r}"
+                )
+
+    def check_that_all_agree(self) -> None:
+        """Once the lines are whole and everything is quiet, both ends tell the same of every lease."""
+        assert self.is_quiet()
+        for name, store in self.stores.items():
+            for other in NAMES:
+                for correspondent in (other, asking(other)):
+                    assert not store.letters(correspondent, 0, 10), f"{name} has letters to {correspondent}"
+        for name, other in WAYS:
+            there = self.guests(other, name)
+            assert there.keys() <= {row["id"] for row in rows_of(self.gateways[name])}
+            for row in rows_of(self.gateways[name]):
+                if row["site"] == other and row["state"] != LeaseState.REFUSED:
+                    self._check_that_they_agree(row, there.get(row["id"], []))
+
+    def _check_that_they_agree(self, row: LeaseRow, there: list[LeaseRow]) -> None:
+        if there:
+            assert _agreed(row) == _agreed(there[0]), row["id"]
+        else:  # taken back before it came to anything
+            assert row["state"] == LeaseState.CANCELLED
+
+    def check_that_nothing_ran_twice(self) -> None:
+        """By what the machines have written down: each lease booted once in all places together."""
+        self._keep_audits()
+        boots: Counter[tuple[str, int]] = Counter()
+        for name, lines in self.audits.items():
+            came_up = Counter((line.lease_id, line.incarnation) for line in lines if line.action in BRINGS_UP)
+            assert max(came_up.values(), default=1) == 1, name
+            booted = [line.lease_id for line in lines if line.action is Action.BOOT]
+            boots.update(self._whose(name, lease_id) for lease_id in booted)
+        twice = [lease for lease, count in boots.items() if count > 1]
+        assert not twice, f"leases that were booted more than once: {twice}"
+        completed = {
+            (name, row["id"])
+            for name in NAMES
+            for row in rows_of(self.gateways[name])
+            if row["state"] == LeaseState.COMPLETED and not row["origin"]
+        }
+        assert completed <= boots.keys(), "completed, and never booted"
+
+    def _whose(self, name: str, lease_id: int) -> tuple[str, int]:
+        """The gateway whose user asked for a lease, and its number there."""
+        row = self.row(name, lease_id)
+        return (asking_peer(row["origin"]), row["origin_id"]) if row["origin"] else (name, lease_id)
+
+
+def _agreed(row: LeaseRow) -> tuple[object, ...]:
+    return row["state"], row["reason"], row["preemptions"], row["overhead_vm_ms"], row["first_start_ms"]
