@@ -76,6 +76,7 @@ class TestTheSequence:
 class TestTelling:
     def test_what_is_delivered_is_told_at_once_and_said_to_be_told(self) -> None:
         async def play(office: Office) -> None:
+            assert (office.courier.problem, office.courier.last_seen_ms) == ("", None)
             office.at(1, lambda: office.courier.deliver([order(1), order(2)]))
             await office.work_for(2)
 

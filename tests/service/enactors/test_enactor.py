@@ -94,7 +94,7 @@ def disk_full(*_: object) -> None:
 async def test_two_enactors_never_have_the_same_machines(tmp_path: Path) -> None:
     async with site(tmp_path, Clock()):
         with pytest.raises(
-            InputError, match=r"emulated\.sqlite3: these machines are in the hands of another"
+            InputError, match=r"emulated\.sqlite3: these emulated machines are in the hands of another"
         ):
             EmulatedEnactor(setup(tmp_path, Clock()))
     async with site(tmp_path, Clock()):

@@ -20,5 +20,5 @@ class TestReal(EnactorConformance):
     """On two real hosts, with guests whose agent runs commands, and that move while they run."""
 
     @pytest.fixture
-    def rig(self, real: LibvirtRig) -> Rig:
+    def rig(self, real: LibvirtRig, alone_with_many_guests: None) -> Rig:  # noqa: ARG002 - it waits
         return real

@@ -13,5 +13,5 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("qemu")]
 
 class TestQemu(EnactorConformance):
     @pytest.fixture
-    def rig(self, place: Path, image: Path) -> Rig:
+    def rig(self, place: Path, image: Path, alone_with_many_guests: None) -> Rig:  # noqa: ARG002 - it waits
         return QemuRig(place, image)

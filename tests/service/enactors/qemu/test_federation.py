@@ -83,6 +83,7 @@ async def live(config: ServiceConfig, place: Path) -> AsyncIterator[Live]:
             yield Live(federation, store)
 
 
+@pytest.mark.usefixtures("alone_with_many_guests")
 def test_local_users_take_their_room_and_no_guest_loses_anything(place: Path, image: Path) -> None:
     place.mkdir()
 

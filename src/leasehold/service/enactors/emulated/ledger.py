@@ -4,18 +4,15 @@ Each batch of orders is one transaction. It is not forced to the disk: what is w
 this process, as machines would, but not a power cut, which machines would not outlive either.
 """
 
-import fcntl
-import os
 from contextlib import closing
 from pathlib import Path
-from sqlite3 import Connection, DatabaseError, connect
+from sqlite3 import connect
 
-from leasehold.model.errors import InputError
+from leasehold.service.enactors.claimed import ClaimedFile, Layout
 from leasehold.service.enactors.emulated.audit import AUDIT_TABLE, AuditLine, lines_of, write_lines
 from leasehold.service.enactors.emulated.floor import REMEMBERED, Floor, Unwritten
 from leasehold.service.enactors.emulated.holding import Holding
 
-_VERSION = 1
 _TABLES = """
 CREATE TABLE IF NOT EXISTS holdings (lease_id INTEGER PRIMARY KEY, body TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS gone (
@@ -30,6 +27,7 @@ CREATE TABLE IF NOT EXISTS sent (
     work_done INTEGER NOT NULL
 );
 """
+_LAYOUT = Layout("emulated machines", f"{_TABLES} {AUDIT_TABLE}", on_disk=False)
 
 
 class Ledger:
@@ -41,12 +39,8 @@ class Ledger:
 
     def __init__(self, path: Path, audit_lines: int) -> None:
         self._audit_lines = audit_lines
-        self._claim = _claim(path)
-        try:
-            self._connection = _open(path)
-        except BaseException:
-            os.close(self._claim)
-            raise
+        self._file = ClaimedFile(path, _LAYOUT)
+        self._connection = self._file.connection
 
     def load(self) -> Floor:
         """Give the floor as it was left."""
@@ -81,8 +75,7 @@ class Ledger:
 
     def close(self) -> None:
         """Let go of the file; nothing is left to be written."""
-        self._connection.close()
-        os.close(self._claim)
+        self._file.close()
 
 
 def work_sent(path: Path, lease_id: int, incarnation: int) -> int | None:
@@ -96,40 +89,3 @@ def work_sent(path: Path, lease_id: int, incarnation: int) -> int | None:
         along = "SELECT work_done FROM sent WHERE lease_id = ? AND incarnation = ?"
         row: tuple[int] | None = connection.execute(along, (lease_id, incarnation)).fetchone()
     return None if row is None else row[0]
-
-
-def _claim(path: Path) -> int:
-    """Make sure that nobody else has the file; the kernel takes the claim back when this process dies."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        claim = os.open(path.with_name(f"{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
-    except OSError as error:
-        raise InputError(path, None, f"cannot be locked: {error.strerror}") from error
-    try:
-        fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(claim)
-        raise InputError(path, None, "these machines are in the hands of another process") from None
-    return claim
-
-
-def _open(path: Path) -> Connection:
-    connection = connect(path, check_same_thread=False)
-    try:
-        _prepare(connection, path)
-    except DatabaseError as error:
-        connection.close()
-        raise InputError(path, None, f"this is no ledger of emulated machines: {error}") from None
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def _prepare(connection: Connection, path: Path) -> None:
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version > _VERSION:
-        raise InputError(path, None, "this ledger of machines was written by a newer Leasehold")
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = OFF")
-    connection.executescript(f"BEGIN; {_TABLES} {AUDIT_TABLE} PRAGMA user_version = {_VERSION}; COMMIT;")

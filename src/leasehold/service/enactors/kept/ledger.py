@@ -1,23 +1,20 @@
 """Where a site keeps what it was told: one SQLite file, forced to the disk with each batch of orders."""
 
-import fcntl
 import json
-import os
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from sqlite3 import Connection, DatabaseError, connect
+from sqlite3 import connect
 from uuid import uuid4
 
-from leasehold.model.errors import InputError
+from leasehold.service.enactors.claimed import ClaimedFile, Layout
 from leasehold.service.enactors.kept.floor import REMEMBERED
 from leasehold.service.enactors.kept.holding import Holding, Key
 
 LEDGER = "ledger.sqlite3"
 """The name of the file in the enactor's folder."""
 
-_VERSION = 1
 _NEVER = -1
 _TABLES = """
 CREATE TABLE IF NOT EXISTS holdings (
@@ -33,6 +30,7 @@ CREATE TABLE IF NOT EXISTS gone (
 );
 CREATE TABLE IF NOT EXISTS about (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 """
+_LAYOUT = Layout("machines", _TABLES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +56,9 @@ class Ledger:
     """
 
     def __init__(self, path: Path) -> None:
-        self._claim = _claim(path)
-        try:
-            self._connection = _open(path)
-            self.identity = self._identity()
-        except BaseException:
-            os.close(self._claim)
-            raise
+        self._file = ClaimedFile(path, _LAYOUT)
+        self._connection = self._file.connection
+        self.identity = self._identity()
 
     def load(self) -> tuple[list[Holding], dict[int, int]]:
         """Give what was here, and the last incarnation of each lease that went, oldest first."""
@@ -93,8 +87,7 @@ class Ledger:
 
     def close(self) -> None:
         """Let go of the file; nothing is left to be written."""
-        self._connection.close()
-        os.close(self._claim)
+        self._file.close()
 
     def _identity(self) -> str:
         with self._connection as connection:
@@ -116,40 +109,3 @@ def read_neighbour(path: Path, lease_id: int) -> Neighbour | None:
         holdings=[Holding.from_text(body) for (body,) in bodies],
         last_gone=gone[0] if gone else _NEVER,
     )
-
-
-def _claim(path: Path) -> int:
-    """Make sure that nobody else has the file; the kernel takes the claim back when this process dies."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        claim = os.open(path.with_name(f"{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
-    except OSError as error:
-        raise InputError(path, None, f"cannot be locked: {error.strerror}") from error
-    try:
-        fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(claim)
-        raise InputError(path, None, "these machines are in the hands of another process") from None
-    return claim
-
-
-def _open(path: Path) -> Connection:
-    connection = connect(path, check_same_thread=False)
-    try:
-        _prepare(connection, path)
-    except DatabaseError as error:
-        connection.close()
-        raise InputError(path, None, f"this is no ledger of machines: {error}") from None
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def _prepare(connection: Connection, path: Path) -> None:
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version > _VERSION:
-        raise InputError(path, None, "this ledger of machines was written by a newer Leasehold")
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = FULL")
-    connection.executescript(f"BEGIN; {_TABLES} PRAGMA user_version = {_VERSION}; COMMIT;")

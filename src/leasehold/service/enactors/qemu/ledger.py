@@ -4,14 +4,12 @@ Everything in it has reached the disk when `Ledger.write` returns. Whoever is ki
 machines themselves are found by the locks that they hold (see `process`), never by what is written here.
 """
 
-import fcntl
-import os
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from sqlite3 import Connection, DatabaseError, OperationalError, connect
+from sqlite3 import Connection, OperationalError, connect
 
-from leasehold.model.errors import InputError
+from leasehold.service.enactors.claimed import ClaimedFile, Layout
 from leasehold.service.enactors.qemu.record import Changes, Record
 
 FILE = "qemu.sqlite3"
@@ -21,7 +19,6 @@ REMEMBERED = 100_000
 """How many departures are remembered: a late order is a copy from an outbox, and does not come that late."""
 
 NEVER = -1
-_VERSION = 1
 _TABLES = """
 CREATE TABLE IF NOT EXISTS leases (lease_id INTEGER PRIMARY KEY, body TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS notes (
@@ -34,6 +31,7 @@ CREATE TABLE IF NOT EXISTS gone (
     incarnation INTEGER NOT NULL
 );
 """
+_LAYOUT = Layout("virtual machines", _TABLES)
 
 
 class Ledger:
@@ -44,13 +42,8 @@ class Ledger:
     """
 
     def __init__(self, folder: Path) -> None:
-        path = folder / FILE
-        self._claim = _claim(path)
-        try:
-            self._connection = _open(path)
-        except BaseException:
-            os.close(self._claim)
-            raise
+        self._file = ClaimedFile(folder / FILE, _LAYOUT)
+        self._connection = self._file.connection
 
     def records(self) -> dict[int, Record]:
         """Give what is known of every lease that is here."""
@@ -93,8 +86,7 @@ class Ledger:
 
     def close(self) -> None:
         """Let go of the file; nothing is left to be written."""
-        self._connection.close()
-        os.close(self._claim)
+        self._file.close()
 
 
 class Neighbour:
@@ -149,40 +141,3 @@ class Neighbour:
 
 
 _HERE = "SELECT body FROM leases WHERE lease_id = ?"
-
-
-def _claim(path: Path) -> int:
-    """Make sure that nobody else has the file; the kernel takes the claim back when this process dies."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        claim = os.open(path.with_name(f"{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
-    except OSError as error:
-        raise InputError(path, None, f"cannot be locked: {error.strerror}") from error
-    try:
-        fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(claim)
-        raise InputError(path, None, "these machines are in the hands of another process") from None
-    return claim
-
-
-def _open(path: Path) -> Connection:
-    connection = connect(path, check_same_thread=False)
-    try:
-        _prepare(connection, path)
-    except DatabaseError as error:
-        connection.close()
-        raise InputError(path, None, f"this is no ledger of virtual machines: {error}") from None
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def _prepare(connection: Connection, path: Path) -> None:
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version > _VERSION:
-        raise InputError(path, None, "this ledger of machines was written by a newer Leasehold")
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = FULL")
-    connection.executescript(f"BEGIN; {_TABLES} PRAGMA user_version = {_VERSION}; COMMIT;")

@@ -1,13 +1,10 @@
 """Where a Slurm site keeps what it was told: one SQLite file, forced to the disk before anything is done."""
 
-import fcntl
-import os
 from collections.abc import Iterable
 from pathlib import Path
-from sqlite3 import Connection, DatabaseError, connect
 from uuid import uuid4
 
-from leasehold.model.errors import InputError
+from leasehold.service.enactors.claimed import ClaimedFile, Layout
 from leasehold.service.enactors.slurm.holding import Holding
 
 LEDGER = "slurm.sqlite3"
@@ -16,7 +13,6 @@ LEDGER = "slurm.sqlite3"
 REMEMBERED = 100_000
 """How many departures are remembered: a late order is a copy from an outbox, and does not come that late."""
 
-_VERSION = 1
 _NEVER = -1
 _TABLES = """
 CREATE TABLE IF NOT EXISTS holdings (lease_id INTEGER PRIMARY KEY, body TEXT NOT NULL);
@@ -27,6 +23,7 @@ CREATE TABLE IF NOT EXISTS gone (
 );
 CREATE TABLE IF NOT EXISTS about (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 """
+_LAYOUT = Layout("Slurm jobs", _TABLES)
 
 
 class Ledger:
@@ -39,12 +36,10 @@ class Ledger:
     """
 
     def __init__(self, path: Path) -> None:
-        self._claim = _claim(path)
-        try:
-            self._connection = _open(path)
-        except BaseException:
-            os.close(self._claim)
-            raise
+        self._file = ClaimedFile(path, _LAYOUT)
+        self._connection = self._file.connection
+        with self._connection as connection:
+            connection.execute("INSERT OR IGNORE INTO about VALUES ('owner', ?)", (uuid4().hex[:12],))
         (self.owner,) = self._connection.execute("SELECT value FROM about WHERE key = 'owner'").fetchone()
 
     def load(self) -> list[Holding]:
@@ -85,44 +80,4 @@ class Ledger:
 
     def close(self) -> None:
         """Let go of the file; nothing is left to be written."""
-        self._connection.close()
-        os.close(self._claim)
-
-
-def _claim(path: Path) -> int:
-    """Make sure that nobody else has the file; the kernel takes the claim back when this process dies."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        claim = os.open(path.with_name(f"{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
-    except OSError as error:
-        raise InputError(path, None, f"cannot be locked: {error.strerror}") from error
-    try:
-        fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(claim)
-        raise InputError(path, None, "these jobs are in the hands of another process") from None
-    return claim
-
-
-def _open(path: Path) -> Connection:
-    connection = connect(path, check_same_thread=False)
-    try:
-        _prepare(connection, path)
-    except DatabaseError as error:
-        connection.close()
-        raise InputError(path, None, f"this is no ledger of Slurm jobs: {error}") from None
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def _prepare(connection: Connection, path: Path) -> None:
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version > _VERSION:
-        raise InputError(path, None, "this ledger of Slurm jobs was written by a newer Leasehold")
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = FULL")
-    connection.executescript(f"BEGIN; {_TABLES} PRAGMA user_version = {_VERSION}; COMMIT;")
-    with connection:
-        connection.execute("INSERT OR IGNORE INTO about VALUES ('owner', ?)", (uuid4().hex[:12],))
+        self._file.close()
