@@ -36,6 +36,11 @@ class Reason(StrEnum):
     NO_SITE_CAN = "no-site-can"
     POLICY_REFUSED = "policy-refused"
     PEER_HAS_ITS_FILL = "peer-has-its-fill"
+    NO_AGREEMENT = "no-agreement"
+    MORE_THAN_AGREED = "more-than-agreed"
+    LONGER_THAN_AGREED = "longer-than-agreed"
+    NO_COMMON_ROOM = "no-common-room"
+    RESOURCE_NOT_THERE = "resource-not-there"
     # not now
     ROOM_IN_USE = "room-in-use"
     BEHIND_OTHERS = "behind-others"
@@ -48,7 +53,15 @@ class Reason(StrEnum):
     STILL_SAVING = "still-saving"
     LOCAL_PLAN_CHANGED = "local-plan-changed"
     WAS_AWAY = "was-away"
+    SHARE_USED = "share-used"
+    LENT_TO_THE_LIMIT = "lent-to-the-limit"
+    OUTSIDE_AGREED_HOURS = "outside-agreed-hours"
+    RESOURCE_IN_USE = "resource-in-use"
+    RESERVED_TO_THE_LIMIT = "reserved-to-the-limit"
     ANOTHER_WAS_STARTED = "another-was-started"
+    BEHIND_ITS_OWN = "behind-its-own"
+    AWAITS_ITS_PARTS = "awaits-its-parts"
+    CALLED_OFF = "called-off"
     # now
     ROOM_FREE = "room-free"
     ROOM_MADE = "room-made"
@@ -56,6 +69,7 @@ class Reason(StrEnum):
     BACKFILLED = "backfilled"
     STARTED_BY_OWN_SCHEDULER = "started-by-own-scheduler"
     ROUTED = "routed"
+    PLACED_TOGETHER = "placed-together"
     SENT_TO_PEER = "sent-to-peer"
     EXTENDED = "extended"
     # preempted
@@ -68,8 +82,20 @@ class Reason(StrEnum):
     DEADLINE_LOST = "deadline-lost"
     MACHINES_LOST = "machines-lost"
     CANCELLED_BY_USER = "cancelled-by-user"
+    CLAIM_GIVEN_BACK = "claim-given-back"
+    PART_LOST = "part-lost"
     HORIZON_REACHED = "horizon-reached"
 
+
+NEVER = frozenset(
+    {
+        Reason.NO_AGREEMENT,
+        Reason.MORE_THAN_AGREED,
+        Reason.LONGER_THAN_AGREED,
+        Reason.RESOURCE_NOT_THERE,
+    }
+)
+"""What agreements say for good; of their other reasons there is a time when they do not hold."""
 
 _SENTENCES: dict[Reason, str] = {
     Reason.WIDER_THAN_SITE: "asks for more VMs than this site has",
@@ -82,6 +108,11 @@ _SENTENCES: dict[Reason, str] = {
     Reason.NO_SITE_CAN: "needs what no site's machines can do: be suspended, or be moved",
     Reason.POLICY_REFUSED: "the routing policy refused it",
     Reason.PEER_HAS_ITS_FILL: "asks for more VMs than a gateway may have at its peer at a time",
+    Reason.NO_AGREEMENT: "has no agreement with any site that it could go to",
+    Reason.MORE_THAN_AGREED: "asks for more at a time than its agreement gives",
+    Reason.LONGER_THAN_AGREED: "is longer than its agreement allows",
+    Reason.NO_COMMON_ROOM: "is a component of a joint request for which there is no room together",
+    Reason.RESOURCE_NOT_THERE: "needs more of a licence, service or memory than any site has",
     Reason.ROOM_IN_USE: "waits until enough VMs are free",
     Reason.BEHIND_OTHERS: "would fit now, but would delay requests that are ahead of it",
     Reason.NOT_READY_YET: "waits for its ready time",
@@ -93,6 +124,14 @@ _SENTENCES: dict[Reason, str] = {
     Reason.STILL_SAVING: "cannot be resumed as planned, because saving its memory takes longer than planned",
     Reason.LOCAL_PLAN_CHANGED: "was planned anew because the site's own users need the room",
     Reason.WAS_AWAY: "was planned anew because nobody could start it at its time",
+    Reason.SHARE_USED: "waits because its consumer has used the agreed share",
+    Reason.LENT_TO_THE_LIMIT: "waits because its consumer has as much as is lent to it at a time",
+    Reason.OUTSIDE_AGREED_HOURS: "is too long for these hours, and waits for others",
+    Reason.RESOURCE_IN_USE: "waits for a licence or service that others use",
+    Reason.RESERVED_TO_THE_LIMIT: "waits because as much is reserved in advance as may be",
+    Reason.BEHIND_ITS_OWN: "waits behind an earlier request of its own consumer",
+    Reason.AWAITS_ITS_PARTS: "waits until there is room for all components of its joint request",
+    Reason.CALLED_OFF: "gave its promised room back because another component of its joint request has none",
     Reason.ANOTHER_WAS_STARTED: "waits on, because the site's own scheduler started another job first",
     Reason.ROOM_FREE: "started at once in free room",
     Reason.ROOM_MADE: "started at once in room that guests gave up",
@@ -100,6 +139,7 @@ _SENTENCES: dict[Reason, str] = {
     Reason.BACKFILLED: "started ahead of others without delaying them",
     Reason.STARTED_BY_OWN_SCHEDULER: "was started by the site's own scheduler",
     Reason.ROUTED: "was sent to this site by the routing policy",
+    Reason.PLACED_TOGETHER: "was placed at this site together with the rest of its joint request",
     Reason.SENT_TO_PEER: "was sent to a peer, because no site here can take it, or none can now",
     Reason.EXTENDED: "may last longer than it asked for at first",
     Reason.LOCAL_NEEDS_ROOM: "gave way to a local request",
@@ -110,6 +150,8 @@ _SENTENCES: dict[Reason, str] = {
     Reason.DEADLINE_LOST: "was preempted and could not be finished before its deadline anywhere",
     Reason.MACHINES_LOST: "lost its machines",
     Reason.CANCELLED_BY_USER: "was cancelled by its user",
+    Reason.CLAIM_GIVEN_BACK: "gave back its idle machines because another component of its joint request has none",
+    Reason.PART_LOST: "was stopped because another component of its joint request was lost",
     Reason.HORIZON_REACHED: "was still unfinished when the simulated time was over",
 }
 

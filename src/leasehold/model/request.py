@@ -43,6 +43,9 @@ class Request:
     ``duration_ms`` is the requested time on a machine of the reference speed.
     ``site`` is the home cluster of a local request, None for an external one.
     ``from_peer`` is the peer gateway that sent it here, "" for a request of one's own users.
+    ``group`` is the VO, or the group within it (``atlas/production``), on whose account ``consumer`` asks.
+    ``domain`` is the virtual domain or site that it is bound to, "" for any.
+    ``claims`` are units of further resources that it holds while it runs: ``("licence:matlab", 2)``.
     """
 
     id: int
@@ -56,6 +59,14 @@ class Request:
     consumer: str = ""
     memory_mib: int = DEFAULT_MEMORY_MIB
     from_peer: str = ""
+    group: str = ""
+    domain: str = ""
+    claims: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def path(self) -> str:
+        """On whose account it is, from the VO down to the user: ``atlas/production/simulation-team``."""
+        return f"{self.group}/{self.consumer}" if self.group else self.consumer
 
     @property
     def is_local(self) -> bool:

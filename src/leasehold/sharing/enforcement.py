@@ -1,0 +1,221 @@
+"""May it run there? All agreements that apply are asked, and the one that is hardest to satisfy answers.
+
+The gateway asks on every way to machines: when a request is sent to a site or a peer, extended, resumed,
+moved. What it does about a no is in `leasehold.gateway.agreed`.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from leasehold.model.agreement import CPUS, MEMORY, Agreement, Breach, Penalty
+from leasehold.model.reason import NEVER, Reason
+from leasehold.sharing.asking import Ask
+from leasehold.sharing.book import Book, account_of
+from leasehold.sharing.grants import RESERVED, Grants, all_of
+from leasehold.sharing.ledger import Ledger
+from leasehold.sharing.limits.over import over
+from leasehold.sharing.limits.usage import Over, Usage
+from leasehold.sharing.penalties import Penalties
+from leasehold.sharing.places import Place, Providers
+from leasehold.sharing.rules import Broken, broken_by_length, broken_by_reservation
+
+ALLOW, REFUSE = "allow", "refuse"
+
+
+@dataclass(frozen=True, slots=True)
+class SharingSettings:
+    """How agreements are applied.
+
+    ``without_agreement``  what becomes of guests to whom no agreement applies: ALLOW or REFUSE
+    ``threshold``          rules of a higher penalty are never broken, others may be (Algorithm 1, line 8)
+    ``top_n``              to how many virtual domains the broker narrows the choice; None: all that are
+                           eligible
+    ``broker_policy``      how it scores them
+    ``starts_at_ms``       when time 0 of the requests is, Unix ms: hours of the day are told by it
+    """
+
+    without_agreement: str = ALLOW
+    threshold: int = 0
+    top_n: int | None = None
+    broker_policy: str = "most-room"
+    starts_at_ms: int = 0
+
+
+class Sharing:
+    """The agreements of a federation, and what was used and granted under them."""
+
+    def __init__(
+        self,
+        places: Iterable[Place],
+        settings: SharingSettings | None = None,
+        agreements: Iterable[Agreement] = (),
+    ) -> None:
+        """Begin with nothing used, under these agreements."""
+        self.settings = settings or SharingSettings()
+        self.providers = Providers(places)
+        self.book = Book(self.providers)
+        self.ledger = Ledger(self.providers)
+        self.grants = Grants(self.providers)
+        self.penalties = Penalties()
+        self._over: dict[str, Over] = {}
+        self.agree(agreements, 0)
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether nobody is held to anything."""
+        return not self.book.agreements and self.settings.without_agreement == ALLOW
+
+    def agree(self, agreements: Iterable[Agreement], now_ms: int) -> None:
+        """Let these agreements hold from now on, and no others: all that are signed."""
+        self.book.replace(agreements)
+        self._over.clear()
+        self.ledger.watch(self.book.watched(), now_ms)
+
+    # May it?
+
+    def why_not(self, ask: Ask, site: str, now_ms: int) -> Breach | None:
+        """Say why this may not run at a site, or at a peer, now; None if it may.
+
+        Of several reasons the one that lasts longest: never, then the latest time.
+        """
+        return _gravest(self._hard(ask, site, now_ms))
+
+    def why_not_on(self, ask: Ask, site: str, now_ms: int) -> Breach | None:
+        """As `why_not`, for what was granted before and goes on: about shares, hours and lengths."""
+        breaches = (
+            breach
+            for agreement in self.book.applying(ask.path, site, now_ms)
+            if self._is_hard(agreement, now_ms)
+            for breach in (self._used_up(agreement, ask, now_ms), self._too_long(agreement, ask))
+            if breach is not None
+        )
+        return _gravest(breaches)
+
+    def softly_broken(self, ask: Ask, site: str, now_ms: int) -> list[Agreement]:
+        """Give the agreements that this breaks and may break."""
+        return [
+            agreement
+            for agreement in self.book.applying(ask.path, site, now_ms)
+            if not self._is_hard(agreement, now_ms) and any(self._breaches(agreement, ask, now_ms))
+        ]
+
+    def punish(self, ask: Ask, site: str, now_ms: int) -> list[Penalty]:
+        """Impose the penalties for what is granted although it breaks agreements."""
+        if not self.settings.threshold:
+            return []
+        imposed = (self.penalties.impose(one, now_ms) for one in self.softly_broken(ask, site, now_ms))
+        return [penalty for penalty in imposed if penalty is not None]
+
+    def _hard(self, ask: Ask, site: str, now_ms: int) -> Iterator[Breach]:
+        yield from self._short_of(ask, site)
+        applying = self.book.applying(ask.path, site, now_ms)
+        if not applying and self.settings.without_agreement == REFUSE:
+            yield Breach("", site, ask.path, CPUS, Reason.NO_AGREEMENT, 0, 0)
+        for agreement in applying:
+            if self._is_hard(agreement, now_ms):
+                yield from self._breaches(agreement, ask, now_ms)
+
+    def _is_hard(self, agreement: Agreement, now_ms: int) -> bool:
+        threshold = -1 if self.penalties.stands(agreement, now_ms) else self.settings.threshold
+        return agreement.penalty > threshold
+
+    def _breaches(self, agreement: Agreement, ask: Ask, now_ms: int) -> Iterator[Breach]:
+        for breach in (
+            self._too_much_at_a_time(agreement, ask),
+            self._too_long(agreement, ask),
+            self._too_much_in_advance(agreement, ask),
+            self._used_up(agreement, ask, now_ms),
+        ):
+            if breach is not None:
+                yield breach
+
+    # Each rule of an agreement
+
+    def _used_up(self, agreement: Agreement, ask: Ask, now_ms: int) -> Breach | None:
+        if not ask.amounts.get(agreement.resource):
+            return None
+        known = self._over.get(agreement.name)
+        if known is None or now_ms >= known.over_until_ms:
+            known = over(agreement.limit, Usage(self.ledger, account_of(agreement)), now_ms)
+            if known is None:
+                self._over.pop(agreement.name, None)
+                return None
+            self._over[agreement.name] = known
+        used, limit, window_ms = known.used_ppm, known.limit_ppm, known.window_ms
+        return _breach(agreement, Reason.SHARE_USED, used, limit, known.next_ms, window_ms)
+
+    def _too_much_at_a_time(self, agreement: Agreement, ask: Ask) -> Breach | None:
+        most, asked = agreement.lending_limit, ask.amounts.get(agreement.resource, 0)
+        if most is None or not asked:
+            return None
+        if asked > most:
+            return _breach(agreement, Reason.MORE_THAN_AGREED, asked, most)
+        granted = self.grants.units(account_of(agreement))
+        return _breach(agreement, Reason.LENT_TO_THE_LIMIT, granted, most) if granted + asked > most else None
+
+    def _too_long(self, agreement: Agreement, ask: Ask) -> Breach | None:
+        return _told(agreement, broken_by_length(agreement.rules, ask, self.settings.starts_at_ms))
+
+    def _too_much_in_advance(self, agreement: Agreement, ask: Ask) -> Breach | None:
+        if not ask.is_reservation:
+            return None
+        reserved = self.grants.units((agreement.consumer, agreement.provider, RESERVED))
+        capacity = self.providers.capacity(agreement.provider, CPUS)
+        return _told(agreement, broken_by_reservation(agreement.rules, ask, reserved, capacity))
+
+    def _short_of(self, ask: Ask, site: str) -> Iterator[Breach]:
+        """What no agreement can give: more than the site has. Its VMs are the site's to plan."""
+        place = self.providers.places.get(site)
+        for resource, units in ask.amounts.items():
+            if resource == CPUS or place is None or not units:
+                continue
+            there = place.capacity.get(resource)
+            if there is None and resource == MEMORY:
+                continue  # nobody said how much there is
+            taken = self.grants.units(all_of(site, resource))
+            if units > (there or 0):
+                yield Breach("", site, "", resource, Reason.RESOURCE_NOT_THERE, units, there or 0)
+            elif taken + units > (there or 0):
+                yield Breach("", site, "", resource, Reason.RESOURCE_IN_USE, taken, there or 0)
+
+
+def _breach(
+    agreement: Agreement,
+    reason: Reason,
+    used: int,
+    limit: int,
+    next_ms: int | None = None,
+    window_ms: int = 0,
+) -> Breach:
+    consumer, provider, resource = account_of(agreement)
+    return Breach(
+        agreement.name,
+        provider,
+        consumer,
+        resource,
+        reason,
+        used,
+        limit,
+        window_ms,
+        next_ms,
+        agreement.penalty,
+    )
+
+
+def _told(agreement: Agreement, broken: Broken | None) -> Breach | None:
+    if broken is None:
+        return None
+    return _breach(agreement, broken.reason, broken.asked, broken.allowed, broken.next_ms)
+
+
+_FOREVER_MS = 1 << 62
+
+
+def _gravest(breaches: Iterable[Breach]) -> Breach | None:
+    """The one that lasts longest; of equals the first, whose agreement has the narrowest range."""
+    return max(breaches, key=_lasts, default=None)
+
+
+def _lasts(breach: Breach) -> tuple[bool, int]:
+    next_ms = _FOREVER_MS if breach.next_ms is None else breach.next_ms
+    return (breach.reason in NEVER, next_ms)

@@ -1,0 +1,107 @@
+"""A breach in words: ``atlas used 31.2% of its 30% over 20 min at das3; next room 14:05``."""
+
+from collections.abc import Callable
+from itertools import pairwise
+
+from leasehold.model.agreement import CPUS, EVERYBODY, MEMORY, Breach
+from leasehold.model.reason import Reason
+
+_UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"))
+_SHORT = 100
+
+
+def in_words(breach: Breach, said_at: Callable[[int], str]) -> str:
+    """Say one sentence, without its full stop; ``said_at`` says a moment (ms) as its reader knows it."""
+    told = _TELLERS[breach.reason](breach)
+    return told if breach.next_ms is None else f"{told}; next room {said_at(breach.next_ms)}"
+
+
+def _who(breach: Breach) -> str:
+    return "all guests together" if breach.consumer == EVERYBODY else breach.consumer
+
+
+def _where(breach: Breach) -> str:
+    return "in the federation" if breach.provider == EVERYBODY else f"at {breach.provider}"
+
+
+def _of(breach: Breach) -> str:
+    return "" if breach.resource == CPUS else f" of {breach.resource}"
+
+
+def _share(breach: Breach) -> str:
+    used, limit = percent(breach.used), percent(breach.limit)
+    over = f"over {span(breach.window_ms)} {_where(breach)}"
+    return f"{_who(breach)} used {used} of its {limit}{_of(breach)} {over}"
+
+
+def _at_a_time(breach: Breach) -> str:
+    return (
+        f"{_who(breach)} has {_units(breach, breach.used)} of its {breach.limit} at a time {_where(breach)}"
+    )
+
+
+def _too_much(breach: Breach) -> str:
+    asked = _units(breach, breach.used)
+    return f"asks for {asked}, and {_who(breach)} may have {breach.limit} at a time {_where(breach)}"
+
+
+def _too_long(breach: Breach) -> str:
+    asked, allowed = span(breach.used), span(breach.limit)
+    return f"takes {asked}, and {_who(breach)} may run for {allowed} {_where(breach)}"
+
+
+def _hours(breach: Breach) -> str:
+    return f"{_too_long(breach)} at these hours"
+
+
+def _reserved(breach: Breach) -> str:
+    return (
+        f"{breach.used} VMs would be reserved in advance {_where(breach)}, and at most {breach.limit} may be"
+    )
+
+
+def _no_agreement(breach: Breach) -> str:
+    return f"{breach.consumer} has no agreement {_where(breach)}"
+
+
+def _not_there(breach: Breach) -> str:
+    return f"asks for {breach.used}{_of(breach)}, and {breach.provider} has {breach.limit}"
+
+
+def _in_use(breach: Breach) -> str:
+    return f"{breach.used} of {breach.limit}{_of(breach)} are in use {_where(breach)}"
+
+
+_TELLERS: dict[Reason, Callable[[Breach], str]] = {
+    Reason.SHARE_USED: _share,
+    Reason.LENT_TO_THE_LIMIT: _at_a_time,
+    Reason.MORE_THAN_AGREED: _too_much,
+    Reason.LONGER_THAN_AGREED: _too_long,
+    Reason.OUTSIDE_AGREED_HOURS: _hours,
+    Reason.RESERVED_TO_THE_LIMIT: _reserved,
+    Reason.NO_AGREEMENT: _no_agreement,
+    Reason.RESOURCE_NOT_THERE: _not_there,
+    Reason.RESOURCE_IN_USE: _in_use,
+}
+
+
+def _units(breach: Breach, units: int) -> str:
+    if breach.resource == CPUS:
+        return f"{units} VMs" if units != 1 else "1 VM"
+    return f"{units} MiB" if breach.resource == MEMORY else f"{units} of {breach.resource}"
+
+
+def percent(ppm: int) -> str:
+    """Say a share to a tenth of a percent."""
+    return f"{ppm / 10_000:.1f}%".replace(".0%", "%")
+
+
+def span(duration_ms: int) -> str:
+    """Say a duration in one unit where that is exact and short, else in two."""
+    for size_ms, unit in _UNITS:
+        if duration_ms % size_ms == 0 and 0 < duration_ms // size_ms < _SHORT:
+            return f"{duration_ms // size_ms} {unit}"
+    for (size_ms, unit), (part_ms, part) in pairwise(_UNITS):
+        if duration_ms >= size_ms:
+            return f"{duration_ms // size_ms} {unit} {duration_ms % size_ms // part_ms} {part}"
+    return f"{duration_ms / 1000:g} s"
