@@ -84,8 +84,6 @@ def test_without_memory_nothing_is_ever_resumed() -> None:
     site = machines()
     nothing = Problem("no memory of lease 1 is saved here", again=False)
     assert problem(site, 0, order(Verb.RESUME)) == nothing
-    told(site, 0, order(Verb.START, command=("false",)))
-    assert problem(site, 0, order(Verb.RESUME, 1, 2)) == nothing
 
 
 @pytest.mark.parametrize("command", [("true",), ("false",)])

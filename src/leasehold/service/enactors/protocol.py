@@ -41,7 +41,7 @@ class Phase(StrEnum):
     RESUMING = "resuming"
     RECEIVING = "receiving"
     ENDED = "ended"
-    """Its command has ended by itself; observed until a STOP for it."""
+    """Its command has ended by itself, well or not (``detail`` says how); observed until a STOP for it."""
     FAILED = "failed"
     """Its machines are lost, or could not do what was ordered; observed until a STOP for it."""
 

@@ -117,11 +117,11 @@ class TestAsking:
 
 class TestEndings:
     @played
-    async def test_a_command_that_fails_has_failed(self, rig: Ec2Rig, cloud: Cloud) -> None:
+    async def test_a_command_that_fails_has_ended_and_says_how(self, rig: Ec2Rig, cloud: Cloud) -> None:
         cloud.exit_status = 3
         async with site(rig) as here:
             await here.do(order(Verb.START, command=("sleep", 1)))
-            assert (await here.until(Phase.FAILED)).detail == "exit status 3"
+            assert (await here.until(Phase.ENDED)).detail == "exit status 3"
 
     @pytest.mark.parametrize("reason", ["Client.UserInitiatedShutdown", "Server.SpotInstanceShutdown"])
     def test_machines_that_others_stop_have_failed(self, reason: str, rig: Ec2Rig, cloud: Cloud) -> None:

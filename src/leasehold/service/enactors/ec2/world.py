@@ -175,4 +175,4 @@ class _Endings:
 def _ending(status: int | None) -> tuple[State, str]:
     if status is None:
         return State.ENDED, "its exit status is not known: no console came"
-    return (State.FAILED, f"exit status {status}") if status else (State.ENDED, "")
+    return State.ENDED, f"exit status {status}" if status else ""

@@ -209,7 +209,7 @@ class EmulatedMachines:
         if program is not None:
             left_ms = max(0, self.hardware.wall_ms(program.work - holding.work_done))
             if lasts_ms is None or left_ms <= lasts_ms:
-                self._floor.schedule(holding, running_ms + left_ms, program.phase, program.detail)
+                self._floor.schedule(holding, running_ms + left_ms, Phase.ENDED, program.detail)
                 return
         if lasts_ms is not None:
             self._floor.schedule(holding, running_ms + lasts_ms, Phase.FAILED, "emulated fault: crash")

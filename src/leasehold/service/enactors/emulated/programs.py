@@ -3,7 +3,7 @@
 ===========================  ==============================================================
 ``sleep N``                  N seconds of work on a machine of the reference speed, then it ends
 ``true``, ``exit 0``         ends at once
-``false``, ``exit N``        fails at once
+``false``, ``exit N``        ends at once, and says with which exit status
 nothing                      just the machines: they run until they are stopped
 anything else                is not carried out, and taken to run until it is stopped
 ===========================  ==============================================================
@@ -18,18 +18,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
 
-from leasehold.service.enactors.protocol import Phase
-
 _SECONDS = re.compile(r"[0-9]{1,12}(\.[0-9]{1,9})?")
 _WORKING_MS_PER_S = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a command ends by itself: after this much work (in work units), in this phase."""
+    """How a command ends by itself: after this much work (in work units), and what there is to say of it."""
 
     work: int
-    phase: Phase = Phase.ENDED
     detail: str = ""
 
 
@@ -55,4 +52,4 @@ def _slept(seconds: str, reference_mips: int) -> Ending:
 
 
 def _failed(detail: str) -> Ending:
-    return Ending(0, Phase.FAILED, detail)
+    return Ending(0, detail)

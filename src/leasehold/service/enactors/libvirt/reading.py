@@ -43,7 +43,7 @@ def _running(domain: Any, holding: Holding) -> Seen:  # noqa: ANN401 - as above
     status = agent.exit_status(domain, holding.lease_id)
     if status is None:
         return State.UP, ""
-    return (State.FAILED, f"exit status {status}") if status else (State.ENDED, "")
+    return State.ENDED, f"exit status {status}" if status else ""
 
 
 def _shut_off(domain: Any, reason: int, holding: Holding | None) -> Seen | None:  # noqa: ANN401 - as above
