@@ -26,7 +26,6 @@ from leasehold.model.effect import (
     StartLease,
     StopLease,
     SuspendLease,
-    WakeAt,
 )
 from leasehold.model.event import CancelRequested
 from leasehold.model.lease import Lease, LeaseState
@@ -181,7 +180,7 @@ class Chronicle:
     def _happened(self, effect: Effect, now_ms: int) -> None:
         self.effects.append((now_ms, effect))
         self.told.append((now_ms, repr(effect)))
-        if not isinstance(effect, WakeAt):
+        if isinstance(effect, LeaseEffect):
             self.leases[effect.lease.id] = effect.lease
             self._stayed(effect, now_ms)
 

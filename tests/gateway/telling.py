@@ -13,14 +13,21 @@ from leasehold.model.reason import Outcome, Reason
 from leasehold.model.request import LEASE_TYPES, LeaseType, Request
 from leasehold.routing.policy import RoutingPolicy
 from leasehold.routing.registry import routing_policy
+from leasehold.sharing.enforcement import Sharing
 
 
 class Told:
     """A gateway at these sites; `at` is told what happens at a second, and gives what is to be done."""
 
-    def __init__(self, *sites: Site, routing: str | RoutingPolicy = "rr", reference_mips: int = 1) -> None:
+    def __init__(
+        self,
+        *sites: Site,
+        routing: str | RoutingPolicy = "rr",
+        reference_mips: int = 1,
+        sharing: Sharing | None = None,
+    ) -> None:
         policy = routing_policy(routing)(Random(0)) if isinstance(routing, str) else routing
-        self.gateway = Gateway(sites, Routing(policy), reference_mips)
+        self.gateway = Gateway(sites, Routing(policy), reference_mips, sharing)
         self._invariants = Invariants(self.gateway)
 
     def at(self, now_s: float, *events: Event) -> list[Effect]:

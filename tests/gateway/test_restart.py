@@ -24,7 +24,7 @@ from tests.gateway.random_worlds import (
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.invariants import Invariants
 from leasehold.gateway.restart import take_up
-from leasehold.model.effect import Effect, WakeAt
+from leasehold.model.effect import Effect, JointClosed, JointStarted, WakeAt
 from leasehold.model.event import CancelRequested, Submitted, Tick
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.reason import Outcome, Reason
@@ -44,7 +44,7 @@ class Record:
         for lease in gateway.moved.values():
             self.leases[lease.id] = copy(lease)
         for effect in effects:
-            if not isinstance(effect, WakeAt):
+            if not isinstance(effect, WakeAt | JointStarted | JointClosed):
                 self.leases[effect.lease.id] = copy(effect.lease)
 
     def open(self) -> list[Lease]:

@@ -90,7 +90,7 @@ class TestProviders:
             20,
             0,
         ]
-        assert providers.sites_of("das3") == ["delft", "leiden"]
+        assert providers.sites_of("das3") == {"delft", "leiden"}
 
     def test_sites_come_and_go(self) -> None:
         providers = Providers(SITES)

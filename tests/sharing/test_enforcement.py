@@ -62,7 +62,7 @@ class TestShares:
         assert told.why_not(ask(), "leiden", 14 * MIN) is None
         breach = told.why_not(ask(), "leiden", 15 * MIN)
         assert breach == Breach(
-            "lent", "das3", "atlas", "cpus", Reason.SHARE_USED, 300_000, 300_000, 20 * MIN, 20 * MIN
+            "lent", "das3", "atlas", "cpus", Reason.SHARE_USED, 300_000, 300_000, 20 * MIN, 20 * MIN, 20 * MIN
         )
         assert said(breach) == "atlas used 30% of its 30% over 20 min at das3; next room 00:20"
 
@@ -164,6 +164,19 @@ class TestWithoutAgreement:
         assert said(breach) == "atlas/production/x has no agreement at delft"
 
 
+class TestSitesThatJoinLater:
+    def test_they_are_in_their_domain_from_then_on(self) -> None:
+        half = Agreement("half", "das3", "atlas", TimeDecay(500_000, 10 * MIN, (1_000_000,)))
+        told = Sharing(PLACES[:1], agreements=[half], domains={"leiden": "das3"})
+        hold(told, 1, ask(10))
+        assert told.why_not(ask(), "delft", 5 * MIN) is not None
+        told.join(Place("leiden", {"cpus": 10}))
+        assert told.why_not(ask(), "leiden", 9 * MIN) is None
+        assert told.providers.sites_of("das3") == {"delft", "leiden"}
+        told.part_with("leiden")
+        assert told.why_not(ask(), "delft", 9 * MIN) is not None
+
+
 class TestPenalties:
     SOFT = Agreement("soft", "das3", "atlas", NoLimit(), lending_limit=4, penalty=3, penalty_ms=HOUR)
 
@@ -200,6 +213,11 @@ class TestPenalties:
         hold(told, 1, ask(4))
         assert told.why_not(ask(), "delft", 0) is not None
         assert told.punish(ask(), "delft", 0) == []
+
+
+def test_whoever_waits_behind_its_own_is_told_for_which_agreement() -> None:
+    behind = Breach("lent", "das3", "atlas", "cpus", Reason.BEHIND_ITS_OWN, 0, 0)
+    assert said(behind) == "waits behind an earlier request, as atlas may have only so much at das3"
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leasehold.model.agreement import CPUS, EVERYBODY, MEMORY
-from leasehold.sharing.ledger import AccountKey, Holding, Ledger, Segment, Watched
+from leasehold.model.use import Holding, Segment
+from leasehold.sharing.ledger import AccountKey, Ledger, Watched
 from leasehold.sharing.paths import ALL_AND_OWNERS
 from leasehold.sharing.places import Place, Providers
 

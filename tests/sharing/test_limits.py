@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leasehold.model.agreement import CPUS, Commitment, Limit, NoLimit, TimeDecay, UsageDecay
-from leasehold.sharing.ledger import Holding, Ledger, Watched
+from leasehold.model.use import Holding
+from leasehold.sharing.ledger import Ledger, Watched
 from leasehold.sharing.limits.over import over, reach_ms
 from leasehold.sharing.limits.usage import Over, Usage
 from leasehold.sharing.places import Place, Providers

@@ -3,10 +3,12 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from leasehold.gateway.agreed import UnderAgreement
 from leasehold.gateway.settings import SiteSettings
 from leasehold.leasing.experience import Experience, Measurement
 from leasehold.leasing.overhead import Overheads
 from leasehold.leasing.profile import Profile
+from leasehold.model.agreement import Breach
 from leasehold.model.effect import Decision, Effect, LeaseClosed
 from leasehold.model.event import Operation
 from leasehold.model.lease import UNPLANNED, Lease, LeaseState
@@ -17,9 +19,9 @@ from leasehold.model.reason import Outcome, Reason
 class Floor:
     """The machines of one site as far as planning is concerned; shared by its locals' and guests' sides.
 
-    ``effects`` and ``displaced`` (Migratable guests that have lost their place) belong to the gateway, and
-    are the same lists for all its sites. ``overheads`` are the times to plan with: those that the owner
-    states, as far as ``experience`` does not know better.
+    ``effects``, ``displaced`` (Migratable guests that have lost their place) and what is ``agreed`` belong to
+    the gateway, and are the same for all its sites. ``overheads`` are the times to plan with: those that the
+    owner states, as far as ``experience`` does not know better.
     """
 
     def __init__(self, settings: SiteSettings) -> None:
@@ -33,6 +35,7 @@ class Floor:
         self.guest_vms = 0
         self.effects: list[Effect] = []
         self.displaced: list[Lease] = []
+        self.agreed = UnderAgreement(None, 1, self.effects)
         self._places = 0
 
     def wall_ms(self, work: int) -> int:
@@ -58,6 +61,7 @@ class Floor:
         self._places += 1
         lease.place = self._places
         self._stand(lease)
+        self.agreed.began(lease, now_ms)
 
     def take_up(self, leases: Iterable[Lease]) -> None:
         """Go on from a record: these hold VMs here, in order of their places."""
@@ -69,8 +73,9 @@ class Floor:
         self.held[lease.id] = lease
         self._count(lease, lease.vms)
 
-    def leave(self, lease: Lease) -> None:
+    def leave(self, lease: Lease, now_ms: int) -> None:
         """Note that a lease holds no VMs here any more."""
+        self.agreed.ended(lease, now_ms)
         del self.held[lease.id]
         lease.held_since_ms = UNPLANNED
         self._count(lease, -lease.vms)
@@ -87,6 +92,13 @@ class Floor:
         """Write a decision down."""
         self.effects.append(Decision(lease, self.name, outcome, reason, rule, planned_ms))
 
+    def put_off(self, lease: Lease, breach: Breach, rule: str) -> None:
+        """Write down that an agreement keeps a lease from going on now."""
+        next_ms = breach.next_ms
+        self.effects.append(
+            Decision(lease, self.name, Outcome.WAIT, breach.reason, rule, next_ms, breach=breach)
+        )
+
     def tell_who_waits(self, arrivals: Iterable[Lease], plan: Profile, rule: str, now_ms: int) -> None:
         """Write down, for those who have just come and could not start, what they wait for and until when."""
         for lease in arrivals:
@@ -98,6 +110,7 @@ class Floor:
     def close(self, lease: Lease, step: Step, reason: Reason) -> None:
         """Bring a lease to its final state."""
         advance(lease, step)
+        self.agreed.over(lease)
         self.effects.append(LeaseClosed(lease, reason))
 
     def refuse(self, lease: Lease, reason: Reason, rule: str) -> None:

@@ -7,6 +7,11 @@ carry out the effects that it returns; it never asks what time it is and never w
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from leasehold.gateway.agreed import UnderAgreement
+from leasehold.gateway.coallocation.claims import Claims
+from leasehold.gateway.coallocation.crew import Crew
+from leasehold.gateway.coallocation.joints import Joints
+from leasehold.gateway.coallocation.planner import Planner
 from leasehold.gateway.desk import GATEWAY, Desk
 from leasehold.gateway.displaced import give_up, keep_for_later, soonest_elsewhere, take_over
 from leasehold.gateway.extension import with_longer_request
@@ -14,12 +19,16 @@ from leasehold.gateway.remote import follow
 from leasehold.gateway.rules import Routing
 from leasehold.gateway.site import Site
 from leasehold.leasing.experience import Measurement
+from leasehold.model.agreement import Breach
 from leasehold.model.effect import Decision, Effect, LeaseClosed, WakeAt
 from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.model.event import (
+    Agreed,
     CancelRequested,
     Event,
     ExtendRequested,
+    JointCancelled,
+    JointSubmitted,
     LeaseContinues,
     LeaseEnded,
     LeaseFailed,
@@ -27,6 +36,7 @@ from leasehold.model.event import (
     LendingChanged,
     OverheadMeasured,
     OwnQueueSeen,
+    PenaltyLifted,
     SiteFellSilent,
     SiteForgotten,
     SiteReported,
@@ -36,6 +46,8 @@ from leasehold.model.event import (
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.lifecycle import Step, advance
 from leasehold.model.reason import Outcome, Reason
+from leasehold.model.request import Request
+from leasehold.sharing.enforcement import Sharing
 
 __all__ = ["Gateway", "Routing"]
 
@@ -45,8 +57,17 @@ EXTENSION = "extension"
 class Gateway:
     """Sites behind one gateway."""
 
-    def __init__(self, sites: Sequence[Site], routing: Routing, reference_mips: int = 1) -> None:
-        """Begin with these sites in this order; ``reference_mips`` is the speed that durations refer to."""
+    def __init__(
+        self,
+        sites: Sequence[Site],
+        routing: Routing,
+        reference_mips: int = 1,
+        sharing: Sharing | None = None,
+    ) -> None:
+        """Begin with these sites in this order; ``reference_mips`` is the speed that durations refer to.
+
+        Without ``sharing`` nothing is agreed, and nobody accounts for what is used.
+        """
         self.sites = {site.name: site for site in sites}
         if len(self.sites) < len(sites):
             raise InvalidField("sites", [site.name for site in sites], "a name of its own for each site")
@@ -57,12 +78,18 @@ class Gateway:
         self._displaced: list[Lease] = []
         self._touched: dict[str, Site] = {}
         self._order = 0
-        self.desk = Desk(self.sites, routing, reference_mips, self._effects, self._touch)
+        self.agreed = UnderAgreement(sharing, reference_mips, self._effects)
+        self.desk = Desk(self.sites, routing, reference_mips, self.agreed, self._effects, self._touch)
         self.held = self.desk.held
         self.knowledge = self.desk.knowledge
+        planner = Planner(self.sites, self.desk.lenders, self.agreed, reference_mips)
+        claims = Claims(self.sites, self.agreed, self.knowledge, self._effects, self._touch)
+        crew = Crew(self._enrol, self._effects)
+        self.joints = Joints(self.sites, planner, claims, crew, self._effects)
         for site in sites:
             site.floor.effects = self._effects
             site.floor.displaced = self._displaced
+            site.floor.agreed = self.agreed
             site.locals.moved = self.moved
         self._note: dict[type, Callable[[Any, int], None]] = {
             Submitted: self._note_submission,
@@ -78,6 +105,10 @@ class Gateway:
             SiteReported: self._note_report,
             SiteFellSilent: self._note_silence,
             SiteForgotten: self._note_forgotten,
+            Agreed: self._note_agreed,
+            PenaltyLifted: self._note_lifted,
+            JointSubmitted: self.joints.note_submission,
+            JointCancelled: self.joints.note_cancel,
             Tick: self._note_tick,
         }
 
@@ -87,12 +118,15 @@ class Gateway:
         Afterwards ``moved`` has the leases whose state, place or reservation changed without an effect.
         """
         self.moved.clear()
+        self.joints.moved.clear()
         # 1. What happened, before anything is decided.
         for event in events:
             self._note[type(event)](event, now_ms)
+        self.joints.mourn(now_ms)
         # 2. The owners first: local requests start, guests give way.
         for site in self._touched.values():
             site.serve_locals(now_ms)
+        self.joints.serve(now_ms)
         # 3. Migratable guests that lost their place go on elsewhere, or wait, or have failed.
         if self._displaced:
             self._rescue_all(now_ms)
@@ -106,6 +140,7 @@ class Gateway:
             if site.guests is not None:
                 site.guests.serve(now_ms)
             self._set_alarm(site, now_ms)
+        self.joints.follow(now_ms)
         return self._hand_over()
 
     def take_up(self, leases: Iterable[Lease]) -> None:
@@ -119,7 +154,7 @@ class Gateway:
             self.desk.peering.take_up(lease)
             if lease.site in self.desk.remotes:
                 self.desk.remotes[lease.site].leases[lease.id] = lease
-            elif lease.state is LeaseState.HELD:
+            elif not self.joints.take_up(lease) and lease.state is LeaseState.HELD:
                 self.desk.take_up(lease)
         for name in self.sites:
             self._touch(name)
@@ -139,9 +174,7 @@ class Gateway:
 
     def _note_submission(self, event: Submitted, now_ms: int) -> None:
         request = event.request
-        self._order += 1
-        work = request.duration_ms * self.reference_mips
-        lease = Lease(request.id, request, request.vms, self._order, work)
+        lease = self._lease_of(request)
         if request.site is None:
             self.desk.receive(lease, now_ms)
         elif request.site not in self.sites:
@@ -151,6 +184,17 @@ class Gateway:
         self.leases[request.id] = lease
         if self.desk.routing.learns:
             self.knowledge.observe(request, now_ms)
+
+    def _lease_of(self, request: Request) -> Lease:
+        """Make a lease of a request, next in order."""
+        self._order += 1
+        work = request.duration_ms * self.reference_mips
+        return Lease(request.id, request, request.vms, self._order, work)
+
+    def _enrol(self, request: Request) -> Lease:
+        """Take in a component of a joint request."""
+        lease = self.leases[request.id] = self._lease_of(request)
+        return lease
 
     def _find(self, lease_id: int, incarnation: int) -> Lease | None:
         """The lease that news speak of; None if they are of an earlier start or of a lease that is over."""
@@ -183,7 +227,7 @@ class Gateway:
 
     def _note_cancel(self, event: CancelRequested, now_ms: int) -> None:
         lease = self.leases.get(event.lease_id)
-        if lease is None or lease.state.is_final:
+        if lease is None or lease.state.is_final or self.joints.cancel_with(lease.id, now_ms):
             return
         if lease.site in self.desk.remotes:
             self.desk.recall(lease)
@@ -203,13 +247,17 @@ class Gateway:
             return
         is_remote = lease.site in self.desk.remotes
         refusal: Reason | None = Reason.DECIDED_ELSEWHERE if is_remote else Reason.NOT_RUNNING
+        breach: Breach | None = None
         if lease.held_since_ms >= 0:
             more_work = event.by_ms * self.reference_mips
-            refusal = self._touch(lease.site).extend(lease, more_work, now_ms)
+            site = self._touch(lease.site)
+            breach = self.agreed.why_not_on(lease, more_work, site.settings.speed_mips, now_ms)
+            refusal = site.extend(lease, more_work, now_ms) if breach is None else breach.reason
         if refusal is None:
             with_longer_request(lease, event.by_ms)
         outcome = Outcome.EXTEND if refusal is None else Outcome.DENY
-        self._effects.append(Decision(lease, lease.site, outcome, refusal or Reason.EXTENDED, EXTENSION))
+        why = refusal or Reason.EXTENDED
+        self._effects.append(Decision(lease, lease.site, outcome, why, EXTENSION, breach=breach))
 
     def _note_lending(self, event: LendingChanged, now_ms: int) -> None:
         if event.lends:
@@ -224,7 +272,7 @@ class Gateway:
         measured = Measurement(event.memory_mib, event.vms, event.took_ms)
         self.sites[event.site].floor.learn(event.operation, measured)
 
-    def _note_report(self, event: SiteReported, now_ms: int) -> None:  # noqa: ARG002 - all notes are alike
+    def _note_report(self, event: SiteReported, now_ms: int) -> None:
         remote = self.desk.remotes.get(event.site)
         lease = None if remote is None else remote.leases.get(event.lease_id)
         if remote is None or lease is None:
@@ -234,10 +282,12 @@ class Gateway:
             self.desk.was_refused(lease, remote, event.reason)
             return
         follow(lease, event)
+        self.agreed.followed(lease, now_ms)
         self.moved[lease.id] = lease
         self.desk.stir()
         if lease.state.is_final:
             del remote.leases[lease.id]
+            self.agreed.over(lease)
             self._effects.append(LeaseClosed(lease, event.reason))
 
     def _note_silence(self, event: SiteFellSilent, now_ms: int) -> None:  # noqa: ARG002 - all notes are alike
@@ -245,10 +295,20 @@ class Gateway:
         if remote is not None:
             remote.silent = True
 
-    def _note_forgotten(self, event: SiteForgotten, now_ms: int) -> None:  # noqa: ARG002 - all notes are alike
+    def _note_forgotten(self, event: SiteForgotten, now_ms: int) -> None:
         for lease in self.desk.part_with(event.site):
+            self.agreed.ended(lease, now_ms)
             lease.state = LeaseState.FAILED
             self._effects.append(LeaseClosed(lease, Reason.MACHINES_LOST))
+
+    def _note_agreed(self, event: Agreed, now_ms: int) -> None:
+        self.agreed.agree(event, now_ms)
+        self.desk.look_again()
+
+    def _note_lifted(self, event: PenaltyLifted, now_ms: int) -> None:  # noqa: ARG002 - all notes are alike
+        if self.agreed.sharing is not None:
+            self.agreed.sharing.penalties.lift(event.agreement, event.consumer)
+        self.desk.look_again()
 
     def _note_tick(self, event: Tick, now_ms: int) -> None:
         if event.site == GATEWAY:
@@ -268,15 +328,26 @@ class Gateway:
     def _rescue_all(self, now_ms: int) -> None:
         for lease in self._displaced:
             home = self.sites[lease.site].open_to_guests(now_ms)
-            elsewhere = soonest_elsewhere(lease, self.desk.lenders.own(), now_ms)
+            elsewhere = soonest_elsewhere(lease, self._open_to(lease, now_ms), now_ms)
             if elsewhere is not None:
                 self.knowledge.gone(lease, lease.site)
                 take_over(elsewhere, lease, now_ms)
                 self.knowledge.sent(lease)
+                self.agreed.granted(lease, elsewhere.floor.settings.speed_mips, now_ms)
                 self._touch(lease.site)
             elif not keep_for_later(home, lease, now_ms):
                 give_up(home, lease)
         self._displaced.clear()
+
+    def _open_to(self, lease: Lease, now_ms: int) -> list[Site]:
+        """Give the own sites that lend, and that agreements and its own request let a lease be moved to."""
+        return [
+            site
+            for site in self.desk.lenders.own()
+            if site.name != lease.site
+            and not self.agreed.is_bound_elsewhere(lease.request, site.name)
+            and self.agreed.why_not_there(lease, site.name, site.settings.speed_mips, now_ms) is None
+        ]
 
     # 5. Alarms, and the way out
 

@@ -7,11 +7,13 @@ floor (holds VMs), or in ``displaced`` (a Migratable lease that has lost its pla
 `leasehold.gateway.preemption`.
 """
 
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
+from leasehold.gateway.agreed import AGREEMENT, ask_again_ms
 from leasehold.gateway.floor import Floor
 from leasehold.leasing.backfill import Backfiller
 from leasehold.leasing.profile import Profile
+from leasehold.model.agreement import Breach
 from leasehold.model.effect import ResumeLease, StartLease, SuspendLease
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.lifecycle import Step, advance
@@ -20,6 +22,8 @@ from leasehold.model.request import LeaseType
 
 NON_PREEMPTABLE = LeaseType.NON_PREEMPTABLE
 GUESTS_IN_FREE_ROOM = "guests-in-free-room"
+ASK_AGAIN_MS = 60_000
+"""When agreements are asked again that do not know when there will be room."""
 
 
 class Guests:
@@ -39,15 +43,16 @@ class Guests:
 
     # Admission
 
-    def admit(self, lease: Lease, now_ms: int) -> Reason | None:
+    def admit(self, lease: Lease, now_ms: int, idle_ms: int = 0) -> Reason | None:
         """Take an outside lease in, or say why not.
 
         Best effort is queued; the deadline-constrained types must get their ready time (JPDC 2012,
-        section 2.1), and what they are promised then is booked at once.
+        section 2.1), and what they are promised then is booked at once. A component of a joint request holds
+        its machines for ``idle_ms`` before its work begins.
         """
-        lease.span_ms = self.floor.wall_ms(lease.work_left)
+        lease.span_ms = idle_ms + self.floor.wall_ms(lease.work_left)
         lease.earliest_ms = max(now_ms, lease.request.ready_ms)
-        lease.overhead_ms = 0
+        lease.overhead_ms = idle_ms
         if lease.vms > self.floor.settings.slots:
             return Reason.WIDER_THAN_SITE
         if lease.request.lease_type.is_best_effort:
@@ -108,6 +113,13 @@ class Guests:
             self._home.release(lease, now_ms)
         return waiting
 
+    def call_off(self, lease: Lease, now_ms: int) -> bool:
+        """Give back what one of them was promised; True as for `release`."""
+        self._appointments = [entry for entry in self._appointments if entry[2] is not lease]
+        heapify(self._appointments)
+        self._arrivals = [one for one in self._arrivals if one is not lease]
+        return self.release(lease, now_ms)
+
     def release(self, lease: Lease, now_ms: int) -> bool:
         """Give back the booking of a guest; True if local plans have more room by it."""
         if lease.request.lease_type is NON_PREEMPTABLE:
@@ -156,13 +168,31 @@ class Guests:
             if reason is Reason.RESERVED_START:
                 self.floor.decide(lease, Outcome.WAIT, Reason.STILL_SAVING, GUESTS_IN_FREE_ROOM)
             return
+        resumed = lease.state is LeaseState.SUSPENDED
+        if resumed and self._is_put_off(lease, now_ms):
+            return
         if lease.dispatched_ms == now_ms:
             reason = Reason.ROOM_FREE
-        resumed = lease.state is LeaseState.SUSPENDED
         advance(lease, Step.RESUME if resumed else Step.START)
         self.floor.enter(lease, now_ms)
         self.floor.effects.append(ResumeLease(lease, lease.overhead_ms) if resumed else StartLease(lease))
         self.floor.decide(lease, Outcome.START, reason, GUESTS_IN_FREE_ROOM)
+
+    def _is_put_off(self, lease: Lease, now_ms: int) -> bool:
+        """Leave a guest suspended whose agreement gives it nothing now, unless it was promised a deadline."""
+        if not lease.request.lease_type.is_best_effort:
+            return False
+        speed_mips = self.floor.settings.speed_mips
+        breach = self.floor.agreed.why_not_on(lease, 0, speed_mips, now_ms)
+        if breach is not None:
+            self._put_off(lease, breach, now_ms)
+        return breach is not None
+
+    def _put_off(self, lease: Lease, breach: Breach, now_ms: int) -> None:
+        lease.earliest_ms = max(ask_again_ms(breach, now_ms + ASK_AGAIN_MS), now_ms + 1)
+        self.queue.release(lease, now_ms)
+        self.queue.submit(lease)
+        self.floor.put_off(lease, breach, AGREEMENT)
 
     def appointed(self, now_ms: int) -> list[Lease]:
         """Give the Non-preemptable guests whose promised time has come."""

@@ -7,6 +7,7 @@ with what it found.
 
 from collections.abc import Iterable
 
+from leasehold.gateway.coallocation.invariants import all_or_nothing
 from leasehold.gateway.gateway import Gateway
 from leasehold.gateway.site import Site
 from leasehold.leasing.profile import Profile
@@ -32,8 +33,10 @@ class Invariants:
             self._plans_are_what_the_leases_say(site, now_ms)
             self._nobody_is_overdue(site, now_ms)
             self._guests_step_aside(site, now_ms)
+            self._use_is_accounted_for(site)
         self._every_lease_is_in_one_place()
         self._requests_make_one_hop()
+        all_or_nothing(self._gateway.joints, now_ms)
         self._promises_are_kept(effects)
 
     def _no_slot_is_given_twice(self, site: Site) -> None:
@@ -69,9 +72,21 @@ class Invariants:
             if full.lowest(lease.reserved_ms, lease.reserved_ms + lease.span_ms) < 0:
                 raise InvariantBroken(f"{site.name}: guest {lease.id} is promised room that is taken")
 
+    def _use_is_accounted_for(self, site: Site) -> None:
+        """Whoever holds machines is in the ledger, and nobody else is at this site."""
+        sharing = self._gateway.agreed.sharing
+        if sharing is None:
+            return
+        accounted = {id_ for id_, holding in sharing.ledger.holdings.items() if holding.site == site.name}
+        if accounted != site.floor.held.keys():
+            raise InvariantBroken(f"{site.name}: {accounted} are accounted for, {set(site.floor.held)} hold")
+
     def _every_lease_is_in_one_place(self) -> None:
         gateway = self._gateway
-        places: dict[int, int] = dict.fromkeys([*gateway.held, *gateway.desk.stranded], 1)
+        waiting = [*gateway.held, *gateway.desk.stranded, *gateway.joints.held()]
+        places: dict[int, int] = dict.fromkeys(waiting, 1)
+        for lease in gateway.desk.lines.waiting():
+            places[lease.id] = places.get(lease.id, 0) + 1
         for remote in gateway.desk.remotes.values():
             for lease_id in remote.leases:
                 places[lease_id] = places.get(lease_id, 0) + 1

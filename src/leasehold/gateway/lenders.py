@@ -61,6 +61,11 @@ class Lenders:
         """Give the gateway's own sites that take guests now."""
         return [site for site in self._sites.values() if site.name not in self.not_lending]
 
+    def speed_of(self, name: str) -> int:
+        """Give the speed of one slot of a site or peer, MIPS."""
+        remote = self.remotes.get(name)
+        return self._sites[name].settings.speed_mips if remote is None else remote.speed_mips
+
     def _can_serve(self, name: str, lease_type: LeaseType) -> bool:
         place = self.remotes.get(name) or self._sites[name].settings
         return place.can_serve(lease_type)

@@ -43,7 +43,7 @@ def follow(site: "Site", seen: OwnQueueSeen, now_ms: int) -> Started:
 
 def _hold_back(site: "Site", lease: Lease, now_ms: int) -> Lease:
     """Room was made for it, and its scheduler gave that to another: it has not begun."""
-    site.floor.leave(lease)
+    site.floor.leave(lease, now_ms)
     site.locals.release(lease, now_ms)
     lease.first_start_ms = UNPLANNED
     advance(lease, Step.HOLD_BACK)

@@ -101,7 +101,7 @@ def _preempt(guests: Guests, lease: Lease, now_ms: int) -> None:
     worked_ms = max(0, now_ms - lease.held_since_ms - lease.overhead_ms)
     lease.work_left -= worked_ms * guests.floor.settings.speed_mips
     lease.preemptions += 1
-    guests.floor.leave(lease)
+    guests.floor.leave(lease, now_ms)
     guests.queue.release(lease, now_ms)
     match lease.request.lease_type:
         case LeaseType.CANCELABLE:

@@ -17,12 +17,16 @@ from leasehold.gateway.site import Site
 from leasehold.model.lease import Lease
 from leasehold.model.reason import Outcome, Reason
 from leasehold.model.request import LeaseType
+from leasehold.model.use import Segment
 
 RESTART = "restart"
 
 
-def take_up(gateway: Gateway, leases: Iterable[Lease], now_ms: int) -> None:
-    """Give a new gateway its open leases; `Gateway.handle` goes on from there."""
+def take_up(gateway: Gateway, leases: Iterable[Lease], now_ms: int, history: Iterable[Segment] = ()) -> None:
+    """Give a new gateway its open leases; `Gateway.handle` goes on from there.
+
+    ``history`` is what was used before, by leases that are over or hold no machines now.
+    """
     open_leases = sorted(leases, key=attrgetter("order"))
     by_site: dict[str, list[Lease]] = {name: [] for name in gateway.sites}
     for lease in open_leases:
@@ -31,6 +35,7 @@ def take_up(gateway: Gateway, leases: Iterable[Lease], now_ms: int) -> None:
     gateway.take_up(open_leases)
     for name, present in by_site.items():
         _furnish(gateway.sites[name], present, now_ms)
+    gateway.agreed.take_up(open_leases, history, now_ms)
 
 
 def _furnish(site: Site, leases: list[Lease], now_ms: int) -> None:

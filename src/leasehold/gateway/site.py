@@ -87,10 +87,15 @@ class Site:
         self._take_out(lease, now_ms)
         self.floor.close(lease, Step.COMPLETE, Reason.COMPLETED)
 
-    def cancel(self, lease: Lease, now_ms: int) -> None:
-        """The user takes a lease back, wherever it is in its life."""
+    def cancel(self, lease: Lease, now_ms: int, why: Reason = Reason.CANCELLED_BY_USER) -> None:
+        """The user takes a lease back, wherever it is in its life; or the gateway does, and says why."""
         self._take_out(lease, now_ms)
-        self.floor.close(lease, Step.CANCEL, Reason.CANCELLED_BY_USER)
+        self.floor.close(lease, Step.CANCEL, why)
+
+    def call_off(self, lease: Lease, now_ms: int) -> None:
+        """Take back what a Non-preemptable guest was promised that has not started."""
+        if self.guests is not None:
+            self._locals_changed |= self.guests.call_off(lease, now_ms)
 
     def fail(self, lease: Lease, now_ms: int) -> None:
         """The machines of a lease are lost, or its saved memory."""
@@ -125,7 +130,7 @@ class Site:
 
     def _let_go(self, lease: Lease, now_ms: int) -> None:
         """Free the VMs that a lease holds."""
-        self.floor.leave(lease)
+        self.floor.leave(lease, now_ms)
         if lease.request.is_local:
             self.locals.release(lease, now_ms)
             self._locals_changed = True

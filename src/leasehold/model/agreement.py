@@ -166,7 +166,8 @@ class Breach:
     ``consumer``     whose use it is about
     ``used, limit``  ppm of what the provider has, for a share; units, for a lending limit; ms, for a duration
     ``window_ms``    over which the use was looked at, 0 where it is about this moment
-    ``next_ms``      when there is room again at the earliest, None where nobody knows
+    ``next_ms``      when there is room again if use goes on as it is, None where nobody knows
+    ``until_ms``     before this nothing changes, whatever happens; 0: anything may change it
     """
 
     agreement: str
@@ -178,6 +179,7 @@ class Breach:
     limit: int
     window_ms: int = 0
     next_ms: int | None = None
+    until_ms: int = 0
     penalty: int = HARD
 
 

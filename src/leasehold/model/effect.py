@@ -5,6 +5,8 @@ Each effect that concerns machines carries the lease in its state after the deci
 
 from dataclasses import dataclass
 
+from leasehold.model.agreement import Breach, Penalty
+from leasehold.model.joint import Joint
 from leasehold.model.lease import Lease
 from leasehold.model.reason import Outcome, Reason
 
@@ -100,6 +102,7 @@ class Decision:
     """One decision with its reason as data.
 
     ``rule`` names the policy or rule that decided; ``planned_ms`` is the start promised to who waits.
+    ``breach`` has the numbers where an agreement is the reason.
     """
 
     lease: Lease
@@ -109,6 +112,54 @@ class Decision:
     rule: str
     planned_ms: int | None = None
     preemption: Preemption | None = None
+    breach: Breach | None = None
+
+
+@dataclass(slots=True)
+class Used:
+    """A lease held machines of a site from a moment until before another; told when it holds them no more."""
+
+    lease: Lease
+    site: str
+    begin_ms: int
+    end_ms: int
+
+
+@dataclass(slots=True)
+class PenaltyImposed:
+    """A consumer is punished for an agreement that was broken when this lease was granted."""
+
+    lease: Lease
+    penalty: Penalty
+
+
+@dataclass(slots=True)
+class PartLeased:
+    """A component of a joint request has this lease from now on, its first or another."""
+
+    lease: Lease
+    joint: Joint
+    index: int
+
+
+@dataclass(slots=True)
+class JointStarted:
+    """All components of a joint request hold their machines, and their common time has come.
+
+    ``idle_vm_ms``  VM-milliseconds for which machines were held idle until then
+    """
+
+    joint: Joint
+    idle_vm_ms: int
+
+
+@dataclass(slots=True)
+class JointClosed:
+    """A joint request is over, every component of it, and why; ``idle_vm_ms`` in all."""
+
+    joint: Joint
+    reason: Reason
+    idle_vm_ms: int
 
 
 Effect = (
@@ -122,4 +173,9 @@ Effect = (
     | LeaseClosed
     | WakeAt
     | Decision
+    | Used
+    | PenaltyImposed
+    | PartLeased
+    | JointStarted
+    | JointClosed
 )

@@ -7,9 +7,12 @@ lease is out of date and is ignored.
 from dataclasses import dataclass
 from enum import StrEnum
 
+from leasehold.model.agreement import Agreement
+from leasehold.model.joint import JointRequest
 from leasehold.model.lease import LeaseState
 from leasehold.model.reason import Reason
 from leasehold.model.request import Request
+from leasehold.model.use import Segment
 
 
 @dataclass(slots=True)
@@ -140,6 +143,39 @@ class SiteForgotten:
 
 
 @dataclass(slots=True)
+class Agreed:
+    """These agreements are signed, and no others; each holds in its time.
+
+    ``history``  what was used, and is over, as far back as they look
+    """
+
+    agreements: tuple[Agreement, ...]
+    history: tuple[Segment, ...] = ()
+
+
+@dataclass(slots=True)
+class PenaltyLifted:
+    """An administrator ends the penalty of a consumer for breaking an agreement."""
+
+    agreement: str
+    consumer: str
+
+
+@dataclass(slots=True)
+class JointSubmitted:
+    """A joint request came: its components run together or not at all."""
+
+    request: JointRequest
+
+
+@dataclass(slots=True)
+class JointCancelled:
+    """The user takes a joint request back, with all of its components."""
+
+    joint_id: int
+
+
+@dataclass(slots=True)
 class Tick:
     """Time has come: a reservation is due somewhere, or the gateway wanted to be woken."""
 
@@ -160,5 +196,9 @@ Event = (
     | SiteReported
     | SiteFellSilent
     | SiteForgotten
+    | Agreed
+    | PenaltyLifted
+    | JointSubmitted
+    | JointCancelled
     | Tick
 )

@@ -79,8 +79,23 @@ DECISIONS_SCHEMA: dict[str, str] = {
     "runner_up_leases": "i64",
     "runner_up_cost_vm_ms": "i64",
     "exact": "bool",
+    "agreement": "str",
+    "provider": "str",
+    "account": "str",
+    "resource": "str",
+    "used": "i64",
+    "allowed": "i64",
+    "window_ms": "i64",
 }
-"""One row for each decision, in the order they were made; for a preemption one row for each victim."""
+"""One row for each decision, in the order they were made; for a preemption one row for each victim.
+
+From ``agreement`` on: the agreement that is the reason, and its numbers (`leasehold.model.agreement.Breach`).
+"""
+
+ADDED: dict[str, frozenset[str]] = {
+    "decisions": frozenset({"agreement", "provider", "account", "resource", "used", "allowed", "window_ms"}),
+}
+"""Columns that run folders of earlier versions do not have: they are read as null."""
 
 BASELINE_SCHEMA: dict[str, str] = {"lease_id": "i64", "start_ms": "i64"}
 """When each local job starts in the same log without guests; only written for a run with guests."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from leasehold.model.agreement import CPUS, MEMORY
 from leasehold.model.request import Request
-from leasehold.sharing.ledger import Holding
+from leasehold.model.use import Holding
 
 
 @dataclass(frozen=True, slots=True)

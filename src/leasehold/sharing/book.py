@@ -38,6 +38,16 @@ class Book:
         self._turn_to(now_ms)
         return self._in_force
 
+    def period(self, now_ms: int) -> int:
+        """Name the time in which the same agreements hold as now: it differs once that is over."""
+        self._turn_to(now_ms)
+        return self._from_ms
+
+    def turns_at_ms(self, now_ms: int) -> int:
+        """When other agreements hold than now: one begins or ends then."""
+        self._turn_to(now_ms)
+        return self._until_ms
+
     def applying(self, path: str, site: str, now_ms: int) -> tuple[Agreement, ...]:
         """Give those that apply to a guest of this path at a site, the narrowest range first."""
         self._turn_to(now_ms)

@@ -7,18 +7,14 @@ U_i is the consumer's use in window i as a share of what the provider has in a w
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from leasehold.model.agreement import MILLION
 
 
-def window_bounds_ms(now_ms: int, window_ms: int, past: int) -> list[tuple[int, int]]:
-    """Give begin and end of the present window and of ``past`` ones before it, the latest first.
-
-    The present window ends now.
-    """
-    begin_ms = now_ms - now_ms % window_ms
-    earlier = [(begin_ms - i * window_ms, begin_ms - (i - 1) * window_ms) for i in range(1, past + 1)]
-    return [(begin_ms, now_ms), *earlier]
+def past_windows_ms(begin_ms: int, window_ms: int, past: int) -> list[tuple[int, int]]:
+    """Give begin and end of so many windows before the one that began at this moment, the latest first."""
+    return [(begin_ms - i * window_ms, begin_ms - (i - 1) * window_ms) for i in range(1, past + 1)]
 
 
 def weights_ppm(factors_ppm: Iterable[int]) -> list[int]:
@@ -30,19 +26,35 @@ def weights_ppm(factors_ppm: Iterable[int]) -> list[int]:
     return weights
 
 
-def decayed_ppm(used: Sequence[int], weights: Sequence[int], whole: int, *, normalise: bool) -> int:
+@dataclass(frozen=True, slots=True)
+class Past:
+    """All past windows: what was used in each times its weight, summed up (unit-ms ppm), and all weights."""
+
+    weighed: int
+    weights_ppm: int
+
+    @classmethod
+    def of(cls, used: Sequence[int], weights: Sequence[int]) -> "Past":
+        """Sum up what was used in each past window (unit-ms), and the weight of each (ppm)."""
+        return cls(sum(use * weight for use, weight in zip(used, weights, strict=True)), sum(weights))
+
+
+NOTHING_PAST = Past(0, 0)
+
+
+def decayed_ppm(used_now: int, past: Past, whole: int, *, normalise: bool, weight_now: int = MILLION) -> int:
     """Give decayed usage in ppm of what the provider has, rounded down.
 
-    ``used``     what the consumer used in each window (unit-ms), the present one first
-    ``weights``  of each of these windows, ppm
-    ``whole``    what the provider has in one window, unit-ms; of a provider that has nothing all is used
+    ``used_now``    what the consumer used in the present window so far (unit-ms), of weight ``weight_now``
+    ``whole``       what the provider has in one window, unit-ms; of a provider that has nothing all is used
+    ``normalise``   divide by the sum of all weights
     """
     if whole <= 0:
         return MILLION
-    weighed = sum(use * weight for use, weight in zip(used, weights, strict=True))
+    weighed = used_now * weight_now + past.weighed
     if not normalise:
         return weighed // whole
-    return weighed * MILLION // (whole * (sum(weights) or MILLION))
+    return weighed * MILLION // (whole * ((weight_now + past.weights_ppm) or MILLION))
 
 
 def step_factor_ppm(utilisation_ppm: int, steps: Iterable[tuple[int, int]]) -> int:

@@ -4,16 +4,17 @@ The gateway asks on every way to machines: when a request is sent to a site or a
 moved. What it does about a no is in `leasehold.gateway.agreed`.
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from leasehold.model.agreement import CPUS, MEMORY, Agreement, Breach, Penalty
 from leasehold.model.reason import NEVER, Reason
+from leasehold.model.use import Segment
 from leasehold.sharing.asking import Ask
 from leasehold.sharing.book import Book, account_of
 from leasehold.sharing.grants import RESERVED, Grants, all_of
 from leasehold.sharing.ledger import Ledger
-from leasehold.sharing.limits.over import over
+from leasehold.sharing.limits.over import over, stays_below, windows_ms
 from leasehold.sharing.limits.usage import Over, Usage
 from leasehold.sharing.penalties import Penalties
 from leasehold.sharing.places import Place, Providers
@@ -49,15 +50,18 @@ class Sharing:
         places: Iterable[Place],
         settings: SharingSettings | None = None,
         agreements: Iterable[Agreement] = (),
+        domains: Mapping[str, str] | None = None,
     ) -> None:
-        """Begin with nothing used, under these agreements."""
+        """Begin with nothing used, under these agreements; ``domains`` has those of sites that join later."""
         self.settings = settings or SharingSettings()
         self.providers = Providers(places)
         self.book = Book(self.providers)
         self.ledger = Ledger(self.providers)
         self.grants = Grants(self.providers)
         self.penalties = Penalties()
+        self._domains = domains or {}
         self._over: dict[str, Over] = {}
+        self._usages: dict[str, Usage] = {}
         self.agree(agreements, 0)
 
     @property
@@ -65,11 +69,48 @@ class Sharing:
         """Whether nobody is held to anything."""
         return not self.book.agreements and self.settings.without_agreement == ALLOW
 
-    def agree(self, agreements: Iterable[Agreement], now_ms: int) -> None:
-        """Let these agreements hold from now on, and no others: all that are signed."""
+    def agree(
+        self,
+        agreements: Iterable[Agreement],
+        now_ms: int,
+        history: Iterable[Segment] = (),
+        since_ms: Mapping[int, int] | None = None,
+    ) -> None:
+        """Let these agreements hold from now on, and no others: all that are signed.
+
+        What was used before counts as far as it is told: see `Ledger.watch`.
+        """
         self.book.replace(agreements)
+        self._forget()
+        self.ledger.watch(self.book.watched(), now_ms, history, since_ms)
+
+    def join(self, place: Place) -> None:
+        """Let a site take part, in place of what was known under its name."""
+        place = replace(place, domain=place.domain or self._domains.get(place.name, ""))
+        if self.providers.places.get(place.name) != place:
+            self.providers.join(place)
+            self._forget()
+
+    def part_with(self, name: str) -> None:
+        """A site does not take part any more."""
+        self.providers.part_with(name)
+        self._forget()
+
+    def learn(self, history: Iterable[Segment], since_ms: Mapping[int, int], now_ms: int) -> None:
+        """Go on from a record of what was used: see `Ledger.learn`."""
+        self.ledger.learn(history, since_ms, now_ms)
+        self._forget()
+
+    def _forget(self) -> None:
+        """Remember nothing of how far anybody is: shares are shares of something else now."""
         self._over.clear()
-        self.ledger.watch(self.book.watched(), now_ms)
+        self._usages.clear()
+
+    def _usage_of(self, agreement: Agreement) -> Usage:
+        usage = self._usages.get(agreement.name)
+        if usage is None:
+            usage = self._usages[agreement.name] = Usage(self.ledger, account_of(agreement))
+        return usage
 
     # May it?
 
@@ -90,6 +131,20 @@ class Sharing:
             if breach is not None
         )
         return _gravest(breaches)
+
+    def stays_below(self, ask: Ask, site: str, now_ms: int) -> bool:
+        """Whether all shares suffice even if what was granted and waits began now, and this with it."""
+        return all(
+            stays_below(one.limit, self._usage_of(one), self._to_come(one, ask), now_ms)
+            for one in self.book.applying(ask.path, site, now_ms)
+            if windows_ms(one.limit)
+        )
+
+    def _to_come(self, agreement: Agreement, ask: Ask) -> int:
+        """Units that were granted and are not held, and those that are asked for."""
+        key = account_of(agreement)
+        waiting = self.grants.units(key) - self.ledger.level(key)
+        return max(0, waiting) + ask.amounts.get(agreement.resource, 0)
 
     def softly_broken(self, ask: Ask, site: str, now_ms: int) -> list[Agreement]:
         """Give the agreements that this breaks and may break."""
@@ -136,13 +191,14 @@ class Sharing:
             return None
         known = self._over.get(agreement.name)
         if known is None or now_ms >= known.over_until_ms:
-            known = over(agreement.limit, Usage(self.ledger, account_of(agreement)), now_ms)
+            known = over(agreement.limit, self._usage_of(agreement), now_ms)
             if known is None:
                 self._over.pop(agreement.name, None)
                 return None
             self._over[agreement.name] = known
         used, limit, window_ms = known.used_ppm, known.limit_ppm, known.window_ms
-        return _breach(agreement, Reason.SHARE_USED, used, limit, known.next_ms, window_ms)
+        breach = _breach(agreement, Reason.SHARE_USED, used, limit, known.next_ms, window_ms)
+        return replace(breach, until_ms=known.over_until_ms)
 
     def _too_much_at_a_time(self, agreement: Agreement, ask: Ask) -> Breach | None:
         most, asked = agreement.lending_limit, ask.amounts.get(agreement.resource, 0)
@@ -154,6 +210,8 @@ class Sharing:
         return _breach(agreement, Reason.LENT_TO_THE_LIMIT, granted, most) if granted + asked > most else None
 
     def _too_long(self, agreement: Agreement, ask: Ask) -> Breach | None:
+        if agreement.rules.longest_ms is None:
+            return None
         return _told(agreement, broken_by_length(agreement.rules, ask, self.settings.starts_at_ms))
 
     def _too_much_in_advance(self, agreement: Agreement, ask: Ask) -> Breach | None:
@@ -198,7 +256,7 @@ def _breach(
         limit,
         window_ms,
         next_ms,
-        agreement.penalty,
+        penalty=agreement.penalty,
     )
 
 

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from leasehold.model.agreement import CPUS
-from leasehold.sharing.ledger import AccountKey, Holding
+from leasehold.model.use import Holding
+from leasehold.sharing.ledger import AccountKey
 from leasehold.sharing.paths import ALL_AND_OWNERS, accounts_of_guest
 from leasehold.sharing.places import Providers
 

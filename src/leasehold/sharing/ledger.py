@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from leasehold.model.agreement import CPUS
+from leasehold.model.use import Holding, Segment
 from leasehold.sharing.account import Account, common_grid_ms
 from leasehold.sharing.paths import ALL_AND_OWNERS, accounts_of_guest
 from leasehold.sharing.places import Providers
@@ -16,28 +17,6 @@ AccountKey = tuple[str, str, str]
 """Consumer, provider, resource."""
 
 _NOTHING = Account()
-
-
-@dataclass(frozen=True, slots=True)
-class Holding:
-    """What a lease holds while it holds machines: units of each resource, at a site, on account of a path.
-
-    ``is_local``  it is one of the owner's own users, who has no account of their own here
-    """
-
-    path: str
-    site: str
-    amounts: Mapping[str, int]
-    is_local: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """A holding from its begin until before its end."""
-
-    holding: Holding
-    begin_ms: int
-    end_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,17 +77,23 @@ class Ledger:
 
     # Which accounts are kept
 
-    def watch(self, watched: Watched, now_ms: int, history: Iterable[Segment] = ()) -> None:
+    def watch(
+        self,
+        watched: Watched,
+        now_ms: int,
+        history: Iterable[Segment] = (),
+        since_ms: Mapping[int, int] | None = None,
+    ) -> None:
         """Keep these accounts from now on, and no others.
 
-        New ones begin with what is in ``history`` and is not held any more, and with what is held now, as if
-        that had begun now unless `learn` knows better.
+        New ones begin with what is in ``history``, which is over, and with what leases hold now,
+        ``since_ms``; of those that it does not name, since now.
         """
         fresh = watched.keys - self._accounts.keys()
         self.watched = watched
         self._grid_ms = common_grid_ms(watched.windows_ms)
         self._accounts = {key: account for key, account in self._accounts.items() if key in watched.keys}
-        self._open(fresh, history, dict.fromkeys(self.holdings, now_ms), now_ms)
+        self._open(fresh, history, since_ms or {}, now_ms)
 
     def learn(self, history: Iterable[Segment], since_ms: Mapping[int, int], now_ms: int) -> None:
         """Begin all accounts again from a record: what was held, and since when each lease holds."""

@@ -23,6 +23,7 @@ class Providers:
         """Begin with these sites; raises InvalidField where a domain is named as a site is."""
         self.places: dict[str, Place] = {}
         self._capacity: dict[tuple[str, str], int] = {}
+        self._sites_of: dict[str, frozenset[str]] = {}
         for place in places:
             self.join(place)
 
@@ -32,9 +33,10 @@ class Providers:
             expected = "a name that no site has"
             raise InvalidField("domain", place.domain, expected)
         self.places[place.name] = place
-        self._capacity = {}
+        self._capacity, self._sites_of = {}, {}
         for member in self.places.values():
             for provider in self.over(member.name):
+                self._sites_of[provider] = self._sites_of.get(provider, frozenset()) | {member.name}
                 for resource, units in member.capacity.items():
                     key = (provider, resource)
                     self._capacity[key] = self._capacity.get(key, 0) + units
@@ -42,7 +44,7 @@ class Providers:
     def part_with(self, name: str) -> None:
         """A site does not take part any more."""
         left = [place for place in self.places.values() if place.name != name]
-        self.places = {}
+        self.places, self._capacity, self._sites_of = {}, {}, {}
         for place in left:
             self.join(place)
 
@@ -58,9 +60,9 @@ class Providers:
         place = self.places.get(site)
         return "" if place is None else place.domain
 
-    def sites_of(self, provider: str) -> list[str]:
+    def sites_of(self, provider: str) -> frozenset[str]:
         """Name the sites that a provider speaks for."""
-        return [name for name in self.places if provider in self.over(name)]
+        return self._sites_of.get(provider, frozenset())
 
     def capacity(self, provider: str, resource: str) -> int:
         """Give how many units of a resource a provider has; 0 of one that it does not have."""

@@ -72,6 +72,10 @@ def _in_use(breach: Breach) -> str:
     return f"{breach.used} of {breach.limit}{_of(breach)} are in use {_where(breach)}"
 
 
+def _behind(breach: Breach) -> str:
+    return f"waits behind an earlier request, as {_who(breach)} may have only so much {_where(breach)}"
+
+
 _TELLERS: dict[Reason, Callable[[Breach], str]] = {
     Reason.SHARE_USED: _share,
     Reason.LENT_TO_THE_LIMIT: _at_a_time,
@@ -82,6 +86,7 @@ _TELLERS: dict[Reason, Callable[[Breach], str]] = {
     Reason.NO_AGREEMENT: _no_agreement,
     Reason.RESOURCE_NOT_THERE: _not_there,
     Reason.RESOURCE_IN_USE: _in_use,
+    Reason.BEHIND_ITS_OWN: _behind,
 }
 
 

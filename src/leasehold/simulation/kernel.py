@@ -17,6 +17,7 @@ from leasehold.model.effect import (
     Effect,
     LeaseClosed,
     MigrateLease,
+    PartLeased,
     ResumeLease,
     StartLease,
     SuspendLease,
@@ -25,7 +26,7 @@ from leasehold.model.effect import (
 from leasehold.model.event import Event, LeaseContinues, LeaseEnded, LeaseSaved, Submitted, Tick
 from leasehold.model.lease import Lease
 from leasehold.model.request import Request, check_request
-from leasehold.simulation.workload.job import Job
+from leasehold.simulation.workload.job import Job, job_of
 
 NEVER_MS = 1 << 62
 NO_JOB: tuple[int, Job | None] = (0, None)
@@ -66,6 +67,7 @@ class World:
         self._sequence = 0
         self._actual_work: dict[int, int] = {}
         own: dict[type, Handler] = {
+            PartLeased: self._take_in_part,
             StartLease: self._start,
             ResumeLease: self._resume,
             MigrateLease: self._migrate,
@@ -110,10 +112,19 @@ class World:
             job.site,
             job.consumer,
             job.memory_mib,
+            group=job.group,
+            domain=job.domain,
+            claims=job.claims,
         )
         self._actual_work[request.id] = job.actual_ms * self.gateway.reference_mips
         self._observer.submitted(request, job)
         return check_request(request)
+
+    def _take_in_part(self, effect: PartLeased, now_ms: int) -> None:  # noqa: ARG002 - all are carried out alike
+        """A component of a joint request is a job that needs what it asks for."""
+        request = effect.lease.request
+        self._actual_work[request.id] = effect.lease.work_left
+        self._observer.submitted(request, job_of(request))
 
     def _apply(self, effects: list[Effect], now_ms: int) -> None:
         handlers = self._handlers
@@ -128,7 +139,7 @@ class World:
         heappush(self._agenda, (at_ms, self._sequence, event))
 
     def _start(self, effect: StartLease, now_ms: int) -> None:
-        self._schedule_end(effect.lease, now_ms)
+        self._schedule_end(effect.lease, now_ms + effect.lease.overhead_ms)
 
     def _resume(self, effect: ResumeLease, now_ms: int) -> None:
         self._continue_after(effect.lease, effect.resume_ms, now_ms)

@@ -3,7 +3,7 @@
 from leasehold.model.agreement import Commitment, Limit, NoLimit, TimeDecay, UsageDecay
 from leasehold.sharing.limits.commitment import commitment_over
 from leasehold.sharing.limits.time_decay import time_decay_over
-from leasehold.sharing.limits.usage import Over, Usage
+from leasehold.sharing.limits.usage import Over, Usage, next_bound_ms
 from leasehold.sharing.limits.usage_decay import usage_decay_over
 
 
@@ -18,6 +18,13 @@ def over(limit: Limit, usage: Usage, now_ms: int) -> Over | None:
             return time_decay_over(limit, usage, now_ms)
         case UsageDecay():
             return usage_decay_over(limit, usage, now_ms)
+
+
+def stays_below(limit: Limit, usage: Usage, units: int, now_ms: int) -> bool:
+    """Whether a consumer stays below its limit in the present windows with so many units more from now on."""
+    expected = usage.with_more(units, now_ms)
+    ends = (next_bound_ms(now_ms, window_ms) for window_ms in windows_ms(limit))
+    return all(over(limit, expected, end_ms - 1) is None for end_ms in ends)
 
 
 def windows_ms(limit: Limit) -> tuple[int, ...]:

@@ -1,9 +1,10 @@
 """What a limit looks at, and what it answers."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from leasehold.model.agreement import MILLION
+from leasehold.sharing.decay import NOTHING_PAST, Past
 from leasehold.sharing.ledger import AccountKey, Ledger, of_everybody
 
 
@@ -22,16 +23,38 @@ class Over:
     next_ms: int | None
 
 
+@dataclass(slots=True)
+class Memory:
+    """Past windows as they were summed up in the window that began at ``begin_ms``: in it they stay so."""
+
+    begin_ms: int = -1
+    past: Past = NOTHING_PAST
+
+
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """One account, as the limits read it."""
+    """One account, as the limits read it; ``memory`` spares summing the past up at each question."""
 
     ledger: Ledger
     key: AccountKey
+    memory: Memory = field(default_factory=Memory)
+    more_units: int = 0
+    more_from_ms: int = 0
+
+    def with_more(self, units: int, from_ms: int) -> "Usage":
+        """Read the account as it would be if so many units more were held from a moment on."""
+        return Usage(self.ledger, self.key, more_units=units, more_from_ms=from_ms)
+
+    def past(self, begin_ms: int, sum_up: Callable[[int], Past]) -> Past:
+        """Give the windows before the present one, which began at this moment."""
+        if self.memory.begin_ms != begin_ms:
+            self.memory.begin_ms, self.memory.past = begin_ms, sum_up(begin_ms)
+        return self.memory.past
 
     def used(self, from_ms: int, to_ms: int) -> int:
         """Give what the consumer used between two moments, unit-ms; to come: if it goes on as it is."""
-        return self.ledger.used(self.key, from_ms, to_ms)
+        used = self.ledger.used(self.key, from_ms, to_ms)
+        return used + self.more_units * max(0, to_ms - max(from_ms, self.more_from_ms))
 
     def whole(self, window_ms: int) -> int:
         """Give what the provider has in a window, unit-ms."""

@@ -72,4 +72,7 @@ def _moved(job: Job, submit_ms: int) -> Job:
         deadline_ms,
         job.memory_mib,
         job.source,
+        job.group,
+        job.domain,
+        job.claims,
     )

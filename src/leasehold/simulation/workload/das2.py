@@ -89,11 +89,13 @@ def das2_jobs(
     stream: str,
     site: str | None = None,
     mix: LeaseMix = EVEN_MIX,
+    consumer: str = "",
 ) -> Iterator[Job]:
     """Yield the jobs of one stream for ever; `combine.within` ends it.
 
     With a ``site`` they are that cluster's own, without they are external with the types of the mix. Sizes,
-    durations, gaps, types and deadlines come from random streams of their own, named after ``stream``.
+    durations, gaps, types and deadlines come from random streams of their own, named after ``stream``. They
+    come on the account of ``consumer``, or of ``stream`` where it is empty.
     """
     sizes = random_stream(seed, stream, "sizes")
     durations = random_stream(seed, stream, "durations")
@@ -105,7 +107,7 @@ def das2_jobs(
         number += 1
         now_s += parameters.gaps.draw(gaps)
         job = _job(now_s, parameters.sizes.draw(sizes), parameters.durations.draw(durations))
-        job.consumer, job.source_id, job.source, job.site = stream, str(number), stream, site
+        job.consumer, job.source_id, job.source, job.site = consumer or stream, str(number), stream, site
         if site is None:
             types.assign(job, mix)
         yield job

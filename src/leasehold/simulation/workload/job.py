@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from leasehold.model.request import LeaseType
+from leasehold.model.request import LeaseType, Request
 
 
 @dataclass(slots=True)
@@ -18,6 +18,9 @@ class Job:
     ``site``          home cluster; None marks an external request
     ``ready_ms``      not to start before; left out, it is ``submit_ms``
     ``source``        name of the stream that the job came from
+    ``group``         the VO, or the group within it, on whose account ``consumer`` asks, "" for none
+    ``domain``        the virtual domain or site that it is bound to, "" for any
+    ``claims``        units of further resources that it holds while it runs
     """
 
     submit_ms: int
@@ -32,8 +35,29 @@ class Job:
     deadline_ms: int | None = None
     memory_mib: int = 1024
     source: str = ""
+    group: str = ""
+    domain: str = ""
+    claims: tuple[tuple[str, int], ...] = ()
 
     def __post_init__(self) -> None:
         """Default the ready time to the submission."""
         if self.ready_ms < 0:
             self.ready_ms = self.submit_ms
+
+
+def job_of(request: Request) -> Job:
+    """Make the job of a request that no stream brought: it needs just what it asks for."""
+    return Job(
+        request.submit_ms,
+        request.vms,
+        request.duration_ms,
+        request.duration_ms,
+        request.consumer,
+        str(request.id),
+        request.lease_type,
+        None,
+        request.ready_ms,
+        request.deadline_ms,
+        request.memory_mib,
+        group=request.group,
+    )

@@ -1,0 +1,142 @@
+"""Incremental claiming, for sites whose plans may change until the last moment.
+
+The reading of KOALA's policy (Mohamed and Epema 2005) that is used here:
+
+1. Components are placed where there is room now. The common start is then, once their files have travelled to
+   where they are placed, and a margin has passed. No room is held.
+2. When a part L of that time has passed, machines are claimed, one component after another, the widest first.
+   Who has machines holds them idle for the others.
+3. Who finds no room is placed elsewhere, if its files can be there in time. If nowhere, it is tried for
+   again, each time after a part L of what is left until the start.
+4. Who has none at the start has failed, and with it this try: all that was claimed is given back.
+"""
+
+from leasehold.gateway.coallocation.assigning import Assigner
+from leasehold.gateway.coallocation.claims import Claims
+from leasehold.gateway.coallocation.crew import Crew
+from leasehold.gateway.coallocation.placement.policy import PlacementPolicy
+from leasehold.gateway.coallocation.placement.registry import placement_policy
+from leasehold.gateway.coallocation.planner import Planner
+from leasehold.gateway.coallocation.tried import Never, NotNow, Tried
+from leasehold.gateway.coallocation.windows import at_once, claimed_now, room_now
+from leasehold.model.agreement import MILLION
+from leasehold.model.joint import Joint, JointState
+from leasehold.model.lease import UNPLANNED, Lease, LeaseState
+from leasehold.model.reason import NEVER, Reason
+
+SOONEST_AGAIN_MS = 1_000
+"""Between two claims for the same component."""
+
+
+class Incremental:
+    """Places joint requests, and claims their machines."""
+
+    def __init__(self, planner: Planner, claims: Claims, crew: Crew) -> None:
+        """Begin."""
+        self._planner = planner
+        self._claims = claims
+        self._crew = crew
+
+    # 1. Placing
+
+    def place(self, joint: Joint, now_ms: int) -> Tried:
+        """Give every component a site where there is room now, and set the common start."""
+        request = joint.request
+        rooms = self._planner.rooms(now_ms)
+        window = room_now(now_ms, request.margin_ms, request.deadline_ms)
+        looking = Assigner(rooms, placement_policy(request.place), window)
+        found = self._planner.find(request, dict(self._crew.open_leases(joint)), looking, now_ms)
+        if found.places is None:
+            if found.breach is not None and found.breach.reason in NEVER:
+                return Never(found.breach.reason, found.breach)
+            return NotNow(found.breach)
+        transfers = [rooms[site].transfer_ms(request.components[i]) for i, site in found.places.items()]
+        wait_ms = max(transfers) + request.margin_ms
+        spans = [rooms[site].span_ms(self._planner.work(request, i)) for i, site in found.places.items()]
+        if request.deadline_ms is not None and now_ms + wait_ms + max(spans) > request.deadline_ms:
+            return NotNow()  # it would wait too long for another one's files
+        for index, site in found.places.items():
+            joint.parts[index].site = site
+        joint.state, joint.start_ms = JointState.PLACED, now_ms + wait_ms
+        joint.claim_ms = now_ms + _part_of(wait_ms, request.wait_ppm)
+        joint.tried += 1
+        return None
+
+    # 2, 3. Claiming
+
+    def claim(self, joint: Joint, now_ms: int) -> Reason | None:
+        """Claim machines for all components that have none, and note when to go on.
+
+        Returns why one of them has still none, None if all have theirs.
+        """
+        why_not: Reason | None = None
+        missing = [one for one in self._crew.open_leases(joint) if one[1].state is LeaseState.HELD]
+        for index, lease in sorted(missing, key=lambda one: (-one[1].vms, one[0])):
+            why_not = self._claim_one(joint, index, lease, now_ms) or why_not
+        left_ms = joint.start_ms - now_ms
+        again_ms = max(_part_of(left_ms, joint.request.wait_ppm), SOONEST_AGAIN_MS)
+        joint.claim_ms = min(now_ms + again_ms, joint.start_ms)
+        return why_not
+
+    def _claim_one(self, joint: Joint, index: int, lease: Lease, now_ms: int) -> Reason | None:
+        part, barred = joint.parts[index], set[tuple[int, str]]()
+        policy = _rather_at(part.site, placement_policy(joint.request.place))
+        window = claimed_now(part.site, joint.start_ms, now_ms, joint.request.deadline_ms)
+        while True:
+            looking = Assigner(self._planner.rooms(now_ms), policy, window)
+            found = self._planner.find(joint.request, {index: lease}, looking, now_ms, barred)
+            if found.places is None:
+                return Reason.NO_COMMON_ROOM if found.breach is None else found.breach.reason
+            site = found.places[index]
+            if self._claims.claim(lease, site, joint.start_ms - now_ms, now_ms) is None:
+                part.site, part.claimed_ms = site, now_ms
+                return None
+            barred.add((index, site))
+
+    # 4. Giving back
+
+    def give_back(self, joint: Joint, now_ms: int) -> None:
+        """Give back whatever was claimed: this try has failed."""
+        for index, lease in list(self._crew.open_leases(joint)):
+            count_idle(joint, index, now_ms)
+            if lease.state is not LeaseState.HELD:
+                self._claims.end(lease, Reason.CLAIM_GIVEN_BACK, now_ms)
+            joint.parts[index].site = ""
+        joint.state, joint.start_ms = JointState.HELD, UNPLANNED
+
+    # A component that lost its machines while it ran
+
+    def replace(self, joint: Joint, index: int, lease: Lease, now_ms: int) -> bool:
+        """Give a component machines at once, in place of those that it lost; whether there are any."""
+        policy, barred = placement_policy(joint.request.place), set[tuple[int, str]]()
+        window = at_once(now_ms, joint.request.deadline_ms)
+        while True:
+            rooms = self._planner.rooms(now_ms)
+            looking = Assigner(rooms, policy, window)
+            found = self._planner.find(joint.request, {index: lease}, looking, now_ms, barred)
+            if found.places is None:
+                return False
+            site = found.places[index]
+            waits_ms = rooms[site].transfer_ms(joint.request.components[index])
+            if self._claims.claim(lease, site, waits_ms, now_ms) is None:
+                joint.parts[index].site = site
+                return True
+            barred.add((index, site))
+
+
+def count_idle(joint: Joint, index: int, now_ms: int) -> None:
+    """Add what a component held idle until now, or until the common start."""
+    part = joint.parts[index]
+    if part.claimed_ms >= 0:
+        idle_ms = min(now_ms, joint.start_ms) - part.claimed_ms
+        joint.idle_vm_ms += joint.request.components[index].vms * max(0, idle_ms)
+        part.claimed_ms = UNPLANNED
+
+
+def _part_of(span_ms: int, ppm: int) -> int:
+    return -(-span_ms * ppm // MILLION)
+
+
+def _rather_at(site: str, policy: PlacementPolicy) -> PlacementPolicy:
+    """Rank as a policy does, but where a component is placed already before all others."""
+    return lambda option: (option.site != site, *policy(option))

@@ -1,0 +1,58 @@
+"""What must hold of joint requests after every instant: all of it or nothing."""
+
+from leasehold.gateway.coallocation.joints import Joints
+from leasehold.model.errors import InvariantBroken
+from leasehold.model.joint import Joint, JointState
+from leasehold.model.lease import Lease, LeaseState
+
+
+def all_or_nothing(joints: Joints, now_ms: int) -> None:
+    """Raise InvariantBroken if a component holds something that the others do not agree with."""
+    for joint in joints.open.values():
+        leases = [lease for _, lease in joints.crew.open_leases(joint)]
+        problem = _problem(joint, leases, now_ms)
+        if problem:
+            raise InvariantBroken(f"joint request {joint.id} ({joint.state}): {problem}")
+
+
+def _problem(joint: Joint, leases: list[Lease], now_ms: int) -> str:
+    if len(leases) + sum(part.has_ended for part in joint.parts) != len(joint.parts):
+        return "a component has neither a lease nor ended"
+    match joint.state:
+        case JointState.HELD:
+            return "" if _all_are(leases, LeaseState.HELD) else "a component holds or was promised something"
+        case JointState.PLACED:
+            return _problem_while_placed(joint, leases, now_ms)
+        case JointState.RESERVED:
+            return _problem_while_reserved(joint, leases, now_ms)
+        case JointState.RUNNING:
+            return (
+                "" if _all_are(leases, LeaseState.RUNNING) else "a component does not run beside the others"
+            )
+        case _:
+            return "it is over, and still open"
+
+
+def _problem_while_placed(joint: Joint, leases: list[Lease], now_ms: int) -> str:
+    if joint.start_ms <= now_ms:
+        return "its start has come, and it has neither begun nor given back what it claimed"
+    for lease in leases:
+        part = joint.parts[joint.request.index_of(lease.id)]
+        expected = LeaseState.RUNNING if part.claimed_ms >= 0 else LeaseState.HELD
+        if lease.state is not expected:
+            return f"lease {lease.id} is {lease.state}, not {expected}"
+        if part.claimed_ms >= 0 and lease.held_since_ms + lease.overhead_ms != joint.start_ms:
+            return f"lease {lease.id} does not wait for the common start"
+    return ""
+
+
+def _problem_while_reserved(joint: Joint, leases: list[Lease], now_ms: int) -> str:
+    if not _all_are(leases, LeaseState.WAITING):
+        return "a component is not promised its room"
+    if {lease.reserved_ms for lease in leases} != {joint.start_ms} or joint.start_ms <= now_ms:
+        return "its components are not promised one start to come"
+    return ""
+
+
+def _all_are(leases: list[Lease], state: LeaseState) -> bool:
+    return all(lease.state is state for lease in leases)

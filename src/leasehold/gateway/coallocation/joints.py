@@ -1,0 +1,328 @@
+"""The desk for joint requests: what happens to each of them, from its submission to its end.
+
+Within an instant the gateway calls, in this order: the notes; `mourn`, before the sites' own users are
+served, so that they get what is given back; `serve`, after them, so that nothing is taken from them;
+`follow`, once everybody has started who can.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from leasehold.gateway.agreed import AGREEMENT
+from leasehold.gateway.coallocation.alarms import Alarms
+from leasehold.gateway.coallocation.claims import Claims
+from leasehold.gateway.coallocation.crew import Crew
+from leasehold.gateway.coallocation.incremental import Incremental, count_idle
+from leasehold.gateway.coallocation.placement.registry import placement_policy
+from leasehold.gateway.coallocation.planner import Planner
+from leasehold.gateway.coallocation.reserving import Reserving
+from leasehold.gateway.coallocation.tried import Never, NotNow, Tried
+from leasehold.gateway.guests import ASK_AGAIN_MS
+from leasehold.gateway.site import Site
+from leasehold.model.effect import (
+    Decision,
+    Effect,
+    JointClosed,
+    JointStarted,
+    LeaseClosed,
+    StartLease,
+)
+from leasehold.model.errors import UnknownName
+from leasehold.model.event import JointCancelled, JointSubmitted
+from leasehold.model.joint import Claim, Joint, JointRequest, JointState, Part, check_joint
+from leasehold.model.lease import Lease, LeaseState
+from leasehold.model.reason import Outcome, Reason
+from leasehold.model.request import check_request
+
+AGAIN_MS = 10_000
+"""When a joint request is tried for again of which a try has failed."""
+
+_DONE = frozenset({LeaseState.COMPLETED, LeaseState.KILLED})
+
+
+class Joints:
+    """All open joint requests of a gateway, by their numbers.
+
+    ``moved``  those that may stand otherwise since the last instant
+    """
+
+    def __init__(
+        self,
+        sites: Mapping[str, Site],
+        planner: Planner,
+        claims: Claims,
+        crew: Crew,
+        effects: list[Effect],
+    ) -> None:
+        """Begin empty; ``effects`` is the gateway's list."""
+        self.open: dict[int, Joint] = {}
+        self.planner = planner
+        self.crew = crew
+        self._claims = claims
+        self._incremental = Incremental(planner, claims, crew)
+        self._reserving = Reserving(planner, claims, crew)
+        self._sites = sites
+        self._effects = effects
+        self.moved: dict[int, Joint] = {}
+        self._stirred: set[int] = set()
+        self._alarms = Alarms(effects)
+        self._parts: dict[int, Joint] = {}
+
+    # 1. What happened
+
+    def note_submission(self, event: JointSubmitted, now_ms: int) -> None:
+        """A joint request came. Raises InvalidField or UnknownName for one that makes no sense."""
+        request = event.request
+        self.check(request)
+        joint = Joint(request, [Part(0) for _ in request.components])
+        self.open[joint.id] = joint
+        for index in range(len(request.components)):
+            self.crew.man(joint, index)
+        refusal = self.planner.why_never(request)
+        if refusal is not None:
+            self._refuse(joint, Never(refusal), now_ms)
+            return
+        self._stirred.add(joint.id)
+        if request.deadline_ms is not None:
+            self._alarms.wake(joint.id, request.deadline_ms - self.planner.shortest_ms(request) + 1)
+
+    def check(self, request: JointRequest) -> None:
+        """Raise InvalidField or UnknownName for a joint request that makes no sense here."""
+        check_joint(request)
+        for index in range(len(request.components)):
+            check_request(request.request(index, 0))
+        placement_policy(request.place)
+        for component in request.components:
+            for name in (component.site, *(site for site, _ in component.files)):
+                if name and name not in self._sites:
+                    raise UnknownName("site", name, self._sites)
+
+    def note_cancel(self, event: JointCancelled, now_ms: int) -> None:
+        """The user takes a joint request back; one that is over stays as it is."""
+        joint = self.open.get(event.joint_id)
+        if joint is not None:
+            self._stop(joint, JointState.CANCELLED, Reason.CANCELLED_BY_USER, now_ms)
+
+    def cancel_with(self, lease_id: int, now_ms: int) -> bool:
+        """Whoever takes a component back takes back all of its joint request; whether it is one."""
+        joint = self.crew.joint_of(lease_id)
+        if joint is not None:
+            self._stop(joint, JointState.CANCELLED, Reason.CANCELLED_BY_USER, now_ms)
+        return joint is not None
+
+    def mourn(self, now_ms: int) -> None:
+        """Components have lost their machines: give them another lease, or stop everything."""
+        for lease_id in self._lost() if self.open else ():
+            joint = self.crew.joint_of(lease_id)
+            index = -1 if joint is None else joint.request.index_of(lease_id)
+            if joint is None or joint.parts[index].lease_id != lease_id:
+                continue  # all of it was given back meanwhile
+            part, request = joint.parts[index], joint.request
+            part.losses += 1
+            count_idle(joint, index, now_ms)
+            if part.losses <= request.retries:
+                self.crew.renew(joint, index)
+                joint.claim_ms = now_ms
+                self._stirred.add(joint.id)
+            elif joint.state is JointState.RUNNING:
+                self._stop(joint, JointState.FAILED, Reason.MACHINES_LOST, now_ms)
+            else:
+                self._give_back(joint, Reason.MACHINES_LOST, now_ms)
+
+    def _lost(self) -> list[int]:
+        """Name the leases of which this instant's events say that their machines are lost."""
+        closed = [effect.lease for effect in self._effects if type(effect) is LeaseClosed]
+        return [lease.id for lease in closed if lease.state is LeaseState.FAILED]
+
+    # 2. What to do about it
+
+    def serve(self, now_ms: int) -> None:
+        """Go on with whoever waits for room, and whose time has come."""
+        if not self.open:
+            return
+        self._stirred |= self._alarms.ring(now_ms)
+        for joint in list(self.open.values()):
+            if joint.state is JointState.HELD or joint.id in self._stirred:
+                self._go_on(joint, now_ms)
+        freed, self._claims.freed = sorted(self._claims.freed), set()
+        for name in freed:
+            self._sites[name].serve_locals(now_ms)
+
+    def _go_on(self, joint: Joint, now_ms: int) -> None:
+        self.moved[joint.id] = joint
+        match joint.state:
+            case JointState.HELD:
+                self._try(joint, now_ms)
+            case JointState.RESERVED:
+                if not self._reserving.keep(joint, now_ms):
+                    self._try(joint, now_ms)
+            case JointState.RUNNING:
+                self._replace_lost(joint, now_ms)
+            case _:
+                pass
+        if joint.state is JointState.PLACED:
+            self._claim(joint, now_ms)
+
+    def _try(self, joint: Joint, now_ms: int) -> None:
+        """Try to find room for all components."""
+        request = joint.request
+        not_before_ms = joint.claim_ms
+        if request.claim is Claim.INCREMENTAL:
+            not_before_ms = max(not_before_ms, request.ready_ms)
+        if self._is_too_late(request, now_ms):
+            self._refuse(joint, Never(Reason.NO_COMMON_ROOM), now_ms)
+        elif now_ms < not_before_ms:
+            self._alarms.wake(joint.id, not_before_ms)
+        elif request.claim is Claim.INCREMENTAL:
+            self._see(joint, self._incremental.place(joint, now_ms), now_ms)
+        else:
+            self._see(joint, self._reserving.reserve(joint, now_ms), now_ms)
+
+    def _is_too_late(self, request: JointRequest, now_ms: int) -> bool:
+        deadline_ms = request.deadline_ms
+        return deadline_ms is not None and now_ms + self.planner.shortest_ms(request) > deadline_ms
+
+    def _see(self, joint: Joint, tried: Tried, now_ms: int) -> None:
+        """See what came of trying."""
+        match tried:
+            case None:
+                joint.reason = Reason.PLACED_TOGETHER
+                self._alarms.wake(joint.id, joint.start_ms)
+            case Never():
+                self._refuse(joint, tried, now_ms)
+            case NotNow(breach) if breach is not None:
+                again_ms = now_ms + ASK_AGAIN_MS  # others may use less than they did so far
+                self._alarms.wake(
+                    joint.id, again_ms if breach.next_ms is None else min(breach.next_ms, again_ms)
+                )
+                if joint.reason is not breach.reason:
+                    joint.reason = breach.reason
+                    self._tell_all(joint, tried)
+            case _:
+                pass  # whatever brings room wakes it
+
+    def _tell_all(self, joint: Joint, why: NotNow) -> None:
+        """Write down, for each component, which agreement holds it back."""
+        assert why.breach is not None
+        for _, lease in self.crew.open_leases(joint):
+            held = Decision(lease, "", Outcome.HOLD, why.breach.reason, AGREEMENT, why.breach.next_ms)
+            held.breach = why.breach
+            self._effects.append(held)
+
+    def _claim(self, joint: Joint, now_ms: int) -> None:
+        """Claim what is not claimed yet, if it is time; at the start it is too late for more."""
+        why_not: Reason | None = None
+        if joint.claim_ms <= now_ms:
+            why_not = self._incremental.claim(joint, now_ms)
+        if all(part.claimed_ms >= 0 or part.has_ended for part in joint.parts):
+            self._alarms.wake(joint.id, joint.start_ms)
+        elif joint.start_ms <= now_ms:
+            self._give_back(joint, why_not or Reason.NO_COMMON_ROOM, now_ms)
+        else:
+            self._alarms.wake(joint.id, joint.claim_ms)
+
+    def _give_back(self, joint: Joint, reason: Reason, now_ms: int) -> None:
+        """A try has failed: give back what was claimed, and try again a little later, or give up."""
+        request = joint.request
+        self._incremental.give_back(joint, now_ms)
+        if joint.tried >= request.tries:
+            self._refuse(joint, Never(reason), now_ms)
+            return
+        for index in range(len(joint.parts)):
+            lease = self.crew.lease(joint, index)
+            if lease is not None and lease.state.is_final:
+                self.crew.renew(joint, index)
+        joint.claim_ms, joint.reason = now_ms + AGAIN_MS, Reason.AWAITS_ITS_PARTS
+        self._alarms.wake(joint.id, joint.claim_ms)
+
+    def _replace_lost(self, joint: Joint, now_ms: int) -> None:
+        """Place components again that lost their machines; if one cannot be, all are stopped."""
+        for index, lease in list(self.crew.open_leases(joint)):
+            is_lost = lease.state is LeaseState.HELD
+            if is_lost and not self._incremental.replace(joint, index, lease, now_ms):
+                self._stop(joint, JointState.FAILED, Reason.MACHINES_LOST, now_ms)
+                return
+
+    # 3. What has come of it
+
+    def follow(self, now_ms: int) -> None:
+        """See whose components have all started, or all ended."""
+        if not self.open:
+            return
+        for effect in self._effects:
+            if type(effect) is StartLease or type(effect) is LeaseClosed:
+                joint = self.crew.joint_of(effect.lease.id)
+                if joint is not None:
+                    self._stirred.add(joint.id)
+        stirred, self._stirred = sorted(self._stirred), set()
+        for joint_id in stirred:
+            joint = self.open.get(joint_id)
+            if joint is not None:
+                self._begin_or_end(joint, now_ms)
+
+    def _begin_or_end(self, joint: Joint, now_ms: int) -> None:
+        self.moved[joint.id] = joint
+        self._note_ends(joint, now_ms)
+        states = [lease.state for _, lease in self.crew.open_leases(joint)]
+        if joint.state in (JointState.PLACED, JointState.RESERVED) and joint.start_ms <= now_ms:
+            self._begin(joint, now_ms)
+        if joint.state is JointState.RUNNING and not states:
+            self._close(joint, JointState.COMPLETED, Reason.COMPLETED, now_ms)
+
+    def _note_ends(self, joint: Joint, now_ms: int) -> None:
+        """See who is done; a command may be, that does not wait for the others' machines."""
+        for index, part in enumerate(joint.parts):
+            lease = self.crew.lease(joint, index)
+            if lease is not None and lease.state in _DONE and not part.has_ended:
+                count_idle(joint, index, now_ms)
+                part.has_ended = True
+
+    def _begin(self, joint: Joint, now_ms: int) -> None:
+        for index in range(len(joint.parts)):
+            count_idle(joint, index, now_ms)
+        joint.state = JointState.RUNNING
+        self._effects.append(JointStarted(joint, joint.idle_vm_ms))
+
+    # The end
+
+    def _stop(self, joint: Joint, state: JointState, reason: Reason, now_ms: int) -> None:
+        """End every component that has not ended."""
+        for index, lease in list(self.crew.open_leases(joint)):
+            count_idle(joint, index, now_ms)
+            why = Reason.PART_LOST if reason is Reason.MACHINES_LOST else reason
+            self._claims.end(lease, why, now_ms)
+        self._close(joint, state, reason, now_ms)
+
+    def _refuse(self, joint: Joint, never: Never, now_ms: int) -> None:
+        for _, lease in list(self.crew.open_leases(joint)):
+            self._claims.refuse(lease, never.reason)
+        self._close(joint, JointState.REFUSED, never.reason, now_ms)
+
+    def _close(self, joint: Joint, state: JointState, reason: Reason, now_ms: int) -> None:
+        joint.state, joint.reason, joint.end_ms = state, reason, now_ms
+        self.moved[joint.id] = joint
+        del self.open[joint.id]
+        self.crew.dismiss(joint)
+        self._effects.append(JointClosed(joint, reason, joint.idle_vm_ms))
+
+    # A restart
+
+    def recall(self, joints: Iterable[Joint]) -> None:
+        """Go on from a record; all of them are looked at in the next instant."""
+        self.open = {joint.id: joint for joint in sorted(joints, key=lambda one: one.id)}
+        self._parts = {part.lease_id: joint for joint in self.open.values() for part in joint.parts}
+        self._stirred = set(self.open)
+        for joint in self.open.values():
+            if joint.request.deadline_ms is not None:
+                latest_ms = joint.request.deadline_ms - self.planner.shortest_ms(joint.request)
+                self._alarms.wake(joint.id, latest_ms + 1)
+
+    def take_up(self, lease: Lease) -> bool:
+        """Go on with an open lease if it is one of a component; whether it is."""
+        joint = self._parts.get(lease.id)
+        if joint is not None:
+            self.crew.take_up(joint, lease)
+        return joint is not None
+
+    def held(self) -> Sequence[int]:
+        """Name the leases that wait here, at no site."""
+        return list(self.crew.held())

@@ -1,0 +1,1 @@
+"""Which site does a component like best? One small function in a file for each policy."""

@@ -1,0 +1,206 @@
+"""A joint request: several components, at one or several sites, that hold machines together or not at all.
+
+Co-allocation as KOALA has it (Mohamed and Epema 2005), on which Dumitrescu et al. 2007 build. Each component
+becomes an ordinary, Non-preemptable lease with a number of its own; what ties them together is here.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from leasehold.model.agreement import MILLION
+from leasehold.model.errors import InvalidField
+from leasehold.model.lease import UNPLANNED
+from leasehold.model.reason import Reason
+from leasehold.model.request import DEFAULT_MEMORY_MIB, LeaseType, Request
+
+MOST_COMPONENTS = 16
+"""Placing looks at combinations of sites; this many keep that quick."""
+
+
+class Claim(StrEnum):
+    """How the room of all components is made sure of."""
+
+    INCREMENTAL = "incremental"
+    """One component after another, shortly before the start; who has room holds it idle for the others."""
+
+    RESERVATION = "reservation"
+    """All at once and ahead, for the earliest time at which there is room for all."""
+
+
+class JointState(StrEnum):
+    """Where a joint request is in its life."""
+
+    HELD = "held"
+    """No component has a place."""
+
+    PLACED = "placed"
+    """Incremental: each has a site; some may hold their room already."""
+
+    RESERVED = "reserved"
+    """Each is promised its room for the common start."""
+
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    REFUSED = "refused"
+    CANCELLED = "cancelled"
+
+    @property
+    def is_final(self) -> bool:
+        """Whether nothing can follow."""
+        return self in _FINAL
+
+
+_FINAL = frozenset({JointState.COMPLETED, JointState.FAILED, JointState.REFUSED, JointState.CANCELLED})
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """One part of a joint request, served within one site.
+
+    ``duration_ms``  on a machine of the reference speed
+    ``site``         where it has to run, "" for any site
+    ``files``        what it reads, as (site where that is, MiB)
+    """
+
+    vms: int
+    duration_ms: int
+    site: str = ""
+    files: tuple[tuple[str, int], ...] = ()
+    memory_mib: int = DEFAULT_MEMORY_MIB
+
+
+@dataclass(frozen=True, slots=True)
+class JointRequest:
+    """What somebody asks for. Never changed.
+
+    ``first_lease_id``  of the numbers that its leases may have: `lease_id` says which is whose
+    ``place``           the placement policy, `leasehold.gateway.coallocation.placement`
+    ``ready_ms``        no component holds machines before
+    ``deadline_ms``     all have ended by then, None for no deadline
+    ``tries``           how often all of it is tried for before it is refused
+    ``retries``         how often a component that lost its machines is placed again
+    ``margin_ms``       incremental: how long before the start claiming may begin, besides the travel of files
+                        (KOALA's additional claiming time, ACT)
+    ``wait_ppm``        incremental: the part of that time which passes before the first claim (KOALA's L)
+    """
+
+    id: int
+    components: tuple[Component, ...]
+    submit_ms: int
+    ready_ms: int
+    first_lease_id: int
+    consumer: str = ""
+    group: str = ""
+    claim: Claim = Claim.INCREMENTAL
+    place: str = "worst-fit"
+    deadline_ms: int | None = None
+    tries: int = 3
+    retries: int = 0
+    margin_ms: int = 0
+    wait_ppm: int = 750_000
+
+    @property
+    def leases_each(self) -> int:
+        """How many leases a component can come to have: one for each try, one for each loss."""
+        return self.tries + self.retries
+
+    @property
+    def lease_ids(self) -> range:
+        """All numbers that its leases may have."""
+        return range(self.first_lease_id, self.first_lease_id + len(self.components) * self.leases_each)
+
+    def lease_id(self, index: int, turn: int) -> int:
+        """Give the number of a component's lease at its first, second, ... turn (from 0 on)."""
+        return self.first_lease_id + turn * len(self.components) + index
+
+    def index_of(self, lease_id: int) -> int:
+        """Say whose number that is, of its components."""
+        return (lease_id - self.first_lease_id) % len(self.components)
+
+    def request(self, index: int, turn: int) -> Request:
+        """Make the request that a component is at this turn."""
+        component = self.components[index]
+        return Request(
+            self.lease_id(index, turn),
+            LeaseType.NON_PREEMPTABLE,
+            component.vms,
+            component.duration_ms,
+            self.submit_ms,
+            self.ready_ms,
+            self.deadline_ms,
+            consumer=self.consumer,
+            memory_mib=component.memory_mib,
+            group=self.group,
+        )
+
+
+@dataclass(slots=True)
+class Part:
+    """How things stand with one component.
+
+    ``lease_id``    its present lease
+    ``turn``        which of its leases that is, from 0 on
+    ``site``        where it is placed, "" while it is not
+    ``claimed_ms``  since when it holds its room idle, UNPLANNED while it does not
+    ``losses``      how often it lost its machines
+    ``has_ended``   whether it is done
+    """
+
+    lease_id: int
+    turn: int = 0
+    site: str = ""
+    claimed_ms: int = UNPLANNED
+    losses: int = 0
+    has_ended: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Joint:
+    """One joint request's life.
+
+    ``start_ms``    the common start, UNPLANNED while there is none
+    ``claim_ms``    when claiming goes on, or while it is held, when it is tried again at the earliest
+    ``tried``       how often all of it was tried for
+    ``idle_vm_ms``  VM-milliseconds for which claimed room was held idle so far
+    ``reason``      the last one given
+    ``end_ms``      when it was over, UNPLANNED before
+    """
+
+    request: JointRequest
+    parts: list[Part] = field(default_factory=list)
+    state: JointState = JointState.HELD
+    start_ms: int = UNPLANNED
+    claim_ms: int = UNPLANNED
+    tried: int = 0
+    idle_vm_ms: int = 0
+    reason: Reason = Reason.AWAITS_ITS_PARTS
+    end_ms: int = UNPLANNED
+
+    @property
+    def id(self) -> int:
+        """Its number."""
+        return self.request.id
+
+
+def check_joint(request: JointRequest) -> JointRequest:
+    """Return the request if every field of it makes sense; raises InvalidField naming one that does not.
+
+    What a component asks for is checked where its own request is (`leasehold.model.request.check_request`).
+    """
+    count = len(request.components)
+    if not 1 <= count <= MOST_COMPONENTS:
+        raise InvalidField("components", count, f"from 1 to {MOST_COMPONENTS}")
+    if not 0 <= request.wait_ppm < MILLION:
+        raise InvalidField(
+            "wait_ppm", request.wait_ppm, "a part of the time to the start, less than all of it"
+        )
+    for name, least in (("tries", 1), ("retries", 0), ("margin_ms", 0)):
+        value = getattr(request, name)
+        if value < least:
+            raise InvalidField(name, value, f"a whole number of at least {least}")
+    for component in request.components:
+        for site, mib in component.files:
+            if mib < 1:
+                raise InvalidField("files", f"{mib}@{site}", "a whole number of at least 1 MiB")
+    return request

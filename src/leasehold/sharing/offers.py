@@ -1,0 +1,67 @@
+"""What the broker says of virtual domains: how much of each rule is used up, and what there is to be had."""
+
+from dataclasses import dataclass
+
+from leasehold.model.agreement import Breach
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How much of one rule a consumer has used up at a site, over one of the windows that the rule looks at.
+
+    ``used_ppm, limit_ppm``  of what the provider has
+    """
+
+    agreement: str
+    provider: str
+    consumer: str
+    resource: str
+    window_ms: int
+    used_ppm: int
+    limit_ppm: int
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A virtual domain at which a request may run.
+
+    ``sites``     those of its sites that admit the request; a site in no domain is a domain of its own
+    ``free_vms``  how many VMs are free there now
+    ``used_ppm``  what the consumer has used, the most in any window that a rule looks at
+    ``penalty``   of the gravest rule that the request would break, 0 if it breaks none
+    ``score``     by the broker policy; the higher, the better
+    """
+
+    domain: str
+    sites: tuple[str, ...]
+    free_vms: int
+    used_ppm: int
+    penalty: int
+    score: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Excluded:
+    """A site at which the request may not run, and the gravest rule that says so."""
+
+    domain: str
+    site: str
+    breach: Breach
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    """What the broker recommends: the ``offers``, best first, and what it does not.
+
+    ``others``    offers beyond the top n
+    ``excluded``  sites at which a rule is broken that may not be
+    """
+
+    offers: tuple[Offer, ...]
+    others: tuple[Offer, ...] = ()
+    excluded: tuple[Excluded, ...] = ()
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        """Every site that is recommended, those of the best domain first."""
+        return tuple(site for offer in self.offers for site in offer.sites)
