@@ -166,6 +166,57 @@ non_preemptable_share = 0.5
 non_preemptable_max_s = 60
 repair = "replan"
 overhead = { storage = "local", suspend_ms_per_gib = 3, network_mbps = 10, vms_per_node = 2 }
+resources = { memory_mib = 4096, "licence:matlab" = 2 }
+[sharing]
+without_agreement = "allow"
+threshold = 5
+top_n = 2
+broker_policy = "most-room"
+starts_at = "2026-09-01T00:00:00Z"
+[[domain]]
+name = "das"
+sites = ["a"]
+[[agreement]]
+name = "whole"
+provider = "das"
+consumer = "vo"
+kind = "udecay"
+share = 0.5
+window_s = 600
+windows = 2
+steps = [[1, 1], [0.5, 0.5]]
+normalise = true
+resource = "cpus"
+begin_s = 1
+end = "2026-09-02T00:00:00Z"
+[[agreement]]
+name = "part"
+provider = "a"
+consumer = "vo/group"
+kind = "commitment"
+epoch_share = 0.3
+epoch_s = 1200
+burst_share = 0.5
+burst_s = 300
+parent = "whole"
+relative = true
+priority = 1
+penalty = 3
+penalty_lasts_s = 60
+lending_limit = 3
+longest_s = 900
+hours = "08:00-20:00"
+zone = "Europe/Amsterdam"
+reserved_share = 0.5
+reserved_longest_s = 3600
+[[agreement]]
+name = "fading"
+provider = "*"
+consumer = "*"
+kind = "decay"
+share = 0.5
+window_s = 300
+factors = [1, 0.5]
 [[stream]]
 name = "log"
 log = "a.swf"
@@ -177,7 +228,7 @@ slack = [1, 2]
 size = "requested"
 overrun = "raise"
 memory_mib = 1
-consumer_by = "group"
+consumer_by = "{group}/{user}"
 load = 2.0
 begin_s = 0
 end_s = 3
@@ -202,6 +253,9 @@ b = 1.7
 alpha = 60.0
 beta = 0.5
 longest_s = 1000
+consumer = "vo/group"
+domain = "das"
+claims = { "licence:matlab" = 1 }
 """
 
 Place = tuple[str | int, ...]

@@ -10,7 +10,7 @@ import polars as pl
 
 from leasehold.analysis.schemas import empty_table, polars_schema
 from leasehold.model.errors import InputError
-from leasehold.model.tables import MANIFEST, OPTIONAL_TABLES, SCHEMA_VERSION, TABLES
+from leasehold.model.tables import ADDED, MANIFEST, OPTIONAL_TABLES, SCHEMA_VERSION, TABLES
 
 if TYPE_CHECKING:
     import altair as alt
@@ -124,7 +124,10 @@ class Run:
         file = _table_file(self.path, table)
         if not file.exists():
             return empty_table(table)
-        return pl.read_parquet(file).select(polars_schema(table).names())
+        found = pl.read_parquet(file)
+        schema = polars_schema(table)
+        added = [pl.lit(None, schema[name]).alias(name) for name in schema if name not in found.columns]
+        return found.with_columns(added).select(schema.names())
 
 
 def _table_file(folder: Path, table: str) -> Path:
@@ -157,6 +160,8 @@ def _check_table(folder: Path, table: str) -> None:
         raise InputError(folder, None, f"not a whole run folder: {file.name} is missing")
     found = _schema_on_disk(file)
     for column, wanted in polars_schema(table).items():
+        if column not in found and column in ADDED.get(table, ()):
+            continue
         if found.get(column) != wanted:
             has = found.get(column, "no such column")
             raise InputError(file, None, f"column {column}: expected {wanted}, found {has}")

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from leasehold.model.agreement import Breach
 from leasehold.model.effect import (
     Decision,
     LeaseClosed,
@@ -22,6 +23,7 @@ from leasehold.simulation.tables import TableWriter
 from leasehold.simulation.workload.job import Job
 
 _NO_PREEMPTION = (None,) * 10
+_NO_BREACH = (None,) * 7
 
 
 @dataclass(slots=True)
@@ -108,7 +110,9 @@ class Recorder:
             effect.planned_ms,
         )
         tail = _NO_PREEMPTION if effect.preemption is None else _preemption_row(effect)
-        self._decisions.add(head + tail)
+        self._decisions.add(
+            head + tail + (_NO_BREACH if effect.breach is None else _breach_row(effect.breach))
+        )
 
     # Leases
 
@@ -125,7 +129,7 @@ class Recorder:
                 request.id,
                 job.source,
                 job.source_id,
-                request.consumer,
+                request.path,
                 "external" if request.site is None else "local",
                 request.site,
                 request.lease_type.label,
@@ -178,6 +182,18 @@ class BaselineRecorder:
 
 def _known(time_ms: int) -> int | None:
     return time_ms if time_ms >= 0 else None
+
+
+def _breach_row(breach: Breach) -> tuple[object, ...]:
+    return (
+        breach.agreement or None,
+        breach.provider,
+        breach.consumer,
+        breach.resource,
+        breach.used,
+        breach.limit,
+        breach.window_ms,
+    )
 
 
 def _preemption_row(decision: Decision) -> tuple[object, ...]:

@@ -12,9 +12,11 @@ from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.invariants import Invariants
 from leasehold.gateway.site import Site
 from leasehold.model.errors import InvalidField, InvariantBroken, LeaseholdError
+from leasehold.sharing.enforcement import Sharing
 from leasehold.simulation.kernel import NEVER_MS, World
 from leasehold.simulation.manifest import Stopwatch, make_manifest, write_manifest
 from leasehold.simulation.recorder import BaselineRecorder, Recorder
+from leasehold.simulation.scenario.agreed import sharing
 from leasehold.simulation.scenario.sites import routing, site_settings
 from leasehold.simulation.scenario.sizes import with_sizes
 from leasehold.simulation.scenario.sources import open_streams
@@ -68,7 +70,7 @@ def run_scenario(
     """
     watch = Stopwatch()
     scenario = with_sizes(scenario)
-    gateway = _gateway(scenario, routing(scenario))
+    gateway = make_gateway(scenario, routing(scenario), sharing(scenario))
     with _nothing_half_done(out):
         _write_sites(scenario, out)
         recorder, notes = Recorder(out), list[ReadingNotes]()
@@ -93,14 +95,15 @@ def run_scenario(
     return RunResult(out, manifest)
 
 
-def _gateway(scenario: Scenario, how: Routing) -> Gateway:
+def make_gateway(scenario: Scenario, how: Routing, agreed: Sharing | None = None) -> Gateway:
+    """Make the gateway of a scenario, its sizes settled, with nothing in it yet."""
     sites = [Site(settings) for settings in site_settings(scenario)]
-    return Gateway(sites, how, scenario.reference_mips)
+    return Gateway(sites, how, scenario.reference_mips, agreed)
 
 
 def _pass_time(world: World, scenario: Scenario, recorder: Recorder, progress: Report | None) -> None:
-    until_ms = _last_instant_ms(scenario)
-    with _collecting_less_garbage():
+    until_ms = last_instant_ms(scenario)
+    with collecting_less_garbage():
         for instant, now_ms in enumerate(world.run(until_ms)):
             if progress is not None and instant % INSTANTS_PER_REPORT == 0:
                 horizon_ms = scenario.horizon_ms
@@ -113,7 +116,8 @@ def _pass_time(world: World, scenario: Scenario, recorder: Recorder, progress: R
         raise InvariantBroken(f"{count} leases were forgotten: nothing more happens, and they have not ended")
 
 
-def _last_instant_ms(scenario: Scenario) -> int:
+def last_instant_ms(scenario: Scenario) -> int:
+    """Say after which instant nothing more is looked at."""
     if scenario.drain or scenario.horizon_ms is None:
         return NEVER_MS
     return scenario.horizon_ms
@@ -126,12 +130,12 @@ def _numbered(scenario: Scenario, notes: list[ReadingNotes]) -> Iterator[tuple[i
 def _run_without_guests(scenario: Scenario, out: Path) -> None:
     """Run the local requests alone, under the numbers that they have in the run with guests."""
     # Nothing is routed here, so that there is nothing to learn streams for.
-    gateway = _gateway(scenario, replace(routing(scenario), learns=False))
+    gateway = make_gateway(scenario, replace(routing(scenario), learns=False))
     recorder = BaselineRecorder(out)
     local_jobs = ((number, job) for number, job in _numbered(scenario, []) if job.site is not None)
     world = World(gateway, local_jobs, recorder)
-    with _collecting_less_garbage():
-        for _ in world.run(_last_instant_ms(scenario)):
+    with collecting_less_garbage():
+        for _ in world.run(last_instant_ms(scenario)):
             pass
     recorder.close()
 
@@ -172,7 +176,7 @@ def _nothing_half_done(out: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _collecting_less_garbage() -> Iterator[None]:
+def collecting_less_garbage() -> Iterator[None]:
     """Look for reference cycles rarely: the core makes none, and looking costs a tenth of the time."""
     before = gc.get_threshold()
     gc.set_threshold(100_000, *before[1:])

@@ -1,5 +1,6 @@
 """The numbers of a run: what is measured (`CATALOGUE`), for whom, and whether the tables agree."""
 
+from leasehold.analysis.metrics.agreed import by_agreement, held_by_agreements
 from leasehold.analysis.metrics.measure import Better, Measure, Stage
 from leasehold.analysis.metrics.reconcile import reconcile
 from leasehold.analysis.metrics.tables import (
@@ -21,11 +22,13 @@ __all__ = [
     "Measure",
     "Number",
     "Stage",
+    "by_agreement",
     "by_cluster",
     "by_cluster_and_party",
     "by_origin",
     "by_party",
     "by_reason",
+    "held_by_agreements",
     "reconcile",
     "totals",
 ]

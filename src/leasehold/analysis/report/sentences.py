@@ -5,7 +5,14 @@ from dataclasses import dataclass
 import polars as pl
 
 from leasehold.analysis.facts import GUESTS
-from leasehold.analysis.metrics import Number, by_origin, by_party, by_reason
+from leasehold.analysis.metrics import (
+    Number,
+    by_agreement,
+    by_origin,
+    by_party,
+    by_reason,
+    held_by_agreements,
+)
 from leasehold.analysis.run import Run
 from leasehold.analysis.wording import count, duration, listed, number, percent, share
 from leasehold.model.reason import Reason, sentence
@@ -52,6 +59,8 @@ def what_happened(run: Run, totals: Totals) -> list[Paragraph]:
             Paragraph("How much idle time was lent?", _lent(totals)),
             Paragraph("Who had to give way, and why?", _gave_way(run, totals)),
         ]
+    if held_by_agreements(run):
+        paragraphs.append(Paragraph("Whom did agreements hold back?", _held_by_agreements(run)))
     if _n(totals, "refused"):
         paragraphs.append(Paragraph("Who was refused?", _refused(run, totals)))
     return paragraphs
@@ -142,6 +151,22 @@ def _gave_way(run: Run, totals: Totals) -> str:
         f"Saving, restoring and moving cost {number(totals['overhead_vm_h'])} VM-hours, {lost} of the "
         "guests' computation time."
     )
+
+
+def _held_by_agreements(run: Run) -> str:
+    rows = by_agreement(run).rows(named=True)
+    reasons = [f"{number(row['leases'])} {_under(row)}: “{because(row['reason'])}”" for row in rows]
+    more = f"; and {count(len(rows) - _REASONS_TOLD, 'reason')} more" if len(rows) > _REASONS_TOLD else ""
+    return f"{count(held_by_agreements(run), 'guest')}. {'; '.join(reasons[:_REASONS_TOLD])}{more}."
+
+
+_REASONS_TOLD = 6
+
+
+def _under(row: dict[str, str | None]) -> str:
+    if row["agreement"] is not None:
+        return f"under “{row['agreement']}” ({row['account']} at {row['provider']})"
+    return f"at {row['provider']}"
 
 
 def _refused(run: Run, totals: Totals) -> str:

@@ -4,10 +4,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from leasehold.configuration.agreements import read_agreements
+from leasehold.configuration.domains import read_domains
 from leasehold.configuration.gateway import read_gateway
 from leasehold.configuration.keys import NOTHING, Keys
+from leasehold.configuration.moments import RunTime
+from leasehold.configuration.resources import read_resources
+from leasehold.configuration.sharing import read_sharing_of_run
 from leasehold.configuration.terms import ClusterTerms, read_terms
 from leasehold.model.errors import InvalidField
+from leasehold.simulation.scenario.agreed import check_agreements
 from leasehold.simulation.scenario.parse_stream import parse_stream
 from leasehold.simulation.scenario.spec import (
     DEFAULT_SEED,
@@ -32,6 +38,7 @@ def scenario_from_dict(values: Mapping[str, Any], folder: Path = Path()) -> Scen
     defaults = read_terms(keys.table("defaults"), ClusterTerms(speed_mips=reference_mips), folder)
     clusters = tuple(_cluster(table, defaults, folder) for table in keys.tables("cluster"))
     streams = tuple(parse_stream(table, folder, clusters) for table in keys.tables("stream"))
+    sharing = read_sharing_of_run(keys.table("sharing"))
     scenario = Scenario(
         name=keys.text("name"),
         streams=streams,
@@ -44,6 +51,9 @@ def scenario_from_dict(values: Mapping[str, Any], folder: Path = Path()) -> Scen
         too_wide=keys.name_of("too_wide", TOO_WIDE, "error"),
         reference_mips=reference_mips,
         title=keys.text("title", ""),
+        domains=read_domains(keys),
+        agreements=read_agreements(keys, RunTime(sharing.starts_at_ms)),
+        sharing=sharing,
     )
     keys.done()
     return _fitting(scenario)
@@ -59,6 +69,8 @@ def _fitting(scenario: Scenario) -> Scenario:
         raise InvalidField("cluster", NOTHING, "at least one [[cluster]], or a stream with cluster_by")
     if scenario.horizon_ms is None and any(isinstance(s, ModelStream) for s in scenario.streams):
         raise InvalidField("horizon_s", NOTHING, _NEEDS_HORIZON)
+    if not any(_makes_clusters(stream) for stream in scenario.streams):
+        check_agreements(scenario)  # otherwise when the logs have told which clusters there are
     return scenario
 
 
@@ -74,4 +86,5 @@ def _check_different(kind: str, names: list[str]) -> None:
 
 def _cluster(keys: Keys, defaults: ClusterTerms, folder: Path) -> ClusterSpec:
     name, slots = keys.text("name"), keys.whole_or_name("slots", SIZE_RULES)
-    return ClusterSpec(name, slots, read_terms(keys, defaults, folder))
+    resources = read_resources(keys)
+    return ClusterSpec(name, slots, read_terms(keys, defaults, folder), resources)

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from leasehold.configuration.keys import NOTHING, Keys
+from leasehold.configuration.resources import read_claims
 from leasehold.model.errors import InvalidField
 from leasehold.model.request import LEASE_TYPES
 from leasehold.simulation.scenario.spec import ClusterSpec, LogStream, ModelStream, StreamSpec, Window
@@ -12,6 +13,7 @@ from leasehold.simulation.workload.interpretation import OVERRUNS, SIZES, Interp
 from leasehold.simulation.workload.lease_mix import EVEN_MIX, LeaseMix
 from leasehold.simulation.workload.log_record import ID_FIELDS
 from leasehold.simulation.workload.sizing import SIZE_RULES
+from leasehold.simulation.workload.split import Rule
 
 FORMATS = ("swf", "gwf")
 MODELS = ("das2",)
@@ -38,7 +40,16 @@ def _model(keys: Keys, name: str, site: str | None) -> ModelStream:
         parameters["longest_s"] = keys.number("longest_s")
     with keys.inside():
         Das2Parameters.named(parameters)
-    return ModelStream(name, parameters, site, _mix(keys) if site is None else EVEN_MIX, _load(keys))
+    return ModelStream(
+        name=name,
+        parameters=parameters,
+        site=site,
+        mix=_mix(keys) if site is None else EVEN_MIX,
+        load=_load(keys),
+        consumer=keys.text("consumer", ""),
+        domain=keys.text("domain", ""),
+        claims=read_claims(keys),
+    )
 
 
 def _log(keys: Keys, name: str, site: str | None, folder: Path) -> LogStream:
@@ -60,11 +71,23 @@ def _log(keys: Keys, name: str, site: str | None, folder: Path) -> LogStream:
         external_where=some,
         slots=PEAK if cluster_by is None else keys.whole_or_name("slots", SIZE_RULES, PEAK),
         reading=_reading(keys),
-        consumer_by=keys.name_of("consumer_by", ID_FIELDS, "user"),
+        consumer_by=_consumer_by(keys),
         load=_load(keys),
         mix=_mix(keys) if everything or some else EVEN_MIX,
         window=_window(keys, log_format),
+        domain=keys.text("domain", ""),
+        claims=read_claims(keys),
     )
+
+
+def _consumer_by(keys: Keys) -> str:
+    """Read ``consumer_by``: a field of the log, or a text with fields in it such as ``{group}/{user}``."""
+    text = keys.text("consumer_by", "user")
+    if "{" not in text and "}" not in text:
+        return Keys({"consumer_by": text}, keys.place).name_of("consumer_by", ID_FIELDS)
+    with keys.at("consumer_by"):
+        Rule(consumer=text)
+    return text
 
 
 def format_of(path: Path) -> str | None:

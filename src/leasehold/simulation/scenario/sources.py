@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from leasehold.configuration.resources import claims_of
 from leasehold.simulation.scenario.spec import LogStream, ModelStream, Scenario, StreamSpec
 from leasehold.simulation.workload.combine import from_zero, merged, scaled, shifted, within
 from leasehold.simulation.workload.das2 import Das2Parameters, das2_jobs
@@ -25,14 +26,28 @@ def open_streams(scenario: Scenario, notes: list[ReadingNotes]) -> Iterator[Job]
     The account of each log is added to ``notes`` and grows as the log is read. Reading raises InputError,
     with file and line, where a log is not what it should be.
     """
-    streams = [_open(stream, scenario.seed, notes) for stream in scenario.streams]
+    streams = [_bound(_open(stream, scenario.seed, notes), stream) for stream in scenario.streams]
     return within(merged(*streams), 0, scenario.horizon_ms)
+
+
+def _bound(jobs: Iterator[Job], stream: StreamSpec) -> Iterator[Job]:
+    """Say of each job what the whole stream says: where it is bound to, and what it claims."""
+    domain, claims = stream.domain, claims_of(stream.claims)
+    if not domain and not claims:
+        return jobs
+    return _with_bounds(jobs, domain, claims)
+
+
+def _with_bounds(jobs: Iterator[Job], domain: str, claims: tuple[tuple[str, int], ...]) -> Iterator[Job]:
+    for job in jobs:
+        job.domain, job.claims = domain, claims
+        yield job
 
 
 def _open(stream: StreamSpec, seed: int, notes: list[ReadingNotes]) -> Iterator[Job]:
     if isinstance(stream, ModelStream):
         parameters = Das2Parameters.named(stream.parameters)
-        jobs = das2_jobs(parameters, seed, stream.name, stream.site, stream.mix)
+        jobs = das2_jobs(parameters, seed, stream.name, stream.site, stream.mix, stream.consumer)
         return jobs if stream.load == 1.0 else scaled(jobs, stream.load)
     notes.append(ReadingNotes(stream.name))
     return _in_window(open_log(stream, seed, notes[-1]), stream)
@@ -59,7 +74,8 @@ def _in_window(jobs: Iterator[Job], stream: LogStream) -> Iterator[Job]:
 
 def placing_rules(stream: LogStream) -> list[Rule]:
     """Say whose the jobs of a log are, the first rule that fits being the one that counts."""
-    consumer = f"{{{stream.consumer_by}}}"
+    by = stream.consumer_by
+    consumer = by if "{" in by else f"{{{by}}}"
     rules = []
     if stream.has_externals:
         rules.append(Rule(stream.external_where, None, consumer, stream.mix))

@@ -7,9 +7,14 @@ and `leasehold.simulation.scenario.parse` reads them: that round trip changes no
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
+from leasehold.configuration.agreements import agreement_to_dict
+from leasehold.configuration.domains import DomainSpec
 from leasehold.configuration.gateway import GatewaySpec
+from leasehold.configuration.moments import RunTime
 from leasehold.configuration.plain import Plain, differing, seconds
+from leasehold.configuration.sharing import SharingSpec
 from leasehold.configuration.terms import ClusterTerms
+from leasehold.model.agreement import Agreement
 from leasehold.simulation.workload.interpretation import Interpretation
 from leasehold.simulation.workload.lease_mix import EVEN_MIX, LeaseMix
 
@@ -19,17 +24,22 @@ TOO_WIDE = ("error", "refuse")
 
 @dataclass(frozen=True, slots=True)
 class ClusterSpec:
-    """One cluster: ``slots`` VMs at a time, or the rule by which a log says how many (`SIZE_RULES`)."""
+    """One cluster: ``slots`` VMs at a time, or the rule by which a log says how many (`SIZE_RULES`).
+
+    ``resources`` are units of whatever else it has, memory or licences; memory that is not said is enough.
+    """
 
     name: str
     slots: int | str
     terms: ClusterTerms = field(default_factory=ClusterTerms)
+    resources: Mapping[str, int] = field(default_factory=dict)
 
     def to_dict(self, defaults: ClusterTerms) -> Plain:
         """Give the keys of ``[[cluster]]`` that ``[defaults]`` does not say."""
         usual, told = defaults.to_dict(), self.terms.to_dict()
         overhead = differing(told.pop("overhead"), usual.pop("overhead"))
-        own = {"name": self.name, "slots": self.slots} | differing(told, usual)
+        own: Plain = {"name": self.name, "slots": self.slots} | differing(told, usual)
+        own |= {"resources": dict(self.resources)} if self.resources else {}
         return own | ({"overhead": overhead} if overhead else {})
 
 
@@ -57,7 +67,8 @@ class ModelStream:
     """Requests from the DAS-2 model, with its parameters under the names of JPDC 2012, Table 2.
 
     They are local to ``site``, or external with the lease types of ``mix`` where it is None. ``load`` is how
-    many times as many come in the same time.
+    many times as many come in the same time. They come on the account of ``consumer``, or of the stream where
+    it is empty. ``domain`` and ``claims`` are as those of a `Job`.
     """
 
     name: str
@@ -65,6 +76,9 @@ class ModelStream:
     site: str | None = None
     mix: LeaseMix = EVEN_MIX
     load: float = 1.0
+    consumer: str = ""
+    domain: str = ""
+    claims: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def has_externals(self) -> bool:
@@ -74,7 +88,9 @@ class ModelStream:
     def to_dict(self) -> Plain:
         """Give the keys of ``[[stream]]``."""
         whose = _mix_to_dict(self.mix) if self.site is None else {"site": self.site}
-        return {"name": self.name, "model": "das2", **whose, "load": self.load, **self.parameters}
+        told: Plain = {"name": self.name, "model": "das2", **whose, "load": self.load}
+        told |= {"consumer": self.consumer} if self.consumer else {}
+        return told | _bound_to_dict(self.domain, self.claims) | dict(self.parameters)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +108,10 @@ class LogStream:
 
     ``slots``        size of a cluster that ``cluster_by`` makes: a number or a rule of `SIZE_RULES`
     ``reading``      what the numbers of a line mean
-    ``consumer_by``  the field that names the consumer
+    ``consumer_by``  the field that names the consumer, or a path of fields such as ``{group}/{user}``
     ``load``         how many times as many come in the same time: gaps are divided by it
     ``mix``          lease types of what comes from outside
+    ``domain``       the virtual domain or site that all are bound to, "" for any; ``claims``: what all hold
     """
 
     name: str
@@ -110,6 +127,8 @@ class LogStream:
     load: float = 1.0
     mix: LeaseMix = EVEN_MIX
     window: Window = field(default_factory=Window)
+    domain: str = ""
+    claims: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def has_externals(self) -> bool:
@@ -122,7 +141,7 @@ class LogStream:
         told |= self._whose() | {f.name: getattr(self.reading, f.name) for f in fields(self.reading)}
         told |= {"consumer_by": self.consumer_by, "load": self.load}
         told |= _mix_to_dict(self.mix) if self.has_externals else {}
-        return told | self.window.to_dict()
+        return told | _bound_to_dict(self.domain, self.claims) | self.window.to_dict()
 
     def _whose(self) -> Plain:
         told: Plain = {} if self.site is None else {"site": self.site}
@@ -149,6 +168,9 @@ class Scenario:
     ``reference_mips``  the speed that requested durations refer to
     ``defaults``        the terms of clusters that say nothing else
     ``title``           one sentence for people
+    ``domains``         virtual domains of the clusters
+    ``agreements``      under which guests run, in force from the start unless they say otherwise
+    ``sharing``         how agreements are applied
     """
 
     name: str
@@ -162,6 +184,14 @@ class Scenario:
     too_wide: str = "error"
     reference_mips: int = 1
     title: str = ""
+    domains: tuple[DomainSpec, ...] = ()
+    agreements: tuple[Agreement, ...] = ()
+    sharing: SharingSpec = field(default_factory=SharingSpec)
+
+    @property
+    def clock(self) -> RunTime:
+        """The clock of the run, as its agreements tell the time."""
+        return RunTime(self.sharing.starts_at_ms)
 
     @property
     def has_externals(self) -> bool:
@@ -176,8 +206,21 @@ class Scenario:
         told |= {"gateway": self.gateway.to_dict(), "defaults": self.defaults.to_dict()}
         told["cluster"] = [cluster.to_dict(self.defaults) for cluster in self.clusters]
         told["stream"] = [stream.to_dict() for stream in self.streams]
+        return told | self._agreed_to_dict()
+
+    def _agreed_to_dict(self) -> Plain:
+        told: Plain = {} if self.sharing == SharingSpec() else {"sharing": self.sharing.to_dict()}
+        if self.domains:
+            told["domain"] = [domain.to_dict() for domain in self.domains]
+        if self.agreements:
+            told["agreement"] = [agreement_to_dict(one, self.clock) for one in self.agreements]
         return told
 
 
 def _mix_to_dict(mix: LeaseMix) -> Plain:
     return {"types": {kind.label: share for kind, share in mix.shares.items()}, "slack": list(mix.slack)}
+
+
+def _bound_to_dict(domain: str, claims: Mapping[str, int]) -> Plain:
+    told: Plain = {"domain": domain} if domain else {}
+    return told | ({"claims": dict(claims)} if claims else {})

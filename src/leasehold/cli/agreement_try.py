@@ -1,0 +1,49 @@
+"""``leasehold agreement try``: what an agreement would do to everybody, before anybody signs it."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from leasehold.cli import options
+from leasehold.cli.options import Json
+
+app = typer.Typer(help="Agreements between those who lend and those who use.", no_args_is_help=True)
+
+LIVE = "live"
+
+
+@app.command("try")
+def try_agreement(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Agreements, as TOML.", show_default=False)],
+    on: Annotated[
+        str,
+        typer.Option(
+            metavar="RUN|live",
+            help="On what: a run folder, a scenario, or what was lately asked of the gateway.",
+            autocompletion=options.complete_scenario,
+            show_default=False,
+        ),
+    ],
+    days: Annotated[float, typer.Option(metavar="N", help="How many days back, of live.", min=0.01)] = 7.0,
+    json: Json = False,
+) -> None:
+    """Replay what was asked without and with these agreements, and tell the difference for everybody."""
+    from leasehold.cli.interrupt import minding_ctrl_c
+    from leasehold.cli.screen import answer_json
+    from leasehold.cli.trying import as_json, checked_document, past_of_run, show
+    from leasehold.simulation.trial import try_out
+
+    if on == LIVE:
+        from leasehold.cli.live.past import past_of_gateway
+
+        past = past_of_gateway(days)
+    else:
+        past = past_of_run(on)
+    document = checked_document(file, past)
+    with minding_ctrl_c() as interruption:
+        trial = try_out(past, document, interruption.check)
+    if json:
+        answer_json({"file": str(file), "on": on, **as_json(trial)})
+    else:
+        show(trial)

@@ -1,0 +1,53 @@
+"""A file of agreements: ``[[agreement]]``, and the ``[[domain]]`` and ``[sharing]`` that they speak of."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from leasehold.configuration.agreements import agreement_to_dict, read_agreements
+from leasehold.configuration.domains import DomainSpec, read_domains
+from leasehold.configuration.keys import NOTHING, Keys
+from leasehold.configuration.moments import UNIX_TIME, Clock
+from leasehold.configuration.plain import Plain
+from leasehold.configuration.sharing import SharingSpec, read_sharing
+from leasehold.configuration.toml import read_toml
+from leasehold.model.agreement import Agreement
+from leasehold.model.errors import InvalidField
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """What a file says. ``sharing`` is None where it does not say how agreements are applied."""
+
+    agreements: tuple[Agreement, ...]
+    domains: tuple[DomainSpec, ...] = field(default=())
+    sharing: SharingSpec | None = None
+
+    def to_dict(self, clock: Clock = UNIX_TIME) -> Plain:
+        """Give the tables of the file, without those that it has not."""
+        told: Plain = {} if self.sharing is None else {"sharing": self.sharing.to_dict()}
+        if self.domains:
+            told["domain"] = [domain.to_dict() for domain in self.domains]
+        return told | {"agreement": [agreement_to_dict(agreement, clock) for agreement in self.agreements]}
+
+
+def load_document(path: Path, clock: Clock = UNIX_TIME) -> Document:
+    """Read a file of agreements; raises InputError with file and line."""
+    file = read_toml(path)
+    with file.naming_lines():
+        return read_document(Keys(file.values), clock)
+
+
+def read_document(keys: Keys, clock: Clock = UNIX_TIME) -> Document:
+    """Check the tables of a document, of which at least one is an ``[[agreement]]``.
+
+    Raises InvalidField or UnknownName with the place of the key as field.
+    """
+    document = Document(
+        agreements=read_agreements(keys, clock),
+        domains=read_domains(keys),
+        sharing=read_sharing(keys.table("sharing")) if "sharing" in keys else None,
+    )
+    keys.done()
+    if not document.agreements:
+        raise InvalidField(keys.where("agreement"), NOTHING, "at least one [[agreement]]")
+    return document
