@@ -133,16 +133,17 @@ ISSUER: Mapping[str, object] = {
 
 class TestTheServicePage:
     def test_has_every_key(self) -> None:
-        tables = {"service", "limits", "gateway", "log", "defaults"}
-        titles = {table: f"[{table}]" for table in tables} | {"issuer": "[[issuer]]"}
+        tables = {"service", "limits", "gateway", "sharing", "log", "defaults"}
+        titles = {table: f"[{table}]" for table in tables}
+        titles |= {table: f"[[{table}]]" for table in ("issuer", "domain")}
         written = {f"{table}.{key}" for table, title in titles.items() for key in written_keys(title)}
         assert written == set(KEYS)
-        assert set(written_keys("[[cluster]]")) == {"name", "slots", "enactor"}
+        assert set(written_keys("[[cluster]]")) == {"name", "slots", "resources", "enactor"}
         assert set(written_keys("[defaults.overhead]")) == {field.name for field in fields(OverheadModel)}
 
     def test_says_what_is_usual(self) -> None:
         said: dict[str, Any] = {
-            name: usual_values(f"[{name}]") for name in ("service", "limits", "gateway", "log")
+            name: usual_values(f"[{name}]") for name in ("service", "limits", "gateway", "sharing", "log")
         }
         said["defaults"] = {
             **usual_values("[defaults]"),

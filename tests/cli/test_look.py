@@ -7,12 +7,17 @@ import polars as pl
 import pytest
 from tests.cli.saying import Cli
 
+from leasehold.gateway.coallocation.placement.registry import placement_policy_names
 from leasehold.leasing.disciplines import DISCIPLINES
 from leasehold.leasing.victims.registry import victim_policy_names
 from leasehold.routing.registry import routing_policy_names
+from leasehold.sharing.broker_policies.registry import broker_policy_names
 
 FAST = ("--no-report", "--no-export", "--quiet")
-NAMES = [*routing_policy_names(), *victim_policy_names(), *DISCIPLINES]
+NAMES = [
+    *(*routing_policy_names(), *victim_policy_names(), *DISCIPLINES),
+    *(*broker_policy_names(), *placement_policy_names()),
+]
 
 
 class TestValidate:

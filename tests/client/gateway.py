@@ -107,6 +107,9 @@ def lease(lease_id: int = 42, **values: Any) -> dict[str, Any]:
         "ended_at": None,
         "preemptions": 0,
         "migrations": 0,
+        "domain": "",
+        "claims": {},
+        "joint": None,
         "command": ["sh", "run.sh"],
     } | values
 
@@ -127,6 +130,8 @@ def site(name: str = "das3", **values: Any) -> dict[str, Any]:
         "last_seen_at": MOMENT,
         "problem": "",
         "overheads": [],
+        "domain": "",
+        "resources": {},
     } | values
 
 

@@ -9,10 +9,13 @@ from unittest.mock import MagicMock
 import pytest
 
 from leasehold.cli.live.completion import ROLES
-from leasehold.client import calls, records
-from leasehold.client.calls import Agreement, Call, Rights, Which, Wish
+from leasehold.client import calls, joint_calls, joint_records, records, sharing_calls, sharing_records
+from leasehold.client.calls import Agreement, Rights, Which, Wish
 from leasehold.client.errors import Problem
+from leasehold.client.joint_calls import JointWish
+from leasehold.client.question import Call
 from leasehold.client.reading import read, wire
+from leasehold.client.sharing_calls import WhichUse
 from leasehold.client.watching import PATH
 from leasehold.service.api.app import create_app
 from leasehold.service.api.settings import ApiSettings
@@ -34,14 +37,34 @@ RECORDS = {
     "Peer": records.Peer,
     "WayShown": records.Way,
     "PeerHas": records.Lent,
+    "Agreement": sharing_records.UsageAgreement,
+    "RevisionShown": sharing_records.Revision,
+    "SignatureShown": sharing_records.Signature,
+    "Penalty": sharing_records.Penalty,
+    "UseShown": sharing_records.Use,
+    "Usage": sharing_records.Usage,
+    "ShareShown": sharing_records.Share,
+    "LineShown": sharing_records.StatementLine,
+    "Statement": sharing_records.Statement,
+    "ShownFile": joint_records.InputFile,
+    "JointComponent": joint_records.JointComponent,
+    "JointLease": joint_records.JointLease,
+    "Barred": joint_records.Barred,
+    "ComponentEnvironment": joint_records.ComponentEnvironment,
+    "Execution": joint_records.Execution,
+    "DomainOffer": joint_records.DomainOffer,
+    "RuleReading": joint_records.RuleReading,
+    "Environments": joint_records.Environments,
     "Token": records.Token,
     "NewToken": records.NewToken,
     "Caller": records.Caller,
 }
 
 WISH: Wish = {"vms": 1, "duration_s": 1}
+TOGETHER: JointWish = {"components": [{"vms": 1}, {"vms": 2, "site": "das3"}], "duration_s": 1}
 RIGHTS: Rights = {"consumer": "physics", "roles": ["member"]}
 AGREEMENT: Agreement = {"url": "https://north.example.org", "token": "secret"}
+TERMS = {"name": "atlas-at-das3", "provider": "das3", "consumer": "atlas", "kind": "no-limit"}
 CALLS: list[Call[Any]] = [
     calls.submit(WISH),
     calls.leases(Which()),
@@ -59,6 +82,25 @@ CALLS: list[Call[Any]] = [
     calls.peer("north"),
     calls.keep_peer("north", AGREEMENT),
     calls.remove_peer("north"),
+    joint_calls.submit_joint(TOGETHER),
+    joint_calls.joints(),
+    joint_calls.joint(7),
+    joint_calls.cancel_joint(7),
+    joint_calls.explain(WISH),
+    joint_calls.explain_joint(TOGETHER),
+    sharing_calls.agreements(),
+    sharing_calls.agreement("atlas-at-das3"),
+    sharing_calls.propose(TERMS),
+    sharing_calls.amend(TERMS),
+    sharing_calls.sign("atlas-at-das3", "provider", 1),
+    sharing_calls.publish("atlas-at-das3", published=True),
+    sharing_calls.suspend("atlas-at-das3", ""),
+    sharing_calls.resume("atlas-at-das3"),
+    sharing_calls.revoke("atlas-at-das3", ""),
+    sharing_calls.penalties(),
+    sharing_calls.lift(3),
+    sharing_calls.usage(WhichUse()),
+    sharing_calls.statement("2026-10", "atlas"),
     calls.create_token(RIGHTS),
     calls.tokens(),
     calls.revoke_token("3f9a6c1b2d04"),
@@ -114,7 +156,7 @@ def test_what_may_be_null_may_be_none(name: str) -> None:
 
 
 def hint_types(hint: Any) -> tuple[type, ...]:
-    return tuple(one for one in getattr(hint, "__args__", ()) if isinstance(one, type))
+    return tuple(one for one in getattr(hint, "__args__", ()) if isinstance(one, type) and one is not Any)
 
 
 @pytest.mark.parametrize("name", [name for name in RECORDS if "examples" in SCHEMAS[name]])
@@ -135,6 +177,13 @@ def test_leases_can_be_chosen_by_all_that_they_can_be_chosen_by() -> None:
     everything = Which(states=["held"], site="a", consumer="b", open=True, since=datetime.now(UTC))
     ours = {name for name, _ in calls.leases(everything).query} | {"cursor"}
     assert ours == theirs
+
+
+def test_use_can_be_chosen_by_all_that_it_can_be_chosen_by() -> None:
+    theirs = {one["name"] for one in DOCUMENT["paths"]["/v1/usage"]["get"]["parameters"]}
+    at = datetime.now(UTC)
+    everything = WhichUse(consumer="atlas", domain="das3", since=at, until=at, by="day", depth=2)
+    assert {name for name, _ in sharing_calls.usage(everything).query} == theirs
 
 
 def test_a_problem_says_all_that_the_service_says() -> None:

@@ -5,17 +5,29 @@ from typing import Annotated
 import typer
 
 from leasehold.cli.exit_codes import ANSWER_IS_NO
+from leasehold.cli.explain import explain
 from leasehold.cli.live.completion import complete_site, complete_state, complete_type
 from leasehold.cli.live.states import legend
-from leasehold.cli.options import Json, switch
+from leasehold.cli.options import Claims, Json, switch
 
 app = typer.Typer(help="Ask a gateway for machines, and look after them.", no_args_is_help=True)
+app.command()(explain)
 
 LeaseId = Annotated[int, typer.Argument(metavar="ID", min=0, show_default=False)]
 LeaseIds = Annotated[list[int], typer.Argument(metavar="ID...", min=0, show_default=False)]
 Site = Annotated[
     str,
     typer.Option(metavar="NAME", help="Only at this site.", autocompletion=complete_site, show_default=False),
+]
+Domain = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME",
+        help="Only at this virtual domain or site.",
+        rich_help_panel="Where",
+        autocompletion=complete_site,
+        show_default=False,
+    ),
 ]
 WHAT = "What"
 WHEN = "When"
@@ -92,6 +104,8 @@ def submit(  # noqa: PLR0913, PLR0917 - one argument for each option
     group: Annotated[
         str, typer.Option(metavar="NAME", help="For which of one's groups.", show_default=False)
     ] = "",
+    domain: Domain = "",
+    claims: Claims = None,
     idempotency_key: Annotated[
         str,
         typer.Option(
@@ -115,7 +129,7 @@ def submit(  # noqa: PLR0913, PLR0917 - one argument for each option
     from leasehold.cli.live.durations import read_duration_s
     from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.moments import now, read_moment
-    from leasehold.cli.live.submitting import is_a_no, show_json, show_number, waited_for
+    from leasehold.cli.live.submitting import is_a_no, read_claims, show_json, show_number, waited_for
 
     at = now()
     with gateway() as client:
@@ -130,6 +144,8 @@ def submit(  # noqa: PLR0913, PLR0917 - one argument for each option
             site=site or None,
             name=name,
             group=group,
+            domain=domain,
+            claims=read_claims(claims or ()),
             command=command or (),
             idempotency_key=idempotency_key,
         )

@@ -76,3 +76,13 @@ Seed = Annotated[
     int | None, typer.Option(metavar="N", help="Seed of all random streams.", show_default=False)
 ]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.", show_default=False)]
+Claims = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--claim",
+        metavar="RESOURCE=N",
+        help="What it holds besides while it runs, as in licence:matlab=2; may be repeated.",
+        rich_help_panel="What",
+        show_default=False,
+    ),
+]

@@ -3,16 +3,23 @@
 from dataclasses import dataclass
 
 from leasehold.cli.screen import wrapped
+from leasehold.gateway.coallocation.placement.registry import describe as describe_placement
+from leasehold.gateway.coallocation.placement.registry import placement_policy_names
 from leasehold.leasing.disciplines import DISCIPLINES
 from leasehold.leasing.victims.registry import describe as describe_victims
 from leasehold.leasing.victims.registry import victim_policy_names
+from leasehold.model.description import PolicyDescription
 from leasehold.model.errors import UnknownName
 from leasehold.routing.registry import describe as describe_routing
 from leasehold.routing.registry import routing_policy, routing_policy_names
+from leasehold.sharing.broker_policies.registry import broker_policy_names
+from leasehold.sharing.broker_policies.registry import describe as describe_broker
 
 ROUTING = "routing"
 VICTIMS = "victims"
 BACKFILLING = "backfilling"
+BROKER = "broker"
+PLACEMENT = "placement"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +41,13 @@ class Policy:
 
 
 def all_policies() -> list[Policy]:
-    """Give all of them: where guests go, who gives way, when there is room."""
+    """Give all of them: where guests go, who gives way, when there is room, which domain, which site."""
     return [
         *map(_routing, routing_policy_names()),
         *map(_victims, victim_policy_names()),
         *map(_discipline, DISCIPLINES),
+        *(_described(BROKER, describe_broker(name)) for name in broker_policy_names()),
+        *(_described(PLACEMENT, describe_placement(name)) for name in placement_policy_names()),
     ]
 
 
@@ -57,8 +66,11 @@ def _routing(name: str) -> Policy:
 
 
 def _victims(name: str) -> Policy:
-    told = describe_victims(name)
-    return Policy(name, VICTIMS, told.question, told.rule, told.source)
+    return _described(VICTIMS, describe_victims(name))
+
+
+def _described(kind: str, told: PolicyDescription) -> Policy:
+    return Policy(told.name, kind, told.question, told.rule, told.source)
 
 
 _DEPTHS = {

@@ -6,6 +6,8 @@ from typing import Self, Unpack
 
 from leasehold.client import calls
 from leasehold.client.access import Access, find_access
+from leasehold.client.async_joints import AsyncJoints
+from leasehold.client.async_sharing import AsyncAccounts, AsyncAgreements
 from leasehold.client.calls import Agreement, Rights, Which, Wish
 from leasehold.client.patience import Patience
 from leasehold.client.records import Caller, Change, Entry, Health, Lease, NewToken, Peer, Site, Token
@@ -146,6 +148,9 @@ class AsyncClient:
         self.sites = AsyncSites(self._wire)
         self.peers = AsyncPeers(self._wire)
         self.tokens = AsyncTokens(self._wire)
+        self.joints = AsyncJoints(self._wire)
+        self.agreements = AsyncAgreements(self._wire)
+        self.usage = AsyncAccounts(self._wire)
 
     async def health(self) -> Health:
         """Say whether the gateway lives and serves."""

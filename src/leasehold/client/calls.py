@@ -1,52 +1,22 @@
 """What can be asked of a gateway: each question as a request, and how its answer is read.
 
-Nothing here talks; `leasehold.client.wire` does, in two ways, with these same questions.
+Nothing here talks; `leasehold.client.wire` does, in two ways, with these same questions. Those about
+agreements and usage are in `leasehold.client.sharing_calls`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Generic, Required, TypedDict, TypeVar
+from typing import Required, TypedDict
 from urllib.parse import quote
 from uuid import uuid4
 
 from leasehold.client.answer import Answer
-from leasehold.client.errors import BadAnswer
-from leasehold.client.reading import read, wire
+from leasehold.client.question import Call, Page, all_of, nothing, one, paged
+from leasehold.client.reading import wire
 from leasehold.client.records import Caller, Entry, Lease, NewToken, Peer, Site, Token
 from leasehold.model.errors import InvalidField
 from leasehold.model.lease import LeaseState
 from leasehold.model.request import LeaseType
-
-T = TypeVar("T")
-PAGE = 1000
-"""So many leases are asked for at once, the most that a gateway gives."""
-
-
-@dataclass(frozen=True, slots=True)
-class Call(Generic[T]):
-    """One question.
-
-    ``read``        makes something of the answer, and raises the error of a no
-    ``key``         the Idempotency-Key that it goes with, "" without
-    ``repeatable``  whether asking twice does no more than asking once
-    """
-
-    method: str
-    path: str
-    read: Callable[[Answer], T]
-    query: tuple[tuple[str, str], ...] = ()
-    body: Mapping[str, Any] | None = None
-    key: str = ""
-    repeatable: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Page(Generic[T]):
-    """A part of a long answer, and the question for the next part, None at the end."""
-
-    items: tuple[T, ...]
-    following: "Call[Page[T]] | None"
 
 
 class Wish(TypedDict, total=False):
@@ -56,6 +26,8 @@ class Wish(TypedDict, total=False):
     ``duration_s``       seconds, on a machine of the reference speed
     ``deadline, ready``  to end by, and not to start before; with their zone
     ``local, site``      a request at one's own site, which is planned before all guests
+    ``domain``           the virtual domain or site that it is bound to
+    ``claims``           units of further resources that it holds while it runs: licences, services
     ``command``          what to run in the machines; without one there are just the machines
     ``idempotency_key``  the same key again means the same request, which is taken in once; made up if absent
     """
@@ -70,6 +42,8 @@ class Wish(TypedDict, total=False):
     site: str | None
     name: str
     group: str
+    domain: str
+    claims: Mapping[str, int]
     command: Sequence[str]
     idempotency_key: str
 
@@ -116,41 +90,41 @@ class Agreement(TypedDict, total=False):
 
 def submit(wish: Wish) -> Call[Lease]:
     """Ask for a lease; raises InvalidField for a time without its zone."""
-    _insist_on_zones(deadline=wish.get("deadline"), ready=wish.get("ready"))
-    said = {key: wire(value) for key, value in wish.items() if value is not None and value != ""}
+    insist_on_zones(deadline=wish.get("deadline"), ready=wish.get("ready"))
+    said = {key: wire(value) for key, value in wish.items() if value not in (None, "", {})}
     key = said.pop("idempotency_key", None) or str(uuid4())
-    return Call("POST", "/v1/leases", _one(Lease), body=said, key=key)
+    return Call("POST", "/v1/leases", one(Lease), body=said, key=key)
 
 
 def lease(lease_id: int) -> Call[Lease]:
     """Ask for one lease."""
-    return Call("GET", f"/v1/leases/{lease_id}", _one(Lease))
+    return Call("GET", f"/v1/leases/{lease_id}", one(Lease))
 
 
 def leases(which: Which) -> Call[Page[Lease]]:
     """Ask for leases, the newest first; raises InvalidField for a time without its zone."""
-    _insist_on_zones(since=which.get("since"))
+    insist_on_zones(since=which.get("since"))
     words = [("state", str(state)) for state in which.get("states", ())]
     words += [(name, wire(which[name])) for name in ("site", "consumer", "since") if which.get(name)]
     if "open" in which:
         words.append(("open", str(which["open"]).lower()))
-    return _paged("/v1/leases", tuple(words), "leases", Lease)
+    return paged("/v1/leases", tuple(words), "leases", Lease)
 
 
 def cancel(lease_id: int) -> Call[Lease]:
     """Take a lease back; one that is over stays as it is."""
-    return Call("DELETE", f"/v1/leases/{lease_id}", _one(Lease))
+    return Call("DELETE", f"/v1/leases/{lease_id}", one(Lease))
 
 
 def extend(lease_id: int, by_s: float) -> Call[Lease]:
     """Let a lease last longer; asking twice would make it longer twice."""
     path = f"/v1/leases/{lease_id}/extension"
-    return Call("POST", path, _one(Lease), body={"by_s": by_s}, repeatable=False)
+    return Call("POST", path, one(Lease), body={"by_s": by_s}, repeatable=False)
 
 
 def journal(lease_id: int) -> Call[Page[Entry]]:
     """Ask what happened to a lease, the oldest first."""
-    return _paged(f"/v1/leases/{lease_id}/journal", (), "entries", Entry)
+    return paged(f"/v1/leases/{lease_id}/journal", (), "entries", Entry)
 
 
 def console(lease_id: int) -> Call[str]:
@@ -160,68 +134,68 @@ def console(lease_id: int) -> Call[str]:
 
 def sites() -> Call[tuple[Site, ...]]:
     """Ask for all sites."""
-    return Call("GET", "/v1/sites", _all("sites", Site))
+    return Call("GET", "/v1/sites", all_of("sites", Site))
 
 
 def site(name: str) -> Call[Site]:
     """Ask for one site."""
-    return Call("GET", _site_path(name), _one(Site))
+    return Call("GET", _site_path(name), one(Site))
 
 
 def drain(name: str, note: str) -> Call[Site]:
     """Let a site take no new guests."""
-    return Call("POST", f"{_site_path(name)}/drain", _one(Site), body={"note": note} if note else {})
+    return Call("POST", f"{_site_path(name)}/drain", one(Site), body={"note": note} if note else {})
 
 
 def resume(name: str) -> Call[Site]:
     """Let a drained site take guests again."""
-    return Call("POST", f"{_site_path(name)}/resume", _one(Site))
+    return Call("POST", f"{_site_path(name)}/resume", one(Site))
 
 
 def forget_site(name: str) -> Call[None]:
     """Let go of a site that will not come back."""
-    return Call("DELETE", _site_path(name), _nothing)
+    return Call("DELETE", _site_path(name), nothing)
 
 
 def peers() -> Call[tuple[Peer, ...]]:
     """Ask for all peers."""
-    return Call("GET", "/v1/peers", _all("peers", Peer))
+    return Call("GET", "/v1/peers", all_of("peers", Peer))
 
 
 def peer(name: str) -> Call[Peer]:
     """Ask for one peer."""
-    return Call("GET", _peer_path(name), _one(Peer))
+    return Call("GET", _peer_path(name), one(Peer))
 
 
 def keep_peer(name: str, agreement: Agreement) -> Call[Peer]:
     """Exchange requests with a gateway, on these terms from now on."""
-    return Call("PUT", _peer_path(name), _one(Peer), body=dict(agreement))
+    return Call("PUT", _peer_path(name), one(Peer), body=dict(agreement))
 
 
 def remove_peer(name: str) -> Call[None]:
     """Exchange nothing with it any more."""
-    return Call("DELETE", _peer_path(name), _nothing)
+    return Call("DELETE", _peer_path(name), nothing)
 
 
 def create_token(rights: Rights) -> Call[NewToken]:
     """Ask for a token; asking twice would make two."""
     body = {key: wire(value) for key, value in rights.items() if value is not None}
-    return Call("POST", "/v1/tokens", _one(NewToken), body=body, repeatable=False)
+    return Call("POST", "/v1/tokens", one(NewToken), body=body, repeatable=False)
 
 
 def tokens() -> Call[tuple[Token, ...]]:
     """Ask for all tokens; none of them tells its text again."""
-    return Call("GET", "/v1/tokens", _all("tokens", Token))
+    return Call("GET", "/v1/tokens", all_of("tokens", Token))
 
 
 def revoke_token(token_id: str) -> Call[None]:
     """Let a token count no more."""
-    return Call("DELETE", f"/v1/tokens/{quote(token_id, safe='')}", _nothing)
+    return Call("DELETE", f"/v1/tokens/{quote(token_id, safe='')}", nothing)
 
 
 def caller() -> Call[Caller]:
     """Ask who we are."""
-    return Call("GET", "/v1/tokens/self", _one(Caller))
+    return Call("GET", "/v1/tokens/self", one(Caller))
 
 
 def alive() -> Call[bool]:
@@ -240,7 +214,8 @@ def _why_not(answer: Answer) -> str | None:
     return answer.problem().detail or f"it answers with status {answer.status}"
 
 
-def _insist_on_zones(**moments: datetime | None) -> None:
+def insist_on_zones(**moments: datetime | None) -> None:
+    """Refuse times without their zone; raises InvalidField."""
     for name, moment in moments.items():
         if moment is not None and moment.tzinfo is None:
             raise InvalidField(name, moment.isoformat(), "a time with its zone")
@@ -252,35 +227,3 @@ def _site_path(name: str) -> str:
 
 def _peer_path(name: str) -> str:
     return f"/v1/peers/{quote(name, safe='')}"
-
-
-def _paged(path: str, words: tuple[tuple[str, str], ...], key: str, kind: type[T]) -> Call[Page[T]]:
-    """Ask for the first page of ``kind``s, which an answer has under ``key``."""
-
-    def page(answer: Answer) -> Page[T]:
-        cursor = _named(answer, "next")
-        following = None if cursor is None else replace(call, query=(*query, ("cursor", str(cursor))))
-        return Page(_all(key, kind)(answer), following)
-
-    query = (*words, ("limit", str(PAGE)))
-    call = Call("GET", path, page, query=query)
-    return call
-
-
-def _one(kind: type[T]) -> Callable[[Answer], T]:
-    return lambda answer: read(kind, answer.values())
-
-
-def _all(key: str, kind: type[T]) -> Callable[[Answer], tuple[T, ...]]:
-    return lambda answer: tuple(read(kind, one) for one in _named(answer, key))
-
-
-def _named(answer: Answer, key: str) -> Any:  # noqa: ANN401 - JSON
-    try:
-        return answer.values()[key]
-    except (KeyError, TypeError) as error:
-        raise BadAnswer(f"the gateway's answer has no {key!r}") from error
-
-
-def _nothing(answer: Answer) -> None:
-    answer.text()

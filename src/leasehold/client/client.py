@@ -7,8 +7,10 @@ from typing import Self, Unpack
 from leasehold.client import calls
 from leasehold.client.access import Access, find_access
 from leasehold.client.calls import Agreement, Rights, Which, Wish
+from leasehold.client.joints import Joints
 from leasehold.client.patience import Patience
 from leasehold.client.records import Caller, Change, Entry, Health, Lease, NewToken, Peer, Site, Token
+from leasehold.client.sharing import Accounts, Agreements
 from leasehold.client.watching import Opened, Watch
 from leasehold.client.wire import Wire
 
@@ -172,6 +174,9 @@ class Client:
         self.sites = Sites(self._wire)
         self.peers = Peers(self._wire)
         self.tokens = Tokens(self._wire)
+        self.joints = Joints(self._wire)
+        self.agreements = Agreements(self._wire)
+        self.usage = Accounts(self._wire)
 
     def health(self) -> Health:
         """Say whether the gateway lives and serves; raises Unreachable where there is none."""

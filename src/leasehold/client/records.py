@@ -23,6 +23,8 @@ class Lease:
     ``planned_start_at``  the start that it is promised while it waits
     ``ends_at``           when its requested time will be over, while it holds machines
     ``ended_at``          when it came to its end
+    ``domain, claims``    what it is bound to, and units of further resources that it holds while it runs
+    ``joint``             the joint lease of which it is a component
     """
 
     id: int
@@ -48,6 +50,9 @@ class Lease:
     ended_at: datetime | None = None
     preemptions: int = 0
     migrations: int = 0
+    domain: str = ""
+    claims: Mapping[str, int] = field(default_factory=dict)
+    joint: int | None = None
     command: tuple[str, ...] = ()
 
     @property
@@ -135,7 +140,11 @@ class Overhead:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One site; ``status`` is up, drained or unreachable, and ``problem`` its last trouble with machines."""
+    """One site; ``status`` is up, drained or unreachable, and ``problem`` its last trouble with machines.
+
+    ``domain``     the virtual domain that it is in, "" for none
+    ``resources``  units of what it has besides its slots: memory, licences, services
+    """
 
     name: str
     slots: int
@@ -150,6 +159,8 @@ class Site:
     last_seen_at: datetime | None = None
     problem: str = ""
     overheads: tuple[Overhead, ...] = ()
+    domain: str = ""
+    resources: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

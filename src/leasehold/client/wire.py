@@ -15,10 +15,10 @@ from typing import Any, TypeVar
 from leasehold import __version__
 from leasehold.client.access import Access, Bearer
 from leasehold.client.answer import Answer
-from leasehold.client.calls import Call, Page
 from leasehold.client.errors import Lost, NotInstalled, Unreachable
 from leasehold.client.patience import ONCE, Attempts, Patience
 from leasehold.client.place import is_at_work
+from leasehold.client.question import Call, Page
 from leasehold.client.records import Change
 from leasehold.client.watching import PATH, Watch, stream_ended
 from leasehold.model.errors import InputError

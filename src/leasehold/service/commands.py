@@ -3,9 +3,12 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from leasehold.model.agreement import Agreement
 from leasehold.model.event import Event
+from leasehold.model.joint import Claim, Component
 from leasehold.model.request import DEFAULT_MEMORY_MIB, LeaseType
 from leasehold.service.enactors.protocol import Observation, OwnJob, Problem
+from leasehold.sharing.records import Side
 
 if TYPE_CHECKING:
     from leasehold.service.letters.wire import About
@@ -19,6 +22,8 @@ class Submit:
     ``site``               its home site where it is local, None for an outside request
     ``own_job``            what the site's own scheduler calls the job that this stands for, "" without
     ``ready_ms``           not before, Unix ms; None: now
+    ``domain``             the virtual domain or site that it is bound to, "" for any
+    ``claims``             units of further resources that it holds while it runs
     """
 
     consumer: str
@@ -38,6 +43,40 @@ class Submit:
     origin_id: int = 0
     work_done: int = 0
     own_job: str = ""
+    domain: str = ""
+    claims: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitJoint:
+    """Take a joint request in: its components run together or not at all.
+
+    ``key, request_hash``  as in `Submit`
+    ``ready_ms``           not before, Unix ms; None: now
+    The rest is as in `leasehold.model.joint.JointRequest`; ``command`` is what each component runs.
+    """
+
+    consumer: str
+    components: tuple[Component, ...]
+    claim: Claim = Claim.INCREMENTAL
+    place: str = "worst-fit"
+    ready_ms: int | None = None
+    deadline_ms: int | None = None
+    tries: int = 3
+    retries: int = 0
+    margin_ms: int = 0
+    name: str = ""
+    group: str = ""
+    command: tuple[str, ...] = ()
+    key: str = ""
+    request_hash: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CancelJoint:
+    """Take a joint request back, with all of its components."""
+
+    joint_id: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +148,75 @@ class RemovePeer:
 
 
 @dataclass(frozen=True, slots=True)
+class ProposeAgreement:
+    """Draw an agreement up; it holds once both parties have signed it."""
+
+    agreement: Agreement
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class AmendAgreement:
+    """Draw up other terms for an agreement; they hold in place of the old ones once both have signed them."""
+
+    agreement: Agreement
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class SignAgreement:
+    """Sign a revision of an agreement for one of its parties."""
+
+    name: str
+    side: Side
+    revision: int
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class PublishAgreement:
+    """Let everybody see an agreement, or (with False) only its parties."""
+
+    name: str
+    published: bool
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class SuspendAgreement:
+    """Put an agreement out of force for a while."""
+
+    name: str
+    by: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeAgreement:
+    """Put a suspended agreement in force again."""
+
+    name: str
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class RevokeAgreement:
+    """End an agreement and all that was passed on of it."""
+
+    name: str
+    by: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LiftPenalty:
+    """Let a punishment end before its time."""
+
+    penalty_id: int
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
 class Observed:
     """An enactor saw this."""
 
@@ -170,6 +278,8 @@ class Happened:
 
 Command = (
     Submit
+    | SubmitJoint
+    | CancelJoint
     | Cancel
     | Extend
     | Drain
@@ -177,6 +287,14 @@ Command = (
     | ForgetSite
     | KeepPeer
     | RemovePeer
+    | ProposeAgreement
+    | AmendAgreement
+    | SignAgreement
+    | PublishAgreement
+    | SuspendAgreement
+    | ResumeAgreement
+    | RevokeAgreement
+    | LiftPenalty
     | Observed
     | Told
     | Surveyed

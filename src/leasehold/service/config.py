@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from leasehold.configuration.domains import DomainSpec
 from leasehold.configuration.gateway import GatewaySpec
 from leasehold.configuration.plain import Plain, differing, seconds
+from leasehold.configuration.sharing import SharingSpec
 from leasehold.configuration.terms import ClusterTerms
 from leasehold.service.auth.issuers import TrustedIssuer
 from leasehold.service.auth.listening import is_loopback
@@ -122,8 +124,9 @@ class LogSpec:
 class SiteSpec:
     """One site: ``slots`` VMs at a time, its owner's terms, and what carries orders out on its machines.
 
-    ``enactor``  the kind, a name of `leasehold.service.enactors.registry`
-    ``options``  what that kind is told: the table ``[cluster.KIND]``, which it checks itself
+    ``enactor``    the kind, a name of `leasehold.service.enactors.registry`
+    ``options``    what that kind is told: the table ``[cluster.KIND]``, which it checks itself
+    ``resources``  units of what it has besides its slots: memory, licences, services
     """
 
     name: str
@@ -131,12 +134,14 @@ class SiteSpec:
     terms: ClusterTerms = field(default_factory=ClusterTerms)
     enactor: str = "emulated"
     options: Mapping[str, Any] = field(default_factory=dict)
+    resources: Mapping[str, int] = field(default_factory=dict)
 
     def to_dict(self, defaults: ClusterTerms) -> Plain:
         """Give the keys of ``[[cluster]]`` that ``[defaults]`` does not say."""
         usual, told = defaults.to_dict(), self.terms.to_dict()
         overhead = differing(told.pop("overhead"), usual.pop("overhead"))
         own: Plain = {"name": self.name, "slots": self.slots, "enactor": self.enactor}
+        own |= {"resources": dict(self.resources)} if self.resources else {}
         own |= differing(told, usual)
         own |= {"overhead": overhead} if overhead else {}
         return own | ({self.enactor: dict(self.options)} if self.options else {})
@@ -156,6 +161,8 @@ class ServiceConfig:
     """A gateway with its sites, and the rules.
 
     ``defaults``  the terms of sites that say nothing else
+    ``domains``   virtual domains: sites that lend together
+    ``sharing``   how agreements are applied
     ``issuers``   whose tokens count beside those that the gateway gives out
     """
 
@@ -164,6 +171,8 @@ class ServiceConfig:
     limits: Limits = field(default_factory=Limits)
     gateway: GatewaySpec = field(default_factory=GatewaySpec)
     defaults: ClusterTerms = field(default_factory=ClusterTerms)
+    domains: tuple[DomainSpec, ...] = ()
+    sharing: SharingSpec = field(default_factory=SharingSpec)
     issuers: tuple[TrustedIssuer, ...] = ()
     log: LogSpec = field(default_factory=LogSpec)
 
@@ -173,8 +182,10 @@ class ServiceConfig:
             "service": self.service.to_dict(),
             "limits": self.limits.to_dict(),
             "gateway": self.gateway.to_dict(),
+            "sharing": self.sharing.to_dict(),
             "log": self.log.to_dict(),
             "defaults": self.defaults.to_dict(),
             "cluster": [site.to_dict(self.defaults) for site in self.clusters],
         }
+        told |= {"domain": [domain.to_dict() for domain in self.domains]} if self.domains else {}
         return told | ({"issuer": [issuer_to_dict(one) for one in self.issuers]} if self.issuers else {})

@@ -6,8 +6,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from leasehold.configuration.domains import check_names, read_domains
 from leasehold.configuration.gateway import GatewaySpec, read_gateway
 from leasehold.configuration.keys import NOTHING, Keys
+from leasehold.configuration.resources import read_resources
+from leasehold.configuration.sharing import SharingSpec, read_sharing
 from leasehold.configuration.terms import ClusterTerms, read_terms
 from leasehold.configuration.toml import read_toml
 from leasehold.model.errors import InvalidField
@@ -70,6 +73,8 @@ def config_from_dict(values: Mapping[str, Any], folder: Path = Path()) -> Servic
         limits=_limits(keys.table("limits")),
         gateway=_gateway(keys.table("gateway"), folder),
         defaults=defaults,
+        domains=read_domains(keys),
+        sharing=_sharing(keys.table("sharing")),
         issuers=_issuers(keys),
         log=_log(keys.table("log")),
     )
@@ -85,6 +90,7 @@ def fitting(config: ServiceConfig) -> ServiceConfig:
     for index, name in enumerate(names):
         if name in names[:index]:
             raise InvalidField(f"cluster[{index}].name", name, "a name that no other cluster has")
+    check_names(config.domains, names)  # sites with a manager of their own join later
     service = config.service
     certificate, key = str(service.tls_certificate or ""), str(service.tls_key or "")
     check_listening(service.host, certificate, key, behind_tls_proxy=service.behind_tls_proxy)
@@ -159,12 +165,20 @@ def _gateway(keys: Keys, folder: Path) -> GatewaySpec:
     return gateway
 
 
+def _sharing(keys: Keys) -> SharingSpec:
+    if "starts_at" in keys:
+        raise InvalidField(
+            keys.where("starts_at"), keys.take("starts_at"), "no such key: clocks show the time"
+        )
+    return read_sharing(keys)
+
+
 def _site(keys: Keys, defaults: ClusterTerms, folder: Path) -> SiteSpec:
     kinds = enactor_kinds()
     name, slots = _site_name(keys), keys.whole("slots")
     enactor = keys.name_of("enactor", kinds, "emulated")
-    options = _options(keys, enactor)
-    return SiteSpec(name, slots, read_terms(keys, defaults, folder), enactor, options)
+    options, resources = _options(keys, enactor), read_resources(keys)
+    return SiteSpec(name, slots, read_terms(keys, defaults, folder), enactor, options, resources)
 
 
 def _options(keys: Keys, enactor: str) -> Mapping[str, Any]:

@@ -54,6 +54,30 @@ class CannotExtend(LeaseholdError):
         super().__init__(f"lease {lease_id} cannot be extended: {reason} (the lease {sentence(reason)})")
 
 
+class NoSuchAgreement(LeaseholdError):
+    """There is no agreement with this name, or none that this caller may know of."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(f"agreement: got {name!r}, expected the name of an agreement")
+
+
+class NoSuchJoint(LeaseholdError):
+    """There is no joint request with this number, or none that this caller may see."""
+
+    def __init__(self, joint_id: int) -> None:
+        self.joint_id = joint_id
+        super().__init__(f"joint: got {joint_id}, expected the number of a joint request")
+
+
+class NoSuchPenalty(LeaseholdError):
+    """There is no penalty with this number, or none that this caller may know of."""
+
+    def __init__(self, penalty_id: int) -> None:
+        self.penalty_id = penalty_id
+        super().__init__(f"penalty: got {penalty_id}, expected the number of a penalty")
+
+
 class CannotForget(LeaseholdError):
     """The site is one that must not be forgotten now."""
 

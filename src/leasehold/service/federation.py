@@ -13,19 +13,14 @@ from typing import Self, TypeVar, cast
 
 from leasehold.model.errors import InvariantBroken, LeaseholdError
 from leasehold.model.event import SiteFellSilent
+from leasehold.service.agreements import Agreements
 from leasehold.service.commands import Cancel, Command, Drain, Extend, ForgetSite, Happened, Submit, Undrain
 from leasehold.service.config import ServiceConfig
 from leasehold.service.driver import Clock, Driver
 from leasehold.service.enactment.courier import Courier
-from leasehold.service.enactors.protocol import Capabilities, Enactor
+from leasehold.service.enactors.protocol import Enactor
 from leasehold.service.engine.engine import Done, Engine
-from leasehold.service.engine.sites import (
-    Occupancy,
-    Overhead,
-    leases_by_site_and_state,
-    occupancies,
-    overhead_factors,
-)
+from leasehold.service.engine.sites import leases_by_site_and_state, occupancies, overhead_factors
 from leasehold.service.errors import CannotForget, NoSuchLease, NoSuchSite
 from leasehold.service.feed import Feed
 from leasehold.service.letters.post import PostOffice, identity_of
@@ -33,11 +28,11 @@ from leasehold.service.letters.wire import About
 from leasehold.service.metrics import Metrics
 from leasehold.service.opening import check_sites, make_gateway, open_enactors, own_queues
 from leasehold.service.peers.peers import Peers
+from leasehold.service.site_states import SiteState, SiteStates
 from leasehold.service.standing import Standing
 from leasehold.service.store.rows import LeaseRow, OrderRow, SiteRow
 from leasehold.service.store.store import Store
 
-UNREACHABLE_AFTER_MS = 90_000
 LISTEN_EVERY_S = 10.0
 TIDY_EVERY_S = 3_600.0
 KEEP_MS = 7 * 86_400_000
@@ -64,28 +59,6 @@ class Health:
     def alive(self) -> bool:
         """Whether the process is worth keeping."""
         return not self.broken
-
-
-@dataclass(frozen=True, slots=True)
-class SiteState:
-    """One site as it is now; counts of VMs and of waiting leases."""
-
-    name: str
-    slots: int
-    speed_mips: int
-    enactor: str
-    capabilities: Capabilities
-    status: str
-    drained_by: str
-    note: str
-    local_vms: int
-    guest_vms: int
-    free_vms: int
-    waiting_local: int
-    waiting_guest: int
-    last_seen_ms: int | None
-    problem: str
-    overheads: tuple[Overhead, ...] = ()
 
 
 class Federation:
@@ -121,7 +94,9 @@ class Federation:
         self._standing = Standing()
         metrics.show(lambda: self._standing)
         self.post = PostOffice(self.do, store, clock)
+        self._states = SiteStates(config, self._couriers, self._drained, self.post, clock)
         self.peers = Peers(self, folder)
+        self.agreements = Agreements(self)
 
     @classmethod
     @asynccontextmanager
@@ -289,34 +264,10 @@ class Federation:
     async def sites(self) -> list[SiteState]:
         """Look at all sites, in the order of the configuration; peers are none."""
         now = await self._driver.ask(lambda engine: occupancies(engine.gateway))
-        own = [self._site_state(name, now[name]) for name in self._couriers]
+        own = [self._states.own(name, now[name]) for name in self._couriers]
         abouts = await self._driver.ask(lambda engine: dict(engine.handlers.correspondence.abouts))
         remotes = {name: about for name, about in abouts.items() if not about.is_gateway}
-        return own + [self._remote_state(name, about) for name, about in remotes.items()]
-
-    def _remote_state(self, name: str, about: About) -> SiteState:
-        """A site that decides for itself, as it last said it was."""
-        drained = self._drained.get(name)
-        is_drained = drained is not None or not about.lends
-        heard_ms = self.post.last_heard_ms(name)
-        is_away = heard_ms is None or self.post.is_silent(name)
-        return SiteState(
-            name=name,
-            slots=about.slots,
-            speed_mips=about.speed_mips,
-            enactor=about.enactor,
-            capabilities=Capabilities(suspend=about.can_suspend, migrate=about.can_migrate),
-            status="unreachable" if is_away else "drained" if is_drained else "up",
-            drained_by="" if drained is None else drained["drained_by"],
-            note="" if drained is None else drained["note"],
-            local_vms=about.local_vms,
-            guest_vms=about.guest_vms,
-            free_vms=about.free_vms,
-            waiting_local=about.waiting_local,
-            waiting_guest=about.waiting_guests,
-            last_seen_ms=heard_ms,
-            problem="its manager does not call" if is_away else "",
-        )
+        return own + [self._states.remote(name, about) for name, about in remotes.items()]
 
     async def about(self) -> About:
         """Say of the one site here what its gateway is to know."""
@@ -340,35 +291,6 @@ class Federation:
             waiting_guest_vms=now.waiting_guest_vms,
         )
 
-    def _site_state(self, name: str, now: Occupancy) -> SiteState:
-        spec = next(site for site in self.config.clusters if site.name == name)
-        courier, drained = self._couriers[name], self._drained.get(name)
-        return SiteState(
-            name=name,
-            slots=spec.slots,
-            speed_mips=spec.terms.speed_mips,
-            enactor=spec.enactor,
-            capabilities=courier.enactor.capabilities,
-            status=self._status(name),
-            drained_by="" if drained is None else drained["drained_by"],
-            note="" if drained is None else drained["note"],
-            local_vms=now.local_vms,
-            guest_vms=now.guest_vms,
-            free_vms=now.free_vms,
-            waiting_local=now.waiting_local,
-            waiting_guest=now.waiting_guests,
-            last_seen_ms=courier.last_seen_ms,
-            problem=courier.problem,
-            overheads=now.overheads,
-        )
-
-    def _status(self, name: str) -> str:
-        courier = self._couriers[name]
-        seen_ms = courier.last_seen_ms
-        if courier.problem and (seen_ms is None or self.clock() - seen_ms > UNREACHABLE_AFTER_MS):
-            return "unreachable"
-        return "drained" if name in self._drained else "up"
-
     # Metrics
 
     async def render_metrics(self) -> tuple[bytes, str]:
@@ -391,6 +313,8 @@ class Federation:
         orders: dict[tuple[str, str], int] = {}
         for row in engine.outbox:
             orders[row["site"], row["status"]] = orders.get((row["site"], row["status"]), 0) + 1
-        up = {name: self._status(name) != "unreachable" for name in self._couriers}
+        up = {name: self._states.is_up(name) for name in self._couriers}
         factors = overhead_factors(engine.gateway)
-        return Standing(leases_by_site_and_state(engine.gateway), vms, orders, up, factors)
+        agreements, penalties = engine.handlers.agreements.count(self.clock())
+        leases = leases_by_site_and_state(engine.gateway)
+        return Standing(leases, vms, orders, up, factors, agreements, penalties)

@@ -72,6 +72,9 @@ class Metrics:
 
     def _define_decisions(self) -> None:
         self._decisions = self._counter("decisions", "Decisions about leases", "outcome", "reason")
+        self._by_agreement = self._counter(
+            "agreement_decisions", "Decisions that an agreement made necessary", "outcome", "reason"
+        )
         self._preemptions = self._counter("preemptions", "Leases that gave way at a site", "site", "reason")
         self._decision_s = self._histogram(
             "decision_seconds", "Time in the decision core for a batch of commands", _DECISION_S
@@ -128,6 +131,10 @@ class Metrics:
         self._decisions.labels(outcome, reason).inc()
         if outcome is Outcome.PREEMPT:
             self._preemptions.labels(site, reason).inc()
+
+    def held_to_agreement(self, outcome: Outcome, reason: Reason) -> None:
+        """Count a decision that an agreement made necessary: a request waits, or is refused."""
+        self._by_agreement.labels(outcome, reason).inc()
 
     def order_failed(self, site: str, verb: Verb) -> None:
         """Count an order that the machines of a site did not take on."""

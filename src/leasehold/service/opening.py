@@ -5,10 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 
+from leasehold.configuration.domains import domain_by_site
 from leasehold.configuration.policies import find_routing_policy
 from leasehold.configuration.sites import site_settings
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.site import Site
+from leasehold.model.agreement import CPUS
 from leasehold.model.errors import InputError, InvalidField
 from leasehold.service.config import ServiceConfig, SiteSpec
 from leasehold.service.driver import Clock
@@ -18,6 +20,8 @@ from leasehold.service.enactors.registry import enactor
 from leasehold.service.enactors.setup import EnactorSetup
 from leasehold.service.engine.recording import remembered_abouts
 from leasehold.service.store.store import Store
+from leasehold.sharing.enforcement import Sharing
+from leasehold.sharing.places import Place
 
 
 def open_enactors(config: ServiceConfig, folder: Path, clock: Clock) -> dict[str, Enactor]:
@@ -54,7 +58,17 @@ def make_gateway(config: ServiceConfig, capabilities: Mapping[str, Capabilities]
     policy = find_routing_policy(spec.policy)(Random())
     routing = Routing(policy, try_elsewhere=spec.try_elsewhere, tick_ms=spec.tick_ms)
     sites = [_site(site, capabilities[site.name]) for site in config.clusters]
-    return Gateway(sites, routing, config.service.reference_mips)
+    return Gateway(sites, routing, config.service.reference_mips, make_sharing(config))
+
+
+def make_sharing(config: ServiceConfig) -> Sharing:
+    """Say who provides what; what is used is accounted for, whether anybody has agreed on anything or not."""
+    domains = domain_by_site(config.domains)
+    places = [
+        Place(site.name, {CPUS: site.slots, **site.resources}, domains.get(site.name, ""))
+        for site in config.clusters
+    ]
+    return Sharing(places, config.sharing.settings(), domains=domains)
 
 
 def _site(site: SiteSpec, can: Capabilities) -> Site:

@@ -20,11 +20,13 @@ LIVE_STATES = tuple(state.value for state in LeaseState if not state.is_final)
 class Standing:
     """How many there are, now; whatever is left out is nought.
 
-    ``leases``   live leases by site ("" is the gateway) and state
-    ``vms``      VMs by site and who has them: local, guest, free
-    ``orders``   orders in the outbox by site and status: pending, taken
-    ``up``       of each site, whether its machines can be reached
-    ``factors``  how many times as long as configured operations are planned to take, by site and operation
+    ``leases``      live leases by site ("" is the gateway) and state
+    ``vms``         VMs by site and who has them: local, guest, free
+    ``orders``      orders in the outbox by site and status: pending, taken
+    ``up``          of each site, whether its machines can be reached
+    ``factors``     how many times as long as configured operations are planned to take, by site and
+                    operation
+    ``agreements``  that are in force, and ``penalties`` that stand
     """
 
     leases: Mapping[tuple[str, str], int] = field(default_factory=dict)
@@ -32,6 +34,8 @@ class Standing:
     orders: Mapping[tuple[str, str], int] = field(default_factory=dict)
     up: Mapping[str, bool] = field(default_factory=dict)
     factors: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    agreements: int = 0
+    penalties: int = 0
 
 
 class StandingCollector(Collector):
@@ -49,6 +53,8 @@ class StandingCollector(Collector):
         yield _gauge("orders", "Orders not yet confirmed", "status", now.orders, sites, ORDER_STATUSES)
         yield _up(now.up)
         yield _factors(now.factors)
+        yield _number("agreements_in_force", "Agreements that hold now", now.agreements)
+        yield _number("penalties_standing", "Penalties for breaking agreements that stand", now.penalties)
 
 
 def _gauge(
@@ -65,6 +71,10 @@ def _gauge(
         for value in known:
             gauge.add_metric([site or GATEWAY, value], values.get((site, value), 0))
     return gauge
+
+
+def _number(name: str, meaning: str, value: int) -> Metric:
+    return GaugeMetricFamily(f"leasehold_{name}", f"{meaning}.", value=value)
 
 
 def _up(up: Mapping[str, bool]) -> Metric:

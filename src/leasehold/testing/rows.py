@@ -5,7 +5,15 @@ from typing import Any, cast
 from leasehold.model.lease import UNPLANNED, LeaseState
 from leasehold.model.request import DEFAULT_MEMORY_MIB, LeaseType
 from leasehold.service.enactors.protocol import Verb, order_id
-from leasehold.service.store.rows import AnswerRow, JournalRow, LeaseRow, LetterRow, OrderRow, TokenRow
+from leasehold.service.store.rows import (
+    AnswerRow,
+    JournalRow,
+    LeaseRow,
+    LetterRow,
+    OrderRow,
+    TokenRow,
+    UsageRow,
+)
 
 BEGIN_MS = 1_800_000_000_000
 """15 January 2027, 08:00 UTC: an hour in which nothing special happens."""
@@ -51,6 +59,10 @@ def lease_row(lease_id: int, **said: Any) -> LeaseRow:  # noqa: ANN401 - any col
         "dispatched_ms": UNPLANNED,
         "end_ms": None,
         "own_job": None,
+        "domain": "",
+        "claims": "{}",
+        "breach": "",
+        "joint_id": None,
     }
     return cast("LeaseRow", row | said)
 
@@ -124,3 +136,22 @@ def token_row(token_id: str, **said: Any) -> TokenRow:  # noqa: ANN401 - any col
         "revoked_ms": None,
     }
     return cast("TokenRow", row | said)
+
+
+def usage_row(lease_id: int, begin_ms: int, end_ms: int, **said: Any) -> UsageRow:  # noqa: ANN401 - any column
+    """A time in which a lease of `atlas/physics` held 2 VMs at site `a`."""
+    row = {
+        "lease_id": lease_id,
+        "begin_ms": begin_ms,
+        "end_ms": end_ms,
+        "consumer": "physics",
+        "group_name": "atlas",
+        "path": "atlas/physics",
+        "site": "a",
+        "domain": "",
+        "vms": 2,
+        "memory_mib": DEFAULT_MEMORY_MIB,
+        "claims": "{}",
+        "is_local": 0,
+    }
+    return cast("UsageRow", row | said)

@@ -4,6 +4,7 @@ Whoever adds a route adds its line; a route without one fails the walk.
 """
 
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from starlette.routing import Match, Route
 from tests.service.api.house import House, asked, house_in
 
+from leasehold.configuration.domains import DomainSpec
 from leasehold.service.api.app import DOCUMENT
 from leasehold.service.api.door import GuardedRoute
 from leasehold.service.auth.principal import Role
@@ -18,58 +20,92 @@ from leasehold.service.config import ServiceConfig, SiteSpec
 
 # The lease in a path is the caller's own at lyon, or of climate: in the group astro and at lyon, of no group
 # and at das3, of no group and at lyon. The manager is one of astro, the operator is of das3, and the peer
-# speaks for jena, a site with a manager of its own.
+# speaks for jena, a site with a manager of its own. Agreements are described below.
 EXPECTED = """
-                                        nobody  member  manager  operator  admin  peer
-POST   /v1/leases                          401     201      201       403    201   403
-POST   /v1/leases (local at das3)          401     201      201       201    201   403
-POST   /v1/leases (local at lyon)          401     403      403       403    201   403
-POST   /v1/leases (for astro)              401     201      201       403    201   403
-POST   /v1/leases (for lattice)            401     403      403       403    201   403
-GET    /v1/leases                          401     200      200       200    200   403
-GET    /v1/leases/{own}                    401     200      200       404    200   403
-GET    /v1/leases/{in astro}               401     404      200       404    200   403
-GET    /v1/leases/{at das3}                401     404      404       200    200   403
-GET    /v1/leases/{elsewhere}              401     404      404       404    200   403
-DELETE /v1/leases/{own}                    401     200      200       404    200   403
-DELETE /v1/leases/{in astro}               401     404      200       404    200   403
-DELETE /v1/leases/{at das3}                401     404      404       200    200   403
-DELETE /v1/leases/{elsewhere}              401     404      404       404    200   403
-POST   /v1/leases/{own}/extension          401     200      200       403    200   403
-POST   /v1/leases/{in astro}/extension     401     404      200       403    200   403
-POST   /v1/leases/{at das3}/extension      401     404      404       403    200   403
-POST   /v1/leases/{elsewhere}/extension    401     404      404       403    200   403
-GET    /v1/leases/{own}/journal            401     200      200       404    200   403
-GET    /v1/leases/{in astro}/journal       401     404      200       404    200   403
-GET    /v1/leases/{at das3}/journal        401     404      404       200    200   403
-GET    /v1/leases/{elsewhere}/journal      401     404      404       404    200   403
-GET    /v1/leases/{own}/console            401     200      200       404    200   403
-GET    /v1/leases/{in astro}/console       401     404      200       404    200   403
-GET    /v1/leases/{at das3}/console        401     404      404       200    200   403
-GET    /v1/leases/{elsewhere}/console      401     404      404       404    200   403
-GET    /v1/changes                         401     200      200       200    200   403
-GET    /v1/sites                           401     200      200       200    200   403
-GET    /v1/sites/das3                      401     200      200       200    200   403
-POST   /v1/sites/das3/drain                401     403      403       200    200   403
-POST   /v1/sites/lyon/drain                401     403      403       403    200   403
-POST   /v1/sites/das3/resume               401     403      403       200    200   403
-POST   /v1/sites/lyon/resume               401     403      403       403    200   403
-DELETE /v1/sites/nowhere                   401     403      403       403    404   403
-POST   /v1/sites/jena/letters              401     403      403       403    200   200
-POST   /v1/sites/kiel/letters              401     403      403       403    200   403
-GET    /v1/peers                           401     403      403       403    200   403
-GET    /v1/peers/nobody                    401     403      403       403    404   403
-PUT    /v1/peers/ulm                       401     403      403       403    200   403
-DELETE /v1/peers/nobody                    401     403      403       403    404   403
-POST   /v1/tokens                          401     403      403       403    201   403
-GET    /v1/tokens                          401     403      403       403    200   403
-DELETE /v1/tokens/{token}                  401     403      403       403    204   403
-GET    /v1/tokens/self                     401     200      200       200    200   200
-GET    /healthz                            200     200      200       200    200   200
-GET    /readyz                             200     200      200       200    200   200
-GET    /metrics                            401     403      403       200    200   403
-GET    /v1/openapi.json                    200     200      200       200    200   200
+                                                          nobody  member  manager  operator  admin  peer
+POST   /v1/leases                                            401     201      201       403    201   403
+POST   /v1/leases (local at das3)                            401     201      201       201    201   403
+POST   /v1/leases (local at lyon)                            401     403      403       403    201   403
+POST   /v1/leases (for astro)                                401     201      201       403    201   403
+POST   /v1/leases (for lattice)                              401     403      403       403    201   403
+GET    /v1/leases                                            401     200      200       200    200   403
+GET    /v1/leases/{own}                                      401     200      200       404    200   403
+GET    /v1/leases/{in astro}                                 401     404      200       404    200   403
+GET    /v1/leases/{at das3}                                  401     404      404       200    200   403
+GET    /v1/leases/{elsewhere}                                401     404      404       404    200   403
+DELETE /v1/leases/{own}                                      401     200      200       404    200   403
+DELETE /v1/leases/{in astro}                                 401     404      200       404    200   403
+DELETE /v1/leases/{at das3}                                  401     404      404       200    200   403
+DELETE /v1/leases/{elsewhere}                                401     404      404       404    200   403
+POST   /v1/leases/{own}/extension                            401     200      200       403    200   403
+POST   /v1/leases/{in astro}/extension                       401     404      200       403    200   403
+POST   /v1/leases/{at das3}/extension                        401     404      404       403    200   403
+POST   /v1/leases/{elsewhere}/extension                      401     404      404       403    200   403
+GET    /v1/leases/{own}/journal                              401     200      200       404    200   403
+GET    /v1/leases/{in astro}/journal                         401     404      200       404    200   403
+GET    /v1/leases/{at das3}/journal                          401     404      404       200    200   403
+GET    /v1/leases/{elsewhere}/journal                        401     404      404       404    200   403
+GET    /v1/leases/{own}/console                              401     200      200       404    200   403
+GET    /v1/leases/{in astro}/console                         401     404      200       404    200   403
+GET    /v1/leases/{at das3}/console                          401     404      404       200    200   403
+GET    /v1/leases/{elsewhere}/console                        401     404      404       404    200   403
+POST   /v1/joint-leases                                      401     201      201       403    201   403
+GET    /v1/joint-leases                                      401     200      200       200    200   403
+GET    /v1/joint-leases/{own joint}                          401     200      200       404    200   403
+GET    /v1/joint-leases/{joint at das3}                      401     404      404       200    200   403
+DELETE /v1/joint-leases/{own joint}                          401     200      200       404    200   403
+DELETE /v1/joint-leases/{joint at das3}                      401     404      404       200    200   403
+POST   /v1/environments                                      401     200      200       403    200   403
+GET    /v1/changes                                           401     200      200       200    200   403
+GET    /v1/sites                                             401     200      200       200    200   403
+GET    /v1/sites/das3                                        401     200      200       200    200   403
+POST   /v1/sites/das3/drain                                  401     403      403       200    200   403
+POST   /v1/sites/lyon/drain                                  401     403      403       403    200   403
+POST   /v1/sites/das3/resume                                 401     403      403       200    200   403
+POST   /v1/sites/lyon/resume                                 401     403      403       403    200   403
+DELETE /v1/sites/nowhere                                     401     403      403       403    404   403
+POST   /v1/sites/jena/letters                                401     403      403       403    200   200
+POST   /v1/sites/kiel/letters                                401     403      403       403    200   403
+GET    /v1/peers                                             401     403      403       403    200   403
+GET    /v1/peers/nobody                                      401     403      403       403    404   403
+PUT    /v1/peers/ulm                                         401     403      403       403    200   403
+DELETE /v1/peers/nobody                                      401     403      403       403    404   403
+GET    /v1/agreements                                        401     200      200       200    200   403
+GET    /v1/agreements/{of astro}                             401     200      200       200    200   403
+GET    /v1/agreements/{of lattice}                           401     404      404       404    200   403
+GET    /v1/agreements/{published}                            401     200      200       200    200   403
+POST   /v1/agreements (of astro)                             401     403      201       201    201   403
+POST   /v1/agreements (of lattice)                           401     403      403       403    201   403
+PUT    /v1/agreements/{of astro}                             401     403      200       200    200   403
+PUT    /v1/agreements/{of lattice}                           401     403      404       404    200   403
+PUT    /v1/agreements/{published}                            401     403      403       403    200   403
+POST   /v1/agreements/{of astro}/sign (as consumer)          401     403      200       403    200   403
+POST   /v1/agreements/{of astro}/sign (as provider)          401     403      403       200    200   403
+POST   /v1/agreements/{a part}/sign (as provider)            401     403      200       403    200   403
+POST   /v1/agreements/{of lattice}/sign (as consumer)        401     403      404       404    200   403
+POST   /v1/agreements/{of both}/sign (as provider)           401     403      403       403    200   403
+POST   /v1/agreements/{of astro}/publish                     401     403      200       200    200   403
+POST   /v1/agreements/{of lattice}/publish                   401     403      404       404    200   403
+POST   /v1/agreements/{signed}/suspend                       401     403      403       200    200   403
+POST   /v1/agreements/{signed}/resume                        401     403      403       200    200   403
+POST   /v1/agreements/{signed}/revoke                        401     403      200       200    200   403
+POST   /v1/agreements/{of lattice}/revoke                    401     403      404       404    200   403
+POST   /v1/agreements/{published}/revoke                     401     403      403       403    200   403
+GET    /v1/penalties                                         401     200      200       200    200   403
+POST   /v1/penalties/7/lift                                  401     403      403       404    404   403
+GET    /v1/usage                                             401     200      200       200    200   403
+GET    /v1/usage/statement?month=2026-10&consumer=astro      401     200      200       200    200   403
+POST   /v1/tokens                                            401     403      403       403    201   403
+GET    /v1/tokens                                            401     403      403       403    200   403
+DELETE /v1/tokens/{token}                                    401     403      403       403    204   403
+GET    /v1/tokens/self                                       401     200      200       200    200   200
+GET    /healthz                                              200     200      200       200    200   200
+GET    /readyz                                               200     200      200       200    200   200
+GET    /metrics                                              401     403      403       200    200   403
+GET    /v1/openapi.json                                      200     200      200       200    200   200
 """
+
+_WIDTH = 58
 
 CALLERS: dict[str, dict[str, Any]] = {
     "member": {"roles": (Role.MEMBER,), "groups": ("astro",), "sites": ("das3",)},
@@ -84,6 +120,9 @@ LEASES: dict[str, dict[str, str]] = {
     "at das3": {"site": "das3"},
     "elsewhere": {"site": "lyon"},
 }
+JOINTS = {"own joint": "lyon", "joint at das3": "das3"}
+"""Where all of its components are; the second is of climate."""
+
 LETTERS = {
     "about": {
         "identity": "1", "slots": 1, "speed_mips": 1, "reference_mips": 1, "enactor": "emulated",
@@ -92,12 +131,25 @@ LETTERS = {
     },
     "acknowledged": 0,
 }  # fmt: skip
+AGREEMENTS: dict[str, dict[str, Any]] = {
+    "of astro": {"consumer": "astro"},
+    "of lattice": {"consumer": "lattice", "provider": "lyon"},
+    "of both": {"consumer": "astro", "provider": "ours"},
+    "published": {"consumer": "lattice", "provider": "lyon"},
+    "signed": {"consumer": "astro"},
+    "a part": {"consumer": "astro/theory", "relative": True},
+}
+"""Between das3 and its consumer unless they say otherwise; `ours` is the domain of das3 and lyon."""
+
+NAMES = count()
 BODIES: dict[str, Any] = {
     "POST /v1/leases": asked(),
     "POST /v1/leases (local at das3)": asked(type=None, local=True, site="das3", group=""),
     "POST /v1/leases (local at lyon)": asked(type=None, local=True, site="lyon", group=""),
     "POST /v1/leases (for astro)": asked(group="astro"),
     "POST /v1/leases (for lattice)": asked(group="lattice"),
+    "POST /v1/joint-leases": {"components": [{"vms": 1}, {"vms": 2}], "duration_s": 60},
+    "POST /v1/environments": {"lease": asked()},
     "POST /v1/sites/jena/letters": LETTERS,
     "POST /v1/sites/kiel/letters": LETTERS,
     "PUT /v1/peers/ulm": {"max_vms": 4},
@@ -109,7 +161,7 @@ def lines() -> Iterator[tuple[str, str, int]]:
     """Read the table: what is asked, by whom, and the status of the answer."""
     head, *rows = EXPECTED.strip("\n").splitlines()
     for row in rows:
-        request, cells = " ".join(row[:40].split()), row[40:].split()
+        request, cells = " ".join(row[:_WIDTH].split()), row[_WIDTH:].split()
         for caller, status in zip(head.split(), cells, strict=True):
             yield request, caller, int(status)
 
@@ -118,7 +170,8 @@ def lines() -> Iterator[tuple[str, str, int]]:
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     """One house for the whole walk, with room for all that is asked for on the way."""
     folder: Path = tmp_path_factory.mktemp("house")
-    config = ServiceConfig((SiteSpec("das3", 1000), SiteSpec("lyon", 1000)))
+    sites = (SiteSpec("das3", 1000), SiteSpec("lyon", 1000))
+    config = ServiceConfig(sites, domains=(DomainSpec("ours", ("das3", "lyon")),))
     with house_in(folder, config=config) as house:
         yield house
 
@@ -135,10 +188,43 @@ def token_of(house: House) -> Callable[[str], str]:
     return lambda caller: made.get(caller, "")
 
 
+def terms(kind: str, name: str) -> dict[str, Any]:
+    """The terms of an agreement of this kind."""
+    half = {"kind": "decay", "share": 0.5, "window_s": 600}
+    return {"name": name, "provider": "das3", **half, **AGREEMENTS[kind]}
+
+
+def agreement(house: House, kind: str) -> str:
+    """Make an agreement, and give its name."""
+    admin, name = house.token(Role.FEDERATION_ADMIN, consumer="founder"), f"agreement-{next(NAMES)}"
+    parent = {"parent": agreement(house, "of astro")} if kind == "a part" else {}
+    made = house.ask("POST", "/v1/agreements", admin, json=terms(kind, name) | parent)
+    assert made.status_code == 201, made.text
+    if kind == "published":
+        house.ask("POST", f"/v1/agreements/{name}/publish", admin)
+    if kind == "signed":
+        for side in ("provider", "consumer"):
+            house.ask("POST", f"/v1/agreements/{name}/sign", admin, json={"side": side, "revision": 1})
+    return name
+
+
+def joint(house: House, caller: str, kind: str) -> str:
+    """Make a joint lease, and give its number."""
+    owner = house.token(consumer=caller if kind == "own joint" else "climate")
+    components = [{"vms": 1, "site": JOINTS[kind]}]
+    made = house.ask("POST", "/v1/joint-leases", owner, json={"components": components, "duration_s": 60})
+    assert made.status_code == 201, made.text
+    return str(made.json()["id"])
+
+
 def place(house: House, caller: str, kind: str) -> str:
     """Make what a path speaks of, and give what stands for it there."""
     if kind == "token":
         return house.token().split("_")[1]
+    if kind in AGREEMENTS:
+        return agreement(house, kind)
+    if kind in JOINTS:
+        return joint(house, caller, kind)
     what = LEASES[kind]
     owner = house.token(
         consumer=caller if kind == "own" else "climate",
@@ -167,9 +253,22 @@ def test_everybody_gets_what_their_role_gives(
         with house.stream(path, token_of(caller)) as stream:
             assert stream.answered() == status
         return
-    body = {"by_s": 60} if path.endswith("/extension") else BODIES.get(request_)
+    body = body_for(request_, path, kind)
     answer = house.ask(method, path, token_of(caller), json=body)
     assert answer.status_code == status, answer.text
+
+
+def body_for(request: str, path: str, kind: str) -> Any:
+    """What goes with a request."""
+    if path.endswith("/extension"):
+        return {"by_s": 60}
+    if path.endswith("/sign"):
+        return {"side": request.rpartition("as ")[2].rstrip(")"), "revision": 1}
+    if request.startswith("PUT /v1/agreements"):
+        return terms(kind, path.rpartition("/")[2])
+    if request.startswith("POST /v1/agreements ("):
+        return terms(request.partition("(")[2].rstrip(")"), f"agreement-{next(NAMES)}")
+    return BODIES.get(request)
 
 
 def routes(house: House) -> list[Route]:
@@ -183,7 +282,8 @@ def test_the_table_has_every_route_and_no_other(house: House) -> None:
     walked = set()
     for request, _, _ in lines():
         method, before, after, kind = split(request)
-        scope = {"type": "http", "method": method, "path": f"{before}{'1' if kind else ''}{after}"}
+        path = f"{before}{'1' if kind else ''}{after}".partition("?")[0]
+        scope = {"type": "http", "method": method, "path": path}
         walked.add(next(route.name for route in routes(house) if route.matches(scope)[0] is Match.FULL))
     assert sorted(walked) == sorted(route.name for route in routes(house))
 

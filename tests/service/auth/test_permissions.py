@@ -48,23 +48,30 @@ RELATIONS = {
 }
 
 RULES = """
-                       own    group's  at site  away   others'  all
-lease.submit           mga    a        a        a      a        a
-lease.submit-local     a      a        mgoa     mgoa   a        a
-lease.submit-in-group  a      mgoa     a        a      a        a
-lease.see              mga    ga       oa       oa     a        a
-lease.cancel           mga    ga       oa       oa     a        a
-lease.extend           mga    ga       a        a      a        a
-changes.see            mga    ga       oa       oa     a        a
-site.see               mgoa   mgoa     mgoa     mgoa   mgoa     mgoa
-site.drain             a      a        oa       oa     a        a
-site.forget            a      a        a        a      a        a
-peer.see               a      a        a        a      a        a
-peer.manage            a      a        a        a      a        a
-token.manage           a      a        a        a      a        a
-token.inspect-self     mgoap  a        a        a      a        a
-letters.exchange       a      a        pa       pa     a        a
-metrics.see            oa     oa       oa       oa     oa       oa
+                            own    group's  at site  away   others'  all
+lease.submit                mga    a        a        a      a        a
+lease.submit-local          a      a        mgoa     mgoa   a        a
+lease.submit-in-group       a      mgoa     a        a      a        a
+lease.see                   mga    ga       oa       oa     a        a
+lease.cancel                mga    ga       oa       oa     a        a
+lease.extend                mga    ga       a        a      a        a
+changes.see                 mga    ga       oa       oa     a        a
+site.see                    mgoa   mgoa     mgoa     mgoa   mgoa     mgoa
+site.drain                  a      a        oa       oa     a        a
+site.forget                 a      a        a        a      a        a
+peer.see                    a      a        a        a      a        a
+peer.manage                 a      a        a        a      a        a
+agreement.see               a      mga      oa       oa     a        a
+agreement.propose           a      ga       oa       oa     a        a
+agreement.sign-as-provider  a      ga       oa       oa     a        a
+agreement.sign-as-consumer  a      ga       oa       oa     a        a
+agreement.revoke            a      ga       oa       oa     a        a
+penalty.lift                a      a        oa       oa     a        a
+usage.see                   mga    ga       oa       oa     a        a
+token.manage                a      a        a        a      a        a
+token.inspect-self          mgoap  a        a        a      a        a
+letters.exchange            a      a        pa       pa     a        a
+metrics.see                 oa     oa       oa       oa     oa       oa
 """
 LINES = {line.split()[0]: line.split()[1:] for line in RULES.strip().splitlines()[1:]}
 

@@ -18,14 +18,35 @@ from tests.service.crash.federation import Place, clock, config
 from tests.service.crash.mines import Mine, MinedEnactor, MinedStore, Spot
 
 from leasehold.model.errors import LeaseholdError
-from leasehold.service.commands import Cancel, Command, Drain, Extend, Submit, Undrain
+from leasehold.service.commands import (
+    Cancel,
+    Command,
+    Drain,
+    Extend,
+    ProposeAgreement,
+    PublishAgreement,
+    ResumeAgreement,
+    RevokeAgreement,
+    SignAgreement,
+    Submit,
+    SuspendAgreement,
+    Undrain,
+)
 from leasehold.service.enactors.protocol import Observation
 from leasehold.service.enactors.registry import ENACTORS
 from leasehold.service.federation import Federation
 from leasehold.service.metrics import Metrics
 from leasehold.service.store.filters import EVERYTHING, LeaseFilter
-from leasehold.service.store.rows import JournalRow, LeaseRow, OrderRow
+from leasehold.service.store.rows import AgreementRow, JournalRow, LeaseRow, OrderRow
 
+_MOVES = (
+    ProposeAgreement,
+    SignAgreement,
+    PublishAgreement,
+    SuspendAgreement,
+    ResumeAgreement,
+    RevokeAgreement,
+)
 _PAGE = 500
 _ALL = 1_000_000
 
@@ -82,6 +103,7 @@ class Look:
     orders: list[OrderRow]
     machines: dict[str, list[Observation]]
     drained: set[str]
+    agreements: list[AgreementRow]
     wrong: str
 
 
@@ -170,6 +192,8 @@ async def _obey(federation: Federation, what: Command | Ask) -> object:
             await federation.undrain(what.site, what.by)
         case Ask.LOOK:
             return await _look(federation)
+        case _ if isinstance(what, _MOVES):
+            return await federation.do(what)
         case _:
             raise AssertionError(what)
     return None
@@ -185,4 +209,5 @@ async def _look(federation: Federation) -> Look:
     drained = {state.name for state in await federation.sites() if state.status == "drained"}
     # last, and sent without another pause: so nothing that was told of before is newer than this
     leases, orders = federation.store.leases(LeaseFilter(EVERYTHING), _ALL), federation.store.open_orders()
-    return Look(leases, orders, machines, drained, wrong or federation.health.broken)
+    agreements = federation.store.agreements()
+    return Look(leases, orders, machines, drained, agreements, wrong or federation.health.broken)

@@ -5,10 +5,34 @@ from random import Random
 
 from tests.service.crash.federation import MEMORY_MIB, SLOTS, clock
 
+from leasehold.model.agreement import Agreement, Commitment
 from leasehold.model.request import LeaseType
-from leasehold.service.commands import Cancel, Command, Drain, Extend, Submit, Undrain
+from leasehold.service.commands import (
+    Cancel,
+    Command,
+    Drain,
+    Extend,
+    ProposeAgreement,
+    PublishAgreement,
+    ResumeAgreement,
+    RevokeAgreement,
+    SignAgreement,
+    Submit,
+    SuspendAgreement,
+    Undrain,
+)
+from leasehold.sharing.records import Side
 
 CONSUMERS = ("physics", "climate", "astro-pipeline")
+AGREEMENTS = [
+    Agreement(
+        f"agreement-{number}",
+        provider,
+        consumer,
+        Commitment(epoch_ppm=400_000, epoch_ms=400, burst_ppm=600_000, burst_ms=100),
+    )
+    for number, (provider, consumer) in enumerate((("a", "*"), ("*", "physics"), ("*", "climate")))
+]
 _GUESTS = (LeaseType.SUSPENDABLE,) * 3 + (LeaseType.MIGRATABLE,) * 4 + tuple(LeaseType)
 _HOMES = (8, 1, 1)  # most of them at one site, so that its guests find room elsewhere
 _SPARE_MS = {True: (0, 100), False: (0, 300, 1_000, 2_000)}
@@ -24,6 +48,8 @@ class Load:
     def next(self, known: Sequence[int], may_submit: bool) -> Command | None:  # noqa: FBT001 - told, not chosen
         """What is asked next, about the leases that are known; None for nothing."""
         draw = self._random.random()
+        if draw < 0.15:
+            return self._about_an_agreement()
         if draw < 0.85:
             return self._submit() if may_submit else None
         if draw < 0.98:
@@ -42,6 +68,22 @@ class Load:
         site = self._random.choice(list(SLOTS))
         act: Callable[[str, str], Command] = Undrain if self._random.random() < 0.6 else Drain
         return act(site, "operator")
+
+    def _about_an_agreement(self) -> Command:
+        """One that is there, or is not: what cannot be is refused."""
+        agreement = self._random.choice(AGREEMENTS)
+        draw = self._random.random()
+        if draw < 0.3:
+            return ProposeAgreement(agreement, "operator")
+        if draw < 0.85:
+            return SignAgreement(agreement.name, self._random.choice(list(Side)), 1, "operator")
+        moves: tuple[Command, ...] = (
+            PublishAgreement(agreement.name, published=True, by="operator"),
+            SuspendAgreement(agreement.name, "operator"),
+            ResumeAgreement(agreement.name, "operator"),
+            RevokeAgreement(agreement.name, "operator"),
+        )
+        return self._random.choice(moves)
 
     def _submit(self) -> Submit:
         self._keys += 1

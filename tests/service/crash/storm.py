@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 from random import Random
 
-from tests.service.crash import evidence
+from tests.service.crash import accounts, evidence
 from tests.service.crash.federation import SLOTS, Place
 from tests.service.crash.gateway import Ask, Lines, Look, No, Ready, Said, Told, be_gateway
 from tests.service.crash.load import Load
@@ -126,6 +126,7 @@ class Storm:
         assert not look.wrong, look.wrong
         self.witness.everything_is_there(look.leases)
         self.witness.drains_are_kept(look.drained)
+        self.witness.agreements.are_kept(look.agreements)
         self._looks.append(look)
         self._has_looked = True
 
@@ -207,6 +208,7 @@ class Storm:
         self.witness.everything_is_over(leases)
         requests = requests_by_lease(self.witness, leases)
         completed = [row["id"] for row in leases if row["state"] == LeaseState.COMPLETED.value]
+        accounts.use_is_what_the_journal_tells(self.place.store_url, self.witness.lines.values(), leases)
         found = evidence.audits(self.place)
         evidence.nothing_came_up_twice(found)
         evidence.nothing_came_up_after_it_was_stopped(found)

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.service.crash.notary import Notary
+
 from leasehold.model.lease import LeaseState
 from leasehold.model.reason import Reason
 from leasehold.service.commands import Cancel, Command, Drain, Extend, Submit, Undrain
@@ -32,6 +34,7 @@ class Witness:
     over: dict[int, str] = field(default_factory=dict)
     lines: dict[int, JournalRow] = field(default_factory=dict)
     drained: dict[str, bool] = field(default_factory=dict)
+    agreements: Notary = field(default_factory=Notary)
     _longer_at_least_ms: Counter[int] = field(default_factory=Counter)
     _longer_at_most_ms: Counter[int] = field(default_factory=Counter)
 
@@ -80,7 +83,7 @@ class Witness:
             case Drain() | Undrain():
                 self.drained[command.site] = isinstance(command, Drain)
             case _:
-                raise AssertionError(command)
+                self.agreements.heard(answer)
 
     def _heard_accepted(self, command: Submit, row: LeaseRow, *, new: bool) -> None:
         before = self.accepted.get(command.key)

@@ -44,6 +44,15 @@ streams_per_consumer = 2
 policy = "most-free"
 tick_s = 5
 
+[sharing]
+without_agreement = "refuse"
+threshold = 10
+top_n = 2
+
+[[domain]]
+name = "vd1"
+sites = ["das3"]
+
 [defaults]
 victims = "mov"
 
@@ -214,6 +223,10 @@ class TestWrongInput:
                 "leasehold.toml:5: cluster[0].emulated.fail_orders: got 2",
             ),
             (
+                'name = "a"\nslots = 4\nresources = { matlab = 2 }',
+                "leasehold.toml:4: cluster[0].resources.matlab: got 'matlab', expected cpus, memory_mib, or",
+            ),
+            (
                 'name = "a"\nslots = 4\nemulated = 3',
                 "leasehold.toml:4: cluster[0].emulated: got 3, expected a table",
             ),
@@ -237,6 +250,16 @@ class TestWrongInput:
                 "leasehold.toml:2: limits.body_kib: got 31, expected a whole number of at least 32",
             ),
             ("[service", "leasehold.toml:1: is no TOML"),
+            ('[sharing]\nthreshold = "light"', "leasehold.toml:2: sharing.threshold: got 'light'"),
+            ("[sharing]\nstarts_at = 2026-01-01T00:00:00Z", "leasehold.toml:2: sharing.starts_at: got"),
+            (
+                '[[domain]]\nname = "vd"\nsites = ["das4"]\n[[cluster]]\nname = "das3"\nslots = 4',
+                "leasehold.toml:3: domain[0].sites: got 'das4', expected one of das3 (did you mean 'das3'?)",
+            ),
+            (
+                '[[domain]]\nname = "das3"\nsites = ["das3"]\n[[cluster]]\nname = "das3"\nslots = 4',
+                "leasehold.toml:2: domain[0].name: got 'das3', expected a name that no site has",
+            ),
         ],
     )
     def test_elsewhere(self, text: str, said: str, complaint: Callable[[str], str]) -> None:
@@ -286,7 +309,7 @@ class TestWrittenDown:
     def test_every_key_is_explained_and_none_that_is_not_there(self, written: Written) -> None:
         config = load_config(written(EVERYTHING)).to_dict()
         tables = {name: table for name, table in config.items() if name != "cluster"}
-        tables["issuer"] = tables["issuer"][0]
+        tables |= {name: tables[name][0] for name in ("issuer", "domain")}
         there = {f"{name}.{key}" for name, table in tables.items() for key in table}
         rare = {"defaults.non_preemptable_share", "defaults.non_preemptable_max_s"}
         assert set(KEYS) - rare == there

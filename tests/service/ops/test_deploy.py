@@ -35,6 +35,7 @@ def series() -> dict[str, set[str]]:
     metrics.accepted()
     metrics.batch(1, 0.1, 0.1)
     metrics.decided(Outcome.PREEMPT, Reason.LOCAL_NEEDS_ROOM, "das3")
+    metrics.held_to_agreement(Outcome.HOLD, Reason.SHARE_USED)
     metrics.order_failed("das3", Verb.START)
     metrics.difference("das3", Difference.LOST)
     metrics.invariants(ok=True)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from leasehold.configuration.domains import DomainSpec
 from leasehold.service.auth.issuers import Profile, TrustedIssuer
 from leasehold.service.auth.tokens import new_text
 from leasehold.service.config import ServiceConfig, ServiceSpec, SiteSpec
@@ -235,6 +236,15 @@ class TestStore:
         finding = only(keeping._left_behind(made, Contents(left, last_seq=7)))
         assert finding.severity is PROBLEM
         assert "das9" in finding.text
+
+    def test_with_a_domain_of_a_site_that_never_came(self, made: Subject) -> None:
+        here = made.config.clusters[0].name
+        domains = (DomainSpec("das", (here, "jena", "lyno")),)
+        config = replace(made.config, domains=domains)
+        contents = Contents({}, 7, frozenset({"jena"}))
+        finding = only(keeping._strangers(replace(made, config=config), contents))
+        assert finding.severity is WARNING
+        assert "the site lyno of the domain das is not configured" in finding.text
 
     @pytest.mark.parametrize(
         ("kind", "ahead_ms", "severity"),

@@ -49,6 +49,11 @@ class TestCounting:
         assert value(metrics, "leasehold_decisions_total", **labels) == 1
         assert value(metrics, "leasehold_preemptions_total", site="das3", reason="wider-than-site") is None
 
+    def test_what_an_agreement_decides_is_counted_by_what_and_why(self, metrics: Metrics) -> None:
+        metrics.held_to_agreement(Outcome.HOLD, Reason.SHARE_USED)
+        labels = {"outcome": "hold", "reason": "share-used"}
+        assert value(metrics, "leasehold_agreement_decisions_total", **labels) == 1
+
     def test_a_preemption_is_counted_at_its_site_too(self, metrics: Metrics) -> None:
         metrics.decided(Outcome.PREEMPT, Reason.LOCAL_NEEDS_ROOM, "das3")
         assert value(metrics, "leasehold_preemptions_total", site="das3", reason="local-needs-room") == 1
@@ -114,6 +119,11 @@ class TestStanding:
         metrics.show(lambda: STANDING)
         assert value(metrics, "leasehold_site_up", site="das3") == 1
         assert value(metrics, "leasehold_site_up", site="das4") == 0
+
+    def test_agreements_and_penalties(self, metrics: Metrics) -> None:
+        metrics.show(lambda: Standing(agreements=3, penalties=1))
+        assert value(metrics, "leasehold_agreements_in_force") == 3
+        assert value(metrics, "leasehold_penalties_standing") == 1
 
     def test_what_is_planned_beside_what_is_configured(self, metrics: Metrics) -> None:
         metrics.show(lambda: Standing(factors={("das3", "suspend"): 0.25}))

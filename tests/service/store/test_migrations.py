@@ -16,6 +16,7 @@ from leasehold.service.store.engines import writing_engine
 from leasehold.service.store.migrating import current_revision, downgrade, needs_migration, upgrade
 from leasehold.service.store.place import read_url
 from leasehold.service.store.store import Store, open_store
+from leasehold.testing.rows import lease_row
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 MIGRATIONS = Path("src/leasehold/service/store/migrations")
@@ -62,6 +63,22 @@ def test_each_step_can_be_undone_and_made_again(connection: Connection) -> None:
         assert tables(connection) == after
 
 
+def test_leases_of_before_agreements_are_bound_to_nothing(connection: Connection) -> None:
+    upgrade(connection, "0003")
+    there = {column["name"] for column in inspect(connection).get_columns("leases")}
+    row = {name: value for name, value in lease_row(1).items() if name in there}
+    names = ", ".join(row)
+    connection.execute(
+        text(f"INSERT INTO leases ({names}) VALUES ({', '.join(f':{name}' for name in row)})"),  # noqa: S608
+        row,
+    )
+    upgrade(connection, "0004")
+    found = connection.execute(text("SELECT domain, claims, breach FROM leases")).one()
+    assert tuple(found) == ("", "{}", "")
+    downgrade(connection, "0003")
+    assert connection.execute(text("SELECT count(*) FROM leases")).scalar() == 1
+
+
 def test_a_migration_that_fails_leaves_nothing(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(connection: Connection) -> None:
         upgrade(connection)
@@ -100,6 +117,7 @@ def test_no_two_processes_migrate_at_a_time(store_url: str) -> None:
         (select(schema.orders.c.number).where(schema.OPEN), "orders_open"),
         (select(schema.journal).where(schema.journal.c.lease_id == 1), "journal_lease"),
         (select(schema.answers).where(schema.answers.c.created_ms < 1), "answers_created_ms"),
+        (select(schema.usage).where(schema.usage.c.end_ms > 1), "usage_end_ms"),
     ],
     ids=lambda case: case if isinstance(case, str) else "",
 )

@@ -7,9 +7,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from leasehold.service.store import rows, schema
-from leasehold.service.store.filters import EVERYTHING, LeaseFilter
+from leasehold.service.store.filters import EVERYTHING, LeaseFilter, UsageFilter
 from leasehold.service.store.store import Store
-from leasehold.testing.rows import answer_row, lease_row, letter_row, token_row
+from leasehold.testing.rows import BEGIN_MS, answer_row, lease_row, letter_row, token_row
 
 # Whatever a row may hold: PostgreSQL has no NUL in its texts, and UTF-8 has no surrogates.
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)
@@ -36,6 +36,9 @@ def any_row(kind: Any, **fixed: Any) -> st.SearchStrategy[Any]:
         (schema.answers, rows.AnswerRow),
         (schema.sites, rows.SiteRow),
         (schema.peers, rows.PeerRow),
+        (schema.agreements, rows.AgreementRow),
+        (schema.penalties, rows.PenaltyRow),
+        (schema.usage, rows.UsageRow),
         (schema.letters, rows.LetterRow),
         (schema.tokens, rows.TokenRow),
     ],
@@ -78,6 +81,31 @@ def test_a_peer_is_what_was_saved_last_until_it_is_dropped(
     with store.writing() as batch:
         batch.drop_peer(saved["name"])
     assert saved["name"] not in {row["name"] for row in store.peers()}
+
+
+@on_one_store
+@given(saved=any_row(rows.AgreementRow), later=any_row(rows.AgreementRow))
+def test_an_agreement_is_what_was_saved_last(
+    store: Store, saved: rows.AgreementRow, later: rows.AgreementRow
+) -> None:
+    later["name"] = saved["name"]
+    with store.writing() as batch:
+        batch.save_agreements([saved])
+        batch.save_agreements([later])
+    assert [row for row in store.agreements() if row["name"] == saved["name"]] == [later]
+
+
+@on_one_store
+@given(saved=any_row(rows.PenaltyRow, lease_id=1), later=any_row(rows.PenaltyRow, lease_id=1))
+def test_a_penalty_is_what_was_saved_last(
+    store: Store, saved: rows.PenaltyRow, later: rows.PenaltyRow
+) -> None:
+    later["id"] = saved["id"]
+    with store.writing() as batch:
+        batch.save_leases([lease_row(1)])
+        batch.save_penalties([saved])
+        batch.save_penalties([later])
+    assert [row for row in store.penalties() if row["id"] == saved["id"]] == [later]
 
 
 @on_one_store
@@ -134,6 +162,9 @@ def test_nothing_is_read_from_a_new_store(store: Store) -> None:
         store.answers([("physics", "key")]),
         store.memories(),
         store.sites(),
+        store.agreements(),
+        store.penalties(),
+        store.usage(UsageFilter(EVERYTHING, 0, BEGIN_MS)),
         store.letters("a", 0, 10),
         store.token_by_hash("none"),
         store.tokens(),

@@ -1,6 +1,6 @@
 """What a list of leases shows of each."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -37,6 +37,11 @@ def site_or_reason(lease: Lease) -> str:
     """Say where a lease is; and why, in parentheses, where it does not just run."""
     reason = f"({lease.reason})" if lease.reason and lease.state in _REASON_MATTERS else ""
     return " ".join(filter(None, (lease.site, reason)))
+
+
+def show_claims(claims: Mapping[str, int]) -> str:
+    """Say what a lease holds besides its machines: ``licence:matlab=2``."""
+    return ",".join(f"{resource}={units}" for resource, units in claims.items())
 
 
 def _left(lease: Lease, at: datetime) -> str:
@@ -78,6 +83,9 @@ COLUMNS: dict[str, Column] = {
     "end": Column("END", _at(lambda lease: lease.ended_at or lease.ends_at)),
     "preemptions": Column("PREEMPTIONS", lambda lease, _: str(lease.preemptions), is_figure=True),
     "migrations": Column("MIGRATIONS", lambda lease, _: str(lease.migrations), is_figure=True),
+    "domain": Column("DOMAIN", lambda lease, _: lease.domain),
+    "joint": Column("JOINT", lambda lease, _: "" if lease.joint is None else str(lease.joint)),
+    "claims": Column("CLAIMS", lambda lease, _: show_claims(lease.claims)),
     "command": Column("COMMAND", lambda lease, _: " ".join(lease.command)),
 }
 

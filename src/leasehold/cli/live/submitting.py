@@ -1,11 +1,25 @@
 """What is said about a lease that was asked for, and how long it is waited for."""
 
+from collections.abc import Iterable
+
 from leasehold.cli.live.following import until_over
 from leasehold.cli.live.wording import ADVICE, happening, has_ended_well, standing
 from leasehold.cli.screen import answer, answer_json, talk
 from leasehold.client import Client, Lease
 from leasehold.client.reading import wire
+from leasehold.model.errors import InvalidField
 from leasehold.model.lease import LeaseState
+
+
+def read_claims(texts: Iterable[str]) -> dict[str, int]:
+    """Read claims such as ``licence:matlab=2``; raises InvalidField."""
+    claims: dict[str, int] = {}
+    for text in texts:
+        resource, _, units = text.rpartition("=")
+        if not resource or not (units.isascii() and units.isdigit()) or int(units) < 1:
+            raise InvalidField("--claim", text, "a resource and how many of it, such as licence:matlab=2")
+        claims[resource] = claims.get(resource, 0) + int(units)
+    return claims
 
 
 def show_number(lease: Lease) -> None:

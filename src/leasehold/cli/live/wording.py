@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from shlex import join
 
+from leasehold.cli.live.columns import show_claims
 from leasehold.cli.live.durations import show_duration
 from leasehold.cli.live.moments import show_distance, show_moment
 from leasehold.client import Change, Entry, Lease
@@ -73,6 +74,9 @@ def _facts(lease: Lease, at: datetime) -> Iterator[tuple[str, str]]:
         "asked for",
         f"{lease.vms} VMs with {lease.memory_mib} MiB each for {show_duration(lease.duration_s)}",
     )
+    yield "bound to", lease.domain
+    yield "joint", "" if lease.joint is None else f"a component of joint lease {lease.joint}"
+    yield "claims", show_claims(lease.claims)
     yield "command", join(lease.command)
     for name, moment in _moments(lease):
         if moment is not None:

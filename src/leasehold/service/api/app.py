@@ -10,7 +10,19 @@ from leasehold.service.api.door import Door
 from leasehold.service.api.last_resort import LastResort
 from leasehold.service.api.measured import Measured
 from leasehold.service.api.openapi import DESCRIPTION, TAGS, TITLE, finish
-from leasehold.service.api.routers import changes, health, leases, letters, peers, sites
+from leasehold.service.api.routers import (
+    agreements,
+    changes,
+    environments,
+    health,
+    joints,
+    leases,
+    letters,
+    peers,
+    penalties,
+    sites,
+    usage,
+)
 from leasehold.service.api.routers import tokens as tokens_
 from leasehold.service.api.settings import ApiSettings
 from leasehold.service.api.streams import Streams
@@ -23,8 +35,8 @@ DOCUMENT = "/v1/openapi.json"
 """The one path beside the probes that takes no token."""
 
 ROUTERS = (
-    *(leases.router, sites.router, changes.router, tokens_.router),
-    *(letters.router, peers.router, health.router),
+    *(leases.router, joints.router, environments.router, sites.router, changes.router, tokens_.router),
+    *(letters.router, peers.router, agreements.router, penalties.router, usage.router, health.router),
 )
 """Asked in this order: the one that has most to do first."""
 

@@ -16,16 +16,22 @@ MAX_WORDS = 100
 MAX_COMMAND_BYTES = 8 * 1024
 MAX_PAGE = 1000
 MAX_FOLLOWED = 100
+MAX_CLAIMS = 20
+MAX_UNITS = 2**31
 
 _DIGITS = 19  # of the largest 64-bit number
 _NO_CONTROLS = r"^[^\x00-\x1f\x7f-\x9f]*$"
 _NO_NUL = r"^[^\x00]*$"
 _VISIBLE = "^[!-~]*$"
+_RESOURCE = "^[a-z][a-z0-9_-]*:[A-Za-z0-9][A-Za-z0-9._-]*$"
+_MONTH = "^[0-9]{4}-(0[1-9]|1[0-2])$"
 
 MEANINGS = {
     _NO_CONTROLS: "no control characters",
     _NO_NUL: "no NUL character",
     _VISIBLE: "visible ASCII characters",
+    _MONTH: "a year and a month, such as 2026-10",
+    _RESOURCE: "a kind and a name, such as licence:matlab",
 }
 """What the patterns below say, for people."""
 
@@ -36,7 +42,7 @@ def _within(command: list[str]) -> list[str]:
     return command
 
 
-def _plain_digits(text: object) -> object:
+def plain_digits(text: object) -> object:
     """Refuse what int() is too kind to refuse: ``+4``, ``4_2``, other scripts' digits, leading spaces."""
     if isinstance(text, str) and not (text.isascii() and text.isdigit() and len(text) <= _DIGITS):
         raise ValueError(f"a whole number from 0 to {MAX_INT64}")
@@ -74,6 +80,17 @@ Key = Annotated[str, StringConstraints(max_length=MAX_NAME, pattern=_VISIBLE)]
 CommandWords = Annotated[list[Word], Field(max_length=MAX_WORDS), AfterValidator(_within)]
 """A command, word by word; no shell reads it."""
 
+Resource = Annotated[str, StringConstraints(strict=True, max_length=MAX_NAME, pattern=_RESOURCE)]
+"""A resource besides VMs and their memory."""
+
+Claims = Annotated[
+    dict[Resource, Annotated[int, Strict(), Field(ge=1, le=MAX_UNITS)]], Field(max_length=MAX_CLAIMS)
+]
+"""Units of further resources."""
+
+Month = Annotated[str, StringConstraints(max_length=7, pattern=_MONTH)]
+"""A month of the calendar, in UTC."""
+
 DurationMs = Annotated[
     int,
     BeforeValidator(_duration),
@@ -86,8 +103,8 @@ MomentMs = Annotated[
 ]
 """A time: ISO-8601 with a zone outside, Unix milliseconds inside."""
 
-Number = Annotated[int, BeforeValidator(_plain_digits), Field(ge=0, le=MAX_INT64)]
+Number = Annotated[int, BeforeValidator(plain_digits), Field(ge=0, le=MAX_INT64)]
 """A whole number in a path or a query: the id of a lease, a place in the journal."""
 
-PageSize = Annotated[int, BeforeValidator(_plain_digits), Field(ge=1, le=MAX_PAGE)]
+PageSize = Annotated[int, BeforeValidator(plain_digits), Field(ge=1, le=MAX_PAGE)]
 """How many entries one page has at most."""

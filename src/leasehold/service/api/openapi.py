@@ -29,6 +29,8 @@ TAGS = [
     {"name": "changes", "description": "What happens, as it happens."},
     {"name": "tokens", "description": "Who may ask."},
     {"name": "peers", "description": "Gateways that requests are exchanged with."},
+    {"name": "agreements", "description": "Who lends what to whom, how much of it, and on which terms."},
+    {"name": "usage", "description": "What was used, by whom, and of what."},
     {"name": "letters", "description": "Between a gateway and the sites that decide for themselves."},
     {"name": "health", "description": "For whoever watches the service."},
 ]

@@ -24,13 +24,17 @@ from leasehold.service.errors import (
     CannotRemovePeer,
     Closed,
     IdempotencyConflict,
+    NoSuchAgreement,
+    NoSuchJoint,
     NoSuchLease,
     NoSuchPeer,
+    NoSuchPenalty,
     NoSuchSite,
     TooManyOpen,
     Unavailable,
 )
 from leasehold.service.store.errors import StoreUnavailable
+from leasehold.sharing.life import AgreementMove
 
 RETRY_SOON = {"Retry-After": "1"}
 RETRY_LATER = {"Retry-After": "30"}
@@ -44,11 +48,25 @@ def _unavailable(error: Unavailable | StoreUnavailable) -> Response:
     return problem(Kind.UNAVAILABLE, words, RETRY_SOON)
 
 
+def _of_a_move(error: AgreementMove) -> Response:
+    return problem(
+        Kind.AGREEMENT_MOVE,
+        str(error),
+        field=error.field,
+        value=str(error.value),
+        expected=error.expected,
+    )
+
+
 _OURS: dict[type[LeaseholdError], Callable[..., Response]] = {
     InvalidField: wrong_fields.from_core,
     NoSuchLease: lambda error: problem(Kind.NO_SUCH_LEASE, str(error)),
+    NoSuchJoint: lambda error: problem(Kind.NO_SUCH_JOINT, str(error)),
     NoSuchSite: lambda error: problem(Kind.NO_SUCH_SITE, str(error)),
     NoSuchPeer: lambda error: problem(Kind.NO_SUCH_PEER, str(error)),
+    NoSuchAgreement: lambda error: problem(Kind.NO_SUCH_AGREEMENT, str(error)),
+    NoSuchPenalty: lambda error: problem(Kind.NO_SUCH_PENALTY, str(error)),
+    AgreementMove: _of_a_move,
     NoSuchToken: lambda error: problem(Kind.NO_SUCH_TOKEN, str(error)),
     IdempotencyConflict: lambda error: problem(Kind.IDEMPOTENCY_CONFLICT, str(error)),
     TooManyOpen: lambda error: problem(Kind.TOO_MANY_OPEN, str(error), RETRY_LATER),

@@ -33,6 +33,8 @@ def submission(body: LeaseRequest, principal: Principal, key: str) -> Submit:
         name=body.name,
         group=group,
         command=tuple(body.command),
+        domain=_domain(body),
+        claims=tuple(sorted(body.claims.items())),
         key=key,
         request_hash=_hash(body) if key else "",
     )
@@ -77,6 +79,13 @@ def _home(body: LeaseRequest, principal: Principal) -> str | None:
 def _group(body: LeaseRequest, principal: Principal) -> str:
     """The group that was named, or the caller's first; "" where there is none."""
     return next(iter(principal.groups), "") if body.group is None else body.group
+
+
+def _domain(body: LeaseRequest) -> str:
+    """What a guest is bound to; a local request has its home."""
+    if body.local and body.domain:
+        raise InvalidField("domain", body.domain, "none: a local request is bound to its home site")
+    return body.domain
 
 
 def _hash(body: LeaseRequest) -> str:

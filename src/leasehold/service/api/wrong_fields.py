@@ -6,12 +6,14 @@ from typing import Any
 
 from starlette.responses import Response
 
+from leasehold.configuration.keys import NOTHING
 from leasehold.model.errors import InvalidField
 from leasehold.service.api.fields import MEANINGS
 from leasehold.service.api.moments import show_duration, show_moment
 from leasehold.service.api.problems import Kind, problem
 
 _MOST_FIELDS = 20
+_THE_KEY = "[key]"  # of a dictionary, where it is not the value that is wrong
 _MOST_CHARACTERS = 200
 
 _INSIDE: dict[str, tuple[str, Callable[[int], object]]] = {
@@ -63,7 +65,8 @@ def _name(error: Mapping[str, Any]) -> str:
     place, *path = error["loc"]
     if not path or error["type"] == "json_invalid":
         return str(place)
-    return str(path[0]) + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path[1:])
+    steps = [step for step in path[1:] if step != _THE_KEY]
+    return str(path[0]) + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
 
 
 def _found(error: Mapping[str, Any]) -> object:
@@ -88,7 +91,9 @@ def _nearest(name: str, known: Sequence[str]) -> str:
 
 def _cut(value: object) -> object:
     """Keep an answer short, whatever came."""
-    if value is None or isinstance(value, bool | float):
+    if value is None or value is NOTHING:
+        return None
+    if isinstance(value, bool | float):
         return value
     text = value if isinstance(value, str) else repr(value)
     return value if len(text) <= _MOST_CHARACTERS else text[:_MOST_CHARACTERS] + "…"

@@ -33,6 +33,13 @@ class Permission(StrEnum):
     SITE_FORGET = "site.forget"
     PEER_SEE = "peer.see"
     PEER_MANAGE = "peer.manage"
+    AGREEMENT_SEE = "agreement.see"  # beside those that are published, which everybody may see
+    AGREEMENT_PROPOSE = "agreement.propose"
+    AGREEMENT_SIGN_AS_PROVIDER = "agreement.sign-as-provider"
+    AGREEMENT_SIGN_AS_CONSUMER = "agreement.sign-as-consumer"
+    AGREEMENT_REVOKE = "agreement.revoke"
+    PENALTY_LIFT = "penalty.lift"
+    USAGE_SEE = "usage.see"
     TOKEN_MANAGE = "token.manage"  # noqa: S105 - its name
     TOKEN_INSPECT_SELF = "token.inspect-self"  # noqa: S105 - its name
     LETTERS_EXCHANGE = "letters.exchange"
@@ -67,6 +74,13 @@ PERMISSIONS: Mapping[Permission, Mapping[Role, Scope]] = {
     Permission.SITE_FORGET:           {                                                      ADMIN: ALL},
     Permission.PEER_SEE:              {                                                      ADMIN: ALL},
     Permission.PEER_MANAGE:           {                                                      ADMIN: ALL},
+    Permission.AGREEMENT_SEE:         {MEMBER: GROUP, MANAGER: GROUP,       OPERATOR: SITE,  ADMIN: ALL},
+    Permission.AGREEMENT_PROPOSE:     {               MANAGER: GROUP,       OPERATOR: SITE,  ADMIN: ALL},
+    Permission.AGREEMENT_SIGN_AS_PROVIDER: {          MANAGER: GROUP,       OPERATOR: SITE,  ADMIN: ALL},
+    Permission.AGREEMENT_SIGN_AS_CONSUMER: {          MANAGER: GROUP,       OPERATOR: SITE,  ADMIN: ALL},
+    Permission.AGREEMENT_REVOKE:      {               MANAGER: GROUP,       OPERATOR: SITE,  ADMIN: ALL},
+    Permission.PENALTY_LIFT:          {                                     OPERATOR: SITE,  ADMIN: ALL},
+    Permission.USAGE_SEE:             {MEMBER: OWN,   MANAGER: OWN | GROUP, OPERATOR: SITE,  ADMIN: ALL},
     Permission.TOKEN_MANAGE:          {                                                      ADMIN: ALL},
     Permission.TOKEN_INSPECT_SELF:    {MEMBER: OWN,   MANAGER: OWN, PEER: OWN, OPERATOR: OWN,   ADMIN: ALL},
     Permission.LETTERS_EXCHANGE:      {PEER: SITE,                                           ADMIN: ALL},

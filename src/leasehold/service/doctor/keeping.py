@@ -22,7 +22,9 @@ def check_store(subject: Subject) -> list[Finding]:
     except LeaseholdError as error:
         return [problem(str(error), "start its server, or mend store in [service]")]
     findings = [_schema(status), _use(status), _clock(status.latest_ms - now_ms(), status)]
-    return findings + ([] if status.contents is None else _left_behind(subject, status.contents))
+    if status.contents is None:
+        return findings
+    return [*findings, *_left_behind(subject, status.contents), *_strangers(subject, status.contents)]
 
 
 def _schema(status: StoreStatus) -> Finding:
@@ -47,6 +49,18 @@ def _clock(ahead_ms: int, status: StoreStatus) -> Finding:
             f"the store is {ahead_s:.0f} s ahead of this machine's clock", "set the clock: timedatectl"
         )
     return ok("this machine's clock agrees with the store")
+
+
+def _strangers(subject: Subject, contents: Contents) -> list[Finding]:
+    """Say which sites of virtual domains there are not: no agreement with the domain is about them."""
+    known = {site.name for site in subject.config.clusters} | contents.remotes
+    cure = "correct its name in [[domain]], or start its site manager"
+    return [
+        warning(f"the site {site} of the domain {domain.name} is not configured, and has never joined", cure)
+        for domain in subject.config.domains
+        for site in domain.sites
+        if site not in known
+    ]
 
 
 def _left_behind(subject: Subject, contents: Contents) -> list[Finding]:

@@ -1,4 +1,4 @@
-"""What is to happen when nothing else does: sites' alarms, and the ends of what leases asked for."""
+"""What is to happen when nothing else does: alarms, the ends of what leases asked for, and of agreements."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,7 +16,12 @@ class TimeIsUp:
     incarnation: int
 
 
-Appointment = Tick | TimeIsUp
+@dataclass(frozen=True, slots=True)
+class AgreementsEnd:
+    """The end of some agreement has come, unless it was amended."""
+
+
+Appointment = Tick | TimeIsUp | AgreementsEnd
 
 
 class Agenda:

@@ -96,6 +96,7 @@ class Correspondence:
         """A site that decides for itself will not come back."""
         self.abouts.pop(name, None)
         self.has_new_abouts = True
+        self._engine.handlers.agreements.part_with(name)
         self._engine.postbox.forget(name)
 
     def _hear_of(self, name: str, about: About) -> list[Event]:
@@ -104,6 +105,7 @@ class Correspondence:
         known = self.abouts.get(name)
         self.has_new_abouts |= known != about
         self.abouts[name] = about
+        self._engine.handlers.agreements.join(name, about)
         remote = desk.remotes.get(name)
         if remote is None or not about.is_like(remote):
             desk.join(about.as_remote(name))
@@ -119,7 +121,8 @@ class Correspondence:
         """Refuse a site that is not who it was, or that counts work differently."""
         gateway, known = self._engine.gateway, self.abouts.get(name)
         is_peer = name in self._engine.handlers.peers.rows
-        if name in gateway.sites or name == wire.GATEWAY or (is_peer and not about.is_gateway):
+        is_ours = name in gateway.sites or self._engine.handlers.agreements.is_domain(name)
+        if is_ours or name == wire.GATEWAY or (is_peer and not about.is_gateway):
             raise InvalidField("site", name, "a name that neither the gateway nor one of its own sites has")
         if about.is_gateway and not is_peer:
             expected = f"the name of a peer; an administrator can make it one: leasehold peer add {name}"

@@ -22,7 +22,7 @@ from leasehold.model.errors import InvariantBroken, LeaseholdError
 from leasehold.model.event import Event, LeaseEnded, Tick
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.service.commands import Command
-from leasehold.service.engine.agenda import Agenda, Appointment, TimeIsUp
+from leasehold.service.engine.agenda import Agenda, AgreementsEnd, Appointment, TimeIsUp
 from leasehold.service.engine.garbage import collecting_no_garbage
 from leasehold.service.engine.handlers import Handlers
 from leasehold.service.engine.ledger import Particulars, lease_of, particulars_of, row_of
@@ -101,15 +101,20 @@ class Engine:
         self.postbox = Postbox(self.store)
         self.handlers = Handlers(self)
         self.minutes.correspondence = self.handlers.correspondence
+        self.minutes.agreements = self.handlers.agreements
+        self.minutes.joints = self.handlers.joints
+        self.last_lease_id = max(self.last_lease_id, self.handlers.joints.last_lease_id)
+        self.gateway.joints.recall(self.handlers.joints.joints)
         recall(self.gateway, self.store)
         self._go_on([lease_of(row) for row in rows], now_ms)
 
     def _go_on(self, leases: Sequence[Lease], now_ms: int) -> None:
         """Plan on with these leases."""
-        take_up(self.gateway, leases, now_ms)
+        history = self.handlers.agreements.furnish(self.gateway, now_ms)
+        take_up(self.gateway, leases, now_ms, history)
         self._invariants = Invariants(self.gateway)
         self._since_check = list(self.minutes.decisions)
-        self._overdue: list[Appointment] = [Tick("")]
+        self._overdue: list[Appointment] = [Tick(""), AgreementsEnd()]
         for lease in leases:
             if lease.held_since_ms >= 0 and lease.reserved_ms + lease.span_ms <= now_ms:
                 self._overdue.append(TimeIsUp(lease.id, lease.incarnation))
@@ -179,16 +184,18 @@ class Engine:
         """Decide about what is told now; news of machines come before what is due, requests after it."""
         self.handlers.begin(commands)
         read = [self.handlers.read(command, now_ms) for command in commands]
+        terms = [event for part in read for event in part.terms]
         news = [event for part in read for event in part.news]
         asked = [event for part in read for event in part.asked]
-        if news or due or asked:
-            self._decide([*news, *self._events(due, now_ms), *asked], now_ms)
+        if terms or news or due or asked:
+            self._decide([*terms, *news, *self._events(due, now_ms), *asked], now_ms)
         return [part.answer for part in read]
 
     def _decide(self, events: Sequence[Event], now_ms: int) -> None:
         effects = self.gateway.handle(events, now_ms)
         self.minutes.heard(events, self.gateway.moved, now_ms)
         self.minutes.take_down(effects, self.gateway.moved, now_ms)
+        self.handlers.joints.follow(self.gateway.joints.moved.values())
 
     def _events(self, appointments: Sequence[Appointment], now_ms: int) -> list[Event]:
         """What appointments mean now: some leases have been extended, or have let go of their machines."""
@@ -196,6 +203,9 @@ class Engine:
         for appointment in appointments:
             if isinstance(appointment, Tick):
                 events.append(appointment)
+                continue
+            if isinstance(appointment, AgreementsEnd):
+                events += self.handlers.agreements.expire(now_ms)
                 continue
             lease = self.gateway.leases.get(appointment.lease_id)
             if lease is None or lease.incarnation != appointment.incarnation or lease.held_since_ms < 0:
@@ -219,8 +229,9 @@ class Engine:
         if next_ms is not None and next_ms < now_ms - PATIENCE_MS:
             leases = list(self.gateway.leases.values())
             memory, experience = self.gateway.knowledge.memory(), self.gateway.experience()
-            desk = self.gateway.desk
+            desk, joints = self.gateway.desk, self.gateway.joints.open.values()
             self.gateway = self._make_gateway()
+            self.gateway.joints.recall(joints)
             self.gateway.desk.lenders.not_lending = desk.lenders.not_lending
             self.gateway.desk.peering.terms |= desk.peering.terms
             for remote in desk.remotes.values():
@@ -237,6 +248,8 @@ class Engine:
         said = [_said(answer) for answer in answers]
         for decision in self.minutes.decisions:
             self.teller.decided(decision.outcome, decision.reason, decision.site)
+            if decision.breach is not None:
+                self.teller.held_to_agreement(decision.outcome, decision.reason)
         for measured in self.minutes.measured:
             self.teller.took(measured.site, measured.operation, measured.took_ms / 1000)
         self._since_check += self.minutes.decisions

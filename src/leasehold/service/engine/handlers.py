@@ -10,8 +10,6 @@ from leasehold.model.event import (
     Event,
     ExtendRequested,
     LeaseFailed,
-    LendingChanged,
-    SiteForgotten,
     Submitted,
 )
 from leasehold.model.lease import Lease
@@ -19,43 +17,52 @@ from leasehold.model.reason import Outcome
 from leasehold.model.request import Request, check_request
 from leasehold.service.commands import (
     Cancel,
+    CancelJoint,
     Command,
     Drain,
     Extend,
     ForgetSite,
     Happened,
     KeepPeer,
+    LiftPenalty,
     Mail,
     Observed,
     OwnJobsSeen,
     RemovePeer,
     Submit,
+    SubmitJoint,
     Surveyed,
     Told,
     Undrain,
 )
 from leasehold.service.enactors.protocol import Phase, Verb
+from leasehold.service.engine.agreements import AgreementBook
 from leasehold.service.engine.correspondence import Correspondence
+from leasehold.service.engine.jointbook import JointBook
 from leasehold.service.engine.ledger import Particulars
 from leasehold.service.engine.observing import Comparison, confirm, news
 from leasehold.service.engine.outbox import PENDING
 from leasehold.service.engine.own_jobs import OwnJobs
 from leasehold.service.engine.peerbook import PeerBook
 from leasehold.service.engine.recording import remembered_abouts
+from leasehold.service.engine.sitebook import SiteBook
 from leasehold.service.errors import (
     CannotExtend,
     CannotForget,
     CannotRemovePeer,
     Closed,
     IdempotencyConflict,
+    NoSuchAgreement,
+    NoSuchJoint,
     NoSuchLease,
     NoSuchPeer,
+    NoSuchPenalty,
     NoSuchSite,
     TooManyOpen,
 )
 from leasehold.service.letters.names import asking_peer
 from leasehold.service.metrics import Difference
-from leasehold.service.store.rows import AnswerRow, LeaseRow, SiteRow
+from leasehold.service.store.rows import AnswerRow, LeaseRow
 
 if TYPE_CHECKING:
     from leasehold.service.engine.engine import Engine
@@ -63,6 +70,7 @@ if TYPE_CHECKING:
 _CANNOT_BE_OBEYED = (
     *(InvalidField, IdempotencyConflict, TooManyOpen),
     *(NoSuchLease, NoSuchSite, NoSuchPeer, CannotForget, CannotRemovePeer),
+    *(NoSuchAgreement, NoSuchPenalty, NoSuchJoint),
 )
 
 Answer = Callable[[], Any]
@@ -73,26 +81,30 @@ Key = tuple[str, str]
 class Read:
     """A command as it was understood.
 
+    ``terms``   what is agreed from now on: it holds for all that happens at this instant
     ``news``    events about machines, which come before whatever is due at this instant
     ``asked``   events that somebody asks for, which come after it
     ``answer``  what to answer once everything is written
     """
 
+    terms: list[Event] = field(default_factory=list)
     news: list[Event] = field(default_factory=list)
     asked: list[Event] = field(default_factory=list)
     answer: Answer = lambda: None
 
 
 class Handlers:
-    """Reads the commands of a step; what only they know to write is in ``sites`` and `answers`."""
+    """Reads the commands of a step, or has the book of their noun read them; `answers` are to be written."""
 
     def __init__(self, engine: "Engine") -> None:
         self._engine = engine
-        self.sites: dict[str, SiteRow] = {}
+        self.sites = SiteBook(engine)
         self._known: dict[Key, AnswerRow] = {}
         self._fresh: dict[Key, AnswerRow] = {}
         self._accepted = self._repeated = 0
         self.peers = PeerBook(engine)
+        self.agreements = AgreementBook(engine)
+        self.joints = JointBook(engine)
         self.correspondence = Correspondence(
             engine, remembered_abouts(engine.store), lambda submit, now_ms: self._submit(submit, now_ms).asked
         )
@@ -103,13 +115,17 @@ class Handlers:
         }
         self._read: dict[type, Callable[[Any, int], Read]] = {
             Submit: self._submit,
+            SubmitJoint: self._submit_joint,
+            CancelJoint: self._cancel_joint,
             Cancel: self._cancel,
             Extend: self._extend,
-            Drain: self._drain,
-            Undrain: self._undrain,
-            ForgetSite: self._forget_site,
-            KeepPeer: lambda command, now_ms: Read(asked=self.peers.keep(command, now_ms)),
-            RemovePeer: lambda command, now_ms: Read(asked=self.peers.remove(command, now_ms)),
+            Drain: _asking(self.sites.drain),
+            Undrain: _asking(self.sites.undrain),
+            ForgetSite: _asking(self.sites.forget),
+            KeepPeer: _asking(self.peers.keep),
+            RemovePeer: _asking(self.peers.remove),
+            **dict.fromkeys(self.agreements.moves, self._about_agreement),
+            LiftPenalty: self._lift_penalty,
             Observed: self._observed,
             Surveyed: self._surveyed,
             OwnJobsSeen: self._own_jobs_seen,
@@ -121,7 +137,8 @@ class Handlers:
     def begin(self, commands: Iterable[Command]) -> None:
         """Look up, all at once, what was answered before under the keys of these commands."""
         self._engine.minutes.extensions.clear()
-        keys = [(one.consumer, one.key) for one in commands if isinstance(one, Submit) and one.key]
+        asking = [one for one in commands if isinstance(one, Submit | SubmitJoint) and one.key]
+        keys = [(one.consumer, one.key) for one in asking]
         self._known = self._engine.store.answers(keys) if keys else {}
 
     def read(self, command: Command, now_ms: int) -> Read:
@@ -146,8 +163,10 @@ class Handlers:
             teller.repeated()
         self._accepted = self._repeated = 0
         self._fresh.clear()
-        self.sites.clear()
+        self.sites.saved()
         self.peers.saved()
+        self.agreements.saved()
+        self.joints.saved()
         self.correspondence.has_new_abouts = False
 
     def forget(self, lease: Lease) -> None:
@@ -170,14 +189,14 @@ class Handlers:
         key = (command.consumer, command.key)
         before = self._fresh.get(key) or self._known.get(key) if command.key else None
         if before is not None:
-            return self._repeat(command, before)
+            return self._repeat(command, before, lambda: self._row(before["lease_id"]))
         if not (command.origin or command.own_job):
             self._check_limit(command.consumer)
         request = self._request(command, now_ms)
         engine = self._engine
         engine.last_lease_id = request.id
         engine.about[request.id] = Particulars(
-            command.name, command.group, command.command, command.origin, command.origin_id
+            command.name, command.command, command.origin, command.origin_id
         )
         engine.about[request.id].own_job = command.own_job
         if command.origin:
@@ -186,19 +205,38 @@ class Handlers:
             engine.open_of[command.consumer] = engine.open_of.get(command.consumer, 0) + 1
         engine.minutes.submitted(request, now_ms)
         self._accepted += 1
+        self._keep_answer(command, request.id, now_ms)
+        return Read(asked=[Submitted(request)], answer=lambda: (self._row(request.id), True))
+
+    def _submit_joint(self, command: SubmitJoint, now_ms: int) -> Read:
+        key = (command.consumer, command.key)
+        before = self._fresh.get(key) or self._known.get(key) if command.key else None
+        if before is not None:
+            return self._repeat(command, before, lambda: self.joints.row_with(before["lease_id"]))
+        events, request = self.joints.submit(command, now_ms)
+        self._accepted += 1
+        self._keep_answer(command, request.first_lease_id, now_ms)
+        return Read(asked=events, answer=lambda: (self.joints.row(request.id), True))
+
+    def _cancel_joint(self, command: CancelJoint, now_ms: int) -> Read:
+        events = self.joints.cancel(command, now_ms)
+        return Read(asked=events, answer=lambda: self.joints.row(command.joint_id))
+
+    def _keep_answer(self, command: Submit | SubmitJoint, lease_id: int, now_ms: int) -> None:
+        """Remember, for who asks again under the same key, what came of it."""
         if command.key:
-            self._fresh[key] = {
+            self._fresh[command.consumer, command.key] = {
                 "consumer": command.consumer,
                 "key": command.key,
                 "request_hash": command.request_hash,
-                "lease_id": request.id,
+                "lease_id": lease_id,
                 "created_ms": now_ms,
             }
-        return Read(asked=[Submitted(request)], answer=self._answer_with(request.id, new=True))
 
     def _request(self, command: Submit, now_ms: int) -> Request:
         if command.site is not None and command.site not in self._engine.gateway.sites:
             raise UnknownName("site", command.site, self._engine.gateway.sites)
+        self.agreements.check_domain(command.domain)
         return check_request(
             Request(
                 self._engine.last_lease_id + 1,
@@ -212,6 +250,9 @@ class Handlers:
                 command.consumer,
                 command.memory_mib,
                 asking_peer(command.origin),
+                command.group,
+                command.domain,
+                command.claims,
             )
         )
 
@@ -220,17 +261,11 @@ class Handlers:
         if most is not None and self._engine.open_of.get(consumer, 0) >= most:
             raise TooManyOpen(consumer, most)
 
-    def _repeat(self, command: Submit, before: AnswerRow) -> Read:
+    def _repeat(self, command: Submit | SubmitJoint, before: AnswerRow, row: Answer) -> Read:
         if before["request_hash"] != command.request_hash:
             raise IdempotencyConflict(command.key)
         self._repeated += 1
-        return Read(answer=self._answer_with(before["lease_id"], new=False))
-
-    def _answer_with(self, lease_id: int, *, new: bool) -> Answer:
-        def answer() -> tuple[LeaseRow, bool]:
-            return self._row(lease_id), new
-
-        return answer
+        return Read(answer=lambda: (row(), False))
 
     def _row(self, lease_id: int) -> LeaseRow:
         """A lease as it is, open or over."""
@@ -263,44 +298,15 @@ class Handlers:
 
         return Read(asked=[ExtendRequested(command.lease_id, command.by_ms)], answer=answer)
 
-    # Sites
+    # Agreements
 
-    def _drain(self, command: Drain, now_ms: int) -> Read:
-        self._check_site(command.site)
-        self.sites[command.site] = {
-            "name": command.site,
-            "drained_ms": now_ms,
-            "drained_by": command.by,
-            "note": command.note,
-        }
-        self._engine.minutes.line_about_site(
-            command.site, "drained", now_ms, by=command.by, note=command.note
-        )
-        return Read(asked=[LendingChanged(command.site, lends=False)])
+    def _about_agreement(self, command: Command, now_ms: int) -> Read:
+        events, record = self.agreements.moves[type(command)](command, now_ms)
+        return Read(terms=events, answer=_constantly(record))
 
-    def _undrain(self, command: Undrain, now_ms: int) -> Read:
-        self._check_site(command.site)
-        self.sites[command.site] = {"name": command.site, "drained_ms": None, "drained_by": "", "note": ""}
-        self._engine.minutes.line_about_site(command.site, "resumed", now_ms, by=command.by)
-        return Read(asked=[LendingChanged(command.site, lends=True)])
-
-    def _check_site(self, site: str) -> None:
-        gateway = self._engine.gateway
-        remote = gateway.desk.remotes.get(site)
-        if site not in gateway.sites and (remote is None or remote.is_peer):
-            raise NoSuchSite(site)
-
-    def _forget_site(self, command: ForgetSite, now_ms: int) -> Read:
-        self._check_site(command.site)
-        remote = self._engine.gateway.desk.remotes.get(command.site)
-        if remote is None:
-            raise CannotForget(command.site, "it is the gateway's own; take it out of the configuration")
-        if not remote.silent:
-            raise CannotForget(command.site, "it is in touch; stop its manager, and wait a minute")
-        self.correspondence.forget(command.site)
-        self.sites[command.site] = {"name": command.site, "drained_ms": None, "drained_by": "", "note": ""}
-        self._engine.minutes.line_about_site(command.site, "forgotten", now_ms, by=command.by)
-        return Read(asked=[SiteForgotten(command.site)])
+    def _lift_penalty(self, command: LiftPenalty, now_ms: int) -> Read:
+        events, row = self.agreements.penalties.lift(command, now_ms)
+        return Read(asked=events, answer=_constantly(row))
 
     # Machines
 
@@ -311,7 +317,7 @@ class Handlers:
             lease = self._engine.gateway.leases.get(seen.lease_id)
             if lease is not None and lease.site == command.site:
                 events += news(lease, seen)
-                if seen.phase is Phase.FAILED:
+                if seen.phase in {Phase.FAILED, Phase.ENDED} and seen.detail:
                     self._engine.minutes.causes[lease.id] = seen.detail
         return Read(news=events)
 
@@ -360,6 +366,11 @@ class Handlers:
 
     def _differing(self, site: str) -> Callable[[str], None]:
         return lambda kind: self._engine.teller.difference(site, Difference(kind))
+
+
+def _asking(read: Callable[[Any, int], list[Event]]) -> Callable[[Any, int], Read]:
+    """Read a command that is answered with nothing but that it was obeyed."""
+    return lambda command, now_ms: Read(asked=read(command, now_ms))
 
 
 def _constantly(value: object) -> Answer:

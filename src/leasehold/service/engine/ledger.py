@@ -3,13 +3,19 @@
 import json
 from dataclasses import dataclass
 
+from leasehold.model.agreement import Breach
 from leasehold.model.lease import Lease, LeaseState
+from leasehold.model.reason import Reason
 from leasehold.model.request import LEASE_TYPES, Request
 from leasehold.service.letters.names import asking_peer
+from leasehold.service.store.breaches import breach_of, breach_to_dict
 from leasehold.service.store.rows import LeaseRow
 
 _STATES = {state.value: state for state in LeaseState}
 _NO_COMMAND = "[]"
+_NO_CLAIMS = "{}"
+
+Claims = tuple[tuple[str, int], ...]
 
 
 @dataclass(slots=True)
@@ -17,12 +23,12 @@ class Particulars:
     """What is known of a lease besides what decisions are made with.
 
     ``own_job``   what the site's own scheduler calls the job that this stands for, "" for a lease of ours
-    ``reason``    the last one given
+    ``reason``    the last one given, and in ``breach`` the rule of an agreement that it is about
     ``reported``  what its gateway was last told of it, where it came from one
+    ``joint_id``  the joint request of which this is a component
     """
 
     name: str = ""
-    group: str = ""
     command: tuple[str, ...] = ()
     origin: str = ""
     origin_id: int = 0
@@ -30,6 +36,12 @@ class Particulars:
     end_ms: int | None = None
     own_job: str = ""
     reported: str = ""
+    breach: Breach | None = None
+    joint_id: int | None = None
+
+    def say(self, reason: Reason, breach: Breach | None = None) -> None:
+        """Give a reason in place of the last one."""
+        self.reason, self.breach = reason.value, breach
 
 
 def row_of(lease: Lease, about: Particulars) -> LeaseRow:
@@ -39,7 +51,7 @@ def row_of(lease: Lease, about: Particulars) -> LeaseRow:
         "id": lease.id,
         "name": about.name,
         "consumer": request.consumer,
-        "group_name": about.group,
+        "group_name": request.group,
         "lease_type": request.lease_type.label,
         "vms": lease.vms,
         "duration_ms": request.duration_ms,
@@ -71,6 +83,10 @@ def row_of(lease: Lease, about: Particulars) -> LeaseRow:
         "dispatched_ms": lease.dispatched_ms,
         "end_ms": about.end_ms,
         "own_job": about.own_job or None,
+        "domain": request.domain,
+        "claims": claims_text(request.claims),
+        "breach": "" if about.breach is None else json.dumps(breach_to_dict(about.breach)),
+        "joint_id": about.joint_id,
     }
 
 
@@ -79,13 +95,14 @@ def particulars_of(row: LeaseRow) -> Particulars:
     command = () if row["command"] == _NO_COMMAND else tuple(json.loads(row["command"]))
     return Particulars(
         row["name"],
-        row["group_name"],
         command,
         row["origin"],
         row["origin_id"],
         row["reason"],
         row["end_ms"],
         row["own_job"] or "",
+        breach=breach_of(row["breach"]),
+        joint_id=row["joint_id"],
     )
 
 
@@ -103,6 +120,9 @@ def lease_of(row: LeaseRow) -> Lease:
         row["consumer"],
         row["memory_mib"],
         asking_peer(row["origin"]),
+        row["group_name"],
+        row["domain"],
+        claims_of(row["claims"]),
     )
     return Lease(
         id=row["id"],
@@ -126,3 +146,13 @@ def lease_of(row: LeaseRow) -> Lease:
         dispatched_ms=row["dispatched_ms"],
         place=row["place"],
     )
+
+
+def claims_text(claims: Claims) -> str:
+    """Write down which further resources a lease claims."""
+    return json.dumps(dict(claims)) if claims else _NO_CLAIMS
+
+
+def claims_of(text: str) -> Claims:
+    """Read which further resources a lease claims."""
+    return () if text == _NO_CLAIMS else tuple(json.loads(text).items())

@@ -7,15 +7,20 @@ from typing import TYPE_CHECKING, Any
 from leasehold.model.effect import (
     Decision,
     Effect,
+    JointClosed,
+    JointStarted,
     LeaseClosed,
     MigrateLease,
     OfferLease,
+    PartLeased,
+    PenaltyImposed,
     Preemption,
     RecallLease,
     ResumeLease,
     StartLease,
     StopLease,
     SuspendLease,
+    Used,
     WakeAt,
 )
 from leasehold.model.event import Event, LeaseContinues, LeaseSaved, OverheadMeasured, SiteReported, Tick
@@ -26,10 +31,14 @@ from leasehold.service.enactors.protocol import Order, Verb, order_id
 from leasehold.service.engine.agenda import Agenda
 from leasehold.service.engine.ledger import Particulars
 from leasehold.service.engine.outbox import Outbox
-from leasehold.service.store.rows import JournalRow
+from leasehold.service.engine.use import usage_row
+from leasehold.service.store.breaches import breach_to_dict
+from leasehold.service.store.rows import JournalRow, UsageRow
 
 if TYPE_CHECKING:
+    from leasehold.service.engine.agreements import AgreementBook
     from leasehold.service.engine.correspondence import Correspondence
+    from leasehold.service.engine.jointbook import JointBook
 
 Handler = Callable[[Any, int], None]
 REPORTED = "reported"
@@ -42,6 +51,7 @@ class Minutes:
     ``extensions``    what was decided about them in this step, by lease, in the order of the requests
     ``causes``        what machines said about their failure, by lease
     ``measured``      what was learnt of how long operations take
+    ``usage``         the times for which leases held machines that are over
     """
 
     def __init__(
@@ -59,7 +69,10 @@ class Minutes:
         self.causes: dict[int, str] = {}
         self.measured: list[OverheadMeasured] = []
         self.last_seq = last_seq
+        self.usage: list[UsageRow] = []
         self.correspondence: Correspondence
+        self.agreements: AgreementBook
+        self.joints: JointBook
         self._about = about
         self._outbox = outbox
         self._agenda = agenda
@@ -73,6 +86,11 @@ class Minutes:
             LeaseClosed: self._close,
             OfferLease: lambda effect, now_ms: self.correspondence.offer(effect.lease, now_ms),
             RecallLease: self._recall,
+            Used: self._used,
+            PenaltyImposed: self._punish,
+            PartLeased: self._lease_part,
+            JointStarted: self._nothing,
+            JointClosed: self._nothing,
             WakeAt: self._wake,
             Decision: self._decide,
         }
@@ -81,7 +99,7 @@ class Minutes:
         """Write down what an instant brought."""
         self.leases.update(moved)
         for effect in effects:
-            if not isinstance(effect, WakeAt):
+            if not isinstance(effect, WakeAt | JointStarted | JointClosed):
                 self.leases[effect.lease.id] = effect.lease
             self._handlers[type(effect)](effect, now_ms)
 
@@ -90,7 +108,7 @@ class Minutes:
         self.measured += [event for event in events if isinstance(event, OverheadMeasured)]
         for event in events:
             if isinstance(event, SiteReported) and event.lease_id in moved:
-                self._about[event.lease_id].reason = event.reason.value
+                self._about[event.lease_id].say(event.reason)
                 self.line(moved[event.lease_id], REPORTED, now_ms, {"planned_ms": event.planned_ms})
                 self.journal[-1]["state"] = event.state.value  # it may have gone on since
         news = [event for event in events if isinstance(event, LeaseSaved | LeaseContinues)]
@@ -127,7 +145,7 @@ class Minutes:
                 "at_ms": now_ms,
                 "lease_id": lease.id,
                 "consumer": lease.request.consumer,
-                "group_name": about.group,
+                "group_name": lease.request.group,
                 "site": site or lease.site,
                 "what": what,
                 "state": lease.state.value,
@@ -163,6 +181,7 @@ class Minutes:
         self.decisions.clear()
         self.causes.clear()
         self.measured.clear()
+        self.usage.clear()
 
     # Effects
 
@@ -173,11 +192,11 @@ class Minutes:
         if effect.outcome is Outcome.EXTEND and effect.lease.held_since_ms >= 0:
             self._agenda.mind_end_of(effect.lease)
         about = self._about[effect.lease.id]
-        before = about.reason
-        about.reason = effect.reason.value
+        before, breach_before = about.reason, about.breach
+        about.say(effect.reason, effect.breach)
         self.line(effect.lease, effect.outcome, now_ms, _detail(effect), site=effect.site, rule=effect.rule)
         if effect.outcome is Outcome.DENY:
-            about.reason = before
+            about.reason, about.breach = before, breach_before
 
     def _start(self, effect: StartLease, now_ms: int) -> None:
         self._order(effect.lease, Verb.START, now_ms)
@@ -204,7 +223,9 @@ class Minutes:
     def _close(self, effect: LeaseClosed, now_ms: int) -> None:
         lease = effect.lease
         about = self._about[lease.id]
-        about.reason, about.end_ms = effect.reason.value, now_ms
+        if effect.reason.value != about.reason:
+            about.say(effect.reason)
+        about.end_ms = now_ms
         if lease.incarnation > 0:
             self._order(lease, Verb.STOP, now_ms)
         cause = self.causes.pop(lease.id, "")
@@ -214,8 +235,20 @@ class Minutes:
         self.correspondence.recall(effect.lease, now_ms)
         self.step(effect.lease, "recalled", now_ms)
 
+    def _used(self, effect: Used, now_ms: int) -> None:  # noqa: ARG002 - all effects are taken down alike
+        if effect.end_ms > effect.begin_ms:
+            self.usage.append(usage_row(effect, self.agreements.domain_of(effect.site)))
+
+    def _punish(self, effect: PenaltyImposed, now_ms: int) -> None:
+        self.agreements.penalties.imposed(effect.penalty, effect.lease.id)
+        told = {"agreement": effect.penalty.agreement, "until_ms": effect.penalty.until_ms}
+        self.step(effect.lease, "punished", now_ms, **told)
+
     def _wake(self, effect: WakeAt, now_ms: int) -> None:
         self._agenda.add(max(effect.at_ms, now_ms + 1), Tick(effect.site))
+
+    def _lease_part(self, effect: PartLeased, now_ms: int) -> None:
+        self.joints.leased(effect, now_ms)
 
     def _nothing(self, effect: Effect, now_ms: int) -> None:
         pass
@@ -245,6 +278,8 @@ def _detail(decision: Decision) -> dict[str, object]:
     detail: dict[str, object] = {}
     if decision.planned_ms is not None:
         detail["planned_ms"] = decision.planned_ms
+    if decision.breach is not None:
+        detail["breach"] = breach_to_dict(decision.breach)
     if decision.preemption is not None:
         detail["preemption"] = _told(decision.preemption)
     return detail

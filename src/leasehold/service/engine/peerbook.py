@@ -75,6 +75,10 @@ class PeerBook:
         engine.minutes.line_about_site(name, "peer-removed", now_ms, by=command.by)
         return [*map(CancelRequested, guests), SiteForgotten(name)]
 
+    def has_news(self) -> bool:
+        """Whether there is anything to write."""
+        return bool(self._kept or self._dropped)
+
     def save(self, batch: Batch) -> None:
         """Write everything into the store."""
         for name in self._dropped:

@@ -24,7 +24,8 @@ def write(engine: "Engine") -> None:
     minutes, outbox, handlers = engine.minutes, engine.outbox, engine.handlers
     postbox, mail = engine.postbox, handlers.correspondence
     mail.report_on(minutes.leases.values(), engine.now_ms)
-    is_told = minutes.leases or minutes.journal or handlers.sites
+    books = (handlers.sites, handlers.peers, handlers.agreements, handlers.joints)
+    is_told = minutes.leases or minutes.journal or any(book.has_news() for book in books)
     if not (is_told or outbox.new or outbox.changed or postbox.has_news() or mail.has_new_abouts):
         return
     with engine.store.writing() as batch:
@@ -33,9 +34,9 @@ def write(engine: "Engine") -> None:
         batch.add_orders(list(outbox.new.values()))
         batch.set_orders(list(outbox.changed.values()))
         batch.add_answers(handlers.answers())
-        for site in handlers.sites.values():
-            batch.save_site(site)
-        handlers.peers.save(batch)
+        for book in books:
+            book.save(batch)
+        batch.add_usage(minutes.usage)
         postbox.save(batch)
         if mail.has_new_abouts:
             told = {name: about.to_dict() for name, about in mail.abouts.items()}

@@ -23,6 +23,9 @@ class Teller(Protocol):
     def decided(self, outcome: Outcome, reason: Reason, site: str) -> None:
         """Be told of a decision."""
 
+    def held_to_agreement(self, outcome: Outcome, reason: Reason) -> None:
+        """Be told of a decision that an agreement made necessary."""
+
     def order_failed(self, site: str, verb: Verb) -> None:
         """Be told of an order that was not taken on."""
 

@@ -156,7 +156,7 @@ def offer(lease: Lease, about: Particulars) -> Body:
         "kind": OFFER,
         "lease": lease.id,
         "consumer": request.consumer,
-        "group": about.group,
+        "group": request.group,
         "name": about.name,
         "lease_type": request.lease_type.label,
         "vms": request.vms,

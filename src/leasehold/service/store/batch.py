@@ -8,13 +8,17 @@ from sqlalchemy import Connection
 from leasehold.model.errors import InvariantBroken
 from leasehold.service.store.housekeeping import forget
 from leasehold.service.store.rows import (
+    AgreementRow,
     AnswerRow,
+    JointRow,
     JournalRow,
     LeaseRow,
     LetterRow,
     OrderRow,
     PeerRow,
+    PenaltyRow,
     SiteRow,
+    UsageRow,
 )
 from leasehold.service.store.statements import Statements
 
@@ -74,6 +78,22 @@ class Batch:
     def drop_peer(self, name: str) -> None:
         """Let go of a peer."""
         self._write(self._statements.drop_peer, [{"name": name}])
+
+    def save_agreements(self, rows: Sequence[AgreementRow]) -> None:
+        """Keep agreements as they stand now, known before or not."""
+        self._write(self._statements.save_agreement, rows)
+
+    def save_penalties(self, rows: Sequence[PenaltyRow]) -> None:
+        """Keep punishments, new ones and those that were lifted."""
+        self._write(self._statements.save_penalty, rows)
+
+    def add_usage(self, rows: Sequence[UsageRow]) -> None:
+        """Add times in which leases held machines; the same one again is a defect (InvariantBroken)."""
+        self._write(self._statements.add_usage, rows)
+
+    def save_joints(self, rows: Sequence[JointRow]) -> None:
+        """Write joint requests down as they are now."""
+        self._write(self._statements.save_joint, rows)
 
     def add_letters(self, rows: Sequence[LetterRow]) -> None:
         """Keep letters until they are acknowledged, and how far was written to each correspondent."""

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from sqlalchemy import ColumnElement, Table, TextClause, and_, false, or_, true
+from sqlalchemy import ColumnElement, Table, TextClause, and_, false, func, or_, true
 
-from leasehold.service.store.filters import JournalFilter, LeaseFilter, Visible
-from leasehold.service.store.schema import CLOSED, LIVE, journal, leases
+from leasehold.service.store.filters import JournalFilter, LeaseFilter, UsageFilter, Visible
+from leasehold.service.store.schema import CLOSED, LIVE, journal, leases, usage
 
 
 def leases_that(which: LeaseFilter) -> ColumnElement[bool]:
@@ -41,3 +41,29 @@ def _visible(visible: Visible, table: Table, places: tuple[str, ...]) -> ColumnE
     whose += [(place, visible.sites) for place in places]
     named = ((column, [name for name in names if name]) for column, names in whose)
     return or_(false(), *(table.c[column].in_(names) for column, names in named if names))
+
+
+def used_by(which: UsageFilter) -> ColumnElement[bool]:
+    """The use that a filter asks for: whatever lies in its time at least in part."""
+    return and_(usage.c.end_ms > which.from_ms, usage.c.begin_ms < which.to_ms, *_about_use(which))
+
+
+def _about_use(which: UsageFilter) -> Iterator[ColumnElement[bool]]:
+    if not which.visible.everything:
+        yield _visible_use(which.visible)
+    if which.consumer is not None:
+        yield _beneath(which.consumer)
+    if which.domain is not None:
+        yield or_(usage.c.domain == which.domain, usage.c.site == which.domain)
+
+
+def _visible_use(visible: Visible) -> ColumnElement[bool]:
+    """A group's is what was used on account of whatever is beneath it."""
+    groups = (_beneath(group) for group in visible.groups if group)
+    own = usage.c.consumer == visible.consumer if visible.consumer else false()
+    return or_(own, usage.c.site.in_(visible.sites), *groups)
+
+
+def _beneath(path: str) -> ColumnElement[bool]:
+    prefix = f"{path}/"  # no LIKE, which in SQLite takes atlas for ATLAS
+    return or_(usage.c.path == path, func.substr(usage.c.path, 1, len(prefix)) == prefix)

@@ -54,3 +54,18 @@ class JournalFilter:
     visible: Visible
     site: str | None = None
     leases: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class UsageFilter:
+    """The use between two moments (Unix ms) that is visible, and of which all of this is true.
+
+    ``consumer``  on account of this path, or of one beneath it: ``atlas``, ``atlas/production``
+    ``domain``    at a site of this virtual domain, or at the site of this name
+    """
+
+    visible: Visible
+    from_ms: int
+    to_ms: int
+    consumer: str | None = None
+    domain: str | None = None

@@ -7,20 +7,24 @@ from typing import Any, cast
 from sqlalchemy import CursorResult, Engine, Row, Select, func, select, text, tuple_
 
 from leasehold.service.store import schema
-from leasehold.service.store.conditions import leases_that, lines_that
+from leasehold.service.store.conditions import leases_that, lines_that, used_by
 from leasehold.service.store.errors import translated
-from leasehold.service.store.filters import JournalFilter, LeaseFilter
+from leasehold.service.store.filters import JournalFilter, LeaseFilter, UsageFilter
 from leasehold.service.store.rows import (
+    AgreementRow,
     AnswerRow,
+    JointRow,
     JournalRow,
     LeaseRow,
     LetterRow,
     OrderRow,
     PeerRow,
+    PenaltyRow,
     SiteRow,
     TokenRow,
+    UsageRow,
 )
-from leasehold.service.store.schema import LIVE, OPEN
+from leasehold.service.store.schema import LIVE, OF_A_JOINT, OPEN
 
 _KEYS_AT_ONCE = 1_000  # a statement takes some ten thousand values at most
 _HIGHEST = 2**63 - 1  # what a column can hold; users write larger numbers
@@ -136,6 +140,54 @@ class Reading:
     def peers(self) -> list[PeerRow]:
         """What was agreed with peers, by name."""
         return cast("list[PeerRow]", self._rows(select(schema.peers).order_by(schema.peers.c.name)))
+
+    # Joint requests
+
+    def open_joints(self) -> list[JointRow]:
+        """All joint requests that are not over, by number."""
+        still_open = select(schema.joints).where(schema.joints.c.end_ms.is_(None))
+        return cast("list[JointRow]", self._rows(still_open.order_by(schema.joints.c.id)))
+
+    def joint(self, joint_id: int) -> JointRow | None:
+        """One joint request; None where there is none of that number."""
+        return cast(
+            "JointRow | None", self._row(select(schema.joints).where(schema.joints.c.id == _within(joint_id)))
+        )
+
+    def joints(self, which: LeaseFilter, limit: int, before_id: int | None = None) -> list[JointRow]:
+        """The newest joint requests first of which a lease is asked for; pages as those of `leases`."""
+        with_such = select(schema.leases.c.joint_id).where(OF_A_JOINT, leases_that(which))
+        page = select(schema.joints).where(schema.joints.c.id.in_(with_such))
+        if before_id is not None:
+            page = page.where(schema.joints.c.id < _within(before_id))
+        return cast("list[JointRow]", self._rows(page.order_by(schema.joints.c.id.desc()).limit(limit)))
+
+    def components(self, joint_id: int) -> list[LeaseRow]:
+        """All leases that a joint request ever had, by number."""
+        of_it = select(schema.leases).where(schema.leases.c.joint_id == _within(joint_id))
+        return cast("list[LeaseRow]", self._rows(of_it.order_by(schema.leases.c.id)))
+
+    def highest_joint_id(self) -> int:
+        """The highest number that a joint request ever had; 0 before the first."""
+        return self._number(select(func.max(schema.joints.c.id)))
+
+    # Sharing
+
+    def agreements(self) -> list[AgreementRow]:
+        """All agreements that there are, or ever were, by name."""
+        everything = select(schema.agreements).order_by(schema.agreements.c.name)
+        return cast("list[AgreementRow]", self._rows(everything))
+
+    def penalties(self) -> list[PenaltyRow]:
+        """All punishments that were ever imposed, oldest first."""
+        return cast("list[PenaltyRow]", self._rows(select(schema.penalties).order_by(schema.penalties.c.id)))
+
+    def usage(self, which: UsageFilter) -> list[UsageRow]:
+        """The times in which leases held machines that lie in what is asked for at least in part."""
+        asked = select(schema.usage).where(used_by(which))
+        return cast(
+            "list[UsageRow]", self._rows(asked.order_by(schema.usage.c.begin_ms, schema.usage.c.lease_id))
+        )
 
     # Letters
 

@@ -47,6 +47,34 @@ class LeaseRow(TypedDict):
     dispatched_ms: int
     end_ms: int | None
     own_job: str | None  # what the site's own scheduler calls the job that this stands for
+    domain: str  # the virtual domain or site that it is bound to, "" for any
+    claims: str  # JSON, units of further resources by their names
+    breach: (
+        str  # JSON, `leasehold.model.agreement.Breach`: the rule that the last reason is about, "" for none
+    )
+    joint_id: int | None  # the joint request of which this is a component
+
+
+class JointRow(TypedDict):
+    """One joint request: what was asked for, and where it is in its life."""
+
+    id: int
+    name: str
+    consumer: str
+    group_name: str
+    claim: str  # `leasehold.model.joint.Claim`
+    place: str  # the placement policy
+    state: str  # `leasehold.model.joint.JointState`
+    reason: str
+    submit_ms: int
+    ready_ms: int
+    deadline_ms: int | None
+    start_ms: int
+    idle_vm_ms: int
+    first_lease_id: int  # of the numbers that its leases may have
+    last_lease_id: int
+    end_ms: int | None  # None while it is open
+    document: str  # JSON: its components, how each stands, and the other fields of JointRequest and Joint
 
 
 class JournalRow(TypedDict):
@@ -127,6 +155,56 @@ class PeerRow(TypedDict):
     line: str  # made up when it was added: who is added anew begins anew
     added_ms: int
     added_by: str
+
+
+class AgreementRow(TypedDict):
+    """One agreement with its life so far, `leasehold.sharing.life.Record`; a name is never given again."""
+
+    name: str
+    revision: int
+    document: str  # JSON, the keys of `leasehold.configuration.agreements`: what holds, or is proposed
+    drawn_up_ms: int
+    drawn_up_by: str
+    signatures: str  # JSON, who has signed this revision for which side, and when
+    amendment: str  # JSON, the next revision, not yet signed by both; "" for none
+    revisions: int  # how many were ever drawn up
+    standing: str
+    since_ms: int
+    since_by: str
+    published: int  # 1 or 0
+    note: str
+
+
+class PenaltyRow(TypedDict):
+    """A punishment that was imposed; ``id`` counts up."""
+
+    id: int
+    agreement: str
+    provider: str
+    consumer: str
+    points: int
+    since_ms: int
+    until_ms: int | None  # None: until somebody lifts it
+    lease_id: int  # the lease that broke the rule
+    lifted_ms: int | None
+    lifted_by: str
+
+
+class UsageRow(TypedDict):
+    """A time in which a lease held machines, from ``begin_ms`` until before ``end_ms``."""
+
+    lease_id: int
+    begin_ms: int
+    end_ms: int
+    consumer: str
+    group_name: str
+    path: str  # on whose account: VO, groups, consumer
+    site: str
+    domain: str  # the virtual domain of that site at that time, "" for none
+    vms: int
+    memory_mib: int  # of each
+    claims: str  # JSON, as of the lease
+    is_local: int  # 1 for a request of the site's own users
 
 
 class LetterRow(TypedDict):

@@ -54,10 +54,10 @@ def _whole_key(name: str) -> Column[int]:
     return Column(name, WHOLE, primary_key=True, autoincrement=False)
 
 
-def _of_a_lease(*, nullable: bool) -> Column[int]:
+def _of_a_lease(*, nullable: bool, primary_key: bool = False) -> Column[int]:
     """The lease that a row belongs to; it may be written later within the same transaction."""
     known = ForeignKey("leases.id", deferrable=True, initially="DEFERRED")
-    return Column("lease_id", WHOLE, known, nullable=nullable)
+    return Column("lease_id", WHOLE, known, nullable=nullable, primary_key=primary_key, autoincrement=False)
 
 
 _FINAL = ", ".join(f"'{state}'" for state in LeaseState if state.is_final)
@@ -67,6 +67,7 @@ LIVE = text(f"state NOT IN ({_FINAL})")
 CLOSED = text(f"state IN ({_FINAL})")
 OPEN = text("status IN ('pending', 'taken')")
 SETTLED = text("status IN ('confirmed', 'dropped')")
+OF_A_JOINT = text("joint_id IS NOT NULL")
 
 leases = _table(
     "leases",
@@ -105,11 +106,28 @@ leases = _table(
     _whole("dispatched_ms"),
     Column("end_ms", WHOLE),
     Column("own_job", Text),
+    Column("domain", Text, nullable=False, server_default=""),
+    Column("claims", Text, nullable=False, server_default="{}"),
+    Column("breach", Text, nullable=False, server_default=""),
+    Column("joint_id", WHOLE),
 )
 leases_live = Index(
     "leases_live", leases.c.id, leases.c.site, leases.c.state, sqlite_where=LIVE, postgresql_where=LIVE
 )
 leases_consumer = Index("leases_consumer", leases.c.consumer, leases.c.id)
+leases_joint = Index("leases_joint", leases.c.joint_id, sqlite_where=OF_A_JOINT, postgresql_where=OF_A_JOINT)
+
+# Components are leases; what ties them together, and what `leasehold.model.joint` keeps of it, is here.
+joints = _table(
+    "joints",
+    _whole_key("id"),
+    *(_text(name) for name in ("name", "consumer", "group_name", "claim", "place", "state", "reason")),
+    *(_whole(name) for name in ("submit_ms", "ready_ms")),
+    Column("deadline_ms", WHOLE),
+    *(_whole(name) for name in ("start_ms", "idle_vm_ms", "first_lease_id", "last_lease_id")),
+    Column("end_ms", WHOLE),
+    _text("document"),
+)
 
 journal = _table(
     "journal",
@@ -167,6 +185,55 @@ peers = _table(
     _text("line"),
     _whole("added_ms"),
     _text("added_by"),
+)
+
+# Who agreed with whom on what, and where that is in its life; `leasehold.sharing.life.Record`.
+agreements = _table(
+    "agreements",
+    _text_key("name"),
+    _whole("revision"),
+    _text("document"),
+    _whole("drawn_up_ms"),
+    _text("drawn_up_by"),
+    _text("signatures"),
+    _text("amendment"),
+    _whole("revisions"),
+    _text("standing"),
+    _whole("since_ms"),
+    _text("since_by"),
+    _whole("published"),
+    _text("note"),
+)
+
+penalties = _table(
+    "penalties",
+    _whole_key("id"),
+    _text("agreement"),
+    _text("provider"),
+    _text("consumer"),
+    _whole("points"),
+    _whole("since_ms"),
+    Column("until_ms", WHOLE),
+    _of_a_lease(nullable=False),
+    Column("lifted_ms", WHOLE),
+    _text("lifted_by"),
+)
+
+# A row for each time that a lease held machines, once that is over: all use is summed from it.
+usage = _table(
+    "usage",
+    _of_a_lease(nullable=False, primary_key=True),
+    _whole_key("begin_ms"),
+    Column("end_ms", WHOLE, nullable=False, index=True),
+    _text("consumer"),
+    _text("group_name"),
+    _text("path"),
+    _text("site"),
+    _text("domain"),
+    _whole("vms"),
+    _whole("memory_mib"),
+    _text("claims"),
+    _whole("is_local"),
 )
 
 letters = _table(

@@ -30,6 +30,10 @@ class Statements:
         self.save_site = self._upsert(schema.sites)
         self.save_peer = self._upsert(schema.peers)
         self.drop_peer = self._text("DELETE FROM peers WHERE name = :name")
+        self.save_joint = self._upsert(schema.joints)
+        self.save_agreement = self._upsert(schema.agreements)
+        self.save_penalty = self._upsert(schema.penalties)
+        self.add_usage = self._insert(schema.usage)
         self.add_letter = self._insert(schema.letters)
         self.drop_letters = self._text(
             "DELETE FROM letters WHERE correspondent = :correspondent AND seq <= :seq"

@@ -9,6 +9,7 @@ from leasehold.service.api.fields import MAX_FOLLOWED, Number, PageSize, Text
 from leasehold.service.api.models.base import A_MOMENT, Asked, Shown, examples
 from leasehold.service.api.models.leases import explain
 from leasehold.service.api.moments import show_moment
+from leasehold.service.store.breaches import breach_from_dict
 from leasehold.service.store.rows import JournalRow
 
 _ENTRY = {
@@ -80,6 +81,8 @@ def show_change(row: JournalRow) -> Change:
 
 
 def _shared(row: JournalRow) -> dict[str, Any]:
+    detail = json.loads(row["detail"])
+    breach = breach_from_dict(detail["breach"]) if "breach" in detail else None
     return {
         "seq": row["seq"],
         "at": show_moment(row["at_ms"]),
@@ -87,7 +90,7 @@ def _shared(row: JournalRow) -> dict[str, Any]:
         "state": row["state"],
         "site": row["site"],
         "reason": row["reason"],
-        "explanation": explain(row["reason"]),
+        "explanation": explain(row["reason"], breach),
         "rule": row["rule"],
-        "detail": json.loads(row["detail"]),
+        "detail": detail,
     }

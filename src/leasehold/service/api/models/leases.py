@@ -5,10 +5,12 @@ from typing import Annotated, cast
 
 from pydantic import Field
 
+from leasehold.model.agreement import Breach
 from leasehold.model.lease import LeaseState
 from leasehold.model.reason import Reason, sentence
 from leasehold.model.request import DEFAULT_MEMORY_MIB
 from leasehold.service.api.fields import (
+    Claims,
     CommandWords,
     DurationMs,
     LeaseTypeName,
@@ -21,7 +23,9 @@ from leasehold.service.api.fields import (
 )
 from leasehold.service.api.models.base import A_MOMENT, Asked, Shown, examples
 from leasehold.service.api.moments import show_duration, show_moment, show_planned
+from leasehold.service.store.breaches import breach_of
 from leasehold.service.store.rows import LeaseRow
+from leasehold.sharing.wording import in_words
 
 _ASKED = {
     "type": "suspendable",
@@ -31,6 +35,10 @@ _ASKED = {
     "command": ["sh", "run.sh"],
 }
 _ASKED_LOCALLY = {"local": True, "site": "das3", "vms": 16, "duration_s": 600}
+_ASKED_OF_A_DOMAIN = {
+    "type": "suspendable", "vms": 2, "duration_s": 3600, "group": "atlas/production", "domain": "das3",
+    "claims": {"licence:matlab": 1},
+}  # fmt: skip
 _ASKED_WITH_DEADLINE = {
     "type": "migratable", "vms": 4, "duration_s": 7200, "memory_mib": 4096, "deadline": "2026-11-22T06:00:00Z"
 }  # fmt: skip
@@ -40,7 +48,7 @@ _SHOWN = {
     "reason": "room-free", "explanation": "started at once in free room", "submitted_at": A_MOMENT,
     "ready_at": A_MOMENT, "deadline_at": None, "planned_start_at": None, "started_at": A_MOMENT,
     "ends_at": "2026-11-21T11:43:36.120Z", "ended_at": None, "preemptions": 0, "migrations": 0,
-    "command": ["sh", "run.sh"],
+    "domain": "", "claims": {}, "joint": None, "command": ["sh", "run.sh"],
 }  # fmt: skip
 
 
@@ -51,7 +59,7 @@ class LeaseRequest(Asked):
     Non-preemptable. Whatever is not local may run at any site.
     """
 
-    model_config = examples(_ASKED, _ASKED_LOCALLY, _ASKED_WITH_DEADLINE)
+    model_config = examples(_ASKED, _ASKED_LOCALLY, _ASKED_OF_A_DOMAIN, _ASKED_WITH_DEADLINE)
 
     type: LeaseTypeName | None = Field(
         None,
@@ -80,6 +88,12 @@ class LeaseRequest(Asked):
     name: Text = Field("", description="A name to recognise it by; need not be unique.")
     group: Text | None = Field(
         None, description="The group that it is made for, one of the caller's; left out: the caller's first."
+    )
+    domain: Text = Field(
+        "", description="The virtual domain or site that it is bound to; empty: any. Not for a local request."
+    )
+    claims: Claims = Field(
+        {}, description="Units of further resources that it holds while it runs: licences, services."
     )
     command: CommandWords = Field([], description="What to run in the machines, word by word.")
 
@@ -136,6 +150,9 @@ class Lease(Shown):
     ended_at: str | None
     preemptions: int
     migrations: int
+    domain: str = Field(description="The virtual domain or site that it is bound to; empty: any.")
+    claims: dict[str, int] = Field(description="Units of further resources that it holds while it runs.")
+    joint: int | None = Field(description="The joint lease of which it is a component.")
     command: list[str]
 
 
@@ -164,7 +181,7 @@ def show_lease(row: LeaseRow) -> Lease:
         site=row["site"],
         state=state,
         reason=row["reason"],
-        explanation=explain(row["reason"]),
+        explanation=explain(row["reason"], breach_of(row["breach"])),
         submitted_at=show_moment(row["submit_ms"]),
         ready_at=show_moment(row["ready_ms"]),
         deadline_at=show_planned(row["deadline_ms"]),
@@ -174,10 +191,16 @@ def show_lease(row: LeaseRow) -> Lease:
         ended_at=show_planned(row["end_ms"]),
         preemptions=row["preemptions"],
         migrations=row["migrations"],
+        domain=row["domain"],
+        claims=json.loads(row["claims"]),
+        joint=row["joint_id"],
         command=json.loads(row["command"]),
     )
 
 
-def explain(reason: str) -> str:
-    """Say a reason as a sentence; empty where none was given yet."""
-    return sentence(Reason(reason)) if reason else ""
+def explain(reason: str, breach: Breach | None = None) -> str:
+    """Say a reason as a sentence, with the numbers of the agreement that it is about; empty without one."""
+    if not reason:
+        return ""
+    said = sentence(Reason(reason))
+    return said if breach is None else f"{said}: {in_words(breach, show_moment)}"

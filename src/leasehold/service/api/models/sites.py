@@ -6,7 +6,7 @@ from leasehold.service.api.fields import Text
 from leasehold.service.api.models.base import A_MOMENT, Asked, Shown, examples
 from leasehold.service.api.moments import show_duration, show_planned
 from leasehold.service.engine.sites import Overhead
-from leasehold.service.federation import SiteState
+from leasehold.service.site_states import SiteState
 
 _SITE = {
     "name": "das3", "slots": 64, "speed_mips": 1, "status": "up", "enactor": "emulated",
@@ -14,6 +14,7 @@ _SITE = {
     "vms": {"local": 16, "guests": 20, "free": 28}, "waiting": {"local": 0, "guests": 3},
     "drained_by": "", "note": "", "last_seen_at": A_MOMENT, "problem": "",
     "overheads": [{"operation": "suspend", "configured_s": 160, "learnt_s": 16.5, "count": 9}],
+    "domain": "das", "resources": {"licence:matlab": 5},
 }  # fmt: skip
 
 
@@ -80,6 +81,8 @@ class Site(Shown):
     last_seen_at: str | None
     problem: str = Field(description="The last problem that its machines had; empty: none.")
     overheads: list[OverheadShown] = Field(description="Empty for a site that decides for itself.")
+    domain: str = Field(description="The virtual domain that it is in; empty: none.")
+    resources: dict[str, int] = Field(description="Units of what it has besides its machines.")
 
 
 class SiteList(Shown):
@@ -107,6 +110,8 @@ def show_site(state: SiteState) -> Site:
         last_seen_at=show_planned(state.last_seen_ms),
         problem=state.problem,
         overheads=[_overhead(one) for one in state.overheads],
+        domain=state.domain,
+        resources=dict(state.resources),
     )
 
 

@@ -1,0 +1,238 @@
+"""``leasehold agreement``: who lends what to whom, and on which terms; `agreement_try` tries one out."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from leasehold.cli.agreement_try import app
+from leasehold.cli.live.completion import complete_agreement, complete_side
+from leasehold.cli.options import Json, switch
+
+__all__ = ["app"]
+
+Name = Annotated[str, typer.Argument(metavar="NAME", autocompletion=complete_agreement, show_default=False)]
+File = Annotated[Path, typer.Argument(metavar="FILE", help="Agreements, as TOML.", show_default=False)]
+Note = Annotated[str, typer.Option(metavar="TEXT", help="Why, for the others.", show_default=False)]
+
+
+@app.command("list")
+def list_agreements(
+    everything: Annotated[
+        bool, switch("--all", does="Also those that have expired or were revoked.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """List the agreements that are published, and those of our own groups and sites."""
+    from leasehold.cli.live.agreements import HEADS, overview
+    from leasehold.cli.live.gateway import gateway
+    from leasehold.cli.live.table import print_table
+    from leasehold.cli.screen import answer_json
+    from leasehold.client.reading import wire
+
+    with gateway() as client:
+        agreements = client.agreements.list()
+    shown = [one for one in agreements if everything or one.standing not in {"expired", "revoked"}]
+    if json:
+        answer_json({"agreements": wire(shown)})
+    else:
+        print_table(HEADS, overview(shown), figures=[6])
+
+
+@app.command()
+def show(name: Name, json: Json = False) -> None:
+    """Say all that is known of an agreement: its terms, who has signed, and what waits for a signature."""
+    from leasehold.cli.live.agreements import account, answer_agreement
+    from leasehold.cli.live.gateway import gateway
+
+    with gateway() as client:
+        agreement = client.agreements.get(name)
+    answer_agreement(agreement, account(agreement), json=json)
+
+
+@app.command()
+def propose(file: File, json: Json = False) -> None:
+    """Draw up the agreements of a file; each holds once both of its parties have signed it."""
+    from leasehold.cli.live.agreements import advice, answer_agreements, read_terms
+    from leasehold.cli.live.gateway import gateway
+
+    terms = read_terms(file)
+    with gateway() as client:
+        proposed = [client.agreements.propose(one) for one in terms]
+    answer_agreements(proposed, advice, json=json)
+
+
+@app.command()
+def amend(file: File, json: Json = False) -> None:
+    """Draw up other terms for the agreements of a file; the old ones hold until both have signed these."""
+    from leasehold.cli.live.agreements import advice, answer_agreements, read_terms
+    from leasehold.cli.live.gateway import gateway
+
+    terms = read_terms(file)
+    with gateway() as client:
+        amended = [client.agreements.amend(one) for one in terms]
+    answer_agreements(amended, advice, json=json)
+
+
+@app.command()
+def delegate(
+    parent: Annotated[
+        str,
+        typer.Argument(
+            metavar="PARENT",
+            help="The agreement of which a part is passed on.",
+            autocompletion=complete_agreement,
+            show_default=False,
+        ),
+    ],
+    name: Annotated[
+        str, typer.Option("--name", metavar="NAME", help="What the new one is called.", show_default=False)
+    ],
+    consumer: Annotated[
+        str,
+        typer.Option("--to", metavar="PATH", help="To whom, as in atlas/production.", show_default=False),
+    ],
+    share: Annotated[
+        float,
+        typer.Option(metavar="PART", min=0, max=1, help="How much of what the parent gives, from 0 to 1."),
+    ],
+    json: Json = False,
+) -> None:
+    """Draw up an agreement that passes a part of another one on; both parties have to sign it too."""
+    from leasehold.cli.live.agreements import advice, answer_agreements, part_of
+    from leasehold.cli.live.gateway import gateway
+
+    with gateway() as client:
+        terms = part_of(client.agreements.get(parent), name, consumer, share)
+        proposed = client.agreements.propose(terms)
+    answer_agreements([proposed], advice, json=json)
+
+
+@app.command()
+def sign(
+    name: Name,
+    side: Annotated[
+        str,
+        typer.Option(
+            "--as",
+            metavar="SIDE",
+            help="For whom: provider or consumer.",
+            autocompletion=complete_side,
+            show_default=False,
+        ),
+    ],
+    revision: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="The revision that was read.", show_default="the one that waits to be signed"
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Sign an agreement, or its amendment, for one of its parties."""
+    from leasehold.cli.live.agreements import advice, answer_agreements, check_side, waiting_revision
+    from leasehold.cli.live.gateway import gateway
+
+    check_side(side)
+    with gateway() as client:
+        number = waiting_revision(client.agreements.get(name)) if revision is None else revision
+        signed = client.agreements.sign(name, side, number)
+    answer_agreements([signed], advice, json=json)
+
+
+@app.command()
+def publish(
+    name: Name,
+    withdraw: Annotated[bool, switch("--withdraw", does="Let only its parties see it from now on.")] = False,
+    json: Json = False,
+) -> None:
+    """Let everybody see an agreement."""
+    from leasehold.cli.live.agreements import answer_agreement
+    from leasehold.cli.live.gateway import gateway
+
+    with gateway() as client:
+        published = client.agreements.publish(name, published=not withdraw)
+    who = "everybody" if published.published else "only its parties"
+    answer_agreement(published, [f"{name} can be seen by {who}"], json=json)
+
+
+@app.command()
+def suspend(name: Name, note: Note = "", json: Json = False) -> None:
+    """Put an agreement out of force for a while; leases that run stay."""
+    from leasehold.cli.live.agreements import answer_agreement, standing
+    from leasehold.cli.live.gateway import gateway
+
+    with gateway() as client:
+        suspended = client.agreements.suspend(name, note)
+    answer_agreement(suspended, [standing(suspended)], json=json)
+
+
+@app.command()
+def resume(name: Name, json: Json = False) -> None:
+    """Put a suspended agreement in force again."""
+    from leasehold.cli.live.agreements import answer_agreement, standing
+    from leasehold.cli.live.gateway import gateway
+
+    with gateway() as client:
+        resumed = client.agreements.resume(name)
+    answer_agreement(resumed, [standing(resumed)], json=json)
+
+
+@app.command()
+def revoke(name: Name, note: Note = "", json: Json = False) -> None:
+    """End an agreement and all that was passed on of it; leases that run stay until their own end."""
+    from leasehold.cli.live.agreements import answer_agreement, standing
+    from leasehold.cli.live.gateway import gateway
+
+    with gateway() as client:
+        revoked = client.agreements.revoke(name, note)
+    answer_agreement(revoked, [standing(revoked)], json=json)
+
+
+@app.command()
+def penalties(
+    everything: Annotated[bool, switch("--all", does="Also those that are over.")] = False,
+    json: Json = False,
+) -> None:
+    """List who is punished for breaking an agreement, and until when."""
+    from leasehold.cli.live.agreements import PENALTY_HEADS, punishments
+    from leasehold.cli.live.gateway import gateway
+    from leasehold.cli.live.table import print_table
+    from leasehold.cli.screen import answer_json
+    from leasehold.client.reading import wire
+
+    with gateway() as client:
+        shown = [one for one in client.agreements.penalties() if everything or one.stands]
+    if json:
+        answer_json({"penalties": wire(shown)})
+    else:
+        print_table(PENALTY_HEADS, punishments(shown), figures=[0, 4, 7])
+
+
+@app.command()
+def lift(
+    penalty_id: Annotated[int, typer.Argument(metavar="ID", min=0, show_default=False)],
+    json: Json = False,
+) -> None:
+    """Let a penalty end before its time."""
+    from leasehold.cli.live.gateway import gateway
+    from leasehold.cli.screen import answer, answer_json
+    from leasehold.client.reading import wire
+
+    with gateway() as client:
+        lifted = client.agreements.lift(penalty_id)
+    if json:
+        answer_json({"penalty": wire(lifted)})
+    else:
+        answer(f"penalty {lifted.id} of {lifted.consumer} at {lifted.provider} stands no more")
+
+
+@app.command()
+def schema(json: Json = False) -> None:  # noqa: ARG001 - it is JSON in any case
+    """Print the JSON schema of a file of agreements."""
+    import json as json_
+
+    from leasehold.cli.screen import answer
+    from leasehold.configuration.agreements import agreement_schema
+
+    answer(json_.dumps(agreement_schema(), indent=2))

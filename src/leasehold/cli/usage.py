@@ -1,0 +1,99 @@
+"""``leasehold usage``: what was used, by whom and of what."""
+
+from typing import Annotated
+
+import typer
+
+from leasehold.cli.live.completion import complete_by, complete_site
+from leasehold.cli.options import Json
+
+app = typer.Typer(help="See what was used, and draw up statements.", no_args_is_help=True)
+
+
+@app.command()
+def show(  # noqa: PLR0917 - one argument for each option
+    consumer: Annotated[
+        str,
+        typer.Option(
+            metavar="PATH", help="Only of this VO, group or user, as in atlas/production.", show_default=False
+        ),
+    ] = "",
+    domain: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Only at this virtual domain or site.",
+            autocompletion=complete_site,
+            show_default=False,
+        ),
+    ] = "",
+    since: Annotated[
+        str,
+        typer.Option(metavar="TIME", help="From then on.", show_default="the begin of this month, in UTC"),
+    ] = "",
+    until: Annotated[str, typer.Option(metavar="TIME", help="Until before then.", show_default="now")] = "",
+    by: Annotated[
+        str,
+        typer.Option(
+            metavar="WINDOW",
+            help="Window by window: hour, day or month, in UTC.",
+            autocompletion=complete_by,
+            show_default="in all",
+        ),
+    ] = "",
+    depth: Annotated[
+        int, typer.Option(metavar="N", min=1, max=10, help="How deep to tell paths apart: 1 for VOs.")
+    ] = 1,
+    json: Json = False,
+) -> None:
+    """Tell what was used, by consumer and virtual domain: VMs times seconds, exact to the millisecond."""
+    from leasehold.cli.live.gateway import gateway
+    from leasehold.cli.live.moments import now, read_moment
+    from leasehold.cli.live.table import print_table
+    from leasehold.cli.live.usage import HEADS, check_by, overview
+    from leasehold.cli.screen import answer_json
+    from leasehold.client.reading import wire
+
+    at = now()
+    check_by(by)
+    with gateway() as client:
+        used = client.usage.used(
+            consumer=consumer,
+            domain=domain,
+            since=read_moment("--since", since, at) if since else None,
+            until=read_moment("--until", until, at) if until else None,
+            by=by,
+            depth=depth,
+        )
+    if json:
+        answer_json({"usage": wire(used)})
+    else:
+        print_table(HEADS, overview(used, by), figures=range(4, 7))
+
+
+@app.command()
+def statement(
+    month: Annotated[
+        str, typer.Option(metavar="YYYY-MM", help="The month, in UTC, as in 2026-10.", show_default=False)
+    ],
+    consumer: Annotated[
+        str, typer.Option(metavar="PATH", help="The VO, or a group in it.", show_default=False)
+    ],
+    json: Json = False,
+) -> None:
+    """Print a month's statement of a VO: what was agreed, used and punished, by virtual domain."""
+    from leasehold.cli.live.gateway import gateway
+    from leasehold.cli.live.table import print_table
+    from leasehold.cli.live.usage import STATEMENT_HEADS, heading, lines, notes
+    from leasehold.cli.screen import answer, answer_json
+    from leasehold.client.reading import wire
+
+    with gateway() as client:
+        found = client.usage.statement(month, consumer)
+    if json:
+        answer_json({"statement": wire(found)})
+        return
+    answer(heading(found))
+    print_table(STATEMENT_HEADS, lines(found), figures=range(2, 10))
+    for note in notes(found):
+        answer(note)

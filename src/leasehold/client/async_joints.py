@@ -1,0 +1,41 @@
+"""Joint leases, for the client that awaits its answers; see `leasehold.client.joints`."""
+
+from collections.abc import AsyncIterator
+from typing import Unpack
+
+from leasehold.client import joint_calls
+from leasehold.client.calls import Wish
+from leasehold.client.joint_calls import JointWish
+from leasehold.client.joint_records import Environments, JointLease
+from leasehold.client.wire import AsyncWire
+
+
+class AsyncJoints:
+    """Ask for machines at several sites, all or nothing, and look after them."""
+
+    def __init__(self, wire: AsyncWire) -> None:
+        self._wire = wire
+
+    async def submit(self, **wish: Unpack[JointWish]) -> JointLease:
+        """Ask for a joint lease; what may be said is in `JointWish`. Raises as `Leases.submit` does."""
+        return await self._wire.ask(joint_calls.submit_joint(wish))
+
+    async def get(self, joint_id: int) -> JointLease:
+        """Look at one; raises NotFound."""
+        return await self._wire.ask(joint_calls.joint(joint_id))
+
+    def list(self) -> AsyncIterator[JointLease]:
+        """Go through those that are visible, the newest first."""
+        return self._wire.pages(joint_calls.joints())
+
+    async def cancel(self, joint_id: int) -> JointLease:
+        """Take one back, with all of its components; raises NotFound and NotAllowed."""
+        return await self._wire.ask(joint_calls.cancel_joint(joint_id))
+
+    async def explain(self, **wish: Unpack[JointWish]) -> Environments:
+        """Say what would become of one, without asking for it."""
+        return await self._wire.ask(joint_calls.explain_joint(wish))
+
+    async def explain_lease(self, **wish: Unpack[Wish]) -> Environments:
+        """Say what would become of a single lease, without asking for it."""
+        return await self._wire.ask(joint_calls.explain(wish))

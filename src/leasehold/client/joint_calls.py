@@ -1,0 +1,93 @@
+"""What can be asked of a gateway about joint leases, as `leasehold.client.calls` for single ones."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Required, TypedDict
+from uuid import uuid4
+
+from leasehold.client.calls import Wish, insist_on_zones
+from leasehold.client.joint_records import Environments, JointLease
+from leasehold.client.question import Call, Page, one, paged
+from leasehold.client.reading import wire
+
+_LEFT_OUT: tuple[object, ...] = (None, "", {}, [], ())
+
+
+class ComponentWish(TypedDict, total=False):
+    """One component: ``site`` where it has to be, ``files`` what it reads, as {"site": ..., "mib": ...}."""
+
+    vms: Required[int]
+    duration_s: float | None
+    memory_mib: int | None
+    site: str
+    files: Sequence[Mapping[str, Any]]
+
+
+class JointWish(TypedDict, total=False):
+    """A request for a joint lease.
+
+    ``duration_s``       for the components that do not say it themselves
+    ``claim``            incremental or reservation
+    ``place``            worst-fit or close-to-files
+    ``margin_s``         from how long before the start on machines may be claimed
+    ``tries, retries``   how often all of it is tried for, and a lost component is placed again
+    ``idempotency_key``  as in `leasehold.client.calls.Wish`
+    """
+
+    components: Required[Sequence[ComponentWish]]
+    duration_s: float | None
+    claim: str
+    place: str
+    ready: datetime | None
+    deadline: datetime | None
+    margin_s: float
+    tries: int
+    retries: int
+    name: str
+    group: str
+    command: Sequence[str]
+    idempotency_key: str
+
+
+def submit_joint(wish: JointWish) -> Call[JointLease]:
+    """Ask for a joint lease; raises InvalidField for a time without its zone."""
+    body = _joint_body(wish)
+    key = body.pop("idempotency_key", None) or str(uuid4())
+    return Call("POST", "/v1/joint-leases", one(JointLease), body=body, key=key)
+
+
+def joint(joint_id: int) -> Call[JointLease]:
+    """Ask for one joint lease."""
+    return Call("GET", f"/v1/joint-leases/{joint_id}", one(JointLease))
+
+
+def joints() -> Call[Page[JointLease]]:
+    """Ask for joint leases, the newest first."""
+    return paged("/v1/joint-leases", (), "joints", JointLease)
+
+
+def cancel_joint(joint_id: int) -> Call[JointLease]:
+    """Take a joint lease back; one that is over stays as it is."""
+    return Call("DELETE", f"/v1/joint-leases/{joint_id}", one(JointLease))
+
+
+def explain(wish: Wish) -> Call[Environments]:
+    """Ask what would become of a lease; raises InvalidField for a time without its zone."""
+    insist_on_zones(deadline=wish.get("deadline"), ready=wish.get("ready"))
+    said = {key: wire(value) for key, value in wish.items() if value not in _LEFT_OUT}
+    return Call("POST", "/v1/environments", one(Environments), body={"lease": said})
+
+
+def explain_joint(wish: JointWish) -> Call[Environments]:
+    """Ask what would become of a joint lease; raises InvalidField for a time without its zone."""
+    return Call("POST", "/v1/environments", one(Environments), body={"joint": _joint_body(wish)})
+
+
+def _joint_body(wish: JointWish) -> dict[str, Any]:
+    insist_on_zones(deadline=wish.get("deadline"), ready=wish.get("ready"))
+    said: dict[str, Any] = {key: wire(value) for key, value in wish.items() if value not in _LEFT_OUT}
+    said["components"] = [
+        {key: value for key, value in component.items() if value not in _LEFT_OUT}
+        for component in wish["components"]
+    ]
+    return said

@@ -1,0 +1,198 @@
+"""Agreements of a live gateway: found, moved on, and what was used under them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from leasehold.model.agreement import CPUS, EVERYBODY, Agreement
+from leasehold.service.commands import (
+    AmendAgreement,
+    Command,
+    LiftPenalty,
+    ProposeAgreement,
+    PublishAgreement,
+    ResumeAgreement,
+    RevokeAgreement,
+    SignAgreement,
+    SuspendAgreement,
+)
+from leasehold.service.engine.engine import Engine
+from leasehold.service.engine.use import going_on
+from leasehold.service.errors import NoSuchAgreement
+from leasehold.service.statement import Ground
+from leasehold.service.store.rows import PenaltyRow, UsageRow
+from leasehold.sharing.places import Providers
+from leasehold.sharing.records import Record, Side, in_force
+
+if TYPE_CHECKING:
+    from leasehold.service.federation import Federation
+
+
+@dataclass(frozen=True, slots=True)
+class Party:
+    """Who speaks for one side of an agreement.
+
+    ``group``  the managers of this group, or of one that it is beneath; "" where it is no group's
+    ``sites``  the operators of these sites
+    """
+
+    group: str = ""
+    sites: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AgreementState:
+    """An agreement as it is now, who speaks for its two sides, and the sites that it is about."""
+
+    record: Record
+    in_force: bool
+    provider: Party
+    consumer: Party
+    sites: Party
+
+    def side(self, side: Side) -> Party:
+        """Give who speaks for this side."""
+        return self.provider if side is Side.PROVIDER else self.consumer
+
+
+@dataclass(frozen=True, slots=True)
+class Accounts:
+    """What accounts are drawn up from besides the store.
+
+    ``going_on``  what leases hold now, as if that ended now
+    """
+
+    states: list[AgreementState]
+    ground: Ground
+    going_on: list[UsageRow]
+
+
+class Agreements:
+    """What `Federation` has to do with agreements."""
+
+    def __init__(self, federation: "Federation") -> None:
+        self._federation = federation
+
+    async def list(self) -> list[AgreementState]:
+        """Give all agreements that there are, or ever were, by name."""
+        now_ms = self._federation.clock()
+
+        return await self._federation.ask(lambda engine: _states(engine, now_ms))
+
+    async def accounts(self) -> Accounts:
+        """Look at everything that accounts are drawn up from, all at one moment."""
+        now_ms = self._federation.clock()
+
+        def look(engine: Engine) -> Accounts:
+            providers = engine.handlers.agreements.providers
+            cpus = {name: providers.capacity(name, CPUS) for name in _names(providers)}
+            ground = Ground(cpus, {site: providers.domain_of(site) for site in providers.places})
+            return Accounts(_states(engine, now_ms), ground, going_on(engine.gateway, now_ms))
+
+        return await self._federation.ask(look)
+
+    async def get(self, name: str) -> AgreementState:
+        """Look at one; raises NoSuchAgreement."""
+        return await self._federation.ask(_finding(name, self._federation.clock()))
+
+    async def parties(self, agreement: Agreement) -> tuple[Party, Party]:
+        """Say who would speak for provider and consumer of an agreement."""
+        return await self._federation.ask(lambda engine: _parties(engine, agreement))
+
+    async def sides_of(self, penalties: Sequence[PenaltyRow]) -> Sequence[tuple[Party, Party]]:
+        """Say who speaks for provider and consumer of these punishments."""
+
+        def look(engine: Engine) -> Sequence[tuple[Party, Party]]:
+            return [
+                (Party(sites=_sites(engine, row["provider"])), _consumer(engine, row["consumer"]))
+                for row in penalties
+            ]
+
+        return await self._federation.ask(look)
+
+    async def propose(self, agreement: Agreement, by: str) -> AgreementState:
+        """Draw one up; raises InvalidField for what could not be."""
+        return await self._do(ProposeAgreement(agreement, by), agreement.name)
+
+    async def amend(self, agreement: Agreement, by: str) -> AgreementState:
+        """Draw up other terms for one; raises InvalidField for what could not be."""
+        return await self._do(AmendAgreement(agreement, by), agreement.name)
+
+    async def sign(self, name: str, side: Side, revision: int, by: str) -> AgreementState:
+        """Sign a revision for one side; raises AgreementMove where that is not the one to be signed."""
+        return await self._do(SignAgreement(name, side, revision, by), name)
+
+    async def publish(self, name: str, by: str, *, published: bool) -> AgreementState:
+        """Let everybody see one, or only its parties."""
+        return await self._do(PublishAgreement(name, published, by), name)
+
+    async def suspend(self, name: str, by: str, note: str) -> AgreementState:
+        """Put one out of force for a while."""
+        return await self._do(SuspendAgreement(name, by, note), name)
+
+    async def resume(self, name: str, by: str) -> AgreementState:
+        """Put one in force again."""
+        return await self._do(ResumeAgreement(name, by), name)
+
+    async def revoke(self, name: str, by: str, note: str) -> AgreementState:
+        """End one, and all that was passed on of it."""
+        return await self._do(RevokeAgreement(name, by, note), name)
+
+    async def lift(self, penalty_id: int, by: str) -> PenaltyRow:
+        """Let a punishment end now; raises NoSuchPenalty."""
+        return cast("PenaltyRow", await self._federation.do(LiftPenalty(penalty_id, by)))
+
+    async def _do(self, command: Command, name: str) -> AgreementState:
+        await self._federation.do(command)
+        return await self.get(name)
+
+
+def _states(engine: Engine, now_ms: int) -> list[AgreementState]:
+    records = engine.handlers.agreements.records
+    return [_state(engine, records[name], now_ms) for name in sorted(records)]
+
+
+def _names(providers: Providers) -> set[str]:
+    return {EVERYBODY, *(provider for site in providers.places for provider in providers.over(site))}
+
+
+def _finding(name: str, now_ms: int) -> Callable[[Engine], AgreementState]:
+    def look(engine: Engine) -> AgreementState:
+        record = engine.handlers.agreements.records.get(name)
+        if record is None:
+            raise NoSuchAgreement(name)
+        return _state(engine, record, now_ms)
+
+    return look
+
+
+def _state(engine: Engine, record: Record, now_ms: int) -> AgreementState:
+    holds = in_force(engine.handlers.agreements.records, record.name, now_ms)
+    provider, consumer = _parties(engine, record.agreement)
+    sites = Party(sites=_sites(engine, record.agreement.provider))
+    return AgreementState(record, holds, provider, consumer, sites)
+
+
+def _parties(engine: Engine, agreement: Agreement) -> tuple[Party, Party]:
+    """In a delegation the consumer of the parent speaks for the provider."""
+    parent = engine.handlers.agreements.records.get(agreement.parent)
+    if parent is None:
+        provider = Party(sites=_sites(engine, agreement.provider))
+    else:
+        provider = _consumer(engine, parent.agreement.consumer)
+    return provider, _consumer(engine, agreement.consumer)
+
+
+def _consumer(engine: Engine, consumer: str) -> Party:
+    if consumer == EVERYBODY:
+        return Party()
+    if consumer.startswith("@"):
+        return Party(sites=_sites(engine, consumer[1:]))
+    return Party(group=consumer)
+
+
+def _sites(engine: Engine, provider: str) -> tuple[str, ...]:
+    """Name the sites of a provider; those of everybody are nobody's to speak for but an administrator's."""
+    if provider == EVERYBODY:
+        return ()
+    return tuple(sorted(engine.handlers.agreements.providers.sites_of(provider)))

@@ -1,0 +1,47 @@
+"""Who speaks for a side of an agreement, and who may know of it."""
+
+from leasehold.service.agreements import AgreementState, Party
+from leasehold.service.auth.permissions import (
+    FEDERATION,
+    Permission,
+    Scope,
+    Target,
+    allowed,
+    reach,
+    require,
+)
+from leasehold.service.auth.principal import Principal
+from leasehold.sharing.paths import prefixes
+
+
+def speaks(principal: Principal, permission: Permission, party: Party) -> bool:
+    """Whether somebody has a permission for a party: over its group or one above, or all of its sites."""
+    if party.group:
+        return any(allowed(principal, permission, Target(group=group)) for group in prefixes(party.group))
+    if party.sites:
+        return all(allowed(principal, permission, Target.site(site)) for site in party.sites)
+    return allowed(principal, permission, FEDERATION)
+
+
+def require_to_speak(principal: Principal, permission: Permission, *parties: Party) -> None:
+    """Let pass who speaks for one of these parties. Raises Forbidden for everybody else."""
+    if not any(speaks(principal, permission, party) for party in parties):
+        require(principal, permission, FEDERATION)
+
+
+def may_see(principal: Principal, state: AgreementState) -> bool:
+    """Whether somebody may know of an agreement: it is published, or theirs."""
+    parties = (state.provider, state.consumer, state.sites)
+    return state.record.published or any(concerns(principal, party) for party in parties)
+
+
+def concerns(principal: Principal, party: Party) -> bool:
+    """Whether a party is one's own: a group of one's own, above or beneath it, or one of one's sites."""
+    scope = reach(principal, Permission.AGREEMENT_SEE)
+    if Scope.ALL in scope:
+        return True
+    if Scope.SITE in scope and not principal.sites.isdisjoint(party.sites):
+        return True
+    if Scope.GROUP not in scope or not party.group:
+        return False
+    return any(party.group in prefixes(group) or group in prefixes(party.group) for group in principal.groups)

@@ -1,0 +1,123 @@
+"""How each site is now: as the engine, its courier and its manager know it, put together for people."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from leasehold.configuration.domains import domain_by_site
+from leasehold.service.config import ServiceConfig
+from leasehold.service.driver import Clock
+from leasehold.service.enactment.courier import Courier
+from leasehold.service.enactors.protocol import Capabilities
+from leasehold.service.engine.sites import Occupancy, Overhead
+from leasehold.service.letters.post import PostOffice
+from leasehold.service.letters.wire import About
+from leasehold.service.store.rows import SiteRow
+
+UNREACHABLE_AFTER_MS = 90_000
+
+
+@dataclass(frozen=True, slots=True)
+class SiteState:
+    """One site as it is now; counts of VMs and of waiting leases.
+
+    ``domain`` is the virtual domain that it is in, "" for none; ``resources`` are units besides its slots.
+    """
+
+    name: str
+    slots: int
+    speed_mips: int
+    enactor: str
+    capabilities: Capabilities
+    status: str
+    drained_by: str
+    note: str
+    local_vms: int
+    guest_vms: int
+    free_vms: int
+    waiting_local: int
+    waiting_guest: int
+    last_seen_ms: int | None
+    problem: str
+    overheads: tuple[Overhead, ...] = ()
+    domain: str = ""
+    resources: Mapping[str, int] = field(default_factory=dict)
+
+
+class SiteStates:
+    """Looks at sites; ``drained`` are those that lend nothing now, by name."""
+
+    def __init__(
+        self,
+        config: ServiceConfig,
+        couriers: Mapping[str, Courier],
+        drained: Mapping[str, SiteRow],
+        post: PostOffice,
+        clock: Clock,
+    ) -> None:
+        self._specs = {site.name: site for site in config.clusters}
+        self._domains = domain_by_site(config.domains)
+        self._couriers = couriers
+        self._drained = drained
+        self._post = post
+        self._clock = clock
+
+    def own(self, name: str, now: Occupancy) -> SiteState:
+        """Give the state of a site of this gateway."""
+        spec = self._specs[name]
+        courier, drained = self._couriers[name], self._drained.get(name)
+        return SiteState(
+            name=name,
+            slots=spec.slots,
+            speed_mips=spec.terms.speed_mips,
+            enactor=spec.enactor,
+            capabilities=courier.enactor.capabilities,
+            status=self._status(name),
+            drained_by="" if drained is None else drained["drained_by"],
+            note="" if drained is None else drained["note"],
+            local_vms=now.local_vms,
+            guest_vms=now.guest_vms,
+            free_vms=now.free_vms,
+            waiting_local=now.waiting_local,
+            waiting_guest=now.waiting_guests,
+            last_seen_ms=courier.last_seen_ms,
+            problem=courier.problem,
+            overheads=now.overheads,
+            domain=self._domains.get(name, ""),
+            resources=spec.resources,
+        )
+
+    def remote(self, name: str, about: About) -> SiteState:
+        """Give the state of a site that decides for itself, as it last said it was."""
+        drained = self._drained.get(name)
+        is_drained = drained is not None or not about.lends
+        heard_ms = self._post.last_heard_ms(name)
+        is_away = heard_ms is None or self._post.is_silent(name)
+        return SiteState(
+            name=name,
+            slots=about.slots,
+            speed_mips=about.speed_mips,
+            enactor=about.enactor,
+            capabilities=Capabilities(suspend=about.can_suspend, migrate=about.can_migrate),
+            status="unreachable" if is_away else "drained" if is_drained else "up",
+            drained_by="" if drained is None else drained["drained_by"],
+            note="" if drained is None else drained["note"],
+            local_vms=about.local_vms,
+            guest_vms=about.guest_vms,
+            free_vms=about.free_vms,
+            waiting_local=about.waiting_local,
+            waiting_guest=about.waiting_guests,
+            last_seen_ms=heard_ms,
+            problem="its manager does not call" if is_away else "",
+            domain=self._domains.get(name, ""),
+        )
+
+    def is_up(self, name: str) -> bool:
+        """Whether the machines of a site of this gateway can be reached."""
+        return self._status(name) != "unreachable"
+
+    def _status(self, name: str) -> str:
+        courier = self._couriers[name]
+        seen_ms = courier.last_seen_ms
+        if courier.problem and (seen_ms is None or self._clock() - seen_ms > UNREACHABLE_AFTER_MS):
+            return "unreachable"
+        return "drained" if name in self._drained else "up"

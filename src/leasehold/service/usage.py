@@ -1,0 +1,182 @@
+"""What was used between two moments: by whom, of which virtual domain, in all or window by window.
+
+Everything is summed from the times for which leases held machines, and exact to the VM-millisecond.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+
+from leasehold.model.errors import InvalidField
+from leasehold.service.store.filters import UsageFilter, Visible
+from leasehold.service.store.rows import UsageRow
+
+MOST_WINDOWS = 1_000
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_HOUR_MS, _DAY_MS = 3_600_000, 86_400_000
+
+
+class By(StrEnum):
+    """How long the windows are; all begin where hours, days and months do in UTC."""
+
+    TOTAL = "total"
+    HOUR = "hour"
+    DAY = "day"
+    MONTH = "month"
+
+
+Window = tuple[int, int]
+"""From a moment until before another, Unix milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What one consumer used of one virtual domain in one window.
+
+    ``consumer``   a path, as deep as was asked for
+    ``domain``     a virtual domain, or a site that is in none
+    ``is_local``   by the site's own users: no agreement is about that
+    ``vm_ms``      VMs times milliseconds
+    ``peak_vms``   the most that were held at a time
+    """
+
+    window: Window
+    consumer: str
+    domain: str
+    is_local: bool
+    vm_ms: int
+    leases: int
+    peak_vms: int
+
+
+# Which rows
+
+
+def together(finished: Sequence[UsageRow], open_: Iterable[UsageRow], which: UsageFilter) -> list[UsageRow]:
+    """Put the use that is over and the use that goes on together; what has just ended counts once."""
+    known = {(row["lease_id"], row["begin_ms"]) for row in finished}
+    going_on = [row for row in open_ if (row["lease_id"], row["begin_ms"]) not in known]
+    return [*finished, *(row for row in going_on if is_asked_for(row, which))]
+
+
+def is_asked_for(row: UsageRow, which: UsageFilter) -> bool:
+    """Whether a filter asks for this; the store says the same in `leasehold.service.store.conditions`."""
+    return (
+        row["end_ms"] > which.from_ms
+        and row["begin_ms"] < which.to_ms
+        and (which.consumer is None or _is_under(row["path"], which.consumer))
+        and (which.domain is None or which.domain in (row["domain"], row["site"]))
+        and _is_visible(row, which.visible)
+    )
+
+
+def _is_visible(row: UsageRow, visible: Visible) -> bool:
+    return (
+        visible.everything
+        or (bool(visible.consumer) and row["consumer"] == visible.consumer)
+        or row["site"] in visible.sites
+        or any(group and _is_under(row["path"], group) for group in visible.groups)
+    )
+
+
+def _is_under(path: str, above: str) -> bool:
+    return path == above or path.startswith(f"{above}/")  # no name stands for everybody here
+
+
+# Windows
+
+
+def windows(from_ms: int, to_ms: int, by: By) -> list[Window]:
+    """Part a time into windows; the first and the last may be shorter. Raises InvalidField for too many."""
+    bounds = [from_ms]
+    while (next_ms := _next_bound(bounds[-1], by)) < to_ms and by is not By.TOTAL:
+        bounds.append(next_ms)
+        if len(bounds) > MOST_WINDOWS:
+            expected = f"longer windows, or less time: at most {MOST_WINDOWS} windows"
+            raise InvalidField("by", by.value, expected)
+    return list(zip(bounds, [*bounds[1:], to_ms], strict=True))
+
+
+def _next_bound(at_ms: int, by: By) -> int:
+    if by is By.MONTH:
+        return month_of(at_ms)[1]
+    length_ms = _HOUR_MS if by is By.HOUR else _DAY_MS
+    return at_ms - at_ms % length_ms + length_ms
+
+
+def month_of(at_ms: int) -> Window:
+    """Give the month, in UTC, that a moment lies in."""
+    moment = _EPOCH + timedelta(milliseconds=at_ms)
+    begin = moment.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    end = (begin + timedelta(days=31)).replace(day=1)
+    return _unix_ms(begin), _unix_ms(end)
+
+
+def read_month(text: str) -> Window:
+    """Read a month such as ``2026-10``; raises InvalidField."""
+    try:
+        moment = datetime.strptime(text, "%Y-%m").replace(tzinfo=UTC)
+        return month_of(_unix_ms(moment))
+    except (ValueError, OverflowError):
+        raise InvalidField("month", text, "a year and a month, such as 2026-10") from None
+
+
+def _unix_ms(moment: datetime) -> int:
+    return (moment - _EPOCH) // timedelta(milliseconds=1)
+
+
+# Sums
+
+
+@dataclass(slots=True)
+class _Sum:
+    vm_ms: int = 0
+    leases: set[int] = field(default_factory=set)
+    changes: list[tuple[int, int]] = field(default_factory=list)
+
+    def add(self, row: UsageRow, begin_ms: int, end_ms: int) -> None:
+        self.vm_ms += row["vms"] * (end_ms - begin_ms)
+        self.leases.add(row["lease_id"])
+        self.changes += [(begin_ms, row["vms"]), (end_ms, -row["vms"])]
+
+    def peak_vms(self) -> int:
+        """The most at a time; who leaves at a moment has left when others come."""
+        level = most = 0
+        for _, change in sorted(self.changes):
+            level += change
+            most = max(most, level)
+        return most
+
+
+Key = tuple[int, str, str, bool]
+
+
+def account(rows: Iterable[UsageRow], parts: Sequence[Window], depth: int = 1) -> list[Use]:
+    """Sum use up by window, consumer (its first ``depth`` parts) and virtual domain, in this order."""
+    sums: dict[Key, _Sum] = {}
+    for row in rows:
+        who = "/".join(row["path"].split("/")[:depth])
+        where = row["domain"] or row["site"]
+        for index, begin_ms, end_ms in _shares_of(row, parts):
+            key = (index, who, where, bool(row["is_local"]))
+            sums.setdefault(key, _Sum()).add(row, begin_ms, end_ms)
+    return [_use(key, sums[key], parts) for key in sorted(sums)]
+
+
+def _use(key: Key, found: _Sum, parts: Sequence[Window]) -> Use:
+    index, who, where, is_local = key
+    return Use(parts[index], who, where, is_local, found.vm_ms, len(found.leases), found.peak_vms())
+
+
+def _shares_of(row: UsageRow, parts: Sequence[Window]) -> Iterator[tuple[int, int, int]]:
+    """In which windows it was used, and from when until when in each."""
+    first = max(0, bisect_right(parts, (row["begin_ms"], 1 << 63)) - 1)
+    for index in range(first, len(parts)):
+        begin_ms, end_ms = max(row["begin_ms"], parts[index][0]), min(row["end_ms"], parts[index][1])
+        if parts[index][0] >= row["end_ms"]:
+            return
+        if begin_ms < end_ms:
+            yield index, begin_ms, end_ms
