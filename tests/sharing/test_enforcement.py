@@ -217,7 +217,7 @@ class TestPenalties:
 
 def test_whoever_waits_behind_its_own_is_told_for_which_agreement() -> None:
     behind = Breach("lent", "das3", "atlas", "cpus", Reason.BEHIND_ITS_OWN, 0, 0)
-    assert said(behind) == "waits behind an earlier request, as atlas may have only so much at das3"
+    assert said(behind) == "atlas may have only so much at das3"
 
 
 @pytest.mark.parametrize(

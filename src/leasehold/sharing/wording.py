@@ -73,7 +73,7 @@ def _in_use(breach: Breach) -> str:
 
 
 def _behind(breach: Breach) -> str:
-    return f"waits behind an earlier request, as {_who(breach)} may have only so much {_where(breach)}"
+    return f"{_who(breach)} may have only so much {_where(breach)}"
 
 
 _TELLERS: dict[Reason, Callable[[Breach], str]] = {
