@@ -70,10 +70,8 @@ def _facts(lease: Lease, at: datetime) -> Iterator[tuple[str, str]]:
     yield "name", lease.name
     yield "type", f"{lease.type.label}, local at {lease.home}" if lease.local else lease.type.label
     yield "consumer", f"{lease.consumer}, group {lease.group}" if lease.group else lease.consumer
-    yield (
-        "asked for",
-        f"{lease.vms} VMs with {lease.memory_mib} MiB each for {show_duration(lease.duration_s)}",
-    )
+    vms, memory = ("1 VM", "") if lease.vms == 1 else (f"{lease.vms} VMs", " each")
+    yield "asked for", f"{vms} with {lease.memory_mib} MiB{memory} for {show_duration(lease.duration_s)}"
     yield "bound to", lease.domain
     yield "joint", "" if lease.joint is None else f"a component of joint lease {lease.joint}"
     yield "claims", show_claims(lease.claims)
