@@ -14,7 +14,7 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parent.parent
 PACKAGE = REPOSITORY / "src" / "leasehold"
 MODULES = sorted(PACKAGE.rglob("*.py"))
-DECISION_CORE = ("gateway", "leasing", "model", "routing")
+DECISION_CORE = ("gateway", "leasing", "matching", "model", "routing", "sharing")
 PIN = re.compile(r"^([\w.-]+)==\S+.*\\\n    --hash=sha256:", re.MULTILINE)
 BUILT_WHERE_THEY_ARE = {"libvirt-python"}
 """Has no wheel, and must be as old as the library of the machine: the tests build it (`CONTRIBUTING.md`)."""

@@ -1,0 +1,1 @@
+"""Which job goes to which nodes? Bipartite matching, greedy or of the least cost."""

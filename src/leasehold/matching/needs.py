@@ -1,0 +1,73 @@
+"""What does a job need of each node, and by when must it be done?"""
+
+from dataclasses import dataclass, field
+
+from leasehold.matching.amounts import Amounts
+from leasehold.matching.software import Software
+from leasehold.model.errors import InvalidField
+
+
+@dataclass(frozen=True, slots=True)
+class InputFile:
+    """A file that must be where the job runs. Raises InvalidField for a negative size."""
+
+    name: str
+    size_bytes: int
+    place: str
+    """Where it lies now: the name of a place that the `Network` knows."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be."""
+        if self.size_bytes < 0:
+            raise InvalidField(f"size_bytes of {self.name}", self.size_bytes, "at least 0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Needs:
+    """What each of a job's nodes must have, how long it takes there, and what it reads.
+
+    ``amounts``       cores, MiB of memory and of disk that it uses on each node
+    ``cpu_mhz``       how fast the cores must be at least
+    ``execution_ms``  how long it is thought to run on cores that fast; it is not scaled for faster ones
+    ``nodes``         on how many different nodes at once
+
+    Raises InvalidField for what no job can ask.
+    """
+
+    amounts: Amounts
+    execution_ms: int
+    nodes: int = 1
+    cpu_mhz: int = 0
+    software: tuple[Software, ...] = ()
+    inputs: tuple[InputFile, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse what no job can ask."""
+        for name, value, least in (
+            ("execution_ms", self.execution_ms, 1),
+            ("nodes", self.nodes, 1),
+            ("cpu_mhz", self.cpu_mhz, 0),
+        ):
+            if value < least:
+                raise InvalidField(name, value, f"at least {least}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A request with needs. Raises InvalidField for a deadline that is not after its submission."""
+
+    job_id: int
+    submitted_ms: int
+    needs: Needs
+    deadline_ms: int | None = None
+    allowance_ms: int | None = field(init=False)
+    """From submission to the deadline: what queues compare, since it does not change while a job waits."""
+
+    def __post_init__(self) -> None:
+        """Work out the allowance."""
+        allowance_ms = None if self.deadline_ms is None else self.deadline_ms - self.submitted_ms
+        if allowance_ms is not None and allowance_ms <= 0:
+            raise InvalidField(
+                "deadline_ms", self.deadline_ms, f"later than its submission, {self.submitted_ms}"
+            )
+        object.__setattr__(self, "allowance_ms", allowance_ms)

@@ -1,0 +1,150 @@
+"""Which of ten thousand nodes come into question for one job? Found without looking at each.
+
+Nodes lie on shelves by free memory, and of the same memory in bundles that files reach in the same time, each
+sorted by waiting time. So the nodes for a job are a few sorted bundles, and the best of them are near
+their heads. There is one shelf with all nodes, for software that many have, and one for each set of
+software, for software that few have. A change of one node moves two entries.
+
+It is quick where nodes are alike in memory and place, or the window of memory is narrow (`BestFit`). Of
+nodes that differ in all of these it has to look at one bundle for each.
+"""
+
+from collections.abc import Container, Iterable, Iterator
+from heapq import merge
+
+from leasehold.matching.capabilities import Node
+from leasehold.matching.needs import Job
+from leasehold.matching.network import Network
+from leasehold.matching.satisfying import Moment
+from leasehold.matching.shelf import Bundle, Entry, Reach, Shelf
+from leasehold.matching.software import Installed, Software, has_software
+from leasehold.matching.verdict import FITS
+
+_FEW = 4
+"""Up to so many shelves are looked through one by one; beyond that the one with all nodes is quicker."""
+
+
+class NodeIndex:
+    """Nodes, to be asked for those that fit."""
+
+    def __init__(self, nodes: Iterable[Node] = (), network: Network | None = None) -> None:
+        self._network = network or Network()
+        self._nodes: dict[str, Node] = {}
+        self._all = Shelf()
+        self._shelves: dict[Installed, Shelf] = {}
+        self._with_software: dict[tuple[Software, ...], frozenset[Installed]] = {}
+        for node in nodes:
+            self.put(node)
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def node(self, name: str) -> Node:
+        """Give a node as it was last put. Raises KeyError for one that is not there."""
+        return self._nodes[name]
+
+    def put(self, node: Node) -> None:
+        """Take in a node, in place of what was known of it."""
+        if node.name in self._nodes:
+            self.drop(node.name)
+        self._nodes[node.name] = node
+        if node.capabilities.software not in self._shelves:
+            self._shelves[node.capabilities.software] = Shelf()
+            self._with_software.clear()
+        for shelf in (self._all, self._shelves[node.capabilities.software]):
+            shelf.put(node)
+
+    def drop(self, name: str) -> None:
+        """Forget a node. Raises KeyError for one that is not there."""
+        node = self._nodes.pop(name)
+        for shelf in (self._all, self._shelves[node.capabilities.software]):
+            shelf.take_out(node)
+
+    def search(self, job: Job, moment: Moment, without: Container[str] = ()) -> "Search":
+        """Begin to look for nodes for a job, but for some."""
+        allowed = self._allowed(job.needs.software)
+        few = len(allowed) <= _FEW
+        shelves = [self._shelves[there] for there in allowed] if few else [self._all]
+        return Search(job, moment, self._network, shelves, allowed, without)
+
+    def _allowed(self, needed: tuple[Software, ...]) -> frozenset[Installed]:
+        if needed not in self._with_software:
+            self._with_software[needed] = frozenset(
+                there for there in self._shelves if has_software(needed, there) is FITS
+            )
+        return self._with_software[needed]
+
+
+class Search:
+    """The nodes that fit one job at one moment."""
+
+    def __init__(
+        self,
+        job: Job,
+        moment: Moment,
+        network: Network,
+        shelves: list[Shelf],
+        allowed: Container[Installed],
+        without: Container[str],
+    ) -> None:
+        self._job = job
+        self._moment = moment
+        self._network = network
+        self._shelves = shelves
+        self._allowed = allowed
+        self._without = without
+        self._transfers_ms: dict[Reach, int] = {}
+
+    def free_mib(self) -> Iterator[int]:
+        """Give the free memory of each node that fits, the least first."""
+        for bundle in merge(*self._from_shelves(None), key=_memory):
+            for _ in self.fitting(bundle):
+                yield bundle.memory_mib
+
+    def bundles(self, most_mib: int | None) -> Iterator[Bundle]:
+        """Give the bundles with memory from what is needed up to this."""
+        for bundles in self._from_shelves(most_mib):
+            yield from bundles
+
+    def fitting(self, bundle: Bundle) -> Iterator[Entry]:
+        """Give the nodes of a bundle that fit, those with the least waiting first.
+
+        The same rule as `judge`, with whatever is the same for all of them worked out before.
+        """
+        needs, allowed, without = self._job.needs, self._allowed, self._without
+        cores, disk_mib, mhz = needs.amounts.cores, needs.amounts.disk_mib, needs.cpu_mhz
+        oldest_ms = self._moment.oldest_ms
+        most_waiting_ms = self._most_waiting_ms(bundle)
+        for entry in bundle.entries:
+            waiting_ms, name, free_cores, free_mib, cpu_mhz, seen_ms, software = entry
+            if waiting_ms > most_waiting_ms:
+                return
+            if (
+                software in allowed
+                and free_cores >= cores
+                and cpu_mhz >= mhz
+                and free_mib >= disk_mib
+                and seen_ms >= oldest_ms
+                and name not in without
+            ):
+                yield entry
+
+    def transfer_ms(self, reach: Reach) -> int:
+        """Give how long the job's files would take, ms."""
+        if reach not in self._transfers_ms:
+            self._transfers_ms[reach] = self._network.transfer_ms(self._job.needs.inputs, *reach)
+        return self._transfers_ms[reach]
+
+    def _from_shelves(self, most_mib: int | None) -> list[Iterator[Bundle]]:
+        least_mib = self._job.needs.amounts.memory_mib
+        return [shelf.from_memory(least_mib, most_mib) for shelf in self._shelves]
+
+    def _most_waiting_ms(self, bundle: Bundle) -> float:
+        if self._job.deadline_ms is None:
+            return float("inf")
+        begun_ms = self._moment.now_ms + self.transfer_ms(bundle.reach)
+        return self._job.deadline_ms - begun_ms - self._job.needs.execution_ms - 1
+
+
+def _memory(bundle: Bundle) -> int:
+    return bundle.memory_mib

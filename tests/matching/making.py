@@ -1,0 +1,57 @@
+"""Small jobs and nodes: every test says only what matters to it."""
+
+from leasehold.matching.amounts import Amounts
+from leasehold.matching.capabilities import Capabilities, Node
+from leasehold.matching.needs import InputFile, Job, Needs
+from leasehold.matching.software import installed, software
+
+
+def make_job(
+    job_id: int = 1,
+    *,
+    cores: int = 1,
+    memory_mib: int = 100,
+    disk_mib: int = 0,
+    cpu_mhz: int = 0,
+    needs: str = "",
+    nodes: int = 1,
+    execution_ms: int = 1_000,
+    submitted_ms: int = 0,
+    deadline_ms: int | None = None,
+    inputs: tuple[InputFile, ...] = (),
+) -> Job:
+    wanted = Needs(
+        amounts=Amounts(cores, memory_mib, disk_mib),
+        execution_ms=execution_ms,
+        nodes=nodes,
+        cpu_mhz=cpu_mhz,
+        software=tuple(software(one) for one in needs.split(";") if one),
+        inputs=inputs,
+    )
+    return Job(job_id=job_id, submitted_ms=submitted_ms, needs=wanted, deadline_ms=deadline_ms)
+
+
+def make_node(
+    name: str = "n1",
+    *,
+    cores: int = 4,
+    memory_mib: int = 1_000,
+    disk_mib: int = 1_000,
+    free: Amounts | None = None,
+    cpu_mhz: int = 2_000,
+    has: dict[str, str] | None = None,
+    place: str = "here",
+    bytes_per_s: int = 125_000_000,
+    waiting_ms: int = 0,
+    seen_ms: int = 0,
+) -> Node:
+    able = Capabilities(
+        name=name,
+        total=Amounts(cores, memory_mib, disk_mib),
+        cpu_mhz=cpu_mhz,
+        software=installed((has or {}).items()),
+        place=place,
+        bytes_per_s=bytes_per_s,
+    )
+    left = able.total if free is None else free
+    return Node(capabilities=able, free=left, waiting_ms=waiting_ms, seen_ms=seen_ms)

@@ -1,0 +1,87 @@
+"""A node satisfies needs, or not now, or never, with the first reason."""
+
+from typing import Any
+
+import pytest
+from tests.matching.making import make_job, make_node
+
+from leasehold.matching.amounts import Amounts
+from leasehold.matching.needs import InputFile
+from leasehold.matching.network import Network, Way
+from leasehold.matching.satisfying import Moment, judge
+from leasehold.matching.verdict import FITS, Answer, Verdict, Why, never, sentence, wait
+from leasehold.model.errors import InvalidField
+
+HALF = Amounts(2, 500, 500)
+
+
+@pytest.mark.parametrize(
+    ("job", "node", "verdict"),
+    [
+        ({}, {}, FITS),
+        ({"needs": "gcc"}, {}, never(Why.SOFTWARE_NOT_THERE, "gcc")),
+        ({"needs": "gcc >= 12"}, {"has": {"gcc": "9"}}, never(Why.SOFTWARE_OTHER_VERSION, "gcc >= 12")),
+        ({"cores": 5}, {}, never(Why.TOO_FEW_CORES)),
+        ({"memory_mib": 1_001}, {}, never(Why.TOO_LITTLE_MEMORY)),
+        ({"cpu_mhz": 2_001}, {}, never(Why.CPU_TOO_SLOW)),
+        ({"disk_mib": 1_001}, {}, never(Why.TOO_LITTLE_DISK)),
+        ({"cores": 3}, {"free": HALF}, wait(Why.CORES_IN_USE)),
+        ({"memory_mib": 501}, {"free": HALF}, wait(Why.MEMORY_IN_USE)),
+        ({"disk_mib": 501}, {"free": HALF}, wait(Why.DISK_IN_USE)),
+        ({"cores": 2, "memory_mib": 500, "disk_mib": 500}, {"free": HALF}, FITS),
+        ({"deadline_ms": 1_151}, {}, FITS),
+        ({"deadline_ms": 1_150}, {}, never(Why.DEADLINE_TOO_TIGHT)),
+        ({"deadline_ms": 1_151}, {"waiting_ms": 1}, wait(Why.DEADLINE_BEHIND_QUEUE)),
+        ({}, {"seen_ms": -901}, wait(Why.FACTS_TOO_OLD)),
+        ({"cores": 5, "deadline_ms": 2}, {"seen_ms": -901}, never(Why.TOO_FEW_CORES)),
+    ],
+)
+def test_the_first_thing_that_is_lacking_is_told(
+    job: dict[str, Any], node: dict[str, Any], verdict: Verdict
+) -> None:
+    """Now is 100 ms after submission, files take 50 ms, the job 1,000 ms, and facts are good for a second."""
+    moment = Moment(now_ms=100, fresh_for_ms=1_000)
+    assert judge(make_job(**job), make_node(**node), 50, moment) == verdict
+
+
+def test_answers_are_ordered() -> None:
+    assert Answer.NEVER < Answer.WAIT < Answer.FIT
+
+
+def test_every_reason_has_a_sentence() -> None:
+    assert len({sentence(why) for why in Why}) == len(Why)
+
+
+class TestTransfer:
+    network = Network(Way(10, 1_000_000), {("far", "here"): Way(200, 500_000)})
+
+    def test_is_delay_and_size_over_bandwidth_for_each_place(self) -> None:
+        """From afar 200 ms and 3 MB at 0.5 MB/s; from elsewhere 10 ms and 2 MB at 1 MB/s; here, nothing."""
+        files = (
+            InputFile("a", 1_000_000, "far"),
+            InputFile("b", 2_000_000, "far"),
+            InputFile("c", 2_000_000, "elsewhere"),
+            InputFile("d", 9_000_000, "here"),
+        )
+        assert self.network.transfer_ms(files, "here", 10_000_000) == 6_200 + 2_010
+
+    def test_is_no_faster_than_the_interface_of_the_node(self) -> None:
+        assert self.network.transfer_ms((InputFile("a", 1_000_001, "far"),), "here", 100_000) == 10_201
+
+    def test_of_nothing_takes_no_time(self) -> None:
+        assert self.network.transfer_ms((), "here", 1) == 0
+
+
+def test_what_cannot_be_is_refused() -> None:
+    with pytest.raises(InvalidField, match="free of n1"):
+        make_node(free=Amounts(5, 0, 0))
+    with pytest.raises(InvalidField, match="deadline_ms"):
+        make_job(submitted_ms=5, deadline_ms=5)
+    with pytest.raises(InvalidField, match="nodes: got 0"):
+        make_job(nodes=0)
+    with pytest.raises(InvalidField, match="memory_mib"):
+        Amounts(memory_mib=-1)
+    with pytest.raises(InvalidField, match="size_bytes of a"):
+        InputFile("a", -1, "here")
+    with pytest.raises(InvalidField, match="way"):
+        Way(0, 0)
