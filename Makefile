@@ -11,7 +11,7 @@ PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
 UV     ?= uv
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench docs lock clean
+.PHONY: help demo test check format bench results docs lock clean
 
 help:  ## list what can be made
 	@sed -n 's/^\([a-z]*\):.*  ## /make \1 — /p' $(MAKEFILE_LIST) | awk -F ' — ' '{ printf "  %-12s %s\n", $$1, $$2 }'
@@ -35,13 +35,19 @@ format: $(READY)  ## put the source in its one format and mend what can be mende
 bench: $(READY)  ## measure speed and memory against a plain script, in one run
 	@$(BIN)/python -m bench $(BENCH)
 
+results: $(READY)  ## run the published evaluations again (routing: its shape only), and write their pages
+	@$(BIN)/leasehold reproduce usla --out runs/usla
+	@cp runs/usla/usla.md docs/results/usla.md
+	@$(BIN)/leasehold reproduce 003 --quick --out runs/003
+	@cp runs/003/003.md docs/results/003.md
+
 docs: $(READY)  ## build the documentation; a warning is an error
 	@$(BIN)/sphinx-build --fresh-env -W --keep-going --quiet docs docs/_build
 	@echo 'Documentation: docs/_build/index.html'
 
 lock:  ## pin every dependency anew (needs uv)
 	@$(UV) pip compile pyproject.toml --quiet --universal --python-version 3.11 --upgrade \
-	    --extra cloud --extra report --extra service --group dev --generate-hashes --no-header --output-file requirements.lock > /dev/null
+	    --extra cloud --extra experiments --extra report --extra service --group dev --generate-hashes --no-header --output-file requirements.lock > /dev/null
 
 clean:  ## remove whatever make made
 	rm -rf $(VENV) dist docs/_build .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

@@ -25,6 +25,8 @@ from typing import Any
 
 from bench.children import answer_of
 from bench.growth import Growth, growth
+from bench.matching import as_json as matching_as_json
+from bench.matching import matching, show_matching
 from bench.race import PROCS, Race, race
 from bench.service import service, show_service
 from bench.table import show
@@ -44,12 +46,18 @@ def main() -> None:
     with TemporaryDirectory(prefix="leasehold-bench-") as folder:
         races, grown, latencies = measure(Path(folder), quick=given.quick)
     served = service((1_000, 10_000), 2_000, say) if given.quick else service(HELD, 20_000, say)
+    say("jobs and nodes")
+    matched = matching(100, 1_000, 100) if given.quick else matching()
     show_races(races)
     show_growth(grown)
     show_latencies(latencies)
     show_service(served)
+    show_matching(matched)
     if given.json is not None:
-        told = as_json(races, grown, latencies) | {"service": asdict(served)}
+        told = as_json(races, grown, latencies) | {
+            "service": asdict(served),
+            "matching": matching_as_json(matched),
+        }
         given.json.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
 
 
@@ -60,7 +68,8 @@ def measure(folder: Path, *, quick: bool) -> tuple[list[Race], list[Growth], lis
     races = [race(folder, estimates, jobs, ROUNDS, say) for estimates in ("exact", "loose")]
     grown = [growth(folder, length, say) for length in lengths]
     say("single decisions")
-    return races, grown, answer_of("bench.decisions", *effort)
+    single = answer_of("bench.decisions", *effort)
+    return races, grown, single + answer_of("bench.sharing", *(["--draws", "10000"] if quick else []))
 
 
 def say(text: str) -> None:

@@ -13,7 +13,7 @@ import typer
 from tests.playing import BACKGROUND, Block, blocks, play, play_block
 from tests.service.enactors.qemu.machines import end_machines
 
-from leasehold.analysis.metrics import CATALOGUE
+from leasehold.analysis.metrics import CATALOGUE, JOINT_CATALOGUE
 from leasehold.cli.live.states import CODES, MEANINGS
 from leasehold.cli.main import app
 from leasehold.leasing.overhead import OverheadModel
@@ -70,7 +70,7 @@ def test_the_metrics_page_is_the_catalogue() -> None:
     written = {found["key"]: found["rest"] for found in METRIC.finditer(page)}
     assert written == {
         m.key: f"{m.title} | {m.unit} | {m.meaning}{f' {m.source}.' if m.source else ''}"
-        for m in CATALOGUE.values()
+        for m in (*CATALOGUE.values(), *JOINT_CATALOGUE.values())
     }
 
 

@@ -217,6 +217,65 @@ def _a_local_refused_because_of_guests(tables: Tables) -> None:
     tables.local(10, "b", "refused", vms=1, requested_ms=5, submit_ms=100_000, end_ms=100_000, site=None)
 
 
+def _together(tables: Tables) -> None:
+    """Add a correct joint request, of 2 VMs at ``a`` and 3 at ``b``, which start together at 405,000 ms."""
+    times: Row = {"submit_ms": 400_000, "requested_ms": 10_000, "joint_id": 1}
+    tables.lease(20, "non-preemptable", vms=2, site="a", first_start_ms=400_000, end_ms=415_000, **times)
+    tables.held(20, "a", (400_000, 405_000), "phase", "claim")
+    tables.held(20, "a", (405_000, 415_000), "completed")
+    tables.lease(21, "non-preemptable", vms=3, site="b", first_start_ms=404_000, end_ms=410_000, **times)
+    tables.held(21, "b", (404_000, 405_000), "phase", "claim")
+    tables.held(21, "b", (405_000, 410_000), "completed")
+    tables.joint(1, 2, 5, started_ms=405_000, ended_ms=415_000, idle_vm_ms=13_000)
+
+
+def _a_component_without_its_joint_request(tables: Tables) -> None:
+    _together(tables)
+    tables.joints.clear()
+
+
+def _a_component_later_than_the_other(tables: Tables) -> None:
+    _together(tables)
+    tables.of("segments", 21, 1).update(start_ms=406_000, end_ms=411_000)
+    tables.of("segments", 21).update(end_ms=406_000)
+    tables.of("leases", 21).update(end_ms=411_000)
+    tables.joints[0]["idle_vm_ms"] = 16_000
+
+
+def _a_component_alone(tables: Tables) -> None:
+    _together(tables)
+    tables.segments.remove(tables.of("segments", 21, 1))
+    tables.of("segments", 21).update(ended_by="cancelled")
+    tables.of("leases", 21).update(state="cancelled", reason="claim-given-back", end_ms=405_000)
+
+
+def _a_component_though_it_never_started(tables: Tables) -> None:
+    _together(tables)
+    tables.joints[0].update(started_ms=None, state="cancelled", reason="cancelled-by-user")
+
+
+def _a_joint_request_over_too_soon(tables: Tables) -> None:
+    _together(tables)
+    tables.joints[0]["ended_ms"] = 410_000
+
+
+def _a_refusal_of_what_runs(tables: Tables) -> None:
+    _together(tables)
+    tables.joints[0].update(state="refused", reason="no-common-room")
+
+
+def _idle_time_forgotten(tables: Tables) -> None:
+    _together(tables)
+    tables.joints[0]["idle_vm_ms"] = 10_000
+
+
+def _a_claim_for_nobody(tables: Tables) -> None:
+    times: Row = {"submit_ms": 400_000, "first_start_ms": 400_000, "end_ms": 406_000}
+    tables.lease(10, "non-preemptable", vms=3, requested_ms=10_000, site="b", **times)
+    tables.held(10, "b", (400_000, 401_000), "phase", "claim")
+    tables.held(10, "b", (401_000, 406_000), "completed")
+
+
 CORRUPTIONS: list[tuple[str, Corruption]] = [
     ("lease-twice", _one_lease_twice),
     ("job-unaccounted", _one_job_lost),
@@ -258,6 +317,14 @@ CORRUPTIONS: list[tuple[str, Corruption]] = [
     ("promise-broken", _a_later_promise_without_cause),
     ("home-noticed", _a_local_delayed),
     ("home-noticed", _a_local_refused_because_of_guests),
+    ("joint-incomplete", _a_component_without_its_joint_request),
+    ("joint-apart", _a_component_later_than_the_other),
+    ("joint-apart", _a_component_alone),
+    ("joint-apart", _a_component_though_it_never_started),
+    ("joint-end-wrong", _a_joint_request_over_too_soon),
+    ("joint-end-wrong", _a_refusal_of_what_runs),
+    ("idle-miscounted", _idle_time_forgotten),
+    ("claim-misplaced", _a_claim_for_nobody),
 ]
 
 
@@ -286,6 +353,24 @@ def test_every_rule_has_a_corruption_that_fires_it() -> None:
 def test_a_named_cause_may_move_a_promise(corrupted: Callable[[Corruption], Run]) -> None:
     run = corrupted(lambda tables: _promised_anew(tables, "local-plan-changed"))
     assert validate(run) == []
+
+
+def test_components_may_hold_machines_idle_for_each_other(corrupted: Callable[[Corruption], Run]) -> None:
+    assert validate(corrupted(_together)) == []
+
+
+def test_a_promise_that_was_called_off_may_be_followed_by_a_later_one(
+    corrupted: Callable[[Corruption], Run],
+) -> None:
+    def call_off(tables: Tables) -> None:
+        _promised_anew(tables, "behind-others")
+        second = tables.of("decisions", 9, 1)
+        called_off = second | {"outcome": "hold", "reason": "called-off", "planned_ms": None}
+        tables.decisions.insert(tables.decisions.index(second), called_off)
+        for number, row in enumerate(tables.decisions):
+            row["seq"] = number
+
+    assert validate(corrupted(call_off)) == []
 
 
 def test_non_preemptable_guests_may_delay_locals(corrupted: Callable[[Corruption], Run]) -> None:

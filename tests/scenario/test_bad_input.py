@@ -75,6 +75,22 @@ CASES = [
     ("m = 1.5", "m = 2.9", 20, "stream[1].m: got 2.9"),
     ("m = 1.5", "", 16, "stream[1].m: got nothing"),
     ("alpha = 60.0", "alpha = 0", 27, "stream[1].alpha"),
+    # joint requests
+    ('model = "das2"', 'model = "das2"\ntogether = {}', 19, "stream[1].together.share: got nothing"),
+    ('model = "das2"', 'model = "das2"\ntogether = true', 19, "together: got True"),
+    ('model = "das2"', 'model = "das2"\ntogether = { share = 1.5 }', 19, "together.share: got 1.5"),
+    ('model = "das2"', 'model = "das2"\ntogether = { share = 1, shar = 1 }', 19, "stream[1].together.shar"),
+    ('model = "das2"', 'model = "das2"\ntogether = { share = 1, components = 1 }', 19, "components: got 1"),
+    ('model = "das2"', 'model = "das2"\ntogether = { share = 1, components = 17 }', 19, "from 2 to 16"),
+    ('model = "das2"', 'model = "das2"\ntogether = { share = 1, claim = "reserve" }', 19, "'reservation'?"),
+    ('model = "das2"', 'model = "das2"\ntogether = { share = 1, place = "worstfit" }', 19, "'worst-fit'?"),
+    ('model = "das2"', 'model = "das2"\ntogether = { share = 1, claim_part = 1 }', 19, "less than 1"),
+    ('model = "das2"', 'model = "das2"\ntogether = { share = 1, margin_s = -1 }', 19, "margin_s: got -1"),
+    ('model = "das2"', 'model = "das2"\ntogether = { share = 1, tries = 101 }', 19, "from 1 to 100"),
+    ('model = "das2"', 'model = "das2"\ntogether = { share = 1, files = { b = 9 } }', 19, "together.files.b"),
+    ('model = "das2"', 'model = "das2"\ntogether = { share = 1, files = { a = 0 } }', 19, "files.a: got 0"),
+    ('model = "das2"', 'model = "das2"\ndomain = "a"\ntogether = { share = 1 }', 19, "are not bound"),
+    ('site = "a"', 'site = "a"\ntogether = { share = 1 }', 15, "only requests from outside"),
     # tables of the wrong kind
     ("[[cluster]]", "[cluster]", 7, "cluster: got"),
     ('name = "own"', 'name = "guests"', 17, "a name that no other stream has"),
@@ -230,6 +246,7 @@ overrun = "raise"
 memory_mib = 1
 consumer_by = "{group}/{user}"
 load = 2.0
+together = { share = 0.5, components = 3, claim = "reservation", place = "close-to-files", tries = 2 }
 begin_s = 0
 end_s = 3
 shift_s = 1
@@ -239,6 +256,11 @@ name = "by"
 log = "b.gwf"
 cluster_by = "queue"
 slots = 3
+[[stream]]
+name = "wide"
+log = "c.swf"
+external = true
+together = { share = 1, claim_part = 0.5, margin_s = 60, files = { a = 2048 } }
 [[stream]]
 name = "model"
 model = "das2"

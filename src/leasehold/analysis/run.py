@@ -76,6 +76,11 @@ class Run:
         return self._read("baseline")
 
     @cached_property
+    def joints(self) -> pl.DataFrame:
+        """One row for each joint request; no rows for a run without any."""
+        return self._read("joints")
+
+    @cached_property
     def begin_ms(self) -> int:
         """The instant at which the first request came."""
         return _whole(self.leases["submit_ms"].min())

@@ -8,7 +8,21 @@ from typing import Annotated
 import typer
 
 from leasehold import __version__
-from leasehold.cli import image, lease, peer, policy, scenario, sim, site, store, token
+from leasehold.cli import (
+    agreement,
+    image,
+    joint,
+    lease,
+    peer,
+    policy,
+    reproduce,
+    scenario,
+    sim,
+    site,
+    store,
+    token,
+    usage,
+)
 from leasehold.cli.demo import demo
 from leasehold.cli.doctor import doctor
 from leasehold.cli.exit_codes import BAD_INPUT, DEFECT, DONE, INTERRUPTED
@@ -27,14 +41,18 @@ app.command()(demo)
 app.command()(serve)
 app.command()(doctor)
 app.add_typer(lease.app, name="lease")
+app.add_typer(joint.app, name="joint")
 app.add_typer(site.app, name="site")
 app.add_typer(peer.app, name="peer")
 app.add_typer(token.app, name="token")
 app.add_typer(store.app, name="store")
 app.add_typer(image.app, name="image")
 app.add_typer(sim.app, name="sim")
+app.add_typer(agreement.app, name="agreement")
+app.add_typer(usage.app, name="usage")
 app.add_typer(policy.app, name="policy")
 app.add_typer(scenario.app, name="scenario")
+app.add_typer(reproduce.app, name="reproduce")
 
 
 def _say_version(wanted: bool) -> None:

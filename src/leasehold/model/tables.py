@@ -46,8 +46,12 @@ LEASES_SCHEMA: dict[str, str] = {
     "migrations": "i64",
     "overhead_vm_ms": "i64",
     "dispatched_ms": "i64",
+    "joint_id": "i64",
 }
-"""One row for each request that was read: what was asked (at the reference speed) and how it ended."""
+"""One row for each request that was read: what was asked (at the reference speed) and how it ended.
+
+``joint_id``: the joint request of which it is a component.
+"""
 
 SEGMENTS_SCHEMA: dict[str, str] = {
     "lease_id": "i64",
@@ -93,6 +97,7 @@ From ``agreement`` on: the agreement that is the reason, and its numbers (`lease
 """
 
 ADDED: dict[str, frozenset[str]] = {
+    "leases": frozenset({"joint_id"}),
     "decisions": frozenset({"agreement", "provider", "account", "resource", "used", "allowed", "window_ms"}),
 }
 """Columns that run folders of earlier versions do not have: they are read as null."""
@@ -100,25 +105,52 @@ ADDED: dict[str, frozenset[str]] = {
 BASELINE_SCHEMA: dict[str, str] = {"lease_id": "i64", "start_ms": "i64"}
 """When each local job starts in the same log without guests; only written for a run with guests."""
 
+JOINTS_SCHEMA: dict[str, str] = {
+    "joint_id": "i64",
+    "source": "str",
+    "source_id": "str",
+    "consumer": "str",
+    "components": "i64",
+    "vms": "i64",
+    "claim": "str",
+    "place": "str",
+    "submit_ms": "i64",
+    "ready_ms": "i64",
+    "started_ms": "i64",
+    "ended_ms": "i64",
+    "state": "str",
+    "reason": "str",
+    "idle_vm_ms": "i64",
+    "tries": "i64",
+}
+"""One row for each joint request; only written for a run with some.
+
+``vms`` of all components, ``idle_vm_ms`` for which claimed room was held idle.
+"""
+
 TABLES: dict[str, dict[str, str]] = {
     "sites": SITES_SCHEMA,
     "leases": LEASES_SCHEMA,
     "segments": SEGMENTS_SCHEMA,
     "decisions": DECISIONS_SCHEMA,
     "baseline": BASELINE_SCHEMA,
+    "joints": JOINTS_SCHEMA,
 }
 
-OPTIONAL_TABLES = frozenset({"baseline"})
+OPTIONAL_TABLES = frozenset({"baseline", "joints"})
 
 MAY_BE_NULL: dict[str, frozenset[str]] = {
     "sites": frozenset({"non_preemptable_share_vms"}),
-    "leases": frozenset({"home", "deadline_ms", "site", "first_start_ms", "end_ms", "dispatched_ms"}),
+    "leases": frozenset(
+        {"home", "deadline_ms", "site", "first_start_ms", "end_ms", "dispatched_ms", "joint_id"}
+    ),
     "segments": frozenset(),
     "decisions": frozenset(DECISIONS_SCHEMA) - {"seq", "time_ms", "lease_id", "outcome", "reason", "rule"},
     "baseline": frozenset(),
+    "joints": frozenset({"started_ms", "ended_ms"}),
 }
 
 ORIGINS = ("local", "external")
-SEGMENT_KINDS = ("run", "resume", "migrate")
+SEGMENT_KINDS = ("run", "resume", "migrate", "claim")
 SEGMENT_ENDS = ("completed", "killed", "preempted", "cancelled", "phase", "horizon")
-"""``phase`` ends a resume or migrate segment that goes over into its run segment at the same instant."""
+"""``phase`` ends a resume, migrate or claim segment that goes over into its run segment there and then."""

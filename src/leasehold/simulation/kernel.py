@@ -9,12 +9,14 @@ order of their streams), before anything is decided.
 
 from collections.abc import Callable, Iterator, Mapping
 from heapq import heappop, heappush
+from itertools import count
 from typing import Any, Protocol, get_args
 
 from leasehold.gateway.gateway import Gateway
 from leasehold.gateway.invariants import Invariants
 from leasehold.model.effect import (
     Effect,
+    JointClosed,
     LeaseClosed,
     MigrateLease,
     PartLeased,
@@ -23,10 +25,19 @@ from leasehold.model.effect import (
     SuspendLease,
     WakeAt,
 )
-from leasehold.model.event import Event, LeaseContinues, LeaseEnded, LeaseSaved, Submitted, Tick
+from leasehold.model.event import (
+    Event,
+    JointSubmitted,
+    LeaseContinues,
+    LeaseEnded,
+    LeaseSaved,
+    Submitted,
+    Tick,
+)
 from leasehold.model.lease import Lease
 from leasehold.model.request import Request, check_request
 from leasehold.simulation.workload.job import Job, job_of
+from leasehold.simulation.workload.splitting import component_of, joint_request
 
 NEVER_MS = 1 << 62
 NO_JOB: tuple[int, Job | None] = (0, None)
@@ -66,8 +77,11 @@ class World:
         self._agenda: list[tuple[int, int, Event]] = []
         self._sequence = 0
         self._actual_work: dict[int, int] = {}
+        self._joint_ids = count(1)
+        self._split: dict[int, Job] = {}
         own: dict[type, Handler] = {
             PartLeased: self._take_in_part,
+            JointClosed: self._close_joint,
             StartLease: self._start,
             ResumeLease: self._resume,
             MigrateLease: self._migrate,
@@ -95,10 +109,18 @@ class World:
             while agenda and agenda[0][0] == now_ms:
                 events.append(heappop(agenda)[2])
             while job is not None and job.submit_ms == now_ms:
-                events.append(Submitted(self._request(number, job)))
+                events.append(self._submission(number, job))
                 number, job = next(jobs, NO_JOB)
             self._apply(self.gateway.handle(events, now_ms), now_ms)
             yield now_ms
+
+    def _submission(self, number: int, job: Job) -> Event:
+        """Make the event that a job comes; the leases of a joint request are known once it was taken in."""
+        if job.together is None:
+            return Submitted(self._request(number, job))
+        request = joint_request(job, job.together, next(self._joint_ids), number)
+        self._split[request.id] = job
+        return JointSubmitted(request)
 
     def _request(self, number: int, job: Job) -> Request:
         request = Request(
@@ -121,10 +143,11 @@ class World:
         return check_request(request)
 
     def _take_in_part(self, effect: PartLeased, now_ms: int) -> None:  # noqa: ARG002 - all are carried out alike
-        """A component of a joint request is a job that needs what it asks for."""
-        request = effect.lease.request
-        self._actual_work[request.id] = effect.lease.work_left
-        self._observer.submitted(request, job_of(request))
+        """A component of a joint request is a job; one that no stream brought needs what it asks for."""
+        request, whole = effect.lease.request, self._split.get(effect.joint.id)
+        job = job_of(request) if whole is None else component_of(whole, request.vms)
+        self._actual_work[request.id] = job.actual_ms * self.gateway.reference_mips
+        self._observer.submitted(request, job)
 
     def _apply(self, effects: list[Effect], now_ms: int) -> None:
         handlers = self._handlers
@@ -166,6 +189,9 @@ class World:
 
     def _close(self, effect: LeaseClosed, now_ms: int) -> None:  # noqa: ARG002 - all are carried out alike
         del self._actual_work[effect.lease.id]
+
+    def _close_joint(self, effect: JointClosed, now_ms: int) -> None:  # noqa: ARG002 - all are carried out alike
+        self._split.pop(effect.joint.id, None)
 
     def _wake(self, effect: WakeAt, now_ms: int) -> None:
         self._at(max(effect.at_ms, now_ms + 1), Tick(effect.site))

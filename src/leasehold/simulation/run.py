@@ -12,6 +12,7 @@ from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.invariants import Invariants
 from leasehold.gateway.site import Site
 from leasehold.model.errors import InvalidField, InvariantBroken, LeaseholdError
+from leasehold.model.joint import JointState
 from leasehold.sharing.enforcement import Sharing
 from leasehold.simulation.kernel import NEVER_MS, World
 from leasehold.simulation.manifest import Stopwatch, make_manifest, write_manifest
@@ -25,6 +26,7 @@ from leasehold.simulation.scenario.widths import fitting
 from leasehold.simulation.tables import TableWriter
 from leasehold.simulation.workload.job import Job
 from leasehold.simulation.workload.notes import ReadingNotes
+from leasehold.simulation.workload.splitting import numbered
 
 INSTANTS_PER_REPORT = 2_000
 
@@ -111,9 +113,19 @@ def _pass_time(world: World, scenario: Scenario, recorder: Recorder, progress: R
                 progress(Progress(recorder.read.total(), now_ms, horizon_ms, fraction))
     if until_ms != NEVER_MS:
         world.now_ms = until_ms
-    elif world.gateway.leases:
-        count = len(world.gateway.leases)
+    elif count := _forgotten(world.gateway):
         raise InvariantBroken(f"{count} leases were forgotten: nothing more happens, and they have not ended")
+
+
+def _forgotten(gateway: Gateway) -> int:
+    """Count the leases that nothing will wake, but for joint requests that wait in vain for room."""
+    in_vain = {
+        part.lease_id
+        for joint in gateway.joints.open.values()
+        if joint.state is JointState.HELD
+        for part in joint.parts
+    }
+    return len(gateway.leases.keys() - in_vain)
 
 
 def last_instant_ms(scenario: Scenario) -> int:
@@ -124,7 +136,7 @@ def last_instant_ms(scenario: Scenario) -> int:
 
 
 def _numbered(scenario: Scenario, notes: list[ReadingNotes]) -> Iterator[tuple[int, Job]]:
-    return enumerate(fitting(open_streams(scenario, notes), scenario), 1)
+    return numbered(fitting(open_streams(scenario, notes), scenario))
 
 
 def _run_without_guests(scenario: Scenario, out: Path) -> None:

@@ -20,6 +20,7 @@ from leasehold.simulation.scenario.spec import Scenario
 from leasehold.simulation.scenario.widths import fitting
 from leasehold.simulation.tally import Count, Counted, Tally
 from leasehold.simulation.workload.job import Job
+from leasehold.simulation.workload.splitting import numbered
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +132,7 @@ def _played(past: Past, scenario: Scenario, accounts: Accounts, passing: Callabl
     sharing = Sharing(places(scenario), scenario.sharing.settings(), scenario.agreements)
     gateway = make_gateway(scenario, replace(routing(scenario), learns=True), sharing)
     tally = Tally(accounts.of_path, accounts.of_site)
-    world = World(gateway, enumerate(past.jobs(), 1), tally)
+    world = World(gateway, numbered(past.jobs()), tally)
     until_ms = last_instant_ms(scenario)
     with collecting_less_garbage():
         for _ in world.run(until_ms):

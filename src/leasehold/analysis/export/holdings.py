@@ -4,7 +4,7 @@ import polars as pl
 
 
 def holdings(segments: pl.DataFrame) -> pl.DataFrame:
-    """Join each resume or migrate segment to the run segment that it goes over into.
+    """Join each resume, migrate or claim segment to the run segment that it goes over into.
 
     Returns ``lease_id``, ``site``, ``part`` (from 0, counts a lease's holdings), ``start_ms``,
     ``end_ms``, ``run_from_ms`` (when its work began, null if it never did), ``vms``, ``ended_by``;

@@ -1,6 +1,7 @@
 """The numbers of a run: what is measured (`CATALOGUE`), for whom, and whether the tables agree."""
 
 from leasehold.analysis.metrics.agreed import by_agreement, held_by_agreements
+from leasehold.analysis.metrics.joints import JOINT_CATALOGUE, joint_totals
 from leasehold.analysis.metrics.measure import Better, Measure, Stage
 from leasehold.analysis.metrics.reconcile import reconcile
 from leasehold.analysis.metrics.tables import (
@@ -17,6 +18,7 @@ from leasehold.analysis.metrics.tables import (
 
 __all__ = [
     "CATALOGUE",
+    "JOINT_CATALOGUE",
     "MEASURES",
     "Better",
     "Measure",
@@ -29,6 +31,7 @@ __all__ = [
     "by_party",
     "by_reason",
     "held_by_agreements",
+    "joint_totals",
     "reconcile",
     "totals",
 ]

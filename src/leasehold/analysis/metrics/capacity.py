@@ -3,9 +3,10 @@
 import polars as pl
 
 from leasehold.analysis.metrics.measure import MS_PER_HOUR, Better, Measure, Stage
+from leasehold.model.reason import Reason
 
 _IS_GUEST = pl.col("origin") == "external"
-_STARTED = pl.col("first_start_ms").is_not_null()
+_STARTED = pl.col("first_start_ms").is_not_null() & (pl.col("reason") != Reason.CLAIM_GIVEN_BACK.value)
 _COMPUTATION_VM_MS = pl.col("vms") * pl.col("service_ms")
 
 
@@ -64,7 +65,8 @@ CAPACITY = (
     _held_h(
         "useful_vm_h",
         "useful VM-time",
-        "VM-time held less resuming, moving, and the work of leases that were terminated or lost.",
+        "VM-time held less waiting for other components, resuming, moving, and the work of leases that were "
+        "terminated or lost.",
         pl.col("useful_vm_ms"),
         Better.HIGHER,
     ),
@@ -78,7 +80,8 @@ CAPACITY = (
     _computation_h(
         "computation_vm_h",
         "computation time",
-        "VMs times undisturbed duration on their cluster, over the leases that started.",
+        "VMs times undisturbed duration on their cluster, over the leases that started; "
+        "claims given back are left out.",
         _STARTED,
     ),
     _computation_h(

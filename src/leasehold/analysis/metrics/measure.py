@@ -17,6 +17,7 @@ class Stage(StrEnum):
 
     LEASES = "leases"
     SEGMENTS = "segments"
+    JOINTS = "joints"
     DERIVED = "derived"
 
 
@@ -33,8 +34,8 @@ class Measure:
     """One number about a run, a cluster or a party.
 
     ``key`` ends in its unit where it has one; ``stage`` says what ``formula`` is evaluated over: the
-    leases or the segments of a group (`leasehold.analysis.facts`), or the measures already made of
-    it. ``source`` cites where a definition comes from.
+    leases or the segments of a group (`leasehold.analysis.facts`), the joint requests of a run, or the
+    measures already made of it. ``source`` cites where a definition comes from.
     """
 
     key: str

@@ -12,6 +12,7 @@ from leasehold.analysis.metrics import (
     by_party,
     by_reason,
     held_by_agreements,
+    joint_totals,
 )
 from leasehold.analysis.run import Run
 from leasehold.analysis.wording import count, duration, listed, number, percent, share
@@ -59,6 +60,8 @@ def what_happened(run: Run, totals: Totals) -> list[Paragraph]:
             Paragraph("How much idle time was lent?", _lent(totals)),
             Paragraph("Who had to give way, and why?", _gave_way(run, totals)),
         ]
+    if joints := joint_totals(run):
+        paragraphs.append(Paragraph("Did joint requests get their room?", _together(joints)))
     if held_by_agreements(run):
         paragraphs.append(Paragraph("Whom did agreements hold back?", _held_by_agreements(run)))
     if _n(totals, "refused"):
@@ -151,6 +154,22 @@ def _gave_way(run: Run, totals: Totals) -> str:
         f"Saving, restoring and moving cost {number(totals['overhead_vm_h'])} VM-hours, {lost} of the "
         "guests' computation time."
     )
+
+
+def _together(joints: Totals) -> str:
+    total, started = _whole(joints, "joint_requests"), _whole(joints, "joints_started")
+    refused, idle_vm_h = _whole(joints, "joints_refused"), joints["claimed_idle_vm_h"]
+    waits = f", after {duration(joints['joint_wait_mean_s'])} on average" if started else ""
+    late = f", 95 % within {duration(joints['joint_wait_p95_s'])}" if started > 1 else ""
+    idle = f" Held idle for other components: {number(idle_vm_h, 1)} VM-hours" if idle_vm_h else ""
+    part = f" ({percent(joints['claimed_idle_pct'])} of what joint requests held)." if idle_vm_h else ""
+    open_ = (
+        f"; {number(left)} had neither started nor been refused"
+        if (left := total - started - refused)
+        else ""
+    )
+    counted = f"{number(started)} of {number(total)} started{waits}{late}"
+    return f"{counted}; {number(refused)} {'was' if refused == 1 else 'were'} refused{open_}.{idle}{part}"
 
 
 def _held_by_agreements(run: Run) -> str:

@@ -7,11 +7,13 @@ import polars as pl
 from leasehold.analysis.facts import PARTIES
 from leasehold.analysis.metrics import (
     CATALOGUE,
+    JOINT_CATALOGUE,
     Number,
     by_cluster,
     by_cluster_and_party,
     by_party,
     by_reason,
+    joint_totals,
 )
 from leasehold.analysis.report.sentences import because
 from leasehold.analysis.run import Run
@@ -85,6 +87,15 @@ def cluster_table(run: Run) -> Table:
     ]
     heads = ["cluster", "slots", *_titles(_CLUSTER_COLUMNS)]
     return Table("By cluster", heads, rows, _left_out(table.height))
+
+
+def joint_tables(run: Run) -> list[Table]:
+    """Tabulate how joint requests fared; no table for a run without any."""
+    numbers = joint_totals(run)
+    if not numbers:
+        return []
+    row = [Cell(value(numbers[key], m.unit)) for key, m in JOINT_CATALOGUE.items()]
+    return [Table("Joint requests", [m.title for m in JOINT_CATALOGUE.values()], [row])]
 
 
 def waiting_matrix(run: Run) -> Table:

@@ -7,7 +7,15 @@ a `Violation`. What is written by other programs to the same schema can be check
 from dataclasses import dataclass
 
 from leasehold.analysis.run import Run
-from leasehold.analysis.validation import accounting, capacity, life, preemption, promises, types
+from leasehold.analysis.validation import (
+    accounting,
+    capacity,
+    life,
+    preemption,
+    promises,
+    together,
+    types,
+)
 from leasehold.analysis.validation.evidence import Evidence, Rule
 
 RULES: tuple[Rule, ...] = (
@@ -17,6 +25,7 @@ RULES: tuple[Rule, ...] = (
     *types.RULES,
     *preemption.RULES,
     *promises.RULES,
+    *together.RULES,
 )
 
 

@@ -9,11 +9,13 @@ _MOVED_AT_ONCE = (pl.col("outcome") == "move") & pl.col("planned_ms").is_null()
 _IS_START = (pl.col("outcome") == "start") | _MOVED_AT_ONCE
 _IS_PROMISE = pl.col("outcome").is_in(["wait", "move"]) & pl.col("planned_ms").is_not_null()
 """A wait is promised an end, and a plan that had to move is promised another."""
+_IS_CALLED_OFF = (pl.col("outcome") == "hold") & (pl.col("reason") == "called-off")
+"""What a component was promised is given back: the others had no room, and none of them holds anything."""
 
 
 def promise_broken(evidence: Evidence) -> pl.DataFrame:
     """Find leases that started, or were promised anew without a named cause, later than promised."""
-    told = evidence.run.decisions.filter(_IS_START | _IS_PROMISE).sort("lease_id", "seq")
+    told = evidence.run.decisions.filter(_IS_START | _IS_PROMISE | _IS_CALLED_OFF).sort("lease_id", "seq")
     when = pl.when(_IS_START).then("time_ms").otherwise("planned_ms")
     promised = pl.when(_IS_PROMISE).then("planned_ms").shift(1).over("lease_id")
     later = told.with_columns(when=when, promised=promised).filter(pl.col("when") > pl.col("promised"))

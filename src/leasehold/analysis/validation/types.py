@@ -26,9 +26,11 @@ def local_disturbed(evidence: Evidence) -> pl.DataFrame:
 
 
 def non_preemptable_disturbed(evidence: Evidence) -> pl.DataFrame:
-    """Find the Non-preemptable guests that ran in pieces or were preempted."""
-    whole = (pl.col("number") == 0) & _RUN & (pl.col("ended_by") != "preempted")
-    wrong = _guests(evidence, "non-preemptable").filter(~whole)
+    """Find the Non-preemptable guests that ran in pieces or were preempted; components may claim first."""
+    claims = (pl.col("number") == 0) & (pl.col("kind") == "claim")
+    after_claim = (pl.col("number") == 1) & (pl.col("before_kind") == "claim") & _FOLLOWS_AT_ONCE
+    whole = claims | (_RUN & ((pl.col("number") == 0) | after_claim.fill_null(value=False)))
+    wrong = _guests(evidence, "non-preemptable").filter(~(whole & (pl.col("ended_by") != "preempted")))
     sentence = pl.format("segment {} ({}) ended by {}", pl.col("number") + 1, "kind", "ended_by")
     return findings(wrong, sentence, site="site", time_ms="start_ms")
 

@@ -142,12 +142,16 @@ class Planner:
                 return Reason.WIDER_THAN_SITE
             if component.vms > widest:
                 return Reason.WIDER_THAN_ANY_SITE
-        lent = {name: _lent_for_good(site) for name, site in self._sites.items()}
+        work = min(self.work(request, index) for index in range(len(request.components)))
+        lent = {name: _lent_for_good(site, work) for name, site in self._sites.items()}
         return None if could_fit(request.components, lent) else Reason.NO_COMMON_ROOM
 
 
-def _lent_for_good(site: Site) -> int:
-    """The most VMs that components can ever have at a site: they are Non-preemptable."""
+def _lent_for_good(site: Site, work: int) -> int:
+    """The most VMs that Non-preemptable components of at least so much work can ever have at a site."""
+    longest_ms = site.settings.non_preemptable_max_ms
+    if longest_ms is not None and site.floor.wall_ms(work) > longest_ms:
+        return 0
     share_vms = site.settings.non_preemptable_share_vms
     return site.settings.slots if share_vms is None else min(share_vms, site.settings.slots)
 

@@ -47,7 +47,9 @@ def read_duration(seconds: object) -> int:
 
     Raises ValueError for what is no number, or is finer than a millisecond.
     """
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not isfinite(seconds):
+    if isinstance(seconds, int) and not isinstance(seconds, bool):
+        return seconds * 1000
+    if not isinstance(seconds, float) or not isfinite(seconds * 1000):
         raise ValueError("a number of seconds")
     ms = round(seconds * 1000)
     if ms != seconds * 1000 and ms / 1000 != seconds:

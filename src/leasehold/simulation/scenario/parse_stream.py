@@ -1,12 +1,14 @@
 """From the keys of one ``[[stream]]`` to a `StreamSpec`."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from leasehold.configuration.keys import NOTHING, Keys
 from leasehold.configuration.resources import read_claims
 from leasehold.model.errors import InvalidField
 from leasehold.model.request import LEASE_TYPES
+from leasehold.simulation.scenario.parse_together import read_together, refuse_bounds
 from leasehold.simulation.scenario.spec import ClusterSpec, LogStream, ModelStream, StreamSpec, Window
 from leasehold.simulation.workload.das2 import PARAMETER_NAMES, Das2Parameters
 from leasehold.simulation.workload.interpretation import OVERRUNS, SIZES, Interpretation
@@ -23,14 +25,17 @@ PEAK = "peak"
 def parse_stream(keys: Keys, folder: Path, clusters: Sequence[ClusterSpec]) -> StreamSpec:
     """Check the keys of a stream; raises InvalidField or UnknownName with the place of the key as field."""
     name = keys.text("name")
-    site = keys.name_of("site", [cluster.name for cluster in clusters], None)
+    named = [cluster.name for cluster in clusters]
+    site = keys.name_of("site", named, None)
     kinds = [kind for kind in ("log", "model") if kind in keys]
     if len(kinds) != 1:
         found = " and ".join(kinds) or NOTHING
         raise InvalidField(keys.where("log"), found, 'either log = "file" or model = "das2"')
     stream = _log(keys, name, site, folder) if kinds == ["log"] else _model(keys, name, site)
+    together = read_together(keys, named, has_externals=stream.has_externals)
+    refuse_bounds(keys, together, domain=stream.domain, claims=stream.claims)
     keys.done()
-    return stream
+    return replace(stream, together=together)
 
 
 def _model(keys: Keys, name: str, site: str | None) -> ModelStream:

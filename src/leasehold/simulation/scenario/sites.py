@@ -53,12 +53,14 @@ def told_moments(scenario: Scenario) -> ToldMoments:
     """Give the true moments of the model's streams, if the scenario says that they are told.
 
     A stream that is partly or wholly from a log is not told: nobody knows the moments of what is to come.
+    Nor is one with joint requests: they are not routed, and what is left has other moments.
     """
     if scenario.gateway.moments != "told":
         return ToldMoments(None, {})
     logs = [stream for stream in scenario.streams if isinstance(stream, LogStream)]
     whose = [None, *(cluster.name for cluster in scenario.clusters)]
     learnt = {site for site in whose if any(_may_have_jobs_of(site, log) for log in logs)}
+    learnt |= {None for stream in scenario.streams if stream.together is not None}
     told = {site: _moments(scenario, site) for site in whose if site not in learnt}
     external = told.pop(None, None)
     return ToldMoments(external, {site: moments for site, moments in told.items() if site is not None})

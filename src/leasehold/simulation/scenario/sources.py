@@ -12,6 +12,7 @@ from leasehold.simulation.workload.job import Job
 from leasehold.simulation.workload.log_record import LogRecord
 from leasehold.simulation.workload.notes import ReadingNotes
 from leasehold.simulation.workload.split import Rule, Split, logged_jobs
+from leasehold.simulation.workload.splitting import split_some
 from leasehold.simulation.workload.swf import swf_records
 
 _READERS: dict[str, Callable[[Path, ReadingNotes], Iterator[LogRecord]]] = {
@@ -26,8 +27,13 @@ def open_streams(scenario: Scenario, notes: list[ReadingNotes]) -> Iterator[Job]
     The account of each log is added to ``notes`` and grows as the log is read. Reading raises InputError,
     with file and line, where a log is not what it should be.
     """
-    streams = [_bound(_open(stream, scenario.seed, notes), stream) for stream in scenario.streams]
+    streams = [_bound(_joined(_open(s, scenario.seed, notes), s, scenario.seed), s) for s in scenario.streams]
     return within(merged(*streams), 0, scenario.horizon_ms)
+
+
+def _joined(jobs: Iterator[Job], stream: StreamSpec, seed: int) -> Iterator[Job]:
+    """Make joint requests of those that the stream wants to run together."""
+    return jobs if stream.together is None else split_some(jobs, stream.together, seed, stream.name)
 
 
 def _bound(jobs: Iterator[Job], stream: StreamSpec) -> Iterator[Job]:

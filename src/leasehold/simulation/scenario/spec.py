@@ -17,6 +17,7 @@ from leasehold.configuration.terms import ClusterTerms
 from leasehold.model.agreement import Agreement
 from leasehold.simulation.workload.interpretation import Interpretation
 from leasehold.simulation.workload.lease_mix import EVEN_MIX, LeaseMix
+from leasehold.simulation.workload.together import Together
 
 DEFAULT_SEED = 1
 TOO_WIDE = ("error", "refuse")
@@ -68,7 +69,8 @@ class ModelStream:
 
     They are local to ``site``, or external with the lease types of ``mix`` where it is None. ``load`` is how
     many times as many come in the same time. They come on the account of ``consumer``, or of the stream where
-    it is empty. ``domain`` and ``claims`` are as those of a `Job`.
+    it is empty. ``domain`` and ``claims`` are as those of a `Job`; ``together`` says which
+    are joint requests.
     """
 
     name: str
@@ -79,6 +81,7 @@ class ModelStream:
     consumer: str = ""
     domain: str = ""
     claims: Mapping[str, int] = field(default_factory=dict)
+    together: Together | None = None
 
     @property
     def has_externals(self) -> bool:
@@ -90,7 +93,8 @@ class ModelStream:
         whose = _mix_to_dict(self.mix) if self.site is None else {"site": self.site}
         told: Plain = {"name": self.name, "model": "das2", **whose, "load": self.load}
         told |= {"consumer": self.consumer} if self.consumer else {}
-        return told | _bound_to_dict(self.domain, self.claims) | dict(self.parameters)
+        told |= _bound_to_dict(self.domain, self.claims) | _together_to_dict(self.together)
+        return told | dict(self.parameters)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +116,7 @@ class LogStream:
     ``load``         how many times as many come in the same time: gaps are divided by it
     ``mix``          lease types of what comes from outside
     ``domain``       the virtual domain or site that all are bound to, "" for any; ``claims``: what all hold
+    ``together``     which of those from outside are joint requests
     """
 
     name: str
@@ -129,6 +134,7 @@ class LogStream:
     window: Window = field(default_factory=Window)
     domain: str = ""
     claims: Mapping[str, int] = field(default_factory=dict)
+    together: Together | None = None
 
     @property
     def has_externals(self) -> bool:
@@ -141,7 +147,8 @@ class LogStream:
         told |= self._whose() | {f.name: getattr(self.reading, f.name) for f in fields(self.reading)}
         told |= {"consumer_by": self.consumer_by, "load": self.load}
         told |= _mix_to_dict(self.mix) if self.has_externals else {}
-        return told | _bound_to_dict(self.domain, self.claims) | self.window.to_dict()
+        told |= _bound_to_dict(self.domain, self.claims) | _together_to_dict(self.together)
+        return told | self.window.to_dict()
 
     def _whose(self) -> Plain:
         told: Plain = {} if self.site is None else {"site": self.site}
@@ -224,3 +231,7 @@ def _mix_to_dict(mix: LeaseMix) -> Plain:
 def _bound_to_dict(domain: str, claims: Mapping[str, int]) -> Plain:
     told: Plain = {"domain": domain} if domain else {}
     return told | ({"claims": dict(claims)} if claims else {})
+
+
+def _together_to_dict(together: Together | None) -> Plain:
+    return {} if together is None else {"together": together.to_dict()}

@@ -5,13 +5,15 @@ from collections.abc import Iterator
 from leasehold.model.errors import InvalidField
 from leasehold.simulation.scenario.spec import Scenario
 from leasehold.simulation.workload.job import Job
+from leasehold.simulation.workload.splitting import widest_part
 
 
 def fitting(jobs: Iterator[Job], scenario: Scenario) -> Iterator[Job]:
     """Pass the jobs on, all of them where the scenario leaves too wide ones to the clusters.
 
     ``scenario`` has its sizes settled (`sizes.with_sizes`). Otherwise raises InvalidField at the first job
-    that is wider than its own cluster or, from outside, than every cluster.
+    that is wider than its own cluster or, from outside, than every cluster; of a joint request its widest
+    component counts.
     """
     return jobs if scenario.too_wide == "refuse" else _all_fitting(jobs, scenario)
 
@@ -21,8 +23,9 @@ def _all_fitting(jobs: Iterator[Job], scenario: Scenario) -> Iterator[Job]:
     slots[None] = max(slots.values(), default=0)
     for job in jobs:
         # A cluster that nobody knows is reported by whoever looks it up.
-        if job.vms > slots.get(job.site, job.vms):
+        vms = widest_part(job)
+        if vms > slots.get(job.site, vms):
             where = "the widest cluster" if job.site is None else f"its cluster {job.site}"
             expected = f'at most {slots[job.site]}, what {where} has (or too_wide = "refuse")'
-            raise InvalidField(f"{job.source} job {job.source_id}: VMs", job.vms, expected)
+            raise InvalidField(f"{job.source} job {job.source_id}: VMs", vms, expected)
         yield job

@@ -75,4 +75,5 @@ def _moved(job: Job, submit_ms: int) -> Job:
         job.group,
         job.domain,
         job.claims,
+        job.together,
     )

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from leasehold.model.request import LeaseType, Request
+from leasehold.simulation.workload.together import Together
 
 
 @dataclass(slots=True)
@@ -21,6 +22,7 @@ class Job:
     ``group``         the VO, or the group within it, on whose account ``consumer`` asks, "" for none
     ``domain``        the virtual domain or site that it is bound to, "" for any
     ``claims``        units of further resources that it holds while it runs
+    ``together``      how it is split into components that run together, None for a request of its own
     """
 
     submit_ms: int
@@ -38,6 +40,7 @@ class Job:
     group: str = ""
     domain: str = ""
     claims: tuple[tuple[str, int], ...] = ()
+    together: Together | None = None
 
     def __post_init__(self) -> None:
         """Default the ready time to the submission."""

@@ -1,0 +1,56 @@
+"""The evaluation, or some figures of it: every configuration with every replication, kept in a folder."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from leasehold.experiments.intergrid import world
+from leasehold.experiments.intergrid.metrics import METRICS
+from leasehold.experiments.intergrid.settings import Plan, configuration_named
+from leasehold.experiments.kept import Kept
+from leasehold.experiments.marks import mark
+
+REPLICATIONS = 100
+FOLDER = "configurations"
+
+_MAKES_RESULTS = (
+    "configuration",
+    "model",
+    "leasing",
+    "routing",
+    "gateway",
+    "simulation/kernel.py",
+    "simulation/scenario",
+    "simulation/workload",
+    "experiments/intergrid/metrics.py",
+    "experiments/intergrid/scenario.py",
+    "experiments/intergrid/world.py",
+)
+
+Results = Mapping[str, Mapping[str, Sequence[float]]]
+"""By configuration and metric: one value for each replication, in their order."""
+
+
+def measure(name: str, replication: int) -> dict[str, float]:
+    """Run one configuration of a plan, by its name."""
+    return world.run(configuration_named(name), replication)
+
+
+def names_for(read: Plan, figures: Sequence[str]) -> list[str]:
+    """Name the configurations that these figures need; those of the controls only for all figures."""
+    letters = sorted({read.study.figures[figure].letter for figure in figures})
+    return read.names_of(letters, controls=set(figures) == set(read.study.figures))
+
+
+def kept_in(folder: Path | None, read: Plan) -> Kept:
+    """Look what of this plan was done before."""
+    said = {"published": read.said["published"], "stream": read.said["stream"]}
+    marks = {name: mark(_MAKES_RESULTS, one.as_data() | said) for name, one in read.configurations.items()}
+    return Kept(None if folder is None else folder / FOLDER, marks)
+
+
+def results(kept: Kept, names: Sequence[str], replications: Sequence[int]) -> Results:
+    """Put together what was measured."""
+    return {
+        name: {metric: [kept.of(name)[number][metric] for number in replications] for metric in METRICS}
+        for name in names
+    }

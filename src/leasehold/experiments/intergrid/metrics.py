@@ -1,0 +1,229 @@
+"""The metrics of section 5.1, measured while a run passes.
+
+======================= ================================================================================
+vms_preempted           VMs that leases gave up to local requests, each time counted (5.1.1); also for each
+                        lease type
+preemptions             how often leases gave up theirs
+leases_preempted        leases that gave up theirs at least once
+utilisation_pct         eqs 21 and 22: 100 % less preemption overhead over computation time (VMs times
+                        undisturbed duration on their cluster) of the leases that started; guests and locals
+guest_utilisation_pct   the same with the computation time of the guests alone
+occupancy_pct           VM-time held while requests came, of all VM-time
+awrt_s                  eq 24: eq 23 of each cluster, weighted with its size, where it served any
+awrt_pooled_s           eq 23, all clusters together: response time of best-effort leases (Cancelable and
+                        Suspendable) that got all their time, weighted with VMs times duration
+response_s              mean response time of all guests that got all their time (eq 2)
+migration_pct           Migratable leases that were moved at least once (5.1.1)
+np_rejection_pct        Non-preemptable requests of guests that were rejected (5.1.1)
+migratable_unserved_pct Migratable requests that were rejected, or lost their deadline after a preemption
+local_rejection_pct     local requests that were rejected
+guest_work_vm_h         VM-hours at the reference speed of the guests that got all their time
+======================= ================================================================================
+
+A percentage or a mean of nobody is not a number. `leasehold.analysis.metrics` measures the same from a run
+folder; the tests compare the two.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from math import fsum, nan
+
+from leasehold.gateway.site import Site
+from leasehold.model.effect import (
+    Decision,
+    LeaseClosed,
+    MigrateLease,
+    ResumeLease,
+    StartLease,
+    StopLease,
+    SuspendLease,
+)
+from leasehold.model.lease import UNPLANNED, Lease, LeaseState
+from leasehold.model.reason import Outcome
+from leasehold.model.request import LeaseType, Request
+from leasehold.simulation.kernel import Handler
+from leasehold.simulation.workload.job import Job
+
+PERCENT = 100.0
+MS_PER_S = 1_000
+MS_PER_HOUR = 3_600_000
+PREEMPTABLE = (LeaseType.CANCELABLE, LeaseType.SUSPENDABLE, LeaseType.MIGRATABLE)
+BEST_EFFORT = frozenset({LeaseType.CANCELABLE, LeaseType.SUSPENDABLE})
+SERVED = frozenset({LeaseState.COMPLETED, LeaseState.KILLED})
+LOST = frozenset({LeaseState.REFUSED, LeaseState.FAILED})
+
+METRICS = (
+    "vms_preempted",
+    *(f"vms_preempted_{kind.label}" for kind in PREEMPTABLE),
+    "preemptions",
+    "leases_preempted",
+    "utilisation_pct",
+    "guest_utilisation_pct",
+    "occupancy_pct",
+    "awrt_s",
+    "awrt_pooled_s",
+    "response_s",
+    "migration_pct",
+    "np_rejection_pct",
+    "migratable_unserved_pct",
+    "local_rejection_pct",
+    "guest_work_vm_h",
+)
+
+
+class WeightedMean:
+    """A mean of whole numbers with whole weights, exact until the division."""
+
+    __slots__ = ("total", "weight")
+
+    def __init__(self) -> None:
+        """Begin with nobody."""
+        self.total = self.weight = 0
+
+    def add(self, value: int, weight: int = 1) -> None:
+        """Take one more."""
+        self.total += value * weight
+        self.weight += weight
+
+    def read(self) -> float:
+        """Give the mean; not a number where there is nobody."""
+        return self.total / self.weight if self.weight else nan
+
+
+class Watch:
+    """Looks on while a run passes, and writes nothing down; when the run is over, all leases are closed."""
+
+    def __init__(self, sites: Mapping[str, Site], reference_mips: int, horizon_ms: int) -> None:
+        """Watch these sites; occupancy is that before the horizon, all else that of the whole run."""
+        self._sites = {name: site.floor.settings for name, site in sites.items()}
+        self._reference_mips = reference_mips
+        self._horizon_ms = horizon_ms
+        self._held_since_ms: dict[int, int] = {}
+        self._granted_ms: dict[int, int] = {}
+        self._held_vm_ms = 0
+        self._vms_preempted = Counter[LeaseType]()
+        self._preemptions = self._leases_preempted = 0
+        self._overhead_vm_ms = 0
+        self._locals_vm_work = 0.0
+        self._guests_vm_work = 0.0
+        self._served_vm_ms = 0
+        self._by_site = {name: WeightedMean() for name in sites}
+        self._response = WeightedMean()
+        self._is_moved, self._is_unserved = WeightedMean(), WeightedMean()
+        self._is_np_rejected, self._is_local_rejected = WeightedMean(), WeightedMean()
+        self.handlers: Mapping[type, Handler] = {
+            Decision: self._decided,
+            StartLease: self._holds,
+            ResumeLease: self._holds,
+            MigrateLease: self._moved,
+            SuspendLease: self._lets_go,
+            StopLease: self._lets_go,
+            LeaseClosed: self._closed,
+        }
+
+    def submitted(self, request: Request, job: Job) -> None:
+        """Note how long a job may take, the shorter of what it asks for and what it needs."""
+        self._granted_ms[request.id] = min(job.requested_ms, job.actual_ms)
+
+    # Who holds VMs
+
+    def _holds(self, effect: StartLease | ResumeLease | MigrateLease, now_ms: int) -> None:
+        self._held_since_ms[effect.lease.id] = min(now_ms, self._horizon_ms)
+
+    def _moved(self, effect: MigrateLease, now_ms: int) -> None:
+        self._let_go(effect.lease, now_ms)
+        self._holds(effect, now_ms)
+
+    def _lets_go(self, effect: SuspendLease | StopLease, now_ms: int) -> None:
+        self._let_go(effect.lease, now_ms)
+
+    def _let_go(self, lease: Lease, now_ms: int) -> None:
+        until_ms = min(now_ms, self._horizon_ms)
+        self._held_vm_ms += lease.vms * (until_ms - self._held_since_ms.pop(lease.id, until_ms))
+
+    # What happens to leases
+
+    def _decided(self, effect: Decision, now_ms: int) -> None:  # noqa: ARG002 - all are told alike
+        if effect.outcome is Outcome.PREEMPT:
+            self._preemptions += 1
+            self._vms_preempted[effect.lease.request.lease_type] += effect.lease.vms
+
+    def _closed(self, effect: LeaseClosed, now_ms: int) -> None:
+        lease = effect.lease
+        self._let_go(lease, now_ms)
+        granted_ms = self._granted_ms.pop(lease.id)
+        if lease.first_start_ms != UNPLANNED:
+            self._count_work(lease, granted_ms)
+        if lease.request.is_local:
+            self._is_local_rejected.add(lease.state is LeaseState.REFUSED)
+        else:
+            self._count_guest(lease, granted_ms, now_ms)
+
+    def _count_work(self, lease: Lease, granted_ms: int) -> None:
+        """Count the computation time of eq 22, on the cluster where the lease was last."""
+        speed_mips = self._sites[lease.site].speed_mips
+        vm_ms = lease.vms * granted_ms * self._reference_mips / speed_mips
+        if lease.request.is_local:
+            self._locals_vm_work += vm_ms
+        else:
+            self._guests_vm_work += vm_ms
+
+    def _count_guest(self, lease: Lease, granted_ms: int, now_ms: int) -> None:
+        self._overhead_vm_ms += lease.overhead_vm_ms
+        self._leases_preempted += lease.preemptions > 0
+        kind = lease.request.lease_type
+        if kind is LeaseType.MIGRATABLE:
+            self._is_moved.add(lease.migrations > 0)
+            self._is_unserved.add(lease.state in LOST)
+        elif kind is LeaseType.NON_PREEMPTABLE:
+            self._is_np_rejected.add(lease.state is LeaseState.REFUSED)
+        if lease.state in SERVED:
+            self._count_served(lease, granted_ms * lease.vms, now_ms - lease.request.ready_ms)
+
+    def _count_served(self, lease: Lease, work_vm_ms: int, response_ms: int) -> None:
+        self._served_vm_ms += work_vm_ms
+        self._response.add(response_ms)
+        if lease.request.lease_type in BEST_EFFORT:
+            self._by_site[lease.site].add(response_ms, work_vm_ms)
+
+    # What came of it
+
+    def read(self) -> dict[str, float]:
+        """Give all ``METRICS``."""
+        kinds = {f"vms_preempted_{kind.label}": float(self._vms_preempted[kind]) for kind in PREEMPTABLE}
+        every = self._locals_vm_work + self._guests_vm_work
+        return {
+            "vms_preempted": float(self._vms_preempted.total()),
+            **kinds,
+            "preemptions": float(self._preemptions),
+            "leases_preempted": float(self._leases_preempted),
+            "utilisation_pct": self._utilisation_pct(every),
+            "guest_utilisation_pct": self._utilisation_pct(self._guests_vm_work),
+            "occupancy_pct": self._occupancy_pct(),
+            "awrt_s": self._awrt_by_size_s(),
+            "awrt_pooled_s": self._awrt_pooled_s(),
+            "response_s": self._response.read() / MS_PER_S,
+            "migration_pct": PERCENT * self._is_moved.read(),
+            "np_rejection_pct": PERCENT * self._is_np_rejected.read(),
+            "migratable_unserved_pct": PERCENT * self._is_unserved.read(),
+            "local_rejection_pct": PERCENT * self._is_local_rejected.read(),
+            "guest_work_vm_h": self._served_vm_ms / MS_PER_HOUR,
+        }
+
+    def _utilisation_pct(self, work_vm_ms: float) -> float:
+        """Equation 21; negative where preemption cost more than all computation."""
+        return PERCENT * (1 - self._overhead_vm_ms / work_vm_ms) if work_vm_ms else nan
+
+    def _occupancy_pct(self) -> float:
+        slots = sum(settings.slots for settings in self._sites.values())
+        return PERCENT * self._held_vm_ms / (slots * self._horizon_ms)
+
+    def _awrt_by_size_s(self) -> float:
+        served = {name: mean for name, mean in self._by_site.items() if mean.weight}
+        slots = sum(self._sites[name].slots for name in served)
+        weighted = fsum(self._sites[name].slots * mean.read() for name, mean in served.items())
+        return weighted / slots / MS_PER_S if served else nan
+
+    def _awrt_pooled_s(self) -> float:
+        weight = sum(mean.weight for mean in self._by_site.values())
+        return sum(mean.total for mean in self._by_site.values()) / weight / MS_PER_S if weight else nan

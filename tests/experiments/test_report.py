@@ -1,0 +1,74 @@
+"""The report has every number, and the page in the documentation is one of it."""
+
+from pathlib import Path
+
+import pytest
+
+from leasehold.experiments.usla.outcome import Outcome, as_data, outcome_of
+from leasehold.experiments.usla.published import METRICS, TABLES, TITLES, UNITS
+from leasehold.experiments.usla.report import cell_lines, markdown, metric_lines, summary
+from leasehold.experiments.usla.settings import plan
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "results" / "usla.md"
+
+
+@pytest.fixture
+def outcome() -> Outcome:
+    results = {
+        name: {metric: [20.0 + place, 21.0, 22.0] for metric in METRICS}
+        for place, name in enumerate(plan().configurations)
+    }
+    return outcome_of(plan(), results, 3)
+
+
+def printed_lines() -> list[str]:
+    """How each printed number begins its line."""
+    return [
+        f"| {row} | {TITLES[metric]} ({UNITS[metric]}) | {'-' if value is None else f'{value:.2f}'} |"
+        for rows in TABLES.values()
+        for row, numbers in rows.items()
+        for metric in METRICS
+        for value in [numbers[metric]]
+    ]
+
+
+def numbers_of(page: str) -> list[str]:
+    """The lines of Tables 1 to 7, up to the printed number."""
+    tables = page.split("## Table 1")[1].split("## Readings", maxsplit=1)[0]
+    lines = [line for line in tables.splitlines() if line.startswith("| ") and "(" in line]
+    return ["|".join(line.split("|")[:4]) + "|" for line in lines]
+
+
+def test_every_printed_number_has_its_line(outcome: Outcome) -> None:
+    assert numbers_of(markdown(outcome)) == printed_lines()
+
+
+def test_the_page_in_the_documentation_was_made_of_these_numbers_and_readings() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert numbers_of(page) == printed_lines()
+    assert "leasehold reproduce usla --seeds 100" in page
+    for entry in plan().said["why"]:
+        assert entry["text"] in page
+    for one in plan().interpretations:
+        assert f"| {one.key} | {one.reading} | {one.why} |" in page
+    for control in plan().controls:
+        assert control.question in page
+
+
+def test_a_number_that_cannot_be_compared_says_why(outcome: Outcome) -> None:
+    words = [line[-1] for line in cell_lines(outcome.of_table(6))]
+    assert any(word.startswith("not comparable: misprint: 11.17 is the Starv") for word in words)
+
+
+def test_all_is_counted(outcome: Outcome) -> None:
+    assert sum(int(count) for line in metric_lines(outcome) for count in line[1:]) == 27 * len(METRICS)
+    assert summary(outcome).startswith("Of 135 numbers: ")
+
+
+def test_the_json_has_what_the_report_has(outcome: Outcome) -> None:
+    data = as_data(outcome)
+    assert [(cell["table"], cell["row"], cell["metric"]) for cell in data["cells"]] == [
+        (table, row, metric) for table, rows in TABLES.items() for row in rows for metric in METRICS
+    ]
+    assert len(data["claims"]) == len(outcome.verdicts)
+    assert [control["name"] for control in data["controls"]] == [one.name for one in plan().controls]
