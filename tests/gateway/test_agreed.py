@@ -16,7 +16,7 @@ from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.peering import Terms
 from leasehold.gateway.remote import RemoteSite
 from leasehold.gateway.restart import take_up
-from leasehold.model.agreement import EVERYBODY, Agreement, Commitment, NoLimit, TimeDecay, UsageDecay
+from leasehold.model.agreement import EVERYBODY, Agreement, Commitment, NoLimit, Rules, TimeDecay, UsageDecay
 from leasehold.model.effect import Decision, Effect, OfferLease, PenaltyImposed, Used, WakeAt
 from leasehold.model.event import (
     Agreed,
@@ -270,6 +270,15 @@ class TestRestart:
         again = federation(HALF)
         take_up(again.gateway, [told.lease(2)], 45_000, past)
         assert why(again.at(60, atlas(3))) == [(3, Reason.SHARE_USED, WINDOW_MS)]
+
+    def test_what_was_booked_ahead_before_it_is_still_booked_ahead(self) -> None:
+        half = replace(FOUR, lending_limit=None, rules=Rules(reserved_ppm=500_000))
+        told = federation(half)
+        told.at(0, atlas(1, 2, kind="non-preemptable", ready_ms=50_000))
+        again = federation(half)
+        take_up(again.gateway, [told.lease(1)], 1_000)
+        effects = again.at(1, atlas(2, 1, kind="non-preemptable", ready_ms=60_000))
+        assert closed(effects) == [(2, Reason.RESERVED_TO_THE_LIMIT)]
 
 
 AGREEMENTS = st.lists(

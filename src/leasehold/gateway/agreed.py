@@ -171,11 +171,7 @@ class UnderAgreement:
         if not self.sharing.is_silent:
             for penalty in self.sharing.punish(ask, lease.site, now_ms):
                 self._effects.append(PenaltyImposed(lease, penalty))
-        self._grant(lease, is_reservation=ask.is_reservation)
-
-    def _grant(self, lease: Lease, *, is_reservation: bool = False) -> None:
-        assert self.sharing is not None
-        self.sharing.grants.give(lease.id, Grant(holding_of(lease, lease.site), is_reservation))
+        self.sharing.grants.give(lease.id, Grant(ask.at(lease.site), ask.is_reservation))
 
     def over(self, lease: Lease) -> None:
         """A lease is over, or was not granted after all."""
@@ -223,7 +219,8 @@ class UnderAgreement:
             return
         for lease in leases:
             if lease.site and not lease.request.is_local:
-                self._grant(lease)
+                grant = Grant(holding_of(lease, lease.site), _was_booked_ahead(lease))
+                self.sharing.grants.give(lease.id, grant)
             since_ms = _holds_since_ms(lease, now_ms)
             if since_ms is not None:
                 self._since_ms[lease.id] = since_ms
@@ -252,6 +249,13 @@ def holding_of(lease: Lease, site: str) -> Holding:
 def _is_shared_out(agreement: Agreement) -> bool:
     """Whether what one request of a consumer takes is not there for its next one."""
     return agreement.lending_limit is not None or bool(windows_ms(agreement.limit))
+
+
+def _was_booked_ahead(lease: Lease) -> bool:
+    """Whether a lease was granted for a time that was then in the future."""
+    return (
+        lease.request.lease_type is LeaseType.NON_PREEMPTABLE and lease.request.ready_ms > lease.dispatched_ms
+    )
 
 
 def _holds_since_ms(lease: Lease, now_ms: int) -> int | None:
