@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from leasehold.cli.live.completion import complete_site, complete_type
-from leasehold.cli.options import Json
+from leasehold.cli.options import Group, Json
 
 
 def explain(
@@ -23,9 +23,7 @@ def explain(
         ),
     ],
     vms: Annotated[int, typer.Option(metavar="N", help="How many machines.")] = 1,
-    group: Annotated[
-        str, typer.Option(metavar="NAME", help="For which of one's groups.", show_default=False)
-    ] = "",
+    group: Group = "",
     domain: Annotated[
         str,
         typer.Option(

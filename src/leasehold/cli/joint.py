@@ -6,7 +6,7 @@ import typer
 
 from leasehold.cli.exit_codes import ANSWER_IS_NO
 from leasehold.cli.live.completion import complete_claim, complete_place
-from leasehold.cli.options import Json, switch
+from leasehold.cli.options import Group, IdempotencyKey, Json, Name, switch
 
 app = typer.Typer(help="Ask for machines at several sites, all or nothing.", no_args_is_help=True)
 
@@ -72,18 +72,9 @@ def submit(  # noqa: PLR0913, PLR0917 - one argument for each option
     retries: Annotated[
         int, typer.Option(metavar="N", help="How often a component that lost its machines is placed again.")
     ] = 0,
-    name: Annotated[str, typer.Option(metavar="NAME", help="To recognise it by.", show_default=False)] = "",
-    group: Annotated[
-        str, typer.Option(metavar="NAME", help="For which of one's groups.", show_default=False)
-    ] = "",
-    idempotency_key: Annotated[
-        str,
-        typer.Option(
-            metavar="KEY",
-            help="The same key again is the same request, which is taken in once.",
-            show_default=False,
-        ),
-    ] = "",
+    name: Name = "",
+    group: Group = "",
+    idempotency_key: IdempotencyKey = "",
     dry_run: Annotated[
         bool, switch("--dry-run", does="Say what would become of it; ask for nothing.")
     ] = False,

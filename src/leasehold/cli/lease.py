@@ -8,7 +8,7 @@ from leasehold.cli.exit_codes import ANSWER_IS_NO
 from leasehold.cli.explain import explain
 from leasehold.cli.live.completion import complete_site, complete_state, complete_type
 from leasehold.cli.live.states import legend
-from leasehold.cli.options import Claims, Json, switch
+from leasehold.cli.options import Claims, Group, IdempotencyKey, Json, Name, switch
 
 app = typer.Typer(help="Ask a gateway for machines, and look after them.", no_args_is_help=True)
 app.command()(explain)
@@ -100,20 +100,11 @@ def submit(  # noqa: PLR0913, PLR0917 - one argument for each option
             show_default=False,
         ),
     ] = "",
-    name: Annotated[str, typer.Option(metavar="NAME", help="To recognise it by.", show_default=False)] = "",
-    group: Annotated[
-        str, typer.Option(metavar="NAME", help="For which of one's groups.", show_default=False)
-    ] = "",
+    name: Name = "",
+    group: Group = "",
     domain: Domain = "",
     claims: Claims = None,
-    idempotency_key: Annotated[
-        str,
-        typer.Option(
-            metavar="KEY",
-            help="The same key again is the same request, which is taken in once.",
-            show_default=False,
-        ),
-    ] = "",
+    idempotency_key: IdempotencyKey = "",
     wait: Annotated[
         bool, switch("--wait", does="Wait until it is over; exit with 1 if it went wrong.")
     ] = False,

@@ -61,6 +61,16 @@ def switch(*names: str, does: str) -> Any:  # noqa: ANN401 - what typer takes fo
     return typer.Option(*names, help=does, metavar="")
 
 
+Name = Annotated[str, typer.Option(metavar="NAME", help="To recognise it by.", show_default=False)]
+Group = Annotated[str, typer.Option(metavar="NAME", help="For which of one's groups.", show_default=False)]
+IdempotencyKey = Annotated[
+    str,
+    typer.Option(
+        metavar="KEY",
+        help="The same key again is the same request, which is taken in once.",
+        show_default=False,
+    ),
+]
 Json = Annotated[bool, switch("--json", does="Answer with one JSON object.")]
 Quiet = Annotated[bool, switch("--quiet", "-q", does="No progress, no talk: only where it is.")]
 Force = Annotated[bool, switch("--force", does="Replace the run folder that is there.")]

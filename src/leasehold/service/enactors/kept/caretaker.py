@@ -22,7 +22,6 @@ from leasehold.service.enactors.protocol import Observation, Order, Phase, Probl
 
 _BRINGS_UP = frozenset({Verb.START, Verb.RESUME, Verb.RECEIVE})
 _NEEDS_ROOM = frozenset({Work.CREATE, Work.RESUME})
-_PUT_AWAY = frozenset({State.SAVED, State.ENDED})
 _UP = frozenset({State.UP, State.ENDED})
 
 Seen = Mapping[Key, Sequence[Machine]]
