@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.matching.making import make_job
 
-from bench.matching import solve_by_scipy
+from leasehold.configuration.assignment_solver import solve_by_scipy
 from leasehold.matching.assignment.graph import Assignment, Edge, ListedGraph
 from leasehold.matching.assignment.greedy import greedy
 from leasehold.matching.assignment.optimal import optimal

@@ -13,8 +13,8 @@ step 1; here a node must have everything that it would not get by waiting, so th
 a machine on a large host can have is not kept waiting for small nodes.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Iterable
+from dataclasses import dataclass, field
 from itertools import islice
 
 from leasehold.matching.assignment.graph import Edge
@@ -28,7 +28,7 @@ from leasehold.matching.network import Network
 from leasehold.matching.node_index import NodeIndex
 from leasehold.matching.retrying import Retrying
 from leasehold.matching.satisfying import Moment, judge
-from leasehold.matching.verdict import Answer, Verdict, Why, never
+from leasehold.matching.verdict import Answer, Verdict, Why, nearness, never
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,11 @@ class Virtual:
     hosts: tuple[Edge, ...]
     image: Image | Recipe
     why: Why = Why.NO_PHYSICAL_NODE
+
+    @property
+    def image_name(self) -> str:
+        """The name of the image, or of that from which it is to be built."""
+        return self.image.name if isinstance(self.image, Image) else self.image.base.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +84,18 @@ class Settings:
 USUAL = Settings()
 
 
+def _none(_image: str) -> frozenset[str]:
+    return frozenset()
+
+
+@dataclass(slots=True)
+class Ground:
+    """Nodes to run on, and hosts to build machines on; whoever keeps it changes it as nodes change."""
+
+    index: NodeIndex
+    hosts: dict[str, Node] = field(default_factory=dict)
+
+
 class Chooser:
     """Nodes to run on, hosts to build on, images, and how they are chosen from; it changes none of them."""
 
@@ -86,37 +103,53 @@ class Chooser:
         self, nodes: Iterable[Node], hosts: Iterable[Node], catalogue: Catalogue, network: Network | None
         = None, settings: Settings = USUAL,
     ) -> None:  # fmt: skip
-        self._nodes = list(nodes)
-        self._hosts = list(hosts)
-        self._catalogue = catalogue
+        self.catalogue = catalogue
+        self.warm: Callable[[str], frozenset[str]] = _none
+        """Says on which hosts a machine with an image still runs."""
         self._network = network or Network()
         self._settings = settings
-        self._index = NodeIndex(self._nodes, self._network)
+        self.ground = Ground(NodeIndex(nodes, self._network), {host.name: host for host in hosts})
+
+    @classmethod
+    def over(cls, ground: Ground, catalogue: Catalogue, network: Network, settings: Settings) -> "Chooser":
+        """Make one for nodes that come and go."""
+        chooser = cls((), (), catalogue, network, settings)
+        chooser.ground = ground
+        return chooser
 
     def choose(self, job: Job, moment: Moment) -> Choice:
         """Say what becomes of a job."""
-        found = InTurn(self._index, moment, self._settings.best_fit).edges(job, ())
-        nodes = tuple(islice(found, job.needs.nodes))
-        if len(nodes) == job.needs.nodes:
-            return Physical(nodes)
-        verdict = self._physical_verdict(job, moment)
-        return (
-            self._virtual(job, moment, verdict)
-            if verdict.answer is Answer.NEVER
-            else self._later(job, moment, verdict)
-        )
+        found = self.physical(job, moment)
+        if found is not None:
+            return found
+        verdict = self.physical_verdict(job, moment)
+        if verdict.answer is Answer.WAIT:
+            return self._later(job, moment, verdict)
+        made = self.virtual(job, moment, verdict)
+        if isinstance(made, Virtual):
+            return made
+        if made.answer is Answer.WAIT:
+            return self._later(job, moment, made)
+        return Refused(made, verdict)
 
-    def _physical_verdict(self, job: Job, moment: Moment) -> Verdict:
-        """Say whether waiting for physical nodes helps, and what is lacking."""
-        verdicts = [self._judge(job, node, moment) for node in self._nodes]
+    def physical(self, job: Job, moment: Moment, without: Container[str] = ()) -> Physical | None:
+        """Give the best nodes of its resource set, but for some; None where there are too few now."""
+        found = InTurn(self.ground.index, moment, self._settings.best_fit).edges(job, without)
+        nodes = tuple(islice(found, job.needs.nodes))
+        return Physical(nodes) if len(nodes) == job.needs.nodes else None
+
+    def physical_verdict(self, job: Job, moment: Moment, without: Container[str] = ()) -> Verdict:
+        """Say whether waiting for physical nodes helps, and what is lacking, where there are too few now."""
+        nodes = (node for node in self.ground.index.nodes() if node.name not in without)
+        verdicts = [self._judge(job, node, moment) for node in nodes]
         later = [verdict for verdict in verdicts if verdict.answer is not Answer.NEVER]
         if len(later) < job.needs.nodes:
             return (
                 never(Why.TOO_FEW_NODES)
                 if later
-                else max(verdicts, key=_nearness, default=never(Why.TOO_FEW_NODES))
+                else max(verdicts, key=nearness, default=never(Why.TOO_FEW_NODES))
             )
-        return max((verdict for verdict in later if verdict.answer is Answer.WAIT), key=_nearness)
+        return max((verdict for verdict in later if verdict.answer is Answer.WAIT), key=nearness)
 
     def _judge(self, job: Job, node: Node, moment: Moment) -> Verdict:
         able = node.capabilities
@@ -124,27 +157,20 @@ class Chooser:
             job, node, self._network.transfer_ms(job.needs.inputs, able.place, able.bytes_per_s), moment
         )
 
-    def _virtual(self, job: Job, moment: Moment, physical: Verdict) -> Choice:
-        image = self._catalogue.find(job.needs.software)
+    def virtual(
+        self, job: Job, moment: Moment, physical: Verdict, without: Container[str] = ()
+    ) -> Virtual | Verdict:
+        """Give machines that are built for it, or say why there are none; ``physical`` is what nodes lack."""
+        image = self.catalogue.find(job.needs.software)
         if image is None:
-            return Refused(never(Why.NO_IMAGE, physical.what), physical)
-        found = find_hosts(job, image, self._hosts, self._network, moment, self._settings.making)
-        if found.verdict is None:
-            return Virtual(found.hosts, image)
-        if found.verdict.answer is Answer.NEVER:
-            return Refused(found.verdict, physical)
-        return self._later(job, moment, found.verdict)
+            return never(Why.NO_IMAGE, physical.what)
+        hosts = [host for host in self.ground.hosts.values() if host.name not in without]
+        warm = self.warm(image.name) if isinstance(image, Image) else frozenset()
+        found = find_hosts(job, image, hosts, self._network, moment, self._settings.making, warm=warm)
+        return Virtual(found.hosts, image) if found.verdict is None else found.verdict
 
     def _later(self, job: Job, moment: Moment, verdict: Verdict) -> Choice:
         at_ms = self._settings.retrying.next_ms(job.submitted_ms, moment.now_ms)
         if at_ms is None:
             return Refused(never(Why.WAITED_TOO_LONG), verdict)
         return TryAgain(at_ms, verdict)
-
-
-_ORDER = tuple(Why)
-
-
-def _nearness(verdict: Verdict) -> int:
-    """Say how far a node came: the list of reasons is in the order in which they are looked at."""
-    return _ORDER.index(verdict.why)

@@ -43,9 +43,37 @@ class Found:
 
 
 def find_hosts(
-    job: Job, image: Image | Recipe, hosts: Iterable[Node], network: Network, moment: Moment, making: Making
+    job: Job,
+    image: Image | Recipe,
+    hosts: Iterable[Node],
+    network: Network,
+    moment: Moment,
+    making: Making,
+    *,
+    warm: frozenset[str] = frozenset(),
 ) -> Found:
-    """Choose the hosts; where there are too few, say whether that is *never here* or *not now*."""
+    """Choose the hosts; where there are too few, say whether that is *never here* or *not now*.
+
+    ``warm`` are hosts on which a machine with the image still runs: the others take longer by a boot.
+    """
+    found, verdicts = judge_hosts(job, image, hosts, network, moment, making)
+    edges = _warm_first(found, warm, making) if warm else found
+    if len(edges) >= job.needs.nodes:
+        return Found(tuple(edges[: job.needs.nodes]))
+    return Found(verdict=_why_none(verdicts, job.needs.nodes))
+
+
+def _warm_first(edges: Iterable[Edge], warm: frozenset[str], making: Making) -> list[Edge]:
+    cold_ms = making.boot_ms
+    return sorted(
+        edge if edge.node in warm else edge._replace(weight_ms=edge.weight_ms + cold_ms) for edge in edges
+    )
+
+
+def judge_hosts(
+    job: Job, image: Image | Recipe, hosts: Iterable[Node], network: Network, moment: Moment, making: Making
+) -> tuple[list[Edge], dict[str, Verdict]]:
+    """Give all hosts that would do now, the best first, and what is said of each that was asked."""
     machine = machine_for(job, image, making)
     verdicts: dict[str, Verdict] = {}
     edges = []
@@ -56,9 +84,7 @@ def find_hosts(
         verdicts[host.name] = judge_machine(machine, host, transfer_ms, moment)
         if verdicts[host.name].answer is Answer.FIT:
             edges.append(_edge(host, transfer_ms))
-    if len(edges) >= job.needs.nodes:
-        return Found(tuple(sorted(edges)[: job.needs.nodes]))
-    return Found(verdict=_why_none(verdicts, job.needs.nodes))
+    return sorted(edges), verdicts
 
 
 def machine_for(job: Job, image: Image | Recipe, making: Making) -> Job:

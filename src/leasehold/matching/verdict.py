@@ -89,3 +89,11 @@ def never(why: Why, what: str = "") -> Verdict:
 def wait(why: Why, what: str = "") -> Verdict:
     """Not now; it may be different later."""
     return Verdict(Answer.WAIT, why, what)
+
+
+_ORDER = tuple(Why)
+
+
+def nearness(verdict: Verdict) -> tuple[int, str]:
+    """Order verdicts by how far a node came: the list of reasons is in the order in which they are tested."""
+    return _ORDER.index(verdict.why), verdict.what

@@ -39,12 +39,17 @@ def optimal(jobs: Sequence[Job], graph: Graph, solve: Solve = solve_plain) -> As
     drawn = _Drawn(jobs, graph)
     while True:
         admitted = admit(jobs, drawn.edges)
-        if len(admitted) < len(jobs) and drawn.more(jobs):
+        if len(admitted) < len(jobs) and (drawn.more(_without(jobs, admitted)) or drawn.more(jobs)):
             continue
         placed, dear = _cheapest(admitted, drawn, solve)
         if not drawn.more(dear):
             served = {job.job_id for job in admitted}
             return Assignment(placed, tuple(job.job_id for job in jobs if job.job_id not in served))
+
+
+def _without(jobs: Sequence[Job], others: Sequence[Job]) -> list[Job]:
+    known = {job.job_id for job in others}
+    return [job for job in jobs if job.job_id not in known]
 
 
 class _Drawn:

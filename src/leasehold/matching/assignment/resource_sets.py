@@ -15,7 +15,7 @@ of the other, so that the best one is no dearer.
 
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
-from heapq import merge
+from heapq import heapify, heappop, heapreplace
 
 from leasehold.matching.assignment.graph import Edge
 from leasehold.matching.best_fit import AS_PRINTED, BestFit
@@ -23,6 +23,9 @@ from leasehold.matching.needs import Job
 from leasehold.matching.node_index import NodeIndex, Search
 from leasehold.matching.satisfying import Moment
 from leasehold.matching.shelf import Bundle
+
+_Open = tuple[Edge, int, Bundle, Iterator[Edge] | None]
+"""The next edge to a bundle, its number among all, the bundle, and what follows; None: not looked into."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +54,10 @@ class Together:
     def edges(self, job: Job, taken: Container[str]) -> Iterator[Edge]:
         """Give the edges to the job's resource set, but for nodes that are taken, the best first."""
         everybody = self.index.search(job, self.moment)
+        everybody.keep_what_fits()
         most_mib = _most_mib(self.best_fit, job, everybody, max(self.nodes, job.needs.nodes))
-        return _edges(self.index.search(job, self.moment, taken), most_mib)
+        left = everybody if taken == () else self.index.search(job, self.moment, taken)
+        return _edges(left, most_mib)
 
 
 def _most_mib(best_fit: BestFit | None, job: Job, search: Search, enough: int) -> int | None:
@@ -62,7 +67,26 @@ def _most_mib(best_fit: BestFit | None, job: Job, search: Search, enough: int) -
 
 
 def _edges(search: Search, most_mib: int | None) -> Iterator[Edge]:
-    return merge(*(_edges_to(search, bundle) for bundle in search.bundles(most_mib)))
+    """Merge the edges to all bundles; one is looked into when its first node might be the next best."""
+    heap = [_beginning(search, bundle, number) for number, bundle in enumerate(search.bundles(most_mib))]
+    heapify(heap)
+    while heap:
+        edge, number, bundle, following = heap[0]
+        if following is None:
+            following = _edges_to(search, bundle)
+        else:
+            yield edge
+        coming = next(following, None)
+        if coming is None:
+            heappop(heap)
+        else:
+            heapreplace(heap, (coming, number, bundle, following))
+
+
+def _beginning(search: Search, bundle: Bundle, number: int) -> _Open:
+    """Give what no edge to a bundle is better than: its first node, fit or not."""
+    least_ms = search.transfer_ms(bundle.reach) + bundle.entries[0].waiting_ms
+    return Edge(least_ms, bundle.memory_mib, -bundle.reach.bytes_per_s, ""), number, bundle, None
 
 
 def _edges_to(search: Search, bundle: Bundle) -> Iterator[Edge]:

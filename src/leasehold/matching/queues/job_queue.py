@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from bisect import bisect_left, insort
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 from leasehold.matching.needs import Job
@@ -23,6 +23,13 @@ class JobQueue(ABC):
     @abstractmethod
     def order(self, now_ms: int) -> list[Job]:
         """List all jobs, the first to be looked at first."""
+
+    def memory(self) -> dict[str, Any]:
+        """Give what it has in mind beside the jobs themselves, as plain JSON; most have nothing."""
+        return {}
+
+    def recall(self, memory: Mapping[str, Any]) -> None:  # noqa: B027 - most have nothing to do
+        """Go on with what was in mind, once the same jobs have arrived again."""
 
 
 class SortedQueue(JobQueue):

@@ -1,7 +1,7 @@
 """Min-wait deadline-first: dynamic priorities (Thamarai Selvi et al., section 4.1, Table 1)."""
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -96,6 +96,20 @@ class MinWaitDeadlineFirst(JobQueue):
     def order(self, now_ms: int) -> list[Job]:  # noqa: ARG002 - it changes with arrivals, not with time
         """List queue 1, then 2, then 3."""
         return [job for number in QUEUES for job in self.queue(number)]
+
+    def memory(self) -> dict[str, Any]:
+        """Give the thresholds: they are those of the last arrivals, whoever has left since."""
+        means = (self.thresholds.execution_ms, self.thresholds.allowance_ms)
+        return {"thresholds_ms": [None if mean is None else str(mean) for mean in means]}
+
+    def recall(self, memory: Mapping[str, Any]) -> None:
+        """Put the thresholds back as they were, and each job where it was."""
+        if "thresholds_ms" not in memory:
+            return
+        means = (None if mean is None else Fraction(mean) for mean in memory["thresholds_ms"])
+        self.thresholds = Thresholds(*means)
+        for job in self._jobs.values():
+            self._move(job)
 
     def _count(self, job: Job) -> None:
         self._jobs[job.job_id] = job

@@ -1,6 +1,7 @@
 """Aging: nobody waits for ever, whatever the queue's own rule is."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from leasehold.matching.needs import Job
 from leasehold.matching.queues.job_queue import JobQueue
@@ -44,3 +45,11 @@ class Patient(JobQueue):
         too_long.sort(key=lambda job: (job.submitted_ms, job.job_id))
         ahead = {job.job_id for job in too_long}
         return [*too_long, *(job for job in jobs if job.job_id not in ahead)]
+
+    def memory(self) -> dict[str, Any]:
+        """Give what the queue inside has in mind."""
+        return self._inside.memory()
+
+    def recall(self, memory: Mapping[str, Any]) -> None:
+        """Let the queue inside go on."""
+        self._inside.recall(memory)

@@ -30,7 +30,7 @@ class FailureRate:
         require_positive("failures", self.failures)
         require_positive("watched_s", self.watched_s)
 
-    def after(self, failures: int, watched_s: float) -> "FailureRate":
+    def after(self, failures: float, watched_s: float) -> "FailureRate":
         """Give what is known after so many more failures in so much more time. Raises InvalidField."""
         if failures < 0 or watched_s < 0:
             raise InvalidField("failures, watched_s", (failures, watched_s), "both at least 0")

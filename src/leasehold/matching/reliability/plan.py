@@ -9,6 +9,7 @@ from itertools import combinations, groupby, islice
 from leasehold.matching.reliability.hot import at_least
 from leasehold.matching.reliability.lifetimes import require_positive
 from leasehold.matching.reliability.restart import Tries
+from leasehold.matching.reliability.unlike_restart import Try, in_turn
 from leasehold.matching.verdict import FITS, Verdict, Why, never
 from leasehold.model.errors import InvalidField
 
@@ -71,6 +72,7 @@ class Asked:
     ``nodes``        that have to last until the end, all at once
     ``spares``       that may be used beyond these
     ``takeover_s``   from a failure until a cold copy begins
+    ``restarts``     how often the job may begin anew, so how many cold copies it may have
     ``looked_at``    so many sets of hot copies at most
 
     Raises InvalidField.
@@ -82,6 +84,7 @@ class Asked:
     spares: int = 3
     takeover_s: float = 0.0
     looked_at: int = 200_000
+    restarts: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse what cannot be had or means nothing."""
@@ -89,6 +92,11 @@ class Asked:
             raise InvalidField("reliability", self.reliability, "above 0 and below 1")
         if self.nodes < 1 or self.spares < 0 or self.takeover_s < 0:
             raise InvalidField("asked", self, "nodes of at least 1, spares and takeover_s of at least 0")
+
+    @property
+    def cold_copies(self) -> int:
+        """How many copies may stand by."""
+        return self.spares if self.restarts is None else min(self.spares, self.restarts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +113,8 @@ class Plan:
 class Planned:
     """The cheapest plan that reaches what was asked, or none, and then the surest that there is.
 
-    ``exact`` says whether all sets of hot copies that could matter were looked at.
+    ``exact`` says whether all sets of hot copies that could matter were looked at; of cold copies on unlike
+    nodes only two orders are.
     """
 
     plan: Plan | None
@@ -122,9 +131,10 @@ def cheapest_plan(candidates: Iterable[Candidate], asked: Asked) -> Planned:
     """Which plan is as sure as is asked, and cheapest?
 
     Rule: of nodes that would be done in time, hot plans take any k to k + spares of them, and a job of one
-    node may have cold copies, on nodes of the same rate, price and time (`Tries`). The cheapest that
-    reaches what is asked; of the same cost the one of fewer nodes, then the surer, then by mode and names.
-    The surest is told where none reaches it.
+    node may have cold copies: on nodes of the same rate, price and time (`Tries`), or on the cheapest or
+    the surest of all, one after the other (`in_turn`). The cheapest that reaches what is asked; of the same
+    cost the one of fewer nodes, then the surer, then by mode and names. The surest is told where none
+    reaches it.
     Source: Thamarai Selvi et al., section 5, for the reliability of k of m; the search is Leasehold's own.
     A node for which there are as many that are no dearer and no less sure as a plan can have is in no plan
     that is better than all others: one of these could take its place. So only the few that are left are put
@@ -139,14 +149,15 @@ def cheapest_plan(candidates: Iterable[Candidate], asked: Asked) -> Planned:
     exact = next(sets, None) is None
     if not exact:
         plans += [_hot(chosen, asked) for chosen in _surest_sets(useful, asked)]
-    plans += _cold(in_time, asked)
+    plans += _cold(in_time, useful, asked)
     reaching = [plan for plan in plans if plan.reliability >= asked.reliability]
     surest = max(plans, key=lambda plan: (plan.reliability, -plan.cost), default=None)
     return Planned(min(reaching, key=_order, default=None), surest, exact)
 
 
 def _order(plan: Plan) -> tuple[float, int, float, str, tuple[str, ...]]:
-    return plan.cost, len(plan.nodes), -plan.reliability, plan.mode.value, plan.nodes
+    """Order plans; costs that differ by rounding alone are the same."""
+    return float(f"{plan.cost:.9g}"), len(plan.nodes), -plan.reliability, plan.mode.value, plan.nodes
 
 
 def _undominated(candidates: Iterable[Candidate], most: int) -> list[Candidate]:
@@ -177,16 +188,30 @@ def _hot(chosen: Sequence[Candidate], asked: Asked) -> Plan:
     return Plan(mode, tuple(one.node for one in chosen), reliability, math.fsum(one.cost for one in chosen))
 
 
-def _cold(candidates: Iterable[Candidate], asked: Asked) -> Iterator[Plan]:
-    """Give the plans with copies that stand by: for jobs of one node, on like nodes."""
+def _cold(candidates: Sequence[Candidate], useful: Sequence[Candidate], asked: Asked) -> Iterator[Plan]:
+    """Give the plans with copies that stand by, for jobs of one node: on like nodes or the best."""
     if asked.nodes > 1:
         return
     for _, group in groupby(
         sorted(candidates, key=lambda one: (one.kind, one.node)), key=lambda one: one.kind
     ):
-        like = list(islice(group, asked.spares + 1))
+        like = list(islice(group, asked.cold_copies + 1))
         for size in range(2, len(like) + 1):
-            tries = Tries(like[0].needs_s, asked.time_s, like[0].rate_per_s, size, asked.takeover_s)
-            nodes = tuple(one.node for one in like[:size])
-            cost = like[0].price_per_s * tries.expected_node_s()
-            yield Plan(Mode.COLD, nodes, tries.reliability(), cost)
+            yield _of_like(like[:size], asked)
+    surest = sorted(useful, key=lambda one: (-one.survival, one.cost, one.node))
+    for ordered in (useful, surest):
+        for size in range(2, min(len(ordered), asked.cold_copies + 1) + 1):
+            if len({one.kind for one in ordered[:size]}) > 1:
+                yield _of_unlike(ordered[:size], asked)
+
+
+def _of_like(like: Sequence[Candidate], asked: Asked) -> Plan:
+    tries = Tries(like[0].needs_s, asked.time_s, like[0].rate_per_s, len(like), asked.takeover_s)
+    cost = like[0].price_per_s * tries.expected_node_s()
+    return Plan(Mode.COLD, tuple(one.node for one in like), tries.reliability(), cost)
+
+
+def _of_unlike(nodes: Sequence[Candidate], asked: Asked) -> Plan:
+    tries = [Try(one.needs_s, one.rate_per_s, one.price_per_s) for one in nodes]
+    outlook = in_turn(tries, asked.time_s, asked.takeover_s)
+    return Plan(Mode.COLD, tuple(one.node for one in nodes), outlook.reliability, outlook.cost)

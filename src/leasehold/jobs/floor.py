@@ -1,0 +1,277 @@
+"""What is known of nodes, and what of them can be promised to one more attempt?
+
+Rule: a node has free what was seen to be free there, less what was promised to attempts that had not begun
+when it was seen, and never more than it has in all less what all open attempts there have. So no core and
+no MiB is promised twice, whatever a site says and however old that is.
+
+A node that *fell* is not there until it was seen again, later than it fell. One that is *in doubt*, because
+its site would not take what should have fitted, is there, and has no room until then.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any
+
+from leasehold.jobs.events import SeenNode
+from leasehold.jobs.job import NOT_YET, Fault
+from leasehold.matching.amounts import NOTHING, Amounts
+from leasehold.matching.capabilities import Node
+from leasehold.matching.choice import Ground
+from leasehold.matching.network import Network
+from leasehold.matching.node_index import NodeIndex
+
+STALE_MS = -(10**18)
+"""When a node was seen that is in doubt: longer ago than anything may be relied upon."""
+
+Holder = tuple[int, int]
+"""A job and the number of its attempt."""
+
+
+@dataclass(slots=True)
+class Held:
+    """What an attempt was promised on a node, and since when it uses it."""
+
+    amounts: Amounts
+    begun_ms: int = NOT_YET
+
+
+@dataclass(frozen=True, slots=True)
+class Out:
+    """Since when a node is not used: it has fallen with a fault, or is in doubt where there is none."""
+
+    fault: Fault | None
+    since_ms: int
+
+
+def site_of(node: str) -> str:
+    """Give the site of a node, whose name is ``site/node``."""
+    return node.partition("/")[0]
+
+
+class Floor:
+    """All nodes of all sites."""
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+        self.whole = Ground(NodeIndex((), network))
+        self.sites: dict[str, Ground] = {}
+        self._seen: dict[str, SeenNode] = {}
+        self._held: dict[str, dict[Holder, Held]] = {}
+        self.out: dict[str, Out] = {}
+        self.shrunk: set[str] = set()
+        """Nodes that have less in all than was promised there when they had more."""
+        self._lost: dict[str, tuple[frozenset[str], int]] = {}
+
+    # --- what is seen --------------------------------------------------------------------------------------
+
+    def see(self, seen: SeenNode, now_ms: int) -> bool:
+        """Take in a node as it was seen; whether it had fallen, and is back."""
+        node = seen.node if seen.node.seen_ms else replace(seen.node, seen_ms=now_ms)
+        out = self.out.get(node.name)
+        is_newer = out is not None and node.seen_ms > out.since_ms
+        self._seen[node.name] = replace(seen, node=self._without_lost(node))
+        self._note_shrunk(node.name, node.capabilities.total)
+        if is_newer:
+            del self.out[node.name]
+        self._refresh(node.name)
+        return is_newer and out is not None and out.fault is not None
+
+    def expect_no_more(self, site: str) -> None:
+        """Note that a site has told of its nodes, even if it has none."""
+        self._ground_of(site)
+
+    def names(self, site: str) -> list[str]:
+        """List the nodes of a site that were seen, by name, whether they have fallen or not."""
+        return sorted(name for name in self._seen if site_of(name) == site)
+
+    def forget(self, name: str) -> None:
+        """Know nothing of a node any more, but that it fell."""
+        self._seen.pop(name, None)
+        for ground in (self.whole, self._ground_of(site_of(name))):
+            _take_out(ground, name)
+
+    def has_fallen(self, name: str) -> bool:
+        """Whether a node fell, and was not seen since."""
+        out = self.out.get(name)
+        return out is not None and out.fault is not None
+
+    def fall(self, name: str, fault: Fault, now_ms: int) -> None:
+        """Do not use a node until it is seen again."""
+        self.out[name] = Out(fault, now_ms)
+        self._refresh(name)
+
+    def doubt(self, name: str, now_ms: int) -> None:
+        """Believe that a node has no room until it is seen again."""
+        if not self.has_fallen(name):
+            self.out[name] = Out(None, now_ms)
+            self._refresh(name)
+
+    def forget_software(self, name: str, software: frozenset[str], now_ms: int) -> None:
+        """Believe that a node has not these pieces of software until it is seen again."""
+        before, _ = self._lost.get(name, (frozenset(), now_ms))
+        self._lost[name] = (before | software, now_ms)
+        if name in self._seen:
+            seen = self._seen[name]
+            self._seen[name] = replace(seen, node=self._without_lost(seen.node))
+            self._refresh(name)
+
+    def _without_lost(self, node: Node) -> Node:
+        lost, since_ms = self._lost.get(node.name, (frozenset(), NOT_YET))
+        if node.seen_ms > since_ms:
+            self._lost.pop(node.name, None)
+            return node
+        able = node.capabilities
+        there = frozenset((name, number) for name, number in able.software if name not in lost)
+        return replace(node, capabilities=replace(able, software=there))
+
+    # --- what is promised ----------------------------------------------------------------------------------
+
+    def hold(self, holder: Holder, nodes: Iterable[str], amounts: Amounts, begun_ms: int = NOT_YET) -> None:
+        """Promise an attempt so much on each of these nodes."""
+        for name in nodes:
+            self._held.setdefault(name, {})[holder] = Held(amounts, begun_ms)
+            self._refresh(name)
+
+    def begins(self, holder: Holder, nodes: Iterable[str], now_ms: int) -> None:
+        """Note that an attempt uses what it was promised, which whoever looks from now on will see."""
+        for name in nodes:
+            self._held[name][holder].begun_ms = now_ms
+
+    def release(self, holder: Holder, nodes: Iterable[str]) -> None:
+        """Take back what an attempt was promised."""
+        for name in nodes:
+            del self._held[name][holder]
+            if not self._held[name]:
+                del self._held[name]
+            self._refresh(name)
+
+    def held(self) -> Iterator[tuple[str, Mapping[Holder, Held]]]:
+        """Give each node on which something is promised, and to whom."""
+        yield from self._held.items()
+
+    # --- what is left --------------------------------------------------------------------------------------
+
+    def node(self, name: str) -> Node | None:
+        """Give a node with what can be promised there; None for one that was never seen."""
+        seen = self._seen.get(name)
+        return None if seen is None else self._as_it_is(seen.node)
+
+    def total(self, name: str) -> Amounts | None:
+        """Give what a node has in all; None for one that was never seen."""
+        seen = self._seen.get(name)
+        return None if seen is None else seen.node.capabilities.total
+
+    def promised(self, name: str) -> Amounts:
+        """Give what all open attempts on a node were promised."""
+        return _sum(one.amounts for one in self._held.get(name, {}).values())
+
+    def _note_shrunk(self, name: str, total: Amounts) -> None:
+        if total.holds(self.promised(name)):
+            self.shrunk.discard(name)
+        else:
+            self.shrunk.add(name)
+
+    def among(self, names: Iterable[str]) -> Ground:
+        """Give a few nodes alone, those of them that can be used."""
+        ground = Ground(NodeIndex((), self._network))
+        for name in names:
+            if name in self._seen and not self.has_fallen(name):
+                self._lay(ground, self._seen[name], self._as_it_is(self._seen[name].node))
+        return ground
+
+    def with_fallen(self) -> Ground:
+        """Give all nodes that were ever seen, those that fell without room."""
+        ground = Ground(NodeIndex((), self._network))
+        for seen in self._seen.values():
+            self._lay(ground, seen, self._as_it_is(seen.node))
+        return ground
+
+    def idle(self) -> Ground:
+        """Give all nodes that did not fall as if nobody used them."""
+        ground = Ground(NodeIndex((), self._network))
+        for name, seen in self._seen.items():
+            if not self.has_fallen(name):
+                self._lay(ground, seen, replace(seen.node, free=seen.node.capabilities.total, waiting_ms=0))
+        return ground
+
+    def _refresh(self, name: str) -> None:
+        seen = self._seen.get(name)
+        if seen is None:
+            return
+        node = self._as_it_is(seen.node)
+        for ground in (self.whole, self._ground_of(site_of(name))):
+            _take_out(ground, name)
+            if not self.has_fallen(name):
+                self._lay(ground, seen, node)
+
+    def _ground_of(self, site: str) -> Ground:
+        return self.sites.setdefault(site, Ground(NodeIndex((), self._network)))
+
+    def _lay(self, ground: Ground, seen: SeenNode, node: Node) -> None:
+        if seen.runs:
+            ground.index.put(node)
+        if seen.is_host:
+            ground.hosts[node.name] = node
+
+    def _as_it_is(self, node: Node) -> Node:
+        seen_ms = STALE_MS if node.name in self.out else node.seen_ms
+        held = self._held.get(node.name, {}).values()
+        everything = _sum(one.amounts for one in held)
+        to_begin = _sum(one.amounts for one in held if not 0 <= one.begun_ms <= node.seen_ms)
+        free = _lesser(_less(node.free, to_begin), _less(node.capabilities.total, everything))
+        return replace(node, free=free, seen_ms=seen_ms)
+
+    # --- what is kept --------------------------------------------------------------------------------------
+
+    def memory(self) -> dict[str, Any]:
+        """Give what does not come back by looking, as plain JSON."""
+        names = sorted(chain(self.out.keys(), self._lost.keys() - self.out.keys()))
+        return {name: self._remembered(name) for name in names}
+
+    def _remembered(self, name: str) -> dict[str, Any]:
+        told: dict[str, Any] = {}
+        if name in self.out:
+            fault = self.out[name].fault
+            told |= {"out": "" if fault is None else fault.value, "since_ms": self.out[name].since_ms}
+        if name in self._lost:
+            software, since_ms = self._lost[name]
+            told |= {"lost": sorted(software), "lost_ms": since_ms}
+        return told
+
+    def recall(self, memory: Mapping[str, Any]) -> None:
+        """Go on with what was kept."""
+        for name, told in memory.items():
+            if "out" in told:
+                fault = Fault(told["out"]) if told["out"] else None
+                self.out[name] = Out(fault, told["since_ms"])
+            if "lost" in told:
+                self._lost[name] = (frozenset(told["lost"]), told["lost_ms"])
+            self._refresh(name)
+
+
+def _take_out(ground: Ground, name: str) -> None:
+    if name in ground.index:
+        ground.index.drop(name)
+    ground.hosts.pop(name, None)
+
+
+def _sum(amounts: Iterable[Amounts]) -> Amounts:
+    return sum(amounts, NOTHING)
+
+
+def _less(one: Amounts, other: Amounts) -> Amounts:
+    """Subtract, and where there is not so much leave nothing."""
+    return Amounts(
+        max(0, one.cores - other.cores),
+        max(0, one.memory_mib - other.memory_mib),
+        max(0, one.disk_mib - other.disk_mib),
+    )
+
+
+def _lesser(one: Amounts, other: Amounts) -> Amounts:
+    return Amounts(
+        min(one.cores, other.cores),
+        min(one.memory_mib, other.memory_mib),
+        min(one.disk_mib, other.disk_mib),
+    )

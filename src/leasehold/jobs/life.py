@@ -1,0 +1,141 @@
+"""The steps of a job's life, each with all that belongs to it: record, promises, queue, and what is told."""
+
+from collections.abc import Iterable
+
+from leasehold.jobs.effects import JobClosed, StartAttempt, StopAttempt
+from leasehold.jobs.job import (
+    NOT_YET,
+    Attempt,
+    AttemptState,
+    JobRecord,
+    JobRequest,
+    JobState,
+    Place,
+    has_lost_a_place,
+)
+from leasehold.jobs.office import Office
+from leasehold.jobs.why import JobReason
+from leasehold.matching.choice import Physical
+
+
+class Lives:
+    """Whoever decides something about a job has it done here."""
+
+    def __init__(self, office: Office) -> None:
+        self._book = office.book
+        self._floor = office.floor
+        self._line = office.line
+        self._images = office.images
+
+    def begin(self, request: JobRequest) -> None:
+        """Take a job in."""
+        record = JobRecord(request, since_ms=request.job.submitted_ms)
+        self._book.records[record.id] = record
+        self._book.moved[record.id] = record
+        self._line.put(record)
+
+    def take_up(self, record: JobRecord) -> None:
+        """Go on with a job from its record."""
+        self._book.records[record.id] = record
+        for attempt in record.open_attempts:
+            self.hold(record, attempt)
+        if record.state is JobState.WAITING:
+            self._line.put(record, at_once=record.next_ms == NOT_YET)
+        if record.state is JobState.BUILDING:
+            self._images.resume(record)
+
+    def start(
+        self, record: JobRecord, place: Place, now_ms: int, reason: JobReason | None = None, what: str = ""
+    ) -> Attempt:
+        """Try to run a job at a place; ``reason`` is why, where it is more than that it runs there."""
+        is_backup = reason is not None
+        attempt = Attempt(len(record.attempts) + 1, place, now_ms, is_backup)
+        record.attempts.append(attempt)
+        self._line.drop(record.id)
+        self._images.leave(record.id)
+        self.hold(record, attempt)
+        said = reason or where(place)
+        _stand(record, JobState.RUNNING, where(place))
+        self._book.effects.append(StartAttempt(record, attempt))
+        self._book.decide(record, said, what, attempt.number)
+        return attempt
+
+    def hold(self, record: JobRecord, attempt: Attempt) -> None:
+        """Promise an attempt what it needs."""
+        amounts = self._images.amounts(record, attempt.place)
+        self._floor.hold((record.id, attempt.number), attempt.nodes, amounts, attempt.started_ms)
+
+    def run(self, record: JobRecord, attempt: Attempt, now_ms: int) -> None:
+        """Note that the command of an attempt has begun."""
+        if attempt.state is AttemptState.ORDERED:
+            attempt.state, attempt.started_ms = AttemptState.RUNNING, now_ms
+            self._floor.begins((record.id, attempt.number), attempt.nodes, now_ms)
+            self._book.moved[record.id] = record
+
+    def end(self, record: JobRecord, attempt: Attempt, state: AttemptState, now_ms: int) -> None:
+        """End an attempt: nothing that it says from now on counts."""
+        attempt.state, attempt.ended_ms = state, now_ms
+        self._floor.release((record.id, attempt.number), attempt.nodes)
+        self._book.moved[record.id] = record
+        self._book.room = True
+        if state is AttemptState.FENCED:
+            self._book.fence(record, attempt)
+
+    def stop(self, record: JobRecord, attempts: Iterable[Attempt], now_ms: int) -> None:
+        """Fence attempts, and have their leases taken back."""
+        for attempt in attempts:
+            self.end(record, attempt, AttemptState.FENCED, now_ms)
+            self._book.effects.append(StopAttempt(record, attempt))
+
+    def wait(self, record: JobRecord, reason: JobReason, what: str, next_ms: int) -> None:
+        """Let a job wait until then, or until there is room."""
+        self._images.leave(record.id)
+        _stand(record, JobState.WAITING, reason, what, next_ms)
+        if record.id not in self._line:
+            self._line.put(record, at_once=False)
+        self._book.decide(record, reason, what)
+
+    def afresh(self, record: JobRecord, reason: JobReason, what: str, now_ms: int) -> None:
+        """Let a job look for a place at once, its tries counted from now on."""
+        self._images.leave(record.id)
+        record.since_ms = now_ms
+        _stand(record, JobState.WAITING, reason, what)
+        self._line.put(record)
+        self._book.moved[record.id] = record
+
+    def build(self, record: JobRecord, key: str, next_ms: int) -> None:
+        """Let a job wait for an image."""
+        self._line.drop(record.id)
+        is_new = record.state is not JobState.BUILDING
+        _stand(record, JobState.BUILDING, JobReason.IMAGE_IS_BUILT, key, next_ms)
+        if is_new:
+            self._book.decide(record, JobReason.IMAGE_IS_BUILT, key)
+
+    def close(
+        self, record: JobRecord, state: JobState, reason: JobReason, now_ms: int, what: str = ""
+    ) -> None:
+        """End a job; whatever still runs for it is stopped."""
+        self.stop(record, record.open_attempts, now_ms)
+        self._line.drop(record.id)
+        self._images.leave(record.id)
+        _stand(record, state, reason, what)
+        record.standby, record.ended_ms = None, now_ms
+        del self._book.records[record.id]
+        self._book.decide(record, reason, what, record.delivered)
+        self._book.effects.append(JobClosed(record))
+
+    def give_up(self, record: JobRecord, reason: JobReason, now_ms: int, what: str = "") -> None:
+        """End a job without a result: one that never lost a place is refused, any other has failed."""
+        state = JobState.FAILED if has_lost_a_place(record) else JobState.REFUSED
+        self.close(record, state, reason, now_ms, what)
+
+
+def where(place: Place) -> JobReason:
+    """Say whether a job runs on nodes or in machines."""
+    return JobReason.RUNS_ON_NODES if isinstance(place, Physical) else JobReason.RUNS_IN_MACHINES
+
+
+def _stand(
+    record: JobRecord, state: JobState, reason: JobReason, what: str = "", next_ms: int = NOT_YET
+) -> None:
+    record.state, record.reason, record.what, record.next_ms = state, reason, what, next_ms

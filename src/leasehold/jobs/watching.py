@@ -1,0 +1,58 @@
+"""How often does each node fail? Counted from what happened: for how long it was seen well, and its falls."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from leasehold.jobs.job import NOT_YET
+from leasehold.matching.reliability.learning import FailureRate
+
+MS_PER_S = 1000
+
+
+@dataclass(slots=True)
+class Watched:
+    """What happened to a node so far; ``well_ms`` is when it was last seen well, NOT_YET while it is not."""
+
+    failures: float = 0.0
+    watched_ms: int = 0
+    well_ms: int = NOT_YET
+
+
+class Watching:
+    """All nodes that were ever seen."""
+
+    def __init__(self, belief: FailureRate) -> None:
+        self._belief = belief
+        self._nodes: dict[str, Watched] = {}
+
+    def well(self, node: str, now_ms: int) -> None:
+        """Note that a node was seen well: since it was last seen well, it did not fail."""
+        watched = self._nodes.setdefault(node, Watched())
+        _until(watched, now_ms)
+        watched.well_ms = now_ms
+
+    def failed(self, node: str, now_ms: int, share: float = 1.0) -> None:
+        """Note that a node fell; less than one where it may have been another."""
+        watched = self._nodes.setdefault(node, Watched())
+        _until(watched, now_ms)
+        watched.failures += share
+        watched.well_ms = NOT_YET
+
+    def rate(self, node: str) -> FailureRate:
+        """Give what is known of a node's failures."""
+        watched = self._nodes.get(node, Watched())
+        return self._belief.after(watched.failures, watched.watched_ms / MS_PER_S)
+
+    def memory(self) -> dict[str, Any]:
+        """Give what was counted, as plain JSON."""
+        return {node: asdict(watched) for node, watched in sorted(self._nodes.items())}
+
+    def recall(self, memory: Mapping[str, Any]) -> None:
+        """Go on counting."""
+        self._nodes.update({node: Watched(**told) for node, told in memory.items()})
+
+
+def _until(watched: Watched, now_ms: int) -> None:
+    if watched.well_ms != NOT_YET:
+        watched.watched_ms += max(0, now_ms - watched.well_ms)

@@ -1,0 +1,99 @@
+"""A job that asks to be sure gets the cheapest plan that is, or hears how sure it can be had."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.jobs.making import S, Told, catalogue, image, seen, site, submitted
+
+from leasehold.jobs.events import NodeFell
+from leasehold.jobs.job import Fault
+from leasehold.jobs.settings import JobSettings
+from leasehold.jobs.sureness import at_most
+from leasehold.matching.reliability.learning import FailureRate
+
+OFTEN = JobSettings(belief=FailureRate(1, 100), takeover_ms=0)
+"""Every node is thought to fail once in a hundred seconds: ten seconds are survived with 0.905."""
+
+
+def nodes(count: int) -> Told:
+    return Told(site(*(seen(f"a/{number}") for number in range(1, count + 1))), settings=OFTEN)
+
+
+def test_one_node_is_enough_where_that_is_sure_enough() -> None:
+    told = nodes(3).tell(0, submitted(reliability=0.9, deadline_ms=15 * S))
+
+    assert told.started == [(1, 1, ("a/1",))]
+    assert told.desk.records[1].surest == pytest.approx(0.9048, abs=1e-4)
+
+
+def test_copies_run_along_where_there_is_no_time_for_another_try() -> None:
+    told = nodes(3).tell(0, submitted(reliability=0.99, deadline_ms=15 * S))
+
+    assert told.started == [(1, 1, ("a/1",)), (1, 2, ("a/2",))]
+    assert told.desk.records[1].surest == pytest.approx(1 - 0.09516**2, abs=1e-4)
+
+
+def test_one_stands_by_where_there_is_time() -> None:
+    told = nodes(3).tell(0, submitted(reliability=0.99, deadline_ms=60 * S))
+
+    assert told.started == [(1, 1, ("a/1",))]
+    record = told.desk.records[1]
+    assert record.standby is not None
+    assert record.surest == pytest.approx(0.9909, abs=1e-3)
+    assert told.tell(1, NodeFell("a/1", Fault.NODE_DIED)).decided[-1] == (1, "takes-over", "")
+
+
+def test_who_cannot_be_made_so_sure_hears_what_can_be_had_at_most() -> None:
+    told = nodes(2).tell(0, submitted(reliability=0.999, deadline_ms=15 * S))
+
+    assert told.decided == [(1, "not-sure-enough", "0.99094 at most")]
+    assert told.closed == [(1, "refused", "not-sure-enough", 0)]
+
+
+def test_who_could_be_made_so_sure_if_nodes_were_free_waits_for_them() -> None:
+    told = nodes(2).tell(0, submitted(1, cores=4))
+
+    told.tell(1, submitted(2, at_ms=1, reliability=0.95, deadline_ms=15 * S))
+
+    assert told.decided == [(2, "tried-again-later", "0.99094 at most")]
+
+
+def test_a_job_of_several_nodes_has_copies_of_all_of_them() -> None:
+    told = nodes(4).tell(0, submitted(nodes=2, reliability=0.95, deadline_ms=15 * S))
+
+    assert told.started == [(1, 1, ("a/1", "a/2")), (1, 2, ("a/3", "a/4"))]
+    assert told.desk.records[1].surest == pytest.approx(1 - (1 - 0.90484**2) ** 2, abs=1e-4)
+
+
+def test_machines_are_made_sure_likewise() -> None:
+    told = Told(
+        site(seen("a/1", is_host=True), seen("a/2", is_host=True)),
+        catalogue(image("r", {"r": "4.3"})),
+        settings=OFTEN,
+    )
+
+    told.tell(0, submitted(needs="r", reliability=0.85, deadline_ms=50 * S))
+
+    assert [place for _, _, place in told.started] == [("a/1",), ("a/2",)]
+
+
+def test_rates_are_learnt_from_what_happened() -> None:
+    told = nodes(2)
+    for second in range(1, 9):
+        told.tell(second * S, site(seen("a/1", at_ms=second * S), seen("a/2", at_ms=second * S)))
+        if second < 5:
+            told.tell(second * S + 1, NodeFell("a/1", Fault.NODE_DIED))
+
+    watched = told.desk.memory()["watching"]
+
+    assert watched["a/1"] == {"failures": 4, "watched_ms": 4_004, "well_ms": 8 * S}
+    assert watched["a/2"] == {"failures": 0, "watched_ms": 8 * S, "well_ms": 8 * S}
+    told.tell(9 * S, submitted(at_ms=9 * S, reliability=0.5, deadline_ms=25 * S))
+    assert told.started == [(1, 1, ("a/2",))]
+
+
+@given(st.floats(0.0, 1.0, exclude_max=True))
+@settings(deadline=None)
+def test_what_can_be_had_is_never_told_as_more_than_it_is(reliability: float) -> None:
+    assert float(at_most(reliability)) <= reliability
+    assert float(at_most(reliability)) >= reliability - 1e-4
