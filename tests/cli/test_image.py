@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.saying import Cli
+from tests.service.enactors.qemu.building import Toolbox, base_in, with_tools
 
 from leasehold.service.enactors.qemu.images import tools
 from leasehold.service.enactors.qemu.images.image import Description, write_description
@@ -51,6 +52,26 @@ def test_one_that_lacks_a_part_says_so(cli: Cli, image: Path) -> None:
     (image / "vmlinuz").unlink()
     said = cli("image", "show", "--out", str(image))
     assert (said.code, "vmlinuz: is missing from the image" in said.err) == (2, True)
+
+
+def test_one_with_packages_is_built_beside_it_and_listed(cli: Cli, tmp_path: Path) -> None:
+    base_in(tmp_path / "data/images/debian-1")
+    (tmp_path / "data/images/debian").symlink_to("debian-1")
+    (tmp_path / "h_dists_b_Packages").touch()
+    box, data = Toolbox(tmp_path / "bin"), ("--data", str(tmp_path / "data"))
+    with with_tools(box.folder, tmp_path / "h_dists_b_Packages"):
+        told = json.loads(cli("image", "build", *data, "--with", "bc=1.07", "--with", "jq=1.6", "--json").out)
+    assert told["software"] == {"bc": "1.07", "jq": "1.6"}
+    assert told["folder"] == str(tmp_path / "data/images" / told["name"])
+    listed = json.loads(cli("image", "list", *data, "--json").out)["images"]
+    assert [one["name"] for one in listed] == [told["name"], "debian-1"]
+    assert cli("image", "list", *data).out.splitlines()[1] == "debian-1  0 MiB  Debian"
+
+
+def test_on_one_of_an_earlier_leasehold_none_can_be_built(cli: Cli, image: Path, tmp_path: Path) -> None:
+    with with_tools(Toolbox(tmp_path / "bin").folder, tmp_path / "lists"):
+        said = cli("image", "build", "--out", str(image), "--with", "bc=1.07")
+    assert (said.code, "on the image an-image: leasehold image build --anew" in said.err) == (2, True)
 
 
 def test_programs_that_are_missing_are_named(

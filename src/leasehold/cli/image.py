@@ -22,24 +22,57 @@ Place = Annotated[
         show_default=False,
     ),
 ]
+With = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--with",
+        metavar="PACKAGE",
+        help="Build one with this package of Debian besides, as NAME or NAME=VERSION; may be said again.",
+        show_default=False,
+    ),
+]
 
 
 @app.command()
 def build(
     out: Place = None,
     data: Data = None,
+    packages: With = None,
     anew: Annotated[bool, switch("--anew", does="Build it again, with the packages of today.")] = False,
     json: Json = False,
 ) -> None:
     """Build a small Debian with Python and a guest agent; says at once where it is, if it is there already.
 
-    Machines that were begun from the one before go on with that.
+    Machines that were begun from the one before go on with that. With packages: an image for jobs that need
+    them, which sites find by itself.
     """
     place = _place(out, data)
     from leasehold.cli.screen import talk
     from leasehold.service.enactors.qemu.images.build import build_image
 
-    _tell(place, build_image(place, talk, anew=anew), json=json)
+    image = build_image(place, talk, anew=anew)
+    if packages:
+        from leasehold.service.enactors.qemu.images.to_order import image_with, read_packages
+
+        talk(f"builds one with {', '.join(packages)} on it ...")
+        image = image_with(image, read_packages(packages), place.parent)
+        place = image.folder
+    _tell(place, image, json=json)
+
+
+@app.command("list")
+def list_images(data: Data = None, json: Json = False) -> None:
+    """List the images in the data folder of this computer, with what was put into each on purpose."""
+    place = _place(None, data)
+    from leasehold.cli.screen import answer, answer_json
+    from leasehold.service.enactors.qemu.images.catalogue import Catalogue
+
+    images = Catalogue(place.parent, place).images()
+    if json:
+        answer_json({"images": [_facts(image.folder, image) for image in images]})
+    else:
+        for image in images:
+            answer(f"{image.name}  {image.size_bytes >> 20} MiB  {image.description.contents}")
 
 
 @app.command()
@@ -66,7 +99,18 @@ def _tell(place: Path, image: "Image", *, json: bool) -> None:
 
     about = image.description
     if json:
-        facts = {"folder": str(place), "contents": about.contents, "least_memory_mib": about.least_memory_mib}
-        answer_json(facts)
+        answer_json(_facts(place, image))
     else:
         answer(f"{place}\n{about.contents}\nMachines need {about.least_memory_mib} MiB at least.")
+
+
+def _facts(place: Path, image: "Image") -> dict[str, object]:
+    about = image.description
+    return {
+        "folder": str(place),
+        "name": image.name,
+        "contents": about.contents,
+        "least_memory_mib": about.least_memory_mib,
+        "size_bytes": image.size_bytes,
+        "software": dict(about.software),
+    }

@@ -40,7 +40,13 @@ class PlainSite:
     def observe(self) -> list[Observation]:
         """What is there."""
         return [
-            Observation(lease_id, lease.incarnation, lease.phase, lease.since_ms)
+            Observation(
+                lease_id,
+                lease.incarnation,
+                lease.phase,
+                lease.since_ms,
+                exit_status=0 if lease.phase is Phase.ENDED else None,
+            )
             for lease_id, lease in sorted(self._leases.items())
         ]
 

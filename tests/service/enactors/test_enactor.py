@@ -62,8 +62,8 @@ async def test_what_should_have_ended_meanwhile_has_ended_at_its_time(tmp_path: 
         await here.carry_out([order(Verb.START, command=("sleep", 20))])
     clock.now_ms += 3_600_000
     async with site(tmp_path, clock) as here:
-        assert await here.changes() == [Observation(1, 1, Phase.ENDED, START_MS + 10_000)]
-        assert await here.observe() == [Observation(1, 1, Phase.ENDED, START_MS + 10_000)]
+        assert await here.changes() == [Observation(1, 1, Phase.ENDED, START_MS + 10_000, exit_status=0)]
+        assert await here.observe() == [Observation(1, 1, Phase.ENDED, START_MS + 10_000, exit_status=0)]
     assert read_audit(tmp_path / LEDGER)[-1].at_ms == START_MS + 10_000
 
 

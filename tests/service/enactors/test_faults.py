@@ -52,7 +52,7 @@ def test_a_wrong_rate_is_named(field: str, value: object) -> None:
 
 
 def test_every_rate_can_be_configured_and_times_are_in_seconds() -> None:
-    rates = {field.name: 0.5 for field in fields(Faults) if isinstance(field.default, float)}
+    rates: dict[str, Any] = {field.name: 0.5 for field in fields(Faults) if isinstance(field.default, float)}
     keys = Keys(rates | {"delay_s": 1.5, "observations_late_s": 2, "seed": 7}, "cluster[0].emulated")
     read = read_faults(keys)
     keys.done()

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from leasehold.jobs.settings import Matching
+from leasehold.matching.network import Way
 from leasehold.model.errors import InputError, InvalidField
 from leasehold.service.auth.issuers import TrustedIssuer
 from leasehold.service.auth.permissions import Permission
@@ -48,6 +50,16 @@ tick_s = 5
 without_agreement = "refuse"
 threshold = 10
 top_n = 2
+
+[jobs]
+look_every_s = 5
+fresh_for_s = 0
+patience_s = 0
+queue = "edf"
+matching = "optimal"
+best_fit_mib = 0
+margin = 1.5
+ways = [{ from = "store", to = "das3", mbps = 1000, delay_ms = 2 }]
 
 [[domain]]
 name = "vd1"
@@ -127,6 +139,15 @@ class TestMeaning:
         config = load_config(written(EVERYTHING))
         assert config.service.reconcile_every_ms == 2_500
         assert config.service.shutdown_ms == 0
+        jobs, settings = config.jobs, config.jobs.settings(frozenset({"das3"}))
+        assert (jobs.look_every_ms, jobs.margin) == (5_000, 1.5)
+        assert (settings.queue, settings.matching, settings.best_fit) == ("edf", Matching.OPTIMAL, None)
+        assert (settings.fresh_for_ms, settings.patience_ms, settings.sites) == (
+            None,
+            None,
+            frozenset({"das3"}),
+        )
+        assert jobs.network().ways == {("store", "das3"): Way(2, 125_000_000)}
         assert config.service.url == "https://leasehold.example.org"
         assert config.service.data == tmp_path / "kept"
         assert config.limits.burst == 7

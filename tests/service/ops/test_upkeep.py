@@ -47,6 +47,7 @@ def test_a_file_has_the_time_of_its_last_line(sqlite_store: Store) -> None:
                     "seq": 1,
                     "at_ms": 1234,
                     "lease_id": None,
+                    "job_id": None,
                     "consumer": "",
                     "group_name": "",
                     "site": "das3",

@@ -9,7 +9,9 @@ from leasehold.service.doctor.subject import Subject
 from leasehold.service.enactors.qemu.command_line import KVM, TCG
 from leasehold.service.enactors.qemu.hardware import could_have_kvm, known_to_work, machine_type
 from leasehold.service.enactors.qemu.images.image import Image, open_image, usual_folder
-from leasehold.service.enactors.qemu.images.tools import find_tool
+from leasehold.service.enactors.qemu.images.repository import find_repository
+from leasehold.service.enactors.qemu.images.to_order import why_not
+from leasehold.service.enactors.qemu.images.tools import find_tool, missing_packages
 from leasehold.service.enactors.qemu.options import QemuOptions, read_options
 
 KIND = "qemu"
@@ -42,8 +44,22 @@ def _check_site(site: SiteSpec, work: Path) -> list[Finding]:
         return [problem(f"site {site.name}: {error}", "leasehold image build")]
     return [
         ok(f"site {site.name} boots {image.description.contents}"),
+        _building(site, image),
         _speed(site, options, image, work / "images"),
     ]
+
+
+def _building(site: SiteSpec, image: Image) -> Finding:
+    """Say whether images can be built here for jobs that need more software; nothing is built to see that."""
+    lacking = missing_packages()
+    if lacking:
+        cure = f"apt-get install -y --no-install-recommends {' '.join(lacking)}"
+        return note(f"site {site.name}: no images can be built for jobs, as programs are missing", cure)
+    told = why_not(image, find_repository())
+    if told:
+        text, _, cure = told.partition(": ")
+        return note(f"site {site.name}: {text}", cure)
+    return ok(f"site {site.name}: images are built for jobs that need packages of Debian")
 
 
 def _speed(site: SiteSpec, options: QemuOptions, image: Image, cache_folder: Path) -> Finding:

@@ -76,6 +76,23 @@ class Capabilities:
 
 
 @dataclass(frozen=True, slots=True)
+class MachineWishes:
+    """What the machines of a lease are to be, as matching has chosen them.
+
+    ``nodes``  the names that the site itself has for the nodes to run on, one for each VM; empty: any
+    ``image``  the name of the image to boot from; empty: the site's usual one
+    ``cores``  of each machine; 0: as many as the site gives
+    """
+
+    nodes: tuple[str, ...] = ()
+    image: str = ""
+    cores: int = 0
+
+
+NO_WISHES = MachineWishes()
+
+
+@dataclass(frozen=True, slots=True)
 class Order:
     """One thing to be done, once. The same ``id`` again means the same order, told again.
 
@@ -84,6 +101,7 @@ class Order:
     ``command``      what to run in the machines; empty: just the machines
     ``work_done``    how much of the lease's work was done before, in work units (ms times MIPS)
     ``other_site``   where to SEND it to, or to RECEIVE it from
+    ``on``           what its machines are to be, where its job says so
     """
 
     id: str
@@ -95,6 +113,7 @@ class Order:
     command: tuple[str, ...] = ()
     work_done: int = 0
     other_site: str = ""
+    on: MachineWishes = NO_WISHES
 
 
 def order_id(lease_id: int, incarnation: int, verb: Verb) -> str:
@@ -119,6 +138,10 @@ class Observation:
     phase: Phase
     since_ms: int
     detail: str = ""
+    exit_status: int | None = None
+    """How the command ended, where the phase is ENDED and that is known."""
+    fault: str = ""
+    """Which `leasehold.jobs.job.Fault` it was, where the phase is FAILED, or ENDED for want of software."""
 
 
 @dataclass(frozen=True, slots=True)

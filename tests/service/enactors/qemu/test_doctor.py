@@ -28,6 +28,22 @@ def test_all_is_well_where_there_is_an_image(tmp_path: Path, image: Path) -> Non
     assert all(bool(one.cure) is (one.severity is not Severity.OK) for one in findings)
 
 
+def test_what_images_can_be_built_on_is_looked_at(
+    tmp_path: Path, image: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    about = subject(tmp_path, image=str(image))
+    for told, severity, cure in [
+        ("", Severity.OK, ""),
+        ("nothing can be built on it: build it anew", Severity.NOTE, "build it anew"),
+    ]:
+        monkeypatch.setattr(virtual_machines, "why_not", lambda *_, told=told: told)
+        building = check_virtual_machines(about)[2]
+        assert (building.severity, building.cure) == (severity, cure)
+    monkeypatch.setattr(virtual_machines, "missing_packages", lambda: ["mmdebstrap"])
+    building = check_virtual_machines(about)[2]
+    assert building.cure == "apt-get install -y --no-install-recommends mmdebstrap"
+
+
 def test_interpreted_machines_are_worth_a_note(tmp_path: Path, image: Path) -> None:
     *_, speed = check_virtual_machines(subject(tmp_path, image=str(image), accelerator="tcg"))
     assert (speed.severity, "interpreted (TCG)" in speed.text) == (Severity.NOTE, True)

@@ -66,7 +66,7 @@ class SlurmRig:
     def __post_init__(self) -> None:
         environment = {"PATH": working_sleep(self.folder)}
         usual = {"conf": str(self.cluster.conf), "environment": environment, "look_every_s": LOOK_EVERY_S}
-        self.options = usual | self.options
+        self.options = usual | {"probe_every_s": 0} | self.options
 
     def open(self, site: str) -> Enactor:
         return SlurmEnactor(setup(self.folder, site, self.slots, **self.options))

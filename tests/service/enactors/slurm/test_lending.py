@@ -46,7 +46,12 @@ async def lending(folder: Path, clusters: tuple[SlurmCluster, ...]) -> AsyncIter
             one.slots,
             terms,
             enactor="slurm",
-            options={"conf": str(one.conf), "environment": environment, "look_every_s": LOOK_EVERY_S},
+            options={
+                "conf": str(one.conf),
+                "environment": environment,
+                "look_every_s": LOOK_EVERY_S,
+                "probe_every_s": 0,
+            },
         )
         for one in clusters
     )

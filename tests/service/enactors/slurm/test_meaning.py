@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from leasehold.service.enactors.protocol import Phase, Verb
 from leasehold.service.enactors.slurm.floorplan import Floorplan
 from leasehold.service.enactors.slurm.holding import OVER, Holding, Wanted
-from leasehold.service.enactors.slurm.job import Job, Node
+from leasehold.service.enactors.slurm.job import Job
 from leasehold.service.enactors.slurm.meaning import BEGINS_ANEW, Step, next_step, update
+from leasehold.service.enactors.slurm.node import Node
 from leasehold.service.enactors.slurm.options import OnSuspend
 from leasehold.service.enactors.slurm.papers import Traces
 from leasehold.service.enactors.slurm.tag import Tag, tag_of
@@ -68,28 +69,44 @@ class TestEnding:
         assert seen(holding(Phase.RUNNING), over, left) == (Phase.ENDED, 1_050_789, "")
 
     @pytest.mark.parametrize(
-        ("words", "reason", "detail"),
+        ("words", "reason", "detail", "fault"),
         [
-            (("NODE_FAIL",), "NodeDown", "Slurm: NODE_FAIL NodeDown"),
-            (("OUT_OF_MEMORY",), "OutOfMemory", "Slurm: OUT_OF_MEMORY OutOfMemory"),
-            (("TIMEOUT",), "TimeLimit", "Slurm: TIMEOUT TimeLimit"),
-            (("CANCELLED",), "None", "Slurm: CANCELLED"),
-            (("FAILED",), "JobLaunchFailure", "Slurm: FAILED JobLaunchFailure"),
+            (("NODE_FAIL",), "NodeDown", "Slurm: NODE_FAIL NodeDown", "node-died"),
+            (("NODE_FAIL", "COMPLETING"), "None", "Slurm: NODE_FAIL COMPLETING", "node-died"),
+            (("OUT_OF_MEMORY",), "OutOfMemory", "Slurm: OUT_OF_MEMORY OutOfMemory", "job-error"),
+            (("TIMEOUT",), "TimeLimit", "Slurm: TIMEOUT TimeLimit", "taken-away"),
+            (("PREEMPTED",), "None", "Slurm: PREEMPTED", "taken-away"),
+            (("CANCELLED",), "None", "Slurm: CANCELLED", "taken-away"),
+            (("FAILED",), "JobLaunchFailure", "Slurm: FAILED JobLaunchFailure", "service-stopped"),
         ],
     )
-    def test_what_did_not_end_by_itself_has_failed(
-        self, words: tuple[str, ...], reason: str, detail: str
+    def test_what_did_not_end_by_itself_has_failed_by_some_fault(
+        self, words: tuple[str, ...], reason: str, detail: str, fault: str
     ) -> None:
-        over = job(*words, reason=reason, end_s=1_050)
-        assert seen(holding(Phase.RUNNING), over) == (Phase.FAILED, 1_050_000, detail)
+        over, one = job(*words, reason=reason, end_s=1_050), holding(Phase.RUNNING)
+        assert seen(one, over) == (Phase.FAILED, 1_050_000, detail)
+        assert (one.observed().fault, one.observed().exit_status) == (fault, None)
+
+    @pytest.mark.parametrize(("status", "fault"), [(0, ""), (1, ""), (127, "software-gone")])
+    def test_an_exit_status_is_told_and_127_is_a_fault_of_the_place(self, status: int, fault: str) -> None:
+        one = holding(Phase.RUNNING)
+        seen(one, job("FAILED" if status else "COMPLETED", exit_status=status))
+        assert (one.observed().exit_status, one.observed().fault) == (status, fault)
+
+    def test_what_ended_before_its_node_was_lost_has_ended(self) -> None:
+        left = Traces(begun_ms=1_010_000, ended_ms=1_020_000, exit_status=0)
+        over = job("NODE_FAIL", reason="NodeDown", end_s=1_050)
+        assert seen(holding(Phase.RUNNING), over, left) == (Phase.ENDED, 1_020_000, "")
 
     def test_long_forgotten_by_slurm_its_own_note_tells(self) -> None:
         left = Traces(begun_ms=1_010_000, ended_ms=1_020_000, exit_status=2)
         assert seen(holding(Phase.RUNNING), None, left) == (Phase.ENDED, 1_020_000, "exit status 2")
 
     def test_forgotten_without_a_note_it_is_lost(self) -> None:
-        phase, _, detail = seen(holding(Phase.RUNNING), None)
+        one = holding(Phase.RUNNING)
+        phase, _, detail = seen(one, None)
         assert (phase, detail) == (Phase.FAILED, "Slurm does not know job 5 any more")
+        assert one.observed().fault == "service-stopped"
 
     def test_what_slurm_may_never_have_had_is_not_lost(self) -> None:
         assert seen(holding(job_id=None), None)[0] is Phase.STARTING

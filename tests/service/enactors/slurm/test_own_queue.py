@@ -11,7 +11,8 @@ from leasehold.service.enactors.protocol import HasOwnQueue, OwnJob, Phase, Verb
 from leasehold.service.enactors.slurm import meaning
 from leasehold.service.enactors.slurm.enactor import SlurmEnactor
 from leasehold.service.enactors.slurm.floorplan import Floorplan
-from leasehold.service.enactors.slurm.job import Job, Node, Partition
+from leasehold.service.enactors.slurm.job import Job, Partition
+from leasehold.service.enactors.slurm.node import Node
 from leasehold.service.enactors.slurm.options import OnSuspend, SlurmOptions
 from leasehold.service.enactors.slurm.own_queue import Ground, own_jobs
 from leasehold.service.enactors.slurm.steward import NO_ROOM

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from leasehold.service.enactors.slurm.job import Job, Node, Standing, standing_of
+from leasehold.service.enactors.slurm.job import Job, Standing, standing_of
+from leasehold.service.enactors.slurm.node import Node
+from leasehold.service.enactors.slurm.node_reply import BadReply, read_nodes
 from leasehold.service.enactors.slurm.replies import (
-    BadReply,
     gives_memory_out,
     read_jobs,
-    read_nodes,
     read_partitions,
 )
 
@@ -153,7 +153,17 @@ def test_cores_with_two_threads_are_two_cpus() -> None:
 def test_nodes_and_partitions() -> None:
     nodes = read_nodes(reply("nodes-22.05.txt"))
     assert list(nodes) == ["alpha1", "alpha2", "alpha3"]
-    assert nodes["alpha2"] == Node("alpha2", 4, 2000, frozenset({"main"}))
+    assert nodes["alpha2"] == Node(
+        "alpha2",
+        4,
+        2000,
+        frozenset({"main"}),
+        words=("ALLOCATED",),
+        booted_ms=1_795_246_897_000,
+        address="127.0.0.1",
+        port=6818,
+    )
+    assert nodes["alpha3"].free_cpus == 1
     assert read_partitions(reply("partitions-22.05.txt"))["main"].longest_min is None
 
 

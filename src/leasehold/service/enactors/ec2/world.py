@@ -14,6 +14,7 @@ from leasehold.service.enactors.ec2.options import Ec2Options
 from leasehold.service.enactors.ec2.reading import Instance, exit_status, read_instance
 from leasehold.service.enactors.ec2.refusals import for_good, hopeless, understood
 from leasehold.service.enactors.ec2.words import MOST_USER_DATA, SITE, launch, user_data
+from leasehold.service.enactors.kept.endings import in_words
 from leasehold.service.enactors.kept.holding import Goal, Holding
 from leasehold.service.enactors.kept.machine import Hopeless, Machine, State, Work
 from leasehold.service.enactors.protocol import Capabilities
@@ -175,4 +176,4 @@ class _Endings:
 def _ending(status: int | None) -> tuple[State, str]:
     if status is None:
         return State.ENDED, "its exit status is not known: no console came"
-    return State.ENDED, f"exit status {status}" if status else ""
+    return State.ENDED, in_words(status)

@@ -17,6 +17,7 @@ class Agenda:
         heapify(self._due)
         self._number = max((number for _, number, _ in self._due), default=0)
         self._struck_out: set[int] = set()
+        self._taken = 0
 
     def number(self) -> int:
         """Give the number of the next change that will be entered."""
@@ -26,6 +27,10 @@ class Agenda:
     def enter(self, change: Change, lease_id: int) -> None:
         """Note a change."""
         heappush(self._due, (change.at_ms, change.number, lease_id))
+
+    def put_off(self, lease_id: int, until_ms: int) -> None:
+        """Note that the change that was just taken out for this lease cannot be seen before that time."""
+        heappush(self._due, (until_ms, self._taken, lease_id))
 
     def strike_out(self, changes: Iterable[Change]) -> None:
         """Forget changes that were noted and have not happened."""
@@ -46,4 +51,5 @@ class Agenda:
         next_ms = self.next_ms()
         if next_ms is None or next_ms > now_ms:
             return None
-        return heappop(self._due)[2]
+        _, self._taken, lease_id = heappop(self._due)
+        return lease_id

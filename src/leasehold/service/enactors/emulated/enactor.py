@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TypeVar
 
+from leasehold.jobs.job import Fault
 from leasehold.service.enactors.emulated.console import console_text
 from leasehold.service.enactors.emulated.faults import Faults
 from leasehold.service.enactors.emulated.hardware import Hardware
@@ -14,6 +15,7 @@ from leasehold.service.enactors.emulated.line import Line
 from leasehold.service.enactors.emulated.machines import EmulatedMachines
 from leasehold.service.enactors.emulated.mishaps import Mishaps
 from leasehold.service.enactors.emulated.options import read_options
+from leasehold.service.enactors.facts import NodeFacts, Output
 from leasehold.service.enactors.protocol import Capabilities, Observation, Order, Problem, Verb
 from leasehold.service.enactors.setup import EnactorSetup
 
@@ -49,6 +51,7 @@ class EmulatedEnactor:
             setup.overhead,
             options.boot_ms,
             options.capabilities,
+            options.nodes,
         )
         self._clock = setup.clock
         self._neighbours = setup.folder.parent
@@ -93,6 +96,17 @@ class EmulatedEnactor:
         await self._act(lambda _: None)
         return console_text(await self._in_turn(self._ledger.audit_of, lease_id, _CONSOLE_LINES))
 
+    async def output(self, lease_id: int) -> Output:
+        """Give what a lease's command wrote, once it has ended; raises ConnectionError if the line is cut."""
+        await self.line.reach()
+        here = await self._act(lambda _: self._machines.output(lease_id))
+        return Output(await self._in_turn(self._ledger.output_of, lease_id) if here is None else here)
+
+    async def nodes(self) -> list[NodeFacts]:
+        """Look at all nodes; raises ConnectionError where the line is cut."""
+        await self.line.reach()
+        return await self._act(self._machines.nodes)
+
     async def close(self) -> None:
         """Let go of the machines, which go on without us."""
         await self._in_turn(self._ledger.close)
@@ -112,6 +126,22 @@ class EmulatedEnactor:
     async def crash(self, lease_id: int) -> None:
         """Lose the machines of a lease now, or its saved memory."""
         await self._act(lambda now_ms: self._machines.crash(lease_id, now_ms))
+
+    async def kill_node(self, node: str, down_ms: int) -> None:
+        """Let a node die with all that it has; a new one stands in its place after that time."""
+        await self._act(lambda now_ms: self._machines.befall(node, Fault.NODE_DIED, now_ms, down_ms))
+
+    async def stop_service(self, node: str, down_ms: int) -> None:
+        """Let a node's own manager stop, and so all that it runs; it is started again after that time."""
+        await self._act(lambda now_ms: self._machines.befall(node, Fault.SERVICE_STOPPED, now_ms, down_ms))
+
+    async def cut_off(self, node: str, for_ms: int) -> None:
+        """Let a node not be reached for so long. What it runs goes on, and is seen again afterwards."""
+        await self._act(lambda now_ms: self._machines.befall(node, Fault.NETWORK_FAILED, now_ms, for_ms))
+
+    async def lose_software(self, node: str, software: str, for_ms: int) -> None:
+        """Let software be gone from a node for so long; commands of that name are not found there."""
+        await self._act(lambda now_ms: self._machines.lose_software(node, software, now_ms, for_ms))
 
     def clock_was_moved(self) -> None:
         """Let whoever waits for changes look again: the clock has moved by other means than waiting."""

@@ -14,6 +14,8 @@ _PROBABILITIES = frozenset(
         "no_answer",
         "lose_observations",
         "repeat_observations",
+        "fail_jobs",
+        "software_gone",
     }
 )
 
@@ -32,6 +34,15 @@ class Faults:
     ``slow_factor``     booting, saving, loading and moving take that many times as long
     ``delay_ms``        and this much longer
 
+    Of the commands that run there, and of the nodes:
+
+    ``fail_jobs``              probability that a command fails with an error of its own, on its way
+    ``software_gone``          probability that the software of a command is gone when it begins
+    ``node_death_per_hour``    how often a node dies in an hour on average, with all that it has
+    ``service_stop_per_hour``  how often a node's own manager stops, and with it what it runs
+    ``network_cut_per_hour``   how often a node cannot be reached; what it runs goes on unseen
+    ``node_down_ms``           how long each of these lasts
+
     Of the wire to them:
 
     ``no_answer``             probability that whatever is asked is answered with an error
@@ -48,6 +59,12 @@ class Faults:
     crash_per_hour: float = 0.0
     slow_factor: float = 1.0
     delay_ms: int = 0
+    fail_jobs: float = 0.0
+    software_gone: float = 0.0
+    node_death_per_hour: float = 0.0
+    service_stop_per_hour: float = 0.0
+    network_cut_per_hour: float = 0.0
+    node_down_ms: int = 600_000
     no_answer: float = 0.0
     lose_observations: float = 0.0
     repeat_observations: float = 0.0
@@ -70,6 +87,7 @@ def read_faults(keys: Keys) -> Faults:
         return Faults(
             **{name: keys.number(name, getattr(usual, name)) for name in rates},
             delay_ms=keys.milliseconds("delay_s", usual.delay_ms),
+            node_down_ms=keys.milliseconds("node_down_s", usual.node_down_ms),
             observations_late_ms=keys.milliseconds("observations_late_s", usual.observations_late_ms),
             seed=keys.whole("seed", usual.seed, least=0),
         )

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from leasehold.leasing.overhead import OverheadModel
+from leasehold.service.enactors.emulated.nodes import EmulatedNode
 from leasehold.service.enactors.protocol import Capabilities
 
 
@@ -16,6 +17,7 @@ class Hardware:
     ``overhead``        how long saving, loading and moving memory takes
     ``boot_ms``         how long booting takes; the planner counts on no time at all
     ``capabilities``    what they can do: it may be less than emulation could, to try that out
+    ``nodes``           what they run on; none: what a site has whose configuration says nothing of them
     """
 
     slots: int
@@ -24,6 +26,7 @@ class Hardware:
     overhead: OverheadModel
     boot_ms: int = 0
     capabilities: Capabilities = field(default_factory=Capabilities)
+    nodes: tuple[EmulatedNode, ...] = ()
 
     def wall_ms(self, work: int) -> int:
         """How long this much work takes, rounded up to whole milliseconds."""

@@ -1,7 +1,8 @@
 """What one lease has at an emulated site: machines or saved memory, and what will become of them."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from typing import Any
 
 from leasehold.service.enactors.protocol import Observation, Order, Phase
 
@@ -14,13 +15,28 @@ OVER = frozenset({Phase.ENDED, Phase.FAILED})
 
 
 @dataclass(frozen=True, slots=True)
+class Becoming:
+    """What machines come to.
+
+    ``detail``       why, or how, where that needs saying
+    ``exit_status``  of their command, where it has ended; ``output`` is what it has written
+    ``fault``        which `leasehold.jobs.job.Fault` it was
+    """
+
+    phase: Phase
+    detail: str = ""
+    exit_status: int | None = None
+    fault: str = ""
+    output: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Change:
     """What will happen if nobody interferes; of those due at the same time, the lower number goes first."""
 
     at_ms: int
     number: int
-    phase: Phase
-    detail: str = ""
+    then: Becoming
 
 
 @dataclass(slots=True)
@@ -29,6 +45,8 @@ class Holding:
 
     ``work_done``  in work units, when the present phase began
     ``coming``     what will become of them, soonest first
+    ``nodes``      where each VM is, or its memory was saved, and ``cores`` how many it has there
+    ``named``      whether its order named the nodes
     """
 
     lease_id: int
@@ -37,10 +55,12 @@ class Holding:
     memory_mib: int
     command: tuple[str, ...]
     work_done: int
-    phase: Phase
+    now: Becoming
     since_ms: int
-    detail: str = ""
     coming: tuple[Change, ...] = ()
+    nodes: tuple[str, ...] = ()
+    cores: int = 1
+    named: bool = False
 
     @classmethod
     def ordered(cls, order: Order, now_ms: int) -> "Holding":
@@ -52,9 +72,17 @@ class Holding:
             order.memory_mib,
             tuple(order.command),
             order.work_done,
-            Phase.STARTING,
+            Becoming(Phase.STARTING),
             now_ms,
+            nodes=order.on.nodes,
+            cores=order.on.cores or 1,
+            named=bool(order.on.nodes),
         )
+
+    @property
+    def phase(self) -> Phase:
+        """In which phase they are."""
+        return self.now.phase
 
     @property
     def room_vms(self) -> int:
@@ -69,7 +97,10 @@ class Holding:
 
     def observed(self) -> Observation:
         """Say what can be seen of them."""
-        return Observation(self.lease_id, self.incarnation, self.phase, self.since_ms, self.detail)
+        now = self.now
+        return Observation(
+            self.lease_id, self.incarnation, now.phase, self.since_ms, now.detail, now.exit_status, now.fault
+        )
 
     def work_done_at(self, now_ms: int, speed_mips: int) -> int:
         """How much of the lease's work is done; they work while they run."""
@@ -78,14 +109,19 @@ class Holding:
 
     def to_text(self) -> str:
         """Write them down, so that `from_text` gives the same again."""
-        coming = [(one.at_ms, one.number, one.phase, one.detail) for one in self.coming]
+        coming = [(one.at_ms, one.number, *astuple(one.then)) for one in self.coming]
         own = (self.incarnation, self.vms, self.memory_mib, self.command, self.work_done)
-        return json.dumps([*own, self.phase, self.since_ms, self.detail, coming])
+        where = (self.nodes, self.cores, self.named)
+        now = self.now
+        more = (now.exit_status, now.fault, now.output)
+        return json.dumps([*own, now.phase, self.since_ms, now.detail, coming, more, *where])
 
     @classmethod
     def from_text(cls, lease_id: int, text: str) -> "Holding":
-        """Read what `to_text` wrote."""
-        incarnation, vms, memory_mib, command, work_done, phase, since_ms, detail, coming = json.loads(text)
+        """Read what `to_text` wrote, or an earlier Leasehold, which knew no nodes."""
+        incarnation, vms, memory_mib, command, work_done, *written = json.loads(text)
+        phase, since_ms, detail, coming, *later = written
+        more, nodes, cores, named = later or ((), (), 1, False)
         return cls(
             lease_id,
             incarnation,
@@ -93,8 +129,14 @@ class Holding:
             memory_mib,
             tuple(command),
             work_done,
-            Phase(phase),
+            Becoming(Phase(phase), detail, *more),
             since_ms,
-            detail,
-            tuple(Change(at_ms, number, Phase(then), why) for at_ms, number, then, why in coming),
+            tuple(_change(*one) for one in coming),
+            tuple(nodes),
+            cores,
+            named,
         )
+
+
+def _change(at_ms: int, number: int, phase: str, *how: Any) -> Change:  # noqa: ANN401 - as it was written
+    return Change(at_ms, number, Becoming(Phase(phase), *how))

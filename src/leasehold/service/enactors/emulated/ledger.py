@@ -12,6 +12,7 @@ from leasehold.service.enactors.claimed import ClaimedFile, Layout
 from leasehold.service.enactors.emulated.audit import AUDIT_TABLE, AuditLine, lines_of, write_lines
 from leasehold.service.enactors.emulated.floor import REMEMBERED, Floor, Unwritten
 from leasehold.service.enactors.emulated.holding import Holding
+from leasehold.service.enactors.emulated.troubles import Troubles
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS holdings (lease_id INTEGER PRIMARY KEY, body TEXT NOT NULL);
@@ -26,7 +27,15 @@ CREATE TABLE IF NOT EXISTS sent (
     incarnation INTEGER NOT NULL,
     work_done INTEGER NOT NULL
 );
+CREATE TABLE IF NOT EXISTS outputs (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    lease_id INTEGER NOT NULL UNIQUE,
+    text TEXT NOT NULL
+);
+CREATE TABLE IF NOT EXISTS about (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 """
+_OUTPUTS_KEPT = 10_000
+"""Of so many leases that are gone it is kept what their commands had written."""
 _LAYOUT = Layout("emulated machines", f"{_TABLES} {AUDIT_TABLE}", on_disk=False)
 
 
@@ -46,7 +55,12 @@ class Ledger:
         """Give the floor as it was left."""
         holdings = self._connection.execute("SELECT lease_id, body FROM holdings ORDER BY lease_id")
         gone = self._connection.execute("SELECT lease_id, incarnation FROM gone ORDER BY number")
-        return Floor((Holding.from_text(lease_id, body) for lease_id, body in holdings), dict(gone))
+        troubles = self._one("SELECT value FROM about WHERE key = 'troubles'")
+        return Floor(
+            (Holding.from_text(lease_id, body) for lease_id, body in holdings),
+            dict(gone),
+            None if troubles is None else Troubles.from_text(troubles),
+        )
 
     def write(self, unwritten: Unwritten) -> None:
         """Write down what has changed, all of it or nothing."""
@@ -62,16 +76,31 @@ class Ledger:
                 "INSERT OR REPLACE INTO sent (lease_id, incarnation, work_done) VALUES (?, ?, ?)",
                 [(lease_id, *along) for lease_id, along in unwritten.sent.items()],
             )
-            for table in ("gone", "sent"):
+            connection.executemany(
+                "INSERT OR REPLACE INTO outputs (lease_id, text) VALUES (?, ?)", unwritten.outputs.items()
+            )
+            if unwritten.troubles is not None:
+                connection.execute(
+                    "INSERT OR REPLACE INTO about VALUES ('troubles', ?)", (unwritten.troubles,)
+                )
+            for table, kept in (("gone", REMEMBERED), ("sent", REMEMBERED), ("outputs", _OUTPUTS_KEPT)):
                 connection.execute(
                     f"DELETE FROM {table} WHERE number <= (SELECT max(number) FROM {table}) - ?",  # noqa: S608
-                    (REMEMBERED,),
+                    (kept,),
                 )
             write_lines(connection, unwritten.audit, self._audit_lines)
 
     def audit_of(self, lease_id: int, most: int) -> list[AuditLine]:
         """Read the last lines of the audit of one lease."""
         return lines_of(self._connection, lease_id, most)
+
+    def output_of(self, lease_id: int) -> str:
+        """Read what the command of a lease that is gone had written; empty where nothing is known of it."""
+        return self._one("SELECT text FROM outputs WHERE lease_id = ?", lease_id) or ""
+
+    def _one(self, query: str, *values: object) -> str | None:
+        row: tuple[str] | None = self._connection.execute(query, values).fetchone()
+        return None if row is None else row[0]
 
     def close(self) -> None:
         """Let go of the file; nothing is left to be written."""

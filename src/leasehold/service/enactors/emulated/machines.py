@@ -17,16 +17,23 @@ not been stopped) is a problem that may solve itself.
 
 from collections.abc import Callable, Sequence
 
+from leasehold.jobs.job import Fault
 from leasehold.service.enactors.emulated.audit import Action
 from leasehold.service.enactors.emulated.floor import Floor, Unwritten
 from leasehold.service.enactors.emulated.hardware import Hardware
-from leasehold.service.enactors.emulated.holding import OVER, Holding
+from leasehold.service.enactors.emulated.holding import OVER, Becoming, Holding
 from leasehold.service.enactors.emulated.mishaps import Mishaps
-from leasehold.service.enactors.emulated.programs import ending
+from leasehold.service.enactors.emulated.node_floor import NodeFloor
+from leasehold.service.enactors.emulated.programs import Ending, ending, failing, not_found
+from leasehold.service.enactors.endings import NOT_FOUND, fault_of_exit
+from leasehold.service.enactors.facts import NodeFacts
 from leasehold.service.enactors.protocol import Observation, Order, Phase, Problem, Verb
 
 _BRINGS_UP = frozenset({Verb.START, Verb.RESUME, Verb.RECEIVE})
 _NOTHING_TO_SAVE = OVER | {Phase.SAVING, Phase.SAVED}
+
+CRASHED = Becoming(Phase.FAILED, "emulated fault: crash", fault=Fault.SERVICE_STOPPED)
+MEMORY_LOST = Becoming(Phase.FAILED, "emulated fault: memory was not saved", fault=Fault.SERVICE_STOPPED)
 
 _Way = Callable[[Order, Holding | None, int], Problem | None]
 
@@ -39,6 +46,7 @@ class EmulatedMachines:
         self.hardware = hardware
         self.mishaps = mishaps
         self._floor = floor or Floor()
+        self._nodes = NodeFloor(self._floor, hardware, mishaps)
         self._ways: dict[Verb, _Way] = {
             Verb.START: self._start,
             Verb.SUSPEND: self._suspend,
@@ -58,12 +66,13 @@ class EmulatedMachines:
 
         Of what was stopped or sent away nothing can be observed, and nothing is said.
         """
-        self._floor.let_happen(now_ms)
+        self._nodes.pass_time(now_ms)
         return self._floor.take_news()
 
     def next_change_ms(self) -> int | None:
         """When the next change is due by itself; None if none is."""
-        return self._floor.next_change_ms()
+        due_ms = (self._floor.next_change_ms(), self._nodes.next_fate_ms())
+        return min((at_ms for at_ms in due_ms if at_ms is not None), default=None)
 
     def observe(self) -> list[Observation]:
         """See everything that is here, by lease; as it was when time was last passed."""
@@ -75,7 +84,24 @@ class EmulatedMachines:
         here = self._floor.here(lease_id)
         if here is not None and here.phase not in OVER:
             self._floor.call_off(here)
-            self._floor.become(here, Phase.FAILED, now_ms, "emulated fault: crash")
+            self._floor.become(here, CRASHED, now_ms)
+
+    def befall(self, node: str, fault: Fault, now_ms: int, for_ms: int) -> None:
+        """Let something be wrong with a node from now on, for so long; raises UnknownName."""
+        self._nodes.befall(node, fault, now_ms, now_ms + for_ms)
+
+    def lose_software(self, node: str, software: str, now_ms: int, for_ms: int) -> None:
+        """Let software be gone from a node for so long; raises UnknownName for a name that is none."""
+        self._nodes.lose(node, software, now_ms + for_ms)
+
+    def nodes(self, now_ms: int) -> list[NodeFacts]:
+        """Look at the nodes, as they were when time was last passed."""
+        return self._nodes.facts(now_ms)
+
+    def output(self, lease_id: int) -> str | None:
+        """Give what the command of a lease has written, once it has ended; None where nothing is here."""
+        here = self._floor.here(lease_id)
+        return None if here is None else here.now.output
 
     def take_unwritten(self) -> Unwritten:
         """Take what has to be written down since the last time that this was asked."""
@@ -88,6 +114,9 @@ class EmulatedMachines:
         here = self._floor.here(order.lease_id)
         if self._is_past(order, here):
             return None
+        unreachable = None if here is None else self._nodes.unreachable(here, now_ms)
+        if unreachable is not None:
+            return unreachable
         problem = self._cannot(order) or self.mishaps.problem_of(order, now_ms)
         return problem or self._ways[order.verb](order, here, now_ms)
 
@@ -117,19 +146,25 @@ class EmulatedMachines:
     # how each is followed
 
     def _start(self, order: Order, here: Holding | None, now_ms: int) -> Problem | None:
-        problem = _somebody_there(here) or self._no_room_for(order.vms)
+        problem = _somebody_there(here) or self._cannot_come(order, now_ms)
         if problem is None:
             holding = self._take_in(order, Action.BOOT, now_ms)
             self._bring_up(holding, Phase.STARTING, self.hardware.boot_ms, now_ms)
         return problem
 
     def _receive(self, order: Order, here: Holding | None, now_ms: int) -> Problem | None:
-        problem = _somebody_there(here) or self._no_room_for(order.vms)
+        problem = _somebody_there(here) or self._cannot_come(order, now_ms)
         if problem is None:
             holding = self._take_in(order, Action.RECEIVE, now_ms)
             usual_ms = self.hardware.overhead.migrate_ms(order.memory_mib, order.vms)
             self._bring_up(holding, Phase.RECEIVING, usual_ms, now_ms)
         return problem
+
+    def _cannot_come(self, order: Order, now_ms: int) -> Problem | None:
+        if order.on.image:
+            return Problem(f"there is no image {order.on.image} here", again=False)
+        wishes, size = order.on, (order.vms, order.memory_mib)
+        return self._nodes.problem_with(wishes, *size, now_ms) or self._no_room_for(order.vms)
 
     def _suspend(self, order: Order, here: Holding | None, now_ms: int) -> Problem | None:
         if here is None or here.incarnation < order.incarnation:
@@ -143,14 +178,15 @@ class EmulatedMachines:
         if here is not None and here.phase is Phase.ENDED:
             # It ended in the moment when it was to be suspended, and so has nothing more to do.
             here.incarnation = order.incarnation
-            self._floor.become(here, Phase.ENDED, now_ms, here.detail)
+            self._floor.become(here, here.now, now_ms)
             return None
         if here is None or here.phase in OVER:
             return Problem(f"no memory of lease {order.lease_id} is saved here", again=False)
         if here.phase is not Phase.SAVED:
             return Problem(f"the memory of lease {here.lease_id} is not saved: it is {here.phase}")
-        problem = self._no_room_for(here.vms)
+        problem = self._nodes.problem_with_return(here, now_ms) or self._no_room_for(here.vms)
         if problem is None:
+            self._nodes.place(here, now_ms)
             here.incarnation = order.incarnation
             self._floor.write(Action.LOAD, here, now_ms, here.size)
             usual_ms = self.hardware.overhead.resume_ms(here.memory_mib, here.vms)
@@ -169,8 +205,8 @@ class EmulatedMachines:
     # what becomes of it
 
     def _work_done(self, here: Holding, now_ms: int) -> int:
-        program = ending(here.command, self.hardware.reference_mips)
-        if here.phase is Phase.ENDED and program is not None:
+        program = self._fate(here, now_ms) if here.phase is Phase.ENDED else None
+        if program is not None:
             return program.work
         return here.work_done_at(now_ms, self.hardware.speed_mips)
 
@@ -178,16 +214,17 @@ class EmulatedMachines:
         here.work_done = self._work_done(here, now_ms)
         self._floor.call_off(here)
         self._floor.write(Action.SAVE, here, now_ms, here.size)
-        self._floor.become(here, Phase.SAVING, now_ms)
+        self._floor.become(here, Becoming(Phase.SAVING), now_ms)
         usual_ms = self.hardware.overhead.suspend_ms(here.memory_mib, here.vms)
         at_ms = now_ms + self.mishaps.takes_ms(usual_ms)
         if self.mishaps.loses_memory(here.lease_id, here.incarnation):
-            self._floor.schedule(here, at_ms, Phase.FAILED, "emulated fault: memory was not saved")
+            self._floor.schedule(here, at_ms, MEMORY_LOST)
         else:
-            self._floor.schedule(here, at_ms, Phase.SAVED)
+            self._floor.schedule(here, at_ms, Becoming(Phase.SAVED))
 
     def _take_in(self, order: Order, action: Action, now_ms: int) -> Holding:
         holding = Holding.ordered(order, now_ms)
+        self._nodes.place(holding, now_ms)
         self._floor.enter(holding)
         origin = f" from {order.other_site}" if order.other_site else ""
         self._floor.write(action, holding, now_ms, f"{holding.size}{origin}")
@@ -197,22 +234,40 @@ class EmulatedMachines:
         """Let the machines run when they are ready, and end; both are scheduled now, as a simulation does."""
         running_ms = now_ms + self.mishaps.takes_ms(usual_ms)
         if running_ms > now_ms:
-            self._floor.become(holding, meanwhile, now_ms)
-            self._floor.schedule(holding, running_ms, Phase.RUNNING)
+            self._floor.become(holding, Becoming(meanwhile), now_ms)
+            self._floor.schedule(holding, running_ms, Becoming(Phase.RUNNING))
         else:
-            self._floor.become(holding, Phase.RUNNING, now_ms)
+            self._floor.become(holding, Becoming(Phase.RUNNING), now_ms)
         self._schedule_end(holding, running_ms)
 
     def _schedule_end(self, holding: Holding, running_ms: int) -> None:
         lasts_ms = self.mishaps.crashes_after_ms(holding.lease_id, holding.incarnation)
-        program = ending(holding.command, self.hardware.reference_mips)
+        program = self._fate(holding, running_ms)
         if program is not None:
             left_ms = max(0, self.hardware.wall_ms(program.work - holding.work_done))
             if lasts_ms is None or left_ms <= lasts_ms:
-                self._floor.schedule(holding, running_ms + left_ms, Phase.ENDED, program.detail)
+                self._floor.schedule(holding, running_ms + left_ms, _ended(program, holding.vms))
                 return
         if lasts_ms is not None:
-            self._floor.schedule(holding, running_ms + lasts_ms, Phase.FAILED, "emulated fault: crash")
+            self._floor.schedule(holding, running_ms + lasts_ms, CRASHED)
+
+    def _fate(self, holding: Holding, now_ms: int) -> Ending | None:
+        """Say how a command ends here and now: as it would, or as a mishap has it."""
+        program = ending(holding.command, self.hardware.reference_mips)
+        if not holding.command:
+            return None
+        status = self.mishaps.exit_status_of(holding.lease_id)
+        if status == NOT_FOUND or self._nodes.have_lost(holding.command[0], holding, now_ms):
+            return not_found(holding.command[0])
+        if status == 0:
+            return program
+        part = self.mishaps.part_of_the_work(holding.lease_id)
+        return failing(int(part * program.work) if program else 0, status)
+
+
+def _ended(program: Ending, vms: int) -> Becoming:
+    status = program.exit_status
+    return Becoming(Phase.ENDED, program.detail, status, fault_of_exit(status), program.output * vms)
 
 
 def _somebody_there(here: Holding | None) -> Problem | None:

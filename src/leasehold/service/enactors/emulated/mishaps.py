@@ -5,11 +5,15 @@ what is asked about. So the same orders at the same times meet the same fate, wh
 killed in between, and nothing of it has to be kept.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import ceil
 from random import Random
 
+from leasehold.jobs.job import Fault
+from leasehold.service.enactors.emulated.fates import next_fate_ms
 from leasehold.service.enactors.emulated.faults import Faults
+from leasehold.service.enactors.endings import NOT_FOUND
 from leasehold.service.enactors.protocol import Order, Problem, Verb
 
 _MS_PER_HOUR = 3_600_000
@@ -40,6 +44,7 @@ class Mishaps:
         self._planned: list[_Planned] = []
         self._crashes_ms: dict[int, int] = {}
         self._losing_memory: set[int] = set()
+        self._failing: dict[int, int] = {}
 
     # on demand
 
@@ -57,6 +62,10 @@ class Mishaps:
     def fail_saving(self, lease_id: int) -> None:
         """Let the next saving of this lease's memory fail, so that its machines are lost."""
         self._losing_memory.add(lease_id)
+
+    def fail_job(self, lease_id: int, exit_status: int = 1) -> None:
+        """Let the command of this lease fail from the next time on that it comes up; 127: it is not found."""
+        self._failing[lease_id] = exit_status
 
     # what the machines ask
 
@@ -91,6 +100,34 @@ class Mishaps:
             self._losing_memory.discard(lease_id)
             return True
         return self._happens(self.faults.lose_memory, "memory", lease_id, incarnation)
+
+    def exit_status_of(self, lease_id: int) -> int:
+        """With which status a mishap lets a lease's command end, however often it is resumed; 0: none."""
+        if lease_id in self._failing:
+            return self._failing[lease_id]
+        if self._happens(self.faults.software_gone, "software", lease_id):
+            return NOT_FOUND
+        return int(self._happens(self.faults.fail_jobs, "job", lease_id))
+
+    def part_of_the_work(self, lease_id: int) -> float:
+        """How much of its work a command has done when it fails on its way."""
+        return self._luck("part", lease_id).random()
+
+    def next_fates(self, nodes: Iterable[str], after_ms: int) -> list[tuple[int, str, Fault]]:
+        """Say of each node when what befalls it by chance does so next: the time, the node, and what."""
+        rates = [(fault, rate) for fault, rate in self._rates().items() if rate]
+        return [
+            (next_fate_ms(self._luck, rate, (fault.value, node), after_ms), node, fault)
+            for fault, rate in rates
+            for node in nodes
+        ]
+
+    def _rates(self) -> dict[Fault, float]:
+        return {
+            Fault.NODE_DIED: self.faults.node_death_per_hour,
+            Fault.SERVICE_STOPPED: self.faults.service_stop_per_hour,
+            Fault.NETWORK_FAILED: self.faults.network_cut_per_hour,
+        }
 
     def _happens(self, probability: float, *about: object) -> bool:
         return probability > 0 and self._luck(*about).random() < probability

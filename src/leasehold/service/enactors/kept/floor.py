@@ -182,7 +182,7 @@ class Floor:
     def _take_in(self, order: Order, here: Holding | None, phase: Phase, now_ms: int) -> Problem | None:
         if here is not None:
             return Problem(f"incarnation {here.incarnation} of lease {order.lease_id} is {here.phase} here")
-        problem = self._no_room_for(order.vms)
+        problem = _impossible(order) or self._no_room_for(order.vms)
         if problem is None:
             self.enter(Holding.ordered(order, phase, now_ms))
         return problem
@@ -239,3 +239,12 @@ class Floor:
             ):
                 one.goal = Goal.GONE
                 self.touch(one)
+
+
+def _impossible(order: Order) -> Problem | None:
+    """Say what is wished for that machines cannot have which are made where and as their world likes."""
+    if order.on.nodes:
+        return Problem(f"there is no node {order.on.nodes[0]} here", again=False)
+    if order.on.image:
+        return Problem(f"there is no image {order.on.image} here", again=False)
+    return None

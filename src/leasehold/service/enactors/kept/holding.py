@@ -4,6 +4,8 @@ import json
 from dataclasses import dataclass, fields
 from enum import StrEnum
 
+from leasehold.service.enactors.endings import fault_of_exit
+from leasehold.service.enactors.kept.endings import status_of
 from leasehold.service.enactors.protocol import Observation, Order, Phase
 
 HOLDING_ROOM = frozenset({Phase.STARTING, Phase.RUNNING, Phase.RESUMING, Phase.RECEIVING})
@@ -87,7 +89,9 @@ class Holding:
 
     def observed(self) -> Observation:
         """Say what can be seen of it."""
-        return Observation(self.lease_id, self.incarnation, self.phase, self.since_ms, self.detail)
+        status = status_of(self.detail, self.command) if self.phase is Phase.ENDED else None
+        how = (self.detail, status, fault_of_exit(status))
+        return Observation(self.lease_id, self.incarnation, self.phase, self.since_ms, *how)
 
     def to_text(self) -> str:
         """Write it down, so that `from_text` gives the same again."""

@@ -4,6 +4,7 @@ from typing import Any
 
 import libvirt
 
+from leasehold.service.enactors.kept.endings import in_words
 from leasehold.service.enactors.kept.holding import Goal, Holding
 from leasehold.service.enactors.kept.machine import State
 from leasehold.service.enactors.libvirt import agent
@@ -43,7 +44,7 @@ def _running(domain: Any, holding: Holding) -> Seen:  # noqa: ANN401 - as above
     status = agent.exit_status(domain, holding.lease_id)
     if status is None:
         return State.UP, ""
-    return State.ENDED, f"exit status {status}" if status else ""
+    return State.ENDED, in_words(status)
 
 
 def _shut_off(domain: Any, reason: int, holding: Holding | None) -> Seen | None:  # noqa: ANN401 - as above

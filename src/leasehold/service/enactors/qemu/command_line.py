@@ -49,11 +49,21 @@ def boot_command(
         *("-qmp", f"unix:{files.qmp.name},server=on,wait=off"),
         *("-drive", f"file={_escaped(files.disk)},if=virtio,format=qcow2,discard=unmap"),
         *("-device", "pvpanic-pci"),
+        *(_output_port(files) if hardware.has_output else ()),
         *("-kernel", str(image.kernel), "-initrd", str(image.initrd)),
         *("-append", f"{_KERNEL_SAYS} {_NO_TIMER_CHECK}"),
         *("-pidfile", str(files.pid)),
         *more,
     ]
+
+
+def _output_port(files: "MachineFiles") -> tuple[str, ...]:
+    """Give the flags of the port to which a guest copies what its command writes."""
+    return (
+        *("-device", "virtio-serial-pci"),
+        *("-chardev", f"file,id=output,path={_escaped(files.output)},append=on"),
+        *("-device", "virtserialport,chardev=output,nr=1,name=leasehold.output"),
+    )
 
 
 def waiting_for(address: str) -> tuple[str, ...]:
@@ -66,7 +76,8 @@ class MachineFiles:
 
     ``state``     its memory, complete; ``partial`` while it is being written
     ``incoming``  the socket at which memory arrives from another site
-    ``console``   what it writes, which outlives its lease
+    ``console``   what it writes, which outlives its lease; so does
+    ``output``    what its command writes
     """
 
     def __init__(self, folder: Path, number: int, console: Path) -> None:
@@ -80,6 +91,7 @@ class MachineFiles:
         self.agent = folder / f"{number}.agent"
         self.incoming = folder / f"{number}.incoming"
         self.console = console
+        self.output = console.with_suffix(".out")
 
 
 def _escaped(value: object) -> str:

@@ -1,12 +1,17 @@
 """The disk of a machine: a layer of its own over one that many have in common."""
 
 import os
+import struct
 import subprocess
 from pathlib import Path
 
 from leasehold.service.enactors.qemu.process import MachineFailed
 
 _MAKE_S = 60
+_HEADER = struct.Struct(">4sIQI")
+"""How a qcow2 begins: its magic, its version, and where the name of its base stands, with its length."""
+
+_MAGIC = b"QFI\xfb"
 
 
 def make_layer(base: Path, disk: Path) -> None:
@@ -21,6 +26,18 @@ def make_layer(base: Path, disk: Path) -> None:
         raise MachineFailed(f"qemu-img did not come to an end within {_MAKE_S} s") from None
     if done.returncode:
         raise MachineFailed(f"the disk was not made: {done.stderr.strip()}")
+
+
+def base_of(layer: Path) -> Path | None:
+    """Give the disk that a layer lies over, as it is written in its header; None where there is none."""
+    try:
+        with layer.open("rb") as file:
+            magic, _, offset, length = _HEADER.unpack(file.read(_HEADER.size))
+            file.seek(offset)
+            name = file.read(length)
+    except (OSError, struct.error):  # it is just being made, or removed
+        return None
+    return Path(os.fsdecode(name)) if magic == _MAGIC and offset else None
 
 
 def share(theirs: Path, ours: Path) -> None:

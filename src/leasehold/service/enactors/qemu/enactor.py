@@ -2,20 +2,24 @@
 
 import asyncio
 from collections.abc import Sequence
-from pathlib import Path
 
-from leasehold.model.errors import InputError
+from leasehold.model.errors import InputError, UnknownName
+from leasehold.service.enactors.facts import Buildable, ImageFacts, NodeFacts, Output
 from leasehold.service.enactors.protocol import Capabilities, Observation, Order, Problem, Verb
-from leasehold.service.enactors.qemu.consoles import console_text
+from leasehold.service.enactors.qemu.consoles import console_text, output_of
 from leasehold.service.enactors.qemu.hardware import hardware_for
-from leasehold.service.enactors.qemu.images.image import open_image, usual_folder
+from leasehold.service.enactors.qemu.host import does_not_fit, has_no_memory, look_at_host
+from leasehold.service.enactors.qemu.images.catalogue import Catalogue
+from leasehold.service.enactors.qemu.images.image import usual_folder
 from leasehold.service.enactors.qemu.judging import Leave, Nothing, Standing, Verdict, judge
 from leasehold.service.enactors.qemu.lease import Lease
 from leasehold.service.enactors.qemu.machine import to_its_end
+from leasehold.service.enactors.qemu.node import node_facts
 from leasehold.service.enactors.qemu.options import QemuOptions, read_options
 from leasehold.service.enactors.qemu.process import MachineFailed
 from leasehold.service.enactors.qemu.record import Changes, Hardware, Record
 from leasehold.service.enactors.qemu.site import Site
+from leasehold.service.enactors.qemu.workshop import Workshop
 from leasehold.service.enactors.setup import EnactorSetup
 
 
@@ -29,7 +33,10 @@ class QemuEnactor:
     def __init__(self, setup: EnactorSetup) -> None:
         self._options: QemuOptions = read_options(setup.options)
         self._slots = setup.slots
-        self._work = setup.folder.absolute().parent.parent
+        self._machines = setup.folder.absolute().parent
+        work = self._machines.parent
+        self._catalogue = Catalogue(work / "images", self._options.image or usual_folder(work))
+        self._workshop = Workshop(self._catalogue)
         self._site = Site(setup, self._options)
         self._one_by_one = asyncio.Lock()
         self._told: set[asyncio.Task[dict[str, Problem]]] = set()
@@ -63,6 +70,29 @@ class QemuEnactor:
     async def console(self, lease_id: int) -> str:
         """Give what a lease's machines wrote on their consoles, also when they are gone."""
         return await asyncio.to_thread(console_text, self._site.folder, lease_id)
+
+    async def output(self, lease_id: int) -> Output:
+        """Give what a lease's commands wrote, apart from what else is on their consoles."""
+        return await asyncio.to_thread(output_of, self._site.folder, lease_id, self._options.output_bytes)
+
+    async def nodes(self) -> list[NodeFacts]:
+        """Say what the computer has that machines are built on, and what of it is free for this site."""
+        free_slots = self._slots - self._site.used_vms()
+        return [
+            await asyncio.to_thread(node_facts, self._machines, self._options, self._catalogue, free_slots)
+        ]
+
+    async def images(self) -> list[ImageFacts]:
+        """List the images that machines can boot from."""
+        return await self._workshop.images()
+
+    async def buildable(self) -> Buildable | None:
+        """Say what images could be built with."""
+        return await self._workshop.buildable()
+
+    async def build(self, packages: frozenset[tuple[str, str]]) -> ImageFacts:
+        """Build an image with these packages, or find it; see `Workshop.build`."""
+        return await self._workshop.build(packages)
 
     async def close(self) -> None:
         """Let go of the machines, which go on without us."""
@@ -119,14 +149,26 @@ class QemuEnactor:
             last_gone=self._site.last_gone(order.lease_id),
             hardware=await self._hardware(order) if order.verb is Verb.START and lease is None else None,
             source=source,
+            tight=await self._tight(lease) if order.verb is Verb.RESUME and lease is not None else None,
         )
+
+    async def _tight(self, lease: Lease) -> Problem | None:
+        hardware = lease.record.hardware
+        if hardware is None:
+            return None
+        host = await to_its_end(look_at_host, self._machines)
+        return has_no_memory(lease.record.vms, hardware, host)
 
     async def _hardware(self, order: Order) -> Hardware | Problem:
         try:
-            return await to_its_end(self._find_hardware, order.memory_mib)
+            return await to_its_end(self._find_hardware, order)
+        except UnknownName as error:
+            return Problem(str(error), again=False)
         except (InputError, MachineFailed) as error:
             return Problem(str(error))
 
-    def _find_hardware(self, memory_mib: int) -> Hardware:
-        folder: Path = self._options.image or usual_folder(self._work)
-        return hardware_for(self._options, open_image(folder), memory_mib, self._work / "images")
+    def _find_hardware(self, order: Order) -> Hardware | Problem:
+        image = self._catalogue.find(order.on.image)
+        folder, cores = self._catalogue.folder, order.on.cores
+        hardware = hardware_for(self._options, image, order.memory_mib, folder, cores)
+        return does_not_fit(order, hardware, look_at_host(self._machines)) or hardware

@@ -31,8 +31,12 @@ _POLL_S = 0.05
 _MARK = b"leasehold: up"
 
 
-def hardware_for(options: QemuOptions, image: Image, memory_mib: int, cache_folder: Path) -> Hardware:
+def hardware_for(
+    options: QemuOptions, image: Image, memory_mib: int, cache_folder: Path, cores: int = 0
+) -> Hardware:
     """Say what a machine of a lease that asks for so much memory is made of; raises MachineFailed.
+
+    It has as many ``cores`` as are asked for, 0 for the usual number.
 
     May take `PROBE_S` the first time on a computer with KVM.
     """
@@ -40,7 +44,14 @@ def hardware_for(options: QemuOptions, image: Image, memory_mib: int, cache_fold
     accelerator = options.accelerator
     if accelerator == AUTO:
         accelerator = KVM if kvm_works(image, cache_folder) else TCG
-    return Hardware(str(image.folder), max(memory_mib, least_mib), options.cpus, accelerator, machine_type())
+    return Hardware(
+        image=str(image.folder),
+        memory_mib=max(memory_mib, least_mib),
+        cpus=cores or options.cpus,
+        accelerator=accelerator,
+        machine_type=machine_type(),
+        has_output=image.description.has_output,
+    )
 
 
 @cache

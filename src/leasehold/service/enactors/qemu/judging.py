@@ -41,6 +41,7 @@ class Standing:
     ``used_vms``   slots in use
     ``hardware``   what a machine for this order would be made of; None where it cannot be made
     ``source``     what the site that it is to be received from has of it
+    ``tight``      why memory that was saved here has no room on this computer just now
     """
 
     now_ms: int
@@ -51,6 +52,7 @@ class Standing:
     last_gone: int
     hardware: Hardware | Problem | None = None
     source: Record | None = None
+    tight: Problem | None = None
 
 
 def judge(order: Order, standing: Standing) -> Verdict:
@@ -118,7 +120,8 @@ def _resume(order: Order, standing: Standing) -> Verdict:
         return Problem(f"no memory of lease {order.lease_id} is saved here", again=False)
     if here.phase is not Phase.SAVED:
         return Problem(f"the memory of lease {here.lease_id} is not saved: it is {here.phase}")
-    return _no_room_for(here.vms, standing) or replace(
+    problem = _no_room_for(here.vms, standing) or standing.tight
+    return problem or replace(
         here, incarnation=order.incarnation, phase=Phase.RESUMING, since_ms=standing.now_ms
     )
 

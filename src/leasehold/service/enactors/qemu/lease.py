@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from leasehold.jobs.job import Fault
 from leasehold.service.enactors.protocol import Phase
 from leasehold.service.enactors.qemu.command_line import MachineFiles
 from leasehold.service.enactors.qemu.consoles import console_file, consoles_of
@@ -14,7 +15,7 @@ from leasehold.service.enactors.qemu.ledger import Neighbour
 from leasehold.service.enactors.qemu.limits import Limits
 from leasehold.service.enactors.qemu.machine import GuestOver, Machine
 from leasehold.service.enactors.qemu.options import QemuOptions
-from leasehold.service.enactors.qemu.process import MachineFailed, Process
+from leasehold.service.enactors.qemu.process import MachineDied, MachineFailed, Process
 from leasehold.service.enactors.qemu.record import Changes, Record
 
 _PRIVATE = 0o700
@@ -120,4 +121,11 @@ class Lease:
     async def is_lost(self, error: MachineFailed) -> None:
         """A machine of it is lost, or is over by itself."""
         has_ended = isinstance(error, GuestOver) and not error.has_panicked and not self.record.command
-        await self.become(Phase.ENDED if has_ended else Phase.FAILED, str(error))
+        fault = "" if has_ended else _fault(error)
+        await self.become(Phase.ENDED if has_ended else Phase.FAILED, str(error), fault=fault)
+
+
+def _fault(error: MachineFailed) -> str:
+    """Say whether a machine has died, or could not be made or led any further."""
+    has_died = isinstance(error, MachineDied | GuestOver)
+    return str(Fault.NODE_DIED if has_died else Fault.SERVICE_STOPPED)

@@ -95,6 +95,12 @@ class Neighbour:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
+    def records(self) -> list[Record]:
+        """List what it has of all leases."""
+        with self._reading() as connection:
+            rows = [] if connection is None else connection.execute("SELECT body FROM leases").fetchall()
+        return [Record.from_text(body) for (body,) in rows]
+
     def leaving(self, lease_id: int, incarnation: int) -> Record | None:
         """Find a lease there that is to leave, or has left; None where there is none."""
         with self._reading() as connection:

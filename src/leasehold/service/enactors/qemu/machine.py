@@ -10,7 +10,7 @@ from typing import TypeVar
 from leasehold.service.enactors.qemu.command_line import MachineFiles, boot_command, waiting_for
 from leasehold.service.enactors.qemu.disks import make_layer, to_disk
 from leasehold.service.enactors.qemu.images.image import Image
-from leasehold.service.enactors.qemu.process import MachineFailed, Process
+from leasehold.service.enactors.qemu.process import MachineDied, MachineFailed, Process
 from leasehold.service.enactors.qemu.qmp import Qmp, passing, talking_to
 from leasehold.service.enactors.qemu.record import Hardware
 from leasehold.service.enactors.qemu.wire import Silent, connected
@@ -152,8 +152,8 @@ class Machine:
                 raise Silent(f"QEMU hangs: {error}") from error
             raise self._is_dead() from error
 
-    def _is_dead(self) -> MachineFailed:
-        return MachineFailed(f"QEMU is dead: {self.process.last_words()}")
+    def _is_dead(self) -> MachineDied:
+        return MachineDied(f"QEMU is dead: {self.process.last_words()}")
 
     async def status(self) -> str:
         """Give what QEMU says that it is doing."""

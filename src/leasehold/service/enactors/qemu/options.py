@@ -24,8 +24,10 @@ class QemuOptions:
     ``boot_ms``           a guest that is not up by then has failed
     ``move_ms``           a move that takes longer goes on without the guest running meanwhile
     ``console_bytes``     of what a machine writes in one incarnation, so much is kept
+    ``output_bytes``      and so much of what its command writes
     ``keep_consoles``     of so many leases that are over
     ``warm_start``        whether machines begin as copies of one that has booted, see `warm`
+    ``keep_warm``         so many copies are kept, those that were used last
     ``limits``            whether processes are bounded by control groups, where there are any
     ``capabilities``      what its machines can do
     """
@@ -37,8 +39,10 @@ class QemuOptions:
     boot_ms: int = 120_000
     move_ms: int = 30_000
     console_bytes: int = 16 * _MIB
+    output_bytes: int = 4 * _MIB
     keep_consoles: int = 1_000
     warm_start: bool = False
+    keep_warm: int = 8
     limits: bool = True
     capabilities: Capabilities = field(default_factory=Capabilities)
 
@@ -47,8 +51,8 @@ def read_options(options: Mapping[str, object]) -> QemuOptions:
     """Read the options; raises InvalidField or UnknownName with the key as field.
 
     The keys: ``image``, an absolute path; ``accelerator``, ``least_memory_mib``, ``cpus``, ``boot_s``,
-    ``move_s``, ``console_mib``, ``keep_consoles``, ``warm_start``; and ``limits``, ``suspend``, ``migrate``
-    and ``commands``, true unless they say otherwise.
+    ``move_s``, ``console_mib``, ``output_mib``, ``keep_consoles``, ``warm_start``, ``keep_warm``; and
+    ``limits``, ``suspend``, ``migrate`` and ``commands``, true unless they say otherwise.
     """
     keys, usual = Keys(options), QemuOptions()
     read = QemuOptions(
@@ -59,8 +63,10 @@ def read_options(options: Mapping[str, object]) -> QemuOptions:
         boot_ms=keys.milliseconds("boot_s", usual.boot_ms, least_ms=1_000),
         move_ms=keys.milliseconds("move_s", usual.move_ms, least_ms=100),
         console_bytes=keys.whole("console_mib", usual.console_bytes // _MIB) * _MIB,
+        output_bytes=keys.whole("output_mib", usual.output_bytes // _MIB) * _MIB,
         keep_consoles=keys.whole("keep_consoles", usual.keep_consoles, least=0),
         warm_start=keys.flag("warm_start", default=False),
+        keep_warm=keys.whole("keep_warm", usual.keep_warm),
         limits=keys.flag("limits", default=True),
         capabilities=Capabilities(
             suspend=keys.flag("suspend", default=True),

@@ -28,6 +28,10 @@ class MachineFailed(LeaseholdError):
     """A machine is lost, or cannot do what it is told; says why."""
 
 
+class MachineDied(MachineFailed):
+    """The process of a machine has ended; whatever ran in it is lost."""
+
+
 class Process:
     """The process of one machine; ``lock`` is the file that it holds, in the folder that it works in.
 

@@ -5,10 +5,14 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+from leasehold.jobs.job import Fault
 from leasehold.service.enactors.protocol import Observation, Order, Phase
 
 TAKES_ROOM = frozenset({Phase.STARTING, Phase.RUNNING, Phase.RESUMING, Phase.RECEIVING})
 """The planner gives the room of those that are saved, sent or stopped away at that very moment."""
+
+COMMAND_NOT_FOUND = 127
+"""What shells say where there is no such program."""
 
 OVER = frozenset({Phase.ENDED, Phase.FAILED})
 
@@ -64,6 +68,7 @@ class Hardware:
     ``image``         the folder of its image
     ``accelerator``   ``kvm`` or ``tcg``
     ``machine_type``  QEMU's name, with its version, so that memory outlives an upgrade of QEMU
+    ``has_output``    whether there is a port for what commands write
     """
 
     image: str
@@ -71,6 +76,7 @@ class Hardware:
     cpus: int
     accelerator: str
     machine_type: str
+    has_output: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +89,7 @@ class Record:
     ``is_listening``  while it is to be received: memory can be copied into its machines
     ``has_arrived``   and has been, completely
     ``is_doomed``     it was told to stop
+    ``fault``         what kind of failure ``detail`` is, where it has failed
     """
 
     lease_id: int
@@ -102,6 +109,7 @@ class Record:
     to_site: str = ""
     handover: Handover = Handover.NONE
     is_doomed: bool = False
+    fault: str = ""
 
     @property
     def name(self) -> str:
@@ -116,7 +124,17 @@ class Record:
 
     def observed(self) -> Observation:
         """Say what can be seen of it."""
-        return Observation(self.lease_id, self.incarnation, self.phase, self.since_ms, self.detail)
+        fault = Fault.SOFTWARE_GONE if self.exit_status == COMMAND_NOT_FOUND else self.fault
+        seen = (self.lease_id, self.incarnation, self.phase, self.since_ms, self.detail)
+        return Observation(*seen, self.exit_status, str(fault))
+
+    @property
+    def exit_status(self) -> int | None:
+        """How its command ended: as on the first machine on which it did not end well; None: not known."""
+        statuses = [one.exit_status for one in self.progress if one.exit_status is not None]
+        if self.phase is not Phase.ENDED or not statuses:
+            return None
+        return next(filter(None, statuses), 0)
 
     def with_progress(self, number: int, **changes: Any) -> "Record":  # noqa: ANN401 - fields of Progress
         """Let one machine be further than it was."""

@@ -11,7 +11,7 @@ import structlog
 
 from leasehold.model.errors import InputError
 from leasehold.service.enactors.protocol import Observation
-from leasehold.service.enactors.qemu.consoles import bound_consoles
+from leasehold.service.enactors.qemu.consoles import bound_consoles, bound_outputs
 from leasehold.service.enactors.qemu.images.image import Image, open_image
 from leasehold.service.enactors.qemu.keeper import keep
 from leasehold.service.enactors.qemu.lease import Lease
@@ -167,6 +167,7 @@ class Site:
             await asyncio.sleep(_KEEP_HOUSE_EVERY_S)
             with suppress(OSError):  # what is gone meanwhile needs no bounds
                 await to_its_end(bound_consoles, self.folder, self.options.console_bytes)
+                await to_its_end(bound_outputs, self.folder, self.options.output_bytes)
 
     async def close(self) -> None:
         """Let go of everything, as it is."""
@@ -179,8 +180,9 @@ class Site:
 
     def _sweep(self) -> None:
         """Remove what belongs to no lease; only somebody else than we can have left such a thing."""
+        sweep_warm(self.folder.parent.with_name("images"))
         if self.options.image is not None:
-            sweep_warm(self.options.image.resolve())
+            sweep_warm(self.options.image.resolve().parent)
         known = {lease.record.folder for lease in (*self._here.values(), *self._away.values())}
         for folder in (self.folder / "leases").glob("*"):
             if folder.name not in known:

@@ -8,6 +8,7 @@ import structlog
 from leasehold.service.enactors.protocol import Phase
 from leasehold.service.enactors.qemu.agent import agent_at
 from leasehold.service.enactors.qemu.alarm import until_over
+from leasehold.service.enactors.qemu.consoles import begin_output
 from leasehold.service.enactors.qemu.job import begin_job
 from leasehold.service.enactors.qemu.lease import Lease
 from leasehold.service.enactors.qemu.machine import Machine
@@ -55,6 +56,7 @@ async def _begin(lease: Lease, number: int) -> None:
     machine = lease.machines[number]
     if not lease.record.progress[number].is_up and not machine.is_alive():
         lease.make_folders()
+        begin_output(lease.home.folder, lease.record.lease_id, number, lease.record.incarnation)
         await _begin_quickly(lease, machine)
 
 
@@ -65,7 +67,7 @@ async def _begin_quickly(lease: Lease, machine: Machine) -> None:
     if options.warm_start and machine.has_agent:
         image = lease.home.image(record.hardware.image)
         try:
-            await machine.begin_as(await warm_copy(image, record.hardware, options.boot_ms / 1000))
+            await machine.begin_as(await warm_copy(image, record.hardware, options))
         except (MachineFailed, OSError, TimeoutError) as error:
             log = structlog.get_logger("leasehold.enactors.qemu")
             log.warning("boots, as there is no warm copy", lease=record.lease_id, why=str(error))

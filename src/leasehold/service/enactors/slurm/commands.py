@@ -14,13 +14,13 @@ from pwd import getpwnam
 from typing import TypeVar
 
 from leasehold.model.errors import LeaseholdError
-from leasehold.service.enactors.slurm.job import Job, Node, Partition
+from leasehold.service.enactors.slurm.job import Job, Partition
+from leasehold.service.enactors.slurm.node import Node
+from leasehold.service.enactors.slurm.node_reply import BadReply, read_nodes
 from leasehold.service.enactors.slurm.options import SlurmOptions
 from leasehold.service.enactors.slurm.replies import (
-    BadReply,
     gives_memory_out,
     read_jobs,
-    read_nodes,
     read_partitions,
 )
 
@@ -131,7 +131,7 @@ class Slurm:
         return _said(done) if done.returncode else ""
 
     def _read(self, read: Callable[[str], Result], program: str, *words: str) -> Result:
-        done = self._run([program, *self._cluster, *words])
+        done = self._run([program, *self._cluster, *words], {"TZ": "UTC"})
         if done.returncode:
             raise SlurmSilent(_said(done))
         try:

@@ -8,14 +8,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
+from leasehold.service.enactors.facts import NodeFacts, Output
 from leasehold.service.enactors.protocol import Capabilities, Observation, Order, OwnJob, Problem
 from leasehold.service.enactors.setup import EnactorSetup
 from leasehold.service.enactors.slurm.commands import Slurm
+from leasehold.service.enactors.slurm.finding import Modules, NodeFinder
 from leasehold.service.enactors.slurm.intake import Intake
 from leasehold.service.enactors.slurm.ledger import LEDGER, Ledger
 from leasehold.service.enactors.slurm.options import OnSuspend, read_options
 from leasehold.service.enactors.slurm.own_queue import Ground
 from leasehold.service.enactors.slurm.papers import Papers
+from leasehold.service.enactors.slurm.probes import PROBES, Probes
 from leasehold.service.enactors.slurm.steward import Steward
 
 _JOBS = "jobs"
@@ -43,6 +46,8 @@ class SlurmEnactor:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"slurm-{setup.site}")
         self._told: dict[int, Observation] = {}
         self._stirred = asyncio.Event()
+        probes = Probes(self._slurm, folder / PROBES, self._ledger.owner, options, setup.clock)
+        self._finder = NodeFinder(self._slurm, self._steward, probes, Modules(options, setup.clock))
         self._known_ground: Ground | None = None
         self._known_until_s = 0.0
 
@@ -80,6 +85,14 @@ class SlurmEnactor:
     async def console(self, lease_id: int) -> str:
         """Give the end of what a lease's job has written; empty where there is nothing."""
         return await self._in_turn(self._papers.console, lease_id)
+
+    async def output(self, lease_id: int) -> Output:
+        """Give what a lease's command has written; also of the last few hundred leases that are over."""
+        return await self._in_turn(self._papers.output, lease_id)
+
+    async def nodes(self) -> list[NodeFacts]:
+        """Look at all nodes that the site is about; raises ConnectionError where Slurm does not answer."""
+        return await self._in_turn(self._finder.nodes)
 
     async def own_jobs(self) -> list[OwnJob]:
         """List the jobs of the site's own users that run, or wait for nothing but room, in their order.

@@ -3,7 +3,8 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from leasehold.service.enactors.slurm.job import TAKES_CPUS, Job, Node
+from leasehold.service.enactors.slurm.job import TAKES_CPUS, Job
+from leasehold.service.enactors.slurm.node import Node
 
 
 class Floorplan:

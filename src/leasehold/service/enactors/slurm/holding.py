@@ -4,6 +4,8 @@ import json
 from dataclasses import dataclass, fields
 from enum import StrEnum
 
+from leasehold.jobs.job import Fault
+from leasehold.service.enactors.endings import fault_of_exit
 from leasehold.service.enactors.protocol import Observation, Order, Phase
 from leasehold.service.enactors.slurm.tag import Tag
 
@@ -30,6 +32,7 @@ class Holding:
     ``birth``     the incarnation that was started; the job carries it, whatever becomes of it later
     ``job_id``    None until Slurm is known to have it: then it is looked for by what it carries
     ``restarts``  how often Slurm had put it back into the queue when it was last looked at
+    ``nodes``     on which it is, one VM on each, where its order named them; ``cores`` of each of its VMs
     """
 
     lease_id: int
@@ -44,6 +47,10 @@ class Holding:
     detail: str = ""
     job_id: int | None = None
     restarts: int = 0
+    nodes: tuple[str, ...] = ()
+    cores: int = 0
+    exit_status: int | None = None
+    fault: str = ""
 
     @classmethod
     def ordered(cls, order: Order, now_ms: int) -> "Holding":
@@ -58,6 +65,8 @@ class Holding:
             Wanted.RUNNING,
             Phase.STARTING,
             now_ms,
+            nodes=order.on.nodes,
+            cores=order.on.cores,
         )
 
     @property
@@ -80,9 +89,20 @@ class Holding:
             self.since_ms = max(since_ms, self.since_ms)
         self.phase, self.detail = phase, detail
 
+    def end(self, status: int, at_ms: int) -> None:
+        """Let its command have ended by itself."""
+        self.become(Phase.ENDED, at_ms, f"exit status {status}" if status else "")
+        self.exit_status, self.fault = status, fault_of_exit(status)
+
+    def fail(self, fault: Fault, at_ms: int, detail: str) -> None:
+        """Let its job be lost."""
+        self.become(Phase.FAILED, at_ms, detail)
+        self.fault = fault.value
+
     def observed(self) -> Observation:
         """Say what can be seen of it."""
-        return Observation(self.lease_id, self.incarnation, self.phase, self.since_ms, self.detail)
+        how = (self.detail, self.exit_status, self.fault)
+        return Observation(self.lease_id, self.incarnation, self.phase, self.since_ms, *how)
 
     def to_text(self) -> str:
         """Write it down, so that `from_text` gives the same again."""
@@ -92,6 +112,6 @@ class Holding:
     def from_text(cls, text: str) -> "Holding":
         """Read what `to_text` wrote."""
         values = json.loads(text)
-        values["command"] = tuple(values["command"])
+        values["command"], values["nodes"] = tuple(values["command"]), tuple(values.get("nodes", ()))
         values["wanted"], values["phase"] = Wanted(values["wanted"]), Phase(values["phase"])
         return cls(**values)

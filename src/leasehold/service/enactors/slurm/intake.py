@@ -12,15 +12,15 @@ yet) is a problem that may solve itself.
 """
 
 from collections.abc import Callable, Sequence
-from pwd import getpwnam
 
+from leasehold.service.enactors.facts import not_one_on_each
 from leasehold.service.enactors.protocol import Order, Phase, Problem, Verb
 from leasehold.service.enactors.setup import Clock
 from leasehold.service.enactors.slurm.commands import SlurmRefused, SlurmSilent
 from leasehold.service.enactors.slurm.holding import Holding, Wanted
 from leasehold.service.enactors.slurm.job import Job, Standing
 from leasehold.service.enactors.slurm.options import OnSuspend, SlurmOptions
-from leasehold.service.enactors.slurm.papers import CONSOLE
+from leasehold.service.enactors.slurm.papers import CONSOLE, as_user
 from leasehold.service.enactors.slurm.snapshot import Snapshot
 from leasehold.service.enactors.slurm.steward import NO_ROOM, Steward
 
@@ -97,7 +97,7 @@ class Intake:
     def _start(self, order: Order, here: Holding | None, seen: Snapshot) -> Problem | None:
         if here is not None and here.incarnation < order.incarnation:
             return Problem(f"incarnation {here.incarnation} of lease {here.lease_id} is {here.phase} here")
-        problem = self._no_room_for(order) or self._memory_matters()
+        problem = _impossible(order) or self._no_room_for(order) or self._memory_matters()
         if problem is None:
             holding = here or Holding.ordered(order, self._clock())
             self._keep(holding)
@@ -126,7 +126,7 @@ class Intake:
             for one in self._steward.here.values()
             if (job := seen.job_of(one)) is not None and job.standing is Standing.SUSPENDED
         ]
-        if not suspended:
+        if not suspended or holding.nodes:
             return []
         return seen.floorplan().to_keep_free(suspended, holding.vms, self._options.cpus_per_vm)
 
@@ -139,19 +139,36 @@ class Intake:
             "comment": tag.comment,
             "dependency": "singleton",
             "ntasks": str(holding.vms),
-            "cpus-per-task": str(options.cpus_per_vm),
-            "mem-per-cpu": f"{-(-holding.memory_mib // options.cpus_per_vm)}M" if options.memory else "",
+            **self._where(holding, avoid),
             "nice": str(options.nice),
             "partition": options.partition,
             "qos": options.qos,
             "account": options.account,
-            "exclude": ",".join(avoid),
             "chdir": str(folder),
             "output": console,
             "open-mode": "append",
-            **_as_user(options.user),
+            **as_user(options.user),
         }
-        return ["--requeue", *(f"--{name}={value}" for name, value in given.items() if value), *options.extra]
+        again = "--no-requeue" if self._is_lost_with_its_node(holding) else "--requeue"
+        return [again, *(f"--{name}={value}" for name, value in given.items() if value), *options.extra]
+
+    def _where(self, holding: Holding, avoid: Sequence[str]) -> dict[str, str]:
+        """Ask for certain nodes, which have to have the memory, or for any but some."""
+        options, cores = self._options, holding.cores or self._options.cpus_per_vm
+        if not holding.nodes:
+            by_cpu = f"{-(-holding.memory_mib // cores)}M" if options.memory else ""
+            return {"cpus-per-task": str(cores), "mem-per-cpu": by_cpu, "exclude": ",".join(avoid)}
+        return {
+            "nodelist": ",".join(holding.nodes),
+            "nodes": str(len(holding.nodes)),
+            "ntasks-per-node": "1",
+            "cpus-per-task": str(cores),
+            "mem": f"{holding.memory_mib}M" if holding.memory_mib else "",
+        }
+
+    def _is_lost_with_its_node(self, holding: Holding) -> bool:
+        """Who is bound to nodes would wait for a dead one; unless he has to be put back to be suspended."""
+        return bool(holding.nodes) and self._options.suspend is not OnSuspend.REQUEUE
 
     def _memory_matters(self) -> Problem | None:
         """Where Slurm gives memory out, a job that asks for none may get all of a node's."""
@@ -209,6 +226,8 @@ class Intake:
         self._steward.ledger.keep([holding])
 
 
-def _as_user(user: str) -> dict[str, str]:
-    """Only root may say it; without its group too, a job would run with root's."""
-    return {"uid": user, "gid": str(getpwnam(user).pw_gid)} if user else {}
+def _impossible(order: Order) -> Problem | None:
+    """Say what is wished for that jobs cannot have."""
+    if order.on.image:
+        return Problem(f"jobs boot from no image, and so not from {order.on.image}", again=False)
+    return not_one_on_each(order.on, order.vms)

@@ -1,4 +1,4 @@
-"""What Slurm says of one job, of a node and of a partition, whichever version said it."""
+"""What Slurm says of one job and of a partition, whichever version said it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -109,23 +109,14 @@ class Job:
         return self.standing is Standing.WAITING and (self.priority == 0 or self.reason in _HELD)
 
     @property
+    def lost_its_node(self) -> bool:
+        """Whether a node of it has failed, and it is not put back into the queue for that."""
+        return "NODE_FAIL" in self.words
+
+    @property
     def ended_by_itself(self) -> bool:
         """Whether its script ran to its end, whatever it returned."""
         return self.exit_status is not None and bool({"COMPLETED", "FAILED"} & set(self.words))
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """One node: how many CPUs and how much memory it has in all, and the partitions that it is in.
-
-    ``takes_jobs``  whether Slurm starts anything on it now
-    """
-
-    name: str
-    cpus: int
-    memory_mib: int
-    partitions: frozenset[str] = frozenset()
-    takes_jobs: bool = True
 
 
 @dataclass(frozen=True, slots=True)

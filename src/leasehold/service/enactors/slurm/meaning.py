@@ -7,6 +7,7 @@ answer is right also when it was answered before, so that nobody has to remember
 from collections.abc import Callable
 from enum import StrEnum
 
+from leasehold.jobs.job import Fault
 from leasehold.service.enactors.protocol import Phase
 from leasehold.service.enactors.slurm.holding import Holding, Wanted
 from leasehold.service.enactors.slurm.job import Job, Standing
@@ -18,6 +19,17 @@ _COMING_BACK = frozenset({Phase.SAVED, Phase.RESUMING})
 
 BEGINS_ANEW = "Slurm put it back into the queue, and it begins anew"
 
+
+_FAULTS = {
+    "OUT_OF_MEMORY": Fault.JOB_ERROR,
+    "PREEMPTED": Fault.TAKEN_AWAY,
+    "TIMEOUT": Fault.TAKEN_AWAY,
+    "DEADLINE": Fault.TAKEN_AWAY,
+    "CANCELLED": Fault.TAKEN_AWAY,
+    "REVOKED": Fault.TAKEN_AWAY,
+    "BOOT_FAIL": Fault.NODE_DIED,
+}
+"""What the words of a job that did not end by itself mean; any other is a job that Slurm itself has lost."""
 
 Read = Callable[[], Traces]
 """Reads what a job has left behind, where that matters: it may lie on slow disks far away."""
@@ -47,7 +59,7 @@ def update(holding: Holding, job: Job | None, traces: Read, now_ms: int) -> None
         return
     if job is None:
         _without_a_job(holding, traces, now_ms)
-    elif not job.is_live:
+    elif not job.is_live or job.lost_its_node:
         _over(holding, job, traces, now_ms)
     else:
         _live(holding, job, traces, now_ms)
@@ -58,22 +70,30 @@ def _without_a_job(holding: Holding, traces: Read, now_ms: int) -> None:
         return  # it was never told to Slurm, as far as anybody knows
     left = traces()
     if left.exit_status is None:
-        holding.become(Phase.FAILED, now_ms, f"Slurm does not know job {holding.job_id} any more")
+        detail = f"Slurm does not know job {holding.job_id} any more"
+        holding.fail(Fault.SERVICE_STOPPED, now_ms, detail)
     else:
-        _ended(holding, left.exit_status, min(left.ended_ms or now_ms, now_ms))
+        holding.end(left.exit_status, min(left.ended_ms or now_ms, now_ms))
 
 
 def _over(holding: Holding, job: Job, traces: Read, now_ms: int) -> None:
-    end_ms = min(traces().ended_ms or job.end_s * _MS or now_ms, now_ms)
+    left = traces()
+    end_ms = min(left.ended_ms or job.end_s * _MS or now_ms, now_ms)
     if job.ended_by_itself:
-        _ended(holding, job.exit_status or 0, end_ms)
+        holding.end(job.exit_status or 0, end_ms)
+    elif job.lost_its_node and left.exit_status is not None:
+        holding.end(left.exit_status, end_ms)  # its node was lost before it could tell Slurm, and not us
     else:
         why = "" if job.reason == "None" else job.reason
-        holding.become(Phase.FAILED, end_ms, f"Slurm: {' '.join(job.words)} {why}".rstrip())
+        holding.fail(fault_of(job), end_ms, f"Slurm: {' '.join(job.words)} {why}".rstrip())
 
 
-def _ended(holding: Holding, status: int, at_ms: int) -> None:
-    holding.become(Phase.ENDED, at_ms, f"exit status {status}" if status else "")
+def fault_of(job: Job) -> Fault:
+    """Say as which fault it counts that a job is over which did not end by itself."""
+    if job.lost_its_node:
+        return Fault.NODE_DIED
+    found = (fault for word, fault in _FAULTS.items() if word in job.words)
+    return next(found, Fault.SERVICE_STOPPED)
 
 
 def _live(holding: Holding, job: Job, traces: Read, now_ms: int) -> None:

@@ -40,6 +40,8 @@ class SlurmOptions:
     ``extra``            more words for sbatch
     ``environment``      what guests' commands find in their environment
     ``job_folder``       where jobs write, seen by us and by all nodes; empty: below the enactor's folder
+    ``modules``          folders of modulefiles that all nodes have; ``modules_command`` lists more of them
+    ``probe_every_ms``   how often each node is asked what is installed there, by a small job; 0: never
     ``look_every_ms``    how often Slurm is asked while nothing is ordered
     ``answer_within_ms``  how long one of its commands may take
     """
@@ -58,6 +60,9 @@ class SlurmOptions:
     extra: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     job_folder: str = ""
+    modules: tuple[str, ...] = ()
+    modules_command: str = ""
+    probe_every_ms: int = 86_400_000
     look_every_ms: int = 2_000
     answer_within_ms: int = 15_000
 
@@ -65,7 +70,8 @@ class SlurmOptions:
 def read_options(options: Mapping[str, object]) -> SlurmOptions:
     """Read the options; raises InvalidField or UnknownName with the key as field.
 
-    The keys are the fields of `SlurmOptions`, its times as ``look_every_s`` and ``answer_within_s``.
+    The keys are the fields of `SlurmOptions`, its times as ``look_every_s``, ``answer_within_s`` and
+    ``probe_every_s``.
     """
     keys, usual = Keys(options), SlurmOptions()
     read = SlurmOptions(
@@ -79,6 +85,9 @@ def read_options(options: Mapping[str, object]) -> SlurmOptions:
         extra=keys.texts("extra", usual.extra),
         environment=_environment(keys),
         job_folder=keys.text("job_folder", ""),
+        modules=keys.texts("modules", usual.modules),
+        modules_command=keys.text("modules_command", ""),
+        probe_every_ms=keys.milliseconds("probe_every_s", usual.probe_every_ms),
         look_every_ms=keys.milliseconds("look_every_s", usual.look_every_ms, least_ms=1),
         answer_within_ms=keys.milliseconds("answer_within_s", usual.answer_within_ms, least_ms=1),
     )

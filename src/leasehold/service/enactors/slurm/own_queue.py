@@ -9,7 +9,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from leasehold.service.enactors.protocol import OwnJob
-from leasehold.service.enactors.slurm.job import TAKES_CPUS, Job, Node, Partition, Standing
+from leasehold.service.enactors.slurm.job import TAKES_CPUS, Job, Partition, Standing
+from leasehold.service.enactors.slurm.node import Node
 from leasehold.service.enactors.slurm.nodelist import task_numbers
 from leasehold.service.enactors.slurm.options import SlurmOptions
 
@@ -35,15 +36,18 @@ class Ground:
         cls, nodes: Mapping[str, Node], partitions: Mapping[str, Partition], options: SlurmOptions, slots: int
     ) -> "Ground":
         """Leave out what is no concern of the site's."""
-        if options.partition:
-            wanted = frozenset(options.partition.split(","))
-            nodes = {name: node for name, node in nodes.items() if wanted & node.partitions}
-        return cls(nodes, partitions, options, slots)
+        return cls(concerning(nodes, options), partitions, options, slots)
 
     @property
     def reachable(self) -> frozenset[str]:
         """The partitions whose jobs may come onto these nodes."""
         return frozenset(name for node in self.nodes.values() for name in node.partitions)
+
+
+def concerning(nodes: Mapping[str, Node], options: SlurmOptions) -> Mapping[str, Node]:
+    """Leave out the nodes that are no concern of a site's."""
+    wanted = frozenset(filter(None, options.partition.split(",")))
+    return {name: node for name, node in nodes.items() if wanted & node.partitions or not wanted}
 
 
 def own_jobs(jobs: Iterable[Job], is_guest: Callable[[Job], bool], ground: Ground) -> list[OwnJob]:

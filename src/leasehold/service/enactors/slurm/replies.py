@@ -10,18 +10,14 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from leasehold.service.enactors.slurm.job import Job, Node, Partition
+from leasehold.service.enactors.slurm.job import Job, Partition
+from leasehold.service.enactors.slurm.node_reply import BadReply
 from leasehold.service.enactors.slurm.nodelist import node_names
 
 _SIGNALS = 0x7F
 _NO_NUMBER = 0xFFFF_FFFE
 """Slurm's own sign for "none", and above it for "no limit", where a version lets it through."""
-_OPEN = re.compile("IDLE|MIXED|ALLOCATED|COMPLETING|MIXED\\+COMPLETING|IDLE\\+COMPLETING")
 _CLOCK = re.compile(r"(?:(?P<days>\d+)-)?(?P<hours>\d+):(?P<minutes>\d+):(?P<seconds>\d+)")
-
-
-class BadReply(ValueError):
-    """A reply that makes no sense, or says that something went wrong; says what."""
 
 
 def read_jobs(text: str) -> list[Job]:
@@ -149,21 +145,6 @@ def _scaled(cores: dict[str, int], cpus: int | None) -> dict[str, int]:
 
 
 # --- one line per thing: scontrol --oneliner ----------------------------------------------------------------
-
-
-def read_nodes(text: str) -> dict[str, Node]:
-    """Read what ``scontrol --oneliner show node`` answers; raises BadReply."""
-    return {node.name: node for node in map(_node, _lines(text, "NodeName"))}
-
-
-def _node(said: Mapping[str, str]) -> Node:
-    return Node(
-        said["NodeName"],
-        int(said.get("CPUEfctv") or said["CPUTot"]),
-        int(said["RealMemory"]),
-        frozenset(filter(None, said.get("Partitions", "").split(","))),
-        _OPEN.fullmatch(said.get("State", "")) is not None,
-    )
 
 
 def read_partitions(text: str) -> dict[str, Partition]:

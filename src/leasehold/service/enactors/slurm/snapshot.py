@@ -5,8 +5,9 @@ from dataclasses import replace
 
 from leasehold.service.enactors.slurm.floorplan import Floorplan
 from leasehold.service.enactors.slurm.holding import Holding
-from leasehold.service.enactors.slurm.job import Job, Node
+from leasehold.service.enactors.slurm.job import Job
 from leasehold.service.enactors.slurm.meaning import Step
+from leasehold.service.enactors.slurm.node import Node
 from leasehold.service.enactors.slurm.tag import Tag, tag_of
 
 _BECOMES = {Step.SUSPEND: "SUSPENDED", Step.RESUME: "RUNNING"}

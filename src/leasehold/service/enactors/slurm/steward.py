@@ -7,6 +7,7 @@ it is wanted. The next look sees what became of it. Orders only change what is w
 from collections.abc import Callable, Mapping
 from functools import partial
 
+from leasehold.jobs.job import Fault
 from leasehold.service.enactors.protocol import Observation, OwnJob, Phase
 from leasehold.service.enactors.setup import Clock
 from leasehold.service.enactors.slurm.commands import Slurm, SlurmSilent
@@ -18,7 +19,7 @@ from leasehold.service.enactors.slurm.options import OnSuspend
 from leasehold.service.enactors.slurm.own_queue import Ground, own_jobs
 from leasehold.service.enactors.slurm.papers import Papers
 from leasehold.service.enactors.slurm.snapshot import Snapshot
-from leasehold.service.enactors.slurm.tag import tag_of
+from leasehold.service.enactors.slurm.tag import probed_by, tag_of
 
 NO_ROOM = "its CPUs are taken by others"
 _MAKES_WAY = frozenset({Step.HOLD, Step.SUSPEND, Step.REQUEUE, Step.CANCEL})
@@ -26,7 +27,11 @@ _MAKES_WAY = frozenset({Step.HOLD, Step.SUSPEND, Step.REQUEUE, Step.CANCEL})
 
 
 class Steward:
-    """The jobs of one site. ``here`` has the holdings by lease. To be used from one thread at a time."""
+    """The jobs of one site. To be used from one thread at a time.
+
+    ``here``     the holdings by lease
+    ``doubted``  the nodes on which a command was not found, and when: what is known of them is not so
+    """
 
     def __init__(
         self, slurm: Slurm, ledger: Ledger, papers: Papers, on_suspend: OnSuspend, clock: Clock
@@ -35,6 +40,7 @@ class Steward:
         self.ledger = ledger
         self.papers = papers
         self.here = {holding.lease_id: holding for holding in ledger.load()}
+        self.doubted: dict[str, int] = {}
         self._on_suspend = on_suspend
         self._clock = clock
         self._doing: Mapping[Step, Callable[[int], str]] = {
@@ -59,7 +65,10 @@ class Steward:
         strays = self._claim(seen)
         now_ms = self._clock()
         for holding in self.here.values():
-            update(holding, seen.job_of(holding), partial(self.papers.traces, holding), now_ms)
+            job = seen.job_of(holding)
+            update(holding, job, partial(self.papers.traces, holding), now_ms)
+            if holding.fault == Fault.SOFTWARE_GONE:
+                self.doubted.update(dict.fromkeys(job.cpus_by_node if job else (), holding.since_ms))
         try:
             self._do_what_is_next(seen, strays)
         except SlurmSilent:
@@ -73,8 +82,8 @@ class Steward:
         return own_jobs(self.slurm.jobs(), self._is_guest, ground())
 
     def _is_guest(self, job: Job) -> bool:
-        tag = tag_of(job)
-        return tag is not None and tag.owner == self.ledger.owner
+        tag, owner = tag_of(job), self.ledger.owner
+        return (tag is not None and tag.owner == owner) or bool(probed_by(job, owner))
 
     def _claim(self, seen: Snapshot) -> list[Job]:
         """Find the jobs that were submitted just before a crash; returns those that nobody wants."""

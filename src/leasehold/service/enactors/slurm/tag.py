@@ -8,6 +8,8 @@ from leasehold.service.enactors.slurm.job import Job
 _COMMENT = re.compile(r"leasehold (?P<owner>\w+) lease (?P<lease>\d+)\.(?P<birth>\d+)\b")
 _NAME = re.compile(r"leasehold-(?P<lease>\d+)\.(?P<birth>\d+)-(?P<owner>\w+)")
 
+_PROBE = re.compile(r"leasehold (?P<owner>\w+) probe (?P<node>\S+)")
+
 
 @dataclass(frozen=True, slots=True)
 class Tag:
@@ -32,3 +34,14 @@ def tag_of(job: Job) -> Tag | None:
     """Find the tag of a job; None where it has none, as it is somebody else's."""
     found = _COMMENT.match(job.comment) or _NAME.fullmatch(job.name)
     return Tag(found["owner"], int(found["lease"]), int(found["birth"])) if found else None
+
+
+def probe_comment(owner: str, node: str) -> str:
+    """What is written into the comment of a job that only looks at a node."""
+    return f"leasehold {owner} probe {node}"
+
+
+def probed_by(job: Job, owner: str) -> str:
+    """Say at which node a job of ours looks; empty for any other job."""
+    found = _PROBE.fullmatch(job.comment)
+    return found["node"] if found and found["owner"] == owner else ""

@@ -5,7 +5,7 @@ An image never changes once it is there, as the layers of machines lie over it f
 """
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from leasehold.model.errors import InputError
@@ -24,6 +24,8 @@ class Description:
     ``least_memory_mib``  what a machine needs at least to boot from it
     ``has_agent``         whether QEMU's guest agent answers on its second serial port
     ``contents``          what it was made of, for people
+    ``software``          what is installed in it, names with versions; empty where nobody has looked
+    ``has_output``        whether it gives what a command writes on a port of its own
     """
 
     kernel: str
@@ -32,6 +34,8 @@ class Description:
     least_memory_mib: int
     has_agent: bool
     contents: str
+    software: tuple[tuple[str, str], ...] = ()
+    has_output: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,11 @@ class Image:
 
     folder: Path
     description: Description
+
+    @property
+    def name(self) -> str:
+        """What it is called: it never changes, so that its name says what is in it."""
+        return self.folder.name
 
     @property
     def kernel(self) -> Path:
@@ -56,13 +65,19 @@ class Image:
         """The disk, as qcow2; nobody writes to it."""
         return self.folder / self.description.disk
 
+    @property
+    def size_bytes(self) -> int:
+        """How much has to be there, or brought there, before a machine can boot from it."""
+        return sum(part.stat().st_size for part in (self.kernel, self.initrd, self.disk))
+
 
 def open_image(folder: Path) -> Image:
     """Find an image; raises InputError where there is none, with how to get one."""
     file = folder / DESCRIPTION
     try:
         values = json.loads(file.read_text(encoding="utf-8"))
-        image = Image(folder.resolve(), Description(**values))
+        software = tuple((str(name), str(version)) for name, version in values.pop("software", ()))
+        image = Image(folder.resolve(), replace(Description(**values), software=software))
     except FileNotFoundError:
         raise InputError(folder, None, f"there is no image of a machine here; {_CURE}") from None
     except (OSError, TypeError, ValueError) as error:

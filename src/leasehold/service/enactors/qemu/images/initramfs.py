@@ -2,15 +2,15 @@
 
 import gzip
 import shutil
-from pathlib import Path
 
 from leasehold.service.enactors.qemu.images.kernel import DRIVERS
 from leasehold.service.enactors.qemu.images.root import put_guest_file
-from leasehold.service.enactors.qemu.images.tools import run_tool
+from leasehold.service.enactors.qemu.images.workbench import Workbench
 
 
-def make_initramfs(folder: Path) -> None:
+def make_initramfs(bench: Workbench) -> None:
     """Put ``initrd.gz`` into the folder, of the drivers and the busybox that are there; these go."""
+    folder = bench.folder
     tree = folder / "initramfs"
     for inside in ("bin", "dev", "lib", "proc", "root"):
         (tree / inside).mkdir(parents=True)
@@ -22,7 +22,7 @@ def make_initramfs(folder: Path) -> None:
     names = sorted(str(path.relative_to(tree)) for path in tree.rglob("*"))
     archive = folder / "initrd"
     listed = "\n".join([".", *names]).encode()
-    run_tool("cpio", "--quiet", "-o", "-H", "newc", "-R", "0:0", "-O", archive, cwd=tree, given=listed)
+    bench.run("cpio", "--quiet", "-o", "-H", "newc", "-R", "0:0", "-O", archive, cwd=tree, given=listed)
     (folder / "initrd.gz").write_bytes(gzip.compress(archive.read_bytes(), mtime=0))
     archive.unlink()
     shutil.rmtree(tree)

@@ -4,7 +4,8 @@ import re
 import shutil
 from pathlib import Path
 
-from leasehold.service.enactors.qemu.images.tools import CannotBuild, run_tool
+from leasehold.service.enactors.qemu.images.tools import CannotBuild
+from leasehold.service.enactors.qemu.images.workbench import Workbench
 
 PACKAGE = "linux-image-cloud-amd64"
 """Depends on the latest; that one's name has the version in it."""
@@ -16,6 +17,7 @@ DRIVERS = (
     "virtio_pci_modern_dev",
     "virtio_pci",
     "virtio_blk",
+    "virtio_console",
     "pvpanic",
     "pvpanic-pci",
 )
@@ -24,17 +26,18 @@ DRIVERS = (
 _LATEST = re.compile(r"Depends: (linux-image-\S+-cloud-amd64)\b")
 
 
-def fetch_kernel(folder: Path) -> str:
+def fetch_kernel(bench: Workbench) -> str:
     """Put ``vmlinuz`` and the drivers into the folder; gives the name of the package that they are from."""
-    told = run_tool("apt-cache", "depends", PACKAGE, cwd=folder) if shutil.which("apt-cache") else ""
+    folder = bench.folder
+    told = bench.run("apt-cache", "depends", PACKAGE) if shutil.which("apt-cache") else ""
     found = _LATEST.search(told)
     if found is None:
         raise CannotBuild(f"apt knows no {PACKAGE}: run `apt-get update` as root, on Debian 12 or later")
     name = found[1]
-    run_tool("apt-get", "--quiet", "download", name, cwd=folder)
+    bench.run("apt-get", "--quiet", "download", name)
     [package] = folder.glob("linux-image-*.deb")
     unpacked = folder / "kernel"
-    run_tool("dpkg-deb", "--extract", package, unpacked, cwd=folder)
+    bench.run("dpkg-deb", "--extract", package, unpacked)
     _take_out(unpacked, folder)
     package.unlink()
     shutil.rmtree(unpacked)

@@ -1,9 +1,7 @@
-"""The programs that build an image: are they there, and what did they say when they failed?"""
+"""The programs that build an image: are they there?"""
 
 import shutil
-import subprocess
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 
 from leasehold.model.errors import LeaseholdError
 
@@ -19,8 +17,6 @@ PACKAGES: Mapping[str, str] = {
 """Each program that is needed, and the Debian package that it is in."""
 
 _SEARCHED_TOO = "/usr/local/sbin:/usr/sbin:/sbin"
-_LAST_LINES = 3
-_LONGEST_S = 900
 
 
 class CannotBuild(LeaseholdError):
@@ -43,25 +39,3 @@ def need_all_tools() -> None:
     if missing:
         told = f"run `apt-get install -y --no-install-recommends {' '.join(missing)}` as root"
         raise CannotBuild(f"programs that build an image are missing: {told}")
-
-
-def run_tool(name: str, *arguments: str | Path, cwd: Path, given: bytes = b"") -> str:
-    """Run a program and give what it wrote; raises CannotBuild with its last words."""
-    path = find_tool(name)
-    if path is None:
-        raise CannotBuild(f"{name} is missing: run `apt-get install -y {PACKAGES.get(name, name)}` as root")
-    command: Sequence[str] = [path, *map(str, arguments)]
-    try:
-        done = subprocess.run(  # noqa: S603 - our own programs with our own arguments
-            command, cwd=cwd, input=given, capture_output=True, timeout=_LONGEST_S, check=False
-        )
-    except subprocess.TimeoutExpired:
-        raise CannotBuild(f"{name} did not come to an end within {_LONGEST_S} s") from None
-    if done.returncode:
-        raise CannotBuild(f"{name} failed: {_last_words(done.stderr)}")
-    return done.stdout.decode(errors="replace")
-
-
-def _last_words(text: bytes) -> str:
-    lines = [line.strip() for line in text.decode(errors="replace").splitlines() if line.strip()]
-    return " / ".join(lines[-_LAST_LINES:]) or "it did not say why"

@@ -1,0 +1,18 @@
+"""How a command ended, in the words in which machines are told of: written and read in this one place."""
+
+import re
+
+_STATUS = re.compile(r"exit status (\d+)")
+
+
+def in_words(status: int) -> str:
+    """Say how a command ended; nothing where all went well."""
+    return f"exit status {status}" if status else ""
+
+
+def status_of(detail: str, command: tuple[str, ...]) -> int | None:
+    """Read how a command ended; None where nothing is said of it, or there was none."""
+    found = _STATUS.fullmatch(detail)
+    if found is not None:
+        return int(found[1])
+    return 0 if command and not detail else None
