@@ -1,10 +1,12 @@
 """What drives the conformance suite of enactors: a rig for each kind of enactor, and sites under test."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import Protocol
+from functools import wraps
+from typing import Any, Protocol
 
+from leasehold.service.enactors.facts import HasNodes, NodeFacts
 from leasehold.service.enactors.protocol import Enactor, Observation, Order, Phase, Problem, Verb, order_id
 
 MEMORY_MIB = 64
@@ -52,6 +54,16 @@ def order(
     words = tuple(str(word) for word in command)
     name = order_id(lease_id, incarnation, verb)
     return Order(name, verb, lease_id, incarnation, vms, MEMORY_MIB, words, work_done, other_site)
+
+
+def played(test: Callable[[Any, Rig], Coroutine[Any, Any, None]]) -> Callable[[Any, Rig], None]:
+    """Make a plain test of an asynchronous one."""
+
+    @wraps(test)
+    def play(self: Any, rig: Rig) -> None:  # noqa: ANN401 - whichever suite it stands in
+        asyncio.run(test(self, rig))
+
+    return play
 
 
 @asynccontextmanager
@@ -152,6 +164,15 @@ class Site:
         running = await self.until(Phase.RUNNING, lease_id)
         ended = await self.until(Phase.ENDED, lease_id)
         return ended.since_ms - running.since_ms
+
+    async def looks_at(self, node: str) -> AsyncIterator[NodeFacts]:
+        """Look at a node again and again, as long as patience goes."""
+        assert isinstance(self.enactor, HasNodes)
+        for _ in range(self._rig.patience):
+            for found in await self.enactor.nodes():
+                if found.name == node:
+                    yield found
+            await self._rig.pass_time()
 
     # changes
 

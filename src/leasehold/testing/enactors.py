@@ -10,17 +10,15 @@
 A `Rig` says how to make the enactor of a site, how to kill it and how to let time pass. Nothing here asks for
 exact times, so that slow machines pass as well as quick ones. What an enactor says that it cannot do, it must
 refuse, and is then not tested further. For readable failures, put
-``pytest.register_assert_rewrite("leasehold.testing.enactors", "leasehold.testing.enactor_rig")`` into your
-``conftest.py``, before anything imports this.
+``pytest.register_assert_rewrite("leasehold.testing.enactors", "leasehold.testing.enactor_rig",
+"leasehold.testing.enactor_jobs")`` into your ``conftest.py``, before anything imports this.
 """
 
-import asyncio
-from collections.abc import Callable, Coroutine, Iterator
-from functools import wraps
-from typing import Any
+from collections.abc import Iterator
 
 from leasehold.service.enactors.protocol import Order, Phase, Verb
-from leasehold.testing.enactor_rig import Rig, Site, order, site
+from leasehold.testing.enactor_jobs import JobConformance
+from leasehold.testing.enactor_rig import Rig, Site, order, played, site
 
 UP = frozenset({Phase.STARTING, Phase.RUNNING, Phase.RESUMING, Phase.RECEIVING})
 FIRST, SECOND, LATER = 1, 2, 9
@@ -28,17 +26,7 @@ CLEARLY_LESS = 0.8
 """Of the time that a whole nap takes, when half of it was over."""
 
 
-def played(test: Callable[[Any, Rig], Coroutine[Any, Any, None]]) -> Callable[[Any, Rig], None]:
-    """Make a plain test of an asynchronous one."""
-
-    @wraps(test)
-    def play(self: Any, rig: Rig) -> None:  # noqa: ANN401 - whichever suite it stands in
-        asyncio.run(test(self, rig))
-
-    return play
-
-
-class EnactorConformance:
+class EnactorConformance(JobConformance):
     """The suite. A subclass gives it a fixture ``rig``, new for each test."""
 
     # starting and ending

@@ -63,6 +63,8 @@ def lease_row(lease_id: int, **said: Any) -> LeaseRow:  # noqa: ANN401 - any col
         "claims": "{}",
         "breach": "",
         "joint_id": None,
+        "job_id": None,
+        "wishes": "",
     }
     return cast("LeaseRow", row | said)
 
@@ -81,6 +83,7 @@ def journal_row(seq: int, lease_id: int | None = None, **said: Any) -> JournalRo
         "reason": "",
         "rule": "",
         "detail": "{}",
+        "job_id": None,
     }
     return cast("JournalRow", row | said)
 

@@ -8,10 +8,8 @@
 
 Each has a controller and three nodes of four CPUs, all on loopback, with a munge daemon between them.
 Everything runs in namespaces of its own (`leasehold.testing.quarters`), which end with the process that made
-them, jobs and all, even by kill -9. Only root can have that.
-
-``python -m leasehold.testing.slurm alpha -- COMMAND`` runs a cluster for as long as a command runs, and for
-that time ``alpha.conf`` leads to its slurm.conf.
+them, jobs and all, even by kill -9. Only root can have that. ``python -m leasehold.testing.slurm alpha --
+COMMAND`` runs a cluster for as long as a command runs; meanwhile ``alpha.conf`` leads to its slurm.conf.
 """
 
 import os
@@ -151,6 +149,10 @@ class SlurmCluster:
         """Lose a node: its slurmd, and all that runs on it."""
         self._daemons.pop(node).kill()
         self._quarters.kill_with_makers(f"SLURMD_NODENAME={node}")
+
+    def kill_slurmd(self, node: str) -> None:
+        """Kill slurmd on a node, and nothing else: what it runs goes on."""
+        self._daemons.pop(node).kill()
 
     def _start(self, name: str, command: Sequence[str]) -> None:
         if name not in self._daemons:
@@ -324,7 +326,7 @@ def _free_ports(count: int) -> list[int]:
 
 def main(arguments: Sequence[str]) -> int:
     """Run clusters of these names for as long as the command behind ``--`` does; returns its exit status."""
-    names, command = (list(part) for part in _parted(arguments))
+    names, command = _parted(arguments)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with slurm_clusters(*names) as clusters, ExitStack() as links, suppress(KeyboardInterrupt):
         for cluster in clusters:
