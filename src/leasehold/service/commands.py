@@ -3,10 +3,13 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from leasehold.jobs.job import Backup
+from leasehold.matching.needs import Needs
 from leasehold.model.agreement import Agreement
 from leasehold.model.event import Event
 from leasehold.model.joint import Claim, Component
 from leasehold.model.request import DEFAULT_MEMORY_MIB, LeaseType
+from leasehold.service.enactors.facts import Buildable, ImageFacts, NodeFacts, Output
 from leasehold.service.enactors.protocol import Observation, OwnJob, Problem
 from leasehold.sharing.records import Side
 
@@ -77,6 +80,88 @@ class CancelJoint:
     """Take a joint request back, with all of its components."""
 
     joint_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmitJob:
+    """Take a job in: a command, and what it needs where it runs.
+
+    ``key, request_hash``  as in `Submit`
+    The rest is as in `leasehold.jobs.job.JobRequest`.
+    """
+
+    consumer: str
+    command: tuple[str, ...]
+    needs: Needs
+    name: str = ""
+    group: str = ""
+    deadline_ms: int | None = None
+    lease_type: LeaseType = LeaseType.SUSPENDABLE
+    backup: Backup = Backup.NONE
+    reliability: float | None = None
+    restarts: int = 3
+    key: str = ""
+    request_hash: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CancelJob:
+    """Take a job back, with all of its attempts."""
+
+    job_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobNodesSeen:
+    """A site was asked for its nodes: these are all of them."""
+
+    site: str
+    nodes: tuple[NodeFacts, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class JobSiteSilent:
+    """A site has not said for too long which nodes it has; ``why`` is what was tried last."""
+
+    site: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobImagesSeen:
+    """A site was asked for its images, and for what could be built into new ones (None: nothing)."""
+
+    site: str
+    images: tuple[ImageFacts, ...]
+    buildable: Buildable | None
+
+
+@dataclass(frozen=True, slots=True)
+class JobImageBuilt:
+    """A site has built the image that was asked for under this key."""
+
+    key: str
+    site: str
+    image: ImageFacts
+
+
+@dataclass(frozen=True, slots=True)
+class JobImageFailed:
+    """A site could not build an image; ``again`` says whether another try may help."""
+
+    key: str
+    site: str
+    why: str
+    again: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class JobOutput:
+    """What the command of a lease wrote; with a ``problem`` it could not be fetched, and is given up."""
+
+    lease_id: int
+    output: Output
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,6 +365,14 @@ Command = (
     Submit
     | SubmitJoint
     | CancelJoint
+    | SubmitJob
+    | CancelJob
+    | JobNodesSeen
+    | JobSiteSilent
+    | JobImagesSeen
+    | JobImageBuilt
+    | JobImageFailed
+    | JobOutput
     | Cancel
     | Extend
     | Drain

@@ -17,6 +17,7 @@ from leasehold.configuration.terms import ClusterTerms
 from leasehold.service.auth.issuers import TrustedIssuer
 from leasehold.service.auth.listening import is_loopback
 from leasehold.service.config_issuer import issuer_to_dict
+from leasehold.service.config_jobs import JobsSpec
 
 WHO_MAY_LOOK = ("auto", "open", "token")
 LOG_FORMATS = ("auto", "console", "json")
@@ -163,6 +164,7 @@ class ServiceConfig:
     ``defaults``  the terms of sites that say nothing else
     ``domains``   virtual domains: sites that lend together
     ``sharing``   how agreements are applied
+    ``jobs``      how jobs with needs are served
     ``issuers``   whose tokens count beside those that the gateway gives out
     """
 
@@ -175,6 +177,7 @@ class ServiceConfig:
     sharing: SharingSpec = field(default_factory=SharingSpec)
     issuers: tuple[TrustedIssuer, ...] = ()
     log: LogSpec = field(default_factory=LogSpec)
+    jobs: JobsSpec = field(default_factory=JobsSpec)
 
     def to_dict(self) -> Plain:
         """Give the configuration as its file would say it, complete and with the usual values filled in."""
@@ -183,6 +186,7 @@ class ServiceConfig:
             "limits": self.limits.to_dict(),
             "gateway": self.gateway.to_dict(),
             "sharing": self.sharing.to_dict(),
+            "jobs": self.jobs.to_dict(),
             "log": self.log.to_dict(),
             "defaults": self.defaults.to_dict(),
             "cluster": [site.to_dict(self.defaults) for site in self.clusters],

@@ -28,6 +28,7 @@ from leasehold.service.config import (
     usual_terms,
 )
 from leasehold.service.config_issuer import read_issuer
+from leasehold.service.config_jobs import read_jobs
 from leasehold.service.enactors.ec2.options import read_options as read_ec2
 from leasehold.service.enactors.emulated.options import read_options
 from leasehold.service.enactors.libvirt.options import read_options as read_libvirt
@@ -77,6 +78,7 @@ def config_from_dict(values: Mapping[str, Any], folder: Path = Path()) -> Servic
         sharing=_sharing(keys.table("sharing")),
         issuers=_issuers(keys),
         log=_log(keys.table("log")),
+        jobs=read_jobs(keys.table("jobs")),
     )
     keys.done()
     return fitting(config)

@@ -70,6 +70,14 @@ class NoSuchJoint(LeaseholdError):
         super().__init__(f"joint: got {joint_id}, expected the number of a joint request")
 
 
+class NoSuchJob(LeaseholdError):
+    """There is no job with this number, or none that this caller may see."""
+
+    def __init__(self, job_id: int) -> None:
+        self.job_id = job_id
+        super().__init__(f"job: got {job_id}, expected the number of a job")
+
+
 class NoSuchPenalty(LeaseholdError):
     """There is no penalty with this number, or none that this caller may know of."""
 

@@ -23,6 +23,8 @@ from leasehold.service.engine.engine import Done, Engine
 from leasehold.service.engine.sites import leases_by_site_and_state, occupancies, overhead_factors
 from leasehold.service.errors import CannotForget, NoSuchLease, NoSuchSite
 from leasehold.service.feed import Feed
+from leasehold.service.finding.scouts import Scouts, job_setup
+from leasehold.service.jobs import Jobs
 from leasehold.service.letters.post import PostOffice, identity_of
 from leasehold.service.letters.wire import About
 from leasehold.service.metrics import Metrics
@@ -83,12 +85,14 @@ class Federation:
         self.identity = identity_of(store)
         can = {name: enactor.capabilities for name, enactor in enactors.items()}
         most_open = config.limits.open_requests_per_consumer or None
-        engine = Engine(store, lambda: make_gateway(config, can), metrics, clock(), most_open)
+        setup = job_setup(config.jobs, enactors)
+        engine = Engine(store, lambda: make_gateway(config, can), metrics, clock(), most_open, setup)
         self._driver = Driver(engine, clock, self._passed, self._in_trouble)
         look_every_s = config.service.reconcile_every_ms / 1000
         self._couriers = {
             name: Courier(name, enactor, self.do, clock, look_every_s) for name, enactor in enactors.items()
         }
+        self._scouts = Scouts(enactors, self.do, clock, config.jobs)
         self._own_queues = own_queues(config, enactors, self.do)
         self._drained = {row["name"]: row for row in store.sites() if row["drained_ms"] is not None}
         self._standing = Standing()
@@ -97,6 +101,7 @@ class Federation:
         self._states = SiteStates(config, self._couriers, self._drained, self.post, clock)
         self.peers = Peers(self, folder)
         self.agreements = Agreements(self)
+        self.jobs = Jobs(self)
 
     @classmethod
     @asynccontextmanager
@@ -130,6 +135,7 @@ class Federation:
             await news
             await self._begin()
             helping = [asyncio.create_task(courier.run()) for courier in self._couriers.values()]
+            self._scouts.begin()
             helping += [asyncio.create_task(queue.run()) for queue in self._own_queues]
             helping.append(asyncio.create_task(self._check_now_and_then()))
             helping.append(asyncio.create_task(self._listen_for_silence()))
@@ -139,6 +145,7 @@ class Federation:
         finally:
             self.health.ready, self.health.why_not = False, STOPPING
             await self.peers.close()
+            await self._scouts.close()
             for task in helping:
                 task.cancel()
             await asyncio.gather(*helping, return_exceptions=True)
@@ -155,6 +162,7 @@ class Federation:
         """A step is in the store: tell who waits for news, and send its orders out."""
         self.feed.advance(done.last_seq)
         self.post.has_letters_to(done.letters_to)
+        self._scouts.send(done.errands)
         by_site: dict[str, list[OrderRow]] = {}
         for row in done.orders:
             by_site.setdefault(row["site"], []).append(row)

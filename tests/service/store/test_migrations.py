@@ -11,7 +11,7 @@ from hatchling.builders.wheel import WheelBuilder
 from sqlalchemy import Connection, inspect, select, text
 
 from leasehold.model.errors import InputError
-from leasehold.service.store import schema
+from leasehold.service.store import job_schema, schema
 from leasehold.service.store.engines import writing_engine
 from leasehold.service.store.migrating import current_revision, downgrade, needs_migration, upgrade
 from leasehold.service.store.place import read_url
@@ -79,6 +79,22 @@ def test_leases_of_before_agreements_are_bound_to_nothing(connection: Connection
     assert connection.execute(text("SELECT count(*) FROM leases")).scalar() == 1
 
 
+def test_leases_of_before_jobs_are_attempts_of_none(connection: Connection) -> None:
+    upgrade(connection, "0005")
+    there = {column["name"] for column in inspect(connection).get_columns("leases")}
+    row = {name: value for name, value in lease_row(1).items() if name in there}
+    names = ", ".join(row)
+    connection.execute(
+        text(f"INSERT INTO leases ({names}) VALUES ({', '.join(f':{name}' for name in row)})"),  # noqa: S608
+        row,
+    )
+    upgrade(connection, "0006")
+    found = connection.execute(text("SELECT job_id, wishes FROM leases")).one()
+    assert tuple(found) == (None, "")
+    downgrade(connection, "0005")
+    assert connection.execute(text("SELECT count(*) FROM leases")).scalar() == 1
+
+
 def test_a_migration_that_fails_leaves_nothing(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(connection: Connection) -> None:
         upgrade(connection)
@@ -118,6 +134,10 @@ def test_no_two_processes_migrate_at_a_time(store_url: str) -> None:
         (select(schema.journal).where(schema.journal.c.lease_id == 1), "journal_lease"),
         (select(schema.answers).where(schema.answers.c.created_ms < 1), "answers_created_ms"),
         (select(schema.usage).where(schema.usage.c.end_ms > 1), "usage_end_ms"),
+        (select(job_schema.jobs).where(job_schema.OPEN_JOBS).order_by(job_schema.jobs.c.id), "jobs_open"),
+        (select(job_schema.jobs).where(job_schema.jobs.c.consumer == "physics"), "jobs_consumer"),
+        (select(job_schema.attempts).where(job_schema.attempts.c.lease_id == 1), "attempts_lease"),
+        (select(job_schema.attempts.c.job_id).where(job_schema.attempts.c.site == "a"), "attempts_site"),
     ],
     ids=lambda case: case if isinstance(case, str) else "",
 )

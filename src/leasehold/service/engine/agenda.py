@@ -21,7 +21,12 @@ class AgreementsEnd:
     """The end of some agreement has come, unless it was amended."""
 
 
-Appointment = Tick | TimeIsUp | AgreementsEnd
+@dataclass(frozen=True, slots=True)
+class JobsDue:
+    """The time has come for which the desk of jobs asked."""
+
+
+Appointment = Tick | TimeIsUp | AgreementsEnd | JobsDue
 
 
 class Agenda:

@@ -11,20 +11,23 @@ The store is the truth. Whenever a step fails, what it did in memory is thrown a
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any
 
 from leasehold.gateway.gateway import Gateway
 from leasehold.gateway.invariants import Invariants
 from leasehold.gateway.restart import take_up
+from leasehold.model.effect import Effect
 from leasehold.model.errors import InvariantBroken, LeaseholdError
 from leasehold.model.event import Event, LeaseEnded, Tick
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.service.commands import Command
-from leasehold.service.engine.agenda import Agenda, AgreementsEnd, Appointment, TimeIsUp
+from leasehold.service.engine.agenda import Agenda, AgreementsEnd, Appointment, JobsDue, TimeIsUp
+from leasehold.service.engine.errands import Errands
 from leasehold.service.engine.garbage import collecting_no_garbage
 from leasehold.service.engine.handlers import Handlers
+from leasehold.service.engine.job_setup import JobSetup
 from leasehold.service.engine.ledger import Particulars, lease_of, particulars_of, row_of
 from leasehold.service.engine.minutes import Minutes
 from leasehold.service.engine.observing import ended
@@ -52,6 +55,7 @@ class Done:
     last_seq: int
     next_alarm_ms: int | None
     letters_to: Sequence[str] = ()
+    errands: Errands = field(default_factory=Errands)
 
 
 class Engine:
@@ -67,9 +71,11 @@ class Engine:
         teller: Teller,
         now_ms: int,
         most_open: int | None = None,
+        setup: JobSetup | None = None,
     ) -> None:
-        """Go on from what is in the store; raises what `Store` raises."""
+        """Go on from what is in the store; ``setup`` is about jobs. Raises what `Store` raises."""
         self.store = store
+        self.setup = setup or JobSetup()
         self.most_open = most_open
         self.teller = teller
         self.now_ms = max(now_ms, last_written_ms(store))  # a clock may have been set back meanwhile
@@ -96,7 +102,7 @@ class Engine:
         )
         self.open_of: dict[str, int] = {}
         for row in rows:
-            if not (row["origin"] or row["own_job"]):
+            if not (row["origin"] or row["own_job"] or row["job_id"]):
                 self.open_of[row["consumer"]] = self.open_of.get(row["consumer"], 0) + 1
         self.postbox = Postbox(self.store)
         self.handlers = Handlers(self)
@@ -114,7 +120,7 @@ class Engine:
         take_up(self.gateway, leases, now_ms, history)
         self._invariants = Invariants(self.gateway)
         self._since_check = list(self.minutes.decisions)
-        self._overdue: list[Appointment] = [Tick(""), AgreementsEnd()]
+        self._overdue: list[Appointment] = [Tick(""), AgreementsEnd(), JobsDue()]
         for lease in leases:
             if lease.held_since_ms >= 0 and lease.reserved_ms + lease.span_ms <= now_ms:
                 self._overdue.append(TimeIsUp(lease.id, lease.incarnation))
@@ -159,6 +165,7 @@ class Engine:
             parts[-1].last_seq,
             parts[-1].next_alarm_ms,
             [name for part in parts for name in part.letters_to],
+            Errands.together(part.errands for part in parts),
         )
 
     def _step(self, commands: Sequence[Command], now_ms: int) -> list[Callable[[], Answer]]:
@@ -187,15 +194,23 @@ class Engine:
         terms = [event for part in read for event in part.terms]
         news = [event for part in read for event in part.news]
         asked = [event for part in read for event in part.asked]
-        if terms or news or due or asked:
-            self._decide([*terms, *news, *self._events(due, now_ms), *asked], now_ms)
+        self._decide([*terms, *news, *self._events(due, now_ms), *asked], now_ms)
         return [part.answer for part in read]
 
     def _decide(self, events: Sequence[Event], now_ms: int) -> None:
+        """Decide about an instant: the gateway first, then the desk of jobs, until both are content."""
+        jobs = self.handlers.jobs
+        while events or jobs.is_stirred:
+            if events:
+                jobs.follow(self._route(events, now_ms))
+            events = jobs.decide(now_ms)
+
+    def _route(self, events: Sequence[Event], now_ms: int) -> Sequence[Effect]:
         effects = self.gateway.handle(events, now_ms)
         self.minutes.heard(events, self.gateway.moved, now_ms)
         self.minutes.take_down(effects, self.gateway.moved, now_ms)
         self.handlers.joints.follow(self.gateway.joints.moved.values())
+        return effects
 
     def _events(self, appointments: Sequence[Appointment], now_ms: int) -> list[Event]:
         """What appointments mean now: some leases have been extended, or have let go of their machines."""
@@ -206,6 +221,9 @@ class Engine:
                 continue
             if isinstance(appointment, AgreementsEnd):
                 events += self.handlers.agreements.expire(now_ms)
+                continue
+            if isinstance(appointment, JobsDue):
+                self.handlers.jobs.due()
                 continue
             lease = self.gateway.leases.get(appointment.lease_id)
             if lease is None or lease.incarnation != appointment.incarnation or lease.held_since_ms < 0:
@@ -261,7 +279,8 @@ class Engine:
         self.outbox.written()
         letters_to = self.postbox.saved()
         orders = self.outbox.take_outgoing()
-        return Done(said, orders, self.minutes.last_seq, self.agenda.next_ms(), letters_to)
+        errands = self.handlers.jobs.take_errands()
+        return Done(said, orders, self.minutes.last_seq, self.agenda.next_ms(), letters_to, errands)
 
     # Questions
 

@@ -1,6 +1,6 @@
 """What each command means: which events it is for the decision core, and how it is answered."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from leasehold.model.reason import Outcome
 from leasehold.model.request import Request, check_request
 from leasehold.service.commands import (
     Cancel,
+    CancelJob,
     CancelJoint,
     Command,
     Drain,
@@ -30,6 +31,7 @@ from leasehold.service.commands import (
     OwnJobsSeen,
     RemovePeer,
     Submit,
+    SubmitJob,
     SubmitJoint,
     Surveyed,
     Told,
@@ -37,7 +39,9 @@ from leasehold.service.commands import (
 )
 from leasehold.service.enactors.protocol import Phase, Verb
 from leasehold.service.engine.agreements import AgreementBook
+from leasehold.service.engine.answers import Answers
 from leasehold.service.engine.correspondence import Correspondence
+from leasehold.service.engine.jobbook import JobBook
 from leasehold.service.engine.jointbook import JointBook
 from leasehold.service.engine.ledger import Particulars
 from leasehold.service.engine.observing import Comparison, confirm, news
@@ -53,6 +57,7 @@ from leasehold.service.errors import (
     Closed,
     IdempotencyConflict,
     NoSuchAgreement,
+    NoSuchJob,
     NoSuchJoint,
     NoSuchLease,
     NoSuchPeer,
@@ -62,7 +67,7 @@ from leasehold.service.errors import (
 )
 from leasehold.service.letters.names import asking_peer
 from leasehold.service.metrics import Difference
-from leasehold.service.store.rows import AnswerRow, LeaseRow
+from leasehold.service.store.rows import LeaseRow
 
 if TYPE_CHECKING:
     from leasehold.service.engine.engine import Engine
@@ -70,11 +75,10 @@ if TYPE_CHECKING:
 _CANNOT_BE_OBEYED = (
     *(InvalidField, IdempotencyConflict, TooManyOpen),
     *(NoSuchLease, NoSuchSite, NoSuchPeer, CannotForget, CannotRemovePeer),
-    *(NoSuchAgreement, NoSuchPenalty, NoSuchJoint),
+    *(NoSuchAgreement, NoSuchPenalty, NoSuchJoint, NoSuchJob),
 )
 
 Answer = Callable[[], Any]
-Key = tuple[str, str]
 
 
 @dataclass(slots=True)
@@ -99,12 +103,12 @@ class Handlers:
     def __init__(self, engine: "Engine") -> None:
         self._engine = engine
         self.sites = SiteBook(engine)
-        self._known: dict[Key, AnswerRow] = {}
-        self._fresh: dict[Key, AnswerRow] = {}
+        self.answers = Answers(engine.store)
         self._accepted = self._repeated = 0
         self.peers = PeerBook(engine)
         self.agreements = AgreementBook(engine)
         self.joints = JointBook(engine)
+        self.jobs = JobBook(engine)
         self.correspondence = Correspondence(
             engine, remembered_abouts(engine.store), lambda submit, now_ms: self._submit(submit, now_ms).asked
         )
@@ -117,6 +121,9 @@ class Handlers:
             Submit: self._submit,
             SubmitJoint: self._submit_joint,
             CancelJoint: self._cancel_joint,
+            SubmitJob: self._submit_job,
+            **dict.fromkeys(self.jobs.moves, self._about_jobs),
+            CancelJob: self._cancel_job,
             Cancel: self._cancel,
             Extend: self._extend,
             Drain: _asking(self.sites.drain),
@@ -137,9 +144,7 @@ class Handlers:
     def begin(self, commands: Iterable[Command]) -> None:
         """Look up, all at once, what was answered before under the keys of these commands."""
         self._engine.minutes.extensions.clear()
-        asking = [one for one in commands if isinstance(one, Submit | SubmitJoint) and one.key]
-        keys = [(one.consumer, one.key) for one in asking]
-        self._known = self._engine.store.answers(keys) if keys else {}
+        self.answers.begin(commands)
 
     def read(self, command: Command, now_ms: int) -> Read:
         """Understand a command; what cannot be obeyed is answered with its exception."""
@@ -150,10 +155,6 @@ class Handlers:
 
     # What is written and told besides the leases
 
-    def answers(self) -> Sequence[AnswerRow]:
-        """Give the answers that are to be kept."""
-        return list(self._fresh.values())
-
     def tell(self) -> None:
         """Count what has become of requests, once it is written."""
         teller = self._engine.teller
@@ -162,7 +163,8 @@ class Handlers:
         for _ in range(self._repeated):
             teller.repeated()
         self._accepted = self._repeated = 0
-        self._fresh.clear()
+        self.answers.saved()
+        self.jobs.saved()
         self.sites.saved()
         self.peers.saved()
         self.agreements.saved()
@@ -175,8 +177,8 @@ class Handlers:
         if about is not None and about.origin:
             self.correspondence.over(about.origin, about.origin_id)
             return  # it never counted among its consumer's own
-        if about is not None and about.own_job:
-            return
+        if about is not None and (about.own_job or about.job_id is not None):
+            return  # of a job it is the job that counts
         left = self._engine.open_of.get(lease.request.consumer, 0) - 1
         if left > 0:
             self._engine.open_of[lease.request.consumer] = left
@@ -186,10 +188,9 @@ class Handlers:
     # Requests
 
     def _submit(self, command: Submit, now_ms: int) -> Read:
-        key = (command.consumer, command.key)
-        before = self._fresh.get(key) or self._known.get(key) if command.key else None
+        before = self.answers.find(command)
         if before is not None:
-            return self._repeat(command, before, lambda: self._row(before["lease_id"]))
+            return self._repeat(lambda: self._row(before))
         if not (command.origin or command.own_job):
             self._check_limit(command.consumer)
         request = self._request(command, now_ms)
@@ -205,33 +206,21 @@ class Handlers:
             engine.open_of[command.consumer] = engine.open_of.get(command.consumer, 0) + 1
         engine.minutes.submitted(request, now_ms)
         self._accepted += 1
-        self._keep_answer(command, request.id, now_ms)
+        self.answers.keep(command, request.id, now_ms)
         return Read(asked=[Submitted(request)], answer=lambda: (self._row(request.id), True))
 
     def _submit_joint(self, command: SubmitJoint, now_ms: int) -> Read:
-        key = (command.consumer, command.key)
-        before = self._fresh.get(key) or self._known.get(key) if command.key else None
+        before = self.answers.find(command)
         if before is not None:
-            return self._repeat(command, before, lambda: self.joints.row_with(before["lease_id"]))
+            return self._repeat(lambda: self.joints.row_with(before))
         events, request = self.joints.submit(command, now_ms)
         self._accepted += 1
-        self._keep_answer(command, request.first_lease_id, now_ms)
+        self.answers.keep(command, request.first_lease_id, now_ms)
         return Read(asked=events, answer=lambda: (self.joints.row(request.id), True))
 
     def _cancel_joint(self, command: CancelJoint, now_ms: int) -> Read:
         events = self.joints.cancel(command, now_ms)
         return Read(asked=events, answer=lambda: self.joints.row(command.joint_id))
-
-    def _keep_answer(self, command: Submit | SubmitJoint, lease_id: int, now_ms: int) -> None:
-        """Remember, for who asks again under the same key, what came of it."""
-        if command.key:
-            self._fresh[command.consumer, command.key] = {
-                "consumer": command.consumer,
-                "key": command.key,
-                "request_hash": command.request_hash,
-                "lease_id": lease_id,
-                "created_ms": now_ms,
-            }
 
     def _request(self, command: Submit, now_ms: int) -> Request:
         if command.site is not None and command.site not in self._engine.gateway.sites:
@@ -261,9 +250,7 @@ class Handlers:
         if most is not None and self._engine.open_of.get(consumer, 0) >= most:
             raise TooManyOpen(consumer, most)
 
-    def _repeat(self, command: Submit | SubmitJoint, before: AnswerRow, row: Answer) -> Read:
-        if before["request_hash"] != command.request_hash:
-            raise IdempotencyConflict(command.key)
+    def _repeat(self, row: Answer) -> Read:
         self._repeated += 1
         return Read(answer=lambda: (row(), False))
 
@@ -298,6 +285,25 @@ class Handlers:
 
         return Read(asked=[ExtendRequested(command.lease_id, command.by_ms)], answer=answer)
 
+    # Jobs
+
+    def _submit_job(self, command: SubmitJob, now_ms: int) -> Read:
+        before = self.answers.find(command)
+        if before is not None:
+            return self._repeat(lambda: self.jobs.kept.row(before))
+        request = self.jobs.submit(command, now_ms)
+        self._accepted += 1
+        self.answers.keep(command, request.id, now_ms)
+        return Read(answer=lambda: (self.jobs.kept.row(request.id), True))
+
+    def _cancel_job(self, command: CancelJob, now_ms: int) -> Read:
+        self.jobs.tell(command, now_ms)
+        return Read(answer=lambda: self.jobs.kept.row(command.job_id))
+
+    def _about_jobs(self, command: Command, now_ms: int) -> Read:
+        self.jobs.tell(command, now_ms)
+        return Read()
+
     # Agreements
 
     def _about_agreement(self, command: Command, now_ms: int) -> Read:
@@ -314,6 +320,7 @@ class Handlers:
         events: list[Event] = []
         for seen in command.observations:
             events += confirm(self._engine.outbox, command.site, seen)
+            self.jobs.hearing.saw(seen)
             lease = self._engine.gateway.leases.get(seen.lease_id)
             if lease is not None and lease.site == command.site:
                 events += news(lease, seen)
@@ -358,6 +365,7 @@ class Handlers:
             self._engine.teller.order_failed(command.site, Verb(row["verb"]))
             if not self._engine.outbox.failed(row, problem, now_ms):
                 self._engine.minutes.causes[row["lease_id"]] = problem.text
+                self.jobs.hearing.refused(row["lease_id"], problem.text)
                 read.news.append(LeaseFailed(row["lease_id"], row["incarnation"]))
         return read
 

@@ -1,12 +1,15 @@
 """Between the leases of the decision core and the rows of the store."""
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from leasehold.model.agreement import Breach
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.reason import Reason
 from leasehold.model.request import LEASE_TYPES, Request
+from leasehold.service.enactors.protocol import NO_WISHES, MachineWishes
 from leasehold.service.letters.names import asking_peer
 from leasehold.service.store.breaches import breach_of, breach_to_dict
 from leasehold.service.store.rows import LeaseRow
@@ -26,6 +29,7 @@ class Particulars:
     ``reason``    the last one given, and in ``breach`` the rule of an agreement that it is about
     ``reported``  what its gateway was last told of it, where it came from one
     ``joint_id``  the joint request of which this is a component
+    ``job_id``    the job of which this is an attempt, and in ``wishes`` what its machines are to be
     """
 
     name: str = ""
@@ -38,6 +42,8 @@ class Particulars:
     reported: str = ""
     breach: Breach | None = None
     joint_id: int | None = None
+    job_id: int | None = None
+    wishes: MachineWishes = NO_WISHES
 
     def say(self, reason: Reason, breach: Breach | None = None) -> None:
         """Give a reason in place of the last one."""
@@ -87,6 +93,8 @@ def row_of(lease: Lease, about: Particulars) -> LeaseRow:
         "claims": claims_text(request.claims),
         "breach": "" if about.breach is None else json.dumps(breach_to_dict(about.breach)),
         "joint_id": about.joint_id,
+        "job_id": about.job_id,
+        "wishes": "" if about.wishes == NO_WISHES else json.dumps(asdict(about.wishes)),
     }
 
 
@@ -103,6 +111,8 @@ def particulars_of(row: LeaseRow) -> Particulars:
         row["own_job"] or "",
         breach=breach_of(row["breach"]),
         joint_id=row["joint_id"],
+        job_id=row["job_id"],
+        wishes=wishes_of(json.loads(row["wishes"] or "{}")),
     )
 
 
@@ -146,6 +156,11 @@ def lease_of(row: LeaseRow) -> Lease:
         dispatched_ms=row["dispatched_ms"],
         place=row["place"],
     )
+
+
+def wishes_of(told: Mapping[str, Any]) -> MachineWishes:
+    """Read what machines are to be."""
+    return MachineWishes(**{**told, "nodes": tuple(told["nodes"])}) if told else NO_WISHES
 
 
 def claims_text(claims: Claims) -> str:

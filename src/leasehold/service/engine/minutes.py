@@ -4,6 +4,8 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from leasehold.jobs.job import JobRecord
+from leasehold.jobs.why import JobReason
 from leasehold.model.effect import (
     Decision,
     Effect,
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
 
 Handler = Callable[[Any, int], None]
 REPORTED = "reported"
+JOB = "job"
+"""What is written of a line that is about a job, and no lease of it."""
 _HEARD: dict[type, str] = {LeaseSaved: "saved", LeaseContinues: "continues"}
 
 
@@ -152,6 +156,7 @@ class Minutes:
                 "reason": about.reason,
                 "rule": rule,
                 "detail": json.dumps(detail) if detail else "{}",
+                "job_id": about.job_id,
             }
         )
 
@@ -171,6 +176,29 @@ class Minutes:
                 "reason": "",
                 "rule": "",
                 "detail": json.dumps(detail),
+                "job_id": None,
+            }
+        )
+
+    def line_about_job(
+        self, job: JobRecord, reason: JobReason, now_ms: int, site: str, detail: Mapping[str, object]
+    ) -> None:
+        """Add a line about a job, which says with `leasehold.jobs.why` how it stands."""
+        self.last_seq += 1
+        self.journal.append(
+            {
+                "seq": self.last_seq,
+                "at_ms": now_ms,
+                "lease_id": None,
+                "consumer": job.request.consumer,
+                "group_name": job.request.group,
+                "site": site,
+                "what": JOB,
+                "state": job.state.value,
+                "reason": reason.value,
+                "rule": "",
+                "detail": json.dumps(detail),
+                "job_id": job.id,
             }
         )
 
@@ -271,6 +299,7 @@ class Minutes:
             self._about[lease.id].command,
             work_done,
             other_site,
+            self._about[lease.id].wishes,
         )
 
 

@@ -2,10 +2,12 @@
 
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from itertools import takewhile
 from zlib import crc32
 
-from leasehold.service.enactors.protocol import Order, Problem, Verb
+from leasehold.service.enactors.protocol import NO_WISHES, Order, Problem, Verb
+from leasehold.service.engine.ledger import wishes_of
 from leasehold.service.store.rows import OrderRow
 
 PENDING = "pending"
@@ -134,13 +136,15 @@ def pause_ms(order: str, attempts: int) -> int:
 
 def row_of_order(site: str, order: Order, now_ms: int) -> OrderRow:
     """Write an order down."""
-    body = {
+    body: dict[str, object] = {
         "vms": order.vms,
         "memory_mib": order.memory_mib,
         "command": order.command,
         "work_done": order.work_done,
         "other_site": order.other_site,
     }
+    if order.on != NO_WISHES:
+        body["on"] = asdict(order.on)
     return {
         "id": order.id,
         "site": site,
@@ -169,4 +173,5 @@ def order_of_row(row: OrderRow) -> Order:
         tuple(body["command"]),
         body["work_done"],
         body["other_site"],
+        wishes_of(body.get("on", {})),
     )

@@ -24,7 +24,7 @@ def write(engine: "Engine") -> None:
     minutes, outbox, handlers = engine.minutes, engine.outbox, engine.handlers
     postbox, mail = engine.postbox, handlers.correspondence
     mail.report_on(minutes.leases.values(), engine.now_ms)
-    books = (handlers.sites, handlers.peers, handlers.agreements, handlers.joints)
+    books = (handlers.sites, handlers.peers, handlers.agreements, handlers.joints, handlers.jobs)
     is_told = minutes.leases or minutes.journal or any(book.has_news() for book in books)
     if not (is_told or outbox.new or outbox.changed or postbox.has_news() or mail.has_new_abouts):
         return
@@ -33,7 +33,7 @@ def write(engine: "Engine") -> None:
         batch.add_journal(minutes.journal)
         batch.add_orders(list(outbox.new.values()))
         batch.set_orders(list(outbox.changed.values()))
-        batch.add_answers(handlers.answers())
+        handlers.answers.save(batch)
         for book in books:
             book.save(batch)
         batch.add_usage(minutes.usage)

@@ -10,11 +10,17 @@ from leasehold.service.store.housekeeping import forget
 from leasehold.service.store.rows import (
     AgreementRow,
     AnswerRow,
+    AttemptRow,
+    ImageRow,
+    JobAnswerRow,
+    JobRow,
     JointRow,
     JournalRow,
     LeaseRow,
     LetterRow,
+    NodeRow,
     OrderRow,
+    OutputRow,
     PeerRow,
     PenaltyRow,
     SiteRow,
@@ -31,6 +37,16 @@ class OrderUpdate(TypedDict):
     attempts: int
     next_try_ms: int
     problem: str
+
+
+class Seen(TypedDict):
+    """What is free on the node ``name``, and when that was seen; the names are those of `NodeRow`."""
+
+    name: str
+    free_cores: int
+    free_memory_mib: int
+    free_disk_mib: int
+    seen_ms: int
 
 
 class Batch:
@@ -94,6 +110,38 @@ class Batch:
     def save_joints(self, rows: Sequence[JointRow]) -> None:
         """Write joint requests down as they are now."""
         self._write(self._statements.save_joint, rows)
+
+    def save_jobs(self, rows: Sequence[JobRow]) -> None:
+        """Write jobs down as they are now, new or not."""
+        self._write(self._statements.save_job, rows)
+
+    def save_attempts(self, rows: Sequence[AttemptRow]) -> None:
+        """Write attempts down as they are now, new or not."""
+        self._write(self._statements.save_attempt, rows)
+
+    def add_outputs(self, rows: Sequence[OutputRow]) -> None:
+        """Keep what commands wrote; a second one of an attempt is a defect (InvariantBroken)."""
+        self._write(self._statements.add_output, rows)
+
+    def add_job_answers(self, rows: Sequence[JobAnswerRow]) -> None:
+        """Remember answers; a second one for the same key of a consumer is a defect (InvariantBroken)."""
+        self._write(self._statements.add_job_answer, rows)
+
+    def save_nodes(self, rows: Sequence[NodeRow]) -> None:
+        """Keep what is known of nodes, known before or not."""
+        self._write(self._statements.save_node, rows)
+
+    def see_nodes(self, rows: Sequence[Seen]) -> None:
+        """Say what is free on nodes of which nothing else has changed."""
+        self._write(self._statements.see_node, rows)
+
+    def save_images(self, rows: Sequence[ImageRow]) -> None:
+        """Keep what is known of images, known before or not."""
+        self._write(self._statements.save_image, rows)
+
+    def drop_image(self, name: str, site: str) -> None:
+        """Let go of an image that is not there any more."""
+        self._write(self._statements.drop_image, [{"name": name, "site": site}])
 
     def add_letters(self, rows: Sequence[LetterRow]) -> None:
         """Keep letters until they are acknowledged, and how far was written to each correspondent."""

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 
-from sqlalchemy import ColumnElement, Table, TextClause, and_, false, func, or_, true
+from sqlalchemy import ColumnElement, Table, TextClause, and_, false, func, or_, select, true
 
-from leasehold.service.store.filters import JournalFilter, LeaseFilter, UsageFilter, Visible
+from leasehold.service.store.filters import JobFilter, JournalFilter, LeaseFilter, UsageFilter, Visible
+from leasehold.service.store.job_schema import CLOSED_JOBS, OPEN_JOBS, attempts, jobs
 from leasehold.service.store.schema import CLOSED, LIVE, journal, leases, usage
 
 
@@ -17,7 +18,40 @@ def lines_that(which: JournalFilter) -> ColumnElement[bool]:
     """The lines of the journal that a filter asks for."""
     at_site = true() if which.site is None else journal.c.site == which.site
     of_leases = journal.c.lease_id.in_(which.leases) if which.leases else true()
-    return and_(_visible(which.visible, journal, ("site",)), at_site, of_leases)
+    of_job = true() if which.job_id is None else journal.c.job_id == which.job_id
+    return and_(_visible(which.visible, journal, ("site",)), at_site, of_leases, of_job)
+
+
+def jobs_that(which: JobFilter) -> ColumnElement[bool]:
+    """The jobs that a filter asks for."""
+    return and_(true(), *_about_jobs(which))
+
+
+def _about_jobs(which: JobFilter) -> Iterator[ColumnElement[bool] | TextClause]:
+    yield _visible_job(which.visible)
+    if which.states:
+        yield jobs.c.state.in_(which.states)
+    if which.site is not None:
+        yield _tried_at((which.site,))
+    if which.consumer is not None:
+        yield jobs.c.consumer == which.consumer
+    if which.since_ms is not None:
+        yield jobs.c.submitted_ms >= which.since_ms
+    if which.open is not None:
+        yield OPEN_JOBS if which.open else CLOSED_JOBS
+
+
+def _visible_job(visible: Visible) -> ColumnElement[bool]:
+    if visible.everything:
+        return true()
+    own = jobs.c.consumer == visible.consumer if visible.consumer else false()
+    groups = jobs.c.group.in_([group for group in visible.groups if group])
+    return or_(own, groups, _tried_at(visible.sites))
+
+
+def _tried_at(sites: tuple[str, ...]) -> ColumnElement[bool]:
+    there = select(attempts.c.job_id).where(attempts.c.site.in_([site for site in sites if site]))
+    return jobs.c.id.in_(there)
 
 
 def _about_leases(which: LeaseFilter) -> Iterator[ColumnElement[bool] | TextClause]:

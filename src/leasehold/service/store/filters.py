@@ -44,16 +44,39 @@ class LeaseFilter:
 
 
 @dataclass(frozen=True, slots=True)
+class JobFilter:
+    """The jobs that are visible and of which all of this is true; None and () ask for nothing.
+
+    Of a site's are those that were ever tried there.
+
+    ``states``    in one of these states (`leasehold.jobs.job.JobState`)
+    ``site``      with an attempt at this site
+    ``consumer``  of this consumer
+    ``since_ms``  submitted at this Unix ms or later
+    ``open``      True: not in a final state; False: in a final state
+    """
+
+    visible: Visible
+    states: tuple[str, ...] = ()
+    site: str | None = None
+    consumer: str | None = None
+    since_ms: int | None = None
+    open: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class JournalFilter:
     """The lines of the journal that are visible and of which all of this is true; None and () say nothing.
 
     ``site``    happened at this site
     ``leases``  are about one of these leases
+    ``job_id``  are about this job, or a lease of one of its attempts
     """
 
     visible: Visible
     site: str | None = None
     leases: tuple[int, ...] = ()
+    job_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,9 @@
 Leases and the journal stay: they are what happened.
 """
 
-from sqlalchemy import Connection, Delete, delete, select, tuple_
+from sqlalchemy import Connection, Delete, Table, delete, select, tuple_
 
+from leasehold.service.store.job_schema import job_answers
 from leasehold.service.store.schema import CLOSED, SETTLED, answers, leases, orders
 
 AT_ONCE = 10_000
@@ -16,10 +17,11 @@ def forget(connection: Connection, before_ms: int) -> int:
 
     While it returns something there may be more: ask again, in another transaction.
     """
-    return sum(connection.execute(old).rowcount for old in (_old_answers(before_ms), _old_orders(before_ms)))
+    old = (_old_answers(answers, before_ms), _old_answers(job_answers, before_ms), _old_orders(before_ms))
+    return sum(connection.execute(one).rowcount for one in old)
 
 
-def _old_answers(before_ms: int) -> Delete:
+def _old_answers(answers: Table, before_ms: int) -> Delete:
     key = tuple_(answers.c.consumer, answers.c.key)
     old = select(answers.c.consumer, answers.c.key).where(answers.c.created_ms < before_ms)
     return delete(answers).where(key.in_(old.order_by(answers.c.created_ms).limit(AT_ONCE)))

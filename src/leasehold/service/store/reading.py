@@ -1,15 +1,15 @@
 """Whatever can be read from a store, from any thread, while it is being written to."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, cast
+from collections.abc import Sequence
+from typing import cast
 
-from sqlalchemy import CursorResult, Engine, Row, Select, func, select, text, tuple_
+from sqlalchemy import func, select, text, tuple_
 
 from leasehold.service.store import schema
 from leasehold.service.store.conditions import leases_that, lines_that, used_by
-from leasehold.service.store.errors import translated
 from leasehold.service.store.filters import JournalFilter, LeaseFilter, UsageFilter
+from leasehold.service.store.job_reading import JobReading
+from leasehold.service.store.querying import KEYS_AT_ONCE, within
 from leasehold.service.store.rows import (
     AgreementRow,
     AnswerRow,
@@ -26,19 +26,9 @@ from leasehold.service.store.rows import (
 )
 from leasehold.service.store.schema import LIVE, OF_A_JOINT, OPEN
 
-_KEYS_AT_ONCE = 1_000  # a statement takes some ten thousand values at most
-_HIGHEST = 2**63 - 1  # what a column can hold; users write larger numbers
 
-
-def _within(number: int) -> int:
-    return max(-_HIGHEST, min(number, _HIGHEST))
-
-
-class Reading:
+class Reading(JobReading):
     """Reads what is committed; every call sees one state of the store. Raises StoreUnavailable."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._reading = engine
 
     # Leases
 
@@ -51,7 +41,7 @@ class Reading:
     def lease(self, lease_id: int) -> LeaseRow | None:
         """One lease; None where there is none of that number."""
         return cast(
-            "LeaseRow | None", self._row(select(schema.leases).where(schema.leases.c.id == _within(lease_id)))
+            "LeaseRow | None", self._row(select(schema.leases).where(schema.leases.c.id == within(lease_id)))
         )
 
     def leases(self, which: LeaseFilter, limit: int, before_id: int | None = None) -> list[LeaseRow]:
@@ -60,7 +50,7 @@ class Reading:
             select(schema.leases).where(leases_that(which)).order_by(schema.leases.c.id.desc()).limit(limit)
         )
         if before_id is not None:
-            page = page.where(schema.leases.c.id < _within(before_id))
+            page = page.where(schema.leases.c.id < within(before_id))
         return cast("list[LeaseRow]", self._rows(page))
 
     def highest_lease_id(self) -> int:
@@ -86,19 +76,19 @@ class Reading:
         """The lines later than ``after_seq``, ``limit`` of them, in order; of one lease where it is given."""
         lines = (
             select(schema.journal)
-            .where(schema.journal.c.seq > _within(after_seq))
+            .where(schema.journal.c.seq > within(after_seq))
             .order_by(schema.journal.c.seq)
             .limit(limit)
         )
         if lease_id is not None:
-            lines = lines.where(schema.journal.c.lease_id == _within(lease_id))
+            lines = lines.where(schema.journal.c.lease_id == within(lease_id))
         if which is not None:
             lines = lines.where(lines_that(which))
         return cast("list[JournalRow]", self._rows(lines))
 
     def tail(self, lease_id: int, count: int) -> list[JournalRow]:
         """The last ``count`` lines about a lease, in order."""
-        lines = select(schema.journal).where(schema.journal.c.lease_id == _within(lease_id))
+        lines = select(schema.journal).where(schema.journal.c.lease_id == within(lease_id))
         newest = self._rows(lines.order_by(schema.journal.c.seq.desc()).limit(count))
         return cast("list[JournalRow]", newest[::-1])
 
@@ -119,8 +109,8 @@ class Reading:
         """The answers that were given before, by (consumer, Idempotency-Key)."""
         found = [
             answer
-            for first in range(0, len(keys), _KEYS_AT_ONCE)
-            for answer in self._answers(keys[first : first + _KEYS_AT_ONCE])
+            for first in range(0, len(keys), KEYS_AT_ONCE)
+            for answer in self._answers(keys[first : first + KEYS_AT_ONCE])
         ]
         return {(answer["consumer"], answer["key"]): answer for answer in found}
 
@@ -151,7 +141,7 @@ class Reading:
     def joint(self, joint_id: int) -> JointRow | None:
         """One joint request; None where there is none of that number."""
         return cast(
-            "JointRow | None", self._row(select(schema.joints).where(schema.joints.c.id == _within(joint_id)))
+            "JointRow | None", self._row(select(schema.joints).where(schema.joints.c.id == within(joint_id)))
         )
 
     def joints(self, which: LeaseFilter, limit: int, before_id: int | None = None) -> list[JointRow]:
@@ -159,12 +149,12 @@ class Reading:
         with_such = select(schema.leases.c.joint_id).where(OF_A_JOINT, leases_that(which))
         page = select(schema.joints).where(schema.joints.c.id.in_(with_such))
         if before_id is not None:
-            page = page.where(schema.joints.c.id < _within(before_id))
+            page = page.where(schema.joints.c.id < within(before_id))
         return cast("list[JointRow]", self._rows(page.order_by(schema.joints.c.id.desc()).limit(limit)))
 
     def components(self, joint_id: int) -> list[LeaseRow]:
         """All leases that a joint request ever had, by number."""
-        of_it = select(schema.leases).where(schema.leases.c.joint_id == _within(joint_id))
+        of_it = select(schema.leases).where(schema.leases.c.joint_id == within(joint_id))
         return cast("list[LeaseRow]", self._rows(of_it.order_by(schema.leases.c.id)))
 
     def highest_joint_id(self) -> int:
@@ -194,7 +184,7 @@ class Reading:
     def letters(self, correspondent: str, after_seq: int, limit: int) -> list[LetterRow]:
         """Letters that were not acknowledged yet, later than ``after_seq``, in order."""
         to_them = select(schema.letters).where(
-            schema.letters.c.correspondent == correspondent, schema.letters.c.seq > _within(after_seq)
+            schema.letters.c.correspondent == correspondent, schema.letters.c.seq > within(after_seq)
         )
         return cast("list[LetterRow]", self._rows(to_them.order_by(schema.letters.c.seq).limit(limit)))
 
@@ -219,28 +209,3 @@ class Reading:
     def ping(self) -> None:
         """Return when the store answers; StoreUnavailable where it does not."""
         self._fetch(select(text("1")))
-
-    # How
-
-    @contextmanager
-    def _result(self, query: Select[Any]) -> Iterator[CursorResult[Any]]:
-        with translated(self), self._reading.connect() as connection:
-            yield connection.execute(query)
-
-    def _rows(self, query: Select[Any]) -> list[dict[str, Any]]:
-        with self._result(query) as result:
-            names = tuple(result.keys())
-            return [
-                dict(zip(names, row, strict=False)) for row in result
-            ]  # strict would cost half as much again
-
-    def _row(self, query: Select[Any]) -> dict[str, Any] | None:
-        rows = self._rows(query)
-        return rows[0] if rows else None
-
-    def _fetch(self, query: Select[Any]) -> Sequence[Row[Any]]:
-        with self._result(query) as result:
-            return result.fetchall()
-
-    def _number(self, query: Select[Any]) -> int:
-        return self._fetch(query)[0][0] or 0

@@ -53,6 +53,8 @@ class LeaseRow(TypedDict):
         str  # JSON, `leasehold.model.agreement.Breach`: the rule that the last reason is about, "" for none
     )
     joint_id: int | None  # the joint request of which this is a component
+    job_id: int | None  # the job of which this is an attempt
+    wishes: str  # JSON, `leasehold.service.enactors.protocol.MachineWishes`, "" for none
 
 
 class JointRow(TypedDict):
@@ -93,6 +95,7 @@ class JournalRow(TypedDict):
     reason: str
     rule: str
     detail: str  # JSON object
+    job_id: int | None  # the job that it is about, or of whose attempt the lease is
 
 
 class OrderRow(TypedDict):
@@ -214,3 +217,111 @@ class LetterRow(TypedDict):
     seq: int
     body: str  # JSON
     created_ms: int
+
+
+class JobRow(TypedDict):
+    """One job: what was asked for, and where it is in its life; as `leasehold.jobs.job` has it."""
+
+    id: int
+    name: str
+    consumer: str
+    group: str
+    state: str  # `JobState`
+    reason: str  # `JobReason`
+    what: str  # what it is about, where something is missing
+    submitted_ms: int
+    deadline_ms: int | None
+    ended_ms: int | None
+    needs: str  # JSON, `leasehold.service.engine.needs`
+    command: str  # JSON, a list of words
+    lease_type: str
+    backup: str  # `Backup`
+    reliability: float | None
+    surest: float | None
+    restarts: int
+    restarts_used: int
+    next_ms: int | None  # when it is tried again
+    since_ms: int | None  # from when on its tries are counted
+    standby: str  # JSON: the place that is kept ready, "" for none
+    delivered: int  # the number of the attempt whose result is the job's, 0 while there is none
+    exit_status: int | None  # of that attempt
+
+
+class AttemptRow(TypedDict):
+    """One try to run a job."""
+
+    job_id: int
+    number: int
+    lease_id: int | None  # None for a place that is only kept ready
+    site: str
+    nodes: str  # JSON, names as site/node
+    image: str  # "" where it runs on the nodes as they are
+    is_backup: int  # 1 or 0
+    state: str  # `AttemptState`
+    fault: str  # `Fault`, "" for none
+    detail: str
+    exit_status: int | None
+    ordered_ms: int
+    started_ms: int | None
+    ended_ms: int | None
+    place: str  # JSON: why these nodes, as matching has chosen them
+    came_to: str  # JSON: how its command ended, while what it wrote is still being fetched; "" else
+
+
+class OutputRow(TypedDict):
+    """What the command of an attempt wrote."""
+
+    job_id: int
+    number: int
+    text: str
+    is_whole: int  # 1 or 0
+    fetched_ms: int
+
+
+class JobAnswerRow(TypedDict):
+    """The job that a consumer will get again for the same Idempotency-Key."""
+
+    consumer: str
+    key: str
+    request_hash: str
+    job_id: int
+    created_ms: int
+
+
+class NodeRow(TypedDict):
+    """A node as it was last seen."""
+
+    name: str  # site/node
+    site: str
+    cores: int
+    memory_mib: int
+    disk_mib: int
+    free_cores: int
+    free_memory_mib: int
+    free_disk_mib: int
+    cpu_mhz: int
+    bytes_per_s: int  # 0 where that is not known
+    software: str  # JSON, a list of [name, version]
+    is_host: int  # 1 where machines can be built on it
+    runs: int  # 1 where jobs can run on it as it is
+    problem: str  # why nothing can run there now, "" for nothing
+    fault: str  # `leasehold.jobs.job.Fault`, as which that counts, "" where it is none
+    seen_ms: int
+    first_ms: int  # when it was seen for the first time
+    failures: int  # how often it failed since
+    failed_ms: int | None  # when last
+
+
+class ImageRow(TypedDict):
+    """An image at a site; or one that is being built, or could not be, whose ``site`` is ""."""
+
+    name: str
+    site: str
+    software: str  # JSON, a list of [name, version]
+    packages: str  # JSON, a list of [name, version]: what is being built into it
+    size_bytes: int
+    least_memory_mib: int
+    state: str  # there, building or failed
+    problem: str  # why it could not be built
+    since_ms: int  # since when it stands so
+    seen_ms: int

@@ -4,112 +4,76 @@ All times are Unix milliseconds. Whoever changes a table here writes the migrati
 (``migrations/versions``); a test compares the two.
 """
 
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    ForeignKey,
-    Identity,
-    Index,
-    Integer,
-    MetaData,
-    Table,
-    Text,
-    text,
-)
-from sqlalchemy.schema import SchemaItem
+from sqlalchemy import Column, Identity, Index, Text
+from sqlalchemy import text as sql
 
 from leasehold.model.lease import LeaseState
-
-# 64 bits on both; SQLite keys its rows by an INTEGER, and by nothing else.
-WHOLE = BigInteger().with_variant(Integer(), "sqlite")
-
-metadata = MetaData(
-    naming_convention={
-        "pk": "%(table_name)s_key",
-        "fk": "%(table_name)s_%(column_0_name)s_known",
-        "uq": "%(table_name)s_%(column_0_name)s_once",
-        "ix": "%(table_name)s_%(column_0_name)s",
-    }
+from leasehold.service.store.columns import (
+    METADATA,
+    WHOLE,
+    of_a_lease,
+    table,
+    text,
+    text_key,
+    whole,
+    whole_key,
 )
+from leasehold.service.store.job_schema import OF_A_JOB
 
-
-def _table(name: str, *items: SchemaItem) -> Table:
-    """A table in which SQLite is as strict about types as PostgreSQL."""
-    return Table(name, metadata, *items, sqlite_strict=True)
-
-
-def _text(name: str) -> Column[str]:
-    return Column(name, Text, nullable=False)
-
-
-def _text_key(name: str) -> Column[str]:
-    return Column(name, Text, primary_key=True)
-
-
-def _whole(name: str) -> Column[int]:
-    return Column(name, WHOLE, nullable=False)
-
-
-def _whole_key(name: str) -> Column[int]:
-    return Column(name, WHOLE, primary_key=True, autoincrement=False)
-
-
-def _of_a_lease(*, nullable: bool, primary_key: bool = False) -> Column[int]:
-    """The lease that a row belongs to; it may be written later within the same transaction."""
-    known = ForeignKey("leases.id", deferrable=True, initially="DEFERRED")
-    return Column("lease_id", WHOLE, known, nullable=nullable, primary_key=primary_key, autoincrement=False)
-
+metadata = METADATA
 
 _FINAL = ", ".join(f"'{state}'" for state in LeaseState if state.is_final)
 
 # Said to the database word for word as its indexes have it: that is how SQLite knows that it may use them.
-LIVE = text(f"state NOT IN ({_FINAL})")
-CLOSED = text(f"state IN ({_FINAL})")
-OPEN = text("status IN ('pending', 'taken')")
-SETTLED = text("status IN ('confirmed', 'dropped')")
-OF_A_JOINT = text("joint_id IS NOT NULL")
+LIVE = sql(f"state NOT IN ({_FINAL})")
+CLOSED = sql(f"state IN ({_FINAL})")
+OPEN = sql("status IN ('pending', 'taken')")
+SETTLED = sql("status IN ('confirmed', 'dropped')")
+OF_A_JOINT = sql("joint_id IS NOT NULL")
 
-leases = _table(
+leases = table(
     "leases",
-    _whole_key("id"),
-    _text("name"),
-    _text("consumer"),
-    _text("group_name"),
-    _text("lease_type"),
-    _whole("vms"),
-    _whole("duration_ms"),
-    _whole("memory_mib"),
-    _whole("submit_ms"),
-    _whole("ready_ms"),
+    whole_key("id"),
+    text("name"),
+    text("consumer"),
+    text("group_name"),
+    text("lease_type"),
+    whole("vms"),
+    whole("duration_ms"),
+    whole("memory_mib"),
+    whole("submit_ms"),
+    whole("ready_ms"),
     Column("deadline_ms", WHOLE),
     Column("home", Text),
-    _text("command"),
-    _text("origin"),
-    _whole("origin_id"),
-    _text("state"),
-    _text("reason"),
-    _text("site"),
-    _whole("planning_order"),
-    _whole("place"),
-    _whole("work_left"),
-    _whole("span_ms"),
-    _whole("earliest_ms"),
+    text("command"),
+    text("origin"),
+    whole("origin_id"),
+    text("state"),
+    text("reason"),
+    text("site"),
+    whole("planning_order"),
+    whole("place"),
+    whole("work_left"),
+    whole("span_ms"),
+    whole("earliest_ms"),
     Column("latest_ms", WHOLE),
-    _whole("reserved_ms"),
-    _whole("held_since_ms"),
-    _whole("overhead_ms"),
-    _whole("first_start_ms"),
-    _whole("incarnation"),
-    _whole("preemptions"),
-    _whole("migrations"),
-    _whole("overhead_vm_ms"),
-    _whole("dispatched_ms"),
+    whole("reserved_ms"),
+    whole("held_since_ms"),
+    whole("overhead_ms"),
+    whole("first_start_ms"),
+    whole("incarnation"),
+    whole("preemptions"),
+    whole("migrations"),
+    whole("overhead_vm_ms"),
+    whole("dispatched_ms"),
     Column("end_ms", WHOLE),
     Column("own_job", Text),
     Column("domain", Text, nullable=False, server_default=""),
     Column("claims", Text, nullable=False, server_default="{}"),
     Column("breach", Text, nullable=False, server_default=""),
     Column("joint_id", WHOLE),
+    Column("job_id", WHOLE),
+    Column("wishes", Text, nullable=False, server_default=""),
 )
 leases_live = Index(
     "leases_live", leases.c.id, leases.c.site, leases.c.state, sqlite_where=LIVE, postgresql_where=LIVE
@@ -118,141 +82,143 @@ leases_consumer = Index("leases_consumer", leases.c.consumer, leases.c.id)
 leases_joint = Index("leases_joint", leases.c.joint_id, sqlite_where=OF_A_JOINT, postgresql_where=OF_A_JOINT)
 
 # Components are leases; what ties them together, and what `leasehold.model.joint` keeps of it, is here.
-joints = _table(
+joints = table(
     "joints",
-    _whole_key("id"),
-    *(_text(name) for name in ("name", "consumer", "group_name", "claim", "place", "state", "reason")),
-    *(_whole(name) for name in ("submit_ms", "ready_ms")),
+    whole_key("id"),
+    *(text(name) for name in ("name", "consumer", "group_name", "claim", "place", "state", "reason")),
+    *(whole(name) for name in ("submit_ms", "ready_ms")),
     Column("deadline_ms", WHOLE),
-    *(_whole(name) for name in ("start_ms", "idle_vm_ms", "first_lease_id", "last_lease_id")),
+    *(whole(name) for name in ("start_ms", "idle_vm_ms", "first_lease_id", "last_lease_id")),
     Column("end_ms", WHOLE),
-    _text("document"),
+    text("document"),
 )
 
-journal = _table(
+journal = table(
     "journal",
-    _whole_key("seq"),
-    _whole("at_ms"),
-    _of_a_lease(nullable=True),
-    _text("consumer"),
-    _text("group_name"),
-    _text("site"),
-    _text("what"),
-    _text("state"),
-    _text("reason"),
-    _text("rule"),
-    _text("detail"),
+    whole_key("seq"),
+    whole("at_ms"),
+    of_a_lease(nullable=True),
+    text("consumer"),
+    text("group_name"),
+    text("site"),
+    text("what"),
+    text("state"),
+    text("reason"),
+    text("rule"),
+    text("detail"),
+    Column("job_id", WHOLE),
 )
 journal_lease = Index("journal_lease", journal.c.lease_id, journal.c.seq)
+journal_job = Index(
+    "journal_job", journal.c.job_id, journal.c.seq, sqlite_where=OF_A_JOB, postgresql_where=OF_A_JOB
+)
 
-orders = _table(
+orders = table(
     "orders",
     Column("number", WHOLE, Identity(), primary_key=True),  # the order of creation, kept to ourselves
     Column("id", Text, nullable=False, unique=True),
-    _text("site"),
-    _of_a_lease(nullable=False),
-    _whole("incarnation"),
-    _text("verb"),
-    _text("body"),
-    _text("status"),
-    _whole("attempts"),
-    _whole("next_try_ms"),
-    _text("problem"),
-    _whole("created_ms"),
+    text("site"),
+    of_a_lease(nullable=False),
+    whole("incarnation"),
+    text("verb"),
+    text("body"),
+    text("status"),
+    whole("attempts"),
+    whole("next_try_ms"),
+    text("problem"),
+    whole("created_ms"),
 )
 orders_open = Index("orders_open", orders.c.number, sqlite_where=OPEN, postgresql_where=OPEN)
 
-answers = _table(
+answers = table(
     "answers",
-    _text_key("consumer"),
-    _text_key("key"),
-    _text("request_hash"),
-    _of_a_lease(nullable=False),
+    text_key("consumer"),
+    text_key("key"),
+    text("request_hash"),
+    of_a_lease(nullable=False),
     Column("created_ms", WHOLE, nullable=False, index=True),
 )
 
-memories = _table("memories", _text_key("name"), _text("text"))
+memories = table("memories", text_key("name"), text("text"))
 
-sites = _table("sites", _text_key("name"), Column("drained_ms", WHOLE), _text("drained_by"), _text("note"))
+sites = table("sites", text_key("name"), Column("drained_ms", WHOLE), text("drained_by"), text("note"))
 
 # Gateways that requests are exchanged with; their tokens are in files of their own.
-peers = _table(
+peers = table(
     "peers",
-    _text_key("name"),
-    _text("url"),
-    _text("ask"),
+    text_key("name"),
+    text("url"),
+    text("ask"),
     Column("max_vms", WHOLE),
-    _text("line"),
-    _whole("added_ms"),
-    _text("added_by"),
+    text("line"),
+    whole("added_ms"),
+    text("added_by"),
 )
 
 # Who agreed with whom on what, and where that is in its life; `leasehold.sharing.life.Record`.
-agreements = _table(
+agreements = table(
     "agreements",
-    _text_key("name"),
-    _whole("revision"),
-    _text("document"),
-    _whole("drawn_up_ms"),
-    _text("drawn_up_by"),
-    _text("signatures"),
-    _text("amendment"),
-    _whole("revisions"),
-    _text("standing"),
-    _whole("since_ms"),
-    _text("since_by"),
-    _whole("published"),
-    _text("note"),
+    text_key("name"),
+    whole("revision"),
+    text("document"),
+    whole("drawn_up_ms"),
+    text("drawn_up_by"),
+    text("signatures"),
+    text("amendment"),
+    whole("revisions"),
+    text("standing"),
+    whole("since_ms"),
+    text("since_by"),
+    whole("published"),
+    text("note"),
 )
 
-penalties = _table(
+penalties = table(
     "penalties",
-    _whole_key("id"),
-    _text("agreement"),
-    _text("provider"),
-    _text("consumer"),
-    _whole("points"),
-    _whole("since_ms"),
+    whole_key("id"),
+    text("agreement"),
+    text("provider"),
+    text("consumer"),
+    whole("points"),
+    whole("since_ms"),
     Column("until_ms", WHOLE),
-    _of_a_lease(nullable=False),
+    of_a_lease(nullable=False),
     Column("lifted_ms", WHOLE),
-    _text("lifted_by"),
+    text("lifted_by"),
 )
 
 # A row for each time that a lease held machines, once that is over: all use is summed from it.
-usage = _table(
+usage = table(
     "usage",
-    _of_a_lease(nullable=False, primary_key=True),
-    _whole_key("begin_ms"),
+    of_a_lease(nullable=False, primary_key=True),
+    whole_key("begin_ms"),
     Column("end_ms", WHOLE, nullable=False, index=True),
-    _text("consumer"),
-    _text("group_name"),
-    _text("path"),
-    _text("site"),
-    _text("domain"),
-    _whole("vms"),
-    _whole("memory_mib"),
-    _text("claims"),
-    _whole("is_local"),
+    text("consumer"),
+    text("group_name"),
+    text("path"),
+    text("site"),
+    text("domain"),
+    whole("vms"),
+    whole("memory_mib"),
+    text("claims"),
+    whole("is_local"),
 )
 
-letters = _table(
-    "letters", _text_key("correspondent"), _whole_key("seq"), _text("body"), _whole("created_ms")
-)
+letters = table("letters", text_key("correspondent"), whole_key("seq"), text("body"), whole("created_ms"))
 
 # How far the exchange with each correspondent is; it outlives the letters, which go when acknowledged.
-mail = _table("mail", _text_key("correspondent"), _whole("last_sent_seq"), _whole("last_received_seq"))
+mail = table("mail", text_key("correspondent"), whole("last_sent_seq"), whole("last_received_seq"))
 
-tokens = _table(
+tokens = table(
     "tokens",
-    _text_key("id"),
+    text_key("id"),
     Column("hash", Text, nullable=False, unique=True),
-    _text("consumer"),
-    _text("roles"),
-    _text("groups"),
-    _text("sites"),
-    _text("note"),
-    _whole("created_ms"),
+    text("consumer"),
+    text("roles"),
+    text("groups"),
+    text("sites"),
+    text("note"),
+    whole("created_ms"),
     Column("expires_ms", WHOLE),
     Column("revoked_ms", WHOLE),
 )

@@ -10,7 +10,7 @@ from sqlalchemy import Dialect, Table, text
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql import ClauseElement
 
-from leasehold.service.store import schema
+from leasehold.service.store import job_schema, schema
 
 
 class Statements:
@@ -34,6 +34,17 @@ class Statements:
         self.save_agreement = self._upsert(schema.agreements)
         self.save_penalty = self._upsert(schema.penalties)
         self.add_usage = self._insert(schema.usage)
+        self.save_job = self._upsert(job_schema.jobs)
+        self.save_attempt = self._upsert(job_schema.attempts)
+        self.add_output = self._insert(job_schema.outputs)
+        self.add_job_answer = self._insert(job_schema.job_answers)
+        self.save_node = self._upsert(job_schema.nodes)
+        self.see_node = self._text(
+            "UPDATE nodes SET free_cores = :free_cores, free_memory_mib = :free_memory_mib,"
+            " free_disk_mib = :free_disk_mib, seen_ms = :seen_ms WHERE name = :name"
+        )
+        self.save_image = self._upsert(job_schema.images)
+        self.drop_image = self._text("DELETE FROM images WHERE name = :name AND site = :site")
         self.add_letter = self._insert(schema.letters)
         self.drop_letters = self._text(
             "DELETE FROM letters WHERE correspondent = :correspondent AND seq <= :seq"

@@ -1,0 +1,129 @@
+"""From an attempt to the lease that it is, and from what becomes of that back to the attempt."""
+
+from dataclasses import dataclass, field
+from math import ceil
+
+from leasehold.jobs.events import AttemptFailed, AttemptNotNow, JobEvent
+from leasehold.jobs.job import Attempt, Fault, JobRecord
+from leasehold.matching.choice import Physical
+from leasehold.matching.images import Image
+from leasehold.model.lease import Lease
+from leasehold.model.reason import Reason, sentence
+from leasehold.model.request import Request, check_request
+from leasehold.service.enactors.protocol import MachineWishes, Observation
+from leasehold.service.engine.job_setup import JobSetup
+from leasehold.service.engine.ledger import Particulars
+from leasehold.service.engine.places import image_name
+
+FAULTS = {fault.value: fault for fault in Fault}
+ORDER_REFUSED = "its machines could not be started: {}"
+
+
+@dataclass(slots=True)
+class Heard:
+    """What machines have said of an attempt's lease, until that is over.
+
+    ``ended``   whether its command has ended by itself, and then how
+    ``fault``   as which fault it counts, where the machines know that
+    ``refused`` why they could not be told to start
+    """
+
+    ended: bool = False
+    exit_status: int | None = None
+    detail: str = ""
+    fault: str = ""
+    refused: str = ""
+
+    def take(self, seen: Observation, *, ended: bool) -> None:
+        """Take in the last thing that was seen of it."""
+        self.ended, self.exit_status, self.detail, self.fault = (
+            ended,
+            seen.exit_status,
+            seen.detail,
+            seen.fault,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Speeds:
+    """Of a site, and the one that durations refer to, in MIPS."""
+
+    site: int = 1
+    reference: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """Makes requests of attempts."""
+
+    setup: JobSetup = field(default_factory=JobSetup)
+
+    def request(
+        self, record: JobRecord, attempt: Attempt, lease_id: int, speeds: Speeds, now_ms: int
+    ) -> Request:
+        """Ask for the lease of an attempt, bound to its site. Raises InvalidField for what no lease can be.
+
+        Its duration is that of the job with the margin, and with the start of machines, by the clock: it is
+        told at the reference speed, since leases are shorter on faster sites and jobs are not.
+        """
+        asked, needs = record.request, record.request.job.needs
+        wall_ms = ceil(needs.execution_ms * self.setup.margin) + self._boot_ms(attempt)
+        return check_request(
+            Request(
+                id=lease_id,
+                lease_type=asked.lease_type,
+                vms=len(attempt.nodes),
+                duration_ms=-(-wall_ms * speeds.site // speeds.reference),
+                submit_ms=now_ms,
+                ready_ms=now_ms,
+                consumer=asked.consumer,
+                memory_mib=max(1, needs.amounts.memory_mib + _of_its_system_mib(attempt)),
+                group=asked.group,
+                domain=attempt.site,
+            )
+        )
+
+    def _boot_ms(self, attempt: Attempt) -> int:
+        return 0 if isinstance(attempt.place, Physical) else self.setup.settings.making.boot_ms
+
+
+def particulars(record: JobRecord, attempt: Attempt) -> Particulars:
+    """Say what the machines of an attempt are to be, and to run."""
+    asked = record.request
+    nodes = tuple(name.partition("/")[2] for name in attempt.nodes)
+    wishes = MachineWishes(nodes, image_name(attempt.place), asked.job.needs.amounts.cores)
+    return Particulars(asked.name, asked.command, job_id=record.id, wishes=wishes)
+
+
+def _of_its_system_mib(attempt: Attempt) -> int:
+    place = attempt.place
+    if isinstance(place, Physical) or not isinstance(place.image, Image):
+        return 0
+    return place.image.needs.memory_mib
+
+
+def came_to_nothing(
+    record: JobRecord, attempt: Attempt, lease: Lease, reason: Reason, heard: Heard
+) -> JobEvent:
+    """Say what it means for an attempt that its lease is over, and its command has not ended by itself.
+
+    Rule: who never began has met a *not now*, whoever refused it. Lost machines are the fault that they
+    themselves name; else a service that would not start them has stopped, and whatever was lost has died.
+    A lease that was taken back, by whom ever, or whose time was over, was taken away.
+    """
+    job_id, number = record.id, attempt.number
+    if reason is Reason.MACHINES_LOST:
+        if heard.refused:
+            detail = ORDER_REFUSED.format(heard.refused)
+            return AttemptFailed(job_id, number, Fault.SERVICE_STOPPED, detail)
+        fault = FAULTS.get(heard.fault, Fault.NODE_DIED)
+        return AttemptFailed(job_id, number, fault, heard.detail)
+    said = f"its lease {lease.id} {sentence(reason)}"
+    if attempt.started_ms < 0:
+        return AttemptNotNow(job_id, number, said)
+    return AttemptFailed(job_id, number, Fault.TAKEN_AWAY, said)
+
+
+def lost_its_software(record: JobRecord, heard: Heard) -> bool:
+    """Whether a command that ended did so because what it needs is not there; else it is its own affair."""
+    return bool(record.request.job.needs.software) and heard.fault == Fault.SOFTWARE_GONE

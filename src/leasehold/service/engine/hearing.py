@@ -1,0 +1,132 @@
+"""What machines and the gateway say of the leases of attempts, and what that is for the desk of jobs.
+
+The end of a command is told to the desk only with what it wrote, in the transaction that keeps that: a job
+is completed with its output in the store, or not yet.
+"""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from leasehold.jobs.events import AttemptEnded, AttemptFailed, AttemptNotNow, AttemptRuns, JobEvent
+from leasehold.jobs.job import Fault
+from leasehold.model.effect import Decision, Effect, LeaseClosed
+from leasehold.model.event import CancelRequested
+from leasehold.model.reason import Outcome, Reason
+from leasehold.service.commands import JobOutput
+from leasehold.service.enactors.protocol import Observation, Phase
+from leasehold.service.engine.attempting import Heard, came_to_nothing, lost_its_software
+from leasehold.service.engine.errands import Errands, Fetch
+from leasehold.service.engine.job_records import JobRecords, Tried
+from leasehold.service.engine.job_rows import CameTo
+
+if TYPE_CHECKING:
+    from leasehold.service.engine.engine import Engine
+
+NOT_FETCHED = "what it wrote could not be fetched: {}"
+_SENT_BACK = frozenset({Reason.NO_SITE_LENDS, Reason.SITE_DRAINED})
+
+
+class Hearing:
+    """Listens for attempts; ``inbox`` is for the desk, ``withdrawn`` for the gateway."""
+
+    def __init__(self, engine: "Engine", kept: JobRecords, errands: Errands) -> None:
+        """Have what was to be fetched fetched again."""
+        self.inbox: list[JobEvent] = []
+        self.withdrawn: list[CancelRequested] = []
+        self._engine = engine
+        self._kept = kept
+        self._errands = errands
+        self._heard: dict[int, Heard] = {}
+        errands.fetches += [Fetch(lease_id, site) for lease_id, site in kept.to_fetch()]
+
+    # Machines
+
+    def saw(self, seen: Observation) -> None:
+        """Machines say something of a lease; what comes of one that is over is told, and counts no more."""
+        tried = self._kept.find(seen.lease_id)
+        if tried is None:
+            return
+        lease = self._engine.gateway.leases.get(seen.lease_id)
+        if lease is not None and lease.incarnation == seen.incarnation:
+            self._follow(tried, seen)
+        elif lease is None and seen.phase is Phase.ENDED and not tried.attempt.state.is_open:
+            self.inbox.append(AttemptEnded(*tried.key, seen.exit_status or 0, seen.detail))
+
+    def _follow(self, tried: Tried, seen: Observation) -> None:
+        if seen.phase in {Phase.RUNNING, Phase.ENDED} and tried.attempt.started_ms < 0:
+            self.inbox.append(AttemptRuns(*tried.key))
+        if seen.phase in {Phase.ENDED, Phase.FAILED}:
+            self._hear(seen.lease_id).take(seen, ended=seen.phase is Phase.ENDED)
+
+    def refused(self, lease_id: int, problem: str) -> None:
+        """Machines cannot be told to start, for good."""
+        if self._kept.find(lease_id) is not None:
+            self._hear(lease_id).refused = problem
+
+    def _hear(self, lease_id: int) -> Heard:
+        return self._heard.setdefault(lease_id, Heard())
+
+    # The gateway
+
+    def follow(self, effects: Iterable[Effect]) -> None:
+        """See what the gateway's decisions mean for attempts."""
+        for effect in effects:
+            if isinstance(effect, LeaseClosed):
+                self._closed(effect)
+            elif isinstance(effect, Decision) and effect.outcome is Outcome.HOLD:
+                self._held(effect)
+
+    def _closed(self, effect: LeaseClosed) -> None:
+        lease = effect.lease
+        tried, heard = self._kept.find(lease.id), self._heard.pop(lease.id, Heard())
+        if tried is None or not tried.attempt.state.is_open:
+            return  # it is nobody's attempt, or was fenced and its lease taken back
+        if effect.reason is not Reason.COMPLETED or not heard.ended:
+            self.inbox.append(came_to_nothing(*tried, lease, effect.reason, heard))
+        elif lost_its_software(tried.record, heard):
+            self.inbox.append(AttemptFailed(*tried.key, Fault.SOFTWARE_GONE, heard.detail))
+        else:
+            self._kept.set_came_to(tried, CameTo(heard.exit_status or 0, heard.detail))
+            self._errands.fetches.append(Fetch(lease.id, tried.attempt.site))
+
+    def _held(self, effect: Decision) -> None:
+        """A site that takes nobody now has no room; what was chosen by its nodes waits for no other."""
+        tried = self._kept.find(effect.lease.id)
+        if tried is not None and effect.reason in _SENT_BACK and tried.attempt.state.is_open:
+            self.inbox.append(AttemptNotNow(*tried.key, f"{tried.attempt.site} takes nobody now"))
+            self.withdrawn.append(CancelRequested(effect.lease.id))
+
+    # What was fetched
+
+    def take(self, command: JobOutput, now_ms: int) -> None:
+        """Take in what a command wrote: now its end is told. A second time it is nobody's."""
+        tried = self._kept.find(command.lease_id)
+        came_to = None if tried is None else self._kept.came_to(tried)
+        if tried is None or came_to is None:
+            return
+        self._kept.set_came_to(tried, None)
+        detail = [came_to.detail] if came_to.detail else []
+        if command.problem:
+            detail.append(NOT_FETCHED.format(command.problem))
+        self.inbox.append(AttemptEnded(*tried.key, came_to.exit_status, "; ".join(detail)))
+        if tried.attempt.state.is_open:
+            self._keep(tried, command, now_ms)
+
+    def _keep(self, tried: Tried, command: JobOutput, now_ms: int) -> None:
+        text, is_cut = shortened(command.output.text, self._engine.setup.output_kib << 10)
+        job_id, number = tried.key
+        self._kept.outputs.append(
+            {
+                "job_id": job_id,
+                "number": number,
+                "text": text,
+                "is_whole": int(command.output.is_whole and not is_cut and not command.problem),
+                "fetched_ms": now_ms,
+            }
+        )
+
+
+def shortened(text: str, most_bytes: int) -> tuple[str, bool]:
+    """Keep the end of a text that is too long, as a database can keep it; whether anything was cut off."""
+    told = text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace")
+    return told[-most_bytes:].decode("utf-8", "ignore"), len(told) > most_bytes

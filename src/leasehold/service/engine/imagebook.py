@@ -1,0 +1,199 @@
+"""The images of all sites: which are there, which are being built, and what is to be written of that.
+
+Sites have images of their own, and the desk for jobs knows one catalogue: images of the same name are the
+same image. It is told to the desk once every site has been heard that has images, or does not answer.
+An image is built at each site that has the base for it; the first to be done serves at once, and it has
+failed when all have.
+"""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from leasehold.jobs.effects import BuildImage
+from leasehold.jobs.events import ImageBuilt, ImageFailed, ImagesSeen, JobEvent
+from leasehold.matching.amounts import Amounts
+from leasehold.matching.images import Image
+from leasehold.matching.software import Installed
+from leasehold.service.commands import JobImageBuilt, JobImageFailed, JobImagesSeen
+from leasehold.service.enactors.facts import Buildable, ImageFacts
+from leasehold.service.engine.places import software_of, software_text
+from leasehold.service.store.batch import Batch
+from leasehold.service.store.rows import ImageRow
+
+THERE, BUILDING, FAILED = "there", "building", "failed"
+NOWHERE = "no site can build it now"
+_MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """An image to be built at a site, and under which key that is asked for."""
+
+    key: str
+    site: str
+    packages: Installed
+
+
+class ImageBook:
+    """Reads what is seen of images; ``builds`` are to be begun."""
+
+    def __init__(self, rows: Collection[ImageRow], awaited: Iterable[str]) -> None:
+        """Begin with those in the store; what was being built is built again. ``awaited`` have images."""
+        self.rows: dict[tuple[str, str], ImageRow] = {(row["name"], row["site"]): row for row in rows}
+        self.builds = [
+            Build(row["name"], row["site"], software_of(row["packages"]))
+            for row in rows
+            if row["state"] == BUILDING
+        ]
+        self._awaited = set(awaited)
+        self._buildable: dict[str, Buildable] = {}
+        self._changed: dict[tuple[str, str], ImageRow] = {}
+        self._dropped: set[tuple[str, str]] = set()
+
+    # What is seen
+
+    def see(self, command: JobImagesSeen, now_ms: int) -> list[JobEvent]:
+        """Take in all images of a site."""
+        there = {facts.name for facts in command.images}
+        for facts in command.images:
+            self._keep(_row(facts, command.site, self.rows.get((facts.name, command.site)), now_ms))
+        for name, site in [key for key, row in self.rows.items() if row["state"] == THERE]:
+            if site == command.site and name not in there:
+                self._drop(name, site)
+        if command.buildable is None:
+            self._buildable.pop(command.site, None)
+        else:
+            self._buildable[command.site] = command.buildable
+        return self.heard(command.site)
+
+    def heard(self, site: str) -> list[JobEvent]:
+        """A site has told of its images, or will not for some time."""
+        self._awaited.discard(site)
+        return [] if self._awaited else [self._catalogue()]
+
+    def is_at(self, image: str, site: str) -> bool:
+        """Whether machines of a site can have this image."""
+        row = self.rows.get((image, site))
+        return row is not None and row["state"] == THERE
+
+    # What is built
+
+    def build(self, effect: BuildImage, now_ms: int) -> list[JobEvent]:
+        """Have an image built wherever its base is; where that is nowhere, it has failed."""
+        base, packages = effect.recipe.base.name, effect.recipe.packages
+        sites = sorted(site for site, from_ in self._buildable.items() if from_.base == base)
+        for site in sites:
+            self._begin(Build(effect.key, site, packages), now_ms)
+        return [] if sites else [ImageFailed(effect.key, NOWHERE, again=True)]
+
+    def build_at(self, image: str, site: str, now_ms: int) -> None:
+        """Have an image that another site has built at this one too, where that can be."""
+        kept = (row["packages"] for (name, _), row in self.rows.items() if name == image)
+        packages = next((text for text in kept if text != "[]"), "")
+        if packages and site in self._buildable and (image, site) not in self.rows:
+            self._begin(Build(image, site, software_of(packages)), now_ms)
+
+    def built(self, command: JobImageBuilt, now_ms: int) -> list[JobEvent]:
+        """Put an image into the catalogue."""
+        packages = self._over(command.key, command.site)
+        row = _row(command.image, command.site, None, now_ms)
+        self._keep({**row, "packages": packages or row["packages"]})
+        return [ImageBuilt(command.key, self._image(command.image.name)), *self.heard(command.site)]
+
+    def failed(self, command: JobImageFailed, now_ms: int) -> list[JobEvent]:
+        """Note that a site could not build an image; the jobs that wait are told when no site can."""
+        row = self.rows.get((command.key, command.site))
+        if row is not None:
+            self._keep({**row, "state": FAILED, "problem": command.why, "since_ms": now_ms})
+        if any(name == command.key and row["state"] == BUILDING for (name, _), row in self.rows.items()):
+            return []
+        return [ImageFailed(command.key, command.why, command.again)]
+
+    def _begin(self, build: Build, now_ms: int) -> None:
+        self.builds.append(build)
+        self._keep(
+            {
+                "name": build.key,
+                "site": build.site,
+                "software": "[]",
+                "packages": software_text(build.packages),
+                "size_bytes": 0,
+                "least_memory_mib": 0,
+                "state": BUILDING,
+                "problem": "",
+                "since_ms": now_ms,
+                "seen_ms": now_ms,
+            }
+        )
+
+    def _over(self, key: str, site: str) -> str:
+        """End a build; what was built."""
+        row = self.rows.get((key, site))
+        if row is None or row["state"] == THERE:
+            return ""
+        self._drop(key, site)
+        return row["packages"]
+
+    # What is written
+
+    def has_news(self) -> bool:
+        """Whether there is anything to write."""
+        return bool(self._changed or self._dropped)
+
+    def save(self, batch: Batch) -> None:
+        """Write everything into the store."""
+        for name, site in sorted(self._dropped - self._changed.keys()):
+            batch.drop_image(name, site)
+        batch.save_images(list(self._changed.values()))
+
+    def saved(self) -> None:
+        """Everything is in the store."""
+        self._changed.clear()
+        self._dropped.clear()
+
+    # How
+
+    def _keep(self, row: ImageRow) -> None:
+        key = (row["name"], row["site"])
+        before = self.rows.get(key)
+        if before is None or before != {**row, "seen_ms": before["seen_ms"]}:
+            self._changed[key] = row
+        self.rows[key] = row
+
+    def _drop(self, name: str, site: str) -> None:
+        del self.rows[name, site]
+        self._changed.pop((name, site), None)
+        self._dropped.add((name, site))
+
+    def _catalogue(self) -> ImagesSeen:
+        names = sorted({name for (name, _), row in self.rows.items() if row["state"] == THERE})
+        images = tuple(self._image(name) for name in names)
+        site = min(self._buildable, default=None)
+        if site is None:
+            return ImagesSeen(images)
+        from_ = self._buildable[site]
+        base = next((image for image in images if image.name == from_.base), None)
+        return ImagesSeen(images, base, tuple(sorted(from_.packages)))
+
+    def _image(self, name: str) -> Image:
+        there = [row for (called, _), row in self.rows.items() if called == name and row["state"] == THERE]
+        row = there[0]
+        needs = Amounts(memory_mib=row["least_memory_mib"], disk_mib=-(-row["size_bytes"] // _MIB))
+        sites = frozenset(one["site"] for one in there)
+        return Image(name, software_of(row["software"]), row["size_bytes"], needs, sites)
+
+
+def _row(facts: ImageFacts, site: str, before: ImageRow | None, now_ms: int) -> ImageRow:
+    is_known = before is not None and before["state"] == THERE
+    return {
+        "name": facts.name,
+        "site": site,
+        "software": software_text(facts.software),
+        "packages": before["packages"] if before is not None else "[]",
+        "size_bytes": facts.size_bytes,
+        "least_memory_mib": facts.least_memory_mib,
+        "state": THERE,
+        "problem": "",
+        "since_ms": before["since_ms"] if before is not None and is_known else now_ms,
+        "seen_ms": now_ms,
+    }

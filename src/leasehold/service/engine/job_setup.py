@@ -1,0 +1,28 @@
+"""What an engine is told about jobs before it begins."""
+
+from dataclasses import dataclass, field
+
+from leasehold.configuration.assignment_solver import best_solver
+from leasehold.jobs.desk import JobDesk
+from leasehold.jobs.settings import JobSettings
+from leasehold.matching.network import Network
+
+
+@dataclass(frozen=True, slots=True)
+class JobSetup:
+    """How jobs are served.
+
+    ``margin``       how many times its estimate a job may take before its lease is over
+    ``output_kib``   so much is kept of what a command writes
+    ``image_sites``  the sites whose machines boot from images
+    """
+
+    settings: JobSettings = field(default_factory=JobSettings)
+    network: Network = field(default_factory=Network)
+    margin: float = 2.0
+    output_kib: int = 1024
+    image_sites: frozenset[str] = frozenset()
+
+    def desk(self) -> JobDesk:
+        """Make a desk that knows nothing yet."""
+        return JobDesk(self.settings, self.network, best_solver())

@@ -1,0 +1,63 @@
+"""Asking an enactor, which may fail in any way or say nothing; and telling the engine, which may be busy."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import structlog
+
+from leasehold.service.commands import Command
+from leasehold.service.errors import Unavailable
+
+ANSWER_WITHIN_S = 60.0
+PAUSE_S = 1.0
+LONGEST_PAUSE_S = 60.0
+
+Do = Callable[[Command], Awaitable[object]]
+T = TypeVar("T")
+
+
+class Asking:
+    """Asks about one site; ``problem`` is what went wrong last, empty while all is well."""
+
+    def __init__(self, site: str, do: Do) -> None:
+        self.site = site
+        self.problem = ""
+        self._do = do
+
+    async def ask(self, answer: Awaitable[T], within_s: float | None = ANSWER_WITHIN_S) -> T | None:
+        """Wait for an enactor's answer, but not for ever; None where there is none."""
+        try:
+            async with asyncio.timeout(within_s):
+                value = await answer
+        except TimeoutError:
+            self.problem = f"no answer within {within_s:g} s" if within_s else "no answer in time"
+            return None
+        except Exception as error:  # noqa: BLE001 - an enactor may fail in any way, and the others go on
+            self.problem = f"{type(error).__name__}: {error}"
+            return None
+        self.problem = ""
+        return value
+
+    async def tell(self, command: Command) -> bool:
+        """Tell the engine; whether it has taken it in. What it cannot take in now may be told again."""
+        try:
+            await self._do(command)
+        except Exception as error:
+            if not isinstance(error, Unavailable):
+                log = structlog.get_logger("leasehold.finding")
+                log.exception("news for jobs were not taken in", site=self.site)
+            return False
+        return True
+
+    async def tell_until_heard(self, command: Command) -> None:
+        """Tell the engine again and again until it has taken it in."""
+        pause_s = PAUSE_S
+        while not await self.tell(command):
+            await asyncio.sleep(pause_s)
+            pause_s = longer(pause_s)
+
+
+def longer(pause_s: float) -> float:
+    """Wait twice as long the next time, but not for ever."""
+    return min(2 * pause_s, LONGEST_PAUSE_S)

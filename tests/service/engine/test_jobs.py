@@ -1,0 +1,430 @@
+"""Jobs in the engine: each attempt a lease on its nodes, its output kept before it counts, nothing twice."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from tests.service.engine.job_worlds import NUMPY, SETTINGS, S, Shop, facts, job, nodes, open_shop
+
+from leasehold.jobs.job import Backup
+from leasehold.model.errors import InvalidField
+from leasehold.model.request import LeaseType
+from leasehold.service.commands import (
+    Cancel,
+    CancelJob,
+    Drain,
+    JobOutput,
+    JobSiteSilent,
+    Submit,
+    Told,
+    Undrain,
+)
+from leasehold.service.enactors.facts import Output
+from leasehold.service.enactors.protocol import MachineWishes, Phase, Problem
+from leasehold.service.engine.errands import Fetch
+from leasehold.service.engine.job_setup import JobSetup
+from leasehold.service.errors import IdempotencyConflict, NoSuchJob, TooManyOpen
+from leasehold.service.store.store import Store
+from leasehold.testing.live import BEGIN_MS
+
+BOTH_WAYS = pytest.mark.parametrize("restarts", [False, True], ids=["at one go", "with restarts"])
+
+
+@pytest.fixture
+def shop(sqlite_store: Store) -> Shop:
+    """Sites a and b, with a node each."""
+    return open_shop(sqlite_store)
+
+
+class TestOneJob:
+    @BOTH_WAYS
+    def test_runs_on_a_node_that_has_what_it_needs_and_its_result_is_kept(
+        self,
+        shop: Shop,
+        restarts: bool,  # noqa: FBT001 - a parameter of the test
+    ) -> None:
+        steps: list[Callable[[], object]] = [
+            lambda: shop.do(job("python3-numpy >= 1.24")),
+            shop.runs,
+            shop.ends,
+            shop.fetched,
+        ]
+        stands = []
+        for step in steps:
+            step()
+            stands.append(shop.job()["state"])
+            if restarts:
+                shop.restart()
+        assert stands == ["running", "running", "running", "completed"]
+        assert shop.state() == ("completed", "completed")
+        assert (shop.job()["delivered"], shop.job()["exit_status"]) == (1, 0)
+        output = shop.store.output(1, 1)
+        assert output is not None
+        assert (output["text"], output["is_whole"]) == ("42\n", 1)
+        assert shop.story() == ["runs-on-nodes", "completed"]
+
+    def test_has_a_lease_bound_to_the_site_that_asks_for_the_node(self, shop: Shop) -> None:
+        shop.do(job(cores=2, name="wave"))
+        lease = shop.lease(1)
+        assert (lease["site"], lease["domain"], lease["job_id"], lease["name"]) == ("a", "a", 1, "wave")
+        assert (lease["vms"], lease["memory_mib"], lease["duration_ms"]) == (1, 1024, 120 * S)
+        [order] = shop.orders["a"]
+        assert order.on == MachineWishes(("n1",), "", 2)
+        assert order.command == ("simulate", "--all")
+
+    def test_of_several_nodes_is_one_lease_over_all(self, shop: Shop) -> None:
+        shop.do(nodes(facts("n1"), facts("n2"), facts("n3")))
+        shop.do(job(count=3))
+        assert shop.lease(1)["vms"] == 3
+        assert shop.orders["a"][0].on.nodes == ("n1", "n2", "n3")
+        assert json.loads(shop.attempts()[0]["nodes"]) == ["a/n1", "a/n2", "a/n3"]
+
+    def test_is_over_only_when_its_output_is_here(self, shop: Shop) -> None:
+        shop.do(job())
+        shop.runs()
+        shop.ends()
+        assert shop.errands.fetches == [Fetch(1, "a")]
+        assert (shop.lease(1)["state"], shop.job()["state"]) == ("completed", "running")
+        shop.restart()
+        shop.pass_time(0)
+        assert shop.errands.fetches == [Fetch(1, "a")]
+        shop.fetched()
+        shop.restart()
+        shop.pass_time(0)
+        assert (shop.errands.fetches, shop.job()["state"]) == ([], "completed")
+
+    def test_whose_output_cannot_be_fetched_is_over_without_and_says_so(self, shop: Shop) -> None:
+        shop.do(job())
+        shop.ends()
+        shop.fetched(text="", problem="the site does not answer")
+        assert shop.state() == ("completed", "completed")
+        output = shop.store.output(1, 1)
+        assert output is not None
+        assert (output["text"], output["is_whole"]) == ("", 0)
+        assert shop.attempts()[0]["detail"] == "what it wrote could not be fetched: the site does not answer"
+
+    def test_a_second_output_changes_nothing(self, shop: Shop) -> None:
+        shop.do(job())
+        shop.ends()
+        shop.do(JobOutput(1, Output("first")), JobOutput(1, Output("second")))
+        shop.fetched(text="third")
+        output = shop.store.output(1, 1)
+        assert output is not None
+        assert output["text"] == "first"
+
+    def test_keeps_the_end_of_what_is_too_long(self, sqlite_store: Store) -> None:
+        shop = open_shop(sqlite_store, setup=JobSetup(SETTINGS, output_kib=1))
+        shop.do(job())
+        shop.ends()
+        shop.fetched(text="x" * 2000 + "\0the end")
+        output = shop.store.output(1, 1)
+        assert output is not None
+        assert len(output["text"].encode()) == 1024
+        assert output["text"].endswith("\N{REPLACEMENT CHARACTER}the end")
+        assert output["is_whole"] == 0
+
+    def test_that_ends_with_an_error_is_told_and_not_tried_again(self, shop: Shop) -> None:
+        shop.do(job())
+        shop.ends(exit_status=3, detail="exit status 3")
+        shop.fetched(text="Traceback")
+        assert shop.state() == ("failed", "job-error")
+        assert (shop.job()["delivered"], shop.job()["exit_status"]) == (1, 3)
+        assert shop.tried() == [("a/n1", "failed", "job-error")]
+
+    def test_waits_for_what_nobody_has_seen_yet(self, sqlite_store: Store) -> None:
+        shop = Shop(sqlite_store)
+        shop.do(job())
+        assert shop.state() == ("waiting", "tried-again-later")
+        shop.do(nodes(facts()))
+        assert shop.state() == ("running", "runs-on-nodes")
+
+    def test_that_can_run_nowhere_is_refused_with_what_is_lacking(self, shop: Shop) -> None:
+        shop.do(job("gromacs"))
+        assert shop.job()["state"] == "refused"
+        assert "gromacs" in shop.job()["what"]
+        assert shop.job()["ended_ms"] == shop.now_ms
+
+    def test_is_tried_again_at_set_times_and_then_refused(self, shop: Shop) -> None:
+        shop.do(nodes(facts(free_cores=0)), nodes(facts("m1", free_cores=0), site="b"))
+        shop.do(job())
+        assert shop.job()["next_ms"] == BEGIN_MS + 120 * S
+        shop.restart()
+        shop.pass_time(360 * S)
+        assert shop.state() == ("refused", "waited-too-long")
+
+
+class TestFaults:
+    @BOTH_WAYS
+    def test_a_node_that_dies_loses_its_job_to_another(
+        self,
+        shop: Shop,
+        restarts: bool,  # noqa: FBT001 - a parameter of the test
+    ) -> None:
+        shop.do(job())
+        shop.runs()
+        if restarts:
+            shop.restart()
+        shop.do(nodes(facts(problem="is down", fault="node-died")))
+        assert shop.tried() == [("a/n1", "fenced", "node-died"), ("b/m1", "ordered", "")]
+        assert shop.lease(1)["state"] == "cancelled"
+        shop.ends(2)
+        shop.fetched(2)
+        assert (shop.state(), shop.job()["delivered"]) == (("completed", "completed"), 2)
+        [row] = [node for node in shop.store.nodes() if node["name"] == "a/n1"]
+        assert (row["failures"], row["fault"], row["failed_ms"]) == (1, "node-died", shop.now_ms)
+
+    def test_a_node_that_is_not_there_any_more_has_died(self, shop: Shop) -> None:
+        shop.do(job())
+        shop.do(nodes())
+        assert shop.tried() == [("a/n1", "fenced", "node-died"), ("b/m1", "ordered", "")]
+
+    def test_a_fault_counts_once_however_often_it_is_seen(self, shop: Shop) -> None:
+        for _ in range(3):
+            shop.now_ms += 30 * S
+            shop.do(nodes(facts(problem="is down", fault="node-died")))
+        assert [row["failures"] for row in shop.store.nodes()] == [1, 0]
+        shop.now_ms += 30 * S
+        shop.do(nodes(facts()))
+        shop.do(nodes(facts(problem="is down", fault="node-died")))
+        assert [row["failures"] for row in shop.store.nodes()] == [2, 0]
+
+    def test_a_silent_site_is_out_of_reach_and_what_it_says_later_does_not_count(self, shop: Shop) -> None:
+        shop.do(job())
+        shop.runs()
+        shop.do(JobSiteSilent("a", "no answer for 120 s"))
+        assert shop.tried() == [("a/n1", "fenced", "network-failed"), ("b/m1", "ordered", "")]
+        shop.restart()
+        shop.ends(1)  # back from the dead
+        assert (shop.job()["delivered"], shop.errands.fetches) == (0, [])
+        assert shop.story()[-1] == "result-fenced"
+        shop.ends(2)
+        shop.fetched(2, "of the second")
+        shop.ends(1)
+        assert (shop.job()["delivered"], shop.store.output(1, 1)) == (2, None)
+        assert shop.story().count("result-fenced") == 1
+
+    def test_a_late_result_of_a_job_that_is_over_does_not_count_either(self, shop: Shop) -> None:
+        shop.do(job())
+        shop.runs()
+        shop.do(JobSiteSilent("a", "no answer for 120 s"))
+        shop.ends(2)
+        shop.fetched(2)
+        shop.restart()
+        shop.ends(1)
+        assert (shop.job()["delivered"], shop.state()) == (2, ("completed", "completed"))
+        assert shop.story().count("result-fenced") == 1
+
+    @pytest.mark.parametrize(
+        ("said", "fault"),
+        [("", "node-died"), ("service-stopped", "service-stopped"), ("network-failed", "network-failed")],
+    )
+    def test_lost_machines_are_the_fault_that_they_name(self, shop: Shop, said: str, fault: str) -> None:
+        shop.do(job())
+        shop.runs()
+        shop.fails(1, "went away", said)
+        assert shop.tried()[0] == ("a/n1", "fenced", fault)
+        assert shop.attempts()[0]["detail"] == "went away"
+        assert shop.tried()[1][0] == "b/m1"
+
+    def test_machines_that_cannot_be_started_for_good_are_a_service_that_stopped(self, shop: Shop) -> None:
+        shop.do(job())
+        order = shop.orders["a"][0].id
+        shop.do(Told("a", (order,), {order: Problem("slurmctld refuses", again=False)}))
+        assert shop.tried()[0] == ("a/n1", "fenced", "service-stopped")
+        assert shop.attempts()[0]["detail"] == "its machines could not be started: slurmctld refuses"
+
+    def test_software_that_is_gone_is_looked_for_elsewhere(self, shop: Shop) -> None:
+        shop.do(job("python3-numpy"))
+        shop.ends(1, 127, "python3: not found", "software-gone")
+        assert shop.tried() == [("a/n1", "failed", "software-gone"), ("b/m1", "ordered", "")]
+        assert shop.errands.looks == {"a"}
+
+    def test_a_command_that_is_not_there_of_a_job_without_software_is_its_own_error(self, shop: Shop) -> None:
+        shop.do(job())
+        shop.ends(1, 127, "simulate: not found", "software-gone")
+        shop.fetched()
+        assert (shop.state(), shop.job()["exit_status"]) == (("failed", "job-error"), 127)
+
+    def test_too_many_faults_end_a_job(self, shop: Shop) -> None:
+        shop.do(job(restarts=1))
+        shop.runs(1)
+        shop.fails(1)
+        shop.runs(2)
+        shop.fails(2)
+        assert shop.state() == ("failed", "too-many-faults")
+
+    def test_a_lease_whose_time_is_over_was_taken_away(self, shop: Shop) -> None:
+        shop.do(job())
+        shop.runs()
+        shop.pass_time(120 * S)
+        assert shop.lease(1)["state"] == "killed"
+        assert shop.tried()[0] == ("a/n1", "failed", "taken-away")
+        assert len(shop.attempts()) == 2
+
+    def test_a_lease_that_was_taken_back_before_it_began_is_a_not_now(self, shop: Shop) -> None:
+        shop.do(job())
+        shop.do(Cancel(1))
+        assert shop.tried()[0] == ("a/n1", "fenced", "")
+        assert (shop.story()[0], set(shop.story()[1:])) == ("runs-on-nodes", {"site-said-not-now"})
+        assert shop.errands.looks == {"a"}
+        shop.pass_time(120 * S)
+        assert shop.tried()[1][0] == "b/m1"
+
+    def test_a_site_that_refuses_is_a_not_now(self, shop: Shop) -> None:
+        shop.do(nodes(*(facts(f"n{n}") for n in range(6))))
+        shop.do(job(count=6))
+        assert shop.lease(1)["state"] == "refused"
+        assert shop.state() == ("waiting", "site-said-not-now")
+        assert "wider" in shop.lease(1)["reason"]
+
+
+class TestCopies:
+    def test_a_cold_backup_begins_where_a_place_was_kept_ready(self, shop: Shop) -> None:
+        shop.do(job(backup=Backup.COLD))
+        assert json.loads(shop.job()["standby"])["nodes"][0][-1] == "b/m1"
+        shop.restart()
+        shop.runs()
+        shop.do(nodes(facts(problem="is down", fault="node-died")))
+        assert shop.tried()[1] == ("b/m1", "ordered", "")
+        assert shop.attempts()[1]["is_backup"] == 1
+        assert "takes-over" in shop.story()
+
+    def test_hot_copies_run_along_and_the_first_result_counts(self, shop: Shop) -> None:
+        shop.do(job(backup=Backup.HOT))
+        assert [row[0] for row in shop.tried()] == ["a/n1", "b/m1"]
+        shop.runs(1)
+        shop.runs(2)
+        shop.restart()
+        shop.ends(2)
+        shop.ends(1)
+        shop.fetched(2, "of the copy")
+        shop.fetched(1, "of the first")
+        assert (shop.state(), shop.job()["delivered"]) == (("completed", "completed"), 2)
+        assert shop.store.output(1, 1) is None
+        assert shop.story()[-1] == "result-fenced"
+        assert not shop.engine.gateway.leases
+
+
+class TestWhatIsAsked:
+    def test_a_job_that_is_cancelled_takes_its_leases_along(self, shop: Shop) -> None:
+        shop.do(job(backup=Backup.HOT))
+        shop.runs(1)
+        [row] = shop.do(CancelJob(1))
+        assert (row["state"], row["reason"]) == ("cancelled", "cancelled-by-user")
+        assert [shop.lease(number)["state"] for number in (1, 2)] == ["cancelled", "cancelled"]
+        assert shop.told("a") == ["start", "stop"]
+        [again] = shop.do(CancelJob(1))
+        assert again == row
+
+    def test_the_same_key_gets_the_same_job(self, shop: Shop) -> None:
+        asked = job(key="k", request_hash="h")
+        [(first, new), (again, old)] = shop.do(asked, asked)
+        assert (first["id"], new, again["id"], old) == (1, True, 1, False)
+        shop.ends()
+        shop.fetched()
+        shop.restart()
+        [(again, old)] = shop.do(asked)
+        assert (again["state"], old, shop.store.highest_job_id()) == ("completed", False, 1)
+        assert isinstance(shop.ask(replace(asked, request_hash="other")), IdempotencyConflict)
+
+    def test_a_key_of_a_lease_is_another_than_one_of_a_job(self, shop: Shop) -> None:
+        lease = Submit("physics", job().lease_type, 1, 60 * S, key="k", request_hash="l")
+        [(_, new), (_, also_new)] = shop.do(job(key="k", request_hash="h"), lease)
+        assert (new, also_new) == (True, True)
+
+    def test_what_makes_no_sense_is_answered_with_its_field(self, shop: Shop) -> None:
+        assert isinstance(shop.ask(job(command=())), InvalidField)
+        assert isinstance(shop.ask(job(deadline_ms=BEGIN_MS - 1)), InvalidField)
+        assert isinstance(shop.ask(job(reliability=0.99)), InvalidField)
+        assert isinstance(shop.ask(CancelJob(7)), NoSuchJob)
+        assert shop.store.highest_job_id() == 0
+
+    def test_a_job_counts_once_among_the_open_requests(self, sqlite_store: Store) -> None:
+        shop = open_shop(sqlite_store, most_open=2)
+        shop.do(job(backup=Backup.HOT))
+        shop.do(Submit("physics", job().lease_type, 1, 60 * S))
+        assert isinstance(shop.ask(job()), TooManyOpen)
+        shop.restart()
+        assert isinstance(shop.ask(job()), TooManyOpen)
+        shop.do(CancelJob(1))
+        shop.do(job())
+
+    def test_numbers_count_up_over_restarts(self, shop: Shop) -> None:
+        shop.do(job())
+        shop.ends()
+        shop.fetched()
+        shop.restart()
+        [(row, _)] = shop.do(job())
+        assert row["id"] == 2
+
+    def test_each_line_of_its_journal_has_its_number(self, shop: Shop) -> None:
+        shop.do(job(consumer="climate", group="atlas"))
+        lines = shop.lines()
+        assert {line["consumer"] for line in lines} == {"climate"}
+        assert [line["what"] for line in lines] == ["submitted", "job", "dispatch", "start"]
+        assert [line["lease_id"] for line in lines] == [1, None, 1, 1]
+        assert json.loads(lines[1]["detail"]) == {"attempt": 1}
+
+
+class TestDrainedSites:
+    def test_get_no_jobs(self, shop: Shop) -> None:
+        shop.do(Drain("a", "operator"))
+        shop.do(job())
+        assert shop.tried() == [("b/m1", "ordered", "")]
+
+    def test_that_are_drained_meanwhile_are_a_not_now(self, shop: Shop) -> None:
+        shop.do(Submit("climate", LeaseType.NON_PREEMPTABLE, 4, 600 * S))
+        shop.do(job())
+        assert shop.lease(2)["state"] == "waiting"
+        shop.do(Drain("a", "operator"))
+        assert (shop.lease(2)["state"], shop.tried()) == ("cancelled", [("a/n1", "fenced", "")])
+        shop.pass_time(120 * S)
+        assert shop.tried()[1:] == [("b/m1", "ordered", "")]
+
+    def test_get_jobs_again(self, shop: Shop) -> None:
+        shop.do(Drain("a", "operator"))
+        shop.restart()
+        shop.do(Undrain("a", "operator"))
+        shop.do(job())
+        assert shop.tried()[0][0] == "a/n1"
+
+
+class TestNodes:
+    def test_are_kept_with_the_time_at_which_they_were_seen(self, shop: Shop) -> None:
+        shop.now_ms += 30 * S
+        shop.do(nodes(facts(free_cores=1)))
+        [row, _] = shop.store.nodes()
+        assert (row["name"], row["free_cores"], row["seen_ms"]) == ("a/n1", 1, BEGIN_MS + 30 * S)
+        assert row["first_ms"] == BEGIN_MS
+        assert json.loads(row["software"]) == [list(pair) for pair in NUMPY]
+
+    def test_are_known_after_a_restart_without_looking(self, shop: Shop) -> None:
+        shop.restart()
+        shop.do(job())
+        assert shop.tried() == [("a/n1", "ordered", "")]
+
+    def test_a_job_that_waits_goes_to_one_that_becomes_idle(self, shop: Shop) -> None:
+        shop.do(nodes(facts(free_cores=0)), nodes(facts("m1", free_cores=0), site="b"))
+        shop.do(job())
+        shop.now_ms += 10 * S
+        shop.do(nodes(facts("m1"), site="b"))
+        assert shop.tried() == [("b/m1", "ordered", "")]
+
+
+def test_a_gateway_without_jobs_writes_nothing_about_them(sqlite_store: Store) -> None:
+    shop = Shop(sqlite_store)
+    shop.pass_time(10 * S)
+    assert "jobs" not in sqlite_store.memories()
+    assert sqlite_store.journal(0, 10) == []
+
+
+def test_a_machine_is_not_told_twice_to_start(shop: Shop) -> None:
+    shop.do(job())
+    for _ in range(3):
+        shop.restart()
+        shop.pass_time(0)
+    assert {order.id for order in shop.orders["a"]} == {"1.1.start"}
+    assert len(shop.attempts()) == 1
+    shop.see(1, Phase.RUNNING)
+    assert shop.attempts()[0]["state"] == "running"

@@ -1,0 +1,191 @@
+"""Jobs on real machines: a cluster with a Slurm of its own, and a host where machines are built to order."""
+
+import asyncio
+import json
+import os
+import subprocess
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.service.enactors.qemu.machines import cleared, now_ms
+from tests.service.enactors.slurm.conftest import real_clusters
+
+from leasehold.jobs.job import Backup
+from leasehold.matching.amounts import Amounts
+from leasehold.matching.needs import Needs
+from leasehold.matching.software import software
+from leasehold.service.commands import SubmitJob
+from leasehold.service.config_file import config_from_dict
+from leasehold.service.enactors.qemu.images.build import build_image
+from leasehold.service.enactors.qemu.images.tools import PACKAGES, find_tool
+from leasehold.service.federation import Federation
+from leasehold.service.jobs import JobResult
+from leasehold.service.metrics import Metrics
+from leasehold.service.store.rows import AttemptRow, JobRow
+from leasehold.service.store.store import open_store
+from leasehold.testing.debian import ProgramMissing, find_or_install
+from leasehold.testing.slurm import SlurmCluster
+
+pytestmark = pytest.mark.slow
+
+PATIENCE_S = 180
+SMALL_PACKAGES = ("figlet", "units", "sl", "bc")
+"""Of these, one that is not installed here is built into a machine."""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[SlurmCluster]:
+    """A cluster of three nodes, on which everything is installed that is installed here."""
+    with real_clusters("alpha", SlurmdTimeout="5") as (alpha,):
+        yield alpha
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder for the gateway with an image to build on, of which no machine is left afterwards."""
+    try:
+        for program, package in PACKAGES.items():
+            find_or_install(partial(_found, program), program, package)
+    except ProgramMissing as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(str(error))
+    with cleared(tmp_path_factory.mktemp("gateway")) as place:
+        yield place
+
+
+def _found(program: str) -> Path | None:
+    found = find_tool(program)
+    return None if found is None else Path(found)
+
+
+@asynccontextmanager
+async def hybrid(folder: Path, cluster: SlurmCluster) -> AsyncIterator[Federation]:
+    """A gateway with the cluster, and with a host for machines."""
+    image = build_image(folder / "images" / "debian", print).folder
+    config = config_from_dict(
+        {
+            "service": {"reconcile_every_s": 1},
+            "gateway": {"policy": "most-free"},
+            "jobs": {"look_every_s": 1},
+            "cluster": [
+                {
+                    "name": "alpha",
+                    "slots": cluster.slots,
+                    "enactor": "slurm",
+                    "slurm": {"conf": str(cluster.conf), "look_every_s": 0.2, "probe_every_s": 3_600},
+                },
+                {
+                    "name": "hosts",
+                    "slots": 2,
+                    "enactor": "qemu",
+                    "qemu": {"image": str(image), "accelerator": "tcg"},
+                },
+            ],
+        },
+        folder / "leasehold.toml",
+    )
+    with open_store(f"sqlite:///{folder / 'store.db'}") as store:
+        async with Federation.open(config, store, folder, now_ms, Metrics()) as federation:
+            yield federation
+
+
+def asked(*command: str, needs: str = "", **more: Any) -> SubmitJob:
+    """A small job with a command, which needs this software."""
+    wanted = (software(needs),) if needs else ()
+    machine = Needs(amounts=Amounts(1, 128, 0), execution_ms=60_000, software=wanted)
+    return SubmitJob(consumer="physics", command=command, needs=machine, **more)
+
+
+async def until(
+    federation: Federation, job_id: int, holds: Callable[[JobRow, list[AttemptRow]], bool]
+) -> None:
+    """Wait until something holds of a job and its attempts."""
+    give_up_s = time.monotonic() + PATIENCE_S
+    while True:
+        row, attempts = await federation.jobs.job(job_id)
+        if holds(row, attempts):
+            return
+        assert time.monotonic() < give_up_s, f"{row} {attempts}"
+        await asyncio.sleep(0.2)  # other people's daemons tell nobody
+
+
+async def result_of(federation: Federation, job_id: int) -> JobResult:
+    """Wait until a job is over, and take its result."""
+    await until(federation, job_id, lambda row, _: row["ended_ms"] is not None)
+    result = await federation.jobs.result(job_id)
+    assert result is not None, await federation.jobs.job(job_id)
+    return result
+
+
+async def until_seen(federation: Federation) -> None:
+    """Wait until it is known what is installed on the cluster's nodes."""
+    give_up_s = time.monotonic() + PATIENCE_S
+    while not await _knows_software(federation):
+        assert time.monotonic() < give_up_s, await federation.jobs.nodes()
+        await asyncio.sleep(0.2)  # as above
+
+
+async def _knows_software(federation: Federation) -> bool:
+    nodes = [node for node in await federation.jobs.nodes() if node["name"].startswith("alpha/")]
+    return bool(nodes) and all("coreutils" in node["software"] for node in nodes)
+
+
+def missing_package() -> str:
+    """Name a small package that is not installed here, so that no node of the cluster has it."""
+    for name in SMALL_PACKAGES:
+        if subprocess.run(["dpkg", "--status", name], capture_output=True, check=False).returncode:
+            return name
+    pytest.skip(f"all of {', '.join(SMALL_PACKAGES)} are installed here")
+
+
+def test_a_job_runs_on_a_node_that_has_what_it_needs_and_in_a_machine_where_none_has(
+    cluster: SlurmCluster, folder: Path
+) -> None:
+    missing = missing_package()
+
+    async def story() -> None:
+        async with hybrid(folder, cluster) as federation:
+            await until_seen(federation)
+            there, _ = await federation.jobs.submit(asked("sh", "-c", "echo on a node", needs="coreutils"))
+            nowhere, _ = await federation.jobs.submit(
+                asked("sh", "-c", f"command -v {missing} && echo in a machine", needs=missing)
+            )
+            on_node = await result_of(federation, there["id"])
+            assert (on_node.exit_status, on_node.output.strip()) == (0, "on a node")
+            _, [attempt] = await federation.jobs.job(there["id"])
+            assert (attempt["site"], attempt["image"]) == ("alpha", "")
+            in_machine = await result_of(federation, nowhere["id"])
+            assert in_machine.exit_status == 0
+            assert in_machine.output.splitlines()[-1] == "in a machine"
+            _, [attempt] = await federation.jobs.job(nowhere["id"])
+            assert attempt["site"] == "hosts"
+            assert attempt["image"]
+
+    asyncio.run(story())
+
+
+def test_the_result_of_a_job_arrives_once_whose_node_is_killed(cluster: SlurmCluster, folder: Path) -> None:
+    async def story() -> None:
+        async with hybrid(folder, cluster) as federation:
+            await until_seen(federation)
+            command = ("sh", "-c", "sleep 8; echo done on $SLURMD_NODENAME")
+            job, _ = await federation.jobs.submit(asked(*command, backup=Backup.COLD))
+            await until(federation, job["id"], lambda _, made: bool(made) and made[0]["state"] == "running")
+            _, [first] = await federation.jobs.job(job["id"])
+            [node] = json.loads(first["nodes"])
+            await asyncio.to_thread(cluster.kill_node, node.partition("/")[2])
+            result = await result_of(federation, job["id"])
+            row, attempts = await federation.jobs.job(job["id"])
+            assert row["state"] == "completed"
+            assert (result.attempt, result.output.startswith("done on ")) == (2, True)
+            assert [attempt["state"] for attempt in attempts] == ["fenced", "succeeded"]
+            assert attempts[0]["fault"]
+            assert node not in json.loads(attempts[1]["nodes"])
+
+    asyncio.run(story())

@@ -1,0 +1,264 @@
+"""Jobs in the store: kept whole, listed page by page, and seen only by those who may."""
+
+from dataclasses import asdict, replace
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leasehold.jobs.job import Attempt, AttemptState, Backup, Fault, JobRecord, JobRequest, JobState
+from leasehold.jobs.why import JobReason
+from leasehold.matching.amounts import Amounts
+from leasehold.matching.assignment.graph import Edge
+from leasehold.matching.choice import Physical, Virtual
+from leasehold.matching.images import Image
+from leasehold.matching.needs import InputFile, Job, Needs
+from leasehold.matching.software import software
+from leasehold.service.engine.job_rows import CameTo, came_to_of, record_of_job, row_of_attempt, row_of_job
+from leasehold.service.store.filters import EVERYTHING, JobFilter, Visible
+from leasehold.service.store.rows import AttemptRow, ImageRow, JobAnswerRow, JobRow, NodeRow
+from leasehold.service.store.store import Store
+from leasehold.testing.rows import BEGIN_MS, journal_row, lease_row
+
+IMAGE = Image(
+    "base+gromacs", frozenset({("gromacs", "2022.5")}), 1 << 30, Amounts(0, 128, 1024), frozenset("a")
+)
+HERE = Physical((Edge(3, 2048, -125, "a/n1"), Edge(4, 2048, -125, "a/n2")))
+THERE = Virtual((Edge(30, 4096, -125, "b/h1"),), IMAGE)
+
+
+def record(job_id: int = 1, **said: Any) -> JobRecord:
+    """A job of `physics` that lost its first place and runs at another."""
+    needs = Needs(
+        amounts=Amounts(2, 1024, 10),
+        execution_ms=60_000,
+        nodes=2,
+        cpu_mhz=1000,
+        software=(software("gromacs >= 2022, < 2023"), software("python3")),
+        inputs=(InputFile("topology", 12, "store"),),
+    )
+    job = Job(job_id=job_id, submitted_ms=BEGIN_MS, needs=needs, deadline_ms=BEGIN_MS + 600_000)
+    request = JobRequest(
+        job=job,
+        command=("fold", "--all"),
+        consumer="physics",
+        group="atlas",
+        name="fold",
+        backup=Backup.COLD,
+        reliability=0.99,
+    )
+    lost = Attempt(1, HERE, BEGIN_MS, state=AttemptState.FENCED, fault=Fault.NODE_DIED, detail="is down")
+    second = Attempt(
+        2, THERE, BEGIN_MS + 9, is_backup=True, state=AttemptState.RUNNING, started_ms=BEGIN_MS + 9
+    )
+    usual = {
+        "state": JobState.RUNNING,
+        "reason": JobReason.RUNS_IN_MACHINES,
+        "attempts": [lost, second],
+        "restarts": 1,
+        "since_ms": BEGIN_MS,
+        "standby": HERE,
+        "surest": 0.995,
+    }
+    return JobRecord(request, **cast("dict[str, Any]", usual | said))
+
+
+def job_row(job_id: int, **said: Any) -> JobRow:
+    return cast("JobRow", row_of_job(record(job_id)) | said)
+
+
+def attempt_row(job_id: int, number: int = 1, **said: Any) -> AttemptRow:
+    return cast("AttemptRow", row_of_attempt(job_id, record().attempt(number), None, None) | said)
+
+
+def write(store: Store, *jobs: JobRow, attempts: tuple[AttemptRow, ...] = ()) -> None:
+    with store.writing() as batch:
+        batch.save_attempts(attempts)
+        batch.save_jobs(jobs)
+
+
+def numbers(store: Store, which: JobFilter, before_id: int | None = None, limit: int = 10) -> list[int]:
+    return [row["id"] for row in store.jobs(which, limit, before_id)]
+
+
+def test_a_job_comes_back_as_it_was(store: Store) -> None:
+    before = record()
+    rows = [row_of_attempt(1, attempt, None, None) for attempt in before.attempts]
+    write(store, row_of_job(before), attempts=tuple(rows))
+    [row] = store.open_jobs()
+    after = record_of_job(row, store.attempts([1]))
+    assert after.request == before.request
+    assert [_fields(one) for one in after.attempts] == [_fields(one) for one in before.attempts]
+    without = ("request", "attempts")
+    assert _fields(after, without) == _fields(before, without)
+
+
+def _fields(thing: object, without: tuple[str, ...] = ()) -> dict[str, Any]:
+    names = (name for name in type(thing).__slots__ if name not in without)  # type: ignore[attr-defined]
+    return {name: getattr(thing, name) for name in names}
+
+
+def test_how_a_command_ended_comes_back_until_its_output_is_here(store: Store) -> None:
+    ended = row_of_attempt(1, record().attempt(2), None, CameTo(3, "exit status 3"))
+    write(store, job_row(1), attempts=(ended,))
+    [row] = store.attempts([1])
+    assert came_to_of(row) == CameTo(3, "exit status 3")
+    write(store, attempts=(attempt_row(1, 2),))
+    assert came_to_of(store.attempts([1])[0]) is None
+
+
+def test_what_is_written_again_is_changed(store: Store) -> None:
+    write(store, job_row(1))
+    write(store, job_row(1, state="completed", ended_ms=BEGIN_MS + 1, delivered=2, exit_status=0))
+    row = store.job(1)
+    assert row is not None
+    assert (row["state"], row["delivered"], row["exit_status"]) == ("completed", 2, 0)
+    assert (store.open_jobs(), store.highest_job_id()) == ([], 1)
+    assert store.job(2) is None
+
+
+class TestLists:
+    @pytest.fixture(autouse=True)
+    def _rows(self, store: Store) -> None:
+        jobs = [
+            job_row(1, state="completed"),
+            job_row(2, consumer="climate", group="cms"),
+            job_row(3, consumer="climate", group="", submitted_ms=BEGIN_MS + 5),
+            job_row(4, group="cms", state="refused"),
+        ]
+        there = (attempt_row(1, 1), attempt_row(2, 1), attempt_row(2, 2))
+        write(store, *jobs, attempts=there)
+
+    def test_are_pages_with_the_newest_first(self, store: Store) -> None:
+        assert numbers(store, JobFilter(EVERYTHING), limit=3) == [4, 3, 2]
+        assert numbers(store, JobFilter(EVERYTHING), before_id=2) == [1]
+        assert numbers(store, JobFilter(EVERYTHING), before_id=10**30) == [4, 3, 2, 1]
+
+    @pytest.mark.parametrize(
+        ("asked", "found"),
+        [
+            ({"states": ("refused", "completed")}, [4, 1]),
+            ({"open": True}, [3, 2]),
+            ({"open": False}, [4, 1]),
+            ({"consumer": "climate"}, [3, 2]),
+            ({"since_ms": BEGIN_MS + 5}, [3]),
+            ({"site": "b"}, [2]),
+            ({"site": "a", "open": True}, [2]),
+        ],
+    )
+    def test_have_what_is_asked_for(self, store: Store, asked: dict[str, Any], found: list[int]) -> None:
+        assert numbers(store, JobFilter(EVERYTHING, **asked)) == found
+
+    @pytest.mark.parametrize(
+        ("visible", "found"),
+        [
+            (Visible(), []),
+            (Visible(consumer="climate"), [3, 2]),
+            (Visible(groups=("cms", "")), [4, 2]),
+            (Visible(sites=("b",)), [2]),
+            (Visible(consumer="physics", sites=("b",)), [4, 2, 1]),
+        ],
+    )
+    def test_have_only_what_may_be_seen(self, store: Store, visible: Visible, found: list[int]) -> None:
+        assert numbers(store, JobFilter(visible)) == found
+
+    def test_of_attempts_are_by_job_and_number(self, store: Store) -> None:
+        assert [(row["job_id"], row["number"]) for row in store.attempts([2, 1])] == [(1, 1), (2, 1), (2, 2)]
+        assert store.attempts([]) == []
+
+
+def test_an_attempt_is_found_by_its_lease(store: Store) -> None:
+    with store.writing() as batch:
+        batch.save_leases([lease_row(7, job_id=1, wishes='{"nodes": ["n1"], "image": "", "cores": 2}')])
+        batch.save_attempts([attempt_row(1, 1, lease_id=7)])
+        batch.save_jobs([job_row(1)])
+    assert [row["number"] for row in store.attempts_of_leases([6, 7])] == [1]
+    lease = store.lease(7)
+    assert lease is not None
+    assert lease["job_id"] == 1
+
+
+def test_outputs_are_kept_once(store: Store) -> None:
+    write(store, job_row(1))
+    with store.writing() as batch:
+        batch.add_outputs([{"job_id": 1, "number": 2, "text": "42 µm\n", "is_whole": 1, "fetched_ms": 9}])
+    output = store.output(1, 2)
+    assert output is not None
+    assert (output["text"], output["is_whole"]) == ("42 µm\n", 1)
+    assert store.output(1, 1) is None
+
+
+def test_answers_are_found_by_their_keys_and_go_when_they_are_old(store: Store) -> None:
+    write(store, job_row(1))
+    answer: JobAnswerRow = {
+        "consumer": "physics", "key": "k", "request_hash": "h", "job_id": 1, "created_ms": BEGIN_MS
+    }  # fmt: skip
+    with store.writing() as batch:
+        batch.add_job_answers([answer])
+    assert store.job_answers([("physics", "k"), ("climate", "k")]) == {("physics", "k"): answer}
+    with store.writing() as batch:
+        assert batch.forget(BEGIN_MS + 1) == 1
+    assert store.job_answers([("physics", "k")]) == {}
+
+
+def test_lines_about_a_job_are_found_by_its_number(store: Store) -> None:
+    with store.writing() as batch:
+        batch.add_journal([journal_row(1), journal_row(2, what="job", job_id=1)])
+    assert [row["job_id"] for row in store.journal(0, 10)] == [None, 1]
+
+
+def test_nodes_are_kept_with_what_is_free_now(store: Store) -> None:
+    row: NodeRow = {
+        "name": "a/n1", "site": "a", "cores": 4, "memory_mib": 4096, "disk_mib": 99, "free_cores": 4,
+        "free_memory_mib": 4096, "free_disk_mib": 99, "cpu_mhz": 0, "bytes_per_s": 0, "software": "[]",
+        "is_host": 1, "runs": 0, "problem": "", "fault": "", "seen_ms": 1, "first_ms": 1, "failures": 2,
+        "failed_ms": None,
+    }  # fmt: skip
+    light = {"free_cores": 1, "free_memory_mib": 7, "free_disk_mib": 8, "seen_ms": 2}
+    with store.writing() as batch:
+        batch.save_nodes([row])
+    with store.writing() as batch:
+        batch.see_nodes([{"name": "a/n1", **light}])  # type: ignore[typeddict-item]
+    assert store.nodes() == [{**row, **light}]
+
+
+def test_images_are_known_by_name_and_site(store: Store) -> None:
+    row: ImageRow = {
+        "name": "base", "site": "a", "software": "[]", "packages": "[]", "size_bytes": 1 << 40,
+        "least_memory_mib": 128, "state": "there", "problem": "", "since_ms": 1, "seen_ms": 1,
+    }  # fmt: skip
+    with store.writing() as batch:
+        batch.save_images([row, {**row, "site": "b"}])
+    with store.writing() as batch:
+        batch.save_images([{**row, "state": "failed"}])
+        batch.drop_image("base", "b")
+    assert [(one["site"], one["state"]) for one in store.images()] == [("a", "failed")]
+
+
+AMOUNTS = st.builds(Amounts, st.integers(0, 99), st.integers(0, 10**6), st.integers(0, 10**6))
+NEEDS = st.builds(
+    Needs,
+    amounts=AMOUNTS,
+    execution_ms=st.integers(1, 10**12),
+    nodes=st.integers(1, 99),
+    cpu_mhz=st.integers(0, 9999),
+    software=st.lists(st.sampled_from(["gcc", "gcc >= 12, < 14", "python3 ~= 3.11"]).map(software)).map(
+        tuple
+    ),
+    inputs=st.lists(
+        st.builds(InputFile, st.text(max_size=9), st.integers(0, 10**15), st.text(max_size=9))
+    ).map(tuple),
+)
+
+
+@given(needs=NEEDS)
+def test_needs_come_back_as_they_were(needs: Needs) -> None:
+    request = record().request
+    job = replace_needs(request.job, needs)
+    row = row_of_job(JobRecord(replace(request, job=job, reliability=None)))
+    assert asdict(record_of_job(row, ()).request.job.needs) == asdict(needs)
+
+
+def replace_needs(job: Job, needs: Needs) -> Job:
+    return Job(job_id=job.job_id, submitted_ms=job.submitted_ms, needs=needs)
