@@ -110,6 +110,7 @@ def lease(lease_id: int = 42, **values: Any) -> dict[str, Any]:
         "domain": "",
         "claims": {},
         "joint": None,
+        "job": None,
         "command": ["sh", "run.sh"],
     } | values
 
@@ -135,12 +136,38 @@ def site(name: str = "das3", **values: Any) -> dict[str, Any]:
     } | values
 
 
+def attempt(number: int = 1, **values: Any) -> dict[str, Any]:
+    """An attempt of a job on the wire."""
+    return {
+        "number": number, "lease": 42, "site": "das3", "nodes": ["das3/n1"], "image": "", "virtual": False,
+        "backup": False, "state": "running", "fault": "", "detail": "", "exit_status": None,
+        "ordered_at": MOMENT, "started_at": MOMENT, "ended_at": None,
+    } | values  # fmt: skip
+
+
+def job(job_id: int = 7, **values: Any) -> dict[str, Any]:
+    """A job on the wire."""
+    needs = {
+        "cores": 2, "memory_mib": 2048, "disk_mib": 0, "cpu_mhz": 0, "nodes": 1,
+        "software": ["python3-numpy >= 1.24"], "inputs": [], "execution_s": 600,
+    }  # fmt: skip
+    return {
+        "id": job_id, "name": "survey", "state": "running", "reason": "runs-on-nodes",
+        "explanation": "runs on nodes that have what it needs", "what": "", "consumer": "physics",
+        "group": "", "submitted_at": MOMENT, "deadline": None, "ended_at": None, "next_try_at": None,
+        "command": ["python3", "run.py"], "type": "suspendable", "backup": "none", "reliability": None,
+        "surest": None, "needs": needs, "restarts": 3, "restarts_used": 0, "exit_status": None,
+        "attempts": [attempt()],
+    } | values  # fmt: skip
+
+
 def change(seq: int, **values: Any) -> dict[str, Any]:
     """A change on the wire."""
     return {
         "seq": seq,
         "at": MOMENT,
         "lease": 42,
+        "job": None,
         "site": "das3",
         "what": "start",
         "state": "running",

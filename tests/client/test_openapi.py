@@ -9,14 +9,25 @@ from unittest.mock import MagicMock
 import pytest
 
 from leasehold.cli.live.completion import ROLES
-from leasehold.client import calls, joint_calls, joint_records, records, sharing_calls, sharing_records
+from leasehold.client import (
+    calls,
+    job_calls,
+    job_records,
+    joint_calls,
+    joint_records,
+    records,
+    sharing_calls,
+    sharing_records,
+)
 from leasehold.client.calls import Agreement, Rights, Which, Wish
 from leasehold.client.errors import Problem
+from leasehold.client.job_calls import JobWish, WhichJobs
 from leasehold.client.joint_calls import JointWish
 from leasehold.client.question import Call
 from leasehold.client.reading import read, wire
 from leasehold.client.sharing_calls import WhichUse
 from leasehold.client.watching import PATH
+from leasehold.jobs.job import JobState
 from leasehold.service.api.app import create_app
 from leasehold.service.api.settings import ApiSettings
 from leasehold.service.auth.principal import Role
@@ -55,6 +66,17 @@ RECORDS = {
     "DomainOffer": joint_records.DomainOffer,
     "RuleReading": joint_records.RuleReading,
     "Environments": joint_records.Environments,
+    "Job": job_records.Job,
+    "JobNeeds": job_records.JobNeeds,
+    "JobInputShown": job_records.JobInput,
+    "Attempt": job_records.Attempt,
+    "Result": job_records.JobResult,
+    "NodeVerdict": job_records.NodeVerdict,
+    "JobCandidate": job_records.JobCandidate,
+    "JobPlace": job_records.JobPlace,
+    "JobProspect": job_records.JobProspect,
+    "Node": job_records.Node,
+    "Image": job_records.Image,
     "Token": records.Token,
     "NewToken": records.NewToken,
     "Caller": records.Caller,
@@ -62,6 +84,7 @@ RECORDS = {
 
 WISH: Wish = {"vms": 1, "duration_s": 1}
 TOGETHER: JointWish = {"components": [{"vms": 1}, {"vms": 2, "site": "das3"}], "duration_s": 1}
+JOB: JobWish = {"command": ["true"], "execution_s": 60}
 RIGHTS: Rights = {"consumer": "physics", "roles": ["member"]}
 AGREEMENT: Agreement = {"url": "https://north.example.org", "token": "secret"}
 TERMS = {"name": "atlas-at-das3", "provider": "das3", "consumer": "atlas", "kind": "no-limit"}
@@ -88,6 +111,14 @@ CALLS: list[Call[Any]] = [
     joint_calls.cancel_joint(7),
     joint_calls.explain(WISH),
     joint_calls.explain_joint(TOGETHER),
+    job_calls.submit_job(JOB),
+    job_calls.explain_job(JOB),
+    job_calls.jobs(WhichJobs()),
+    job_calls.job(7),
+    job_calls.cancel_job(7),
+    job_calls.job_result(7),
+    job_calls.nodes(),
+    job_calls.images(),
     sharing_calls.agreements(),
     sharing_calls.agreement("atlas-at-das3"),
     sharing_calls.propose(TERMS),
@@ -170,6 +201,7 @@ def test_a_request_can_say_all_that_can_be_said() -> None:
     assert names(Wish) - {"idempotency_key"} == set(SCHEMAS["LeaseRequest"]["properties"])
     assert names(Rights) == set(SCHEMAS["TokenRequest"]["properties"])
     assert names(Agreement) == set(SCHEMAS["PeerRequest"]["properties"])
+    assert names(JobWish) - {"idempotency_key"} == set(SCHEMAS["JobSubmission"]["properties"])
 
 
 def test_leases_can_be_chosen_by_all_that_they_can_be_chosen_by() -> None:
@@ -177,6 +209,21 @@ def test_leases_can_be_chosen_by_all_that_they_can_be_chosen_by() -> None:
     everything = Which(states=["held"], site="a", consumer="b", open=True, since=datetime.now(UTC))
     ours = {name for name, _ in calls.leases(everything).query} | {"cursor"}
     assert ours == theirs
+
+
+def test_jobs_can_be_chosen_by_all_that_they_can_be_chosen_by() -> None:
+    theirs = {one["name"] for one in DOCUMENT["paths"]["/v1/jobs"]["get"]["parameters"]}
+    everything = WhichJobs(states=["failed"], site="a", consumer="b", open=True, since=datetime.now(UTC))
+    assert {name for name, _ in job_calls.jobs(everything).query} | {"cursor"} == theirs
+
+
+def test_nodes_can_be_chosen_by_all_that_they_can_be_chosen_by() -> None:
+    theirs = {one["name"] for one in DOCUMENT["paths"]["/v1/nodes"]["get"]["parameters"]}
+    assert {name for name, _ in job_calls.nodes("a", ["gcc"], brief=True).query} | {"cursor"} == theirs
+
+
+def test_the_states_of_jobs_that_are_over_are_those_of_the_core() -> None:
+    assert {state.value for state in JobState if state.is_final} == job_records.FINAL
 
 
 def test_use_can_be_chosen_by_all_that_it_can_be_chosen_by() -> None:

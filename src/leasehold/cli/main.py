@@ -11,11 +11,12 @@ from leasehold import __version__
 from leasehold.cli import (
     agreement,
     image,
+    job,
     joint,
     lease,
+    node,
     peer,
     policy,
-    reproduce,
     scenario,
     sim,
     site,
@@ -26,6 +27,7 @@ from leasehold.cli import (
 from leasehold.cli.demo import demo
 from leasehold.cli.doctor import doctor
 from leasehold.cli.exit_codes import BAD_INPUT, DEFECT, DONE, INTERRUPTED
+from leasehold.cli.reproduce import reproduce
 from leasehold.cli.screen import talk
 from leasehold.cli.serve import serve
 from leasehold.model.errors import InvariantBroken, LeaseholdError
@@ -42,6 +44,8 @@ app.command()(serve)
 app.command()(doctor)
 app.add_typer(lease.app, name="lease")
 app.add_typer(joint.app, name="joint")
+app.add_typer(job.app, name="job")
+app.add_typer(node.app, name="node")
 app.add_typer(site.app, name="site")
 app.add_typer(peer.app, name="peer")
 app.add_typer(token.app, name="token")
@@ -52,7 +56,7 @@ app.add_typer(agreement.app, name="agreement")
 app.add_typer(usage.app, name="usage")
 app.add_typer(policy.app, name="policy")
 app.add_typer(scenario.app, name="scenario")
-app.add_typer(reproduce.app, name="reproduce")
+app.command()(reproduce)
 
 
 def _say_version(wanted: bool) -> None:

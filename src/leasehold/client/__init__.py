@@ -31,6 +31,20 @@ from leasehold.client.errors import (
     TooMany,
     Unreachable,
 )
+from leasehold.client.job_calls import JobWish, WhichJobs
+from leasehold.client.job_records import (
+    Attempt,
+    Image,
+    Job,
+    JobCandidate,
+    JobInput,
+    JobNeeds,
+    JobPlace,
+    JobProspect,
+    JobResult,
+    Node,
+    NodeVerdict,
+)
 from leasehold.client.joint_calls import ComponentWish, JointWish
 from leasehold.client.joint_records import (
     Barred,
@@ -90,6 +104,7 @@ else:
 __all__ = [
     "Agreement",
     "AsyncClient",
+    "Attempt",
     "BadAnswer",
     "Barred",
     "Caller",
@@ -104,8 +119,17 @@ __all__ = [
     "Environments",
     "Execution",
     "Health",
+    "Image",
     "InputFile",
     "Invalid",
+    "Job",
+    "JobCandidate",
+    "JobInput",
+    "JobNeeds",
+    "JobPlace",
+    "JobProspect",
+    "JobResult",
+    "JobWish",
     "JointComponent",
     "JointLease",
     "JointWish",
@@ -113,6 +137,8 @@ __all__ = [
     "Lent",
     "Lost",
     "NewToken",
+    "Node",
+    "NodeVerdict",
     "NotAllowed",
     "NotFound",
     "NotInstalled",
@@ -142,6 +168,7 @@ __all__ = [
     "Use",
     "Way",
     "Which",
+    "WhichJobs",
     "WhichUse",
     "Wish",
 ]

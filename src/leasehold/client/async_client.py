@@ -6,6 +6,7 @@ from typing import Self, Unpack
 
 from leasehold.client import calls
 from leasehold.client.access import Access, find_access
+from leasehold.client.async_jobs import AsyncImages, AsyncJobs, AsyncNodes
 from leasehold.client.async_joints import AsyncJoints
 from leasehold.client.async_sharing import AsyncAccounts, AsyncAgreements
 from leasehold.client.calls import Agreement, Rights, Which, Wish
@@ -149,6 +150,9 @@ class AsyncClient:
         self.peers = AsyncPeers(self._wire)
         self.tokens = AsyncTokens(self._wire)
         self.joints = AsyncJoints(self._wire)
+        self.jobs = AsyncJobs(self._wire)
+        self.nodes = AsyncNodes(self._wire)
+        self.images = AsyncImages(self._wire)
         self.agreements = AsyncAgreements(self._wire)
         self.usage = AsyncAccounts(self._wire)
 

@@ -7,6 +7,7 @@ from typing import Self, Unpack
 from leasehold.client import calls
 from leasehold.client.access import Access, find_access
 from leasehold.client.calls import Agreement, Rights, Which, Wish
+from leasehold.client.jobs import Images, Jobs, Nodes
 from leasehold.client.joints import Joints
 from leasehold.client.patience import Patience
 from leasehold.client.records import Caller, Change, Entry, Health, Lease, NewToken, Peer, Site, Token
@@ -175,6 +176,9 @@ class Client:
         self.peers = Peers(self._wire)
         self.tokens = Tokens(self._wire)
         self.joints = Joints(self._wire)
+        self.jobs = Jobs(self._wire)
+        self.nodes = Nodes(self._wire)
+        self.images = Images(self._wire)
         self.agreements = Agreements(self._wire)
         self.usage = Accounts(self._wire)
 

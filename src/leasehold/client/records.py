@@ -24,7 +24,7 @@ class Lease:
     ``ends_at``           when its requested time will be over, while it holds machines
     ``ended_at``          when it came to its end
     ``domain, claims``    what it is bound to, and units of further resources that it holds while it runs
-    ``joint``             the joint lease of which it is a component
+    ``joint, job``        the joint lease of which it is a component, the job of which it is an attempt
     """
 
     id: int
@@ -53,6 +53,7 @@ class Lease:
     domain: str = ""
     claims: Mapping[str, int] = field(default_factory=dict)
     joint: int | None = None
+    job: int | None = None
     command: tuple[str, ...] = ()
 
     @property
@@ -80,13 +81,15 @@ class Entry:
 class Change:
     """Something that happened just now, to a lease or to a site (then ``lease`` is None and ``state`` "").
 
-    ``seq`` counts up; whoever has seen it may go on watching after it.
+    ``seq`` counts up; whoever has seen it may go on watching after it. ``job`` is that which it is about, or
+    of whose attempt the lease is.
     """
 
     seq: int
     at: datetime
     what: str
     lease: int | None = None
+    job: int | None = None
     site: str = ""
     state: str = ""
     reason: str = ""

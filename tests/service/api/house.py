@@ -83,6 +83,16 @@ class House:
             self.portal.call(stream.hang_up)
             answering.result(PATIENCE_S)
 
+    def wait_for_nodes(self, sites: int) -> None:
+        """Wait until so many sites have told of their nodes, as they are asked to at the beginning."""
+
+        async def wait() -> None:
+            with anyio.fail_after(PATIENCE_S):
+                while len({node["site"] for node in await self.federation.jobs.nodes()}) < sites:  # noqa: ASYNC110 - no journal has it
+                    await anyio.sleep(0.01)
+
+        self.portal.call(wait)
+
     def submit(self, token: str, **fields: Any) -> dict[str, Any]:
         """Ask for a lease that no test minds, and give it."""
         answer = self.ask("POST", "/v1/leases", token, json=asked(**fields))

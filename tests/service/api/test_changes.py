@@ -29,7 +29,7 @@ def test_an_event_has_the_line_of_the_journal_with_its_lease(house: House) -> No
     entry = house.ask("GET", f"/v1/leases/{lease}/journal", token).json()["entries"][0]
     with house.stream("/v1/changes?after=0", token) as stream:
         [change] = stream.changes(1)
-    assert change == entry | {"lease": lease, "consumer": "physics"}
+    assert change == entry | {"lease": lease, "job": None, "consumer": "physics"}
 
 
 def test_without_a_place_it_begins_now(house: House) -> None:

@@ -8,14 +8,38 @@ from tests.service.api.house import House
 
 from leasehold.model.request import LEASE_TYPES
 from leasehold.service.api.fields import LeaseTypeName
-from leasehold.service.api.models import agreements, changes, leases, problems, sites, tokens, usage
+from leasehold.service.api.models import (
+    agreements,
+    changes,
+    images,
+    jobs,
+    leases,
+    nodes,
+    problems,
+    prospects,
+    sites,
+    tokens,
+    usage,
+)
 from leasehold.service.api.models.base import Asked, Shown
 from leasehold.service.api.problems import MEDIA_TYPE, Kind
 
 MODELS = sorted(
     {
         model
-        for module in (agreements, changes, leases, problems, sites, tokens, usage)
+        for module in (
+            agreements,
+            changes,
+            images,
+            jobs,
+            leases,
+            nodes,
+            problems,
+            prospects,
+            sites,
+            tokens,
+            usage,
+        )
         for model in vars(module).values()
         if isinstance(model, type) and issubclass(model, (Asked, Shown)) and model not in {Asked, Shown}
     },

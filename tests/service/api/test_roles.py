@@ -55,6 +55,22 @@ GET    /v1/joint-leases/{own joint}                          401     200      20
 GET    /v1/joint-leases/{joint at das3}                      401     404      404       200    200   403
 DELETE /v1/joint-leases/{own joint}                          401     200      200       404    200   403
 DELETE /v1/joint-leases/{joint at das3}                      401     404      404       200    200   403
+POST   /v1/jobs                                              401     201      201       403    201   403
+POST   /v1/jobs (for astro)                                  401     201      201       403    201   403
+POST   /v1/jobs (for lattice)                                401     403      403       403    201   403
+POST   /v1/jobs/explain                                      401     200      200       403    200   403
+GET    /v1/jobs                                              401     200      200       200    200   403
+GET    /v1/jobs/{own job}                                    401     200      200       404    200   403
+GET    /v1/jobs/{job in astro}                               401     404      200       404    200   403
+GET    /v1/jobs/{job at das3}                                401     404      404       200    200   403
+GET    /v1/jobs/{job elsewhere}                              401     404      404       404    200   403
+GET    /v1/jobs/{own job}/result                             401     404      404       404    404   403
+DELETE /v1/jobs/{own job}                                    401     200      200       404    200   403
+DELETE /v1/jobs/{job in astro}                               401     404      200       404    200   403
+DELETE /v1/jobs/{job at das3}                                401     404      404       200    200   403
+DELETE /v1/jobs/{job elsewhere}                              401     404      404       404    200   403
+GET    /v1/nodes                                             401     200      200       200    200   403
+GET    /v1/images                                            401     200      200       200    200   403
 POST   /v1/environments                                      401     200      200       403    200   403
 GET    /v1/changes                                           401     200      200       200    200   403
 GET    /v1/sites                                             401     200      200       200    200   403
@@ -99,6 +115,7 @@ POST   /v1/tokens                                            401     403      40
 GET    /v1/tokens                                            401     403      403       403    200   403
 DELETE /v1/tokens/{token}                                    401     403      403       403    204   403
 GET    /v1/tokens/self                                       401     200      200       200    200   200
+GET    /form/jobs                                            200     200      200       200    200   200
 GET    /healthz                                              200     200      200       200    200   200
 GET    /readyz                                               200     200      200       200    200   200
 GET    /metrics                                              401     403      403       200    200   403
@@ -120,6 +137,18 @@ LEASES: dict[str, dict[str, str]] = {
     "at das3": {"site": "das3"},
     "elsewhere": {"site": "lyon"},
 }
+SITES = ("das3", "lyon")
+NODE: dict[str, Any] = {"cores": 1000, "memory_mib": 2**24, "disk_mib": 10**6}
+"""The one node of each site, which has its name as software, so that a job can be bound to it."""
+
+JOBS: dict[str, dict[str, str]] = {
+    "own job": {"site": "lyon"},
+    "job in astro": {"group": "astro", "site": "lyon"},
+    "job at das3": {"site": "das3"},
+    "job elsewhere": {"site": "lyon"},
+}
+"""Where each is tried; all but the first are of climate."""
+
 JOINTS = {"own joint": "lyon", "joint at das3": "das3"}
 """Where all of its components are; the second is of climate."""
 
@@ -149,6 +178,10 @@ BODIES: dict[str, Any] = {
     "POST /v1/leases (for astro)": asked(group="astro"),
     "POST /v1/leases (for lattice)": asked(group="lattice"),
     "POST /v1/joint-leases": {"components": [{"vms": 1}, {"vms": 2}], "duration_s": 60},
+    "POST /v1/jobs": {"command": ["sleep", "3600"], "execution_s": 60},
+    "POST /v1/jobs (for astro)": {"command": ["true"], "execution_s": 60, "group": "astro"},
+    "POST /v1/jobs (for lattice)": {"command": ["true"], "execution_s": 60, "group": "lattice"},
+    "POST /v1/jobs/explain": {"command": ["true"], "execution_s": 60},
     "POST /v1/environments": {"lease": asked()},
     "POST /v1/sites/jena/letters": LETTERS,
     "POST /v1/sites/kiel/letters": LETTERS,
@@ -170,9 +203,10 @@ def lines() -> Iterator[tuple[str, str, int]]:
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     """One house for the whole walk, with room for all that is asked for on the way."""
     folder: Path = tmp_path_factory.mktemp("house")
-    sites = (SiteSpec("das3", 1000), SiteSpec("lyon", 1000))
-    config = ServiceConfig(sites, domains=(DomainSpec("ours", ("das3", "lyon")),))
+    sites = tuple(SiteSpec(name, 1000, options={"nodes": [NODE | {"software": [name]}]}) for name in SITES)
+    config = ServiceConfig(sites, domains=(DomainSpec("ours", SITES),))
     with house_in(folder, config=config) as house:
+        house.wait_for_nodes(len(SITES))
         yield house
 
 
@@ -186,6 +220,19 @@ def token_of(house: House) -> Callable[[str], str]:
         for name, one in CALLERS.items()
     }
     return lambda caller: made.get(caller, "")
+
+
+def job(house: House, caller: str, kind: str) -> str:
+    """Make a job, and give its number."""
+    what = JOBS[kind]
+    owner = house.token(
+        consumer=caller if kind == "own job" else "climate",
+        groups=(what["group"],) if "group" in what else (),
+    )
+    said = {"command": ["sleep", "3600"], "execution_s": 60, "software": [what["site"]]}
+    made = house.ask("POST", "/v1/jobs", owner, json=said)
+    assert made.json()["attempts"], made.text
+    return str(made.json()["id"])
 
 
 def terms(kind: str, name: str) -> dict[str, Any]:
@@ -223,6 +270,8 @@ def place(house: House, caller: str, kind: str) -> str:
         return house.token().split("_")[1]
     if kind in AGREEMENTS:
         return agreement(house, kind)
+    if kind in JOBS:
+        return job(house, caller, kind)
     if kind in JOINTS:
         return joint(house, caller, kind)
     what = LEASES[kind]

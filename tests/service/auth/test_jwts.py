@@ -71,9 +71,12 @@ def test_a_wlcg_token_with_scopes_is_a_member_who_may_what_they_say(
         Permission.LEASE_SUBMIT,
         Permission.LEASE_SUBMIT_LOCAL,
         Permission.LEASE_SUBMIT_IN_GROUP,
+        Permission.JOB_SUBMIT,
         Permission.LEASE_SEE,
+        Permission.JOB_SEE,
         Permission.CHANGES_SEE,
         Permission.SITE_SEE,
+        Permission.NODE_SEE,
         Permission.TOKEN_INSPECT_SELF,
     }
 
@@ -89,12 +92,17 @@ def test_other_signatures_with_a_private_key_are_as_good(issuer: LocalIssuer, al
     [
         (
             "compute.create",
-            {Permission.LEASE_SUBMIT, Permission.LEASE_SUBMIT_LOCAL, Permission.LEASE_SUBMIT_IN_GROUP},
+            {
+                Permission.LEASE_SUBMIT,
+                Permission.LEASE_SUBMIT_LOCAL,
+                Permission.LEASE_SUBMIT_IN_GROUP,
+                Permission.JOB_SUBMIT,
+            },
         ),
-        ("compute.read", {Permission.LEASE_SEE, Permission.CHANGES_SEE}),
+        ("compute.read", {Permission.LEASE_SEE, Permission.JOB_SEE, Permission.CHANGES_SEE}),
         ("compute.modify", {Permission.LEASE_EXTEND}),
-        ("compute.cancel", {Permission.LEASE_CANCEL}),
-        ("compute.cancel openid storage.read:/", {Permission.LEASE_CANCEL}),
+        ("compute.cancel", {Permission.LEASE_CANCEL, Permission.JOB_CANCEL}),
+        ("compute.cancel openid storage.read:/", {Permission.LEASE_CANCEL, Permission.JOB_CANCEL}),
     ],
 )
 @pytest.mark.parametrize("profile", Profile)
@@ -104,7 +112,11 @@ def test_each_scope_gives_its_own_permissions(
     claims = issuer.wlcg(scope=scope) if profile is Profile.WLCG else issuer.scitoken(scope=scope)
     who = find(trusting(issuer, profile), sign(claims))
     assert isinstance(who, ScopedPrincipal)
-    assert who.permissions == gives | {Permission.SITE_SEE, Permission.TOKEN_INSPECT_SELF}
+    assert who.permissions == gives | {
+        Permission.SITE_SEE,
+        Permission.NODE_SEE,
+        Permission.TOKEN_INSPECT_SELF,
+    }
 
 
 def test_scopes_give_no_more_than_the_roles_of_the_issuer(issuer: LocalIssuer) -> None:

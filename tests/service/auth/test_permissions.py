@@ -55,6 +55,10 @@ lease.submit-in-group       a      mgoa     a        a      a        a
 lease.see                   mga    ga       oa       oa     a        a
 lease.cancel                mga    ga       oa       oa     a        a
 lease.extend                mga    ga       a        a      a        a
+job.submit                  mga    a        a        a      a        a
+job.see                     mga    ga       oa       oa     a        a
+job.cancel                  mga    ga       oa       oa     a        a
+node.see                    mgoa   mgoa     mgoa     mgoa   mgoa     mgoa
 changes.see                 mga    ga       oa       oa     a        a
 site.see                    mgoa   mgoa     mgoa     mgoa   mgoa     mgoa
 site.drain                  a      a        oa       oa     a        a

@@ -27,6 +27,20 @@ def complete_state(incomplete: str) -> list[str]:
     return [state for state in LeaseState if state.startswith(incomplete)]
 
 
+def complete_job_state(incomplete: str) -> list[str]:
+    """Complete the state of a job."""
+    from leasehold.cli.live.job_states import CODES
+
+    return [state for state in CODES if state.startswith(incomplete)]
+
+
+def complete_backup(incomplete: str) -> list[str]:
+    """Complete what is kept ready against a fault."""
+    from leasehold.jobs.job import Backup
+
+    return [kind for kind in Backup if kind.startswith(incomplete)]
+
+
 def complete_claim(incomplete: str) -> list[str]:
     """Complete how the room of a joint lease is made sure of."""
     from leasehold.model.joint import Claim

@@ -1,13 +1,14 @@
 """Points in time as people write and read them: their own clock's, and how far away."""
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 
 from leasehold.cli.live.durations import read_duration_s, show_duration
 from leasehold.model.errors import InvalidField
 
-EXPECTED = "a time such as 2026-11-21T18:00, 2026-11-21T17:00:00Z, now+2h or now-1d"
+EXPECTED = "a time such as 18:00, 2026-11-21T18:00, 2026-11-21T17:00:00Z, now+2h or now-1d"
 _RELATIVE = re.compile(r"now(?:([+-])(.*))?")
+_OF_DAY = re.compile(r"\d{1,2}:\d\d", re.ASCII)
 _SIGNS = {"+": 1, "-": -1}
 
 
@@ -20,7 +21,7 @@ def read_moment(field: str, text: str, at: datetime) -> datetime:
     """Read a point in time; ``at`` is now, and ``field`` names it in an error.
 
     ``now+2h`` and ``now-1d`` count from now, with any duration; ISO 8601 without a zone is by the clock of
-    this machine.
+    this machine; ``18:00`` is when that clock shows it next.
     Raises InvalidField for anything else.
     """
     relative = _RELATIVE.fullmatch(text.strip())
@@ -28,10 +29,20 @@ def read_moment(field: str, text: str, at: datetime) -> datetime:
         sign, duration = relative.groups()
         return at + _SIGNS[sign] * timedelta(seconds=read_duration_s(field, duration)) if sign else at
     try:
+        if _OF_DAY.fullmatch(text.strip()):
+            return _next_time(time.fromisoformat(text.strip().zfill(len("18:00"))), at)
         moment = datetime.fromisoformat(text.strip())
         return moment.astimezone(UTC)
     except (ValueError, OverflowError):
         raise InvalidField(field, text, EXPECTED) from None
+
+
+def _next_time(shown: time, at: datetime) -> datetime:
+    """Find when the clock of this machine shows a time next."""
+    today = at.astimezone().date()
+    days = (datetime.combine(today + timedelta(days=later), shown).astimezone(UTC) for later in (0, 1))
+    first, second = days
+    return first if first > at else second
 
 
 def show_moment(moment: datetime) -> str:

@@ -14,10 +14,14 @@ from leasehold.service.api.routers import (
     agreements,
     changes,
     environments,
+    form,
     health,
+    images,
+    jobs,
     joints,
     leases,
     letters,
+    nodes,
     peers,
     penalties,
     sites,
@@ -35,8 +39,9 @@ DOCUMENT = "/v1/openapi.json"
 """The one path beside the probes that takes no token."""
 
 ROUTERS = (
-    *(leases.router, joints.router, environments.router, sites.router, changes.router, tokens_.router),
-    *(letters.router, peers.router, agreements.router, penalties.router, usage.router, health.router),
+    *(leases.router, joints.router, jobs.router, nodes.router, images.router, environments.router),
+    *(sites.router, changes.router, tokens_.router, letters.router, form.router, peers.router),
+    *(agreements.router, penalties.router, usage.router, health.router),
 )
 """Asked in this order: the one that has most to do first."""
 

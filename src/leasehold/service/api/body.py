@@ -22,9 +22,14 @@ class JsonRequest(Request):
             raise json.JSONDecodeError(str(error), "", 0) from None
 
 
+def media_type_of(request: Request) -> str:
+    """Give what a body says of itself to be."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
 def check_content_type(request: Request) -> None:
     """Raise HTTPException 415 for a body that does not say of itself that it is JSON."""
-    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    media_type = media_type_of(request)
     if _has_body(request) and media_type != "application/json":
         raise HTTPException(_NOT_JSON, f"Content-Type: got {media_type!r}, expected 'application/json'")
 

@@ -100,16 +100,23 @@ class GuardedRoute(APIRoute):
 
         async def guarded(request: Request) -> Response:
             request.scope["leasehold.call"] = await request.app.state.door.admit(request, permissions)
-            if has_body:
-                check_content_type(request)
-            return await go_on(JsonRequest(request.scope, request.receive))
+            return await go_on(await self.readable(request) if has_body else _strict(request))
 
         return guarded
+
+    async def readable(self, request: Request) -> Request:
+        """Give a request whose body can be read; raises HTTPException for one that is no JSON."""
+        check_content_type(request)
+        return _strict(request)
 
 
 async def _admitted(request: Request) -> Call:
     call: Call = request.scope["leasehold.call"]
     return call
+
+
+def _strict(request: Request) -> Request:
+    return JsonRequest(request.scope, request.receive)
 
 
 Admitted = Annotated[Call, Depends(_admitted)]

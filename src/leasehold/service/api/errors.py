@@ -10,6 +10,13 @@ class NoSuchToken(LeaseholdError):
         super().__init__(f"token: got {token_id!r}, expected the id of a token that is not revoked")
 
 
+class NoResult(LeaseholdError):
+    """There is such a job, and nothing has come of it, or nothing ever will."""
+
+    def __init__(self, job_id: int, state: str) -> None:
+        super().__init__(f"job {job_id} is {state}, and has no result")
+
+
 class TooManyStreams(LeaseholdError):
     """The consumer follows as many streams as it may."""
 

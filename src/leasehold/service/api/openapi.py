@@ -25,6 +25,7 @@ Ask for machines of a federation of sites, and follow what becomes of them.
 """
 TAGS = [
     {"name": "leases", "description": "Machines for some time, under one of four types."},
+    {"name": "jobs", "description": "Commands that say what they need, and where there is what they need."},
     {"name": "sites", "description": "The clusters of the federation."},
     {"name": "changes", "description": "What happens, as it happens."},
     {"name": "tokens", "description": "Who may ask."},

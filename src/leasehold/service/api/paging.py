@@ -30,6 +30,24 @@ def place_of(cursor: str | None) -> int | None:
     return place
 
 
+def cursor_after(name: str) -> str:
+    """Write down the name after which the next page begins, where the names are the order."""
+    return urlsafe_b64encode(f"n{name}".encode()).decode().rstrip("=")
+
+
+def name_after(cursor: str | None) -> str:
+    """Read after which name a page begins; "" where it is to be the first. Raises InvalidField."""
+    if cursor is None:
+        return ""
+    try:
+        text = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
+    except (Error, ValueError):
+        text = ""
+    if not text.startswith("n") or cursor_after(text[1:]) != cursor:
+        raise InvalidField("cursor", cursor, "the `next` of the page before")
+    return text[1:]
+
+
 def link_next(request: Request, response: Response, cursor: str | None) -> None:
     """Name the next page in a Link header too (RFC 8288)."""
     if cursor is not None:

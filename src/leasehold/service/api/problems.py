@@ -18,6 +18,8 @@ class Kind(Enum):
     NOT_FOUND = 404, "There is nothing here"
     NO_SUCH_LEASE = 404, "There is no such lease"
     NO_SUCH_JOINT = 404, "There is no such joint lease"
+    NO_SUCH_JOB = 404, "There is no such job"
+    NO_RESULT = 404, "The job has no result"
     NO_SUCH_SITE = 404, "There is no such site"
     NO_SUCH_PEER = 404, "There is no such peer"
     NO_SUCH_AGREEMENT = 404, "There is no such agreement"

@@ -14,7 +14,7 @@ from starlette.routing import Match, Route
 
 from leasehold.model.errors import InvalidField, LeaseholdError
 from leasehold.service.api import wrong_fields
-from leasehold.service.api.errors import NoSuchToken, TooManyStreams
+from leasehold.service.api.errors import NoResult, NoSuchToken, TooManyStreams
 from leasehold.service.api.last_resort import defect
 from leasehold.service.api.problems import Kind, problem
 from leasehold.service.auth.errors import Forbidden, TooManyRequests, Unauthenticated
@@ -25,6 +25,7 @@ from leasehold.service.errors import (
     Closed,
     IdempotencyConflict,
     NoSuchAgreement,
+    NoSuchJob,
     NoSuchJoint,
     NoSuchLease,
     NoSuchPeer,
@@ -62,6 +63,8 @@ _OURS: dict[type[LeaseholdError], Callable[..., Response]] = {
     InvalidField: wrong_fields.from_core,
     NoSuchLease: lambda error: problem(Kind.NO_SUCH_LEASE, str(error)),
     NoSuchJoint: lambda error: problem(Kind.NO_SUCH_JOINT, str(error)),
+    NoSuchJob: lambda error: problem(Kind.NO_SUCH_JOB, str(error)),
+    NoResult: lambda error: problem(Kind.NO_RESULT, str(error)),
     NoSuchSite: lambda error: problem(Kind.NO_SUCH_SITE, str(error)),
     NoSuchPeer: lambda error: problem(Kind.NO_SUCH_PEER, str(error)),
     NoSuchAgreement: lambda error: problem(Kind.NO_SUCH_AGREEMENT, str(error)),

@@ -21,14 +21,19 @@ GROUP_NAME = re.compile(r"(/[a-zA-Z0-9][a-zA-Z0-9_.-]*)+")
 """What a group of the WLCG profile is called (section 2.1.1)."""
 
 _SUBMIT = frozenset(
-    {Permission.LEASE_SUBMIT, Permission.LEASE_SUBMIT_LOCAL, Permission.LEASE_SUBMIT_IN_GROUP}
+    {
+        Permission.LEASE_SUBMIT,
+        Permission.LEASE_SUBMIT_LOCAL,
+        Permission.LEASE_SUBMIT_IN_GROUP,
+        Permission.JOB_SUBMIT,
+    }
 )
 COMPUTE_SCOPES: Mapping[str, frozenset[Permission]] = MappingProxyType(
     {
         "compute.create": _SUBMIT,
-        "compute.read": frozenset({Permission.LEASE_SEE, Permission.CHANGES_SEE}),
+        "compute.read": frozenset({Permission.LEASE_SEE, Permission.JOB_SEE, Permission.CHANGES_SEE}),
         "compute.modify": frozenset({Permission.LEASE_EXTEND}),
-        "compute.cancel": frozenset({Permission.LEASE_CANCEL}),
+        "compute.cancel": frozenset({Permission.LEASE_CANCEL, Permission.JOB_CANCEL}),
     }
 )
 """What the scopes of the WLCG profile (section 2.2.1) permit here."""

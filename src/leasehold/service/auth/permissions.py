@@ -5,7 +5,7 @@ Where somebody has several roles, whatever one of them gives is given. A token w
 `leasehold.service.auth.profiles`) leaves of that only what its scopes name.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Flag, StrEnum, auto
 from functools import reduce
@@ -15,7 +15,7 @@ from typing import Self
 from leasehold.service.auth.errors import Forbidden
 from leasehold.service.auth.principal import Principal, Role
 from leasehold.service.store.filters import Visible
-from leasehold.service.store.rows import LeaseRow
+from leasehold.service.store.rows import AttemptRow, JobRow, LeaseRow
 
 
 class Permission(StrEnum):
@@ -27,6 +27,10 @@ class Permission(StrEnum):
     LEASE_SEE = "lease.see"
     LEASE_CANCEL = "lease.cancel"
     LEASE_EXTEND = "lease.extend"
+    JOB_SUBMIT = "job.submit"  # and lease.submit-in-group for one that names a group
+    JOB_SEE = "job.see"
+    JOB_CANCEL = "job.cancel"
+    NODE_SEE = "node.see"  # and images
     CHANGES_SEE = "changes.see"
     SITE_SEE = "site.see"
     SITE_DRAIN = "site.drain"
@@ -68,6 +72,10 @@ PERMISSIONS: Mapping[Permission, Mapping[Role, Scope]] = {
     Permission.LEASE_SEE:             {MEMBER: OWN,   MANAGER: OWN | GROUP, OPERATOR: SITE,  ADMIN: ALL},
     Permission.LEASE_CANCEL:          {MEMBER: OWN,   MANAGER: OWN | GROUP, OPERATOR: SITE,  ADMIN: ALL},
     Permission.LEASE_EXTEND:          {MEMBER: OWN,   MANAGER: OWN | GROUP,                  ADMIN: ALL},
+    Permission.JOB_SUBMIT:            {MEMBER: OWN,   MANAGER: OWN,                          ADMIN: ALL},
+    Permission.JOB_SEE:               {MEMBER: OWN,   MANAGER: OWN | GROUP, OPERATOR: SITE,  ADMIN: ALL},
+    Permission.JOB_CANCEL:            {MEMBER: OWN,   MANAGER: OWN | GROUP, OPERATOR: SITE,  ADMIN: ALL},
+    Permission.NODE_SEE:              {MEMBER: ALL,   MANAGER: ALL,         OPERATOR: ALL,   ADMIN: ALL},
     Permission.CHANGES_SEE:           {MEMBER: OWN,   MANAGER: OWN | GROUP, OPERATOR: SITE,  ADMIN: ALL},
     Permission.SITE_SEE:              {MEMBER: ALL,   MANAGER: ALL,         OPERATOR: ALL,   ADMIN: ALL},
     Permission.SITE_DRAIN:            {                                     OPERATOR: SITE,  ADMIN: ALL},
@@ -115,6 +123,11 @@ class Target:
         """Make a target of a lease."""
         places = {row["site"], row["home"] or ""} - {""}
         return cls(row["consumer"], row["group_name"], frozenset(places))
+
+    @classmethod
+    def job(cls, row: JobRow, attempts: Iterable[AttemptRow]) -> Self:
+        """Make a target of a job: it is at every site where it was tried."""
+        return cls(row["consumer"], row["group"], frozenset(attempt["site"] for attempt in attempts))
 
     @classmethod
     def site(cls, name: str) -> Self:
@@ -183,6 +196,13 @@ def require_submission(principal: Principal, *, home: str | None, group: str) ->
         require(principal, Permission.LEASE_SUBMIT, Target(consumer=principal.consumer))
     else:
         require(principal, Permission.LEASE_SUBMIT_LOCAL, Target.site(home))
+    if group:
+        require(principal, Permission.LEASE_SUBMIT_IN_GROUP, Target(group=group))
+
+
+def require_job(principal: Principal, group: str) -> None:
+    """Let pass who may ask for a job, in no group ("") or in one of one's own. Raises Forbidden."""
+    require(principal, Permission.JOB_SUBMIT, Target(consumer=principal.consumer))
     if group:
         require(principal, Permission.LEASE_SUBMIT_IN_GROUP, Target(group=group))
 

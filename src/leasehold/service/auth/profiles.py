@@ -43,7 +43,7 @@ _SCITOKENS_VERSIONS = (
 _CAPABILITY = re.compile(r"(storage|compute)\.")
 _MOST_SUBJECT = 255
 
-ALWAYS = frozenset({Permission.SITE_SEE, Permission.TOKEN_INSPECT_SELF})
+ALWAYS = frozenset({Permission.SITE_SEE, Permission.NODE_SEE, Permission.TOKEN_INSPECT_SELF})
 """What needs no scope: it tells nothing about anybody else."""
 
 

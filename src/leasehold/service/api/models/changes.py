@@ -57,9 +57,10 @@ class Entry(Shown):
 class Change(Entry):
     """One line of the journal as it is sent to who follows the changes: with its lease."""
 
-    model_config = examples(_ENTRY | {"lease": 42, "consumer": "physics"})
+    model_config = examples(_ENTRY | {"lease": 42, "job": 7, "consumer": "physics"})
 
     lease: int | None = Field(description="null: it was about no lease")
+    job: int | None = Field(description="The job that it is about, or of whose attempt the lease is.")
     consumer: str = Field(description="Whose lease it is.")
 
 
@@ -77,7 +78,7 @@ def show_entry(row: JournalRow) -> Entry:
 
 def show_change(row: JournalRow) -> Change:
     """Show a line of the journal to who follows it."""
-    return Change(lease=row["lease_id"], consumer=row["consumer"], **_shared(row))
+    return Change(lease=row["lease_id"], job=row["job_id"], consumer=row["consumer"], **_shared(row))
 
 
 def _shared(row: JournalRow) -> dict[str, Any]:

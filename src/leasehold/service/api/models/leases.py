@@ -5,6 +5,8 @@ from typing import Annotated, cast
 
 from pydantic import Field
 
+from leasehold.jobs.why import JobReason
+from leasehold.jobs.why import sentence as job_sentence
 from leasehold.model.agreement import Breach
 from leasehold.model.lease import LeaseState
 from leasehold.model.reason import Reason, sentence
@@ -48,8 +50,11 @@ _SHOWN = {
     "reason": "room-free", "explanation": "started at once in free room", "submitted_at": A_MOMENT,
     "ready_at": A_MOMENT, "deadline_at": None, "planned_start_at": None, "started_at": A_MOMENT,
     "ends_at": "2026-11-21T11:43:36.120Z", "ended_at": None, "preemptions": 0, "migrations": 0,
-    "domain": "", "claims": {}, "joint": None, "command": ["sh", "run.sh"],
+    "domain": "", "claims": {}, "joint": None, "job": None, "command": ["sh", "run.sh"],
 }  # fmt: skip
+
+
+_OF_LEASES = frozenset(Reason)
 
 
 class LeaseRequest(Asked):
@@ -153,6 +158,7 @@ class Lease(Shown):
     domain: str = Field(description="The virtual domain or site that it is bound to; empty: any.")
     claims: dict[str, int] = Field(description="Units of further resources that it holds while it runs.")
     joint: int | None = Field(description="The joint lease of which it is a component.")
+    job: int | None = Field(description="The job of which it is an attempt.")
     command: list[str]
 
 
@@ -194,6 +200,7 @@ def show_lease(row: LeaseRow) -> Lease:
         domain=row["domain"],
         claims=json.loads(row["claims"]),
         joint=row["joint_id"],
+        job=row["job_id"],
         command=json.loads(row["command"]),
     )
 
@@ -202,5 +209,5 @@ def explain(reason: str, breach: Breach | None = None) -> str:
     """Say a reason as a sentence, with the numbers of the agreement that it is about; empty without one."""
     if not reason:
         return ""
-    said = sentence(Reason(reason))
+    said = sentence(Reason(reason)) if reason in _OF_LEASES else job_sentence(JobReason(reason))
     return said if breach is None else f"{said}: {in_words(breach, show_moment)}"

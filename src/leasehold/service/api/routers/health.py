@@ -7,6 +7,7 @@ from leasehold.service.api.door import Admitted, GuardedRoute, needs
 from leasehold.service.api.models.base import Shown
 from leasehold.service.api.openapi import refuses
 from leasehold.service.api.problems import Kind
+from leasehold.service.api.routers.form import FORM
 from leasehold.service.api.settings import ApiSettings
 from leasehold.service.auth.permissions import Permission
 from leasehold.service.errors import Unavailable
@@ -27,7 +28,7 @@ def open_to_all(settings: ApiSettings) -> frozenset[str]:
     """The paths that take no token."""
     probes = () if settings.probes_need_token else PROBES
     metrics = () if settings.metrics_need_token else (METRICS,)
-    return frozenset((*probes, *metrics))
+    return frozenset((FORM, *probes, *metrics))
 
 
 @router.get("/healthz", operation_id="isAlive", responses=refuses(Kind.UNAVAILABLE))

@@ -1,0 +1,207 @@
+"""``leasehold job``: commands that say what they need, run where there is what they need."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from leasehold.cli.exit_codes import ANSWER_IS_NO
+from leasehold.cli.job_options import taking_a_description
+from leasehold.cli.live.completion import complete_job_state, complete_site
+from leasehold.cli.live.job_states import legend
+from leasehold.cli.options import IdempotencyKey, Json, switch
+
+if TYPE_CHECKING:
+    from leasehold.configuration.job_description.description import JobDescription
+
+app = typer.Typer(
+    help="Run commands where there is what they need, or where it can be built.", no_args_is_help=True
+)
+
+JobId = Annotated[int, typer.Argument(metavar="ID", min=0, show_default=False)]
+
+
+@app.command()
+@taking_a_description
+def submit(
+    description: "JobDescription",
+    idempotency_key: IdempotencyKey = "",
+    wait: Annotated[bool, switch("--wait", does="Wait until it is over, and give what it wrote.")] = False,
+    json: Json = False,
+) -> None:
+    """Ask for a job; its number is the answer. Exits with 1 if it is refused, or with --wait, went wrong."""
+    from leasehold.cli.live.describing import wish_of
+    from leasehold.cli.live.gateway import gateway
+    from leasehold.cli.live.job_endings import answer_output, followed, is_a_no
+    from leasehold.cli.live.jobs import standing
+    from leasehold.cli.screen import answer, answer_json, talk
+    from leasehold.client.reading import wire
+
+    with gateway() as client:
+        job = client.jobs.submit(**wish_of(description, idempotency_key))
+        if not json and not wait:
+            answer(str(job.id))
+        talk(f"leasehold: {standing(job)}")
+        if wait:
+            job = followed(client, job)
+        if json:
+            answer_json({"job": wire(job)})
+        elif wait:
+            answer_output(client, job)
+    if is_a_no(job):
+        raise typer.Exit(ANSWER_IS_NO)
+
+
+@app.command()
+@taking_a_description
+def explain(description: "JobDescription", json: Json = False) -> None:
+    """Say what would become of a job, and what each node says to it; nothing is asked for.
+
+    Exits with 1 if it would run nowhere now.
+    """
+    from leasehold.cli.live.describing import wish_of
+    from leasehold.cli.live.gateway import gateway
+    from leasehold.cli.live.prospects import answer_prospect
+
+    with gateway() as client:
+        told = client.jobs.explain(**wish_of(description))
+    answer_prospect(told, json=json)
+
+
+@app.command()
+@taking_a_description
+def describe(
+    description: "JobDescription",
+    xml: Annotated[bool, switch("--xml", does="As XML of JSDL; else it is JSON.")] = False,
+    json: Json = False,
+) -> None:
+    """Write the description of a job, for a file; nothing is asked of a gateway."""
+    from leasehold.cli.screen import answer, answer_json
+    from leasehold.configuration.job_description.writing import fields_of, to_json, to_xml
+
+    if json:
+        answer_json({"description": fields_of(description)})
+    else:
+        answer(to_xml(description).rstrip("\n") if xml else to_json(description))
+
+
+@app.command("list", epilog=f"States: {legend()}.")
+def list_jobs(
+    states: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--state",
+            "-t",
+            metavar="STATE",
+            help="Only in these states, by name or code, as in R,PD; may be repeated.",
+            autocompletion=complete_job_state,
+            show_default=False,
+        ),
+    ] = None,
+    site: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Only those that were tried at this site.",
+            autocompletion=complete_site,
+            show_default=False,
+        ),
+    ] = "",
+    consumer: Annotated[
+        str, typer.Option(metavar="NAME", help="Only those of this consumer.", show_default=False)
+    ] = "",
+    since: Annotated[
+        str,
+        typer.Option(
+            metavar="TIME", help="Only those submitted then or later, as in now-1d.", show_default=False
+        ),
+    ] = "",
+    everything: Annotated[bool, switch("--all", "-a", does="Those that are over, too.")] = False,
+    json: Json = False,
+) -> None:
+    """List the jobs that are not over, the newest first."""
+    from leasehold.cli.live.gateway import gateway
+    from leasehold.cli.live.jobs import FIGURES, HEADS, overview, which_jobs
+    from leasehold.cli.live.moments import now, read_moment
+    from leasehold.cli.live.table import print_table
+    from leasehold.cli.screen import answer_json
+    from leasehold.client.reading import wire
+
+    which = which_jobs(states or [], site, consumer, everything=everything)
+    which["since"] = read_moment("--since", since, now()) if since else None
+    with gateway() as client:
+        jobs = list(client.jobs.list(**which))
+    if json:
+        answer_json({"jobs": wire(jobs)})
+    else:
+        print_table(HEADS, overview(jobs), FIGURES)
+
+
+@app.command()
+def show(job_id: JobId, json: Json = False) -> None:
+    """Say what a job asked for, how it stands, and what became of each attempt."""
+    from leasehold.cli.live.gateway import gateway
+    from leasehold.cli.live.jobs import account
+    from leasehold.cli.live.moments import now
+    from leasehold.cli.screen import answer, answer_json
+    from leasehold.client.reading import wire
+
+    with gateway() as client:
+        job = client.jobs.get(job_id)
+    if json:
+        answer_json({"job": wire(job)})
+    else:
+        answer("\n".join(account(job, now())))
+
+
+@app.command()
+def wait(job_id: JobId, json: Json = False) -> None:
+    """Tell how a job stands until it is over; exits with 1 if it went wrong."""
+    from leasehold.cli.live.gateway import gateway
+    from leasehold.cli.live.job_endings import is_a_no
+    from leasehold.cli.live.jobs import standing
+    from leasehold.cli.live.lines import answer_json_line, answer_line
+    from leasehold.client.reading import wire
+
+    with gateway() as client:
+        for job in client.jobs.follow(job_id):
+            if json:
+                answer_json_line({"job": wire(job)})
+            else:
+                answer_line(standing(job))
+            over = is_a_no(job)
+    if over:
+        raise typer.Exit(ANSWER_IS_NO)
+
+
+@app.command()
+def cancel(job_id: JobId, json: Json = False) -> None:
+    """Take a job back, with all of its attempts; one that is over stays as it is."""
+    from leasehold.cli.live.gateway import gateway
+    from leasehold.cli.live.jobs import standing
+    from leasehold.cli.screen import answer, answer_json
+    from leasehold.client.reading import wire
+
+    with gateway() as client:
+        job = client.jobs.cancel(job_id)
+    if json:
+        answer_json({"job": wire(job)})
+    else:
+        answer(standing(job))
+
+
+@app.command()
+def result(job_id: JobId, json: Json = False) -> None:
+    """Give what a job wrote; exits with 1 if it ended with an error, or there is nothing."""
+    from leasehold.cli.live.gateway import gateway
+    from leasehold.cli.live.job_endings import show_result
+    from leasehold.cli.screen import answer_json
+    from leasehold.client.reading import wire
+
+    with gateway() as client:
+        found = client.jobs.result(job_id)
+    if json:
+        answer_json({"result": wire(found)})
+    else:
+        show_result(found)
+    if found.exit_status != 0:
+        raise typer.Exit(ANSWER_IS_NO)

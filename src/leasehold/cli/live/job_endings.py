@@ -1,0 +1,41 @@
+"""How a job is followed to its end, and what it wrote."""
+
+from leasehold.cli.live.jobs import standing
+from leasehold.cli.screen import answer, talk
+from leasehold.client import Client, Job, JobResult, NotFound
+
+NO_RESULT = "no-result"
+
+
+def followed(client: Client, job: Job) -> Job:
+    """Say whenever a job stands differently, until it is over; give it as it is then."""
+    for seen in client.jobs.follow(job.id):
+        if seen != job:
+            talk(f"leasehold: {standing(seen)}")
+        job = seen
+    return job
+
+
+def answer_output(client: Client, job: Job) -> None:
+    """Give what a job that is over wrote, if anything came of it."""
+    try:
+        show_result(client.jobs.result(job.id))
+    except NotFound as error:
+        if error.problem.slug != NO_RESULT:
+            raise
+
+
+def show_result(result: JobResult) -> None:
+    """Print what a job wrote as it is, and say beside it what else there is to know."""
+    if result.output:
+        answer(result.output.removesuffix("\n"))
+    if not result.is_whole:
+        talk("leasehold: this is only a part of what it wrote; the rest was not kept")
+    if result.exit_status != 0:
+        status = "no exit status" if result.exit_status is None else f"exit status {result.exit_status}"
+        talk(f"leasehold: job {result.job} ended with {status}")
+
+
+def is_a_no(job: Job) -> bool:
+    """Whether a job is over, and not as it was meant to be."""
+    return job.is_over and job.state != "completed"

@@ -1,0 +1,66 @@
+"""``leasehold node``: what the nodes have that jobs run on."""
+
+from typing import Annotated
+
+import typer
+
+from leasehold.cli.live.completion import complete_site
+from leasehold.cli.options import Json
+
+app = typer.Typer(help="Look at the nodes that jobs run on.", no_args_is_help=True)
+
+
+@app.command("list")
+def list_nodes(
+    site: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", help="Only at this site.", autocompletion=complete_site, show_default=False
+        ),
+    ] = "",
+    software: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--software",
+            "-s",
+            metavar="TEXT",
+            help='Only those that have this, as in "gcc >= 12"; may be repeated.',
+            show_default=False,
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """List the nodes: what is free of what each has, when it was seen, and how often it failed.
+
+    With --json also all software that is installed, with versions.
+    """
+    from leasehold.cli.live.gateway import gateway
+    from leasehold.cli.live.moments import now
+    from leasehold.cli.live.nodes import NODE_FIGURES, NODE_HEADS, node_lines
+    from leasehold.cli.live.table import print_table
+    from leasehold.cli.screen import answer_json
+    from leasehold.client.reading import wire
+
+    with gateway() as client:
+        nodes = list(client.nodes.list(site, software or (), brief=not json))
+    if json:
+        answer_json({"nodes": wire(nodes)})
+    else:
+        print_table(NODE_HEADS, node_lines(nodes, now()), NODE_FIGURES)
+
+
+@app.command()
+def images(json: Json = False) -> None:
+    """List the images that machines are built with on the nodes, also those that could not be built."""
+    from leasehold.cli.live.gateway import gateway
+    from leasehold.cli.live.nodes import IMAGE_FIGURES, IMAGE_HEADS, image_lines
+    from leasehold.cli.live.table import print_table
+    from leasehold.cli.screen import answer_json
+    from leasehold.client.reading import wire
+
+    with gateway() as client:
+        found = client.images.list()
+    if json:
+        answer_json({"images": wire(found)})
+    else:
+        print_table(IMAGE_HEADS, image_lines(found), IMAGE_FIGURES)

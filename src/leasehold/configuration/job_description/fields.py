@@ -1,0 +1,240 @@
+"""The fields of a description, one by one: what each may be, and what it means."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from leasehold.configuration.durations import read_duration_ms
+from leasehold.configuration.job_description.description import (
+    DEFAULT_MEMORY_MIB,
+    DEFAULT_RESTARTS,
+    JobDescription,
+)
+from leasehold.configuration.job_description.quantities import (
+    read_between,
+    read_bytes,
+    read_mhz,
+    read_mib,
+    read_whole,
+)
+from leasehold.configuration.keys import NOTHING, Keys
+from leasehold.jobs.job import Backup
+from leasehold.matching.amounts import Amounts
+from leasehold.matching.needs import InputFile, Needs
+from leasehold.matching.software import Software, software
+from leasehold.model.errors import InvalidField
+from leasehold.model.request import LEASE_TYPES
+
+MOST_CORES = 1_000_000
+MOST_NODES = 1_000_000
+MOST_MIB = 2**31
+MOST_RESTARTS = 100
+
+NOT_SERVED = frozenset(
+    {
+        "ApplicationName", "ApplicationVersion", "CandidateHosts", "CPUArchitecture", "CreationFlag",
+        "DeleteOnTermination", "Environment", "Error", "ExclusiveExecution", "FileSystem", "FilesystemName",
+        "IndividualCPUTime", "IndividualNetworkBandwidth", "IndividualVirtualMemory", "Input",
+        "OperatingSystem", "Output", "Target", "TotalCPUCount", "TotalCPUTime", "TotalDiskSpace",
+        "TotalPhysicalMemory", "TotalVirtualMemory", "WallTimeLimit", "WorkingDirectory",
+    }
+)  # fmt: skip
+"""Names of JSDL that mean something which Leasehold does not do: silently leaving them out would be a lie."""
+
+_NOTES = ("Description", "JobAnnotation")
+"""Names of JSDL that say something to people, and nothing about how to run the job."""
+
+_NO_WORD = re.compile("[\\0\\ud800-\\udfff]")
+_RANGES = ("LowerBoundedRange", "Exact")
+_OF_INPUTS = ("FileName", "Source", "Size")
+
+
+@dataclass(frozen=True, slots=True)
+class Looking:
+    """What a description speaks of and does not hold itself.
+
+    ``moment_ms``  reads a moment, given its field and its text, in Unix ms
+    ``size_of``    gives the bytes of a file, given its field and its path
+
+    Both raise InvalidField.
+    """
+
+    moment_ms: Callable[[str, str], int]
+    size_of: Callable[[str, str], int]
+
+
+def read_fields(values: Mapping[str, Any], looking: Looking) -> JobDescription:
+    """Check all fields; raises InvalidField or UnknownName with the place of the first that is wrong."""
+    keys = Keys(values)
+    for note in _NOTES:
+        keys.take(note, None)
+    description = JobDescription(
+        name=keys.text("JobName", ""),
+        group=keys.text("JobProject", ""),
+        command=_command(keys),
+        needs=_needs(keys, looking),
+        deadline_ms=_deadline(keys, looking),
+        reliability=_between(keys, "Reliability"),
+        backup=Backup(keys.name_of("Backup", Backup, "none")),
+        lease_type=LEASE_TYPES[keys.name_of("LeaseType", LEASE_TYPES, "suspendable")],
+        restarts=_whole(keys, "Restarts", DEFAULT_RESTARTS, 0, MOST_RESTARTS),
+    )
+    _refuse_the_rest(keys)
+    if description.reliability is not None and description.deadline_ms is None:
+        expected = "a time, as Reliability is that of being done by then"
+        raise InvalidField("Deadline", NOTHING, expected)
+    return description
+
+
+def _refuse_the_rest(keys: Keys) -> None:
+    for key in keys.left():
+        if key in NOT_SERVED:
+            raise InvalidField(keys.where(key), keys.take(key), "nothing: this field of JSDL is not served")
+    keys.done()
+
+
+def _command(keys: Keys) -> tuple[str, ...]:
+    executable = _word(keys.where("Executable"), keys.take("Executable", expected="the program to run"))
+    arguments: object = keys.take("Argument", [])
+    if not isinstance(arguments, list):
+        raise InvalidField(keys.where("Argument"), arguments, "a list of words")
+    words = (_word(f"{keys.where('Argument')}[{number}]", word) for number, word in enumerate(arguments))
+    if not executable:
+        raise InvalidField(keys.where("Executable"), executable, "the program to run")
+    return (executable, *words)
+
+
+def _word(field: str, value: object) -> str:
+    if not isinstance(value, str) or _NO_WORD.search(value):
+        raise InvalidField(field, value, "a text without NUL characters")
+    return value
+
+
+def _needs(keys: Keys, looking: Looking) -> Needs:
+    return Needs(
+        amounts=Amounts(
+            cores=_whole(keys, "IndividualCPUCount", 1, 1, MOST_CORES),
+            memory_mib=_mib(keys, "IndividualPhysicalMemory", DEFAULT_MEMORY_MIB, least=1),
+            disk_mib=_mib(keys, "IndividualDiskSpace", 0, least=0),
+        ),
+        cpu_mhz=read_mhz(*speed) if (speed := _ranged(keys, "IndividualCPUSpeed")) else 0,
+        nodes=_whole(keys, "TotalResourceCount", 1, 1, MOST_NODES),
+        software=tuple(_software(*one) for one in _listed(keys, "Software")),
+        inputs=tuple(_input(place, one, looking) for place, one in _listed(keys, "DataStaging")),
+        execution_ms=_execution(keys),
+    )
+
+
+def _ranged(keys: Keys, key: str) -> tuple[str, object] | None:
+    """Take a value with its place, also out of a range of JSDL; None where there is none."""
+    value, place = keys.take(key, None), keys.where(key)
+    if not isinstance(value, dict):
+        return None if value is None else (place, value)
+    for name in _RANGES:
+        if set(value) == {name}:
+            return f"{place}.{name}", value[name]
+    raise InvalidField(place, value, f"a value, or one in {' or '.join(_RANGES)}")
+
+
+def _whole(keys: Keys, key: str, usual: int, least: int, most: int) -> int:
+    found = _ranged(keys, key)
+    return usual if found is None else read_whole(*found, least, most)
+
+
+def _mib(keys: Keys, key: str, usual: int, least: int) -> int:
+    found = _ranged(keys, key)
+    mib = usual if found is None else read_mib(*found, least=least)
+    if found is not None and mib > MOST_MIB:
+        raise InvalidField(*found, f"at most {MOST_MIB} MiB")
+    return mib
+
+
+def _between(keys: Keys, key: str) -> float | None:
+    value = keys.take(key, None)
+    return None if value is None else read_between(keys.where(key), value, 0, 1)
+
+
+def _execution(keys: Keys) -> int:
+    expected = "how long the job is thought to run, such as 3600 (seconds) or 90m"
+    value = keys.take("ExecutionTime", expected=expected)
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise InvalidField(keys.where("ExecutionTime"), value, expected)
+    return read_duration_ms(keys.where("ExecutionTime"), str(value))
+
+
+def _deadline(keys: Keys, looking: Looking) -> int | None:
+    text = keys.text("Deadline", None)
+    return None if text is None else looking.moment_ms(keys.where("Deadline"), text)
+
+
+def _listed(keys: Keys, key: str) -> list[tuple[str, Any]]:
+    """Take a list, each entry with its place; a single value is a list of one."""
+    value: object = keys.take(key, [])
+    entries = value if isinstance(value, list) else [value]
+    return [(f"{keys.where(key)}[{number}]", entry) for number, entry in enumerate(entries)]
+
+
+def _software(place: str, text: object) -> Software:
+    if not isinstance(text, str):
+        raise InvalidField(place, text, "a name, and constraints as in 'gcc >= 12, < 14'")
+    return read_software(place, text)
+
+
+def read_software(field: str, text: str) -> Software:
+    """Read what a job needs of a piece of software; raises InvalidField with its place."""
+    try:
+        return software(text)
+    except InvalidField as error:
+        raise InvalidField(field, error.value, error.expected) from None
+
+
+def _input(place: str, values: object, looking: Looking) -> InputFile:
+    if not isinstance(values, dict):
+        raise InvalidField(place, values, f"an object with {', '.join(_OF_INPUTS)}")
+    keys = Keys(values, place)
+    name = keys.text("FileName")
+    source, size = _source(keys), keys.take("Size", None)
+    _refuse_the_rest(keys)
+    where = keys.where("Size")
+    if source is None and size is not None:
+        return InputFile(name, read_bytes(where, size), place="")
+    path, host = (name, "") if source is None else _at(keys, source)
+    if host:
+        expected = "how large it is, as it cannot be looked at from here"
+        said = NOTHING if size is None else size
+        return InputFile(name, _size(where, said, expected), host)
+    return InputFile(name, looking.size_of(keys.where("FileName" if source is None else "Source"), path), "")
+
+
+def _size(field: str, value: object, expected: str) -> int:
+    if value is NOTHING:
+        raise InvalidField(field, value, expected)
+    return read_bytes(field, value)
+
+
+def _source(keys: Keys) -> str | None:
+    """Take where an input comes from: a text, or a ``URI`` within."""
+    value = keys.take("Source", None)
+    if value is None or isinstance(value, str):
+        return value
+    within = Keys(value, keys.where("Source"))
+    uri = within.text("URI")
+    within.done()
+    return uri
+
+
+def _at(keys: Keys, source: str) -> tuple[str, str]:
+    """Give the path of a file of this machine, or the name of the place that it lies at."""
+    try:
+        parts = urlsplit(source)
+    except ValueError:
+        parts = urlsplit("nowhere:")
+    if parts.scheme in {"", "file"} and not parts.netloc:
+        return unquote(parts.path) if parts.scheme else source, ""
+    host = unquote(parts.netloc.rpartition("@")[2].partition(":")[0])
+    if not host:
+        expected = "a path, or an address with the place of the file, such as gsiftp://lyon/survey.fits"
+        raise InvalidField(keys.where("Source"), source, expected)
+    return "", host

@@ -1,0 +1,72 @@
+"""A job that comes as XML: it is made JSON at the door, and from there on it is as if it had come so."""
+
+import json
+
+from fastapi import Request
+from starlette.datastructures import MutableHeaders
+from starlette.types import Message
+
+from leasehold.configuration.job_description.description import body_of
+from leasehold.configuration.job_description.fields import Looking, read_fields
+from leasehold.configuration.job_description.xml_form import JSDL, read_xml
+from leasehold.model.errors import InputError, InvalidField
+from leasehold.service.api.body import JsonRequest, media_type_of
+from leasehold.service.api.door import GuardedRoute
+from leasehold.service.api.moments import read_moment, show_moment
+
+XML = ("application/xml", "text/xml")
+
+DECLARED = {
+    "requestBody": {
+        "content": {
+            "application/xml": {
+                "schema": {"type": "string", "description": f"A JobDefinition of JSDL ({JSDL})."}
+            }
+        }
+    }
+}
+"""What the OpenAPI says beside what it says of JSON."""
+
+
+class JobRoute(GuardedRoute):
+    """A route that also takes a job as XML."""
+
+    async def readable(self, request: Request) -> Request:
+        """Make JSON of XML; raises InvalidField for XML that describes no job."""
+        if media_type_of(request) not in XML:
+            return await super().readable(request)
+        body = _as_json(await request.body())
+        scope = dict(request.scope)
+        headers = MutableHeaders(raw=[*scope["headers"]])
+        headers["content-type"], headers["content-length"] = "application/json", str(len(body))
+        scope["headers"] = headers.raw
+
+        async def receive() -> Message:
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        return JsonRequest(scope, receive)
+
+
+def _as_json(content: bytes) -> bytes:
+    try:
+        document = read_xml(content.decode("utf-8-sig"), "body")
+        description = read_fields(document.values, Looking(moment_ms=_moment, size_of=_no_size))
+    except UnicodeDecodeError:
+        raise InvalidField("body", None, "XML in UTF-8") from None
+    except InputError as error:
+        place = "" if error.line is None else f"line {error.line} "
+        raise InvalidField("body", None, f"a description of a job in XML: {place}{error.problem}") from None
+    deadline_ms = description.deadline_ms
+    said = {} if deadline_ms is None else {"deadline": show_moment(deadline_ms)}
+    return json.dumps(body_of(description) | said).encode()
+
+
+def _moment(field: str, text: str) -> int:
+    try:
+        return read_moment(text)
+    except ValueError as error:
+        raise InvalidField(field, text, str(error)) from None
+
+
+def _no_size(field: str, path: str) -> int:
+    raise InvalidField(field, path, "a Size beside it: the gateway does not see the files of its callers")

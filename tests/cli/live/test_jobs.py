@@ -1,0 +1,210 @@
+"""``leasehold job submit`` and ``describe``: by options, by a file, by both."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.saying import Cli
+from tests.client.gateway import MOMENT, Gateway, Reply, attempt, job, problem
+
+ENDED = "2026-11-21T10:53:36.000Z"
+DONE = job(
+    state="completed", reason="completed", explanation="ran to its end", ended_at=ENDED, exit_status=0,
+    attempts=[attempt(state="succeeded", exit_status=0, ended_at=ENDED)],
+)  # fmt: skip
+FAILED = job(
+    state="failed", reason="job-error", explanation="ended with an error of its own, and is not tried again",
+    ended_at=ENDED, exit_status=3, attempts=[],
+)  # fmt: skip
+REFUSED = job(
+    state="refused", reason="never-here", attempts=[], ended_at=MOMENT,
+    explanation="can run nowhere here: it needs a virtual machine that no host has room for, even when empty",
+)  # fmt: skip
+RESULT = {"job": 7, "attempt": 1, "exit_status": 0, "output": "forty-two\n", "is_whole": True}
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("leasehold.client.following.SOONEST_S", 0.0)
+
+
+def asked(gateway: Gateway) -> Any:
+    return gateway.asked[0].body
+
+
+USUAL = {
+    "command": ["run"], "cores": 1, "memory_mib": 256, "disk_mib": 0, "cpu_mhz": 0, "nodes": 1,
+    "execution_s": 60, "backup": "none", "type": "suspendable", "restarts": 3,
+}  # fmt: skip
+
+
+class TestSubmitting:
+    def test_the_number_is_the_answer(self, cli: Cli, gateway: Gateway) -> None:
+        gateway.answer("POST", "/v1/jobs", Reply(201, job()))
+        said = cli("job", "submit", "--execution", "60", "--", "run")
+        assert (said.code, said.out) == (0, "7\n")
+        assert said.err == (
+            "leasehold: job 7 is running at das3: it runs on nodes that have what it needs (runs-on-nodes)\n"
+        )
+        assert asked(gateway) == USUAL
+
+    def test_everything_that_can_be_said(self, cli: Cli, gateway: Gateway, tmp_path: Path) -> None:
+        gateway.answer("POST", "/v1/jobs", Reply(201, job()))
+        (tmp_path / "sky.fits").write_bytes(b"12345")
+        options = ["--software", "python3-numpy >= 1.24", "-s", "gcc", "--memory", "2GiB", "--cores", "2"]
+        options += ["--disk", "512", "--cpu-speed", "2.4GHz", "--nodes", "3", "--execution", "10m"]
+        options += ["--input", "sky.fits", "--input", "old.fits:700MiB@lyon", "--deadline", "now+2h"]
+        options += ["--reliability", "0.999", "--backup", "hot", "--restarts", "0", "--type", "cancelable"]
+        options += ["--name", "survey", "--group", "astro", "--idempotency-key", "k"]
+        assert cli("job", "submit", *options, "--", "python3", "run.py", "-v").code == 0
+        assert asked(gateway) == {
+            "command": ["python3", "run.py", "-v"], "cores": 2, "memory_mib": 2048, "disk_mib": 512,
+            "cpu_mhz": 2400, "nodes": 3, "software": ["python3-numpy >= 1.24", "gcc"],
+            "inputs": [
+                {"name": "sky.fits", "size_bytes": 5, "place": ""},
+                {"name": "old.fits", "size_bytes": 734_003_200, "place": "lyon"},
+            ],
+            "execution_s": 600, "deadline": "2026-11-21T12:56:10.000Z", "reliability": 0.999, "backup": "hot",
+            "type": "cancelable", "restarts": 0, "name": "survey", "group": "astro",
+        }  # fmt: skip
+        assert gateway.asked[0].headers["idempotency-key"] == "k"
+
+    @pytest.mark.parametrize(("text", "moment"), [("18:00", "21T18:00"), ("9:30", "22T09:30")])
+    def test_a_time_of_day_is_when_the_clock_shows_it_next(
+        self, cli: Cli, gateway: Gateway, text: str, moment: str
+    ) -> None:
+        gateway.answer("POST", "/v1/jobs", Reply(201, job()))
+        cli("job", "submit", "--execution", "60", "--deadline", text, "--", "run")
+        assert asked(gateway)["deadline"] == f"2026-11-{moment}:00.000Z"
+
+    def test_a_file_describes_it_and_options_change_that(
+        self, cli: Cli, gateway: Gateway, tmp_path: Path
+    ) -> None:
+        gateway.answer("POST", "/v1/jobs", Reply(201, job()))
+        (tmp_path / "in").mkdir()
+        (tmp_path / "in" / "sky.fits").write_bytes(b"123")
+        fields = {
+            "Executable": "python3", "Argument": ["run.py"], "ExecutionTime": "1m", "Deadline": "18:00",
+            "DataStaging": [{"FileName": "sky", "Source": "sky.fits"}], "IndividualCPUCount": 4,
+            "Software": ["gcc"],
+        }  # fmt: skip
+        (tmp_path / "in" / "job.json").write_text(json.dumps(fields))
+        cli("job", "submit", "in/job.json", "--cores", "2", "--software", "python3")
+        assert asked(gateway) == USUAL | {
+            "command": ["python3", "run.py"], "cores": 2, "software": ["python3"],
+            "inputs": [{"name": "sky", "size_bytes": 3, "place": ""}],
+            "deadline": "2026-11-21T18:00:00.000Z",
+        }  # fmt: skip
+        cli("job", "submit", "in/job.json", "--", "other", "word")
+        assert gateway.asked[1].body["command"] == ["other", "word"]
+
+    def test_a_refusal_is_a_no(self, cli: Cli, gateway: Gateway) -> None:
+        gateway.answer("POST", "/v1/jobs", Reply(201, REFUSED))
+        said = cli("job", "submit", "--execution", "60", "--", "run")
+        assert (said.code, said.out) == (1, "7\n")
+        assert "job 7 is refused: it can run nowhere here: it needs a virtual machine" in said.err
+
+    def test_with_wait_what_it_wrote_is_the_answer(self, cli: Cli, gateway: Gateway) -> None:
+        gateway.answer("POST", "/v1/jobs", Reply(201, job()))
+        gateway.answer("GET", "/v1/jobs/7", Reply(body=job()), Reply(body=DONE))
+        gateway.answer("GET", "/v1/jobs/7/result", Reply(body=RESULT))
+        said = cli("job", "submit", "--wait", "--execution", "60", "--", "run")
+        assert (said.code, said.out) == (0, "forty-two\n")
+        assert (
+            said.err.splitlines()[-1]
+            == "leasehold: job 7 is completed at das3: it ran to its end (completed)"
+        )
+
+    def test_with_wait_one_that_went_wrong_is_a_no(self, cli: Cli, gateway: Gateway) -> None:
+        gateway.answer("POST", "/v1/jobs", Reply(201, job()))
+        gateway.answer("GET", "/v1/jobs/7", Reply(body=FAILED))
+        wrote = RESULT | {"exit_status": 3, "output": "no"}
+        gateway.answer("GET", "/v1/jobs/7/result", Reply(body=wrote))
+        said = cli("job", "submit", "--wait", "--execution", "60", "--", "run")
+        assert (said.code, said.out) == (1, "no\n")
+        assert said.err.splitlines()[-1] == "leasehold: job 7 ended with exit status 3"
+
+    def test_with_wait_a_job_without_result_is_no_mistake(self, cli: Cli, gateway: Gateway) -> None:
+        gateway.answer("POST", "/v1/jobs", Reply(201, REFUSED))
+        gateway.answer("GET", "/v1/jobs/7", Reply(body=REFUSED))
+        gateway.answer("GET", "/v1/jobs/7/result", problem(404, "no-result", "it has none"))
+        assert cli("job", "submit", "--wait", "--execution", "60", "--", "run").code == 1
+
+    def test_as_json(self, cli: Cli, gateway: Gateway) -> None:
+        gateway.answer("POST", "/v1/jobs", Reply(201, job()))
+        said = cli("job", "submit", "--execution", "60", "--json", "--", "run")
+        assert json.loads(said.out)["job"] == job()
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            (["--", "run"], "--execution: got None, expected how long it is thought to run"),
+            (["--execution", "60"], "COMMAND: got None, expected what to run, after --, or a file with"),
+            (["--execution", "soon", "--", "x"], "--execution: got 'soon', expected a time such as"),
+            (["--cores", "0"], "--cores: got 0, expected a whole number from 1 to 1000000"),
+            (["--memory", "2 kg"], "--memory: got '2 kg', expected a number of MiB, or one with its unit"),
+            (["--memory", "0"], "--memory: got '0', expected at least 1 MiB"),
+            (["--disk", "1B"], "--disk: got '1B', expected at least 1 MiB"),
+            (["--cpu-speed", "fast"], "--cpu-speed: got 'fast', expected a number of MHz"),
+            (["--nodes", "-1"], "--nodes: got -1, expected a whole number"),
+            (["--software", "numpy => 1"], "--software: got '=>', expected one of"),
+            (["--software", "numpy >= x"], "--software: got 'x', expected a version such as"),
+            (["--input", "gone.fits"], "--input: got 'gone.fits', expected a file that is there"),
+            (["--input", "a:7 apples@lyon"], "--input: got '7 apples', expected a number of B"),
+            (["--deadline", "soon"], "--deadline: got 'soon', expected a time such as 18:00"),
+            (["--deadline", "25:00"], "--deadline: got '25:00', expected a time such as 18:00"),
+            (
+                ["--reliability", "1.5", "--deadline", "18:00"],
+                "--reliability: got 1.5, expected a number above 0",
+            ),
+            (["--reliability", "0.9"], "--deadline: got None, expected a time, as --reliability is that"),
+            (["--backup", "warm"], "--backup: got 'warm', expected one of cold, hot, none"),
+            (["--type", "cancellable"], "did you mean 'cancelable'?"),
+            (["--restarts", "-1"], "--restarts: got -1, expected a whole number from 0 to 100"),
+        ],
+    )
+    def test_what_is_wrong_is_one_line_that_names_the_option(
+        self, cli: Cli, gateway: Gateway, options: list[str], message: str
+    ) -> None:
+        base = ["--execution", "60"] if "--execution" not in options and options[0] != "--" else []
+        command = [] if "--" in options or options == ["--execution", "60"] else ["--", "run"]
+        said = cli("job", "submit", *base, *options, *command)
+        assert (said.code, gateway.asked) == (2, [])
+        assert said.err.startswith("leasehold: ")
+        assert message in said.err
+        assert said.err.count("\n") == 1
+
+    def test_what_is_wrong_in_a_file_is_said_with_its_line(self, cli: Cli, tmp_path: Path) -> None:
+        (tmp_path / "job.xml").write_text(
+            "<JobDescription>\n<Executable>a</Executable>\n<Cores>0</Cores></JobDescription>"
+        )
+        said = cli("job", "submit", "job.xml")
+        assert said.code == 2
+        assert said.err.startswith("leasehold: job.xml: ExecutionTime: got nothing, expected how long")
+        said = cli("job", "submit", "gone.JSON")
+        assert said.err == "leasehold: gone.JSON: cannot be read: No such file or directory\n"
+
+
+class TestDescribing:
+    ARGUMENTS = ("job", "describe", "--execution", "90m", "--memory", "2GiB", "--name", "survey")
+
+    def test_as_json_that_can_be_submitted(self, cli: Cli, gateway: Gateway, tmp_path: Path) -> None:
+        said = cli(*self.ARGUMENTS, "--", "run")
+        assert json.loads(said.out) == {
+            "JobName": "survey", "Executable": "run", "IndividualCPUCount": 1,
+            "IndividualPhysicalMemory": "2048MiB", "TotalResourceCount": 1, "ExecutionTime": 5400,
+            "Backup": "none", "LeaseType": "suspendable", "Restarts": 3,
+        }  # fmt: skip
+        (tmp_path / "job.json").write_text(said.out)
+        assert cli("job", "describe", "job.json").out == said.out
+        assert gateway.asked == []
+
+    def test_as_xml_that_can_be_submitted(self, cli: Cli, tmp_path: Path) -> None:
+        said = cli(*self.ARGUMENTS, "--xml", "--", "run")
+        assert said.out.startswith('<?xml version="1.0" encoding="UTF-8"?>\n<JobDefinition ')
+        (tmp_path / "job.xml").write_text(said.out)
+        assert cli("job", "describe", "job.xml", "--xml").out == said.out
+        assert (
+            json.loads(cli("job", "describe", "job.xml", "--json").out)["description"]["JobName"] == "survey"
+        )

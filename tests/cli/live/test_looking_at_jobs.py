@@ -1,0 +1,320 @@
+"""``leasehold job list, show, wait, result, explain`` and ``leasehold node``, as they look."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+from tests.cli.saying import Cli
+from tests.client.gateway import MOMENT, Gateway, Reply, attempt, job, problem
+
+from leasehold.cli.live.completion import complete_backup, complete_job_state
+from leasehold.cli.live.job_states import CODES, MEANINGS
+from leasehold.cli.live.jobs import FAULTS, show_bytes
+from leasehold.jobs.job import Fault, JobState
+
+ENDED = "2026-11-21T10:53:36.000Z"
+DONE = job(
+    state="completed", reason="completed", explanation="ran to its end", ended_at=ENDED, exit_status=0,
+    attempts=[attempt(state="succeeded", exit_status=0, ended_at=ENDED)],
+)  # fmt: skip
+FAILED = job(
+    state="failed", reason="job-error", explanation="ended with an error of its own, and is not tried again",
+    ended_at=ENDED, exit_status=3, attempts=[],
+)  # fmt: skip
+REFUSED = job(
+    state="refused", reason="never-here", attempts=[], ended_at=MOMENT,
+    explanation="can run nowhere here: it needs a virtual machine that no host has room for, even when empty",
+)  # fmt: skip
+RESULT = {"job": 7, "attempt": 1, "exit_status": 0, "output": "forty-two\n", "is_whole": True}
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("leasehold.client.following.SOONEST_S", 0.0)
+
+
+def asked(gateway: Gateway) -> Any:
+    return gateway.asked[0].body
+
+
+USUAL = {
+    "command": ["run"], "cores": 1, "memory_mib": 256, "disk_mib": 0, "cpu_mhz": 0, "nodes": 1,
+    "execution_s": 60, "backup": "none", "type": "suspendable", "restarts": 3,
+}  # fmt: skip
+
+
+class TestLookingAtThem:
+    def test_in_a_line_each(self, cli: Cli, gateway: Gateway) -> None:
+        gateway.answer("GET", "/v1/jobs", Reply(body={"jobs": [job(deadline=ENDED)], "next": None}))
+        head, row = cli("job", "list").out.splitlines()
+        assert head.split() == [
+            "ID", "NAME", "ST", "CONSUMER", "CORES", "MEM", "NODES", "SITE", "TRIES", "SUBMITTED", "DEADLINE",
+            "REASON",
+        ]  # fmt: skip
+        assert row.split() == [
+            "7", "survey", "R", "physics", "2", "2048", "1", "das3", "1", "2026-11-21", "10:43:36",
+            "2026-11-21", "10:53:36", "runs-on-nodes",
+        ]  # fmt: skip
+        assert gateway.asked[0].query == [("open", "true"), ("limit", "1000")]
+        assert json.loads(cli("job", "list", "--json").out)["jobs"] == [job(deadline=ENDED)]
+
+    def test_those_that_are_asked_for(self, cli: Cli, gateway: Gateway) -> None:
+        gateway.answer("GET", "/v1/jobs", Reply(body={"jobs": [], "next": None}))
+        cli("job", "list", "--state", "PD,failed", "--site", "das3", "--consumer", "c", "--since", "now-1d")
+        assert gateway.asked[0].query == [
+            ("state", "waiting"), ("state", "failed"), ("site", "das3"), ("consumer", "c"),
+            ("since", "2026-11-20T10:56:10.000Z"), ("limit", "1000"),
+        ]  # fmt: skip
+        cli("job", "list", "--all")
+        assert gateway.asked[1].query == [("limit", "1000")]
+        assert "--state: got 'x', expected one of" in cli("job", "list", "--state", "x").err
+
+    def test_in_full_with_every_attempt_and_its_reason_in_words(self, cli: Cli, gateway: Gateway) -> None:
+        attempts = [
+            attempt(1, state="failed", fault="node-died", detail="no heartbeat for 60 s", ended_at=ENDED),
+            attempt(2, state="fenced", fault="network-failed", nodes=["das3/n2"], lease=43, ended_at=ENDED),
+            attempt(3, virtual=True, image="debian+numpy", nodes=["lyon/n1"], site="lyon", lease=44),
+            attempt(4, backup=True, state="ordered", lease=None, nodes=["lyon/n2"], site="lyon"),
+        ]
+        needs = job()["needs"] | {
+            "inputs": [{"name": "sky.fits", "size_bytes": 734_003_200, "place": "lyon"}],
+            "disk_mib": 9, "cpu_mhz": 2400, "nodes": 2,
+        }  # fmt: skip
+        told = job(
+            attempts=attempts, needs=needs, reliability=0.999, surest=0.99951, backup="cold", deadline=ENDED,
+            restarts_used=2, group="astro",
+        )  # fmt: skip
+        gateway.answer("GET", "/v1/jobs/7", Reply(body=told))
+        unreachable = "the node could not be reached any more"
+        ended, begun = "2026-11-21 10:53:36", "2026-11-21 10:43:36"
+        assert cli("job", "show", "7").out.splitlines() == [
+            "job 7 is running at lyon: it runs on nodes that have what it needs (runs-on-nodes)",
+            "  name         survey",
+            "  command      python3 run.py",
+            "  consumer     physics, group astro",
+            "  needs        2 cores, 2048 MiB of memory, 9 MiB of disk, 2400 MHz, on 2 nodes, for 10:00",
+            "  software     python3-numpy >= 1.24",
+            "  input        sky.fits, 700 MiB at lyon",
+            "  type         suspendable",
+            "  backup       cold",
+            "  reliability  0.999 is asked; by the present plan 0.99951",
+            "  restarts     begun anew twice, at most 3 times",
+            f"  submitted    {begun} (12:33 ago)",
+            f"  deadline     {ended} (2:34 ago)",
+            f"  attempt 1    on das3/n1, lease 42: failed at {ended}: the node died (no heartbeat for 60 s)",
+            f"  attempt 2    on das3/n2, lease 43: does not count any more at {ended}: {unreachable}",
+            f"  attempt 3    in machines on lyon/n1 from debian+numpy, lease 44: runs since {begun}",
+            "  attempt 4    on lyon/n2, a backup: kept ready",
+        ]
+        assert json.loads(cli("job", "show", "7", "--json").out)["job"] == told
+
+    def test_one_that_waits_says_until_when(self, cli: Cli, gateway: Gateway) -> None:
+        waits = job(
+            state="waiting", reason="tried-again-later", attempts=[], next_try_at=ENDED,
+            explanation="found no room, and is tried again: the nearest node has them in use",
+        )  # fmt: skip
+        gateway.answer("GET", "/v1/jobs/7", Reply(body=waits))
+        first, *rest = cli("job", "show", "7").out.splitlines()
+        assert first.endswith("(tried-again-later); it is tried again at 2026-11-21 10:53:36")
+        assert any(line.startswith("  next try") for line in rest)
+
+    def test_one_that_is_not_there(self, cli: Cli, gateway: Gateway) -> None:
+        gateway.answer(
+            "GET", "/v1/jobs/7", problem(404, "no-such-job", "job: got 7, expected the number of a job")
+        )
+        said = cli("job", "show", "7")
+        assert (said.code, said.err) == (2, "leasehold: job: got 7, expected the number of a job\n")
+
+    def test_taking_one_back(self, cli: Cli, gateway: Gateway) -> None:
+        over = job(
+            state="cancelled",
+            reason="cancelled-by-user",
+            explanation="was cancelled by its user",
+            ended_at=ENDED,
+        )
+        gateway.answer("DELETE", "/v1/jobs/7", Reply(body=over))
+        assert cli("job", "cancel", "7").out == (
+            "job 7 is cancelled: it was cancelled by its user (cancelled-by-user)\n"
+        )
+        assert json.loads(cli("job", "cancel", "7", "--json").out)["job"] == over
+
+
+class TestItsEnd:
+    def test_waiting_tells_how_it_stands_until_it_is_over(self, cli: Cli, gateway: Gateway) -> None:
+        gateway.answer("GET", "/v1/jobs/7", Reply(body=job()), Reply(body=job()), Reply(body=DONE))
+        said = cli("job", "wait", "7")
+        assert (said.code, said.out.splitlines()) == (
+            0,
+            [
+                "job 7 is running at das3: it runs on nodes that have what it needs (runs-on-nodes)",
+                "job 7 is completed at das3: it ran to its end (completed)",
+            ],
+        )
+
+    @pytest.mark.parametrize("over", [FAILED, REFUSED, job(state="cancelled", ended_at=ENDED)])
+    def test_waiting_for_one_that_goes_wrong_is_a_no(
+        self, cli: Cli, gateway: Gateway, over: dict[str, Any]
+    ) -> None:
+        gateway.answer("GET", "/v1/jobs/7", Reply(body=over))
+        said = cli("job", "wait", "7", "--json")
+        assert said.code == 1
+        assert json.loads(said.out)["job"]["state"] == over["state"]
+
+    def test_the_result_is_what_it_wrote(self, cli: Cli, gateway: Gateway) -> None:
+        gateway.answer("GET", "/v1/jobs/7/result", Reply(body=RESULT))
+        said = cli("job", "result", "7")
+        assert (said.code, said.out, said.err) == (0, "forty-two\n", "")
+        assert json.loads(cli("job", "result", "7", "--json").out)["result"] == RESULT
+
+    def test_the_result_of_one_that_failed_is_a_no(self, cli: Cli, gateway: Gateway) -> None:
+        told = RESULT | {"exit_status": 3, "output": "", "is_whole": False}
+        gateway.answer("GET", "/v1/jobs/7/result", Reply(body=told))
+        said = cli("job", "result", "7")
+        assert (said.code, said.out) == (1, "")
+        assert said.err.splitlines() == [
+            "leasehold: this is only a part of what it wrote; the rest was not kept",
+            "leasehold: job 7 ended with exit status 3",
+        ]
+
+    def test_no_result_is_a_no(self, cli: Cli, gateway: Gateway) -> None:
+        gateway.answer(
+            "GET", "/v1/jobs/7/result", problem(404, "no-result", "job 7 is running, and has no result")
+        )
+        said = cli("job", "result", "7")
+        assert (said.code, said.err) == (1, "leasehold: job 7 is running, and has no result\n")
+
+
+LACKS = {
+    "answer": "never", "reason": "software-not-there", "what": "python3-numpy",
+    "explanation": "has not the software that is needed",
+}  # fmt: skip
+USED = {
+    "answer": "wait", "reason": "cores-in-use", "what": "",
+    "explanation": "has the cores, but others use them",
+}  # fmt: skip
+FITS = {"answer": "fit", "reason": "fits", "what": "", "explanation": "has all that is needed"}
+PLACE: dict[str, Any] = {
+    "site": "lyon", "nodes": ["lyon/n1"], "image": "", "virtual": True, "builds": ["python3-numpy 1.26"],
+    "reason": "no-physical-node", "explanation": "gets a virtual machine",
+}  # fmt: skip
+TOLD: dict[str, Any] = {
+    "state": "building", "reason": "image-is-built", "what": "", "surest": 0.99951,
+    "explanation": "waits until an image with its software is built", "places": [PLACE],
+    "candidates": [
+        {"node": "das3/n1", "problem": "", "as_node": LACKS, "as_host": USED},
+        {"node": "das3/n2", "problem": "it is drained", "as_node": None, "as_host": None},
+        {"node": "lyon/n1", "problem": "", "as_node": None, "as_host": FITS},
+    ],
+}  # fmt: skip
+
+
+class TestExplaining:
+    ARGUMENTS = ("job", "explain", "--execution", "60", "--", "run")
+
+    def test_where_it_could_run_and_node_by_node_why_not(self, cli: Cli, gateway: Gateway) -> None:
+        gateway.answer("POST", "/v1/jobs/explain", Reply(body=TOLD))
+        said = cli(*self.ARGUMENTS)
+        lines = said.out.splitlines()
+        assert said.code == 0
+        assert lines[:3] == [
+            "it would be building: it waits until an image with its software is built (image-is-built)",
+            "  in machines on lyon/n1, once an image with python3-numpy 1.26 is built",
+            "  done by its deadline with a probability of 0.99951",
+        ]
+        heads, *nodes = lines[3:]
+        assert heads.startswith("NODE ")
+        assert [[cell.strip() for cell in re.split("  +", node)] for node in nodes] == [
+            [
+                "das3/n1",
+                "never, it has not the software that is needed (python3-numpy)",
+                "not now, it has the cores, but others use them",
+            ],
+            ["das3/n2", "down: it is drained", "-"],
+            ["lyon/n1", "-", "yes"],
+        ]
+        assert asked(gateway) == USUAL
+        assert json.loads(cli(*self.ARGUMENTS[:2], "--json", *self.ARGUMENTS[2:]).out)["prospect"] == TOLD
+
+    @pytest.mark.parametrize(
+        ("place", "line"),
+        [
+            ({"virtual": False}, "  on lyon/n1"),
+            ({"builds": [], "image": "debian"}, "  in machines on lyon/n1, from the image debian"),
+        ],
+    )
+    def test_each_kind_of_place(self, cli: Cli, gateway: Gateway, place: dict[str, Any], line: str) -> None:
+        told = TOLD | {"places": [PLACE | place]}
+        gateway.answer("POST", "/v1/jobs/explain", Reply(body=told))
+        assert cli(*self.ARGUMENTS).out.splitlines()[1] == line
+
+    def test_one_that_would_run_nowhere_now_is_a_no(self, cli: Cli, gateway: Gateway) -> None:
+        gateway.answer("POST", "/v1/jobs/explain", Reply(body=TOLD | {"places": [], "state": "refused"}))
+        assert cli(*self.ARGUMENTS).code == 1
+
+
+NODE = {
+    "name": "das3/n1", "site": "das3", "cores": 8, "free_cores": 6, "memory_mib": 16_384,
+    "free_memory_mib": 12_288, "disk_mib": 9, "free_disk_mib": 8, "cpu_mhz": 2400, "bytes_per_s": 0,
+    "software": [], "packages": 312, "is_host": True, "runs": True, "problem": "", "fault": "",
+    "failures": 1, "failed_at": MOMENT, "first_seen_at": MOMENT, "seen_at": "2026-11-21T10:56:00.000Z",
+}  # fmt: skip
+
+
+class TestNodesAndImages:
+    def test_nodes_in_a_line_each(self, cli: Cli, gateway: Gateway) -> None:
+        lost = NODE | {"name": "das3/n2", "problem": "it is drained", "cpu_mhz": 0, "is_host": False}
+        idle = NODE | {"name": "das3/n3", "runs": False, "is_host": False}
+        gateway.answer("GET", "/v1/nodes", Reply(body={"nodes": [NODE, lost, idle], "next": None}))
+        head, *rows = cli("node", "list", "--site", "das3", "--software", "gcc >= 12").out.splitlines()
+        assert head.split() == [
+            "NODE", "STATE", "CORES", "MEM", "DISK", "MHZ", "SOFTWARE", "RUNS", "FAILED", "SEEN", "PROBLEM"
+        ]  # fmt: skip
+        assert rows[0].split() == [
+            "das3/n1", "up", "6/8", "12288/16384", "8/9", "2400", "312", "jobs+machines", "1", "0:10", "ago"
+        ]  # fmt: skip
+        assert rows[1].split()[1:2] + rows[1].split()[5:6] == ["down", "-"]
+        assert rows[1].endswith("it is drained")
+        assert " nothing " in rows[2]
+        assert gateway.asked[0].query == [
+            ("site", "das3"), ("software", "gcc >= 12"), ("brief", "true"), ("limit", "1000")
+        ]  # fmt: skip
+        assert json.loads(cli("node", "list", "--json").out)["nodes"] == [NODE, lost, idle]
+        assert gateway.asked[1].query == [("limit", "1000")]
+
+    def test_images_in_a_line_each(self, cli: Cli, gateway: Gateway) -> None:
+        image = {
+            "name": "debian", "site": "lyon", "state": "there", "software": ["python3 3.13"], "packages": [],
+            "size_bytes": 104_857_600, "least_memory_mib": 256, "problem": "", "since": MOMENT,
+            "seen_at": MOMENT,
+        }  # fmt: skip
+        failed = image | {
+            "name": "debian+x", "site": "", "state": "failed", "software": [], "packages": ["x 1", "y 2"],
+            "size_bytes": 0, "least_memory_mib": 0, "problem": "no network",
+        }  # fmt: skip
+        gateway.answer("GET", "/v1/images", Reply(body={"images": [image, failed]}))
+        _, first, second = cli("node", "images").out.splitlines()
+        assert first.split() == [
+            "debian", "lyon", "there", "100", "MiB", "256", "1", "2026-11-21", "10:43:36"
+        ]  # fmt: skip
+        assert second.split()[:7] == ["debian+x", "-", "failed", "-", "-", "2", "2026-11-21"]
+        assert second.endswith("no network")
+        assert json.loads(cli("node", "images", "--json").out)["images"] == [image, failed]
+
+
+def test_names_complete() -> None:
+    assert complete_job_state("re") == ["refused"]
+    assert complete_backup("") == ["none", "cold", "hot"]
+
+
+def test_there_are_words_for_every_state_and_every_fault() -> None:
+    assert set(CODES) == set(MEANINGS) == set(JobState)
+    assert set(FAULTS) == set(Fault)
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(0, "0 B"), (1023, "1023 B"), (1024, "1 KiB"), (734_003_200, "700 MiB"), (2**50, "1024 TiB")],
+)
+def test_amounts_of_bytes(count: int, text: str) -> None:
+    assert show_bytes(count) == text

@@ -1,0 +1,142 @@
+"""Jobs, through both clients."""
+
+from datetime import UTC, datetime
+from itertools import pairwise
+
+import pytest
+from tests.client.gateway import MOMENT, Gateway, Reply, attempt, job, problem
+from tests.client.talking import Talk
+
+from leasehold.client import BadAnswer, NotFound
+from leasehold.client.following import LATEST_S, SOONEST_S, Looks
+from leasehold.client.job_records import Job
+from leasehold.client.reading import read, wire
+from leasehold.model.errors import InvalidField
+
+NODE = {
+    "name": "das3/n1", "site": "das3", "cores": 8, "free_cores": 6, "memory_mib": 16_384,
+    "free_memory_mib": 12_288, "disk_mib": 9, "free_disk_mib": 8, "cpu_mhz": 2400, "bytes_per_s": 0,
+    "software": ["gcc 12.2"], "packages": 1, "is_host": True, "runs": True, "problem": "", "fault": "",
+    "failures": 1, "failed_at": MOMENT, "first_seen_at": MOMENT, "seen_at": MOMENT,
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look again without a pause."""
+    monkeypatch.setattr("leasehold.client.following.SOONEST_S", 0.0)
+
+
+def test_a_job_is_asked_for_with_what_is_said_alone(talk: Talk, gateway: Gateway) -> None:
+    gateway.answer("POST", "/v1/jobs", Reply(201, job()))
+    deadline = datetime(2026, 11, 21, 18, tzinfo=UTC)
+    found = talk(
+        "jobs.submit", command=["a", ""], execution_s=60, software=["gcc"], group="", deadline=deadline
+    )
+    asked = gateway.asked[0]
+    assert asked.body == {
+        "command": ["a", ""], "execution_s": 60, "software": ["gcc"], "deadline": "2026-11-21T18:00:00.000Z"
+    }  # fmt: skip
+    assert asked.headers["idempotency-key"]
+    assert (found.id, found.needs.software, found.attempts[0].nodes) == (
+        7,
+        ("python3-numpy >= 1.24",),
+        ("das3/n1",),
+    )
+    assert wire(found) == job()
+
+
+def test_a_deadline_without_its_zone_is_refused(talk: Talk) -> None:
+    for method in ("jobs.submit", "jobs.explain"):
+        with pytest.raises(InvalidField, match=r"deadline: got .*, expected a time with its zone"):
+            talk(method, command=["a"], execution_s=1, deadline=datetime(2026, 11, 21))  # noqa: DTZ001
+
+
+def test_one_is_looked_at_taken_back_and_gives_its_result(talk: Talk, gateway: Gateway) -> None:
+    gateway.answer("GET", "/v1/jobs/7", Reply(body=job()))
+    gateway.answer("DELETE", "/v1/jobs/7", Reply(body=job(state="cancelled", ended_at=MOMENT)))
+    told = {"job": 7, "attempt": 2, "exit_status": 3, "output": "no\n", "is_whole": False}
+    gateway.answer("GET", "/v1/jobs/7/result", Reply(body=told))
+    assert not talk("jobs.get", 7).is_over
+    assert talk("jobs.cancel", 7).is_over
+    assert wire(talk("jobs.result", 7)) == told
+
+
+def test_there_is_no_result_yet(talk: Talk, gateway: Gateway) -> None:
+    gateway.answer(
+        "GET", "/v1/jobs/7/result", problem(404, "no-result", "job 7 is running, and has no result")
+    )
+    with pytest.raises(NotFound, match="job 7 is running, and has no result") as caught:
+        talk("jobs.result", 7)
+    assert caught.value.problem.slug == "no-result"
+
+
+def test_jobs_come_page_by_page(talk: Talk, gateway: Gateway) -> None:
+    pages = [Reply(body={"jobs": [job(9)], "next": "more"}), Reply(body={"jobs": [job(8)], "next": None})]
+    gateway.answer("GET", "/v1/jobs", *pages)
+    found = talk("jobs.list", states=["running"], site="das3", open=True)
+    assert [one.id for one in found] == [9, 8]
+    assert gateway.asked[0].query == [
+        ("state", "running"), ("site", "das3"), ("open", "true"), ("limit", "1000")
+    ]  # fmt: skip
+    assert gateway.asked[1].query[-1] == ("cursor", "more")
+
+
+def test_one_is_followed_until_it_is_over_and_told_when_it_stands_differently(
+    talk: Talk, gateway: Gateway
+) -> None:
+    over = job(state="completed", ended_at=MOMENT, attempts=[attempt(state="succeeded", exit_status=0)])
+    steps = [Reply(body=job()), Reply(body=job()), Reply(body=job(name="other")), Reply(body=over)]
+    gateway.answer("GET", "/v1/jobs/7", *steps)
+    told = talk("jobs.follow", 7)
+    assert [(one.state, one.name) for one in told] == [
+        ("running", "survey"), ("running", "other"), ("completed", "survey")
+    ]  # fmt: skip
+    assert talk("jobs.wait", 7).state == "completed"
+
+
+def test_what_would_become_of_one(talk: Talk, gateway: Gateway) -> None:
+    said = {"answer": "never", "reason": "too-few-cores", "explanation": "has fewer cores", "what": ""}
+    place = {
+        "site": "das3", "nodes": ["das3/n1"], "image": "", "virtual": True, "builds": ["gcc 12"],
+        "reason": "no-physical-node", "explanation": "gets a virtual machine",
+    }  # fmt: skip
+    told = {
+        "state": "building", "reason": "image-is-built", "explanation": "waits", "what": "k", "surest": 0.99,
+        "places": [place],
+        "candidates": [{"node": "das3/n1", "problem": "", "as_node": said, "as_host": None}],
+    }  # fmt: skip
+    gateway.answer("POST", "/v1/jobs/explain", Reply(body=told))
+    assert wire(talk("jobs.explain", command=["a"], execution_s=1)) == told
+
+
+def test_nodes_and_images(talk: Talk, gateway: Gateway) -> None:
+    image = {
+        "name": "debian", "site": "das3", "state": "there", "software": ["python3 3.13"], "packages": [],
+        "size_bytes": 9, "least_memory_mib": 256, "problem": "", "since": MOMENT, "seen_at": MOMENT,
+    }  # fmt: skip
+    gateway.answer("GET", "/v1/nodes", Reply(body={"nodes": [NODE], "next": None}))
+    gateway.answer("GET", "/v1/images", Reply(body={"images": [image]}))
+    assert wire(talk("nodes.list", "das3", ["gcc >= 12"], brief=True)) == [NODE]
+    assert gateway.asked[0].query == [
+        ("site", "das3"), ("software", "gcc >= 12"), ("brief", "true"), ("limit", "1000")
+    ]  # fmt: skip
+    assert wire(talk("images.list")) == [image]
+
+
+def test_an_answer_that_is_no_job_is_told_as_one(talk: Talk, gateway: Gateway) -> None:
+    gateway.answer("GET", "/v1/jobs/7", Reply(body={"id": 7}))
+    with pytest.raises(BadAnswer, match="is no job: it has no"):
+        talk("jobs.get", 7)
+
+
+def test_it_is_looked_at_often_after_news_and_more_rarely_after_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    looks, seen = Looks(), read(Job, job())
+    assert looks.is_news(seen)
+    assert looks.pause_s() == SOONEST_S
+    pauses = [looks.pause_s() for _ in range(20) if not looks.is_news(seen)]
+    assert all(sooner <= later for sooner, later in pairwise(pauses))
+    assert pauses[-1] == LATEST_S
+    assert looks.is_news(read(Job, job(state="failed")))
+    assert looks.pause_s() == SOONEST_S
