@@ -9,12 +9,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from leasehold.gateway.agreed import AGREEMENT, UnderAgreement
+from leasehold.gateway.asking import Asking
 from leasehold.gateway.dispatching import Dispatcher
 from leasehold.gateway.knowledge import Knowledge
 from leasehold.gateway.lenders import Lenders
 from leasehold.gateway.lines import LineKey, Lines
+from leasehold.gateway.parking import Parking
 from leasehold.gateway.peering import PEERS, Peering
 from leasehold.gateway.remote import RemoteSite
+from leasehold.gateway.rescue import Rescue
 from leasehold.gateway.rules import Routing
 from leasehold.gateway.site import Site
 from leasehold.model.agreement import Breach
@@ -54,7 +57,10 @@ class Desk:
         self.lenders = Lenders(sites, reference_mips, routing.told_locals or {})
         self.remotes = self.lenders.remotes
         self.peering = Peering(self.remotes)
+        self.parking = Parking(self, sites, reference_mips)
         self._agreed = agreed
+        self.rescue = Rescue(self, sites, agreed)
+        self.asking = Asking(self, self.rescue)
         self._dispatcher = Dispatcher(self, sites, agreed)
         self._sites = sites
         self.effects = effects
@@ -118,7 +124,7 @@ class Desk:
     @property
     def is_busy(self) -> bool:
         """Whether there is anybody to be asked about now; about whom is held only when something happened."""
-        return bool(self._new or (self._is_stirred and (self.held or self.lines)))
+        return bool(self._new or (self._is_stirred and (self.held or self.lines or self.parking.parked)))
 
     def stir(self) -> None:
         """Something happened that a routing policy may want to see."""
@@ -185,6 +191,7 @@ class Desk:
         self.stranded.pop(lease.id, None)
         self.lines.leave(lease.id)
         self._told.pop(lease.id, None)
+        self.asking.forget(lease.id)
 
     def ring(self, now_ms: int) -> None:
         """The time has come for which the desk asked; an alarm that an earlier one has overtaken is none."""
@@ -196,16 +203,28 @@ class Desk:
 
     def route_all(self, now_ms: int) -> None:
         """Ask about everybody who is here; of those who wait in a line, about the first."""
-        waiting = [*self.held.values(), *self._new.values()]
-        self._new = {}
+        new, self._new = self._new, {}
         self._is_stirred = False
         if self.lines:
             self.lines.take_turns(
                 lambda lease: self._dispatcher.route(lease, now_ms),
                 lambda lease, barred: self._agreed.is_still_barred(lease, barred, now_ms),
             )
-        for lease in waiting:
+        self._ask_again(now_ms)
+        for lease in new.values():
             self._dispatcher.route(lease, now_ms)
+
+    def _ask_again(self, now_ms: int) -> None:
+        """Ask about those of whom the policy says that it is worth it; all are asked about again in time."""
+        if not self.held and not self.parking.parked:
+            return
+        for one in self.asking.ripe(now_ms):
+            if one.home:
+                self.asking.go_on(one, now_ms)
+            elif one.request.id in self.held:
+                self._dispatcher.route(self.held[one.request.id], now_ms)
+        if self.held or self.parking.parked:
+            self.ask_again_at(now_ms + self.routing.tick_ms, now_ms)
 
     # What can become of a request
 
@@ -309,6 +328,7 @@ class Desk:
         self.peering.forget(lease)
         self._agreed.over(lease)
         self._told.pop(lease.id, None)
+        self.parking.forget(lease.id)
         self.refused_by.pop(lease.id, None)
         self._recalled.discard(lease.id)
         if lease.dispatched_ms >= 0:

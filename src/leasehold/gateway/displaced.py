@@ -52,15 +52,32 @@ def _transfer_ms(guests: Guests, lease: Lease) -> int:
     return guests.floor.overheads.migrate_ms(lease.request.memory_mib, lease.vms)
 
 
-def take_over(guests: Guests, lease: Lease, now_ms: int) -> None:
-    """Let a displaced lease go on at this site; `soonest_elsewhere` has said that it fits."""
+def could_still_end_in_time(lease: Lease, home: Guests, others: Iterable[Guests], now_ms: int) -> bool:
+    """Whether a saved lease could meet its deadline anywhere, were there room at once."""
+    deadline_ms = lease.request.deadline_ms
+    if deadline_ms is None:
+        return True
+    ends_ms = [now_ms + lease.overhead_ms + home.floor.wall_ms(lease.work_left)]
+    ends_ms += [now_ms + _transfer_ms(one, lease) + one.floor.wall_ms(lease.work_left) for one in others]
+    return min(ends_ms) <= deadline_ms
+
+
+def fits_now(guests: Guests, lease: Lease, now_ms: int) -> bool:
+    """Whether a displaced lease could go on at another site now, and end there in time."""
+    settings = guests.floor.settings
+    is_able = lease.vms <= settings.slots and settings.can_serve(lease.request.lease_type)
+    return is_able and _finish_if_moved_ms(guests, lease, now_ms) is not None
+
+
+def take_over(guests: Guests, lease: Lease, reason: Reason, rule: str, now_ms: int) -> None:
+    """Let a displaced lease go on at this site; it has been found that it fits."""
     source, lease.site = lease.site, guests.floor.name
     lease.overhead_ms = _transfer_ms(guests, lease)
     lease.span_ms = lease.overhead_ms + guests.floor.wall_ms(lease.work_left)
     if lease.state is LeaseState.WAITING:
         start_ms = max(now_ms, lease.request.ready_ms)
         guests.queue.reserve(lease, start_ms)
-        guests.floor.decide(lease, Outcome.MOVE, Reason.LOCAL_PLAN_CHANGED, "soonest-finish", start_ms)
+        guests.floor.decide(lease, Outcome.MOVE, Reason.LOCAL_PLAN_CHANGED, rule, start_ms)
         return
     lease.overhead_vm_ms += lease.overhead_ms * lease.vms
     lease.migrations += 1
@@ -68,7 +85,7 @@ def take_over(guests: Guests, lease: Lease, now_ms: int) -> None:
     guests.queue.book(now_ms, lease)
     guests.floor.enter(lease, now_ms)
     guests.floor.effects.append(MigrateLease(lease, source, lease.overhead_ms))
-    guests.floor.decide(lease, Outcome.MOVE, Reason.ROOM_FREE, "soonest-finish")
+    guests.floor.decide(lease, Outcome.MOVE, reason, rule)
 
 
 def keep_for_later(guests: Guests, lease: Lease, now_ms: int) -> bool:

@@ -14,14 +14,17 @@ from leasehold.model.event import Operation
 from leasehold.model.lease import UNPLANNED, Lease, LeaseState
 from leasehold.model.lifecycle import Step, advance
 from leasehold.model.reason import Outcome, Reason
+from leasehold.routing.demand import Demand
 
 
 class Floor:
     """The machines of one site as far as planning is concerned; shared by its locals' and guests' sides.
 
     ``effects``, ``displaced`` (Migratable guests that have lost their place) and what is ``agreed`` belong to
-    the gateway, and are the same for all its sites. ``overheads`` are the times to plan with: those that the
-    owner states, as far as ``experience`` does not know better.
+    the gateway, and are the same for all its sites; so do those who are ``parked``, saved, until the routing
+    policy says that they go on (None where it does not say that). ``overheads`` are the times to plan with:
+    those that the owner states, as far as ``experience`` does not know better. ``demand`` learns what local
+    leases take, where somebody wants to know.
     """
 
     def __init__(self, settings: SiteSettings) -> None:
@@ -35,6 +38,8 @@ class Floor:
         self.guest_vms = 0
         self.effects: list[Effect] = []
         self.displaced: list[Lease] = []
+        self.parked: dict[int, Lease] | None = None
+        self.demand: Demand | None = None
         self.agreed = UnderAgreement(None, 1, self.effects)
         self._places = 0
 
@@ -61,6 +66,8 @@ class Floor:
         self._places += 1
         lease.place = self._places
         self._stand(lease)
+        if self.demand is not None and lease.request.site is not None:
+            self.demand.began(lease.id, lease.vms, now_ms)
         self.agreed.began(lease, now_ms)
 
     def take_up(self, leases: Iterable[Lease]) -> None:
@@ -76,6 +83,8 @@ class Floor:
     def leave(self, lease: Lease, now_ms: int) -> None:
         """Note that a lease holds no VMs here any more."""
         self.agreed.ended(lease, now_ms)
+        if self.demand is not None and lease.request.site is not None:
+            self.demand.ended(lease.id, now_ms - lease.held_since_ms, now_ms)
         del self.held[lease.id]
         lease.held_since_ms = UNPLANNED
         self._count(lease, -lease.vms)

@@ -13,7 +13,6 @@ from leasehold.gateway.coallocation.crew import Crew
 from leasehold.gateway.coallocation.joints import Joints
 from leasehold.gateway.coallocation.planner import Planner
 from leasehold.gateway.desk import GATEWAY, Desk
-from leasehold.gateway.displaced import give_up, keep_for_later, soonest_elsewhere, take_over
 from leasehold.gateway.extension import with_longer_request
 from leasehold.gateway.remote import follow
 from leasehold.gateway.rules import Routing
@@ -86,10 +85,12 @@ class Gateway:
         claims = Claims(self.sites, self.agreed, self.knowledge, self._effects, self._touch)
         crew = Crew(self._enrol, self._effects)
         self.joints = Joints(self.sites, planner, claims, crew, self._effects)
+        self.parking = self.desk.parking
         for site in sites:
             site.floor.effects = self._effects
             site.floor.displaced = self._displaced
             site.floor.agreed = self.agreed
+            site.floor.parked = self.parking.parked if self.parking.opens else None
             site.locals.moved = self.moved
         self._note: dict[type, Callable[[Any, int], None]] = {
             Submitted: self._note_submission,
@@ -127,9 +128,11 @@ class Gateway:
         for site in self._touched.values():
             site.serve_locals(now_ms)
         self.joints.serve(now_ms)
-        # 3. Migratable guests that lost their place go on elsewhere, or wait, or have failed.
+        # 3. Migratable guests that lost their place, or can wait no longer, go on, or wait, or have failed.
+        self._displaced += self.parking.in_a_hurry(now_ms)
         if self._displaced:
-            self._rescue_all(now_ms)
+            self.desk.rescue.all(self._displaced, now_ms)
+            self._displaced.clear()
         # 4. New and held requests are routed, seeing the sites as they are now.
         if self._touched:
             self.desk.stir()
@@ -322,32 +325,6 @@ class Gateway:
         site = self.sites[name]
         self._touched[name] = site
         return site
-
-    # 3. Migratable guests
-
-    def _rescue_all(self, now_ms: int) -> None:
-        for lease in self._displaced:
-            home = self.sites[lease.site].open_to_guests(now_ms)
-            elsewhere = soonest_elsewhere(lease, self._open_to(lease, now_ms), now_ms)
-            if elsewhere is not None:
-                self.knowledge.gone(lease, lease.site)
-                take_over(elsewhere, lease, now_ms)
-                self.knowledge.sent(lease)
-                self.agreed.granted(lease, elsewhere.floor.settings.speed_mips, now_ms)
-                self._touch(lease.site)
-            elif not keep_for_later(home, lease, now_ms):
-                give_up(home, lease)
-        self._displaced.clear()
-
-    def _open_to(self, lease: Lease, now_ms: int) -> list[Site]:
-        """Give the own sites that lend, and that agreements and its own request let a lease be moved to."""
-        return [
-            site
-            for site in self.desk.lenders.own()
-            if site.name != lease.site
-            and not self.agreed.is_bound_elsewhere(lease.request, site.name)
-            and self.agreed.why_not_there(lease, site.name, site.settings.speed_mips, now_ms) is None
-        ]
 
     # 5. Alarms, and the way out
 

@@ -1,9 +1,10 @@
 """The guests' side of a site: outside leases in the room that its own users leave.
 
-Every outside lease that is at the site is in one of four places: in the backfiller's queue (waits, or
+Every outside lease that is at the site is in one of five places: in the backfiller's queue (waits, or
 waits to be resumed), among the appointments (Non-preemptable, promised for a later ready time), on the
-floor (holds VMs), or in ``displaced`` (a Migratable lease that has lost its place, until
-`leasehold.gateway.displaced` finds it another within the same instant). How they lose their place is in
+floor (holds VMs), ``parked`` (saved, until the routing policy says that it goes on), or in ``displaced`` (a
+Migratable lease that has lost its place, until `leasehold.gateway.rescue` finds it another within the same
+instant). How they lose their place is in
 `leasehold.gateway.preemption`.
 """
 
@@ -22,6 +23,7 @@ from leasehold.model.request import LeaseType
 
 NON_PREEMPTABLE = LeaseType.NON_PREEMPTABLE
 GUESTS_IN_FREE_ROOM = "guests-in-free-room"
+PARKING = "parking"
 ASK_AGAIN_MS = 60_000
 """When agreements are asked again that do not know when there will be room."""
 
@@ -133,7 +135,8 @@ class Guests:
         """Take back a guest that holds no VMs; True if local plans have more room by it."""
         if lease.request.lease_type is NON_PREEMPTABLE:
             return self.release(lease, now_ms)
-        self.queue.withdraw(lease, now_ms)
+        if not self._leaves_parking(lease):
+            self.queue.withdraw(lease, now_ms)
         return False
 
     def take_up(self, waiting: list[Lease]) -> None:
@@ -144,7 +147,10 @@ class Guests:
         for lease in lent_for_good:
             if lease.state is LeaseState.WAITING:
                 heappush(self._appointments, (lease.reserved_ms, lease.order, lease))
-        self.queue.take_up(lease for lease in waiting if not _is_lent_for_good(lease))
+        others = [lease for lease in waiting if not _is_lent_for_good(lease)]
+        if self.floor.parked is not None:
+            self.floor.parked |= {lease.id: lease for lease in others if _is_saved_without_a_plan(lease)}
+        self.queue.take_up(lease for lease in others if not self._is_parked(lease))
 
     # Starting, suspending, resuming
 
@@ -173,10 +179,19 @@ class Guests:
             return
         if lease.dispatched_ms == now_ms:
             reason = Reason.ROOM_FREE
-        advance(lease, Step.RESUME if resumed else Step.START)
+        if resumed:
+            self._resume(lease, reason, GUESTS_IN_FREE_ROOM, now_ms)
+            return
+        advance(lease, Step.START)
         self.floor.enter(lease, now_ms)
-        self.floor.effects.append(ResumeLease(lease, lease.overhead_ms) if resumed else StartLease(lease))
+        self.floor.effects.append(StartLease(lease))
         self.floor.decide(lease, Outcome.START, reason, GUESTS_IN_FREE_ROOM)
+
+    def _resume(self, lease: Lease, reason: Reason, rule: str, now_ms: int) -> None:
+        advance(lease, Step.RESUME)
+        self.floor.enter(lease, now_ms)
+        self.floor.effects.append(ResumeLease(lease, lease.overhead_ms))
+        self.floor.decide(lease, Outcome.START, reason, rule)
 
     def _is_put_off(self, lease: Lease, now_ms: int) -> bool:
         """Leave a guest suspended whose agreement gives it nothing now, unless it was promised a deadline."""
@@ -190,8 +205,9 @@ class Guests:
 
     def _put_off(self, lease: Lease, breach: Breach, now_ms: int) -> None:
         lease.earliest_ms = max(ask_again_ms(breach, now_ms + ASK_AGAIN_MS), now_ms + 1)
-        self.queue.release(lease, now_ms)
-        self.queue.submit(lease)
+        if not self._is_parked(lease):
+            self.queue.release(lease, now_ms)
+            self.queue.submit(lease)
         self.floor.put_off(lease, breach, AGREEMENT)
 
     def appointed(self, now_ms: int) -> list[Lease]:
@@ -214,8 +230,20 @@ class Guests:
 
     def waiting(self) -> list[Lease]:
         """Every guest that is here and holds no VMs."""
-        appointed = [lease for _, _, lease in self._appointments if lease.state is LeaseState.WAITING]
-        return [*self.queue.waiting(), *appointed]
+        parked = () if self.floor.parked is None else self.floor.parked.values()
+        return [*self.in_line(), *(lease for lease in parked if lease.site == self.floor.name)]
+
+    def in_line(self) -> list[Lease]:
+        """Those of them who start, or go on, as soon as there is room."""
+        return [*self.queue.waiting(), *self._appointed()]
+
+    def in_line_vms(self) -> int:
+        """How many VMs they ask for."""
+        appointed = self._appointed() if self._appointments else ()
+        return self.queue.waiting_vms() + sum([lease.vms for lease in appointed])
+
+    def _appointed(self) -> list[Lease]:
+        return [lease for _, _, lease in self._appointments if lease.state is LeaseState.WAITING]
 
     def next_pass_ms(self) -> int | None:
         """When the next guest's reservation is due."""
@@ -224,6 +252,42 @@ class Guests:
         if queued_ms is None or appointed_ms is None:
             return appointed_ms if queued_ms is None else queued_ms
         return min(queued_ms, appointed_ms)
+
+    # Parking
+
+    def stay(self, lease: Lease) -> None:
+        """Let a guest wait here that is being saved: for the policy's word, or, without, for room."""
+        if self.floor.parked is None:
+            self.queue.submit(lease)
+        else:
+            self.park(lease)
+
+    def park(self, lease: Lease) -> None:
+        """Let a guest wait, saved, until the routing policy says that it goes on."""
+        self.park_again(lease)
+        self.floor.decide(lease, Outcome.WAIT, Reason.PARKED, PARKING)
+
+    def park_again(self, lease: Lease) -> None:
+        """Let a guest wait on that was parked before, and found no place."""
+        assert self.floor.parked is not None
+        self.floor.parked[lease.id] = self.queue.moved[lease.id] = lease
+
+    def go_on(self, lease: Lease, reason: Reason, rule: str, now_ms: int) -> bool:
+        """Resume a parked guest at once; False if there is no room, or its agreement gives it nothing now."""
+        if self.full.lowest(now_ms, now_ms + lease.span_ms) < lease.vms or self._is_put_off(lease, now_ms):
+            return False
+        self._leaves_parking(lease)
+        self.queue.book(now_ms, lease)
+        self._resume(lease, reason, rule, now_ms)
+        return True
+
+    def _is_parked(self, lease: Lease) -> bool:
+        return self.floor.parked is not None and lease.id in self.floor.parked
+
+    def _leaves_parking(self, lease: Lease) -> bool:
+        return self.floor.parked is not None and self.floor.parked.pop(lease.id, None) is not None
+
+    # Saving
 
     def suspend(self, lease: Lease, now_ms: int) -> None:
         """Save the memory of a guest that has just left the floor, to go on here later."""
@@ -244,6 +308,10 @@ class Guests:
 
 def _is_lent_for_good(lease: Lease) -> bool:
     return lease.request.lease_type is NON_PREEMPTABLE and not lease.request.is_local
+
+
+def _is_saved_without_a_plan(lease: Lease) -> bool:
+    return lease.state in (LeaseState.SUSPENDING, LeaseState.SUSPENDED) and lease.reserved_ms < 0
 
 
 def meets_deadline(lease: Lease, start_ms: int) -> bool:

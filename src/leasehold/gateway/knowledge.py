@@ -7,6 +7,7 @@ from leasehold.gateway.remote import RemoteSite
 from leasehold.gateway.site import Site
 from leasehold.model.lease import Lease
 from leasehold.model.request import Request
+from leasehold.routing.demand import NO_AGE, Demand, Outlook
 from leasehold.routing.estimators import NOTHING_SEEN, LoadEstimator
 from leasehold.routing.facts import Federation, SiteHistory, SiteLive
 from leasehold.routing.moments import StreamMoments, together
@@ -41,6 +42,7 @@ class Knowledge:
         self._learnt: LoadEstimator | None = None
         self._untold = frozenset(site.name for site in federation.sites if site.told_local is None)
         self._histories = {site.name: SiteHistory() for site in federation.sites}
+        self._unwatched: dict[int, Demand] = {}
 
     def join(self, federation: Federation) -> None:
         """A site came to the federation, or has changed."""
@@ -98,6 +100,11 @@ class Knowledge:
             "sent": {name: history.sent for name, history in self._histories.items()},
             "preempted": {name: history.preempted_leases for name, history in self._histories.items()},
             "learnt": None if self._learnt is None else self._learnt.memory(),
+            "demand": {
+                name: site.floor.demand.memory()
+                for name, site in self._sites.items()
+                if site.floor.demand is not None
+            },
         }
 
     def recall(self, memory: Mapping[str, Any]) -> None:
@@ -107,6 +114,10 @@ class Knowledge:
             history.preempted_leases = memory["preempted"].get(name, 0)
         if memory["learnt"] is not None:
             self._learnt = LoadEstimator.recalled(memory["learnt"])
+        for name, demand in memory.get("demand", {}).items():
+            if name in self._sites:
+                floor = self._sites[name].floor
+                floor.demand = Demand.recalled(demand, floor.settings.slots)
 
     def take_up(self, leases: Iterable[Lease]) -> None:
         """Count the leases that are on their way."""
@@ -139,14 +150,26 @@ class Knowledge:
             return self._remotes[site_name].live
         site = self._sites[site_name]
         floor = site.floor
-        waiting = [] if site.guests is None else site.guests.waiting()
         return SiteLive(
             free_vms=floor.settings.slots - floor.local_vms - floor.guest_vms,
-            local_waiting_vms=sum(lease.vms for lease in site.locals.waiting()),
-            guest_waiting_vms=sum(lease.vms for lease in waiting),
+            local_waiting_vms=site.locals.waiting_vms(),
+            guest_waiting_vms=0 if site.guests is None else site.guests.in_line_vms(),
             running_guest_vms=floor.guest_vms,
             earliest_start_ms=_ask(site, self._reference_mips, now_ms),
         )
+
+    def outlook(self, site_name: str, now_ms: int) -> Outlook:
+        """Give what a site's own users are likely to take soon; it is learnt from when somebody first asks.
+
+        Nobody tells what the users of a site take that decides for itself: of those, the least is believed.
+        """
+        if site_name in self._remotes:
+            slots = self._remotes[site_name].slots
+            return Outlook(self._unwatched.setdefault(slots, Demand(slots)), NO_AGE)
+        floor = self._sites[site_name].floor
+        if floor.demand is None:
+            floor.demand = Demand(floor.settings.slots, now_ms)
+        return floor.demand.outlook(now_ms)
 
 
 def starts_now(live: SiteLive, request: Request, now_ms: int) -> bool:

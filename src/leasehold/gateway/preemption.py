@@ -51,12 +51,12 @@ def _preempt_for(guests: Guests, taker: Lease, needed_vms: int, now_ms: int) -> 
     """Preempt guests for one request; returns how many VMs that freed."""
     floor, policy = guests.floor, guests.floor.settings.victims
     leases = {lease.id: lease for lease in floor.held.values() if _is_preemptable(lease)}
-    choice = policy.choose(_candidates(guests, leases.values()), needed_vms)
+    choice = policy.choose(_candidates(guests, leases.values(), now_ms), needed_vms)
     report = _report(choice, taker, needed_vms)
     for victim in choice.victims:
         lease = leases[victim.lease_id]
         outcome = Outcome.PREEMPT
-        why = Reason.LOCAL_NEEDS_ROOM if taker.request.is_local else Reason.PROMISE_NEEDS_ROOM
+        why = _reason(choice, victim, taker)
         floor.effects.append(Decision(lease, floor.name, outcome, why, policy.name, preemption=report))
         _preempt(guests, lease, now_ms)
     return report.freed_vms
@@ -67,7 +67,7 @@ def _is_preemptable(lease: Lease) -> bool:
     return lease.request.lease_type is not LeaseType.NON_PREEMPTABLE
 
 
-def _candidates(guests: Guests, leases: Iterable[Lease]) -> list[Candidate]:
+def _candidates(guests: Guests, leases: Iterable[Lease], now_ms: int) -> list[Candidate]:
     """Show the policy each guest that may give way."""
     cost_vm_ms = cache(guests.floor.overheads.cost_vm_ms)  # many guests are alike
     return [
@@ -77,9 +77,29 @@ def _candidates(guests: Guests, leases: Iterable[Lease]) -> list[Candidate]:
             lease.vms,
             cost_vm_ms(lease.request.lease_type, lease.request.memory_mib, lease.vms),
             ends_ms=lease.held_since_ms + lease.span_ms,
+            lost_vm_ms=_lost_vm_ms(lease, now_ms),
+            ran_ms=_ran_ms(lease, now_ms),
+            preemptions=lease.preemptions,
         )
         for lease in leases
     ]
+
+
+def _ran_ms(lease: Lease, now_ms: int) -> int:
+    """For how long its work has gone on: what resumes or moves it before is not work."""
+    return max(0, now_ms - lease.held_since_ms - lease.overhead_ms)
+
+
+def _lost_vm_ms(lease: Lease, now_ms: int) -> int:
+    """How much work is gone if it is preempted: all of a Cancelable lease, which runs only once."""
+    is_saved = lease.request.lease_type is not LeaseType.CANCELABLE
+    return 0 if is_saved else lease.vms * _ran_ms(lease, now_ms)
+
+
+def _reason(choice: Choice, victim: Candidate, taker: Lease) -> Reason:
+    if victim.lease_id in choice.despite:
+        return Reason.NOBODY_ELSE_COULD
+    return Reason.LOCAL_NEEDS_ROOM if taker.request.is_local else Reason.PROMISE_NEEDS_ROOM
 
 
 def _report(choice: Choice, taker: Lease, needed_vms: int) -> Preemption:
@@ -98,8 +118,7 @@ def _report(choice: Choice, taker: Lease, needed_vms: int) -> Preemption:
 
 def _preempt(guests: Guests, lease: Lease, now_ms: int) -> None:
     """Take a guest off the floor; what becomes of it depends on its type."""
-    worked_ms = max(0, now_ms - lease.held_since_ms - lease.overhead_ms)
-    lease.work_left -= worked_ms * guests.floor.settings.speed_mips
+    lease.work_left -= _ran_ms(lease, now_ms) * guests.floor.settings.speed_mips
     lease.preemptions += 1
     guests.floor.leave(lease, now_ms)
     guests.queue.release(lease, now_ms)
@@ -109,6 +128,6 @@ def _preempt(guests: Guests, lease: Lease, now_ms: int) -> None:
             guests.floor.close(lease, Step.TERMINATE, Reason.TERMINATED)
         case LeaseType.SUSPENDABLE:
             guests.suspend(lease, now_ms)
-            guests.queue.submit(lease)
+            guests.stay(lease)
         case _:
             guests.floor.displaced.append(lease)

@@ -55,6 +55,10 @@ class Backfiller:
         """Everybody who waits, in order of arrival."""
         return [*self.reserved.values(), *self.others.values()]
 
+    def waiting_vms(self) -> int:
+        """How many VMs they ask for."""
+        return sum([lease.vms for lease in self.waiting()]) if self.reserved or self.others else 0
+
     def submit(self, lease: Lease) -> None:
         """Put a lease at the end of the queue; the next pass plans it."""
         self._places += 1

@@ -35,6 +35,7 @@ class Reason(StrEnum):
     LOCAL_QUEUE_CLOSED = "local-queue-closed"
     NO_SITE_CAN = "no-site-can"
     POLICY_REFUSED = "policy-refused"
+    TOO_RISKY = "too-risky"
     PEER_HAS_ITS_FILL = "peer-has-its-fill"
     NO_AGREEMENT = "no-agreement"
     MORE_THAN_AGREED = "more-than-agreed"
@@ -46,6 +47,7 @@ class Reason(StrEnum):
     BEHIND_OTHERS = "behind-others"
     NOT_READY_YET = "not-ready-yet"
     HELD_AT_GATEWAY = "held-at-gateway"
+    PARKED = "parked"
     NO_SITE_LENDS = "no-site-lends"
     SITE_DRAINED = "site-drained"
     NOT_RUNNING = "not-running"
@@ -69,12 +71,15 @@ class Reason(StrEnum):
     BACKFILLED = "backfilled"
     STARTED_BY_OWN_SCHEDULER = "started-by-own-scheduler"
     ROUTED = "routed"
+    QUIET_ENOUGH = "quiet-enough"
+    NO_MORE_TIME = "no-more-time"
     PLACED_TOGETHER = "placed-together"
     SENT_TO_PEER = "sent-to-peer"
     EXTENDED = "extended"
     # preempted
     LOCAL_NEEDS_ROOM = "local-needs-room"
     PROMISE_NEEDS_ROOM = "promise-needs-room"
+    NOBODY_ELSE_COULD = "nobody-else-could"
     # ended
     COMPLETED = "completed"
     WALLTIME_REACHED = "walltime-reached"
@@ -107,6 +112,7 @@ _SENTENCES: dict[Reason, str] = {
     Reason.LOCAL_QUEUE_CLOSED: "cannot start now, and this site refuses local requests that would wait",
     Reason.NO_SITE_CAN: "needs what no site's machines can do: be suspended, or be moved",
     Reason.POLICY_REFUSED: "the routing policy refused it",
+    Reason.TOO_RISKY: "would most likely have to give way before its end, at every site",
     Reason.PEER_HAS_ITS_FILL: "asks for more VMs than a gateway may have at its peer at a time",
     Reason.NO_AGREEMENT: "has no agreement with any site that it could go to",
     Reason.MORE_THAN_AGREED: "asks for more at a time than its agreement gives",
@@ -117,6 +123,7 @@ _SENTENCES: dict[Reason, str] = {
     Reason.BEHIND_OTHERS: "would fit now, but would delay requests that are ahead of it",
     Reason.NOT_READY_YET: "waits for its ready time",
     Reason.HELD_AT_GATEWAY: "waits at the gateway for a better moment",
+    Reason.PARKED: "waits, saved at its site, until it is likely to be left in peace",
     Reason.NO_SITE_LENDS: "waits at the gateway until a site that could take it lends again",
     Reason.SITE_DRAINED: "went back to the gateway because its site takes no new guests",
     Reason.NOT_RUNNING: "cannot be extended while it holds no machines",
@@ -139,11 +146,14 @@ _SENTENCES: dict[Reason, str] = {
     Reason.BACKFILLED: "started ahead of others without delaying them",
     Reason.STARTED_BY_OWN_SCHEDULER: "was started by the site's own scheduler",
     Reason.ROUTED: "was sent to this site by the routing policy",
+    Reason.QUIET_ENOUGH: "goes on, because it is likely enough to be left in peace",
+    Reason.NO_MORE_TIME: "goes on, because its deadline lets it wait no longer",
     Reason.PLACED_TOGETHER: "was placed at this site together with the rest of its joint request",
     Reason.SENT_TO_PEER: "was sent to a peer, because no site here can take it, or none can now",
     Reason.EXTENDED: "may last longer than it asked for at first",
     Reason.LOCAL_NEEDS_ROOM: "gave way to a local request",
     Reason.PROMISE_NEEDS_ROOM: "gave way to a Non-preemptable guest whose promised time had come",
+    Reason.NOBODY_ELSE_COULD: "gave way although its site guarantees it more, because nobody else could",
     Reason.COMPLETED: "ran to its end",
     Reason.WALLTIME_REACHED: "was ended at its requested time",
     Reason.TERMINATED: "was terminated to make room for somebody who comes first",

@@ -16,6 +16,7 @@ It is found by its name once its package states it under the entry-point group
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import ClassVar
@@ -39,6 +40,8 @@ __all__ = [
     "SiteLive",
     "StreamMoments",
     "Verdict",
+    "Waiting",
+    "newcomer",
 ]
 
 
@@ -71,17 +74,46 @@ class Refuse:
 Verdict = Dispatch | Hold | Refuse
 
 
+@dataclass(slots=True)
+class Waiting:
+    """Somebody who waits for the policy's word, at the gateway or, saved, at a site.
+
+    ``since_ms``   since when it could run, or go on
+    ``left_ms``    requested time that is left, on a machine of the reference speed
+    ``home``       the site where its memory is saved, "" for who never started
+    ``resume_ms``  how long it takes until its work goes on there
+    ``move_ms``    how long until it goes on at another site, None where it cannot be moved
+    """
+
+    request: Request
+    since_ms: int
+    left_ms: int
+    home: str = ""
+    resume_ms: int = 0
+    move_ms: int | None = None
+
+
+def newcomer(request: Request) -> Waiting:
+    """Describe who waits at the gateway, or has just come."""
+    return Waiting(request, request.ready_ms, request.duration_ms)
+
+
 class RoutingPolicy(ABC):
     """Chooses a site for each external request.
 
     ``name``         as users write it
     ``information``  what it may ask of the view; asking for more raises UndeclaredInformation
 
+    ``parks``        whether it says when guests go on that lost their place and are saved: `go_on`;
+                     without it, a suspended guest goes on when its site has room, and one that can be moved
+                     is moved at once
+
     ``random`` is its own stream of random numbers, so that a run can be repeated.
     """
 
     name: ClassVar[str]
     information: ClassVar[Information]
+    parks: ClassVar[bool] = False
 
     def __init__(self, random: Random) -> None:
         self.random = random
@@ -92,3 +124,19 @@ class RoutingPolicy(ABC):
 
         ``view.sites`` holds at least one site, and each of them is wide enough for the request.
         """
+
+    def ripe(self, waiting: Sequence[Waiting], view: RoutingView, now_ms: int) -> Sequence[Waiting]:  # noqa: ARG002
+        """Of those who wait, give whom it is worth asking about now, in the order in which to ask.
+
+        Asked at every event and tick, about all of them at once: a policy that holds many can say at a
+        glance that nothing has changed for most. ``view`` shows all sites that lend.
+        """
+        return waiting
+
+    def go_on(self, saved: Waiting, view: RoutingView, now_ms: int) -> Verdict:  # noqa: ARG002
+        """Decide about a guest that is saved at its home; asked only of a policy that parks.
+
+        ``view.sites`` holds its home, and others where it could be moved and its deadline can be kept.
+        A refusal is read as `Hold`.
+        """
+        return Dispatch(saved.home)

@@ -4,12 +4,18 @@ from importlib.metadata import entry_points
 
 from leasehold.model.description import PolicyDescription, described
 from leasehold.model.errors import InvalidField, UnknownName
+from leasehold.routing.policies.back_off import BackOff
 from leasehold.routing.policies.bcf_rnd import BiggestClusterFirst
+from leasehold.routing.policies.choosy import Choosy
+from leasehold.routing.policies.late_binding import LateBinding
 from leasehold.routing.policies.least_in_flight import LeastInFlight
 from leasehold.routing.policies.lrf_rnd import LeastRateFirst
 from leasehold.routing.policies.most_free import MostFree
 from leasehold.routing.policies.pap_rnd import PapRandom
 from leasehold.routing.policies.pap_rtdp import PapRtdp
+from leasehold.routing.policies.price import Price
+from leasehold.routing.policies.price_and_park import PriceAndPark
+from leasehold.routing.policies.quiet_time import QuietTime
 from leasehold.routing.policies.rr import RoundRobin
 from leasehold.routing.policy import RoutingPolicy
 
@@ -22,7 +28,13 @@ ROUTING_POLICIES: dict[str, type[RoutingPolicy]] = {
     "pap-rnd": PapRandom,
     "pap-rtdp": PapRtdp,
     "least-in-flight": LeastInFlight,
+    "back-off": BackOff,
     "most-free": MostFree,
+    "late-binding": LateBinding,
+    "price": Price,
+    "quiet-time": QuietTime,
+    "price-and-park": PriceAndPark,
+    "choosy": Choosy,
 }
 
 

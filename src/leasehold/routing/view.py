@@ -6,6 +6,7 @@ from enum import IntEnum
 from typing import Protocol
 
 from leasehold.model.errors import LeaseholdError
+from leasehold.routing.demand import Demand, Outlook
 from leasehold.routing.estimators import NOTHING_SEEN
 from leasehold.routing.facts import Federation, SiteFacts, SiteHistory, SiteLive
 from leasehold.routing.moments import StreamMoments
@@ -58,6 +59,10 @@ class Sources(Protocol):
         """Give how the site is now."""
         ...
 
+    def outlook(self, site_name: str, now_ms: int) -> Outlook:
+        """Give what its own users are likely to take soon."""
+        ...
+
 
 class RoutingView:
     """One request's view of the federation, made in constant time and valid for this moment.
@@ -104,6 +109,11 @@ class RoutingView:
         self._require(Information.LIVE, "live")
         return self._sources.live(site_name, self._now_ms)
 
+    def outlook(self, site_name: str) -> Outlook:
+        """Give what its own users are likely to take soon. Needs Information.LIVE."""
+        self._require(Information.LIVE, "outlook")
+        return self._sources.outlook(site_name, self._now_ms)
+
     def _require(self, needed: Information, asked: str) -> None:
         if self._information < needed:
             raise UndeclaredInformation(asked, self._information, needed)
@@ -117,6 +127,7 @@ class FixedSources:
     local_streams: Mapping[str, StreamMoments] = field(default_factory=dict)
     histories: Mapping[str, SiteHistory] = field(default_factory=dict)
     lives: Mapping[str, SiteLive] = field(default_factory=dict)
+    demands: Mapping[str, Demand] = field(default_factory=dict)
 
     def external(self, now_ms: int) -> StreamMoments:  # noqa: ARG002 - the same at all times
         """Give the stated stream."""
@@ -133,3 +144,7 @@ class FixedSources:
     def live(self, site_name: str, now_ms: int) -> SiteLive:  # noqa: ARG002 - the same at all times
         """Give the stated state."""
         return self.lives[site_name]
+
+    def outlook(self, site_name: str, now_ms: int) -> Outlook:
+        """Give what the stated table says now."""
+        return self.demands[site_name].outlook(now_ms)

@@ -1,0 +1,351 @@
+"""What will a site's own users take soon? Learnt from what they took before.
+
+The question that a guest asks is: how many VMs will local leases that start from now on hold at the same
+time, at most, within the next so many seconds? The answer is a distribution, P(peak >= x VMs), for several
+horizons and for how long ago the last local lease started: requests come in bursts, and who has been quiet
+for long often stays quiet.
+
+It is learnt by looking on. From time to time a *probe* notes the moment and the age of the last start; when a
+horizon is over, the peak since is counted under both. Horizons and ages are powers of two and four, so that
+nothing has to be set for a site: which horizons are watched, and how often, follows from how long its local
+leases hold their VMs (``scale_ms``). Every count fades with a time constant of a week. Before much was seen,
+the table believes as if one probe had found a peak of x or more VMs with chance 1 / (1 + x); a row of one age
+believes what all ages together say, as much as after 20 probes.
+
+Nothing is drawn at random, and memory does not grow with time. What is counted are starts and ends as they
+happened: how long a request said that it would take does not matter, nor what was refused.
+"""
+
+import math
+from bisect import bisect_left, bisect_right
+from collections import deque
+from collections.abc import Iterable, Mapping
+from heapq import heappop, heappush
+from itertools import accumulate
+from typing import Any
+
+HORIZONS_MS = tuple(5_000 << step for step in range(17))
+"""From 5 seconds to nearly four days."""
+AGES_MS = (2_000, 8_000, 32_000, 128_000, 512_000, 2_048_000, 8_192_000)
+"""Bounds of the classes of ages; the last class is everything above."""
+EVERY_AGE = len(AGES_MS) + 1
+"""Where the counts of all ages together stand."""
+NO_AGE = len(AGES_MS)
+"""The class of a site where no local lease has started yet."""
+
+WEEK_MS = 7 * 86_400_000
+FIRST_SCALE_MS = 300_000
+"""How long local leases hold their VMs, as long as only the first few have told."""
+FIRST_SCALE_WEIGHT = 3
+POOLED_PROBES = 20
+"""How many probes of one age what all ages say is worth."""
+ENOUGH_PROBES = 30
+"""How many make a table that says more than was believed before."""
+SHORTEST, LONGEST = 1 / 32, 8
+"""Horizons that are watched, in mean local holding times."""
+PROBES_PER_HORIZON = 4
+PROBES_PER_SCALE = 8
+MOST_STARTS = 4_096
+MOST_PROBES_AT_ONCE = 256
+
+Start = tuple[int, int, int]
+"""A local lease that started: when, when it ended (or `STILL`), and its VMs."""
+STILL = 1 << 62
+
+
+def peak_vms(starts: Iterable[Start]) -> int:
+    """Give the most VMs that these leases, in order of their starts, held at the same time."""
+    held = peak = 0
+    ends: list[tuple[int, int]] = []
+    for start_ms, end_ms, vms in starts:
+        while ends and ends[0][0] <= start_ms:
+            held -= heappop(ends)[1]
+        held += vms
+        peak = max(peak, held)
+        heappush(ends, (end_ms, vms))
+    return peak
+
+
+class Tail:
+    """P(peak >= x) for x from 0 to the slots of a site; above it is 0."""
+
+    __slots__ = ("_at_least", "_sums")
+
+    def __init__(self, at_least: list[float]) -> None:
+        """Keep the probabilities, and their running sums."""
+        self._at_least = at_least
+        self._sums = [0.0, *accumulate(at_least)]
+
+    def at_least(self, vms: int) -> float:
+        """Give the chance that local leases take so many VMs or more."""
+        return self._at_least[vms] if vms < len(self._at_least) else 0.0
+
+    def mean(self, first: int, last: int) -> float:
+        """Give the mean of that over so many VMs, from the first to the last."""
+        end = min(last + 1, len(self._at_least))
+        return (self._sums[end] - self._sums[first]) / (last - first + 1) if first < end else 0.0
+
+
+class Outlook:
+    """What a table says at one moment.
+
+    ``scale_ms``    how long local leases hold their VMs here, on average
+    ``is_learnt``   whether enough was seen for that to mean something
+    """
+
+    __slots__ = ("_age", "_table", "_tails", "is_learnt", "scale_ms")
+
+    def __init__(self, table: "Demand", age: int) -> None:
+        """Look from a moment with this class of age."""
+        self._table = table
+        self._age = age
+        self._tails: dict[int, Tail] = {}
+        self.scale_ms = table.scale_ms
+        self.is_learnt = table.is_learnt
+
+    def within(self, span_ms: float) -> Tail:
+        """Give the distribution for the horizon nearest to a span."""
+        index = bisect_left(_MIDDLES_MS, span_ms)
+        if index not in self._tails:
+            self._tails[index] = self._table.tail(index, self._age)
+        return self._tails[index]
+
+
+class Demand:
+    """The table of one site, learnt online; all times must come in order."""
+
+    def __init__(self, slots: int, start_ms: int = 0) -> None:
+        """Begin to look on at ``start_ms``, at a site with so many slots."""
+        self.slots = slots
+        self._levels = _levels(slots)
+        self._level_of = [bisect_right(self._levels, vms) for vms in range(slots + 1)]
+        self._counts = [[_Counts(len(self._levels) + 1) for _ in range(EVERY_AGE + 1)] for _ in HORIZONS_MS]
+        self._weight_at_ms = self._seen_ms = start_ms
+        self._held_weight = float(FIRST_SCALE_WEIGHT)
+        self._held_ms = self._held_weight * FIRST_SCALE_MS
+        self._last_start_ms: int | None = None
+        self._recent: list[Start] = []
+        self._place: dict[int, int] = {}
+        self._forgotten = 0
+        self._probes = [deque[tuple[int, int]]() for _ in HORIZONS_MS]
+        self._next_ms = [start_ms for _ in HORIZONS_MS]
+        self._due_ms = start_ms
+        self._watch()
+
+    @property
+    def scale_ms(self) -> float:
+        """How long a local lease holds its VMs, on average."""
+        return self._held_ms / self._held_weight
+
+    @property
+    def is_learnt(self) -> bool:
+        """Whether enough probes have come to their end."""
+        return self._counts[self._watched[0]][EVERY_AGE].weight >= ENOUGH_PROBES
+
+    # What happens
+
+    def began(self, lease_id: int, vms: int, now_ms: int) -> None:
+        """A local lease holds VMs from now on."""
+        self.advance(now_ms)
+        self._place[lease_id] = self._forgotten + len(self._recent)
+        self._recent.append((now_ms, STILL, vms))
+        if len(self._recent) > MOST_STARTS:
+            self._forget(MOST_STARTS // 2)
+        self._last_start_ms = now_ms
+
+    def ended(self, lease_id: int, held_ms: int, now_ms: int) -> None:
+        """It holds them no more, after so long."""
+        self.advance(now_ms)
+        place = self._place.pop(lease_id, self._forgotten - 1) - self._forgotten
+        if place >= 0:
+            start_ms, _, vms = self._recent[place]
+            self._recent[place] = (start_ms, now_ms, vms)
+        weight = self._weight(now_ms)
+        self._held_ms += weight * held_ms
+        self._held_weight += weight
+
+    def advance(self, now_ms: int) -> None:
+        """Let time pass: when a probe is due, make it, and see which are over."""
+        self._seen_ms = now_ms
+        if now_ms >= self._due_ms:
+            self.settle(now_ms)
+
+    def settle(self, now_ms: int) -> None:
+        """Make the probes that are due, and count all whose horizon is over."""
+        self._seen_ms = now_ms
+        self._watch()
+        for index in self._watched:
+            self._advance_one(index, now_ms)
+        self._due_ms = min(self._next_ms[index] for index in self._watched)
+        if len(self._recent) > 2 * self._needed(now_ms) + 64:
+            self._forget(len(self._recent) - self._needed(now_ms))
+
+    def outlook(self, now_ms: int) -> Outlook:
+        """Say what is to be expected now."""
+        self.advance(now_ms)
+        return Outlook(self, self._age(now_ms))
+
+    # Learning
+
+    def _watch(self) -> None:
+        """Choose the horizons to watch, and how often, by the scale of the site."""
+        scale_ms = self.scale_ms
+        first = bisect_left(HORIZONS_MS, scale_ms * SHORTEST)
+        last = bisect_left(HORIZONS_MS, scale_ms * LONGEST)
+        self._watched = range(min(first, len(HORIZONS_MS) - 1), min(last + 1, len(HORIZONS_MS)))
+        self._apart_ms = max(1, round(scale_ms / PROBES_PER_SCALE))
+
+    def _advance_one(self, index: int, now_ms: int) -> None:
+        horizon_ms, probes = HORIZONS_MS[index], self._probes[index]
+        apart_ms = max(horizon_ms // PROBES_PER_HORIZON, self._apart_ms)
+        next_ms = max(self._next_ms[index], now_ms - MOST_PROBES_AT_ONCE * apart_ms)
+        while next_ms <= now_ms:
+            probes.append((next_ms, self._age(next_ms)))
+            next_ms += apart_ms
+        self._next_ms[index] = next_ms
+        while probes and probes[0][0] + horizon_ms <= now_ms:
+            self._count(index, *probes.popleft())
+
+    def _count(self, index: int, probe_ms: int, age: int) -> None:
+        end_ms = probe_ms + HORIZONS_MS[index]
+        first, last = self._from(probe_ms), self._from(end_ms)
+        peak = peak_vms(self._recent[first:last])
+        level, weight = self._level_of[min(peak, self.slots)], self._weight(end_ms)
+        self._counts[index][age].add(level, weight)
+        self._counts[index][EVERY_AGE].add(level, weight)
+
+    def _age(self, at_ms: int) -> int:
+        """Class the time since the last start."""
+        if self._last_start_ms is None:
+            return NO_AGE
+        return bisect_right(AGES_MS, at_ms - self._last_start_ms)
+
+    def _weight(self, at_ms: int) -> float:
+        """Let what is new weigh more, instead of letting the past fade; now and then, all is scaled down."""
+        if at_ms - self._weight_at_ms > WEEK_MS:
+            faded = math.exp((self._weight_at_ms - at_ms) / WEEK_MS)
+            self._weight_at_ms = at_ms
+            self._held_ms, self._held_weight = self._held_ms * faded, self._held_weight * faded
+            for rows in self._counts:
+                for counts in rows:
+                    counts.fade(faded)
+        return math.exp((at_ms - self._weight_at_ms) / WEEK_MS)
+
+    def _from(self, at_ms: int) -> int:
+        """Find the first start at this time or later."""
+        return bisect_left(self._recent, (at_ms, 0, 0))
+
+    def _needed(self, now_ms: int) -> int:
+        """Count the starts that a probe may still see."""
+        oldest_ms = min((probes[0][0] for probes in self._probes if probes), default=now_ms)
+        return len(self._recent) - self._from(oldest_ms)
+
+    def _forget(self, starts: int) -> None:
+        """Let go of the oldest starts."""
+        del self._recent[:starts]
+        self._forgotten += starts
+        self._place = {lease_id: place for lease_id, place in self._place.items() if place >= self._forgotten}
+
+    # What is believed
+
+    def tail(self, index: int, age: int) -> Tail:
+        """Give the distribution for a horizon, or the nearest one that is watched, for a class of age."""
+        watched = self._watched
+        index = min(max(index, watched[0]), watched[-1])
+        rows = self._counts[index]
+        counts, pooled = rows[age], rows[EVERY_AGE]
+        if counts.tail is None or pooled.weight > counts.seen_by:
+            counts.tail = self._believe(counts, pooled)
+            counts.seen_by = 1.05 * pooled.weight + 1
+        return counts.tail
+
+    def _believe(self, counts: "_Counts", pooled: "_Counts") -> Tail:
+        believed = []
+        for vms, own, of_all in zip((0, *self._levels), counts.at_least(), pooled.at_least(), strict=True):
+            share = (of_all + 1 / (1 + vms)) / (pooled.weight + 1)
+            believed.append((own + POOLED_PROBES * share) / (counts.weight + POOLED_PROBES))
+        return Tail([believed[level] for level in self._level_of])
+
+    # What outlives a restart
+
+    def memory(self) -> dict[str, Any]:
+        """Give what was learnt, for `recalled`, as plain data; probes that are under way are not kept."""
+        return {
+            "slots": self.slots,
+            "seen_ms": self._seen_ms,
+            "at_ms": self._weight_at_ms,
+            "last_start_ms": self._last_start_ms,
+            "held": [self._held_ms, self._held_weight],
+            "counts": [
+                [index, age, counts.memory()]
+                for index, rows in enumerate(self._counts)
+                for age, counts in enumerate(rows)
+                if counts.weight
+            ],
+        }
+
+    @classmethod
+    def recalled(cls, memory: Mapping[str, Any], slots: int) -> "Demand":
+        """Go on from what `memory` gave; a site that has another size now begins anew."""
+        table = cls(slots, memory["seen_ms"])
+        if memory["slots"] != slots:
+            return table
+        table._weight_at_ms, table._last_start_ms = memory["at_ms"], memory["last_start_ms"]
+        table._held_ms, table._held_weight = memory["held"]
+        for index, age, weights in memory["counts"]:
+            table._counts[index][age].recall(weights)
+        table._watch()
+        return table
+
+
+class _Counts:
+    """Weights of the peaks that were seen, by level."""
+
+    __slots__ = ("_histogram", "seen_by", "tail", "weight")
+
+    def __init__(self, levels: int) -> None:
+        self._histogram = [0.0] * levels
+        self.weight = 0.0
+        self.tail: Tail | None = None
+        self.seen_by = 0.0
+
+    def add(self, level: int, weight: float) -> None:
+        """Count one peak."""
+        self._histogram[level] += weight
+        self.weight += weight
+
+    def at_least(self) -> list[float]:
+        """Give the weight of the peaks at each level or above."""
+        return list(accumulate(reversed(self._histogram)))[::-1]
+
+    def fade(self, factor: float) -> None:
+        """Let everything weigh less."""
+        self._histogram = [factor * weight for weight in self._histogram]
+        self.weight *= factor
+        self.tail = None
+
+    def memory(self) -> list[tuple[int, float]]:
+        """Give the weights of the levels that were seen."""
+        return [(level, weight) for level, weight in enumerate(self._histogram) if weight]
+
+    def recall(self, weights: Iterable[tuple[int, float]]) -> None:
+        """Take them up again."""
+        for level, weight in weights:
+            self._histogram[level] = weight
+        self.weight = math.fsum(self._histogram)
+
+
+_MIDDLES_MS = tuple(round(horizon_ms * math.sqrt(2)) for horizon_ms in HORIZONS_MS[:-1])
+
+
+def _levels(slots: int) -> list[int]:
+    """Give the peaks that are told apart: each one up to 64 VMs, then 32 for each doubling.
+
+    Each is one more than a round number: requests are of round sizes, and so is what is left free; whether a
+    peak stays within that is then known exactly.
+    """
+    levels = [1]
+    while levels[-1] < slots:
+        below = levels[-1] - 1
+        levels.append(levels[-1] + max(1, (1 << below.bit_length()) // 64))
+    return [level for level in levels if level <= slots]

@@ -1,0 +1,30 @@
+"""Price and park, and turning down who would most likely be preempted."""
+
+from typing import ClassVar
+
+from leasehold.model.reason import Reason
+from leasehold.model.request import LeaseType, Request
+from leasehold.routing.policies.price_and_park import PriceAndPark
+from leasehold.routing.policy import Refuse, RoutingView, Verdict, newcomer
+from leasehold.routing.pricing import Offers
+
+
+class Choosy(PriceAndPark):
+    """Whom does it do no good to let in?
+
+    Rule: that of price-and-park, but a Migratable request is refused where its price is above
+        ``refused_above`` at every site.
+    Source: our own study, its policy A with risk admission. Such a request would hold room for a while, be
+        saved, and wait; refused at once, its user can go elsewhere.
+    """
+
+    name: ClassVar[str] = "choosy"
+
+    def route(self, request: Request, view: RoutingView, now_ms: int) -> Verdict:
+        """Look at the least price of Migratable requests first."""
+        if request.lease_type is LeaseType.MIGRATABLE:
+            offers = Offers(view.sites, view)
+            price, _ = offers.cheapest(newcomer(request), self.horizon(request))[0]
+            if offers.are_learnt and price > self.patience.refused_above:
+                return Refuse(Reason.TOO_RISKY)
+        return super().route(request, view, now_ms)

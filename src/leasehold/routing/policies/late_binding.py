@@ -1,0 +1,56 @@
+"""Best effort waits until more than enough is free."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from leasehold.model.request import Request
+from leasehold.routing.policy import Dispatch, Hold, Information, RoutingPolicy, RoutingView, Verdict, Waiting
+
+RESERVE = 0.4
+"""Part of a site that best-effort work leaves free for the site's own users."""
+GONE_AFTER_MS = 7_200_000
+"""Wait after which a request leaves nothing free any more, and starts wherever it fits."""
+
+
+class LateBinding(RoutingPolicy):
+    """Where would a part of the site be left free for its own users, and if nowhere, when?
+
+    Rule: each request goes to the site with the greatest part free; best-effort ones wait at the gateway
+        until 40 % of the site stays free beside them, less with their wait, and nothing after two hours.
+    Source: our own study; the simplest policy that binds late. Needs the live state of the sites, and learns
+        nothing.
+    """
+
+    name: ClassVar[str] = "late-binding"
+    information: ClassVar[Information] = Information.LIVE
+
+    def route(self, request: Request, view: RoutingView, now_ms: int) -> Verdict:
+        """Compare the sites as they are now."""
+        left = {site.name: _left(site.name, site.slots, request.vms, view) for site in view.sites}
+        chosen = max(left, key=lambda name: left[name])
+        if not request.lease_type.is_best_effort or left[chosen] >= _reserve(request.ready_ms, now_ms):
+            return Dispatch(chosen)
+        return Hold(request.ready_ms if request.ready_ms > now_ms else None)
+
+    def ripe(self, waiting: Sequence[Waiting], view: RoutingView, now_ms: int) -> Sequence[Waiting]:
+        """Give those who leave enough free somewhere."""
+        sites = [(_left(site.name, site.slots, 0, view), site.slots) for site in view.sites]
+
+        def fits(one: Waiting) -> bool:
+            most = max((left - one.request.vms / slots for left, slots in sites), default=-1.0)
+            return most >= _reserve(one.since_ms, now_ms)
+
+        return [one for one in waiting if fits(one)]
+
+
+def _left(name: str, slots: int, vms: int, view: RoutingView) -> float:
+    """What part of a site would be free beside so many VMs more."""
+    live = view.live(name)
+    return (live.free_vms - live.guest_waiting_vms - vms) / slots
+
+
+def _reserve(since_ms: int, now_ms: int) -> float:
+    """What part somebody leaves free who waits since then; before that, more than there is."""
+    if now_ms < since_ms:
+        return 1.0
+    return RESERVE * max(0.0, 1 - (now_ms - since_ms) / GONE_AFTER_MS)

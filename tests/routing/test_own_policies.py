@@ -1,0 +1,161 @@
+"""Policies of our own: who is sent where, who waits, and until when."""
+
+from random import Random
+
+import pytest
+
+from leasehold.model.reason import Reason
+from leasehold.model.request import LeaseType, Request
+from leasehold.routing.demand import Demand
+from leasehold.routing.facts import Federation, SiteFacts, SiteHistory, SiteLive
+from leasehold.routing.policies.back_off import BackOff
+from leasehold.routing.policies.choosy import Choosy
+from leasehold.routing.policies.late_binding import LateBinding
+from leasehold.routing.policies.price import Price
+from leasehold.routing.policies.price_and_park import PriceAndPark
+from leasehold.routing.policies.quiet_time import NOT_LEARNT, QuietTime
+from leasehold.routing.policy import Dispatch, Hold, Refuse, RoutingPolicy, RoutingView, Waiting, newcomer
+from leasehold.routing.pricing import Offers
+from leasehold.routing.view import FixedSources
+
+SLOTS = 100
+MINUTE_MS, HOUR_MS = 60_000, 3_600_000
+NOW_MS = 100 * HOUR_MS
+BOTH = Federation(SiteFacts(name, SLOTS, 1, 1) for name in ("quiet", "busy"))
+
+
+def learnt(vms: int) -> Demand:
+    """A site where a local lease of so many VMs comes every five minutes and stays for four; 0 for never."""
+    table = Demand(SLOTS)
+    for number in range(NOW_MS // (5 * MINUTE_MS)):
+        at_ms = number * 5 * MINUTE_MS
+        if vms:
+            table.began(number, vms, at_ms)
+            table.ended(number, 4 * MINUTE_MS, at_ms + 4 * MINUTE_MS)
+        table.advance(at_ms + 4 * MINUTE_MS)
+    return table
+
+
+TABLES = {"quiet": learnt(0), "busy": learnt(40)}
+
+
+def view(
+    policy: RoutingPolicy, quiet_vms: int, busy_vms: int, tables: dict[str, Demand] | None = None
+) -> RoutingView:
+    """Both sites, with so many VMs free."""
+    sources = FixedSources(
+        lives={"quiet": SiteLive(quiet_vms), "busy": SiteLive(busy_vms)}, demands=tables or TABLES
+    )
+    return RoutingView(BOTH, BOTH.sites, sources, policy.information, NOW_MS)
+
+
+def request(kind: LeaseType = LeaseType.SUSPENDABLE, vms: int = 10, since_ms: int = NOW_MS) -> Request:
+    return Request(1, kind, vms, MINUTE_MS, since_ms, since_ms)
+
+
+def test_a_price_is_that_anybody_gives_way_and_that_these_vms_do() -> None:
+    room = Offers(BOTH.sites, view(Price(Random(0)), 100, 100)).rooms["busy"]
+    assert room.price(60, 10 * MINUTE_MS) == pytest.approx(0, abs=0.01)
+    assert room.price(61, 10 * MINUTE_MS) == pytest.approx(0.7 + 0.3 * 1 / 61, abs=0.03)
+    assert room.price(100, 10 * MINUTE_MS) == pytest.approx(0.7 + 0.3 * 40 / 100, abs=0.03)
+    assert room.price(101, MINUTE_MS) == float("inf")
+
+
+def test_a_lower_price_goes_before_more_room() -> None:
+    policy = Price(Random(0))
+    assert policy.route(request(), view(policy, 11, 45), NOW_MS) == Dispatch("quiet")
+    assert policy.route(request(), view(policy, 9, 45), NOW_MS) == Dispatch("busy")
+
+
+@pytest.mark.parametrize("kind", [LeaseType.MIGRATABLE, LeaseType.NON_PREEMPTABLE])
+def test_who_cannot_wait_is_sent_at_any_price(kind: LeaseType) -> None:
+    policy = QuietTime(Random(0))
+    assert policy.route(request(kind), view(policy, 0, 15), NOW_MS) == Dispatch("busy")
+
+
+def test_best_effort_waits_for_a_low_price_and_pays_more_the_longer_it_has_waited() -> None:
+    policy = QuietTime(Random(0))
+    assert policy.route(request(), view(policy, 50, 15), NOW_MS) == Dispatch("quiet")
+    assert policy.route(request(), view(policy, 0, 15), NOW_MS) == Hold()
+    patient = request(since_ms=NOW_MS - 90 * HOUR_MS)
+    assert policy.route(patient, view(policy, 0, 15), NOW_MS) == Dispatch("busy")
+    assert policy.route(patient, view(policy, 0, 9), NOW_MS) == Hold()  # there is no room at any price
+
+
+def test_before_it_is_ready_nobody_is_started() -> None:
+    policy = QuietTime(Random(0))
+    early = Request(1, LeaseType.SUSPENDABLE, 1, MINUTE_MS, NOW_MS, NOW_MS + 5_000)
+    assert policy.route(early, view(policy, 90, 90), NOW_MS) == Hold(NOW_MS + 5_000)
+
+
+def test_nobody_waits_for_prices_that_mean_nothing_yet() -> None:
+    policy = QuietTime(Random(0))
+    new = {"quiet": Demand(SLOTS, NOW_MS), "busy": Demand(SLOTS, NOW_MS)}
+    assert policy.route(request(), view(policy, 15, 12, new), NOW_MS) == Dispatch("quiet", NOT_LEARNT)
+
+
+def test_of_many_who_wait_those_are_asked_about_who_accept_a_price_but_not_at_every_instant() -> None:
+    policy = QuietTime(Random(0))
+    just_come, patient = newcomer(request()), newcomer(request(since_ms=NOW_MS - 90 * HOUR_MS))
+    shown = view(policy, 0, 15)
+    assert policy.ripe([just_come, patient], shown, NOW_MS) == [patient]
+    assert policy.ripe([just_come, patient], shown, NOW_MS + 1) == ()
+    assert policy.ripe([just_come, patient], shown, NOW_MS + MINUTE_MS) == [patient]
+
+
+def test_where_nobody_lends_nobody_is_asked_about() -> None:
+    policy = QuietTime(Random(0))
+    shown = RoutingView(BOTH, (), FixedSources(), policy.information, NOW_MS)
+    assert policy.ripe([newcomer(request(since_ms=0))], shown, NOW_MS) == []
+
+
+def test_a_suspended_guest_goes_on_at_home_only_and_a_migratable_one_anywhere() -> None:
+    policy = PriceAndPark(Random(0))
+    shown = view(policy, 50, 15)
+    suspended = Waiting(request(), NOW_MS, MINUTE_MS, "busy", 3_000)
+    assert policy.go_on(suspended, shown, NOW_MS) == Hold()
+    movable = Waiting(request(LeaseType.MIGRATABLE), NOW_MS, MINUTE_MS, "busy", 3_000, 9_000)
+    assert policy.go_on(movable, shown, NOW_MS) == Dispatch("quiet")
+    assert policy.ripe([suspended, movable], shown, NOW_MS) == [movable]
+
+
+def test_the_choosy_refuse_who_would_most_likely_give_way_everywhere() -> None:
+    policy = Choosy(Random(0))
+    long = Request(1, LeaseType.MIGRATABLE, 10, HOUR_MS, NOW_MS, NOW_MS)
+    assert policy.route(long, view(policy, 0, 15), NOW_MS) == Refuse(Reason.TOO_RISKY)
+    assert policy.route(long, view(policy, 20, 15), NOW_MS) == Dispatch("quiet")
+    assert isinstance(policy.route(request(), view(policy, 0, 15), NOW_MS), Hold)
+
+
+def test_late_binding_leaves_a_reserve_that_is_gone_after_two_hours() -> None:
+    policy = LateBinding(Random(0))
+    assert policy.route(request(), view(policy, 50, 49), NOW_MS) == Dispatch("quiet")
+    assert policy.route(request(), view(policy, 49, 49), NOW_MS) == Hold()
+    hours = [newcomer(request(since_ms=NOW_MS - n * HOUR_MS)) for n in (0, 1, 2)]
+    assert policy.ripe(hours, view(policy, 31, 29), NOW_MS) == hours[1:]
+    assert policy.ripe(hours, view(policy, 10, 9), NOW_MS) == hours[2:]
+    np = request(LeaseType.NON_PREEMPTABLE)
+    assert policy.route(np, view(policy, 10, 12), NOW_MS) == Dispatch("busy")
+
+
+def back_off_view(policy: BackOff, **histories: SiteHistory) -> RoutingView:
+    return RoutingView(BOTH, BOTH.sites, FixedSources(histories=histories), policy.information, NOW_MS)
+
+
+def test_back_off_grows_its_window_with_leases_that_are_over_and_cuts_it_with_each_preemption() -> None:
+    policy = BackOff(Random(0))
+    quiet = SiteHistory(in_flight_leases=5, in_flight_vms=45, sent=[5, 0, 0, 0])
+    busy = SiteHistory(in_flight_leases=5, in_flight_vms=45, sent=[5, 0, 0, 0])
+    assert policy.route(request(), back_off_view(policy, quiet=quiet, busy=busy), NOW_MS) == Hold()
+    quiet.sent[0] += 25  # they have come and gone: 10 % of the slots more
+    shown = back_off_view(policy, quiet=quiet, busy=busy)
+    assert policy.ripe([newcomer(request())], shown, NOW_MS) == [newcomer(request())]
+    assert policy.route(request(), shown, NOW_MS) == Dispatch("quiet")
+    quiet.preempted_leases += 3
+    assert policy.route(request(), shown, NOW_MS) == Hold()
+
+
+def test_back_off_always_lets_one_alone() -> None:
+    policy = BackOff(Random(0))
+    idle = {name: SiteHistory(preempted_leases=50) for name in ("quiet", "busy")}
+    assert policy.route(request(vms=90), back_off_view(policy, **idle), NOW_MS) == Dispatch("quiet")
