@@ -32,7 +32,7 @@ from leasehold.simulation.scenario.sources import open_streams
 from leasehold.simulation.workload.job import Job
 
 CROWDS = (5, 20, 60)
-POLICIES = ("mov", "mlip", "moml")
+POLICIES = ("mov", "mlip", "moml", "exact-cover", "pareto")
 PREEMPTABLE = (LeaseType.CANCELABLE, LeaseType.SUSPENDABLE, LeaseType.MIGRATABLE)
 
 

@@ -12,11 +12,14 @@ from hypothesis import strategies as st
 
 from leasehold.leasing.victims.by_value import by_value
 from leasehold.leasing.victims.candidate import Candidate
+from leasehold.leasing.victims.dearer_again import DearerAgain, Surcharge
+from leasehold.leasing.victims.exact_cover import ExactCover
 from leasehold.leasing.victims.fewest_within import fewest_within
 from leasehold.leasing.victims.minimal_sets import MinimalSets
 from leasehold.leasing.victims.mlip import Mlip
 from leasehold.leasing.victims.moml import Moml
 from leasehold.leasing.victims.mov import Mov
+from leasehold.leasing.victims.pareto import pareto
 from leasehold.leasing.victims.policy import CannotCover, VictimPolicy
 from leasehold.leasing.victims.youngest_first import YOUNGEST_FIRST
 from leasehold.model.errors import InvalidField
@@ -26,8 +29,9 @@ Subset: TypeAlias = tuple[Candidate, ...]
 Problem: TypeAlias = tuple[list[Candidate], int]
 
 MANY = settings(max_examples=max(600, settings.default.max_examples if settings.default else 0))
-BASIC = [Mov(), Mlip(), Moml(), Moml(most_listed=0), YOUNGEST_FIRST]
-POLICIES = [*BASIC, *(by_value(policy) for policy in BASIC)]
+BASIC = [Mov(), Mlip(), Moml(), Moml(most_listed=0), ExactCover(), YOUNGEST_FIRST]
+OTHERS = [pareto(), pareto("excess,leases"), DearerAgain(Moml(most_listed=0), Surcharge(0.5, 1))]
+POLICIES = [*BASIC, *OTHERS, *(by_value(policy) for policy in BASIC)]
 FIRST, SECOND, THIRD = LeaseType.CANCELABLE, LeaseType.SUSPENDABLE, LeaseType.MIGRATABLE
 
 

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from leasehold.cli.options import Json, complete_policy
+from leasehold.cli.policy_victims import victims
 
 app = typer.Typer(help="Look at the rules that can be chosen.", no_args_is_help=True)
 
@@ -40,3 +41,6 @@ def show(
         answer_json({"policy": asdict(policy)})
     else:
         answer(policy.text())
+
+
+app.command()(victims)

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-from leasehold.leasing.victims.by_value import by_value
 from leasehold.leasing.victims.from_function import from_function
 from leasehold.leasing.victims.policy import VictimPolicy
 from leasehold.leasing.victims.registry import victim_policy
@@ -40,13 +39,12 @@ def find_routing_policy(name: str) -> type[RoutingPolicy]:
     raise InvalidField("policy", name, "a subclass of RoutingPolicy")
 
 
-def find_victim_policy(name: str, *, value_order: bool = False) -> VictimPolicy:
-    """Find a victim policy, if wished with the order of the lease types before it.
+def find_victim_policy(name: str) -> VictimPolicy:
+    """Find a victim policy.
 
     Raises UnknownName, InputError for a file that cannot be used, InvalidField for what is no such policy.
     """
-    found = _victims_from_file(name) if _IN_FILE in name else victim_policy(name)
-    return by_value(found) if value_order else found
+    return _victims_from_file(name) if _IN_FILE in name else victim_policy(name)
 
 
 def _victims_from_file(name: str) -> VictimPolicy:

@@ -7,6 +7,8 @@ from leasehold.configuration.terms import ClusterTerms
 from leasehold.gateway.settings import SiteSettings
 from leasehold.leasing.disciplines import reservation_depth
 from leasehold.leasing.repair import REPAIRS
+from leasehold.leasing.victims.by_value import by_value
+from leasehold.leasing.victims.policy import VictimPolicy
 
 
 def site_settings(name: str, slots: int, terms: ClusterTerms) -> SiteSettings:
@@ -15,7 +17,7 @@ def site_settings(name: str, slots: int, terms: ClusterTerms) -> SiteSettings:
     return SiteSettings(
         name=name,
         slots=slots,
-        victims=find_victim_policy(terms.victims, value_order=terms.value_order),
+        victims=victims_of(terms),
         speed_mips=terms.speed_mips,
         local_depth=reservation_depth(terms.local_policy),
         guest_depth=reservation_depth(terms.guest_policy),
@@ -25,3 +27,12 @@ def site_settings(name: str, slots: int, terms: ClusterTerms) -> SiteSettings:
         overhead=terms.overhead,
         repair=REPAIRS[terms.repair],
     )
+
+
+def victims_of(terms: ClusterTerms) -> VictimPolicy:
+    """Find who gives way here: the policy, the order of the types before it, the guarantees before both.
+
+    Raises as `find_victim_policy` does.
+    """
+    chosen = terms.guard.within(find_victim_policy(terms.victims))
+    return terms.guard.around(by_value(chosen) if terms.value_order else chosen)

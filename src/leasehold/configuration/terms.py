@@ -3,14 +3,17 @@
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
+from leasehold.configuration.guards import guard_to_dict, read_guard
 from leasehold.configuration.keys import Keys
 from leasehold.configuration.plain import Plain, seconds
 from leasehold.configuration.policies import absolute, find_victim_policy
 from leasehold.leasing.disciplines import reservation_depth
 from leasehold.leasing.overhead import OverheadModel, Storage
 from leasehold.leasing.repair import REPAIRS
+from leasehold.leasing.victims.guard import Guard
 
 LOCAL_QUEUES = ("queue", "refuse")
+_TOLD_OTHERWISE = frozenset({"non_preemptable_max_ms", "guard"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +23,7 @@ class ClusterTerms:
     ``speed_mips``              speed of one slot
     ``local_policy``            backfilling discipline for the owner's users, ``guest_policy`` for guests
     ``victims``                 who gives way; ``value_order``: only after all less valuable lease types
+    ``guard``                   what guests are guaranteed whoever gives way
     ``local_queue``             ``queue`` or ``refuse`` a local request that cannot start at once
     ``non_preemptable_share``   part of the slots that Non-preemptable guests may have, None for all
     ``non_preemptable_max_ms``  longest such guest on this cluster, None for any
@@ -32,6 +36,7 @@ class ClusterTerms:
     guest_policy: str = "conservative"
     victims: str = "moml"
     value_order: bool = True
+    guard: Guard = field(default_factory=Guard)
     local_queue: str = "queue"
     non_preemptable_share: float | None = None
     non_preemptable_max_ms: int | None = None
@@ -40,7 +45,8 @@ class ClusterTerms:
 
     def to_dict(self) -> Plain:
         """Give the keys of ``[defaults]`` or ``[[cluster]]``, those that are None left out."""
-        told = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "non_preemptable_max_ms"}
+        told = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _TOLD_OTHERWISE}
+        told |= guard_to_dict(self.guard)
         told["overhead"] = {f.name: getattr(self.overhead, f.name) for f in fields(self.overhead)}
         told["overhead"]["storage"] = str(self.overhead.storage)
         told |= seconds("non_preemptable_max_s", self.non_preemptable_max_ms)
@@ -62,6 +68,7 @@ def read_terms(keys: Keys, usual: ClusterTerms, folder: Path) -> ClusterTerms:
         guest_policy=_discipline(keys, "guest_policy", usual.guest_policy),
         victims=victims,
         value_order=keys.flag("value_order", default=usual.value_order),
+        guard=read_guard(keys, usual.guard),
         local_queue=keys.name_of("local_queue", LOCAL_QUEUES, usual.local_queue),
         non_preemptable_share=keys.number("non_preemptable_share", usual.non_preemptable_share, 0, 1),
         non_preemptable_max_ms=keys.milliseconds("non_preemptable_max_s", usual.non_preemptable_max_ms, 1),

@@ -11,8 +11,11 @@ from leasehold.model.request import LeaseType
 class Candidate:
     """A running lease that may be preempted, as a policy sees it.
 
-    ``cost_vm_ms``  what preempting it is charged (`leasehold.leasing.overhead`)
-    ``ends_ms``     when it would free its VMs by itself, at the latest
+    ``cost_vm_ms``   what preempting it is charged (`leasehold.leasing.overhead`)
+    ``ends_ms``      when it would free its VMs by itself, at the latest
+    ``lost_vm_ms``   work done that would be gone: that of a lease whose memory is not saved
+    ``ran_ms``       for how long its work has gone on since it started, or last came back
+    ``preemptions``  how often it has been preempted before
     """
 
     lease_id: int
@@ -20,6 +23,9 @@ class Candidate:
     vms: int
     cost_vm_ms: int
     ends_ms: int
+    lost_vm_ms: int = 0
+    ran_ms: int = 0
+    preemptions: int = 0
 
 
 CandidateSet: TypeAlias = tuple[Candidate, ...]
@@ -33,6 +39,11 @@ def vms_of(leases: Iterable[Candidate]) -> int:
 def cost_of(leases: Iterable[Candidate]) -> int:
     """What preempting all of them is charged, in VM-milliseconds."""
     return sum([lease.cost_vm_ms for lease in leases])
+
+
+def lost_of(leases: Iterable[Candidate]) -> int:
+    """How much work all of them would lose, in VM-milliseconds."""
+    return sum([lease.lost_vm_ms for lease in leases])
 
 
 def ids_of(leases: Iterable[Candidate]) -> tuple[int, ...]:
@@ -55,6 +66,7 @@ class Choice:
     ``bound_vm_ms``  where it was not: no candidate set costs less than this
     ``considered``   how many candidate sets the choice was made from
     ``rule``         the name of the policy
+    ``despite``      the numbers of the victims who go although the site has guaranteed them otherwise
     """
 
     victims: CandidateSet
@@ -63,6 +75,7 @@ class Choice:
     bound_vm_ms: int | None
     considered: int
     rule: str
+    despite: frozenset[int] = frozenset()
 
     @classmethod
     def optimal(cls, best: CandidateSet, second: CandidateSet | None, considered: int, rule: str) -> "Choice":

@@ -4,10 +4,12 @@ import inspect
 from importlib.metadata import EntryPoint, entry_points
 
 from leasehold.leasing.victims.by_value import by_value
+from leasehold.leasing.victims.exact_cover import ExactCover
 from leasehold.leasing.victims.from_function import from_function
 from leasehold.leasing.victims.mlip import Mlip
 from leasehold.leasing.victims.moml import Moml
 from leasehold.leasing.victims.mov import Mov
+from leasehold.leasing.victims.pareto import PARETO, pareto
 from leasehold.leasing.victims.policy import VictimPolicy
 from leasehold.leasing.victims.youngest_first import YOUNGEST_FIRST
 from leasehold.model.description import PolicyDescription, described
@@ -20,6 +22,8 @@ VICTIM_POLICIES: dict[str, VictimPolicy] = {
     "mov": Mov(),
     "mlip": Mlip(),
     "moml": Moml(),
+    "exact-cover": ExactCover(),
+    PARETO: pareto(),
     "youngest-first": YOUNGEST_FIRST,
 }
 
@@ -36,11 +40,14 @@ def victim_policy_names() -> list[str]:
 def victim_policy(name: str) -> VictimPolicy:
     """Find a policy by its name, as in ``moml`` or ``by-value:moml``.
 
-    Leasehold's own names cannot be taken by others.
-    Raises UnknownName with the nearest name, InvalidField for an entry point that offers no policy.
+    ``pareto:`` may have weights or an order of objectives behind it. Leasehold's own names cannot be taken
+    by others. Raises UnknownName with the nearest name, InvalidField for an entry point that offers no policy
+    and for weights that are none.
     """
     if name.startswith(BY_VALUE):
         return by_value(victim_policy(name.removeprefix(BY_VALUE)))
+    if name.startswith(f"{PARETO}:"):
+        return pareto(name.removeprefix(f"{PARETO}:"))
     if name in VICTIM_POLICIES:
         return VICTIM_POLICIES[name]
     for entry_point in entry_points(group=ENTRY_POINT_GROUP, name=name):
