@@ -11,7 +11,7 @@ PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
 UV     ?= uv
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench results docs lock clean
+.PHONY: help demo test check format bench results pages docs lock clean
 
 help:  ## list what can be made
 	@sed -n 's/^\([a-z]*\):.*  ## /make \1 — /p' $(MAKEFILE_LIST) | awk -F ' — ' '{ printf "  %-12s %s\n", $$1, $$2 }'
@@ -35,11 +35,30 @@ format: $(READY)  ## put the source in its one format and mend what can be mende
 bench: $(READY)  ## measure speed and memory against a plain script, in one run
 	@$(BIN)/python -m bench $(BENCH)
 
-results: $(READY)  ## run the published evaluations again (routing: its shape only), and write their pages
-	@$(BIN)/leasehold reproduce usla --out runs/usla
-	@cp runs/usla/usla.md docs/results/usla.md
-	@$(BIN)/leasehold reproduce 003 --quick --out runs/003
-	@cp runs/003/003.md docs/results/003.md
+# How large each evaluation is. What is there already is not measured again: `make results` can be stopped at any time.
+# The published size of routing is ROUTING='--seeds 100', about eight hours on two quiet processors.
+ROUTING ?= --quick --seeds 20
+FIRST   ?= --quick
+CHOICE  ?= --quick --seeds 20
+WITHOUT ?= --quick --seeds 20
+BEYOND  ?= --seeds 100
+LOGS    ?=
+
+results: $(READY)  ## run the evaluations, and write their pages; LOGS=FOLDER adds public workload logs
+	@$(BIN)/leasehold reproduce usla
+	@$(BIN)/leasehold reproduce hybrid
+	@$(BIN)/leasehold reproduce victims --seeds 20
+	@$(BIN)/leasehold reproduce 001 $(FIRST)
+	@$(BIN)/leasehold reproduce 000 $(CHOICE)
+	@$(BIN)/leasehold reproduce acsc2011 $(WITHOUT)
+	@$(BIN)/leasehold reproduce beyond $(BEYOND) $(if $(LOGS),--logs $(LOGS))
+	@$(BIN)/leasehold reproduce 003 $(ROUTING)
+	@$(MAKE) --no-print-directory pages
+
+pages:  ## put the pages of the last evaluations into the documentation
+	@for name in usla hybrid victims 001 000 acsc2011 beyond 003; do \
+	    test ! -f runs/$$name/$$name.md || cp runs/$$name/$$name.md $$(ls runs/$$name/*.svg 2> /dev/null) docs/results/; done
+	@test ! -f runs/beyond/which-policy.txt || cp runs/beyond/which-policy.txt docs/results/
 
 docs: $(READY)  ## build the documentation; a warning is an error
 	@$(BIN)/sphinx-build --fresh-env -W --keep-going --quiet docs docs/_build

@@ -9,7 +9,8 @@ free early. The script writes one line for each job. Leasehold knows lease types
 guest comes here), checks what it reads, gives a reason for every decision, writes leases, segments and
 decisions as Parquet, and reads them again for the summary that it prints.
 
-The live gateway is measured beside its disk (`service`).
+The live gateway is measured beside its disk (`service`); a few runs of the published evaluation of routing
+say how long all of it would take (`evaluation`).
 """
 
 import argparse
@@ -24,6 +25,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from bench.children import answer_of
+from bench.evaluation import evaluation, show_evaluation
 from bench.growth import Growth, growth
 from bench.matching import as_json as matching_as_json
 from bench.matching import matching, show_matching
@@ -48,15 +50,19 @@ def main() -> None:
     served = service((1_000, 10_000), 2_000, say) if given.quick else service(HELD, 20_000, say)
     say("jobs and nodes")
     matched = matching(100, 1_000, 100) if given.quick else matching()
+    say("a few runs of the evaluation of routing")
+    evaluated = evaluation(5, 2) if given.quick else evaluation(19, 12)
     show_races(races)
     show_growth(grown)
     show_latencies(latencies)
     show_service(served)
     show_matching(matched)
+    show_evaluation(evaluated)
     if given.json is not None:
         told = as_json(races, grown, latencies) | {
             "service": asdict(served),
             "matching": matching_as_json(matched),
+            "evaluation": asdict(evaluated) | {"whole_days": evaluated.whole_days},
         }
         given.json.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
 

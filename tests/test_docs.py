@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 import typer
@@ -14,10 +15,16 @@ from tests.playing import BACKGROUND, Block, blocks, play, play_block
 from tests.service.enactors.qemu.machines import end_machines
 
 from leasehold.analysis.metrics import CATALOGUE, JOINT_CATALOGUE
+from leasehold.cli.live.jobs import FAULTS
 from leasehold.cli.live.states import CODES, MEANINGS
 from leasehold.cli.main import app
+from leasehold.configuration.job_description.fields import NOT_SERVED, read_fields
+from leasehold.jobs.why import JobReason
+from leasehold.jobs.why import sentence as of_job
 from leasehold.leasing.overhead import OverheadModel
-from leasehold.model.errors import UnknownName
+from leasehold.matching.verdict import Why
+from leasehold.matching.verdict import sentence as of_matching
+from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.model.lease import LeaseState
 from leasehold.model.reason import Reason, sentence
 from leasehold.model.tables import TABLES
@@ -80,6 +87,24 @@ def test_the_reasons_page_has_every_reason_with_its_sentence() -> None:
     assert written == {reason: sentence(reason) for reason in Reason}
 
 
+def test_the_jobs_page_has_every_reason_verdict_and_fault_with_its_words() -> None:
+    page = (REPOSITORY / "docs" / "reference" / "jobs.md").read_text(encoding="utf-8")
+    written = re.findall(r"^\| `([a-z-]+)` \| (.+) \|$", page, re.MULTILINE)
+    reasons = [(reason.value, of_job(reason)) for reason in JobReason]
+    verdicts = [(why.value, of_matching(why)) for why in Why]
+    assert written == reasons + verdicts + list(FAULTS.items())
+
+
+def test_the_jobs_page_has_every_field_of_a_description() -> None:
+    page = (REPOSITORY / "docs" / "reference" / "jobs.md").read_text(encoding="utf-8")
+    written = set(re.findall(r"^\| `([A-Z]\w+)` \|", page, re.MULTILINE)) - {"Description"}
+    with pytest.raises(InvalidField) as caught:
+        read_fields({"Executable": "a", "ExecutionTime": 1, "x": 1}, MagicMock())
+    known = re.findall(r"[A-Z]\w+", caught.value.expected)
+    assert written == set(known) - {"Description", "JobAnnotation"}
+    assert set(re.findall(r"`(\w+)`", page.split("and are refused:")[1].split("##")[0])) == NOT_SERVED
+
+
 def test_the_commands_page_has_every_command_with_its_options() -> None:
     page = (REPOSITORY / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
     sections = dict(re.findall(r"^## `([\w -]+)`\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL))
@@ -133,7 +158,7 @@ ISSUER: Mapping[str, object] = {
 
 class TestTheServicePage:
     def test_has_every_key(self) -> None:
-        tables = {"service", "limits", "gateway", "sharing", "log", "defaults"}
+        tables = {"service", "limits", "gateway", "sharing", "jobs", "log", "defaults"}
         titles = {table: f"[{table}]" for table in tables}
         titles |= {table: f"[[{table}]]" for table in ("issuer", "domain")}
         written = {f"{table}.{key}" for table, title in titles.items() for key in written_keys(title)}
@@ -143,7 +168,8 @@ class TestTheServicePage:
 
     def test_says_what_is_usual(self) -> None:
         said: dict[str, Any] = {
-            name: usual_values(f"[{name}]") for name in ("service", "limits", "gateway", "sharing", "log")
+            name: usual_values(f"[{name}]")
+            for name in ("service", "limits", "gateway", "sharing", "jobs", "log")
         }
         said["defaults"] = {
             **usual_values("[defaults]"),
@@ -204,7 +230,7 @@ def test_the_api_page_names_every_route() -> None:
         prefix = (re.findall(r'APIRouter\(prefix="([^"]+)"', text) or [""])[0]
         served |= {prefix + path for path in re.findall(r'@router\.\w+\(\s*"([^"]*)"', text)}
     assert {re.sub(r"{\w+}", "{}", path) for path in written - {"/v1/openapi.json"}} == {
-        re.sub(r"{\w+}", "{}", path) for path in served
+        re.sub(r"{\w+(:int)?}", "{}", path) for path in served
     }
 
 

@@ -25,6 +25,7 @@ from leasehold.model.effect import (
     MigrateLease,
     ResumeLease,
     StartLease,
+    StopLease,
     SuspendLease,
 )
 from leasehold.model.lease import Lease, LeaseState
@@ -187,6 +188,48 @@ def test_occupancy_is_what_is_held_while_requests_come(tale: Tale) -> None:
     tale.tell(MigrateLease(lease, "slow", 372 * S), 2_400 * S)
     tale.close(lease, LeaseState.COMPLETED, 9_000 * S)
     assert tale.read()["occupancy_pct"] == pytest.approx(100 * 3 * 2_700 / (16 * 3_600))
+
+
+def test_what_preemption_loses_is_what_was_held_in_vain(tale: Tale) -> None:
+    """2 VMs for 30 s of a Cancelable lease, and what moving the other cost; else nothing."""
+    ended, moved = tale.request(CANCELABLE, 2, 100 * S), tale.request(MIGRATABLE, 1, 100 * S)
+    tale.start(ended, "slow", 10 * S)
+    tale.tell(StopLease(ended), 40 * S)
+    tale.close(ended, LeaseState.TERMINATED, 40 * S)
+    moved.migrations, moved.overhead_vm_ms = 2, 745 * S
+    tale.start(moved, "slow", 0)
+    tale.close(moved, LeaseState.COMPLETED, 845 * S)
+    found = tale.read()
+    assert found["lost_vm_h"] == pytest.approx(2 * 30 / 3_600)
+    assert found["overhead_vm_h"] == pytest.approx(745 / 3_600)
+    assert found["migrations"] == 2
+
+
+def test_waits_are_those_of_who_started(tale: Tale) -> None:
+    for kind, start_s in ((CANCELABLE, 10), (SUSPENDABLE, 30), (NON_PREEMPTABLE, 500)):
+        lease = tale.request(kind, 1, 100 * S)
+        tale.start(lease, "fast", start_s * S)
+        tale.close(lease, LeaseState.COMPLETED, 900 * S)
+    local = tale.request(NON_PREEMPTABLE, 1, 100 * S, home="slow")
+    tale.start(local, "slow", 7 * S)
+    tale.close(local, LeaseState.COMPLETED, 107 * S)
+    tale.close(tale.request(CANCELABLE, 1, 100 * S), LeaseState.REFUSED, 900 * S)
+    found = tale.read()
+    assert (found["best_effort_wait_s"], found["local_wait_s"]) == (20, 7)
+    assert (found["guest_rejection_pct"], found["local_served_pct"]) == (25, 100)
+
+
+def test_a_deadline_is_missed_by_who_was_taken_in(tale: Tale) -> None:
+    """One is refused, one fails, one ends late, one in time: of four a quarter, and two quarters."""
+    ends = [(LeaseState.REFUSED, 0), (LeaseState.FAILED, 100), (LeaseState.COMPLETED, 301)]
+    for state, end_s in [*ends, (LeaseState.COMPLETED, 300)]:
+        lease = tale.request(MIGRATABLE, 1, 100 * S)
+        lease.request.deadline_ms = 300 * S
+        if end_s:
+            tale.start(lease, "slow", 0)
+        tale.close(lease, state, end_s * S)
+    found = tale.read()
+    assert (found["migratable_rejection_pct"], found["deadline_missed_pct"]) == (25, 50)
 
 
 def test_of_nobody_there_is_no_mean(tale: Tale) -> None:

@@ -1,5 +1,7 @@
 """Numbers as the report writes them."""
 
+from math import isnan
+
 from leasehold.experiments.statistics import Interval
 
 NOTHING = "-"
@@ -28,12 +30,16 @@ def probability(p: float) -> str:
 
 def amount(found: Interval) -> str:
     """Write a mean and half the width of its interval, to the digits that matter: ``11,654 ± 812``."""
+    if isnan(found.mean):
+        return NOTHING
     digits = _digits(found.mean)
     return f"{found.mean:,.{digits}f} ± {found.half_width:,.{digits}f}"
 
 
 def bounded(found: Interval) -> str:
-    """Write a ratio with its bounds."""
+    """Write a ratio with its bounds, as far as they are known."""
+    if isnan(found.low):
+        return NOTHING if isnan(found.mean) else f"{found.mean:.2f}"
     return f"{found.mean:.2f} ({found.low:.2f} to {found.high:.2f})"
 
 

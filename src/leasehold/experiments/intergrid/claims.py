@@ -13,6 +13,8 @@ TITLES: Mapping[str, str] = {
     "mov": "MOV",
     "mlip": "MLIP",
     "moml": "MOML",
+    "preempting": "with preemption",
+    "never": "without preemption",
 }
 """How policies are called in print."""
 

@@ -23,6 +23,7 @@ _MAKES_RESULTS = (
     "simulation/workload",
     "experiments/intergrid/metrics.py",
     "experiments/intergrid/scenario.py",
+    "experiments/intergrid/without_preemption.py",
     "experiments/intergrid/world.py",
 )
 

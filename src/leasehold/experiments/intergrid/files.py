@@ -1,4 +1,4 @@
-"""The files of an evaluation: the report, the same as JSON, and every single result as Parquet."""
+"""The files of an evaluation: the report, its pictures, the same as JSON, every single result as Parquet."""
 
 import json
 from collections.abc import Sequence
@@ -7,6 +7,7 @@ from pathlib import Path
 import polars as pl
 
 from leasehold.experiments.intergrid.data import as_data
+from leasehold.experiments.intergrid.drawing import draw
 from leasehold.experiments.intergrid.outcome import Outcome
 from leasehold.experiments.intergrid.report import markdown
 from leasehold.experiments.kept import Kept
@@ -18,10 +19,11 @@ def write(
     """Write all of them into a folder, in place of earlier ones; returns where they are."""
     number = outcome.plan.study.number
     report, data, results = (folder / f"{number}.{kind}" for kind in ("md", "json", "parquet"))
+    drawn = draw(outcome, folder)
     report.write_text(markdown(outcome), encoding="utf-8")
     data.write_text(json.dumps(as_data(outcome), indent=2) + "\n", encoding="utf-8")
     every_result(outcome, kept, names, seeds).write_parquet(results)
-    return [report, data, results]
+    return [report, data, results, *drawn]
 
 
 def every_result(outcome: Outcome, kept: Kept, names: Sequence[str], seeds: Sequence[int]) -> pl.DataFrame:

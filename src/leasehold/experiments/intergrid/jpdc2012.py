@@ -28,6 +28,14 @@ POLICIES = ("rr", "lrf-rnd", "bcf-rnd", "pap-rnd", "pap-rtdp")
 RR, LRF, BCF, RND, RTDP = POLICIES
 LONG_S, OFTEN_PER_S = 300, 0.12
 
+HEADLINE = (
+    "PAP-RTDP at least 60 %",
+    "PAP-RTDP more than 50 %",
+    "PAP-RTDP gains more",
+    "PAP-RND gains more",
+)
+"""How the claims begin that are in the abstract and in section 7, and in the sums of section 5.3.1."""
+
 
 def _figures() -> Iterator[Figure]:
     for letter in "abcd":

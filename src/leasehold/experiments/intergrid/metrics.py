@@ -16,7 +16,16 @@ response_s              mean response time of all guests that got all their time
 migration_pct           Migratable leases that were moved at least once (5.1.1)
 np_rejection_pct        Non-preemptable requests of guests that were rejected (5.1.1)
 migratable_unserved_pct Migratable requests that were rejected, or lost their deadline after a preemption
+migratable_rejection_pct  Migratable requests that were rejected
+deadline_missed_pct     Migratable requests that were taken in, and did not end by their deadline
+migrations              how often leases were moved
+guest_rejection_pct     requests of guests of any type that were rejected
 local_rejection_pct     local requests that were rejected
+local_served_pct        local requests that were not
+local_wait_s            mean time from ready to start of the local requests that started
+best_effort_wait_s      the same of Cancelable and Suspendable guests, until their first start
+overhead_vm_h           VM-time that suspending, resuming and moving cost
+lost_vm_h               VM-time that guests held who never got all their time
 guest_work_vm_h         VM-hours at the reference speed of the guests that got all their time
 ======================= ================================================================================
 
@@ -66,7 +75,16 @@ METRICS = (
     "migration_pct",
     "np_rejection_pct",
     "migratable_unserved_pct",
+    "migratable_rejection_pct",
+    "deadline_missed_pct",
+    "migrations",
+    "guest_rejection_pct",
     "local_rejection_pct",
+    "local_served_pct",
+    "local_wait_s",
+    "best_effort_wait_s",
+    "overhead_vm_h",
+    "lost_vm_h",
     "guest_work_vm_h",
 )
 
@@ -100,10 +118,11 @@ class Watch:
         self._horizon_ms = horizon_ms
         self._held_since_ms: dict[int, int] = {}
         self._granted_ms: dict[int, int] = {}
+        self._ran_vm_ms: Counter[int] = Counter()
         self._held_vm_ms = 0
         self._vms_preempted = Counter[LeaseType]()
         self._preemptions = self._leases_preempted = 0
-        self._overhead_vm_ms = 0
+        self._overhead_vm_ms = self._lost_vm_ms = 0
         self._locals_vm_work = 0.0
         self._guests_vm_work = 0.0
         self._served_vm_ms = 0
@@ -111,6 +130,10 @@ class Watch:
         self._response = WeightedMean()
         self._is_moved, self._is_unserved = WeightedMean(), WeightedMean()
         self._is_np_rejected, self._is_local_rejected = WeightedMean(), WeightedMean()
+        self._is_guest_rejected = WeightedMean()
+        self._is_migratable_rejected, self._is_deadline_missed = WeightedMean(), WeightedMean()
+        self._local_wait, self._best_effort_wait = WeightedMean(), WeightedMean()
+        self._migrations = 0
         self.handlers: Mapping[type, Handler] = {
             Decision: self._decided,
             StartLease: self._holds,
@@ -128,7 +151,7 @@ class Watch:
     # Who holds VMs
 
     def _holds(self, effect: StartLease | ResumeLease | MigrateLease, now_ms: int) -> None:
-        self._held_since_ms[effect.lease.id] = min(now_ms, self._horizon_ms)
+        self._held_since_ms[effect.lease.id] = now_ms
 
     def _moved(self, effect: MigrateLease, now_ms: int) -> None:
         self._let_go(effect.lease, now_ms)
@@ -138,8 +161,9 @@ class Watch:
         self._let_go(effect.lease, now_ms)
 
     def _let_go(self, lease: Lease, now_ms: int) -> None:
-        until_ms = min(now_ms, self._horizon_ms)
-        self._held_vm_ms += lease.vms * (until_ms - self._held_since_ms.pop(lease.id, until_ms))
+        since_ms, horizon_ms = self._held_since_ms.pop(lease.id, now_ms), self._horizon_ms
+        self._ran_vm_ms[lease.id] += lease.vms * (now_ms - since_ms)
+        self._held_vm_ms += lease.vms * (min(now_ms, horizon_ms) - min(since_ms, horizon_ms))
 
     # What happens to leases
 
@@ -151,13 +175,15 @@ class Watch:
     def _closed(self, effect: LeaseClosed, now_ms: int) -> None:
         lease = effect.lease
         self._let_go(lease, now_ms)
-        granted_ms = self._granted_ms.pop(lease.id)
+        granted_ms, ran_vm_ms = self._granted_ms.pop(lease.id), self._ran_vm_ms.pop(lease.id)
         if lease.first_start_ms != UNPLANNED:
             self._count_work(lease, granted_ms)
+            self._count_wait(lease)
         if lease.request.is_local:
             self._is_local_rejected.add(lease.state is LeaseState.REFUSED)
         else:
             self._count_guest(lease, granted_ms, now_ms)
+            self._lost_vm_ms += 0 if lease.state in SERVED else ran_vm_ms
 
     def _count_work(self, lease: Lease, granted_ms: int) -> None:
         """Count the computation time of eq 22, on the cluster where the lease was last."""
@@ -168,17 +194,33 @@ class Watch:
         else:
             self._guests_vm_work += vm_ms
 
+    def _count_wait(self, lease: Lease) -> None:
+        wait_ms = lease.first_start_ms - lease.request.ready_ms
+        if lease.request.is_local:
+            self._local_wait.add(wait_ms)
+        elif lease.request.lease_type in BEST_EFFORT:
+            self._best_effort_wait.add(wait_ms)
+
     def _count_guest(self, lease: Lease, granted_ms: int, now_ms: int) -> None:
         self._overhead_vm_ms += lease.overhead_vm_ms
         self._leases_preempted += lease.preemptions > 0
+        self._migrations += lease.migrations
+        self._is_guest_rejected.add(lease.state is LeaseState.REFUSED)
         kind = lease.request.lease_type
         if kind is LeaseType.MIGRATABLE:
-            self._is_moved.add(lease.migrations > 0)
-            self._is_unserved.add(lease.state in LOST)
+            self._count_migratable(lease, now_ms)
         elif kind is LeaseType.NON_PREEMPTABLE:
             self._is_np_rejected.add(lease.state is LeaseState.REFUSED)
         if lease.state in SERVED:
             self._count_served(lease, granted_ms * lease.vms, now_ms - lease.request.ready_ms)
+
+    def _count_migratable(self, lease: Lease, now_ms: int) -> None:
+        is_rejected, deadline_ms = lease.state is LeaseState.REFUSED, lease.request.deadline_ms
+        is_late = deadline_ms is not None and now_ms > deadline_ms
+        self._is_moved.add(lease.migrations > 0)
+        self._is_unserved.add(lease.state in LOST)
+        self._is_migratable_rejected.add(is_rejected)
+        self._is_deadline_missed.add(not is_rejected and (lease.state not in SERVED or is_late))
 
     def _count_served(self, lease: Lease, work_vm_ms: int, response_ms: int) -> None:
         self._served_vm_ms += work_vm_ms
@@ -206,7 +248,16 @@ class Watch:
             "migration_pct": PERCENT * self._is_moved.read(),
             "np_rejection_pct": PERCENT * self._is_np_rejected.read(),
             "migratable_unserved_pct": PERCENT * self._is_unserved.read(),
+            "migratable_rejection_pct": PERCENT * self._is_migratable_rejected.read(),
+            "deadline_missed_pct": PERCENT * self._is_deadline_missed.read(),
+            "migrations": float(self._migrations),
+            "guest_rejection_pct": PERCENT * self._is_guest_rejected.read(),
             "local_rejection_pct": PERCENT * self._is_local_rejected.read(),
+            "local_served_pct": PERCENT * (1 - self._is_local_rejected.read()),
+            "local_wait_s": self._local_wait.read() / MS_PER_S,
+            "best_effort_wait_s": self._best_effort_wait.read() / MS_PER_S,
+            "overhead_vm_h": self._overhead_vm_ms / MS_PER_HOUR,
+            "lost_vm_h": self._lost_vm_ms / MS_PER_HOUR,
             "guest_work_vm_h": self._served_vm_ms / MS_PER_HOUR,
         }
 

@@ -4,9 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from leasehold.experiments.intergrid import verdicts
 from leasehold.experiments.intergrid.claims import TITLES, Claim, Figure
+from leasehold.experiments.intergrid.drawing import picture_of
 from leasehold.experiments.intergrid.outcome import EQUATION_2, Curve, Outcome, Panel
 from leasehold.experiments.intergrid.settings import Reading
 from leasehold.experiments.intergrid.verdicts import Verdict
+from leasehold.experiments.machine import where
 from leasehold.experiments.markdown import table
 from leasehold.experiments.status import counted, in_words
 from leasehold.experiments.writing import amount, bounded, probability, signed
@@ -26,7 +28,9 @@ BASE_METRICS: Mapping[str, str] = {
     "awrt_pooled_s": "AWRT, eq 23 (s)",
     "migration_pct": "migration (%)",
     "np_rejection_pct": "Non-preemptable rejected (%)",
+    "guest_rejection_pct": "guests rejected (%)",
     "local_rejection_pct": "locals rejected (%)",
+    "local_served_pct": "locals served (%)",
     "guest_work_vm_h": "work of guests done (VM-h)",
 }
 
@@ -167,7 +171,7 @@ def _lines(outcome: Outcome) -> Iterator[str]:
     yield f"**{size(outcome)}**"
     yield ""
     reference = "[How it is run, and what the words mean](../reference/reproduce.md#routing)"
-    yield f"Made by `{command(outcome)}`, never edited by hand. {reference}."
+    yield f"Made by `{command(outcome)}`, never edited by hand, on {where()}. {reference}."
     yield ""
     yield f"Source: {outcome.plan.study.source}. All runs of a replication have the same random streams."
     yield ""
@@ -175,6 +179,7 @@ def _lines(outcome: Outcome) -> Iterator[str]:
     yield ""
     yield from (f"- A claim is *{status}* when {meaning}." for status, meaning in verdicts.MEANINGS.items())
     yield ""
+    yield from _headline(outcome)
     yield from _readings(outcome.plan.readings)
     yield from _standing(outcome)
     yield from _why(outcome)
@@ -184,6 +189,15 @@ def _lines(outcome: Outcome) -> Iterator[str]:
     yield from _association(outcome)
     yield from _base(outcome)
     yield from _interpretations(outcome)
+
+
+def _headline(outcome: Outcome) -> Iterator[str]:
+    """Put what the publication promises in its abstract and its conclusions first."""
+    lines = [line for line in claim_lines(outcome) if line[1].startswith(outcome.plan.study.headline)]
+    if lines and outcome.plan.study.headline:
+        yield "## Headline and conclusions"
+        yield ""
+        yield from table(CLAIM_COLUMNS, lines)
 
 
 def _readings(readings: Sequence[Reading]) -> Iterator[str]:
@@ -222,10 +236,16 @@ def _claims(outcome: Outcome) -> Iterator[str]:
 
 
 def _figures(outcome: Outcome) -> Iterator[str]:
+    shown = ""
     for name in outcome.wanted:
         figure = outcome.plan.study.figures[name]
+        picture = picture_of(outcome.plan.study.number, name)
         yield f"## Figure {name}: {figure.title}"
         yield ""
+        if picture != shown:
+            shown = picture
+            yield f"![Figure {name[:-1]}: means with their 95 % intervals as bands]({picture}.svg)"
+            yield ""
         yield f"By {outcome.plan.sweeps[figure.letter].axis}; mean and half the width of its 95 % interval."
         yield ""
         yield from _figure_table(outcome, figure, figure.metric)

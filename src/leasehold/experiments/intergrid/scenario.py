@@ -30,9 +30,14 @@ def as_keys(configuration: Configuration, replication: int) -> dict[str, Any]:
     }
 
 
+WITH_AND_WITHOUT = ("preempting", "never")
+"""What is studied where preemption itself is: `without_preemption` says what the second is."""
+
+
 def routing_of(configuration: Configuration) -> str:
-    """Say which policy routes: the one that is studied, or round robin where victims are."""
-    return "rr" if configuration.policy in VICTIM_POLICIES else configuration.policy
+    """Say which policy routes: the one that is studied, or round robin where victims or preemption are."""
+    is_routing = configuration.policy not in {*VICTIM_POLICIES, *WITH_AND_WITHOUT}
+    return configuration.policy if is_routing else "rr"
 
 
 def victims_of(configuration: Configuration) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from leasehold.experiments.intergrid import contention, ica3pp2011, jpdc2012
+from leasehold.experiments.intergrid import acsc2011, contention, ica3pp2011, jpdc2012
 from leasehold.experiments.intergrid.claims import Claim, Figure
 from leasehold.model.errors import UnknownName
 
@@ -16,6 +16,7 @@ class Study:
     ``file``       states what is run
     ``reference``  the policy to which the others are compared
     ``groups``     names that stand for several figures
+    ``headline``   how the claims begin that the publication makes in its abstract or its conclusions
     ``quick_hours, quick_seeds``  what shows the shape in about two minutes
     """
 
@@ -29,6 +30,7 @@ class Study:
     groups: Mapping[str, Sequence[str]]
     quick_hours: int
     quick_seeds: int
+    headline: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -62,6 +64,7 @@ JPDC_2012 = Study(
     groups={"table3": [name for name in jpdc2012.FIGURES if name.startswith("8")]},
     quick_hours=6,
     quick_seeds=3,
+    headline=jpdc2012.HEADLINE,
 )
 
 ICA3PP_2011 = Study(
@@ -92,4 +95,20 @@ CONTENTION = Study(
     quick_seeds=3,
 )
 
-STUDIES: Mapping[str, Study] = {study.number: study for study in (CONTENTION, ICA3PP_2011, JPDC_2012)}
+ACSC_2011 = Study(
+    number="acsc2011",
+    file="acsc2011.toml",
+    title="With against without preemption",
+    source="Salehi, Javadi, Buyya: Resource provisioning based on preempting virtual machines in resource "
+    "sharing environments, ACSC 2011 (abstract)",
+    reference=acsc2011.NEVER,
+    figures=acsc2011.FIGURES,
+    claims=acsc2011.claims,
+    groups={},
+    quick_hours=6,
+    quick_seeds=3,
+)
+
+STUDIES: Mapping[str, Study] = {
+    study.number: study for study in (CONTENTION, ICA3PP_2011, JPDC_2012, ACSC_2011)
+}

@@ -1,0 +1,58 @@
+"""Routing policies of our own beside the published ones."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from leasehold.cli.reproducing.folders import folder_for
+from leasehold.cli.reproducing.measuring import carry_out
+from leasehold.cli.reproducing.options import Answer, Manner
+
+if TYPE_CHECKING:
+    from leasehold.experiments.beyond.outcome import Outcome
+
+
+class Beyond:
+    """Every contender in every setting; those with a log where there is one."""
+
+    name = "beyond"
+    does = "Routing policies of our own beside the published ones."
+
+    def parts(self) -> Sequence[str]:
+        """Name its settings, as in ``beyond-r2``."""
+        from leasehold.experiments.beyond.settings import part_name, plan
+
+        return [part_name(one) for one in plan().settings]
+
+    def run(self, parts: Sequence[str], manner: Manner) -> Answer:
+        """Run all settings, or some."""
+        from leasehold.experiments.beyond import evaluation, files
+        from leasehold.experiments.beyond.outcome import outcome_of
+        from leasehold.experiments.beyond.settings import plan, settings_named
+
+        read = plan(evaluation.QUICK_HOURS if manner.quick else None)
+        seeds = manner.seeds or (evaluation.QUICK_SEEDS if manner.quick else None)
+        asked = settings_named(read, parts)
+        settings = evaluation.possible(asked, manner.logs, asked=bool(parts))
+        folder = folder_for(self.name, manner.out)
+        kept = evaluation.kept_in(folder, read)
+        todo = evaluation.todo(read, settings, seeds, kept)
+        carry_out(partial(evaluation.measure, folder=manner.logs), todo, kept, manner)
+        counts = {one.name: len(evaluation.replications(read, one, seeds)) for one in settings}
+        outcome = outcome_of(read, settings, counts, evaluation.results(read, settings, seeds, kept))
+        return Answer(files.as_data(outcome), lambda: _show(outcome), files.write(outcome, kept, folder))
+
+
+def _show(outcome: "Outcome") -> None:
+    """Print how the contenders stand in every setting, and what was reached."""
+    from leasehold.cli.screen import answer, answer_table, wrapped
+    from leasehold.experiments.beyond import report
+
+    for setting in outcome.settings:
+        answer(f"\n{setting.name}: {setting.what}\n")
+        columns = report.ratio_columns(report.FEW)
+        answer_table(columns, report.few_lines(outcome, setting), figures=range(2, len(columns) - 1))
+    answer("\nWhat was reached\n")
+    for line in report.summary(outcome):
+        answer(wrapped(line))
+    answer(f"\n{report.size(outcome)}\n")

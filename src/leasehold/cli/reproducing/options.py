@@ -1,0 +1,80 @@
+"""The options of `leasehold reproduce`, and what an evaluation is and gives."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
+
+import typer
+
+from leasehold.cli.options import switch
+
+if TYPE_CHECKING:
+    from leasehold.experiments.workers import Workers
+
+Seeds = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=2, help="How many seeds; else 100.", show_default=False),
+]
+Jobs = Annotated[
+    int | None,
+    typer.Option(
+        "--jobs", "-j", metavar="N", min=1, help="How many processes; else all CPUs.", show_default=False
+    ),
+]
+Dask = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Many machines instead: a Dask scheduler, as in tcp://host:8786.",
+        show_default=False,
+    ),
+]
+Logs = Annotated[
+    Path | None,
+    typer.Option(metavar="FOLDER", help="Public workload logs, for beyond.", show_default=False),
+]
+Quick = Annotated[bool, switch("--quick", does="Few seeds, short runs: its shape, in about two minutes.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How evaluations are run: what the options say."""
+
+    quick: bool = False
+    seeds: int | None = None
+    jobs: int | None = None
+    dask: str | None = None
+    out: Path | None = None
+    logs: Path | None = None
+    silent: bool = False
+
+    @property
+    def workers(self) -> "Workers":
+        """Where the runs are made."""
+        return self.dask or self.jobs or os.cpu_count() or 1
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came of an evaluation: ``show`` prints it for people, ``data`` is the same for programs."""
+
+    data: Mapping[str, Any]
+    show: Callable[[], None]
+    written: Sequence[Path]
+
+
+class Evaluation(Protocol):
+    """One thing that can be run again; ``does`` is its line in the help."""
+
+    name: str
+    does: str
+
+    def parts(self) -> Sequence[str]:
+        """Give the names of what can be run of it alone, such as ``003-fig5a``; not its own."""
+        ...
+
+    def run(self, parts: Sequence[str], manner: Manner) -> Answer:
+        """Run all of it, or these parts."""
+        ...

@@ -1,0 +1,201 @@
+"""What is run beyond the published evaluations: where, who competes, and what is wanted."""
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from leasehold.experiments.interpretation import Interpretation
+from leasehold.routing.registry import routing_policy
+
+NAME = "beyond"
+FILE = "beyond.toml"
+STUDY = "003"
+VMS, LOCAL_REJECTION, LOCAL_WAIT = "vms_preempted", "local_rejection_pct", "local_wait_s"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the ratio of a metric to that of the reference should be."""
+
+    metric: str
+    at_most: float | None = None
+    at_least: float | None = None
+
+    @property
+    def as_text(self) -> str:
+        """Write it down."""
+        return f"at least {self.at_least:g}" if self.at_least is not None else f"at most {self.at_most:g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """The log whose jobs are local: of a machine with ``procs``, or of sites taken up to a ``load``."""
+
+    file: str
+    procs: int | None = None
+    load: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One place where all contenders are run.
+
+    ``role``          ``main``, where the wanted result is asked for; ``control``, ``variant`` or ``log``
+    ``reading``       of JPDC 2012
+    ``stale_s``       how old what a policy sees of a cluster may be
+    ``overestimate``  how many times the time needed is asked for at most
+    """
+
+    name: str
+    role: str
+    reading: str
+    what: str
+    replications: int
+    gateway: Mapping[str, Any] = field(default_factory=dict)
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    stale_s: int = 0
+    overestimate: float = 1.0
+    log: Log | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """A routing policy with everything that goes with it, as keys of a scenario.
+
+    ``parameters``  of the policy itself, where they are not the usual ones
+    ``family``      those that differ in their parameters alone
+    ``only``        the roles of the settings in which it competes; none is all
+    ``part``        of the replications that are enough for it: its place is clear, or of less interest
+    """
+
+    name: str
+    title: str
+    gateway: Mapping[str, Any]
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    family: str = ""
+    only: Sequence[str] = ()
+    part: float = 1.0
+
+    def is_in(self, setting: Setting) -> bool:
+        """Whether it competes there."""
+        return not self.only or setting.role in self.only
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """One run, but for its replication."""
+
+    name: str
+    setting: Setting
+    contender: Contender
+    hours: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything that can be run; ``said`` is the file as it is."""
+
+    hours: int
+    replications: int
+    reference: str
+    foresight: str
+    wanted: tuple[Wanted, ...]
+    settings: tuple[Setting, ...]
+    contenders: tuple[Contender, ...]
+    interpretations: tuple[Interpretation, ...]
+    configurations: Mapping[str, Configuration]
+    said: Mapping[str, Any]
+
+    def name_of(self, setting: Setting, contender: str) -> str:
+        """Name a configuration."""
+        return _name(setting.name, contender, self.hours)
+
+    def names_of(self, setting: Setting) -> list[str]:
+        """Name the configurations of a setting."""
+        return [self.name_of(setting, one.name) for one in self.contenders_in(setting)]
+
+    def contenders_in(self, setting: Setting) -> list[Contender]:
+        """Give those who compete in a setting."""
+        return [one for one in self.contenders if one.is_in(setting)]
+
+    def wanted_in(self, setting: Setting) -> tuple[Wanted, ...]:
+        """Say what is wanted in a setting: on logs, and where local requests queue, something else."""
+        instead: dict[str, Wanted] = {}
+        if setting.log is not None:
+            instead[VMS] = Wanted(VMS, at_most=self.said["logs"]["wanted_at_most"])
+        if setting.defaults.get("local_queue") == "queue":
+            instead[LOCAL_REJECTION] = Wanted(LOCAL_WAIT, at_most=1.0)
+        return tuple(instead.get(one.metric, one) for one in self.wanted)
+
+    def information(self, contender: Contender) -> str:
+        """Say what a contender has to know."""
+        policy = contender.gateway["policy"]
+        return "the future" if policy == self.foresight else routing_policy(policy).information.label
+
+    def title_of(self, name: str) -> str:
+        """Say how a contender is called."""
+        return next(one.title for one in self.contenders if one.name == name)
+
+
+@cache
+def plan(hours: int | None = None) -> Plan:
+    """Read the plan, for so many hours of requests; None: as the file says."""
+    said = tomllib.loads((files(__package__) / FILE).read_text(encoding="utf-8"))
+    return plan_from(said, said["hours"] if hours is None else hours)
+
+
+def plan_from(said: Mapping[str, Any], hours: int) -> Plan:
+    """Make the plan of what the file says."""
+    settings = tuple(_setting(entry, said) for entry in said["setting"])
+    contenders = tuple(Contender(**entry) for entry in said["contender"])
+    made = [
+        Configuration(_name(setting.name, contender.name, hours), setting, contender, hours)
+        for setting in settings
+        for contender in contenders
+        if contender.is_in(setting)
+    ]
+    return Plan(
+        hours,
+        said["replications"],
+        said["reference"],
+        said["foresight"],
+        tuple(Wanted(**entry) for entry in said["wanted"]),
+        settings,
+        contenders,
+        tuple(Interpretation(**entry) for entry in said["interpretation"]),
+        {one.name: one for one in made},
+        said,
+    )
+
+
+def _setting(entry: Mapping[str, Any], said: Mapping[str, Any]) -> Setting:
+    """Make a setting; what all logs have in common is said once."""
+    usual: dict[str, Any] = {"replications": said["replications"]}
+    if "log" not in entry:
+        return Setting(**usual | dict(entry))
+    common = {key: said["logs"][key] | entry.get(key, {}) for key in ("gateway", "defaults")}
+    return Setting(**usual | dict(entry) | common | {"log": Log(**entry["log"])})
+
+
+def configuration_named(name: str) -> Configuration:
+    """Find a configuration by its name."""
+    hours = name.rpartition("-")[2].removesuffix("h")
+    return plan(int(hours)).configurations[name]
+
+
+def settings_named(read: Plan, parts: Sequence[str]) -> list[Setting]:
+    """Give the settings with these names, ``beyond-r2`` for one; none named is all of them."""
+    return [one for one in read.settings if not parts or part_name(one) in parts]
+
+
+def part_name(setting: Setting) -> str:
+    """Name a setting on the command line."""
+    return f"{NAME}-{setting.name.lower()}"
+
+
+def _name(setting: str, contender: str, hours: int) -> str:
+    return f"{NAME}-{setting.lower()}-{contender}-{hours}h"

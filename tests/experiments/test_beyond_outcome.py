@@ -1,0 +1,133 @@
+"""What is reached, undecided or not; who competes where; and how much of it is run."""
+
+from math import nan
+
+import pytest
+
+from leasehold.experiments.beyond.evaluation import possible, replications
+from leasehold.experiments.beyond.outcome import Outcome, Reach, outcome_of, reach_of
+from leasehold.experiments.beyond.report import markdown, which_policy
+from leasehold.experiments.beyond.settings import Plan, Setting, Wanted, plan, settings_named
+from leasehold.experiments.intergrid.metrics import METRICS
+from leasehold.experiments.statistics import Interval
+from leasehold.model.errors import InvalidField
+from leasehold.routing.registry import ROUTING_POLICIES
+
+READ = plan()
+HALF = {"price-and-park": 0.35, "most-free": 0.7, "clairvoyant": 0.1}
+"""How many VMs are preempted, as part of what the others do."""
+
+
+def ratio(low: float, high: float) -> Interval:
+    return Interval((low + high) / 2, low, high, 30)
+
+
+@pytest.mark.parametrize(
+    ("found", "reach"),
+    [
+        (ratio(0.30, 0.39), Reach.REACHED),
+        (ratio(0.35, 0.45), Reach.NOT_REACHED),  # the upper end counts
+        (ratio(0.45, 0.50), Reach.NOT_REACHED),
+    ],
+)
+def test_of_vms_preempted_the_upper_end_counts(found: Interval, reach: Reach) -> None:
+    assert reach_of(Wanted("vms_preempted", at_most=0.4), found) is reach
+
+
+@pytest.mark.parametrize(
+    ("found", "reach"),
+    [
+        (ratio(0.90, 1.00), Reach.REACHED),
+        (ratio(0.95, 1.05), Reach.UNDECIDED),
+        (ratio(1.01, 1.05), Reach.NOT_REACHED),
+        (Interval(nan, nan, nan, 0), Reach.UNDECIDED),
+    ],
+)
+def test_of_all_else_what_is_not_sure_is_undecided(found: Interval, reach: Reach) -> None:
+    assert reach_of(Wanted("awrt_s", at_most=1.0), found) is reach
+
+
+@pytest.mark.parametrize(
+    ("found", "reach"),
+    [
+        (ratio(1.00, 1.10), Reach.REACHED),
+        (ratio(0.95, 1.05), Reach.UNDECIDED),
+        (ratio(0.90, 0.99), Reach.NOT_REACHED),
+    ],
+)
+def test_what_should_not_be_less(found: Interval, reach: Reach) -> None:
+    assert reach_of(Wanted("guest_work_vm_h", at_least=1.0), found) is reach
+
+
+def test_every_contender_has_a_policy_and_a_name_of_its_own() -> None:
+    names = [one.name for one in READ.contenders]
+    assert len(set(names)) == len(names)
+    known = {*ROUTING_POLICIES, READ.foresight}
+    assert {one.gateway["policy"] for one in READ.contenders} <= known
+    assert READ.reference in names
+    for setting in READ.settings:
+        assert READ.reference in {one.name for one in READ.contenders_in(setting)}
+
+
+def test_where_local_requests_wait_their_wait_counts() -> None:
+    of = {one.name: {wanted.metric for wanted in READ.wanted_in(one)} for one in READ.settings}
+    assert "local_rejection_pct" in of["R2"]
+    assert "local_wait_s" in of["R2-queue"] & of["KTH"]
+    assert "local_rejection_pct" not in of["R2-queue"] | of["KTH"]
+    bounds = {one.name: READ.wanted_in(one)[0].at_most for one in READ.settings}
+    assert (bounds["R2"], bounds["R0"], bounds["NASA"]) == (0.4, 0.4, 0.6)
+
+
+def test_settings_with_a_log_are_left_out_where_there_is_none() -> None:
+    found = possible(READ.settings, None, asked=False)
+    assert found
+    assert all(one.log is None for one in found)
+    with pytest.raises(InvalidField, match=r"--logs: .*KTH-SP2\.swf\.gz"):
+        possible(settings_named(READ, ["beyond-kth"]), None, asked=True)
+
+
+def test_fewer_seeds_are_fewer_in_proportion() -> None:
+    main, other = (next(one for one in READ.settings if one.role == role) for role in ("main", "variant"))
+    assert len(replications(READ, main, None)) == READ.replications
+    assert len(replications(READ, main, 10)) == 10
+    assert len(replications(READ, other, 10)) == -(-10 * other.replications // READ.replications)
+    assert len(replications(READ, other, 2)) == 2
+
+
+# The report
+
+
+def results(read: Plan, settings: list[Setting]) -> Outcome:
+    """Ten replications in which a policy differs from RR in what it preempts, and in nothing else."""
+    found = {
+        read.name_of(setting, one.name): {
+            metric: [
+                (HALF.get(one.name, 1.0) if metric == "vms_preempted" else 1.0) * (100 + number)
+                for number in range(10)
+            ]
+            for metric in METRICS
+        }
+        for setting in settings
+        for one in read.contenders_in(setting)
+    }
+    return outcome_of(read, settings, {one.name: 10 for one in settings}, found)
+
+
+def test_the_report_says_who_comes_nearest_and_what_was_reached() -> None:
+    settings = [one for one in READ.settings if one.role == "main"]
+    outcome = results(READ, settings)
+    report = markdown(outcome, ["beyond-pareto.svg"])
+    assert "R2: price and park preempts 0.35 (0.35 to 0.35) of the VMs that RR does" in report
+    assert "what is wanted: reached." in report
+    assert "](beyond-pareto.svg)" in report
+    assert "Not the whole size" in report
+    for contender in READ.contenders:
+        assert f"| {contender.title} |" in report
+        assert f"| {contender.title} |" in which_policy(outcome)
+
+
+def test_a_policy_that_only_does_better_than_some_does_not_reach_it() -> None:
+    outcome = results(READ, [READ.settings[0]])
+    reach = {one.contender.name: one.reach for one in outcome.standings}
+    assert reach["price-and-park"] is Reach.REACHED
+    assert reach["most-free"] is Reach.NOT_REACHED

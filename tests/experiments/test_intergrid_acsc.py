@@ -1,0 +1,87 @@
+"""With against without preemption: the same requests, and guests that give way or hold what they have."""
+
+from collections.abc import Mapping
+from random import Random
+
+import pytest
+
+from leasehold.experiments.intergrid import world
+from leasehold.experiments.intergrid.claims import LAST, Term
+from leasehold.experiments.intergrid.settings import plan
+from leasehold.experiments.intergrid.studies import STUDIES
+from leasehold.experiments.intergrid.without_preemption import WaitsForRoom
+from leasehold.model.request import LeaseType, Request
+from leasehold.routing.facts import Federation, SiteFacts, SiteLive
+from leasehold.routing.policy import Dispatch, Hold, Refuse, Verdict
+from leasehold.routing.view import FixedSources, RoutingView
+from leasehold.simulation.workload.job import Job
+
+S = 1_000
+FULL, FREE = {"a": SiteLive(1), "b": SiteLive(1)}, {"a": SiteLive(8), "b": SiteLive(8)}
+
+
+class Desk:
+    """Two sites; requests of 4 VMs for 100 s, of which the policy knows what they were."""
+
+    def __init__(self, *kinds: LeaseType, deadline_ms: int | None = None) -> None:
+        self.policy = WaitsForRoom(Random(1))
+        jobs = (Job(0, 4, 100 * S, 100 * S, lease_type=kind, deadline_ms=deadline_ms) for kind in kinds)
+        self.came = list(self.policy.hardened(jobs))
+        self.federation = Federation(SiteFacts(name, 8, 1, 1) for name in "ab")
+
+    def ask(self, number: int, lives: Mapping[str, SiteLive], now_ms: int = 0) -> Verdict:
+        request = Request(number, LeaseType.NON_PREEMPTABLE, 4, 100 * S, 0, 0)
+        sources = FixedSources(lives=lives)
+        view = RoutingView(self.federation, self.federation.sites, sources, self.policy.information, now_ms)
+        return self.policy.route(request, view, now_ms)
+
+
+def test_guests_come_as_those_who_hold_what_they_have() -> None:
+    desk = Desk(LeaseType.CANCELABLE, LeaseType.MIGRATABLE, deadline_ms=300 * S)
+    assert {job.lease_type for job in desk.came} == {LeaseType.NON_PREEMPTABLE}
+    assert {job.deadline_ms for job in desk.came} == {None}
+
+
+def test_each_site_has_its_turn() -> None:
+    desk = Desk(*[LeaseType.CANCELABLE] * 3)
+    assert [desk.ask(number, FREE) for number in (1, 2, 3)] == [Dispatch("a"), Dispatch("b"), Dispatch("a")]
+
+
+def test_best_effort_waits_for_the_site_whose_turn_it_was() -> None:
+    desk = Desk(LeaseType.SUSPENDABLE)
+    assert isinstance(desk.ask(1, FULL), Hold)
+    assert isinstance(desk.ask(1, {**FULL, "b": SiteLive(8)}, 10**9), Hold)
+    assert desk.ask(1, {**FULL, "a": SiteLive(4)}, 10**9) == Dispatch("a")
+
+
+def test_who_must_start_at_once_is_refused() -> None:
+    assert isinstance(Desk(LeaseType.NON_PREEMPTABLE).ask(1, FULL), Refuse)
+
+
+def test_migratable_waits_while_its_deadline_allows() -> None:
+    desk = Desk(LeaseType.MIGRATABLE, deadline_ms=300 * S)
+    assert isinstance(desk.ask(1, FULL, 200 * S), Hold)
+    assert isinstance(desk.ask(1, FULL, 201 * S), Refuse)
+
+
+def test_without_preemption_fewer_local_requests_are_served() -> None:
+    read = plan("acsc2011", 6)
+    names = [read.name_of(read.swept[0], "base", policy) for policy in ("preempting", "never")]
+    preempting, never = (world.run(read.configurations[name], 1) for name in names)
+    assert preempting["vms_preempted"] > 0
+    assert never["vms_preempted"] == 0
+    assert preempting["local_served_pct"] > never["local_served_pct"]
+    assert preempting["local_served_pct"] == pytest.approx(100 - preempting["local_rejection_pct"])
+
+
+def test_the_headline_is_a_claim_of_its_own() -> None:
+    served, rejected = STUDIES["acsc2011"].claims()[:2]
+    assert served.contrasts == ((Term(1 / 1.72, "preempting", LAST), Term(-1.0, "never", LAST)),)
+    assert rejected.figure == "2c"
+    assert {claim.topic for claim in STUDIES["acsc2011"].claims()} == {"preemption", "rejection"}
+
+
+def test_the_headline_of_jpdc_2012_is_among_its_claims() -> None:
+    study = STUDIES["003"]
+    found = {claim.text for claim in study.claims() if claim.text.startswith(study.headline)}
+    assert len(found) == len(study.headline)
