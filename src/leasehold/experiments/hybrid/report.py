@@ -80,6 +80,12 @@ def _amounts(outcome: Outcome, one: Configuration, metrics: Sequence[str]) -> li
     return [amount(interval(outcome.results[one.name][metric])) for metric in metrics]
 
 
+def command(outcome: Outcome) -> str:
+    """Give the command that makes this report."""
+    quick = " --quick" if outcome.plan.is_quick else ""
+    return f"leasehold reproduce hybrid{quick} --seeds {outcome.seeds}"
+
+
 def summary(outcome: Outcome) -> str:
     """Say in one sentence how the claims came out."""
     found = in_words(counted(verdict.status for verdict in outcome.verdicts))
@@ -109,7 +115,7 @@ def markdown(outcome: Outcome) -> str:
 
 def _lines(outcome: Outcome) -> Iterator[str]:
     yield from ("# Physical or virtual: the published evaluation, run again", "")
-    yield f"Made by `leasehold reproduce hybrid --seeds {outcome.seeds}`, never edited by hand."
+    yield f"Made by `{command(outcome)}`, never edited by hand."
     yield "[How it is run, and what the words mean](../reference/reproduce.md)."
     yield ""
     yield f"Source: {said()['published']['source']}, section 5. {outcome.seeds} seeds, the same for all ways."

@@ -43,10 +43,11 @@ class Configuration:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All configurations, and how the paper is read."""
+    """All configurations, and how the paper is read; ``is_quick``: with fewer jobs in each."""
 
     configurations: Mapping[str, Configuration]
     interpretations: tuple[Interpretation, ...]
+    is_quick: bool = False
 
     def of(self, part: str) -> list[Configuration]:
         """Give the configurations of a part, in their order."""
@@ -64,7 +65,7 @@ def plan(*, quick: bool = False) -> Plan:
     """Give what is run; the quick one has fewer jobs."""
     made = [*_ablation(quick=quick), *_queues(quick=quick), *_reliability(quick=quick)]
     read = tuple(Interpretation(**entry) for entry in said()["interpretation"])
-    return Plan({one.name: one for one in made}, read)
+    return Plan({one.name: one for one in made}, read, quick)
 
 
 def configuration_named(name: str) -> Configuration:
@@ -89,7 +90,7 @@ def _queues(*, quick: bool) -> Iterator[Configuration]:
                     queue=queue,
                     load=load,
                     retry_for_s=retry_for_s,
-                    count=_count("job", quick=quick),
+                    count=_count("queues", quick=quick),
                 )
 
 

@@ -20,6 +20,7 @@ from leasehold.experiments.hybrid.workload import (
     buildable,
     jobs,
     nodes,
+    nodes_with_everything,
 )
 from leasehold.jobs.job import JobRequest
 from leasehold.jobs.settings import JobSettings, Machines
@@ -62,7 +63,8 @@ def situation(configuration: Configuration, seed: int) -> Situation:
 
 
 def _usual(configuration: Configuration, seed: int) -> Situation:
-    there = tuple(nodes(Random(f"nodes {seed}")))
+    draw = nodes_with_everything if configuration.part == "queues" else nodes
+    there = tuple(draw(Random(f"nodes {seed}")))
     total = sum((node.total for node in there), NOTHING)
     machine, base = said()["machine"], base_image()
     boot_ms = round(machine["boot_s"] * MS_PER_S)
@@ -84,6 +86,7 @@ def _settings(configuration: Configuration, boot_ms: int) -> JobSettings:
     at_last = configuration.way == AT_LAST
     return JobSettings(
         queue=configuration.queue,
+        patience_ms=None,  # the paper has none
         retrying=Retrying(every_ms, configuration.retry_for_s * MS_PER_S),
         machines=Machines.RATHER_THAN_REFUSE if at_last else Machines.FOR_WANT_OF_NODES,
         making=Making(boot_ms, said()["world"]["places"][0]),

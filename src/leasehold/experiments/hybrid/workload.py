@@ -31,17 +31,28 @@ class Asked:
 def nodes(random: Random) -> list[Capabilities]:
     """Draw the nodes."""
     world = said()["world"]
-    return [_node(f"{SITE}/n{number:02}", random) for number in range(world["nodes"])]
+    return [_node(f"{SITE}/n{number:02}", _some(random), random) for number in range(world["nodes"])]
 
 
-def _node(name: str, random: Random) -> Capabilities:
+def nodes_with_everything(random: Random) -> list[Capabilities]:
+    """Draw the few nodes for which jobs queue: they have all software, in the last version."""
+    count = said()["queues"]["nodes"]
+    return [_node(f"{SITE}/n{number:02}", frozenset(buildable()), random) for number in range(count)]
+
+
+def _some(random: Random) -> Installed:
     world = said()["world"]
     there = [package for package in packages() if random.random() < world["has_package"]]
+    return frozenset((package, random.choice(world["versions"])) for package in there)
+
+
+def _node(name: str, there: Installed, random: Random) -> Capabilities:
+    world = said()["world"]
     return Capabilities(
         name=name,
         total=Amounts(random.choice(world["cores"]), random.choice(world["memory_mib"]), world["disk_mib"]),
         cpu_mhz=random.choice(world["cpu_mhz"]),
-        software=frozenset((package, random.choice(world["versions"])) for package in there),
+        software=there,
         place=random.choice(world["places"]),
         bytes_per_s=random.choice(world["bytes_per_s"]),
     )
