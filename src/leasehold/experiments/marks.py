@@ -8,6 +8,18 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any
 
+DECIDES = (
+    "configuration",
+    "model",
+    "leasing",
+    "routing",
+    "gateway",
+    "simulation/kernel.py",
+    "simulation/scenario",
+    "simulation/workload",
+)
+"""The parts of Leasehold that decide what a simulated federation does."""
+
 
 def mark(parts: Sequence[str], configuration: Mapping[str, Any]) -> str:
     """Mark the results of a configuration, and of the code in these parts of Leasehold."""

@@ -2,41 +2,16 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.cli.live.job_answers import DONE, FAILED, REFUSED, RESULT, USUAL, asked
 from tests.cli.saying import Cli
-from tests.client.gateway import MOMENT, Gateway, Reply, attempt, job, problem
-
-ENDED = "2026-11-21T10:53:36.000Z"
-DONE = job(
-    state="completed", reason="completed", explanation="ran to its end", ended_at=ENDED, exit_status=0,
-    attempts=[attempt(state="succeeded", exit_status=0, ended_at=ENDED)],
-)  # fmt: skip
-FAILED = job(
-    state="failed", reason="job-error", explanation="ended with an error of its own, and is not tried again",
-    ended_at=ENDED, exit_status=3, attempts=[],
-)  # fmt: skip
-REFUSED = job(
-    state="refused", reason="never-here", attempts=[], ended_at=MOMENT,
-    explanation="can run nowhere here: it needs a virtual machine that no host has room for, even when empty",
-)  # fmt: skip
-RESULT = {"job": 7, "attempt": 1, "exit_status": 0, "output": "forty-two\n", "is_whole": True}
+from tests.client.gateway import Gateway, Reply, job, problem
 
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("leasehold.client.following.SOONEST_S", 0.0)
-
-
-def asked(gateway: Gateway) -> Any:
-    return gateway.asked[0].body
-
-
-USUAL = {
-    "command": ["run"], "cores": 1, "memory_mib": 256, "disk_mib": 0, "cpu_mhz": 0, "nodes": 1,
-    "execution_s": 60, "backup": "none", "type": "suspendable", "restarts": 3,
-}  # fmt: skip
 
 
 class TestSubmitting:

@@ -17,20 +17,13 @@ from leasehold.experiments.campaign import Task, tasks
 from leasehold.experiments.intergrid.evaluation import FOLDER
 from leasehold.experiments.intergrid.metrics import METRICS
 from leasehold.experiments.kept import Kept
-from leasehold.experiments.marks import mark
+from leasehold.experiments.marks import DECIDES, mark
 from leasehold.model.errors import InvalidField
 
 QUICK_SEEDS, QUICK_HOURS = 5, 6
 
 _MAKES_RESULTS = (
-    "configuration",
-    "model",
-    "leasing",
-    "routing",
-    "gateway",
-    "simulation/kernel.py",
-    "simulation/scenario",
-    "simulation/workload",
+    *DECIDES,
     "experiments/intergrid/metrics.py",
     "experiments/intergrid/scenario.py",
     "experiments/intergrid/world.py",

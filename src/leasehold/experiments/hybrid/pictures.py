@@ -1,7 +1,8 @@
 """Figures 6 to 8 as pictures."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import altair as alt
 
@@ -14,13 +15,14 @@ from leasehold.experiments.statistics import interval
 
 WIDTH, HEIGHT = 560, 280
 _COLOURS = ["#667085", *FILE_STYLE.parties.values()]
+_DASHES = ([1, 0], [6, 3], [2, 2])
 
 
 def write_pictures(outcome: Outcome, folder: Path) -> list[Path]:
     """Write each figure as SVG into the folder; returns where they are."""
     charts = {
-        6: curves_chart(figure_6(), "probability that a node fails"),
-        7: curves_chart(figure_7(), "nodes"),
+        6: curves_chart(figure_6(), alt.X("x:Q", title="probability that a node fails")),
+        7: curves_chart(figure_7(), alt.X("x:O", title="nodes", axis=alt.Axis(labelAngle=0))),
         8: agreement_chart(outcome),
     }
     return [
@@ -28,20 +30,31 @@ def write_pictures(outcome: Outcome, folder: Path) -> list[Path]:
     ]
 
 
-def curves_chart(curves: list[Curve], axis: str) -> alt.LayerChart:
+def curves_chart(curves: list[Curve], axis: alt.X) -> alt.LayerChart:
     """Draw reliability along an axis, a line for each curve, the points marked."""
-    rows = [{"x": x, "y": y, "curve": curve.name} for curve in curves for x, y in curve.points]
-    names = [curve.name for curve in curves]
-    colours = [_COLOURS[index % len(_COLOURS)] for index in range(len(names))]
-    dashes = [[1, 0] if index < len(_COLOURS) else [4, 3] for index in range(len(names))]
+    rows = [
+        {"x": x, "y": y, "curve": curve.name, "kind": curve.kind, "dash": curve.dash}
+        for curve in curves
+        for x, y in curve.points
+    ]
+    kinds = list(dict.fromkeys(curve.kind for curve in curves))
     base = alt.Chart(alt.InlineData(values=rows)).encode(
-        x=alt.X("x:Q", title=axis, scale=alt.Scale(zero=False)),
+        x=axis,
         y=alt.Y("y:Q", title="reliability", scale=alt.Scale(domain=[0, 1])),
-        color=alt.Color("curve:N", sort=names, scale=alt.Scale(domain=names, range=colours)),
-        strokeDash=alt.StrokeDash("curve:N", sort=names, scale=alt.Scale(domain=names, range=dashes)),
+        color=alt.Color("kind:N", scale=_scale(kinds, _COLOURS), legend=alt.Legend(orient="right")),
+        detail="curve:N",
     )
-    layers = [base.mark_line(strokeWidth=2), base.mark_point(filled=True, size=35)]
-    return alt.LayerChart(layer=layers, width=WIDTH, height=HEIGHT)
+    lines = base.mark_line(strokeWidth=2)
+    if dashes := list(dict.fromkeys(curve.dash for curve in curves if curve.dash)):
+        legend = alt.Legend(orient="right", symbolType="stroke")
+        lines = lines.encode(
+            strokeDash=alt.StrokeDash("dash:N", scale=_scale(dashes, _DASHES), legend=legend)
+        )
+    return alt.LayerChart(layer=[lines, base.mark_point(filled=True, size=35)], width=WIDTH, height=HEIGHT)
+
+
+def _scale(names: Sequence[str], range_: Sequence[Any]) -> alt.Scale:
+    return alt.Scale(domain=list(names), range=list(range_[: len(names)]))
 
 
 def agreement_chart(outcome: Outcome) -> alt.LayerChart:
@@ -58,7 +71,11 @@ def agreement_chart(outcome: Outcome) -> alt.LayerChart:
         .encode(
             x=x,
             y=y,
-            color=alt.Color("node:N", scale=alt.Scale(range=list(FILE_STYLE.parties.values()))),
+            color=alt.Color(
+                "node:N",
+                scale=alt.Scale(range=list(FILE_STYLE.parties.values())),
+                legend=alt.Legend(orient="right"),
+            ),
         )
     )
     return alt.LayerChart(layer=[line, bars, dots], width=WIDTH, height=HEIGHT)

@@ -7,20 +7,13 @@ from leasehold.experiments.intergrid import world
 from leasehold.experiments.intergrid.metrics import METRICS
 from leasehold.experiments.intergrid.settings import Plan, configuration_named
 from leasehold.experiments.kept import Kept
-from leasehold.experiments.marks import mark
+from leasehold.experiments.marks import DECIDES, mark
 
 REPLICATIONS = 100
 FOLDER = "configurations"
 
 _MAKES_RESULTS = (
-    "configuration",
-    "model",
-    "leasing",
-    "routing",
-    "gateway",
-    "simulation/kernel.py",
-    "simulation/scenario",
-    "simulation/workload",
+    *DECIDES,
     "experiments/intergrid/metrics.py",
     "experiments/intergrid/scenario.py",
     "experiments/intergrid/without_preemption.py",

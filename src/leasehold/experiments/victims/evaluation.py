@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from leasehold.experiments.kept import Kept
-from leasehold.experiments.marks import mark
+from leasehold.experiments.marks import DECIDES, mark
 from leasehold.experiments.victims import world
 from leasehold.experiments.victims.settings import INSTANTS, Plan, configuration_named
 
@@ -14,14 +14,7 @@ QUICK_REPLICATIONS, QUICK_HOURS = 5, 12
 FOLDER = "configurations"
 
 _MAKES_RESULTS = (
-    "configuration",
-    "model",
-    "leasing",
-    "routing",
-    "gateway",
-    "simulation/kernel.py",
-    "simulation/scenario",
-    "simulation/workload",
+    *DECIDES,
     "experiments/intergrid/metrics.py",
     "experiments/intergrid/scenario.py",
     "experiments/victims/instants.py",
