@@ -17,7 +17,6 @@ DRIVERS = (
     "virtio_pci_modern_dev",
     "virtio_pci",
     "virtio_blk",
-    "virtio_console",
     "pvpanic",
     "pvpanic-pci",
 )
