@@ -8,7 +8,7 @@ import altair as alt
 
 from leasehold.analysis.report.render import write_svg
 from leasehold.analysis.report.style import FILE_STYLE
-from leasehold.experiments.hybrid.claims import gap
+from leasehold.experiments.hybrid.claims import gap, was_planned
 from leasehold.experiments.hybrid.curves import Curve, figure_6, figure_7
 from leasehold.experiments.hybrid.outcome import Outcome
 from leasehold.experiments.statistics import interval
@@ -83,6 +83,8 @@ def agreement_chart(outcome: Outcome) -> alt.LayerChart:
 
 def _points(outcome: Outcome) -> Iterator[dict[str, float | str]]:
     for one in outcome.plan.of("reliability"):
+        if not was_planned(one, outcome.results):
+            continue
         by_formula = interval(outcome.results[one.name]["sure_by_plan"]).mean
         off = gap(one, outcome.results)
         yield {

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from leasehold.experiments.hybrid.claims import MEANINGS, gap
+from leasehold.experiments.hybrid.claims import MEANINGS, gap, was_planned
 from leasehold.experiments.hybrid.curves import Curve, figure_6, figure_7
 from leasehold.experiments.hybrid.outcome import Outcome
 from leasehold.experiments.hybrid.settings import Configuration, said
@@ -69,7 +69,7 @@ def sure_lines(outcome: Outcome) -> list[list[str]]:
             f"{one.q:g}",
             f"{one.asked:g}",
             *_amounts(outcome, one, ("sure_by_plan", "done_in_time")),
-            signed(gap(one, outcome.results)),
+            signed(gap(one, outcome.results)) if was_planned(one, outcome.results) else "out of reach",
             f"{interval(outcome.results[one.name]['attempts']).mean / one.count:.2f}",
         ]
         for one in outcome.plan.of("reliability")
