@@ -6,11 +6,11 @@ from zlib import crc32
 import pytest
 
 from leasehold.experiments.hybrid.claims import Verdict, verdicts
-from leasehold.experiments.hybrid.evaluation import Results
 from leasehold.experiments.hybrid.metrics import METRICS
 from leasehold.experiments.hybrid.outcome import Outcome, as_data, outcome_of
 from leasehold.experiments.hybrid.report import markdown
 from leasehold.experiments.hybrid.settings import Configuration, plan
+from leasehold.experiments.kept import Results
 from leasehold.experiments.status import Status
 
 SEEDS = 8

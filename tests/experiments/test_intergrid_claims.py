@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 from leasehold.experiments.intergrid.claims import FIRST, LAST, Claim, Expects, Where
-from leasehold.experiments.intergrid.evaluation import Results, names_for
+from leasehold.experiments.intergrid.evaluation import names_for
 from leasehold.experiments.intergrid.jpdc2012 import FIGURES, TABLE_3, claims
 from leasehold.experiments.intergrid.metrics import METRICS
 from leasehold.experiments.intergrid.series import Series, points_at
 from leasehold.experiments.intergrid.settings import Plan, plan
 from leasehold.experiments.intergrid.studies import JPDC_2012, STUDIES, Study
 from leasehold.experiments.intergrid.verdicts import ONE_CLUSTER, Verdict, status_of_gap, verdicts
+from leasehold.experiments.kept import Results
 from leasehold.experiments.statistics import Interval
 from leasehold.experiments.status import Status
 from leasehold.model.errors import UnknownName

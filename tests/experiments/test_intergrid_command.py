@@ -5,13 +5,11 @@ The runs themselves are in the other tests; here each measures something at once
 
 import json
 from pathlib import Path
-from random import Random
 
 import polars as pl
 import pytest
-from typer.testing import CliRunner, Result
+from tests.experiments.pretended import Measured, pretend_to_measure, reproduce
 
-from leasehold.cli.main import app
 from leasehold.experiments.intergrid.jpdc2012 import FIGURES, claims
 from leasehold.experiments.intergrid.metrics import METRICS
 from leasehold.experiments.intergrid.outcome import Outcome
@@ -20,34 +18,11 @@ from leasehold.experiments.intergrid.settings import plan
 OF_ONE_SWEEP = 2 * 5 * 5
 CONFIGURATIONS = len(plan("003").configurations)
 
-Measured = list[tuple[str, int]]
-
 
 @pytest.fixture(autouse=True)
 def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Measured:
     """Every run that was made, in a folder of its own."""
-    made: Measured = []
-
-    def measure(name: str, seed: int) -> dict[str, float]:
-        made.append((name, seed))
-        random = Random(f"{name}{seed}")
-        return {metric: 100.0 + random.gauss(0, 1) for metric in METRICS}
-
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setattr("leasehold.experiments.intergrid.evaluation.measure", measure)
-    monkeypatch.setattr("leasehold.experiments.campaign.estimate_s", lambda *_: 90.0)
-    monkeypatch.setattr("leasehold.experiments.pictures.write", _only_named)
-    return made
-
-
-def _only_named(_: object, path: Path) -> list[Path]:
-    """Leave drawing to the tests of pictures: it takes long."""
-    return [path.with_suffix(".svg"), path.with_suffix(".png")]
-
-
-def reproduce(*arguments: str) -> Result:
-    return CliRunner().invoke(app, ["reproduce", *arguments, "--jobs", "1"])
+    return pretend_to_measure("intergrid", list(METRICS), monkeypatch, tmp_path)
 
 
 def test_one_figure_runs_its_sweep_under_both_readings(measured: Measured) -> None:

@@ -4,12 +4,18 @@ Each row carries the mark of what made it. Results of another configuration, or 
 for ours: they are measured anew, and replaced.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Self
 
 import polars as pl
 
 SEED, MARK = "seed", "mark"
+FOLDER = "configurations"
+"""Where they are in the folder of an evaluation."""
+
+Results = Mapping[str, Mapping[str, Sequence[float]]]
+"""By configuration and metric: one value for each seed, in the order of the seeds."""
 
 
 class Kept:
@@ -25,6 +31,11 @@ class Kept:
             for name in marks:
                 self._found[name] = self._read(folder / f"{name}.parquet", marks[name])
 
+    @classmethod
+    def below(cls, folder: Path | None, marks: Mapping[str, str]) -> Self:
+        """Look what is there in the folder of an evaluation; None: nothing is kept on the disk."""
+        return cls(None if folder is None else folder / FOLDER, marks)
+
     @staticmethod
     def _read(path: Path, mark: str) -> dict[int, dict[str, float]]:
         if not path.is_file():
@@ -35,6 +46,11 @@ class Kept:
     def of(self, name: str) -> Mapping[int, Mapping[str, float]]:
         """Give what is known of a configuration, by seed."""
         return self._found[name]
+
+    def by_metric(self, name: str, seeds: Sequence[int]) -> dict[str, list[float]]:
+        """Give what was measured of a configuration, in the order of these seeds; all have to be there."""
+        rows = [self._found[name][seed] for seed in seeds]
+        return {metric: [row[metric] for row in rows] for metric in rows[0]}
 
     def add(self, name: str, measured: Mapping[int, Mapping[str, float]]) -> None:
         """Keep more of a configuration; the file is replaced as a whole, so that it is never half written."""

@@ -51,9 +51,11 @@ class Images:
 
     def see(self, seen: ImagesSeen) -> None:
         """Take in all images that there are."""
-        self._seen, self.were_seen = seen, True
-        self._there = {image.name: image for image in seen.images}
-        self.catalogue = self._catalogue()
+        there = {image.name: image for image in seen.images}
+        is_news = (there, seen) != (self._there, self._seen)
+        self._there, self._seen, self.were_seen = there, seen, True
+        if is_news:
+            self.catalogue = self._catalogue()
 
     def forget(self, name: str) -> None:
         """Believe that an image has not what it should have, until all are seen again."""

@@ -2,16 +2,15 @@
 
 import asyncio
 import json
-import os
 import subprocess
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.service.enactors.qemu.conftest import need_programs
 from tests.service.enactors.qemu.machines import cleared, now_ms
 from tests.service.enactors.slurm.conftest import real_clusters
 
@@ -22,13 +21,11 @@ from leasehold.matching.software import software
 from leasehold.service.commands import SubmitJob
 from leasehold.service.config_file import config_from_dict
 from leasehold.service.enactors.qemu.images.build import build_image
-from leasehold.service.enactors.qemu.images.tools import PACKAGES, find_tool
 from leasehold.service.federation import Federation
 from leasehold.service.jobs import JobResult
 from leasehold.service.metrics import Metrics
 from leasehold.service.store.rows import AttemptRow, JobRow
 from leasehold.service.store.store import open_store
-from leasehold.testing.debian import ProgramMissing, find_or_install
 from leasehold.testing.slurm import SlurmCluster
 
 pytestmark = pytest.mark.slow
@@ -48,20 +45,9 @@ def cluster() -> Iterator[SlurmCluster]:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder for the gateway with an image to build on, of which no machine is left afterwards."""
-    try:
-        for program, package in PACKAGES.items():
-            find_or_install(partial(_found, program), program, package)
-    except ProgramMissing as error:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(str(error))
+    need_programs()
     with cleared(tmp_path_factory.mktemp("gateway")) as place:
         yield place
-
-
-def _found(program: str) -> Path | None:
-    found = find_tool(program)
-    return None if found is None else Path(found)
 
 
 @asynccontextmanager

@@ -63,8 +63,8 @@ def test_each_step_can_be_undone_and_made_again(connection: Connection) -> None:
         assert tables(connection) == after
 
 
-def test_leases_of_before_agreements_are_bound_to_nothing(connection: Connection) -> None:
-    upgrade(connection, "0003")
+def insert_lease(connection: Connection) -> None:
+    """Put a lease into a store of an earlier schema: what it has no columns for is left out."""
     there = {column["name"] for column in inspect(connection).get_columns("leases")}
     row = {name: value for name, value in lease_row(1).items() if name in there}
     names = ", ".join(row)
@@ -72,6 +72,11 @@ def test_leases_of_before_agreements_are_bound_to_nothing(connection: Connection
         text(f"INSERT INTO leases ({names}) VALUES ({', '.join(f':{name}' for name in row)})"),  # noqa: S608
         row,
     )
+
+
+def test_leases_of_before_agreements_are_bound_to_nothing(connection: Connection) -> None:
+    upgrade(connection, "0003")
+    insert_lease(connection)
     upgrade(connection, "0004")
     found = connection.execute(text("SELECT domain, claims, breach FROM leases")).one()
     assert tuple(found) == ("", "{}", "")
@@ -81,13 +86,7 @@ def test_leases_of_before_agreements_are_bound_to_nothing(connection: Connection
 
 def test_leases_of_before_jobs_are_attempts_of_none(connection: Connection) -> None:
     upgrade(connection, "0005")
-    there = {column["name"] for column in inspect(connection).get_columns("leases")}
-    row = {name: value for name, value in lease_row(1).items() if name in there}
-    names = ", ".join(row)
-    connection.execute(
-        text(f"INSERT INTO leases ({names}) VALUES ({', '.join(f':{name}' for name in row)})"),  # noqa: S608
-        row,
-    )
+    insert_lease(connection)
     upgrade(connection, "0006")
     found = connection.execute(text("SELECT job_id, wishes FROM leases")).one()
     assert tuple(found) == (None, "")

@@ -4,7 +4,6 @@ from importlib.util import find_spec
 from pathlib import Path
 
 WHERE = Path("runs")
-FOLDER = "configurations"
 
 
 def need_extra() -> None:
@@ -17,6 +16,7 @@ def need_extra() -> None:
 
 def folder_for(name: str, wanted: Path | None) -> Path:
     """Give the folder: a new one, or that of an earlier evaluation, whose results are not measured again."""
+    from leasehold.experiments.kept import FOLDER
     from leasehold.model.errors import InvalidField
 
     found = wanted or WHERE / name

@@ -1,6 +1,6 @@
 """Measuring what is beyond: every contender in every setting, kept in a folder."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import ceil
 from pathlib import Path
 
@@ -14,9 +14,7 @@ from leasehold.experiments.beyond.settings import (
     configuration_named,
 )
 from leasehold.experiments.campaign import Task, tasks
-from leasehold.experiments.intergrid.evaluation import FOLDER
-from leasehold.experiments.intergrid.metrics import METRICS
-from leasehold.experiments.kept import Kept
+from leasehold.experiments.kept import Kept, Results
 from leasehold.experiments.marks import DECIDES, mark
 from leasehold.model.errors import InvalidField
 
@@ -33,9 +31,6 @@ _MAKES_RESULTS = (
     "experiments/beyond/stale.py",
     "experiments/beyond/world.py",
 )
-
-Results = Mapping[str, Mapping[str, Sequence[float]]]
-"""By configuration and metric: one value for each replication, in their order."""
 
 
 def measure(name: str, replication: int, folder: Path | None = None) -> dict[str, float]:
@@ -67,7 +62,7 @@ def numbers(read: Plan, setting: Setting, contender: Contender, seeds: int | Non
 def kept_in(folder: Path | None, read: Plan) -> Kept:
     """Look what was done before."""
     marks = {name: mark(_MAKES_RESULTS, _decides(one, read)) for name, one in read.configurations.items()}
-    return Kept(None if folder is None else folder / FOLDER, marks)
+    return Kept.below(folder, marks)
 
 
 def _decides(one: Configuration, read: Plan) -> dict[str, object]:
@@ -93,10 +88,7 @@ def todo(read: Plan, settings: Sequence[Setting], seeds: int | None, kept: Kept)
 def results(read: Plan, settings: Sequence[Setting], seeds: int | None, kept: Kept) -> Results:
     """Put together what was measured."""
     return {
-        name: {
-            metric: [kept.of(name)[number][metric] for number in numbers(read, setting, one, seeds)]
-            for metric in METRICS
-        }
+        name: kept.by_metric(name, numbers(read, setting, one, seeds))
         for setting in settings
         for one in read.contenders_in(setting)
         for name in [read.name_of(setting, one.name)]

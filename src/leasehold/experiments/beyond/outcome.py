@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from math import isnan
 
-from leasehold.experiments.beyond.evaluation import Results
 from leasehold.experiments.beyond.settings import VMS, Contender, Plan, Setting, Wanted
 from leasehold.experiments.bootstrap import ratio_of_means
 from leasehold.experiments.intergrid.metrics import METRICS
+from leasehold.experiments.kept import Results
 from leasehold.experiments.statistics import Interval, interval
 
 

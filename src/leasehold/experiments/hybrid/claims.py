@@ -6,7 +6,6 @@ from itertools import pairwise
 from math import isnan
 
 from leasehold.experiments.hybrid.curves import figure_6, figure_7
-from leasehold.experiments.hybrid.evaluation import Results
 from leasehold.experiments.hybrid.settings import (
     AT_LAST,
     HYBRID,
@@ -16,6 +15,7 @@ from leasehold.experiments.hybrid.settings import (
     Configuration,
     Plan,
 )
+from leasehold.experiments.kept import Results
 from leasehold.experiments.statistics import Interval, holm, paired
 from leasehold.experiments.status import Status
 

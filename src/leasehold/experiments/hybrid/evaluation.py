@@ -1,17 +1,15 @@
 """The whole evaluation: every configuration with every seed, kept in a folder."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from leasehold.experiments.hybrid import world
-from leasehold.experiments.hybrid.metrics import METRICS
 from leasehold.experiments.hybrid.settings import Plan, configuration_named
-from leasehold.experiments.kept import Kept
+from leasehold.experiments.kept import Kept, Results
 from leasehold.experiments.marks import mark
 
 SEEDS = 30
 QUICK_SEEDS = 6
-FOLDER = "configurations"
 
 _MAKES_RESULTS = (
     "model/errors.py",
@@ -23,9 +21,6 @@ _MAKES_RESULTS = (
     "experiments/hybrid/world.py",
 )
 
-Results = Mapping[str, Mapping[str, Sequence[float]]]
-"""By configuration and metric: one value for each seed, in the order of the seeds."""
-
 
 def measure(name: str, seed: int) -> dict[str, float]:
     """Run one configuration with one seed."""
@@ -35,12 +30,9 @@ def measure(name: str, seed: int) -> dict[str, float]:
 def kept_in(folder: Path | None, read: Plan) -> Kept:
     """Look what of this plan was done before."""
     marks = {name: mark(_MAKES_RESULTS, one.as_data()) for name, one in read.configurations.items()}
-    return Kept(None if folder is None else folder / FOLDER, marks)
+    return Kept.below(folder, marks)
 
 
 def results(kept: Kept, read: Plan, seeds: Sequence[int]) -> Results:
     """Put together what was measured with these seeds."""
-    return {
-        name: {metric: [kept.of(name)[seed][metric] for seed in seeds] for metric in METRICS}
-        for name in read.configurations
-    }
+    return {name: kept.by_metric(name, seeds) for name in read.configurations}

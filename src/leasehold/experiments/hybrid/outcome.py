@@ -5,8 +5,8 @@ from typing import Any
 
 from leasehold.experiments.hybrid.claims import Verdict, verdicts
 from leasehold.experiments.hybrid.curves import figure_6, figure_7
-from leasehold.experiments.hybrid.evaluation import Results
 from leasehold.experiments.hybrid.settings import Plan, said
+from leasehold.experiments.kept import Results
 from leasehold.experiments.statistics import interval
 
 

@@ -150,7 +150,7 @@ class World:
         if key not in self._held:
             return []
         self._give_back(key)
-        return [self._look(), AttemptEnded(*key, exit_status=0)]
+        return [AttemptEnded(*key, exit_status=0)]
 
     def _give_back(self, key: Key) -> None:
         names, amounts = self._held.pop(key, ((), Amounts()))
@@ -174,4 +174,4 @@ class World:
     def _repair(self, name: str) -> list[JobEvent]:
         self._down.discard(name)
         self._wear_out(name)
-        return [self._look()]
+        return []

@@ -1,16 +1,14 @@
 """The evaluation, or some figures of it: every configuration with every replication, kept in a folder."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from leasehold.experiments.intergrid import world
-from leasehold.experiments.intergrid.metrics import METRICS
 from leasehold.experiments.intergrid.settings import Plan, configuration_named
-from leasehold.experiments.kept import Kept
+from leasehold.experiments.kept import Kept, Results
 from leasehold.experiments.marks import DECIDES, mark
 
 REPLICATIONS = 100
-FOLDER = "configurations"
 
 _MAKES_RESULTS = (
     *DECIDES,
@@ -19,9 +17,6 @@ _MAKES_RESULTS = (
     "experiments/intergrid/without_preemption.py",
     "experiments/intergrid/world.py",
 )
-
-Results = Mapping[str, Mapping[str, Sequence[float]]]
-"""By configuration and metric: one value for each replication, in their order."""
 
 
 def measure(name: str, replication: int) -> dict[str, float]:
@@ -39,12 +34,9 @@ def kept_in(folder: Path | None, read: Plan) -> Kept:
     """Look what of this plan was done before."""
     said = {"published": read.said["published"], "stream": read.said["stream"]}
     marks = {name: mark(_MAKES_RESULTS, one.as_data() | said) for name, one in read.configurations.items()}
-    return Kept(None if folder is None else folder / FOLDER, marks)
+    return Kept.below(folder, marks)
 
 
 def results(kept: Kept, names: Sequence[str], replications: Sequence[int]) -> Results:
     """Put together what was measured."""
-    return {
-        name: {metric: [kept.of(name)[number][metric] for number in replications] for metric in METRICS}
-        for name in names
-    }
+    return {name: kept.by_metric(name, replications) for name in names}

@@ -7,11 +7,11 @@ import numpy as np
 
 from leasehold.experiments.anova import Anova, two_way
 from leasehold.experiments.intergrid.claims import Figure
-from leasehold.experiments.intergrid.evaluation import Results
 from leasehold.experiments.intergrid.metrics import METRICS
 from leasehold.experiments.intergrid.series import Series
 from leasehold.experiments.intergrid.settings import BASE, Plan, Reading
 from leasehold.experiments.intergrid.verdicts import Verdict, verdicts
+from leasehold.experiments.kept import Results
 from leasehold.experiments.regression import Line, line
 from leasehold.experiments.statistics import Interval, interval, ratio
 from leasehold.experiments.status import Status

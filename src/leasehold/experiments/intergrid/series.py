@@ -4,8 +4,8 @@ import numpy as np
 
 from leasehold.experiments.anova import Values
 from leasehold.experiments.intergrid.claims import Claim, Contrast, Figure, Where
-from leasehold.experiments.intergrid.evaluation import Results
 from leasehold.experiments.intergrid.settings import Plan, Point, Reading, Sweep
+from leasehold.experiments.kept import Results
 
 
 class Series:

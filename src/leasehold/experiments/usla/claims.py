@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from leasehold.experiments.kept import Results
 from leasehold.experiments.statistics import Paired, holm, paired
 from leasehold.experiments.status import Status
-from leasehold.experiments.usla.evaluation import Results
 from leasehold.experiments.usla.published import METRICS, TABLES, TITLES
 from leasehold.experiments.usla.settings import Plan
 

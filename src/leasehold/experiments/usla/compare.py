@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from leasehold.experiments.kept import Results
 from leasehold.experiments.statistics import Interval, interval, paired
 from leasehold.experiments.status import Status
-from leasehold.experiments.usla.evaluation import Results
 from leasehold.experiments.usla.published import METRICS, TABLES, why_not_comparable
 from leasehold.experiments.usla.settings import Plan, Table
 

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from math import sqrt
 
+from leasehold.experiments.kept import Results
 from leasehold.experiments.statistics import Interval, interval
-from leasehold.experiments.usla.evaluation import Results
 from leasehold.experiments.usla.published import METRICS, TABLES
 from leasehold.experiments.usla.settings import Control, Plan
 

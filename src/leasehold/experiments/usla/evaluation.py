@@ -1,9 +1,9 @@
 """The whole evaluation: every configuration with every seed, kept in a folder."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from leasehold.experiments.kept import Kept
+from leasehold.experiments.kept import Kept, Results
 from leasehold.experiments.marks import mark
 from leasehold.experiments.usla import world
 from leasehold.experiments.usla.published import METRICS
@@ -11,7 +11,6 @@ from leasehold.experiments.usla.settings import Plan, plan
 
 SEEDS = 100
 QUICK_SEEDS = 10
-FOLDER = "configurations"
 
 _MAKES_RESULTS = (
     "model",
@@ -26,9 +25,6 @@ _MAKES_RESULTS = (
     "experiments/usla/world.py",
 )
 
-Results = Mapping[str, Mapping[str, Sequence[float]]]
-"""By configuration and metric: one value for each seed, in the order of the seeds."""
-
 
 def measure(name: str, seed: int) -> dict[str, float]:
     """Run one configuration of the plan with one seed."""
@@ -39,12 +35,9 @@ def measure(name: str, seed: int) -> dict[str, float]:
 def kept_in(folder: Path | None, read: Plan) -> Kept:
     """Look what of this plan was done before."""
     marks = {name: mark(_MAKES_RESULTS, one.as_data()) for name, one in read.configurations.items()}
-    return Kept(None if folder is None else folder / FOLDER, marks)
+    return Kept.below(folder, marks)
 
 
 def results(kept: Kept, read: Plan, seeds: Sequence[int]) -> Results:
     """Put together what was measured with these seeds."""
-    return {
-        name: {metric: [kept.of(name)[seed][metric] for seed in seeds] for metric in METRICS}
-        for name in read.configurations
-    }
+    return {name: kept.by_metric(name, seeds) for name in read.configurations}

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from leasehold.experiments.kept import Results
 from leasehold.experiments.statistics import Interval
 from leasehold.experiments.status import counted
 from leasehold.experiments.usla.claims import Tested, Verdict, verdicts
 from leasehold.experiments.usla.compare import TOLERANCE, Cell, cells
 from leasehold.experiments.usla.controls import ControlResult, ControlRow, control_results
-from leasehold.experiments.usla.evaluation import Results
 from leasehold.experiments.usla.settings import Plan
 
 SOURCE = (

@@ -1,9 +1,9 @@
 """The comparison, or one part of it: every configuration with every replication, kept in a folder."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from leasehold.experiments.kept import Kept
+from leasehold.experiments.kept import Kept, Results
 from leasehold.experiments.marks import DECIDES, mark
 from leasehold.experiments.victims import world
 from leasehold.experiments.victims.settings import INSTANTS, Plan, configuration_named
@@ -11,7 +11,6 @@ from leasehold.experiments.victims.settings import INSTANTS, Plan, configuration
 REPLICATIONS = 100
 HOURS = 48
 QUICK_REPLICATIONS, QUICK_HOURS = 5, 12
-FOLDER = "configurations"
 
 _MAKES_RESULTS = (
     *DECIDES,
@@ -22,9 +21,6 @@ _MAKES_RESULTS = (
     "experiments/victims/others.py",
     "experiments/victims/world.py",
 )
-
-Results = Mapping[str, Mapping[str, Sequence[float]]]
-"""By configuration and metric: one value for each replication, in their order."""
 
 
 def measure(name: str, replication: int) -> dict[str, float]:
@@ -41,13 +37,9 @@ def kept_in(folder: Path | None, plan: Plan) -> Kept:
         name: mark(_MAKES_RESULTS, plan.base.as_data() | {"said": said})
         for name, said in (keys | asked).items()
     }
-    return Kept(None if folder is None else folder / FOLDER, marks)
+    return Kept.below(folder, marks)
 
 
 def results(kept: Kept, names: Sequence[str], replications: Sequence[int]) -> Results:
     """Put together what was measured."""
-    return {name: _by_metric([kept.of(name)[number] for number in replications]) for name in names}
-
-
-def _by_metric(rows: Sequence[Mapping[str, float]]) -> dict[str, list[float]]:
-    return {metric: [row[metric] for row in rows] for metric in rows[0]}
+    return {name: kept.by_metric(name, replications) for name in names}

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from leasehold.experiments.kept import Results
 from leasehold.experiments.statistics import Interval, interval, paired, ratio
-from leasehold.experiments.victims.evaluation import Results
 from leasehold.experiments.victims.instants import MEANS, OPTIMUM, SHARES
 from leasehold.experiments.victims.settings import INSTANTS, Plan, Variant
 

@@ -20,6 +20,8 @@ from leasehold.service.engine.places import software_of, software_text
 from leasehold.service.store.batch import Batch
 from leasehold.service.store.rows import ImageRow
 
+Packages = tuple[tuple[str, str], ...]
+
 THERE, BUILDING, FAILED = "there", "building", "failed"
 NOWHERE = "no site can build it now"
 _MIB = 1 << 20
@@ -47,6 +49,7 @@ class ImageBook:
         ]
         self._awaited = set(awaited)
         self._buildable: dict[str, Buildable] = {}
+        self._packages: dict[str, Packages] = {}
         self._changed: dict[tuple[str, str], ImageRow] = {}
         self._dropped: set[tuple[str, str]] = set()
 
@@ -60,11 +63,16 @@ class ImageBook:
         for name, site in [key for key, row in self.rows.items() if row["state"] == THERE]:
             if site == command.site and name not in there:
                 self._drop(name, site)
-        if command.buildable is None:
-            self._buildable.pop(command.site, None)
-        else:
-            self._buildable[command.site] = command.buildable
+        self._see_buildable(command.site, command.buildable)
         return self.heard(command.site)
+
+    def _see_buildable(self, site: str, found: Buildable | None) -> None:
+        """Note what a site could build: tens of thousands of packages, mostly the same as a moment ago."""
+        if found is None:
+            self._buildable.pop(site, None)
+        elif found != self._buildable.get(site):
+            self._buildable[site] = found
+            self._packages[site] = tuple(sorted(found.packages))
 
     def heard(self, site: str) -> list[JobEvent]:
         """A site has told of its images, or will not for some time."""
@@ -173,7 +181,7 @@ class ImageBook:
             return ImagesSeen(images)
         from_ = self._buildable[site]
         base = next((image for image in images if image.name == from_.base), None)
-        return ImagesSeen(images, base, tuple(sorted(from_.packages)))
+        return ImagesSeen(images, base, self._packages[site])
 
     def _image(self, name: str) -> Image:
         there = [row for (called, _), row in self.rows.items() if called == name and row["state"] == THERE]

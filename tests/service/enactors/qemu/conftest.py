@@ -18,6 +18,16 @@ def image(request: pytest.FixtureRequest) -> Path:
     """The folder of the image, after installing what is missing, if we may."""
     cache = request.config.cache
     assert cache is not None, "without pytest's cache the image would be built anew each time"
+    need_programs()
+    place = cache.mkdir("qemu-image") / "debian"
+    built = build_image(place, print)
+    if not built.description.has_output:  # an earlier Leasehold has built it
+        built = build_image(place, print, anew=True)
+    return built.folder
+
+
+def need_programs() -> None:
+    """Install what builds and runs machines, if we may; without it a test is skipped, and in CI it fails."""
     try:
         for program, package in PACKAGES.items():
             find_or_install(partial(_found, program), program, package)
@@ -25,11 +35,6 @@ def image(request: pytest.FixtureRequest) -> Path:
         if os.environ.get("CI"):
             raise
         pytest.skip(str(error))
-    place = cache.mkdir("qemu-image") / "debian"
-    built = build_image(place, print)
-    if not built.description.has_output:  # an earlier Leasehold has built it
-        built = build_image(place, print, anew=True)
-    return built.folder
 
 
 def _found(program: str) -> Path | None:
