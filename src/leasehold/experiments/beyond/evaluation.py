@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from math import ceil
 from pathlib import Path
 
-from leasehold.experiments.beyond import logs, world
+from leasehold.experiments.beyond import logs, trained, world
 from leasehold.experiments.beyond.scenario import as_keys
 from leasehold.experiments.beyond.settings import (
     Configuration,
@@ -31,11 +31,15 @@ _MAKES_RESULTS = (
     "experiments/beyond/stale.py",
     "experiments/beyond/world.py",
 )
+_TRAINS = "experiments/beyond/trained.py"
 
 
 def measure(name: str, replication: int, folder: Path | None = None) -> dict[str, float]:
     """Run one configuration, by its name."""
-    return world.run(configuration_named(name), replication, folder)
+    configuration = configuration_named(name)
+    if trained.is_trained(configuration):
+        return trained.run(configuration, replication)
+    return world.run(configuration, replication, folder)
 
 
 def possible(settings: Sequence[Setting], folder: Path | None, *, asked: bool) -> list[Setting]:
@@ -61,8 +65,13 @@ def numbers(read: Plan, setting: Setting, contender: Contender, seeds: int | Non
 
 def kept_in(folder: Path | None, read: Plan) -> Kept:
     """Look what was done before."""
-    marks = {name: mark(_MAKES_RESULTS, _decides(one, read)) for name, one in read.configurations.items()}
+    marks = {name: mark(_made_by(one), _decides(one, read)) for name, one in read.configurations.items()}
     return Kept.below(folder, marks)
+
+
+def _made_by(one: Configuration) -> tuple[str, ...]:
+    """Name the code that makes the results of a configuration."""
+    return (*_MAKES_RESULTS, _TRAINS) if trained.is_trained(one) else _MAKES_RESULTS
 
 
 def _decides(one: Configuration, read: Plan) -> dict[str, object]:
@@ -72,6 +81,7 @@ def _decides(one: Configuration, read: Plan) -> dict[str, object]:
     return as_keys(one, 0) | {
         "setting": [setting.stale_s, setting.overestimate, log],
         "policy": [one.contender.gateway["policy"], dict(one.contender.parameters)],
+        **({"trained": setting.trained_rate} if trained.is_trained(one) else {}),
     }
 
 

@@ -47,6 +47,8 @@ class Setting:
     ``reading``       of JPDC 2012
     ``stale_s``       how old what a policy sees of a cluster may be
     ``overestimate``  how many times the time needed is asked for at most
+    ``trained_rate``  how many times as often local requests came while sites learnt what to expect; 0: they
+                      begin knowing nothing
     """
 
     name: str
@@ -58,6 +60,7 @@ class Setting:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     stale_s: int = 0
     overestimate: float = 1.0
+    trained_rate: float = 0.0
     log: Log | None = None
 
 
