@@ -12,7 +12,7 @@ from leasehold.experiments.intergrid.studies import STUDIES
 from leasehold.experiments.intergrid.without_preemption import WaitsForRoom
 from leasehold.model.request import LeaseType, Request
 from leasehold.routing.facts import Federation, SiteFacts, SiteLive
-from leasehold.routing.policy import Dispatch, Hold, Refuse, Verdict
+from leasehold.routing.policy import Dispatch, Hold, Refuse, Verdict, newcomer
 from leasehold.routing.view import FixedSources, RoutingView
 from leasehold.simulation.workload.job import Job
 
@@ -30,10 +30,19 @@ class Desk:
         self.federation = Federation(SiteFacts(name, 8, 1, 1) for name in "ab")
 
     def ask(self, number: int, lives: Mapping[str, SiteLive], now_ms: int = 0) -> Verdict:
-        request = Request(number, LeaseType.NON_PREEMPTABLE, 4, 100 * S, 0, 0)
+        return self.policy.route(_request(number), self._view(lives, now_ms), now_ms)
+
+    def ripe(self, count: int, lives: Mapping[str, SiteLive], now_ms: int) -> list[int]:
+        waiting = [newcomer(_request(number)) for number in range(1, count + 1)]
+        return [one.request.id for one in self.policy.ripe(waiting, self._view(lives, now_ms), now_ms)]
+
+    def _view(self, lives: Mapping[str, SiteLive], now_ms: int) -> RoutingView:
         sources = FixedSources(lives=lives)
-        view = RoutingView(self.federation, self.federation.sites, sources, self.policy.information, now_ms)
-        return self.policy.route(request, view, now_ms)
+        return RoutingView(self.federation, self.federation.sites, sources, self.policy.information, now_ms)
+
+
+def _request(number: int) -> Request:
+    return Request(number, LeaseType.NON_PREEMPTABLE, 4, 100 * S, 0, 0)
 
 
 def test_guests_come_as_those_who_hold_what_they_have() -> None:
@@ -62,6 +71,17 @@ def test_migratable_waits_while_its_deadline_allows() -> None:
     desk = Desk(LeaseType.MIGRATABLE, deadline_ms=300 * S)
     assert isinstance(desk.ask(1, FULL, 200 * S), Hold)
     assert isinstance(desk.ask(1, FULL, 201 * S), Refuse)
+
+
+def test_only_who_finds_room_or_can_wait_no_longer_is_asked_again() -> None:
+    """Thousands may wait; here three, of whom one has waited as long as its deadline allows."""
+    kinds = [LeaseType.SUSPENDABLE, LeaseType.SUSPENDABLE, LeaseType.MIGRATABLE]
+    desk = Desk(*kinds, deadline_ms=300 * S)
+    for number in (1, 2, 3):
+        assert isinstance(desk.ask(number, FULL), Hold)
+    assert desk.ripe(3, FULL, 200 * S) == []
+    assert desk.ripe(3, FULL, 201 * S) == [3]
+    assert desk.ripe(3, {**FULL, "b": SiteLive(4)}, 200 * S) == [2]
 
 
 def test_without_preemption_fewer_local_requests_are_served() -> None:

@@ -4,25 +4,30 @@ from collections.abc import Iterator, Mapping
 
 from leasehold.experiments.intergrid.claims import LAST, Claim, Figure, difference
 
+CLAIMED = "cd"
+"""The sweeps about which something is claimed; ``e`` is ours."""
+SWEEPS = "cde"
+
 PREEMPTING, NEVER = POLICIES = ("preempting", "never")
 MORE, NO_MORE = 1.72, 1.05
 
 
 def _figures() -> Iterator[Figure]:
-    for letter in "cd":
-        beside = ("local_rejection_pct", "vms_preempted")
-        yield Figure(f"1{letter}", letter, "local_served_pct", "Local requests served (%)", beside)
-    for letter in "cd":
-        beside = ("np_rejection_pct", "guest_work_vm_h")
-        yield Figure(f"2{letter}", letter, "guest_rejection_pct", "External requests rejected (%)", beside)
+    served, rejected = "Local requests served (%)", "External requests rejected (%)"
+    beside_served = ("local_rejection_pct", "vms_preempted", "occupancy_pct")
+    beside_rejected = ("np_rejection_pct", "guest_work_vm_h")
+    for letter in SWEEPS:
+        yield Figure(f"1{letter}", letter, "local_served_pct", served, beside_served)
+    for letter in SWEEPS:
+        yield Figure(f"2{letter}", letter, "guest_rejection_pct", rejected, beside_rejected)
 
 
 FIGURES: Mapping[str, Figure] = {figure.name: figure for figure in _figures()}
 
 
 def claims() -> list[Claim]:
-    """List what is claimed, along both sweeps."""
-    return [claim for letter in "cd" for claim in (_served(letter), _rejected(letter))]
+    """List what is claimed, along both of its sweeps."""
+    return [claim for letter in CLAIMED for claim in (_served(letter), _rejected(letter))]
 
 
 def _served(letter: str) -> Claim:
