@@ -32,6 +32,7 @@ from bench.matching import matching, show_matching
 from bench.race import PROCS, Race, race
 from bench.service import service, show_service
 from bench.table import show
+from bench.waiting import show_waiting_jobs, waiting_jobs
 
 ROUNDS = 3
 HELD = (1_000, 10_000, 100_000)
@@ -50,6 +51,7 @@ def main() -> None:
     served = service((1_000, 10_000), 2_000, say) if given.quick else service(HELD, 20_000, say)
     say("jobs and nodes")
     matched = matching(100, 1_000, 100) if given.quick else matching()
+    waited = waiting_jobs(100, 8) if given.quick else waiting_jobs()
     say("a few runs of the evaluation of routing")
     evaluated = evaluation(5, 2) if given.quick else evaluation(19, 12)
     show_races(races)
@@ -57,11 +59,13 @@ def main() -> None:
     show_latencies(latencies)
     show_service(served)
     show_matching(matched)
+    show_waiting_jobs(waited)
     show_evaluation(evaluated)
     if given.json is not None:
         told = as_json(races, grown, latencies) | {
             "service": asdict(served),
             "matching": matching_as_json(matched),
+            "waiting": asdict(waited),
             "evaluation": asdict(evaluated) | {"whole_days": evaluated.whole_days},
         }
         given.json.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")

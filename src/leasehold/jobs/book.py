@@ -18,8 +18,10 @@ class Book:
         self.moved: dict[int, JobRecord] = {}
         self.effects: list[JobEffect] = []
         self.fenced: dict[tuple[int, int], JobRecord] = {}
-        self.room = False
-        """Whether there may be more room than when the waiting jobs were last looked at."""
+        self.anything = False
+        """Whether anything may have changed that decides about waiting jobs, since the last round."""
+        self.roomier: set[str] = set()
+        """Nodes that may have more room than then; nothing else about them has changed."""
 
     def begin(self) -> None:
         """Begin an instant; what the last one has given is its caller's."""

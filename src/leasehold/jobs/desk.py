@@ -93,7 +93,7 @@ class JobDesk:
                     self._book.fence(record, attempt)
             if not record.state.is_final:
                 self._lives.take_up(record)
-        self._book.room = True
+        self._book.anything = True
         self._alarm_ms = min(self._alarm_ms, now_ms)
 
     def memory(self) -> dict[str, Any]:

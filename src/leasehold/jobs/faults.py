@@ -58,6 +58,7 @@ class Faults:
         reaction = REACTIONS[fault]
         if reaction.software:
             self._forget_software(record, attempt, now_ms)
+            self._book.anything = True
         if reaction.node_is_out:
             self._suspect(attempt, fault, detail, now_ms)
 
@@ -99,7 +100,7 @@ class Faults:
     def _put_out(self, node: str, fault: Fault, detail: str, now_ms: int) -> None:
         self._offers.drop(node)
         self._floor.fall(node, fault, now_ms)
-        self._book.room = True
+        self._book.anything = True
         for record in self._book.open():
             for attempt in record.open_attempts:
                 if node in attempt.nodes:

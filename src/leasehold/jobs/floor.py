@@ -16,7 +16,7 @@ from typing import Any
 from leasehold.jobs.events import SeenNode
 from leasehold.jobs.job import NOT_YET, Fault
 from leasehold.matching.amounts import NOTHING, Amounts
-from leasehold.matching.capabilities import Node
+from leasehold.matching.capabilities import Capabilities, Node
 from leasehold.matching.choice import Ground
 from leasehold.matching.network import Network
 from leasehold.matching.node_index import NodeIndex
@@ -156,6 +156,21 @@ class Floor:
         """Give a node with what can be promised there; None for one that was never seen."""
         seen = self._seen.get(name)
         return None if seen is None else self._as_it_is(seen.node)
+
+    def kind(self, name: str) -> tuple[Capabilities, bool, bool, bool] | None:
+        """Give all about a node that does not change with use: what it is, what for, and whether it is there.
+
+        None for one that was never seen.
+        """
+        seen = self._seen.get(name)
+        if seen is None:
+            return None
+        return seen.node.capabilities, seen.runs, seen.is_host, name in self.out
+
+    def has_room(self, name: str, amounts: Amounts) -> bool:
+        """Whether a node that can be used has so much left."""
+        there = self.whole.index.find(name) or self.whole.hosts.get(name)
+        return there is not None and there.free.holds(amounts)
 
     def total(self, name: str) -> Amounts | None:
         """Give what a node has in all; None for one that was never seen."""

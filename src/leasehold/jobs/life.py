@@ -77,7 +77,7 @@ class Lives:
         attempt.state, attempt.ended_ms = state, now_ms
         self._floor.release((record.id, attempt.number), attempt.nodes)
         self._book.moved[record.id] = record
-        self._book.room = True
+        self._book.roomier.update(attempt.nodes)
         if state is AttemptState.FENCED:
             self._book.fence(record, attempt)
 

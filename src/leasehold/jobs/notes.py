@@ -90,14 +90,18 @@ class Notes:
             self._see(seen, now_ms)
 
     def _see(self, seen: SeenNode, now_ms: int) -> None:
-        name = seen.node.name
-        if name in self._falling and self._office.floor.has_fallen(name):
+        name, floor = seen.node.name, self._office.floor
+        if name in self._falling and floor.has_fallen(name):
             return
-        if self._office.floor.see(seen, now_ms):
+        before = floor.kind(name)
+        if floor.see(seen, now_ms):
             self._faults.seen_again(name)
-        if not self._office.floor.has_fallen(name):
+        if not floor.has_fallen(name):
             self._office.watching.well(name, now_ms)
-        self._book.room = True
+        if floor.kind(name) == before:
+            self._book.roomier.add(name)
+        else:
+            self._book.anything = True
 
     def _offers(self, event: NodeOffers, now_ms: int) -> None:
         self._see(event.seen, now_ms)
@@ -112,7 +116,7 @@ class Notes:
     def _images_seen(self, event: ImagesSeen, now_ms: int) -> None:
         """Also those who wait for an image look again: it may be there, or be built from something else."""
         self._office.images.see(event)
-        self._book.room = True
+        self._book.anything = True
         for record in self._book.open():
             if record.state is JobState.BUILDING:
                 self._look_for_image(record, now_ms)

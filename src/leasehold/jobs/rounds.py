@@ -1,4 +1,8 @@
-"""A round: the jobs that are looked at now, one after the other, and what becomes of each."""
+"""A round: the jobs that are looked at now, one after the other, and what becomes of each.
+
+Hundreds may wait for a few nodes. To whom no answer is owed is looked at only if a node that has more room
+than before has enough for it: all others would be told what they were told the last time.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -49,24 +53,36 @@ class Rounds:
         self._placer = placer
         self._matching = TogetherOrInTurn(office, placer)
         self._given: dict[str, Node] = {}
+        self._roomier: tuple[str, ...] | None = None
+        """The nodes that have more room than in the last round, None where anything may have changed."""
         self._in_vain: set[tuple[object, ...]] = set()
         """What somebody wanted in this round and did not get: there is no more of it until the next."""
 
     def hold(self, now_ms: int) -> None:
         """Look at all whose turn it is."""
         self._end_late_builds(now_ms)
-        listed = self._line.round(now_ms, room=self._book.room)
-        self._book.room = False
+        book = self._book
+        listed = self._line.round(now_ms, room=book.anything or bool(book.roomier))
+        self._roomier = None if book.anything else tuple(book.roomier)
+        book.anything, book.roomier = False, set()
         self._given, self._in_vain = {}, set()
         for together in self._matching.groups(listed):
-            places = self._matching.match(together, now_ms)
-            for record in together:
+            hopeful = [record for record in together if self._has_hope(record, now_ms)]
+            places = self._matching.match(hopeful, now_ms)
+            for record in hopeful:
                 if record.id in places:
                     self._start(record, Placing((places[record.id],)), now_ms)
-            for record in together:
+            for record in hopeful:
                 if record.id not in places:
                     self._look_at(record, now_ms)
         self._line.looked_at(listed)
+
+    def _has_hope(self, record: JobRecord, now_ms: int) -> bool:
+        """Whether an answer is owed to a job, or there may be a place where there was none before."""
+        if self._roomier is None or self._line.is_due(record, now_ms):
+            return True
+        amounts = record.request.job.needs.amounts
+        return any(self._floor.has_room(name, amounts) for name in self._roomier)
 
     def _end_late_builds(self, now_ms: int) -> None:
         for record in self._book.open():

@@ -44,6 +44,10 @@ class NodeIndex:
         """Give a node as it was last put. Raises KeyError for one that is not there."""
         return self._nodes[name]
 
+    def find(self, name: str) -> Node | None:
+        """Give a node as it was last put, None for one that is not there."""
+        return self._nodes.get(name)
+
     def __contains__(self, name: object) -> bool:
         return name in self._nodes
 
