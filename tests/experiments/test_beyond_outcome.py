@@ -1,12 +1,13 @@
 """What is reached, undecided or not; who competes where; and how much of it is run."""
 
+from collections.abc import Callable
 from math import nan
 
 import pytest
 
 from leasehold.experiments.beyond.evaluation import possible, replications
 from leasehold.experiments.beyond.outcome import Outcome, Reach, outcome_of, reach_of
-from leasehold.experiments.beyond.report import markdown, which_policy
+from leasehold.experiments.beyond.report import markdown, summary, which_policy
 from leasehold.experiments.beyond.settings import Plan, Setting, Wanted, plan, settings_named
 from leasehold.experiments.intergrid.metrics import METRICS
 from leasehold.experiments.statistics import Interval
@@ -45,6 +46,14 @@ def test_of_vms_preempted_the_upper_end_counts(found: Interval, reach: Reach) ->
 )
 def test_of_all_else_what_is_not_sure_is_undecided(found: Interval, reach: Reach) -> None:
     assert reach_of(Wanted("awrt_s", at_most=1.0), found) is reach
+
+
+def test_a_little_more_may_count_as_no_more() -> None:
+    wanted = Wanted("local_rejection_pct", at_most=1.0, spare=0.02)
+    assert reach_of(wanted, ratio(0.98, 1.02)) is Reach.REACHED
+    assert reach_of(wanted, ratio(0.98, 1.03)) is Reach.UNDECIDED
+    assert reach_of(wanted, ratio(1.03, 1.05)) is Reach.NOT_REACHED
+    assert wanted.as_text == "at most 1 (0.02 more is no more)"
 
 
 @pytest.mark.parametrize(
@@ -97,15 +106,19 @@ def test_fewer_seeds_are_fewer_in_proportion() -> None:
 # The report
 
 
-def results(read: Plan, settings: list[Setting]) -> Outcome:
-    """Ten replications in which a policy differs from RR in what it preempts, and in nothing else."""
+Part = Callable[[str, str], float]
+"""By contender and metric: as part of what RR has."""
+
+
+def preempting_less(contender: str, metric: str) -> float:
+    return HALF.get(contender, 1.0) if metric == "vms_preempted" else 1.0
+
+
+def results(read: Plan, settings: list[Setting], part: Part = preempting_less) -> Outcome:
+    """Ten replications in which policies differ from RR by a factor, and in nothing else."""
     found = {
         read.name_of(setting, one.name): {
-            metric: [
-                (HALF.get(one.name, 1.0) if metric == "vms_preempted" else 1.0) * (100 + number)
-                for number in range(10)
-            ]
-            for metric in METRICS
+            metric: [part(one.name, metric) * (100 + number) for number in range(10)] for metric in METRICS
         }
         for setting in settings
         for one in read.contenders_in(setting)
@@ -124,6 +137,26 @@ def test_the_report_says_who_comes_nearest_and_what_was_reached() -> None:
     for contender in READ.contenders:
         assert f"| {contender.title} |" in report
         assert f"| {contender.title} |" in which_policy(outcome)
+
+
+def test_who_reaches_all_comes_before_who_only_preempts_less() -> None:
+    def part(contender: str, metric: str) -> float:
+        slow = contender == "choosy"
+        if slow and metric == "vms_preempted":
+            return 0.1
+        return 2.0 if slow and metric == "awrt_s" else preempting_less(contender, metric)
+
+    (line,) = summary(results(READ, [READ.settings[0]], part))
+    assert line.startswith("R2: price and park preempts 0.35")
+
+
+def test_the_goal_is_more_than_what_is_wanted() -> None:
+    def part(contender: str, metric: str) -> float:
+        is_best = contender == "price-and-park" and metric == "vms_preempted"
+        return 0.3 if is_best else preempting_less(contender, metric)
+
+    (line,) = summary(results(READ, [READ.settings[0]], part))
+    assert line.endswith("what is wanted: reached, and the goal as well.")
 
 
 def test_a_policy_that_only_does_better_than_some_does_not_reach_it() -> None:

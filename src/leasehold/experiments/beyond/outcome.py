@@ -52,9 +52,10 @@ class Standing:
         """Whether everything that is wanted was reached: the worst of all."""
         return next(word for word in WORST_FIRST if any(one.reach is word for one in self.judged))
 
-    def missed(self) -> list[str]:
-        """Name the metrics that are not reached."""
-        return [one.wanted.metric for one in self.judged if one.reach is not Reach.REACHED]
+    def is_at_goal(self) -> bool:
+        """Whether VMs preempted are surely no more than the goal; where there is none, they are not."""
+        wanted = next(one.wanted for one in self.judged if one.wanted.metric == VMS)
+        return wanted.goal is not None and self.ratios[VMS].high <= wanted.goal
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,7 @@ def reach_of(wanted: Wanted, ratio: Interval) -> Reach:
     if wanted.at_least is not None:
         return _reach(-ratio.high, -ratio.low, -wanted.at_least)
     assert wanted.at_most is not None
-    found = _reach(ratio.low, ratio.high, wanted.at_most)
+    found = _reach(ratio.low, ratio.high, wanted.at_most + wanted.spare)
     is_strict = wanted.at_most < 1 and found is Reach.UNDECIDED
     return Reach.NOT_REACHED if is_strict else found
 

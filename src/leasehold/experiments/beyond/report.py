@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from math import isnan
 
-from leasehold.experiments.beyond.outcome import MEANINGS, Outcome, Reach, Standing
+from leasehold.experiments.beyond.outcome import MEANINGS, WORST_FIRST, Outcome, Reach, Standing
 from leasehold.experiments.beyond.settings import NAME, VMS, Contender, Setting, part_name
 from leasehold.experiments.machine import where
 from leasehold.experiments.markdown import table
@@ -60,11 +60,12 @@ def summary(outcome: Outcome) -> list[str]:
 
 def _nearest(outcome: Outcome, setting: Setting) -> str:
     rivals = [one for one in outcome.of(setting) if one.contender.name not in _apart(outcome)]
-    best = min(rivals, key=lambda one: _or_last(one.ratios[VMS].mean))
+    best = min(rivals, key=lambda one: (-WORST_FIRST.index(one.reach), _or_last(one.ratios[VMS].mean)))
     usual = outcome.plan.title_of(outcome.plan.reference)
     part = f"{best.contender.title} preempts {bounded(best.ratios[VMS])} of the VMs that {usual} does"
     rest = f" ({short})" if (short := "; ".join(_missed(best))) else ""
-    return f"{setting.name}: {part}; what is wanted: {best.reach}{rest}."
+    goal = ", and the goal as well" if best.is_at_goal() else ""
+    return f"{setting.name}: {part}; what is wanted: {best.reach}{goal}{rest}."
 
 
 def _apart(outcome: Outcome) -> set[str]:

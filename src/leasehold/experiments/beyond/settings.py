@@ -2,7 +2,7 @@
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -18,16 +18,26 @@ VMS, LOCAL_REJECTION, LOCAL_WAIT = "vms_preempted", "local_rejection_pct", "loca
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the ratio of a metric to that of the reference should be."""
+    """What the ratio of a metric to that of the reference should be.
+
+    ``spare``  how much more still counts as no more: that two things are equal cannot be shown
+    ``goal``   what would be better still
+    """
 
     metric: str
     at_most: float | None = None
     at_least: float | None = None
+    spare: float = 0.0
+    goal: float | None = None
 
     @property
     def as_text(self) -> str:
         """Write it down."""
-        return f"at least {self.at_least:g}" if self.at_least is not None else f"at most {self.at_most:g}"
+        if self.at_least is not None:
+            return f"at least {self.at_least:g}"
+        spare = f" ({self.spare:g} more is no more)" if self.spare else ""
+        goal = f" (goal {self.goal:g})" if self.goal is not None else ""
+        return f"at most {self.at_most:g}{spare}{goal}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +141,8 @@ class Plan:
         if setting.log is not None:
             instead[VMS] = Wanted(VMS, at_most=self.said["logs"]["wanted_at_most"])
         if setting.defaults.get("local_queue") == "queue":
-            instead[LOCAL_REJECTION] = Wanted(LOCAL_WAIT, at_most=1.0)
+            usual = next(one for one in self.wanted if one.metric == LOCAL_REJECTION)
+            instead[LOCAL_REJECTION] = replace(usual, metric=LOCAL_WAIT)
         return tuple(instead.get(one.metric, one) for one in self.wanted)
 
     def information(self, contender: Contender) -> str:
