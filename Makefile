@@ -9,9 +9,10 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/ready
 PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
 UV     ?= uv
+FAST   := .fast
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench results pages docs lock clean
+.PHONY: help demo test check format bench fast results pages docs lock clean
 
 help:  ## list what can be made
 	@sed -n 's/^\([a-z]*\):.*  ## /make \1 — /p' $(MAKEFILE_LIST) | awk -F ' — ' '{ printf "  %-12s %s\n", $$1, $$2 }'
@@ -34,6 +35,15 @@ format: $(READY)  ## put the source in its one format and mend what can be mende
 
 bench: $(READY)  ## measure speed and memory against a plain script, in one run
 	@$(BIN)/python -m bench $(BENCH)
+
+# From a source distribution, so that nothing compiled comes to lie in src/.
+fast: $(READY)  ## compile the decision core into .fast, for long evaluations (docs/howto/faster.md)
+	@echo 'Compiling the decision core into $(FAST) (some three minutes; needs a C compiler) ...'
+	@rm -rf $(FAST) dist/fast
+	@$(BIN)/hatchling build --target sdist --directory dist/fast > /dev/null
+	@HATCH_BUILD_HOOK_ENABLE_MYPYC=1 $(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist/fast dist/fast/*.tar.gz
+	@$(PIP) install --no-deps --target $(FAST) dist/fast/*.whl
+	@$(BIN)/python -m bench.compiled $(FAST)
 
 # How large each evaluation is. What is there already is not measured again: `make results` can be stopped at any time.
 # The published size of routing is ROUTING='--seeds 100', about eight hours on two quiet processors.
@@ -69,7 +79,7 @@ lock:  ## pin every dependency anew (needs uv)
 	    --extra cloud --extra experiments --extra report --extra service --group dev --generate-hashes --no-header --output-file requirements.lock > /dev/null
 
 clean:  ## remove whatever make made
-	rm -rf $(VENV) dist docs/_build .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(FAST) dist docs/_build .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests docs -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
