@@ -7,7 +7,7 @@ import pytest
 
 from leasehold.experiments.beyond.evaluation import possible, replications
 from leasehold.experiments.beyond.outcome import Outcome, Reach, outcome_of, reach_of
-from leasehold.experiments.beyond.report import markdown, summary, which_policy
+from leasehold.experiments.beyond.report import ROLES, markdown, summary, which_policy
 from leasehold.experiments.beyond.settings import Plan, Setting, Wanted, plan, settings_named
 from leasehold.experiments.intergrid.metrics import METRICS
 from leasehold.experiments.statistics import Interval
@@ -157,6 +157,16 @@ def test_the_goal_is_more_than_what_is_wanted() -> None:
 
     (line,) = summary(results(READ, [READ.settings[0]], part))
     assert line.endswith("what is wanted: reached, and the goal as well.")
+
+
+def test_settings_of_one_kind_stand_together() -> None:
+    report = markdown(results(READ, list(READ.settings)), [])
+    assert {one.role for one in READ.settings} == set(ROLES)
+    for role, heading in ROLES.items():
+        names = [one.name for one in READ.settings if one.role == role]
+        table = report.partition(f"### {heading}\n\n")[2].partition("\n\n")[0]
+        assert table.startswith(f"| contender | knows | {' | '.join(names)} |")
+        assert ("| LRF-RND |" in table) is (role == "main")
 
 
 def test_a_policy_that_only_does_better_than_some_does_not_reach_it() -> None:

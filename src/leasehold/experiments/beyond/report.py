@@ -180,19 +180,35 @@ def _wanted(outcome: Outcome) -> Iterator[str]:
         "wanted was reached:"
     )
     yield ""
-    columns = ["contender", "knows", *(setting.name for setting in outcome.settings)]
-    yield from table(columns, _glance(outcome), figures=range(2, len(columns)))
+    for role, heading in ROLES.items():
+        settings = [one for one in outcome.settings if one.role == role]
+        if settings:
+            yield f"### {heading}"
+            yield ""
+            columns = ["contender", "knows", *(setting.name for setting in settings)]
+            yield from table(columns, _glance(outcome, settings), figures=range(2, len(columns)))
 
 
-def _glance(outcome: Outcome) -> list[list[str]]:
+ROLES = {
+    "main": "Where it is wanted",
+    "control": "Under another reading",
+    "variant": "With local queues, stale state, wrong run times",
+    "past": "With tables learnt at another rate",
+    "log": "On public logs",
+}
+"""The settings that stand in one table, by their role."""
+
+
+def _glance(outcome: Outcome, settings: Sequence[Setting]) -> list[list[str]]:
+    """Give one line for each contender but the reference that competes there."""
     return [
         [
             contender.title,
             _knows(outcome, contender),
-            *(_reached(outcome, each, contender) for each in outcome.settings),
+            *(_reached(outcome, each, contender) for each in settings),
         ]
         for contender in outcome.plan.contenders
-        if contender.name != outcome.plan.reference
+        if contender.name != outcome.plan.reference and any(contender.is_in(each) for each in settings)
     ]
 
 

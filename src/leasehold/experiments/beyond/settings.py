@@ -53,7 +53,8 @@ class Log:
 class Setting:
     """One place where all contenders are run.
 
-    ``role``          ``main``, where the wanted result is asked for; ``control``, ``variant`` or ``log``
+    ``role``          ``main``, where the wanted result is asked for; ``control``, ``variant``, ``log``, or
+                      ``past`` where other rates came before
     ``reading``       of JPDC 2012
     ``stale_s``       how old what a policy sees of a cluster may be
     ``overestimate``  how many times the time needed is asked for at most
