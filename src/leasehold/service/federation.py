@@ -5,6 +5,7 @@ it ready. Closing it finishes what was begun; machines go on without us.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -325,4 +326,5 @@ class Federation:
         factors = overhead_factors(engine.gateway)
         agreements, penalties = engine.handlers.agreements.count(self.clock())
         leases = leases_by_site_and_state(engine.gateway)
-        return Standing(leases, vms, orders, up, factors, agreements, penalties)
+        jobs = Counter(record.state.value for record in engine.handlers.jobs.desk.records.values())
+        return Standing(leases, vms, orders, up, factors, jobs, agreements, penalties)

@@ -13,10 +13,11 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_late
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import CollectorRegistry
 
+from leasehold.jobs.why import JobReason
 from leasehold.model.event import Operation
 from leasehold.model.reason import Outcome, Reason
 from leasehold.service.enactors.protocol import Verb
-from leasehold.service.standing import Standing, StandingCollector
+from leasehold.service.standing import GATEWAY, Standing, StandingCollector
 
 TAKEN = ("accepted", "repeated", "rejected")
 """What became of a request for a lease: taken in, answered as an identical one before it, or not taken in."""
@@ -75,6 +76,7 @@ class Metrics:
         self._by_agreement = self._counter(
             "agreement_decisions", "Decisions that an agreement made necessary", "outcome", "reason"
         )
+        self._job_decisions = self._counter("job_decisions", "Decisions about jobs", "site", "reason")
         self._preemptions = self._counter("preemptions", "Leases that gave way at a site", "site", "reason")
         self._decision_s = self._histogram(
             "decision_seconds", "Time in the decision core for a batch of commands", _DECISION_S
@@ -131,6 +133,10 @@ class Metrics:
         self._decisions.labels(outcome, reason).inc()
         if outcome is Outcome.PREEMPT:
             self._preemptions.labels(site, reason).inc()
+
+    def decided_about_job(self, reason: JobReason, site: str) -> None:
+        """Count a decision about a job; one that is about no site is the gateway's."""
+        self._job_decisions.labels(site or GATEWAY, reason).inc()
 
     def held_to_agreement(self, outcome: Outcome, reason: Reason) -> None:
         """Count a decision that an agreement made necessary: a request waits, or is refused."""

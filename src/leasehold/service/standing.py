@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from leasehold.jobs.job import JobState
 from leasehold.model.lease import LeaseState
 
 GATEWAY = "gateway"
@@ -13,6 +14,7 @@ GATEWAY = "gateway"
 
 USES = ("local", "guest", "free")
 ORDER_STATUSES = ("pending", "taken")
+OPEN_JOB_STATES = tuple(state.value for state in JobState if not state.is_final)
 LIVE_STATES = tuple(state.value for state in LeaseState if not state.is_final)
 
 
@@ -26,6 +28,7 @@ class Standing:
     ``up``          of each site, whether its machines can be reached
     ``factors``     how many times as long as configured operations are planned to take, by site and
                     operation
+    ``jobs``        open jobs by state
     ``agreements``  that are in force, and ``penalties`` that stand
     """
 
@@ -34,6 +37,7 @@ class Standing:
     orders: Mapping[tuple[str, str], int] = field(default_factory=dict)
     up: Mapping[str, bool] = field(default_factory=dict)
     factors: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    jobs: Mapping[str, int] = field(default_factory=dict)
     agreements: int = 0
     penalties: int = 0
 
@@ -53,6 +57,7 @@ class StandingCollector(Collector):
         yield _gauge("orders", "Orders not yet confirmed", "status", now.orders, sites, ORDER_STATUSES)
         yield _up(now.up)
         yield _factors(now.factors)
+        yield _jobs(now.jobs)
         yield _number("agreements_in_force", "Agreements that hold now", now.agreements)
         yield _number("penalties_standing", "Penalties for breaking agreements that stand", now.penalties)
 
@@ -83,6 +88,13 @@ def _up(up: Mapping[str, bool]) -> Metric:
     )
     for site, is_up in sorted(up.items()):
         gauge.add_metric([site], is_up)
+    return gauge
+
+
+def _jobs(jobs: Mapping[str, int]) -> Metric:
+    gauge = GaugeMetricFamily("leasehold_jobs", "Jobs that are not over.", labels=["state"])
+    for state in OPEN_JOB_STATES:
+        gauge.add_metric([state], jobs.get(state, 0))
     return gauge
 
 

@@ -59,8 +59,9 @@ class Shop:
     def restart(self) -> None:
         """Forget everything that is not in the store, and go on from there."""
         self.errands = Errands()
+        self.metrics = Metrics()
         self.engine = Engine(
-            self.store, self._make_gateway, Metrics(), self.now_ms, self._most_open, self._setup
+            self.store, self._make_gateway, self.metrics, self.now_ms, self._most_open, self._setup
         )
         self._next_ms: int | None = self.now_ms
 

@@ -64,6 +64,15 @@ class TestOneJob:
         assert (output["text"], output["is_whole"]) == ("42\n", 1)
         assert shop.story() == ["runs-on-nodes", "completed"]
 
+    def test_is_counted_for_monitoring(self, shop: Shop) -> None:
+        shop.do(job())
+        shop.runs()
+        shop.ends()
+        shop.fetched()
+        read = shop.metrics.registry.get_sample_value
+        for reason in ("runs-on-nodes", "completed"):
+            assert read("leasehold_job_decisions_total", {"site": "a", "reason": reason}) == 1
+
     def test_has_a_lease_bound_to_the_site_that_asks_for_the_node(self, shop: Shop) -> None:
         shop.do(job(cores=2, name="wave"))
         lease = shop.lease(1)

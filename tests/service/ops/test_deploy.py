@@ -13,6 +13,7 @@ import typer
 import yaml
 
 from leasehold.cli.main import app
+from leasehold.jobs.why import JobReason
 from leasehold.model.event import Operation
 from leasehold.model.reason import Outcome, Reason
 from leasehold.service.config_file import load_config
@@ -34,6 +35,7 @@ def series() -> dict[str, set[str]]:
     metrics = Metrics()
     metrics.accepted()
     metrics.batch(1, 0.1, 0.1)
+    metrics.decided_about_job(JobReason.NODE_DIED, "das3")
     metrics.decided(Outcome.PREEMPT, Reason.LOCAL_NEEDS_ROOM, "das3")
     metrics.held_to_agreement(Outcome.HOLD, Reason.SHARE_USED)
     metrics.order_failed("das3", Verb.START)

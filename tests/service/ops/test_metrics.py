@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from leasehold.jobs.why import JobReason
 from leasehold.model.event import Operation
 from leasehold.model.reason import Outcome, Reason
 from leasehold.service.enactors.protocol import Verb
@@ -48,6 +49,12 @@ class TestCounting:
         labels = {"outcome": "refuse", "reason": "wider-than-site"}
         assert value(metrics, "leasehold_decisions_total", **labels) == 1
         assert value(metrics, "leasehold_preemptions_total", site="das3", reason="wider-than-site") is None
+
+    def test_a_decision_about_a_job_is_counted_by_why_and_where(self, metrics: Metrics) -> None:
+        metrics.decided_about_job(JobReason.NODE_DIED, "das3")
+        metrics.decided_about_job(JobReason.NEVER_HERE, "")
+        assert value(metrics, "leasehold_job_decisions_total", site="das3", reason="node-died") == 1
+        assert value(metrics, "leasehold_job_decisions_total", site="gateway", reason="never-here") == 1
 
     def test_what_an_agreement_decides_is_counted_by_what_and_why(self, metrics: Metrics) -> None:
         metrics.held_to_agreement(Outcome.HOLD, Reason.SHARE_USED)
@@ -119,6 +126,12 @@ class TestStanding:
         metrics.show(lambda: STANDING)
         assert value(metrics, "leasehold_site_up", site="das3") == 1
         assert value(metrics, "leasehold_site_up", site="das4") == 0
+
+    def test_open_jobs_by_state(self, metrics: Metrics) -> None:
+        metrics.show(lambda: Standing(jobs={"waiting": 3}))
+        assert value(metrics, "leasehold_jobs", state="waiting") == 3
+        assert value(metrics, "leasehold_jobs", state="building") == 0
+        assert value(metrics, "leasehold_jobs", state="completed") is None
 
     def test_agreements_and_penalties(self, metrics: Metrics) -> None:
         metrics.show(lambda: Standing(agreements=3, penalties=1))

@@ -268,6 +268,8 @@ class Engine:
             self.teller.decided(decision.outcome, decision.reason, decision.site)
             if decision.breach is not None:
                 self.teller.held_to_agreement(decision.outcome, decision.reason)
+        for reason, site in self.minutes.about_jobs:
+            self.teller.decided_about_job(reason, site)
         for measured in self.minutes.measured:
             self.teller.took(measured.site, measured.operation, measured.took_ms / 1000)
         self._since_check += self.minutes.decisions

@@ -52,6 +52,7 @@ _HEARD: dict[type, str] = {LeaseSaved: "saved", LeaseContinues: "continues"}
 class Minutes:
     """Takes down what happens, for all steps; ``journal`` and ``leases`` hold what is not written yet.
 
+    ``about_jobs``    what was decided about jobs: why, and at which site, "" for none
     ``extensions``    what was decided about them in this step, by lease, in the order of the requests
     ``causes``        what machines said about their failure, by lease
     ``measured``      what was learnt of how long operations take
@@ -69,6 +70,7 @@ class Minutes:
         self.journal: list[JournalRow] = []
         self.leases: dict[int, Lease] = {}
         self.decisions: list[Decision] = []
+        self.about_jobs: list[tuple[JobReason, str]] = []
         self.extensions: dict[int, list[Decision]] = {}
         self.causes: dict[int, str] = {}
         self.measured: list[OverheadMeasured] = []
@@ -184,6 +186,7 @@ class Minutes:
         self, job: JobRecord, reason: JobReason, now_ms: int, site: str, detail: Mapping[str, object]
     ) -> None:
         """Add a line about a job, which says with `leasehold.jobs.why` how it stands."""
+        self.about_jobs.append((reason, site))
         self.last_seq += 1
         self.journal.append(
             {
@@ -204,6 +207,7 @@ class Minutes:
 
     def written(self) -> None:
         """Everything is in the store."""
+        self.about_jobs.clear()
         self.journal.clear()
         self.leases.clear()
         self.decisions.clear()

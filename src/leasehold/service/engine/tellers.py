@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+from leasehold.jobs.why import JobReason
 from leasehold.model.event import Operation
 from leasehold.model.reason import Outcome, Reason
 from leasehold.service.enactors.protocol import Verb
@@ -22,6 +23,9 @@ class Teller(Protocol):
 
     def decided(self, outcome: Outcome, reason: Reason, site: str) -> None:
         """Be told of a decision."""
+
+    def decided_about_job(self, reason: JobReason, site: str) -> None:
+        """Be told of a decision about a job."""
 
     def held_to_agreement(self, outcome: Outcome, reason: Reason) -> None:
         """Be told of a decision that an agreement made necessary."""
