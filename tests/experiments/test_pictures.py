@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from leasehold.experiments import pictures
+from leasehold.experiments.beyond.settings import plan
 from leasehold.experiments.pictures import Dot, Panel
 from leasehold.experiments.statistics import Interval
 
@@ -58,3 +59,8 @@ def test_says_what_it_shows(chart: pictures.AnyChart, words: tuple[str, ...], tm
     assert ">nobody<" not in drawn
     assert "NaN" not in drawn
     assert png.read_bytes().startswith(PNG)
+
+
+def test_there_is_a_colour_for_every_contender() -> None:
+    assert len(set(pictures.COLOURS)) == len(pictures.COLOURS)
+    assert len(pictures.COLOURS) >= len(plan().contenders)

@@ -37,6 +37,10 @@ COLOURS = (
     "#6b4226",
     "#9fc5e8",
     "#c00000",
+    "#ff3d9a",
+    "#555f33",
+    "#7fd1b9",
+    "#b9a7ff",
 )
 WIDTH, HEIGHT, PNG_SCALE = 260, 190, 2.0
 

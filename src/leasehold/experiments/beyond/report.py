@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from math import isnan
 
+from leasehold.analysis.wording import listed
 from leasehold.experiments.beyond.outcome import MEANINGS, WORST_FIRST, Outcome, Reach, Standing
 from leasehold.experiments.beyond.settings import NAME, VMS, Contender, Setting, part_name
 from leasehold.experiments.machine import where
@@ -44,7 +45,7 @@ def command(outcome: Outcome) -> str:
 def size(outcome: Outcome) -> str:
     """Say how large it is, and what that means for the words in it."""
     counts = sorted(set(outcome.counts.values()), reverse=True)
-    made = f"{' and '.join(map(str, counts))} replications of {outcome.plan.hours} hours"
+    made = f"{listed([str(count) for count in counts])} replications of {outcome.plan.hours} hours"
     if outcome.is_whole:
         return f"{made}."
     return (
