@@ -8,7 +8,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,9 +26,12 @@ class Cost:
     peak_mib: float
 
 
-def cost_of(command: Sequence[str]) -> Cost:
-    """Run a program to its end, its output unread. Raises CalledProcessError if it fails."""
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+def cost_of(command: Sequence[str], environment: Mapping[str, str] | None = None) -> Cost:
+    """Run a program to its end, its output unread; in our environment, unless there is another.
+
+    Raises CalledProcessError if it fails.
+    """
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment) as process:
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:

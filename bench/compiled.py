@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 
 import polars as pl
 
+from bench.children import cost_of
 from bench.table import show
 
 SCENARIO = "demo"
@@ -54,12 +55,7 @@ def run(out: Path, routing: str, victims: str, python_path: Path | str) -> float
     command = [sys.executable, "-m", "leasehold.cli.main", "sim", "run", SCENARIO, "--out", str(out)]
     command += ["--routing", routing, "--victims", victims]
     command += ["--quiet", "--no-report", "--no-export", "--no-baseline"]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment(python_path)) as process:
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise subprocess.CalledProcessError(process.returncode, command)
-    return usage.ru_utime + usage.ru_stime
+    return cost_of(command, environment(python_path)).cpu_s
 
 
 def environment(python_path: Path | str) -> dict[str, str]:
