@@ -38,7 +38,7 @@ bench: $(READY)  ## measure speed and memory against a plain script, in one run
 
 # From a source distribution, so that nothing compiled comes to lie in src/.
 fast: $(READY)  ## compile the decision core into .fast, for long evaluations (docs/howto/faster.md)
-	@echo 'Compiling the decision core into $(FAST) (some three minutes; needs a C compiler) ...'
+	@echo 'Compiling the decision core into $(FAST) (some four minutes; needs a C compiler) ...'
 	@rm -rf $(FAST) dist/fast
 	@$(BIN)/hatchling build --target sdist --directory dist/fast > /dev/null
 	@HATCH_BUILD_HOOK_ENABLE_MYPYC=1 $(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist/fast dist/fast/*.tar.gz
