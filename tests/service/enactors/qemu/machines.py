@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -27,6 +28,11 @@ def setup(folder: Path, site: str, image: Path, slots: int = 2, **options: Any) 
     """A site whose machines are interpreted, as they are everywhere that tests may run."""
     said = {"image": str(image), "accelerator": "tcg", "warm_start": True, **options}
     return EnactorSetup(site, slots, 1000, 1000, OverheadModel(), folder / "machines" / site, now_ms, said)
+
+
+def counts_in(text: str) -> list[int]:
+    """Give the numbers that a guest has counted aloud, of whole lines: it may be in the midst of the last."""
+    return [int(number) for number in re.findall(r"^COUNT (\d+)\n", text, re.MULTILINE)]
 
 
 @dataclass

@@ -152,8 +152,11 @@ def wait_until_there(file: Path) -> None:
 
 
 def is_running(pid: int) -> bool:
-    status = Path(f"/proc/{pid}/stat")
-    return status.exists() and status.read_text().rpartition(")")[2].split()[0] != "Z"
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:  # it may end between being found and being read
+        return False
+    return status.rpartition(")")[2].split()[0] != "Z"
 
 
 class TestProblems:

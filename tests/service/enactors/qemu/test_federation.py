@@ -1,14 +1,13 @@
 """The whole promise on real machines: local users never notice, and guests lose nothing."""
 
 import asyncio
-import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.service.enactors.qemu.machines import files, now_ms, processes, until
+from tests.service.enactors.qemu.machines import counts_in, files, now_ms, processes, until
 
 from leasehold.model.lease import LeaseState
 from leasehold.model.request import LeaseType
@@ -63,8 +62,7 @@ class Live:
         await until(lambda: self.state(lease_id) == (state, site))
 
     async def counts(self, lease_id: int) -> list[int]:
-        text = await self.federation.console(lease_id)
-        return [int(number) for number in re.findall(r"^COUNT (\d+)$", text, re.MULTILINE)]
+        return counts_in(await self.federation.console(lease_id))
 
     async def counts_on(self, lease_id: int, after: int) -> int:
         """Wait until a guest has said a higher number; none was left out or said twice. Gives the last."""

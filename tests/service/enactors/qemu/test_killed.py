@@ -7,7 +7,6 @@ was lost, none was brought back twice, and nothing ran in two places.
 """
 
 import os
-import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -16,7 +15,7 @@ from random import Random
 
 import pytest
 from tests.service.enactors.qemu.killed import PATIENCE_S, KillableSite, killed_after
-from tests.service.enactors.qemu.machines import files, processes
+from tests.service.enactors.qemu.machines import counts_in, files, processes
 
 from leasehold.service.enactors.protocol import Order, Phase, Verb
 from leasehold.service.enactors.qemu.consoles import console_text
@@ -62,8 +61,7 @@ class World:
 
     def counts(self) -> list[int]:
         """What the guest has said, as it can be read where it is now."""
-        text = console_text(self.here.folder, 1)
-        return [int(number) for number in re.findall(r"^COUNT (\d+)$", text, re.MULTILINE)]
+        return counts_in(console_text(self.here.folder, 1))
 
     def start(self) -> None:
         self.here.tell(self.order(Verb.START, 1))

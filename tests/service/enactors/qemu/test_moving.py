@@ -1,14 +1,13 @@
 """Guests that are told to go, to rest and to go elsewhere before they have arrived lose nothing by it."""
 
 import asyncio
-import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from tests.service.enactors.qemu.machines import files, processes, setup, until
+from tests.service.enactors.qemu.machines import counts_in, files, processes, setup, until
 
 from leasehold.service.enactors.protocol import Order, Phase, Verb
 from leasehold.service.enactors.qemu.enactor import QemuEnactor
@@ -63,8 +62,7 @@ class Sites:
     async def counts_on(self) -> None:
         counts: list[int] = []
         while len(counts) <= self.said + 1:
-            text = await self.sites[self.at].console(1)
-            counts = [int(number) for number in re.findall(r"^COUNT (\d+)$", text, re.MULTILINE)]
+            counts = counts_in(await self.sites[self.at].console(1))
             await asyncio.sleep(0.05)
         assert counts == list(range(1, len(counts) + 1))
         self.said = len(counts)
