@@ -17,6 +17,12 @@ settings.register_profile("explore", settings.get_profile("ci"), derandomize=Fal
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Say how many processes test at a time: more than processors, since many a test waits for a server."""
+    return (os.cpu_count() or 1) * 3 // 2
+
+
 @pytest.fixture(scope="session")
 def workload_log() -> Callable[[str], Path]:
     """Find a public workload log by file name, or skip the test; mark such tests ``traces``."""
