@@ -12,11 +12,12 @@ each width (`contenders`). However many guests run, tables are about as large as
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, groupby
 from math import comb
-from operator import attrgetter
+from operator import attrgetter, mul
 from random import Random
 from typing import Any
 
@@ -63,11 +64,11 @@ class MinimalSets:
         """Draw how many leases of each width, as often as there are sets with so many; then which."""
         taken: list[Candidate] = []
         rest = self.needed_vms
-        for index, (vms, leases) in enumerate(self._widths):
+        for index, width in enumerate(self._widths):
             ways = self._cumulated(index, rest)
             many = bisect_right(ways, random.randrange(ways[-1]))
-            taken += sorted(random.sample(leases, many), key=_LEASE_ID)
-            rest -= many * vms
+            taken += sorted(random.sample(width.leases, many), key=_LEASE_ID)
+            rest -= many * width.vms
             if rest <= 0:
                 break
         return tuple(taken)
@@ -75,25 +76,21 @@ class MinimalSets:
     def _cumulated(self, index: int, rest: int) -> list[int]:
         """In how many ways is ``rest`` covered with at most 0, 1, 2... leases of this width?"""
         if (index, rest) not in self._known:
-            vms, leases = self._widths[index]
-            ways = _ways_by_number(vms, len(leases), rest, self._ways[index + 1])
+            ways = self._widths[index].ways(rest, self._ways[index + 1])
             self._known[index, rest] = [*accumulate(ways)]
         return self._known[index, rest]
 
     @cached_property
-    def _widths(self) -> list[tuple[int, list[Candidate]]]:
+    def _widths(self) -> "list[_Width]":
         """Each width with its leases, from wide to narrow."""
-        return [(vms, list(leases)) for vms, leases in groupby(self.leases, key=_VMS)]
+        return [_Width.of(vms, [*leases], self.needed_vms) for vms, leases in groupby(self.leases, key=_VMS)]
 
     @cached_property
     def _ways(self) -> list[list[int]]:
         """``[index][rest]``: how many walks cover ``rest`` VMs with widths from ``index`` on."""
         rows = [[1] + [0] * self.needed_vms]
-        for vms, leases in reversed(self._widths):
-            below, number = rows[-1], len(leases)
-            covering = [
-                sum(_ways_by_number(vms, number, rest, below)) for rest in range(1, self.needed_vms + 1)
-            ]
+        for width in reversed(self._widths):
+            covering = [sum(width.ways(rest, rows[-1])) for rest in range(1, self.needed_vms + 1)]
             rows.append([1, *covering])
         return rows[::-1]
 
@@ -102,13 +99,30 @@ _VMS: Callable[[Candidate], Any] = attrgetter("vms")
 _LEASE_ID: Callable[[Candidate], Any] = attrgetter("lease_id")
 
 
-def _ways_by_number(vms: int, number: int, rest: int, below: list[int]) -> list[int]:
-    """In how many ways is ``rest`` covered with 0, 1, 2... of ``number`` leases of this width?
+@dataclass(frozen=True, slots=True)
+class _Width:
+    """The leases of one width, and in how many ways 0, 1, 2... of them are chosen, as far as it matters."""
 
-    A walk ends as soon as it has covered the need, so it takes no more than that.
-    """
-    most = min(number, -(-rest // vms))
-    return [comb(number, many) * below[max(0, rest - many * vms)] for many in range(most + 1)]
+    vms: int
+    leases: list[Candidate]
+    choices: list[int]
+
+    @classmethod
+    def of(cls, vms: int, leases: list[Candidate], needed_vms: int) -> "_Width":
+        """Count; no walk takes more of them than cover the need alone."""
+        most = min(len(leases), -(-needed_vms // vms))
+        return cls(vms, leases, [comb(len(leases), many) for many in range(most + 1)])
+
+    def ways(self, rest: int, below: list[int]) -> Iterator[int]:
+        """In how many ways is ``rest`` covered with 0, 1, 2... of these leases, and narrower ones?
+
+        ``below[left]`` says in how many the narrower ones cover what is left. A walk ends as soon as it has
+        covered the need, so it takes no more than that.
+        """
+        left = below[rest :: -self.vms]
+        if rest % self.vms:
+            left.append(below[0])
+        return map(mul, self.choices, left)
 
 
 def contenders(sets: MinimalSets, rank: Callable[[Candidate], Any], spare: int = 0) -> list[Candidate]:

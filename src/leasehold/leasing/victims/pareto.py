@@ -10,6 +10,7 @@ from leasehold.leasing.victims.mov import least_cost_vm_ms
 from leasehold.leasing.victims.objectives import Objective, Score
 from leasehold.leasing.victims.policy import VictimPolicy
 from leasehold.model.errors import InvalidField, UnknownName
+from leasehold.model.numbers import number_above_0
 
 PARETO = "pareto"
 _PARTS, _SHARE = ",", "="
@@ -120,10 +121,7 @@ def _objective(name: str) -> Objective:
 
 def _weight(text: str) -> float:
     """Read a weight; raises InvalidField."""
-    try:
-        weight = float(text)
-    except ValueError:
-        weight = -1.0
-    if not 0 < weight < float("inf"):
+    weight = number_above_0(text)
+    if weight is None:
         raise InvalidField("weight of a victim policy", text, "a number above 0")
     return weight
