@@ -19,12 +19,12 @@ def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Measured:
 
 
 def test_one_setting_runs_all_its_contenders(measured: Measured) -> None:
-    said = reproduce("beyond-r2", "--seeds", "3")
+    said = reproduce("beyond-r2", "--seeds", "6")
     assert said.exit_code == 0
     read, setting = plan(), plan().settings[0]
-    runs = {one.name: len(numbers(read, setting, one, 3)) for one in read.contenders_in(setting)}
+    runs = {one.name: len(numbers(read, setting, one, 6)) for one in read.contenders_in(setting)}
     assert len(measured) == sum(runs.values())
-    assert (runs["rr"], runs["lrf-rnd"]) == (3, 2)
+    assert (runs["rr"], runs["lrf-rnd"]) == (6, 5)
     for contender in read.contenders_in(setting)[1:]:
         assert contender.title in said.stdout
     assert "of the VMs that RR does; what is wanted: " in " ".join(said.stdout.split())

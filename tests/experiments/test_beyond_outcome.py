@@ -12,6 +12,7 @@ from leasehold.experiments.beyond.settings import Plan, Setting, Wanted, plan, s
 from leasehold.experiments.intergrid.metrics import METRICS
 from leasehold.experiments.statistics import Interval
 from leasehold.model.errors import InvalidField
+from leasehold.routing.parameters import parted
 from leasehold.routing.registry import ROUTING_POLICIES
 
 READ = plan()
@@ -72,7 +73,7 @@ def test_every_contender_has_a_policy_and_a_name_of_its_own() -> None:
     names = [one.name for one in READ.contenders]
     assert len(set(names)) == len(names)
     known = {*ROUTING_POLICIES, READ.foresight}
-    assert {one.gateway["policy"] for one in READ.contenders} <= known
+    assert {parted(one.gateway["policy"])[0] for one in READ.contenders} <= known
     assert READ.reference in names
     for setting in READ.settings:
         assert READ.reference in {one.name for one in READ.contenders_in(setting)}
@@ -136,7 +137,8 @@ def test_the_report_says_who_comes_nearest_and_what_was_reached() -> None:
     assert "Not the whole size" in report
     for contender in READ.contenders:
         assert f"| {contender.title} |" in report
-        assert f"| {contender.title} |" in which_policy(outcome)
+        knows = READ.information(contender)
+        assert f"| {contender.title} | {knows} | 10 |" in which_policy(outcome)
 
 
 def test_who_reaches_all_comes_before_who_only_preempts_less() -> None:

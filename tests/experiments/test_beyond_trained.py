@@ -29,21 +29,23 @@ def test_who_does_not_has_none(contender: str) -> None:
 
 
 def test_results_of_a_trained_run_are_not_taken_for_others() -> None:
-    """Those of the settings without a past keep their marks, whatever is done about training."""
     kept = evaluation.kept_in(None, plan(HOURS))
     marks = {name: kept._marks[f"beyond-{name}-choosy-{HOURS}h"] for name in ("r2", "r2-learnt-at-1.6")}
     assert len(set(marks.values())) == len(marks)
 
 
 @pytest.fixture(scope="module")
-def learnt() -> dict[float, dict[str, Demand]]:
-    """The tables of a week at two rates."""
+def memories() -> dict[float, dict[str, trained.Memory]]:
+    """What each site remembers of a week at two rates."""
+    return {rate: trained.learnt(configuration(f"r2-learnt-at-{rate}", "choosy"), 1) for rate in (0.6, 1.6)}
+
+
+@pytest.fixture(scope="module")
+def learnt(memories: dict[float, dict[str, trained.Memory]]) -> dict[float, dict[str, Demand]]:
+    """The tables of that week."""
     return {
-        rate: {
-            name: Demand.recalled(memory, SITES[name])
-            for name, memory in trained.learnt(configuration(f"r2-learnt-at-{rate}", "choosy"), 1).items()
-        }
-        for rate in (0.6, 1.6)
+        rate: {name: Demand.recalled(memory, SITES[name]) for name, memory in by_site.items()}
+        for rate, by_site in memories.items()
     }
 
 
@@ -76,10 +78,10 @@ def test_a_run_goes_on_from_what_was_learnt() -> None:
 
 
 @pytest.mark.slow
-def test_each_replication_has_a_past_of_its_own() -> None:
+def test_each_replication_has_a_past_of_its_own(memories: dict[float, dict[str, trained.Memory]]) -> None:
     one = configuration("r2-learnt-at-0.6", "choosy")
-    assert trained.learnt(one, 1) == trained.learnt(one, 1)
-    assert trained.learnt(one, 1) != trained.learnt(one, 2)
+    assert trained.learnt(one, 1) == memories[0.6]
+    assert trained.learnt(one, 2) != memories[0.6]
 
 
 @given(st.lists(st.tuples(st.integers(1, 600), st.integers(1, 8), st.integers(1, 900)), max_size=40))

@@ -17,10 +17,7 @@ from leasehold.gateway.settings import SiteSettings
 from leasehold.leasing.victims.registry import victim_policy
 from leasehold.model.errors import InvalidField
 from leasehold.model.request import LeaseType, Request
-from leasehold.routing.facts import Federation, SiteFacts, SiteLive
-from leasehold.routing.policies.price_and_park import PriceAndPark
-from leasehold.routing.policies.quiet_time import Patience
-from leasehold.routing.policies.rr import RoundRobin
+from leasehold.routing.facts import Federation, SiteFacts, SiteHistory, SiteLive
 from leasehold.routing.policy import Dispatch, Hold, Refuse, Verdict
 from leasehold.routing.view import FixedSources, RoutingView
 from leasehold.simulation.workload.job import Job
@@ -64,24 +61,42 @@ def test_foresight_leaves_locals_and_guests_in_peace() -> None:
 # What is known
 
 
+class Changing:
+    """Knowledge whose site changes all the time."""
+
+    federation = "all of it"
+
+    def __init__(self) -> None:
+        self.free_vms = 10
+        self.own = SiteHistory(in_flight_vms=20)
+
+    def history(self, _site: str) -> SiteHistory:
+        return self.own
+
+    def live(self, _site: str, _now_ms: int) -> SiteLive:
+        return SiteLive(self.free_vms, earliest_start_ms=lambda *_: 0)
+
+
 def test_a_stale_state_is_that_of_the_last_report() -> None:
-    free = {"now": 10}
-
-    class Known:
-        """Knowledge whose site changes all the time."""
-
-        federation = "all of it"
-
-        def live(self, _site: str, _now_ms: int) -> SiteLive:
-            return SiteLive(free["now"], earliest_start_ms=lambda *_: 0)
-
-    stale = StaleKnowledge(Known(), 60 * S)  # type: ignore[arg-type]
+    known = Changing()
+    stale = StaleKnowledge(known, 60 * S)  # type: ignore[arg-type]
     assert stale.live("a", 1 * S).free_vms == 10
-    free["now"] = 3
+    known.free_vms = 3
     assert stale.live("a", 59 * S).free_vms == 10
     assert stale.live("a", 60 * S).free_vms == 3
     assert stale.live("a", 60 * S).earliest_start_ms is None
     assert stale.federation == "all of it"
+
+
+def test_but_of_what_it_did_itself_a_gateway_knows() -> None:
+    known = Changing()
+    stale = StaleKnowledge(known, 60 * S)  # type: ignore[arg-type]
+    assert stale.live("a", 0).free_vms == 10
+    known.own.in_flight_vms += 4
+    assert stale.live("a", 1 * S).free_vms == 6
+    known.own.in_flight_vms -= 7
+    assert stale.live("a", 2 * S).free_vms == 13
+    assert stale.live("a", 60 * S).free_vms == 10
 
 
 @given(st.integers(1, 10**7), st.integers(0, 10**6), st.integers(0, 100))
@@ -91,16 +106,6 @@ def test_who_overestimates_asks_for_more_and_keeps_its_slack(need_ms: int, slack
     assert need_ms <= found.requested_ms <= 5 * need_ms
     assert found.actual_ms == need_ms
     assert found.deadline_ms == found.requested_ms + slack_ms
-
-
-def test_parameters_are_those_of_the_policy() -> None:
-    made = world.with_parameters(PriceAndPark, Random(1), {"price": 0.25})
-    assert isinstance(made, PriceAndPark)
-    assert made.patience == Patience(price=0.25)
-    with pytest.raises(InvalidField, match="got 'prize'"):
-        world.with_parameters(PriceAndPark, Random(1), {"prize": 0.25})
-    with pytest.raises(InvalidField, match="it has no parameters"):
-        world.with_parameters(RoundRobin, Random(1), {"price": 0.25})
 
 
 # Foresight

@@ -28,15 +28,23 @@ def test_its_first_line_says_how_large_it_is(lines: list[str]) -> None:
 
 
 def test_every_claim_stands_there_under_both_readings_with_one_status_word(lines: list[str]) -> None:
+    listed = lines[lines.index("## Claims") :]
     for claim in claims():
         rows = [
             line.strip("| ").split(" | ")
-            for line in lines
+            for line in listed
             if line.startswith(f"| {claim.figure} | {claim.text} |")
         ]
         assert [row[3] for row in rows] == ["R2", "R0"]
         assert {row[5] for row in rows} <= STATUSES
         assert all(row[6] for row in rows)
+
+
+def test_the_headline_comes_first_and_says_the_same(lines: list[str]) -> None:
+    first, listed = lines.index("## Headline and conclusions"), lines.index("## Claims")
+    headline = [line for line in lines[first:listed] if line.startswith("| 5a | PAP-RTDP at least 60 %")]
+    assert len(headline) == 2
+    assert set(headline) <= set(lines[listed:])
 
 
 def test_it_says_how_everything_is_read(lines: list[str]) -> None:

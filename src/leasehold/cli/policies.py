@@ -10,6 +10,7 @@ from leasehold.leasing.victims.registry import describe as describe_victims
 from leasehold.leasing.victims.registry import victim_policy_names
 from leasehold.model.description import PolicyDescription
 from leasehold.model.errors import UnknownName
+from leasehold.routing.parameters import meanings, usual_values
 from leasehold.routing.registry import describe as describe_routing
 from leasehold.routing.registry import routing_policy, routing_policy_names
 from leasehold.sharing.broker_policies.registry import broker_policy_names
@@ -23,8 +24,21 @@ PLACEMENT = "placement"
 
 
 @dataclass(frozen=True, slots=True)
+class Parameter:
+    """A number that is part of a policy's rule."""
+
+    name: str
+    usual: float
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
-    """A policy in words. ``information`` is what a routing policy uses: told, own history, or live state."""
+    """A policy in words.
+
+    ``information``  what a routing policy uses: told, own history, or live state
+    ``parameters``   that can be set, with their usual values and what they are
+    """
 
     name: str
     kind: str
@@ -32,12 +46,24 @@ class Policy:
     rule: str
     source: str
     information: str = ""
+    parameters: tuple[Parameter, ...] = ()
 
     def text(self) -> str:
         """Write all that is known about it."""
         rest = (("Rule", self.rule), ("Source", self.source), ("Information", self.information))
         lines = [f"{self.name} ({self.kind})", "", wrapped(self.question)]
-        return "\n\n".join(["\n".join(lines), *(wrapped(f"{title}: {text}") for title, text in rest if text)])
+        parts = ["\n".join(lines), *(wrapped(f"{title}: {text}") for title, text in rest if text)]
+        return "\n\n".join(parts + self._parameters())
+
+    def _parameters(self) -> list[str]:
+        """List what can be set, and how."""
+        if not self.parameters:
+            return []
+        listed = "\n".join(
+            wrapped(f"{one.name}={one.usual:g}: {one.meaning}", "    ") for one in self.parameters
+        )
+        first = self.parameters[0]
+        return [f"  Parameters, set as in {self.name}:{first.name}={first.usual:g}:\n{listed}"]
 
 
 def all_policies() -> list[Policy]:
@@ -61,8 +87,10 @@ def policy_named(name: str) -> Policy:
 
 def _routing(name: str) -> Policy:
     told = describe_routing(name)
-    information = routing_policy(name).information.label
-    return Policy(name, ROUTING, told.question, told.rule, told.source, information)
+    kind = routing_policy(name)
+    usual, means = usual_values(kind), meanings(kind)
+    parameters = tuple(Parameter(key, usual[key], means[key]) for key in usual)
+    return Policy(name, ROUTING, told.question, told.rule, told.source, kind.information.label, parameters)
 
 
 def _victims(name: str) -> Policy:

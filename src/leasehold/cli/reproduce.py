@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from leasehold.cli.options import Json, Out, Quiet
-from leasehold.cli.reproducing.options import Answer, Dask, Jobs, Logs, Manner, Quick, Seeds
+from leasehold.cli.reproducing.options import Answer, Dask, Jobs, Logs, Manner, Quick, Recheck, Seeds
 from leasehold.cli.reproducing.registry import EVALUATIONS, asked_for, complete_name, listed
 
 Names = Annotated[
@@ -28,6 +28,7 @@ def reproduce(  # noqa: PLR0913, PLR0917 - one argument for each option
     jobs: Jobs = None,
     dask: Dask = None,
     logs: Logs = None,
+    recheck: Recheck = None,
     out: Out = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -37,7 +38,7 @@ def reproduce(  # noqa: PLR0913, PLR0917 - one argument for each option
 
     wanted = asked_for(names)
     need_extra()
-    manner = Manner(quick, seeds, jobs, dask, out, logs, silent=json or quiet)
+    manner = Manner(quick, seeds, jobs, dask, out, logs, recheck, silent=json or quiet)
     answers = {}
     for name, parts in wanted.items():
         answers[name] = EVALUATIONS[name].run(parts, _of_several(manner, name) if len(wanted) > 1 else manner)

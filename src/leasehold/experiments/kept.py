@@ -1,7 +1,7 @@
 """What a campaign has done already: one Parquet file for each configuration, one row for each seed.
 
 Each row carries the mark of what made it. Results of another configuration, or of other code, are not taken
-for ours: they are measured anew, and replaced.
+for ours: they are measured anew, and replaced; or taken over, where that is known to be the same: `earlier`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,10 +10,14 @@ from typing import Self
 
 import polars as pl
 
-SEED, MARK = "seed", "mark"
+SEED, MARK, TAKEN_OVER = "seed", "mark", "taken_over"
 FOLDER = "configurations"
 """Where they are in the folder of an evaluation."""
 
+TAKEN_OVER_WHEN = "taken over when a sample of every configuration, made again, was the same to the last bit"
+
+Rows = dict[int, dict[str, float]]
+"""What was measured, by seed and metric."""
 Results = Mapping[str, Mapping[str, Sequence[float]]]
 """By configuration and metric: one value for each seed, in the order of the seeds."""
 
@@ -25,41 +29,88 @@ class Kept:
         """Look what is there; ``marks`` are those of each configuration as it is now."""
         self._folder = folder
         self._marks = marks
-        self._found: dict[str, dict[int, dict[str, float]]] = {name: {} for name in marks}
+        self._found: dict[str, Rows] = {name: {} for name in marks}
+        self._earlier: dict[str, Rows] = {name: {} for name in marks}
+        self._taken_over: dict[str, set[int]] = {name: set() for name in marks}
+        self._shown: dict[str, set[int]] = {name: set() for name in marks}
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
             for name in marks:
-                self._found[name] = self._read(folder / f"{name}.parquet", marks[name])
+                self._read(folder / f"{name}.parquet", name)
+
+    @property
+    def names(self) -> list[str]:
+        """Name the configurations."""
+        return list(self._marks)
+
+    def aside(self) -> Self:
+        """Make an empty one for the same configurations, in memory alone."""
+        return type(self)(None, self._marks)
 
     @classmethod
     def below(cls, folder: Path | None, marks: Mapping[str, str]) -> Self:
         """Look what is there in the folder of an evaluation; None: nothing is kept on the disk."""
         return cls(None if folder is None else folder / FOLDER, marks)
 
-    @staticmethod
-    def _read(path: Path, mark: str) -> dict[int, dict[str, float]]:
+    def _read(self, path: Path, name: str) -> None:
         if not path.is_file():
-            return {}
-        rows = pl.read_parquet(path).filter(pl.col(MARK) == mark).drop(MARK).iter_rows(named=True)
-        return {row.pop(SEED): row for row in rows}
+            return
+        for row in pl.read_parquet(path).iter_rows(named=True):
+            seed, is_ours = row.pop(SEED), row.pop(MARK) == self._marks[name]
+            if row.pop(TAKEN_OVER, False) and is_ours:
+                self._taken_over[name].add(seed)
+            (self._found if is_ours else self._earlier)[name][seed] = row
 
     def of(self, name: str) -> Mapping[int, Mapping[str, float]]:
         """Give what is known of a configuration, by seed."""
         return self._found[name]
 
+    def earlier(self, name: str) -> Mapping[int, Mapping[str, float]]:
+        """Give what other code, or another configuration, has made, by seed."""
+        return self._earlier[name]
+
     def by_metric(self, name: str, seeds: Sequence[int]) -> dict[str, list[float]]:
-        """Give what was measured of a configuration, in the order of these seeds; all have to be there."""
+        """Give what was measured of a configuration, in the order of these seeds; all have to be there.
+
+        What is given here is what a report is made of: its footnote is about these runs.
+        """
+        self._shown[name].update(seeds)
         rows = [self._found[name][seed] for seed in seeds]
         return {metric: [row[metric] for row in rows] for metric in rows[0]}
 
     def add(self, name: str, measured: Mapping[int, Mapping[str, float]]) -> None:
         """Keep more of a configuration; the file is replaced as a whole, so that it is never half written."""
         self._found[name] |= {seed: dict(values) for seed, values in measured.items()}
-        if self._folder is not None:
-            path = self._folder / f"{name}.parquet"
-            aside = path.with_suffix(".part")
-            self.table(name).with_columns(pl.lit(self._marks[name]).alias(MARK)).write_parquet(aside)
-            aside.replace(path)
+        self._taken_over[name] -= measured.keys()
+        self._write(name)
+
+    def take_over(self, name: str) -> int:
+        """Keep earlier results as ours, but for seeds of which there is something newer; says how many."""
+        taken = {seed: row for seed, row in self._earlier[name].items() if seed not in self._found[name]}
+        self._found[name] |= taken
+        self._taken_over[name] |= taken.keys()
+        self._earlier[name] = {}
+        self._write(name)
+        return len(taken)
+
+    def _write(self, name: str) -> None:
+        if self._folder is None:
+            return
+        path = self._folder / f"{name}.parquet"
+        aside = path.with_suffix(".part")
+        taken_over = pl.col(SEED).is_in(sorted(self._taken_over[name])).alias(TAKEN_OVER)
+        self.table(name).with_columns(pl.lit(self._marks[name]).alias(MARK), taken_over).write_parquet(aside)
+        aside.replace(path)
+
+    def footnote(self) -> str:
+        """Say at the end of a report how many of its results are of earlier code; "" for none."""
+        count = sum(len(seeds & self._taken_over[name]) for name, seeds in self._shown.items())
+        total = sum(map(len, self._shown.values()))
+        return (
+            f"\n{count:,} of {total:,} runs were made by earlier code, and {TAKEN_OVER_WHEN}.\n"
+            if count
+            else ""
+        )
 
     def table(self, name: str) -> pl.DataFrame:
         """Give what is known of a configuration as a table, in order of the seeds."""

@@ -5,7 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from leasehold.cli.reproducing.folders import folder_for
-from leasehold.cli.reproducing.measuring import carry_out
+from leasehold.cli.reproducing.measuring import carry_out, take_over
 from leasehold.cli.reproducing.options import Answer, Manner
 
 if TYPE_CHECKING:
@@ -36,8 +36,9 @@ class Beyond:
         settings = evaluation.possible(asked, manner.logs, asked=bool(parts))
         folder = folder_for(self.name, manner.out)
         kept = evaluation.kept_in(folder, read)
-        todo = evaluation.todo(read, settings, seeds, kept)
-        carry_out(partial(evaluation.measure, folder=manner.logs), todo, kept, manner)
+        how = partial(evaluation.measure, folder=manner.logs)
+        take_over(how, [name for one in settings for name in read.names_of(one)], kept, manner)
+        carry_out(how, evaluation.todo(read, settings, seeds, kept), kept, manner)
         counts = {one.name: len(evaluation.replications(read, one, seeds)) for one in settings}
         outcome = outcome_of(read, settings, counts, evaluation.results(read, settings, seeds, kept))
         return Answer(files.as_data(outcome), lambda: _show(outcome), files.write(outcome, kept, folder))
@@ -50,8 +51,8 @@ def _show(outcome: "Outcome") -> None:
 
     for setting in outcome.settings:
         answer(f"\n{setting.name}: {setting.what}\n")
-        columns = report.ratio_columns(report.FEW)
-        answer_table(columns, report.few_lines(outcome, setting), figures=range(2, len(columns) - 1))
+        columns = report.few_columns()
+        answer_table(columns, report.few_lines(outcome, setting), figures=range(1, len(columns) - 1))
     answer("\nWhat was reached\n")
     for line in report.summary(outcome):
         answer(wrapped(line))

@@ -19,7 +19,27 @@ def measure(how: "Measure", names: Sequence[str], kept: "Kept", seeds: Sequence[
     """Do what is not done yet."""
     from leasehold.experiments.campaign import tasks
 
+    take_over(how, names, kept, manner)
     carry_out(how, tasks(names, seeds, kept), kept, manner)
+
+
+def take_over(how: "Measure", names: Sequence[str], kept: "Kept", manner: Manner) -> None:
+    """Take over what earlier code has measured, where that was asked for and a sample comes out the same."""
+    from leasehold.analysis.wording import count
+    from leasehold.cli.screen import talk
+    from leasehold.experiments import earlier
+
+    todo = [] if manner.recheck is None else earlier.sample(kept, names, manner.recheck)
+    if not todo:
+        return
+    again = kept.aside()
+    carry_out(how, todo, again, manner)
+    found = earlier.first_difference(kept, again, todo)
+    if found is not None:
+        talk(f"leasehold: {found}; nothing is taken over")
+        return
+    made, taken = sum(len(task.seeds) for task in todo), earlier.take_over(kept, todo)
+    talk(f"leasehold: {count(made, 'run')} made again, all the same; {taken:,} of earlier code taken over")
 
 
 def carry_out(how: "Measure", todo: "Sequence[Task]", kept: "Kept", manner: Manner) -> None:

@@ -35,6 +35,15 @@ Logs = Annotated[
     Path | None,
     typer.Option(metavar="FOLDER", help="Public workload logs, for beyond.", show_default=False),
 ]
+Recheck = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=1,
+        help="Take over what earlier code has measured, if N runs of each configuration come out the same.",
+        show_default=False,
+    ),
+]
 Quick = Annotated[bool, switch("--quick", does="Few seeds, short runs: its shape, in about two minutes.")]
 
 
@@ -48,6 +57,7 @@ class Manner:
     dask: str | None = None
     out: Path | None = None
     logs: Path | None = None
+    recheck: int | None = None
     silent: bool = False
 
     @property

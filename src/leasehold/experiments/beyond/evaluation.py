@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from math import ceil
 from pathlib import Path
 
-from leasehold.experiments.beyond import logs, trained, world
+from leasehold.experiments.beyond import logs, world
 from leasehold.experiments.beyond.scenario import as_keys
 from leasehold.experiments.beyond.settings import (
     Configuration,
@@ -12,6 +12,7 @@ from leasehold.experiments.beyond.settings import (
     Plan,
     Setting,
     configuration_named,
+    plan,
 )
 from leasehold.experiments.campaign import Task, tasks
 from leasehold.experiments.kept import Kept, Results
@@ -19,6 +20,8 @@ from leasehold.experiments.marks import DECIDES, mark
 from leasehold.model.errors import InvalidField
 
 QUICK_SEEDS, QUICK_HOURS = 5, 6
+FEWEST = 5
+"""Replications that an interval takes, of whoever is of less interest."""
 
 _MAKES_RESULTS = (
     *DECIDES,
@@ -29,17 +32,14 @@ _MAKES_RESULTS = (
     "experiments/beyond/logs.py",
     "experiments/beyond/scenario.py",
     "experiments/beyond/stale.py",
+    "experiments/beyond/trained.py",
     "experiments/beyond/world.py",
 )
-_TRAINS = "experiments/beyond/trained.py"
 
 
 def measure(name: str, replication: int, folder: Path | None = None) -> dict[str, float]:
     """Run one configuration, by its name."""
-    configuration = configuration_named(name)
-    if trained.is_trained(configuration):
-        return trained.run(configuration, replication)
-    return world.run(configuration, replication, folder)
+    return world.run(configuration_named(name), replication, folder)
 
 
 def possible(settings: Sequence[Setting], folder: Path | None, *, asked: bool) -> list[Setting]:
@@ -60,28 +60,23 @@ def replications(read: Plan, setting: Setting, seeds: int | None) -> range:
 
 def numbers(read: Plan, setting: Setting, contender: Contender, seeds: int | None) -> range:
     """Number the replications of a contender in a setting: all of them, or the first."""
-    return range(1, 1 + max(2, ceil(contender.part * len(replications(read, setting, seeds)))))
+    most = len(replications(read, setting, seeds))
+    return range(1, 1 + min(most, max(FEWEST, ceil(contender.part * most))))
 
 
 def kept_in(folder: Path | None, read: Plan) -> Kept:
     """Look what was done before."""
-    marks = {name: mark(_made_by(one), _decides(one, read)) for name, one in read.configurations.items()}
+    marks = {name: mark(_MAKES_RESULTS, _decides(one)) for name, one in read.configurations.items()}
     return Kept.below(folder, marks)
 
 
-def _made_by(one: Configuration) -> tuple[str, ...]:
-    """Name the code that makes the results of a configuration."""
-    return (*_MAKES_RESULTS, _TRAINS) if trained.is_trained(one) else _MAKES_RESULTS
-
-
-def _decides(one: Configuration, read: Plan) -> dict[str, object]:
+def _decides(one: Configuration) -> dict[str, object]:
     """Give what decides the results of a configuration, as plain data."""
     setting = one.setting
-    log = None if setting.log is None else [repr(setting.log), read.said["logs"]]
+    log = None if setting.log is None else [repr(setting.log), plan().said["logs"]]
     return as_keys(one, 0) | {
-        "setting": [setting.stale_s, setting.overestimate, log],
-        "policy": [one.contender.gateway["policy"], dict(one.contender.parameters)],
-        **({"trained": setting.trained_rate} if trained.is_trained(one) else {}),
+        "setting": [setting.stale_s, setting.overestimate, setting.trained_rate, log],
+        "policy": one.contender.gateway["policy"],
     }
 
 

@@ -26,7 +26,7 @@ def write(outcome: Outcome, kept: Kept, folder: Path) -> list[Path]:
     report, data, results = (folder / f"{NAME}.{kind}" for kind in ("md", "json", "parquet"))
     drawn = draw(outcome, folder)
     shown = [path.name for path in drawn if path.suffix == ".svg"]
-    report.write_text(markdown(outcome, shown), encoding="utf-8")
+    report.write_text(markdown(outcome, shown) + kept.footnote(), encoding="utf-8")
     data.write_text(json.dumps(as_data(outcome), indent=2) + "\n", encoding="utf-8")
     _every_result(outcome, kept).write_parquet(results)
     written = [report, data, results, *drawn]

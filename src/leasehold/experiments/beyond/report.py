@@ -95,9 +95,13 @@ def ratio_lines(outcome: Outcome, setting: Setting, metrics: Sequence[str]) -> l
             *(bounded(one.ratios[metric]) for metric in metrics),
             one.reach,
         ]
-        for one in outcome.of(setting)
-        if one.contender.name != outcome.plan.reference
+        for one in _compared(outcome, setting)
     ]
+
+
+def _compared(outcome: Outcome, setting: Setting) -> list[Standing]:
+    """Give those that are compared with the reference: all others."""
+    return [one for one in outcome.of(setting) if one.contender.name != outcome.plan.reference]
 
 
 def _titled(outcome: Outcome, one: Standing) -> str:
@@ -106,11 +110,23 @@ def _titled(outcome: Outcome, one: Standing) -> str:
     return f"{one.contender.title} ({one.count} replications)" if few else one.contender.title
 
 
+def few_columns() -> list[str]:
+    """Head a table of ratios for a terminal."""
+    who, _, *rest = ratio_columns(FEW)
+    return [who, "runs", *rest]
+
+
 def few_lines(outcome: Outcome, setting: Setting) -> list[list[str]]:
     """Give the same for a terminal: ratios without their intervals, but for the first."""
     return [
-        [title, knows, first, *(one.partition(" ")[0] for one in others), reach]
-        for title, knows, first, *others, reach in ratio_lines(outcome, setting, FEW)
+        [
+            one.contender.title,
+            str(one.count),
+            bounded(one.ratios[FEW[0]]),
+            *(bounded(one.ratios[metric]).partition(" ")[0] for metric in FEW[1:]),
+            one.reach,
+        ]
+        for one in _compared(outcome, setting)
     ]
 
 
@@ -165,7 +181,7 @@ def _contenders(outcome: Outcome) -> Iterator[str]:
 def _with(contender: Contender) -> str:
     """Write down what a contender sets besides its routing policy."""
     rest = {key: value for key, value in contender.gateway.items() if key != "policy"}
-    told = {**rest, **contender.defaults, **contender.parameters}
+    told = {**rest, **contender.defaults}
     return ", ".join(f"`{key} = {value}`" for key, value in told.items())
 
 
@@ -246,11 +262,7 @@ def _setting(outcome: Outcome, setting: Setting) -> Iterator[str]:
     yield from table(columns, ratio_lines(outcome, setting, metrics), figures=range(2, len(columns) - 1))
     yield "What is not surely reached:"
     yield ""
-    lines = [
-        [one.contender.title, "; ".join(_missed(one))]
-        for one in outcome.of(setting)
-        if one.contender.name != outcome.plan.reference
-    ]
+    lines = [[one.contender.title, "; ".join(_missed(one))] for one in _compared(outcome, setting)]
     yield from table(("contender", "what"), lines)
     yield "Means:"
     yield ""
@@ -273,14 +285,27 @@ def which_policy(outcome: Outcome) -> str:
     """Write the table of the page that says which policy to use: what each level of knowledge buys."""
     main = [one for one in outcome.settings if one.role == "main"]
     metrics = ("vms_preempted", "np_rejection_pct", "awrt_pooled_s", "best_effort_wait_s", "guest_work_vm_h")
-    columns = ["policy", "knows", *(f"{TITLES[m]}, {s.name}" for m in metrics for s in main)]
+    columns = ["policy", "knows", "runs", *(f"{TITLES[m]}, {s.name}" for m in metrics for s in main)]
     lines = [
-        [one.title, _knows(outcome, one), *(_short(outcome, s, one, m) for m in metrics for s in main)]
+        [
+            one.title,
+            _knows(outcome, one),
+            _runs(outcome, main, one),
+            *(_short(outcome, s, one, m) for m in metrics for s in main),
+        ]
         for one in outcome.plan.contenders
     ]
     usual = outcome.plan.title_of(outcome.plan.reference)
-    head = f"Ratios to {usual}. {size(outcome)} Made by `{command(outcome)}`.\n\n"
+    how_long = f"Ratios to {usual}, over so many runs of {outcome.plan.hours} hours in each setting."
+    caution = "" if outcome.is_whole else f" {size(outcome)}"
+    head = f"{how_long}{caution} Made by `{command(outcome)}`.\n\n"
     return head + "\n".join(table(columns, lines, figures=range(2, len(columns))))
+
+
+def _runs(outcome: Outcome, settings: Sequence[Setting], contender: Contender) -> str:
+    standings = (_standing(outcome, setting, contender) for setting in settings)
+    counts = sorted({one.count for one in standings if one is not None})
+    return listed([str(count) for count in counts]) or NOTHING
 
 
 def _short(outcome: Outcome, setting: Setting, contender: Contender, metric: str) -> str:

@@ -8,6 +8,8 @@ from importlib.resources import files
 from typing import Any
 
 from leasehold.experiments.interpretation import Interpretation
+from leasehold.routing.parameters import parted
+from leasehold.routing.policy import Information
 from leasehold.routing.registry import routing_policy
 
 NAME = "beyond"
@@ -79,20 +81,24 @@ class Setting:
 class Contender:
     """A routing policy with everything that goes with it, as keys of a scenario.
 
-    ``parameters``  of the policy itself, where they are not the usual ones
-    ``family``      those that differ in their parameters alone
-    ``only``        the roles of the settings in which it competes; none is all
-    ``part``        of the replications that are enough for it: its place is clear, or of less interest
+    ``family``  those that differ in their parameters alone
+    ``only``    the roles of the settings in which it competes; none is all
+    ``part``    of the replications that are enough for it: its place is clear, or of less interest
     """
 
     name: str
     title: str
     gateway: Mapping[str, Any]
     defaults: Mapping[str, Any] = field(default_factory=dict)
-    parameters: Mapping[str, Any] = field(default_factory=dict)
     family: str = ""
     only: Sequence[str] = ()
     part: float = 1.0
+
+    @property
+    def information(self) -> Information:
+        """What its routing policy may ask for; not of one that knows the future, which is in no list."""
+        name, _ = parted(self.gateway["policy"])
+        return routing_policy(name).information
 
     def is_in(self, setting: Setting) -> bool:
         """Whether it competes there."""
@@ -148,8 +154,8 @@ class Plan:
 
     def information(self, contender: Contender) -> str:
         """Say what a contender has to know."""
-        policy = contender.gateway["policy"]
-        return "the future" if policy == self.foresight else routing_policy(policy).information.label
+        is_foreseen = contender.gateway["policy"] == self.foresight
+        return "the future" if is_foreseen else contender.information.label
 
     def title_of(self, name: str) -> str:
         """Say how a contender is called."""

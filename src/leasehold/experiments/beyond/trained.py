@@ -7,18 +7,18 @@ own users came so many times as often. From then on it learns as ever.
 from collections.abc import Mapping
 from typing import Any
 
-from leasehold.experiments.beyond.scenario import as_keys, is_clairvoyant, scenario
+from leasehold.experiments.beyond.scenario import as_keys, is_clairvoyant
 from leasehold.experiments.beyond.settings import Configuration
 from leasehold.experiments.intergrid.world import observed
+from leasehold.gateway.gateway import Gateway
 from leasehold.routing.demand import WEEK_MS, Demand
 from leasehold.routing.policy import Information
-from leasehold.routing.registry import routing_policy
 from leasehold.simulation.run import make_gateway
 from leasehold.simulation.scenario.parse import scenario_from_dict
 from leasehold.simulation.scenario.sites import routing
 from leasehold.simulation.scenario.sources import open_streams
 
-MS_PER_S, MS_PER_HOUR = 1_000, 3_600_000
+MS_PER_S = 1_000
 SEEDS_APART = 1_000_000
 """Added to the seed of the run: what was learnt are not the requests that are still to come."""
 
@@ -30,17 +30,14 @@ def is_trained(configuration: Configuration) -> bool:
     """Whether something was learnt before, and the policy may ask for it."""
     if not configuration.setting.trained_rate or is_clairvoyant(configuration):
         return False
-    return routing_policy(configuration.contender.gateway["policy"]).information is Information.LIVE
+    return configuration.contender.information is Information.LIVE
 
 
-def run(configuration: Configuration, replication: int) -> dict[str, float]:
-    """Let the requests of the period come to sites that remember another rate, and everything end."""
-    made = scenario(configuration, replication)
-    gateway = make_gateway(made, routing(made))
+def train(gateway: Gateway, configuration: Configuration, replication: int) -> None:
+    """Let the sites of a gateway that has not begun yet remember another rate."""
     for name, memory in learnt(configuration, replication).items():
         floor = gateway.sites[name].floor
         floor.demand = Demand.recalled(memory, floor.settings.slots)
-    return observed(gateway, open_streams(made, []), configuration.hours * MS_PER_HOUR)
 
 
 def learnt(configuration: Configuration, replication: int) -> dict[str, Memory]:

@@ -1,20 +1,17 @@
 """One run of a contender: the product's own gateway and clusters, and what a setting changes of them."""
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields, is_dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
-from random import Random
-from typing import Any, get_args, get_type_hints
 
 from leasehold.experiments.beyond import logs
 from leasehold.experiments.beyond.clairvoyant import Clairvoyant, room_beside
 from leasehold.experiments.beyond.scenario import is_clairvoyant, scenario
 from leasehold.experiments.beyond.settings import Configuration, Setting, plan
 from leasehold.experiments.beyond.stale import make_stale
+from leasehold.experiments.beyond.trained import is_trained, train
 from leasehold.experiments.intergrid.world import observed
 from leasehold.gateway.gateway import Routing
-from leasehold.model.errors import InvalidField
-from leasehold.routing.policy import RoutingPolicy
 from leasehold.simulation.run import make_gateway
 from leasehold.simulation.scenario.sites import routing, site_settings
 from leasehold.simulation.scenario.sources import open_streams
@@ -36,6 +33,8 @@ def run(configuration: Configuration, replication: int, folder: Path | None = No
     gateway = make_gateway(made, _routing(configuration, made, jobs))
     if setting.stale_s:
         make_stale(gateway, setting.stale_s * MS_PER_S)
+    if is_trained(configuration):
+        train(gateway, configuration, replication)
     return observed(gateway, jobs(), _span_ms(configuration))
 
 
@@ -72,14 +71,9 @@ def overestimated(jobs: Iterator[Job], most: float, seed: int) -> Iterator[Job]:
 
 
 def _routing(configuration: Configuration, made: Scenario, jobs: Callable[[], Iterator[Job]]) -> Routing:
-    """Route as the scenario says, with other parameters, or with all knowledge of what is to come."""
-    told, contender = routing(made), configuration.contender
-    if is_clairvoyant(configuration):
-        return replace(told, policy=_clairvoyant(made, jobs))
-    if contender.parameters:
-        policy = with_parameters(type(told.policy), told.policy.random, contender.parameters)
-        return replace(told, policy=policy)
-    return told
+    """Route as the scenario says, or with all knowledge of what is to come."""
+    told = routing(made)
+    return replace(told, policy=_clairvoyant(made, jobs)) if is_clairvoyant(configuration) else told
 
 
 def _clairvoyant(made: Scenario, jobs: Callable[[], Iterator[Job]]) -> Clairvoyant:
@@ -87,19 +81,3 @@ def _clairvoyant(made: Scenario, jobs: Callable[[], Iterator[Job]]) -> Clairvoya
     room = room_beside(site_settings(made), own, made.reference_mips)
     needs_ms = {number: min(job.actual_ms, job.requested_ms) for number, job in enumerate(jobs(), 1)}
     return Clairvoyant(random_stream(made.seed, "routing"), room, needs_ms)
-
-
-def with_parameters(kind: type[RoutingPolicy], random: Random, said: Mapping[str, Any]) -> RoutingPolicy:
-    """Make a policy whose parameters are a dataclass, the other argument of its constructor.
-
-    Raises InvalidField where it has none, or none with these names.
-    """
-    for name, hint in get_type_hints(kind.__init__).items():
-        found = next((each for each in (hint, *get_args(hint)) if is_dataclass(each)), None)
-        if isinstance(found, type):
-            known = {field.name for field in fields(found)}
-            if unknown := sorted(said.keys() - known):
-                raise InvalidField(f"parameters of {kind.name}", unknown[0], f"one of {sorted(known)}")
-            made: RoutingPolicy = kind(random, **{name: found(**said)})
-            return made
-    raise InvalidField(f"parameters of {kind.name}", sorted(said), "none: it has no parameters")

@@ -20,7 +20,7 @@ def write(
     number = outcome.plan.study.number
     report, data, results = (folder / f"{number}.{kind}" for kind in ("md", "json", "parquet"))
     drawn = draw(outcome, folder)
-    report.write_text(markdown(outcome), encoding="utf-8")
+    report.write_text(markdown(outcome) + kept.footnote(), encoding="utf-8")
     data.write_text(json.dumps(as_data(outcome), indent=2) + "\n", encoding="utf-8")
     every_result(outcome, kept, names, seeds).write_parquet(results)
     return [report, data, results, *drawn]

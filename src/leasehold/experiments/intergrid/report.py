@@ -43,6 +43,14 @@ def command(outcome: Outcome) -> str:
     return f"leasehold reproduce {names}{how_long} --seeds {outcome.replications}"
 
 
+ENOUGH = 10
+"""Replications with which an interval is worth reading."""
+FEWER_BUT_AS_LONG = "Each run is as long as published; with fewer of them, intervals are wider."
+FEW_AND_SHORT = (
+    "Look at the shape, not at the words: few replications make wide intervals, in which nothing is sure."
+)
+
+
 def size(outcome: Outcome) -> str:
     """Say how large it is, and what that means for the words in it."""
     published = outcome.plan.said["published"]
@@ -50,9 +58,10 @@ def size(outcome: Outcome) -> str:
     if outcome.is_whole:
         return f"{made}, as published."
     wanted = f"{published['replications']} replications of {published['hours']} hours"
+    is_as_long = outcome.plan.hours >= published["hours"] and outcome.replications >= ENOUGH
     return (
-        f"Not the published size: {made}, where the publication has {wanted}. Look at the shape, not at the "
-        "words: few replications make wide intervals, in which nothing is sure."
+        f"Not the published size: {made}, where the publication has {wanted}. "
+        f"{FEWER_BUT_AS_LONG if is_as_long else FEW_AND_SHORT}"
     )
 
 

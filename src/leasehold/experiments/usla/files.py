@@ -16,7 +16,7 @@ REPORT, DATA, RESULTS = "usla.md", "usla.json", "usla.parquet"
 def write(outcome: Outcome, kept: Kept, seeds: Sequence[int], folder: Path) -> list[Path]:
     """Write all of them into a folder, in place of earlier ones; returns where they are."""
     report, data, results = folder / REPORT, folder / DATA, folder / RESULTS
-    report.write_text(markdown(outcome), encoding="utf-8")
+    report.write_text(markdown(outcome) + kept.footnote(), encoding="utf-8")
     data.write_text(json.dumps(as_data(outcome), indent=2) + "\n", encoding="utf-8")
     every_result(outcome, kept, seeds).write_parquet(results)
     return [report, data, results]

@@ -16,7 +16,7 @@ def write(
 ) -> list[Path]:
     """Write all of them into a folder, in place of earlier ones; returns where they are."""
     report, data, results = (folder / f"victims.{kind}" for kind in ("md", "json", "parquet"))
-    report.write_text(markdown(outcome), encoding="utf-8")
+    report.write_text(markdown(outcome) + kept.footnote(), encoding="utf-8")
     data.write_text(json.dumps(as_data(outcome), indent=2) + "\n", encoding="utf-8")
     every_result(kept, names, seeds).write_parquet(results)
     return [report, data, results]
