@@ -358,7 +358,7 @@ class TestRates:
         told.restart()
         peering = told.gateway.desk.peering
         asked, asking = peering.asked["north"], peering.asking["north"]
-        assert (asked.offered, asked.refused, len(peering.unanswered["north"])) == (3, 1, 1)
+        assert (asked.offered, asked.refused, told.gateway.desk.unanswered.leases_at("north")) == (3, 1, 1)
         assert (asking.offered, asking.refused, peering.vms_here("north")) == (2, 1, 3)
 
 

@@ -58,7 +58,14 @@ class Told:
         self.now_ms += 1
         effects = self.gateway.handle(events, self.now_ms)
         self._invariants.check(effects, self.now_ms)
+        self._check_what_is_unanswered()
         return effects
+
+    def _check_what_is_unanswered(self) -> None:
+        desk = self.gateway.desk
+        for name, leases in desk.unanswered.memory().items():
+            assert leases
+            assert dict(leases).keys() <= desk.remotes[name].leases.keys()
 
     def restart(self) -> None:
         before = self.gateway
@@ -171,6 +178,50 @@ class TestOffers:
             told.tell(submitted())
             told.tell(report(before), report(state))
             told.tell(CancelRequested(1))
+
+
+class TestUnanswered:
+    """What was offered since a site was last heard of is not in what it said."""
+
+    @staticmethod
+    def burst(told: Told, count: int) -> list[str]:
+        told.tell(*(submitted(number, vms=2) for number in range(1, count + 1)))
+        return [told.gateway.leases[number].site for number in range(1, count + 1)]
+
+    @pytest.mark.parametrize("policy", ["most-free", "price"])
+    def test_a_burst_between_two_reports_goes_where_room_is_left(self, policy: str) -> None:
+        told = Told(far(8), far(6, name="near"), policy=policy)
+        sites = self.burst(told, 5)
+        assert (sites.count("far"), sites.count("near")) == (3, 2)
+
+    def test_what_finds_no_room_waits_there(self) -> None:
+        told = Told(far(4), policy="most-free")
+        self.burst(told, 3)
+        live = told.gateway.knowledge.live("far", told.now_ms)
+        assert (live.free_vms, live.guest_waiting_vms) == (0, 2)
+
+    @pytest.mark.parametrize("state", [S.RUNNING, S.WAITING, S.HELD, S.COMPLETED])
+    def test_what_was_heard_of_is_in_what_the_site_says(self, state: LeaseState) -> None:
+        told = Told(far(8), policy="most-free")
+        self.burst(told, 1)
+        assert told.gateway.knowledge.live("far", told.now_ms).free_vms == 6
+        told.tell(report(state))
+        assert told.gateway.knowledge.live("far", told.now_ms).free_vms == 8
+
+    def test_what_is_refused_takes_no_room(self) -> None:
+        told = Told(far(8), policy="most-free")
+        self.burst(told, 1)
+        told.tell(report(S.REFUSED, Reason.ROOM_IN_USE))
+        assert told.gateway.knowledge.live("far", told.now_ms).free_vms == 8
+
+    def test_it_outlives_a_restart_and_not_the_site(self) -> None:
+        told = Told(far(8), policy="most-free")
+        self.burst(told, 2)
+        told.restart()
+        assert told.gateway.knowledge.live("far", told.now_ms).free_vms == 4
+        told.tell(SiteForgotten("far"))
+        told.gateway.desk.join(far(8))
+        assert told.gateway.knowledge.live("far", told.now_ms).free_vms == 8
 
 
 class TestCancels:

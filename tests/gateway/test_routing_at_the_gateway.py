@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from tests.gateway.random_worlds import (
     ALL_TYPES,
     HOLDS_VMS,
+    QUICK,
     REFERENCE_MIPS,
     SLOTS,
     SPEEDS,
@@ -31,9 +32,9 @@ from leasehold.model.reason import Outcome, Reason
 from leasehold.model.request import LeaseType, Request
 from leasehold.routing.pap import BY_COMPUTING_POWER, ENOUGH_SEEN
 from leasehold.routing.policies.pap_rtdp import PapRtdp
-from leasehold.routing.policy import Dispatch, Hold, Refuse, RoutingPolicy, RoutingView, Verdict
+from leasehold.routing.policy import Dispatch, Federation, Hold, Refuse, RoutingPolicy, RoutingView, Verdict
 from leasehold.routing.registry import ROUTING_POLICIES
-from leasehold.routing.view import Information
+from leasehold.routing.view import FixedSources, Information, UndeclaredInformation
 from leasehold.simulation.workload.job import Job
 from leasehold.testing.worlds import History, guest, local, play, site
 
@@ -280,6 +281,66 @@ class TestWhatAPolicyIsToldOfTheSites:
     @given(case=moving_cases())
     def test_also_of_guests_that_move_from_site_to_site(self, case: Case) -> None:
         check_history(case, lambda _request, _view, _now_ms: Dispatch("a"))
+
+
+class TestRunTimes:
+    """What guests have needed of the time that they asked for is known when the next one comes."""
+
+    @staticmethod
+    def learnt(*jobs: Job, speed_mips: int = 1) -> float:
+        seen: list[float] = []
+
+        def rule(request: Request, view: RoutingView, _now_ms: int) -> Verdict:
+            seen.append(view.needed_part(request))
+            return Dispatch("a")
+
+        later = guest(10_000, 1, 1)
+        play([*jobs, later], [site("a", 4, speed_mips=speed_mips, overhead=QUICK)], Scripted(rule))
+        return seen[-1]
+
+    @staticmethod
+    def after(*parts: float) -> float:
+        """The mean of these, of the belief in everybody, and of that in this user, by hand."""
+        of_all = (5 + sum(parts)) / (5 + len(parts))
+        return (20 * of_all + sum(parts)) / (20 + len(parts))
+
+    def test_at_first_everybody_is_believed(self) -> None:
+        assert self.learnt() == 1.0
+
+    @pytest.mark.parametrize("speed_mips", [1, 3])
+    def test_who_needs_a_quarter_is_seen_to(self, speed_mips: int) -> None:
+        jobs = [guest(number, 1, 100, needed_s=25) for number in range(4)]
+        assert self.learnt(*jobs, speed_mips=speed_mips) == pytest.approx(self.after(*4 * [0.25]), abs=1e-3)
+
+    @pytest.mark.parametrize("speed_mips", [1, 3, 7])
+    def test_who_needs_all_of_it_or_more_needs_exactly_all(self, speed_mips: int) -> None:
+        jobs = [guest(0, 1, 10), guest(1, 1, 10, needed_s=20), guest(2, 1, 9.999)]
+        assert self.learnt(*jobs, speed_mips=speed_mips) == 1.0
+
+    def test_what_was_done_before_a_preemption_counts_and_what_saving_takes_does_not(self) -> None:
+        preempted = guest(0, 4, 100, needed_s=50)
+        assert self.learnt(preempted, local(5, 4, 10)) == pytest.approx(self.after(0.5))
+
+    def test_own_users_of_a_site_teach_nothing(self) -> None:
+        assert self.learnt(local(0, 1, 100, 1)) == 1.0
+
+    def test_nor_does_who_was_taken_back(self) -> None:
+        seen: list[float] = []
+
+        def rule(request: Request, view: RoutingView, _now_ms: int) -> Verdict:
+            seen.append(view.needed_part(request))
+            return Dispatch("a")
+
+        gateway = Gateway([site("a", 4)], Routing(Scripted(rule)))
+        gateway.handle([Submitted(Request(1, LeaseType.SUSPENDABLE, 1, 100_000, 0, 0))], 0)
+        gateway.handle([CancelRequested(1)], 10_000)
+        gateway.handle([Submitted(Request(2, LeaseType.SUSPENDABLE, 1, 100_000, 20_000, 20_000))], 20_000)
+        assert seen == [1.0, 1.0]
+
+    def test_a_policy_has_to_say_that_it_uses_it(self) -> None:
+        shown = RoutingView(Federation(()), (), FixedSources(), Information.STATIC, 0)
+        with pytest.raises(UndeclaredInformation, match="needed_part"):
+            shown.needed_part(Request(1, LeaseType.SUSPENDABLE, 1, 1, 0, 0))
 
 
 def check_history(case: Case, rule: Rule) -> None:

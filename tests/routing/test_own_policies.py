@@ -127,6 +127,22 @@ def test_the_choosy_refuse_who_would_most_likely_give_way_everywhere() -> None:
     assert isinstance(policy.route(request(), view(policy, 0, 15), NOW_MS), Hold)
 
 
+def test_a_price_goes_by_the_time_that_is_likely_and_not_by_what_was_asked() -> None:
+    long = Request(1, LeaseType.SUSPENDABLE, 10, HOUR_MS, NOW_MS, NOW_MS, consumer="careful")
+    for part, is_dear in ((1.0, True), (0.02, False)):
+        policy = Price(Random(0))
+        sources = FixedSources(
+            lives={"quiet": SiteLive(0), "busy": SiteLive(45)},
+            demands=TABLES,
+            needed_parts={"careful": part},
+        )
+        offers = Offers(BOTH.sites, RoutingView(BOTH, BOTH.sites, sources, policy.information, NOW_MS))
+        price, room = offers.cheapest(newcomer(long))[0]
+        assert room.site.name == "busy"
+        assert (price > 0.5) is is_dear
+        assert (offers.least(newcomer(long)) > 0.5) is is_dear
+
+
 def test_late_binding_leaves_a_reserve_that_is_gone_after_two_hours() -> None:
     policy = LateBinding(Random(0))
     assert policy.route(request(), view(policy, 50, 49), NOW_MS) == Dispatch("quiet")

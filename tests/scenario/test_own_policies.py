@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -51,7 +52,7 @@ def mine(tmp_path: Path) -> Callable[[str], str]:
 
 
 def test_a_routing_policy_is_found(mine: Callable[[str], str]) -> None:
-    assert find_routing_policy(f"{mine(ROUTING)}:LastSite").name == "last-site"
+    assert find_routing_policy(f"{mine(ROUTING)}:LastSite")(Random(1)).name == "last-site"
 
 
 @pytest.mark.parametrize(

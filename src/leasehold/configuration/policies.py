@@ -1,6 +1,7 @@
 """Policies by name: Leasehold's own, those of installed packages, and those in a file of the user's.
 
-``mine.py:Choosy`` is what the file ``mine.py`` calls ``Choosy``. The file is run to find it.
+``mine.py:Choosy`` is what the file ``mine.py`` calls ``Choosy``. The file is run to find it. The parameters
+of a routing policy follow its name, as in ``choosy:price=0.005`` or ``mine.py:Choosy:price=0.005``.
 """
 
 import importlib.util
@@ -12,6 +13,7 @@ from leasehold.leasing.victims.from_function import from_function
 from leasehold.leasing.victims.policy import VictimPolicy
 from leasehold.leasing.victims.registry import victim_policy
 from leasehold.model.errors import InputError, InvalidField
+from leasehold.routing.parameters import PolicyMaker, parted, policy_maker
 from leasehold.routing.policy import RoutingPolicy
 from leasehold.routing.registry import routing_policy
 
@@ -22,15 +24,21 @@ def absolute(name: str, folder: Path) -> str:
     """Give the name of a policy as it is to be kept: one in a file with the whole path of that file."""
     if _IN_FILE not in name:
         return name
-    file, _, attribute = name.rpartition(":")
-    return f"{(folder / file).resolve()}:{attribute}"
+    file, ending, rest = name.partition(_IN_FILE)
+    return f"{(folder / (file + ending[:-1])).resolve()}:{rest}"
 
 
-def find_routing_policy(name: str) -> type[RoutingPolicy]:
-    """Find a routing policy.
+def find_routing_policy(name: str) -> PolicyMaker:
+    """Find what makes a routing policy, with the parameters that its name says.
 
-    Raises UnknownName, InputError for a file that cannot be used, InvalidField for what is no such policy.
+    Raises UnknownName, InputError for a file that cannot be used, InvalidField for what is no such policy, or
+    no parameter of it.
     """
+    bare, written = parted(name)
+    return policy_maker(_routing_policy(bare), written)
+
+
+def _routing_policy(name: str) -> type[RoutingPolicy]:
     if _IN_FILE not in name:
         return routing_policy(name)
     found = _from_file(name)

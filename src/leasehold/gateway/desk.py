@@ -20,6 +20,7 @@ from leasehold.gateway.remote import RemoteSite
 from leasehold.gateway.rescue import Rescue
 from leasehold.gateway.rules import Routing
 from leasehold.gateway.site import Site
+from leasehold.gateway.unanswered import Unanswered
 from leasehold.model.agreement import Breach
 from leasehold.model.effect import Decision, Effect, LeaseClosed, RecallLease, WakeAt
 from leasehold.model.lease import UNPLANNED, Lease, LeaseState
@@ -56,7 +57,8 @@ class Desk:
         self.lines = Lines()
         self.lenders = Lenders(sites, reference_mips, routing.told_locals or {})
         self.remotes = self.lenders.remotes
-        self.peering = Peering(self.remotes)
+        self.unanswered = Unanswered()
+        self.peering = Peering(self.remotes, self.unanswered)
         self.parking = Parking(self, sites, reference_mips)
         self._agreed = agreed
         self.rescue = Rescue(self, sites, agreed)
@@ -75,9 +77,10 @@ class Desk:
             self.lenders.federation,
             sites,
             self.remotes,
+            self.unanswered,
             reference_mips,
-            routing.told_external,
-            self.peering.streams,
+            told_external=routing.told_external,
+            peers=self.peering.streams,
         )
 
     # Who is there
@@ -94,6 +97,7 @@ class Desk:
         """Somebody who decides for itself will not come back; returns what was there."""
         remote = self.lenders.part_with(name)
         self.peering.part_with(name)
+        self.unanswered.part_with(name)
         self.knowledge.join(self.lenders.federation)
         self.look_again()
         return [] if remote is None else list(remote.leases.values())
@@ -312,20 +316,23 @@ class Desk:
             "refused_by": list(self.refused_by.items()),
             "recalled": sorted(self._recalled),
             "peering": self.peering.memory(),
+            "unanswered": self.unanswered.memory(),
         }
 
     def remember(self, memory: Mapping[str, Any]) -> None:
-        """Know again who has refused what, and what was asked back."""
+        """Know again who has refused what, what was asked back, and what has not been answered."""
         self.refused_by = {
             lease_id: {name: Reason(reason) for name, reason in refusals.items()}
             for lease_id, refusals in memory["refused_by"]
         }
         self._recalled = set(memory["recalled"])
         self.peering.remember(memory.get("peering", {}))
+        self.unanswered.remember(memory.get("unanswered", {}))
 
     def forget(self, lease: Lease) -> None:
         """A lease is over."""
         self.peering.forget(lease)
+        self.unanswered.heard_of(lease)
         self._agreed.over(lease)
         self._told.pop(lease.id, None)
         self.parking.forget(lease.id)

@@ -197,4 +197,5 @@ class Dispatcher:
         lease.site = remote.name
         advance(lease, Step.PLAN)
         remote.leases[lease.id] = lease
+        self._desk.unanswered.offered(lease)
         self._desk.effects.append(OfferLease(lease))

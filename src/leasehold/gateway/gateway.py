@@ -209,7 +209,10 @@ class Gateway:
     def _note_end(self, event: LeaseEnded, now_ms: int) -> None:
         lease = self._find(event.lease_id, event.incarnation)
         if lease is not None and lease.held_since_ms >= 0:
-            self._touch(lease.site).end(lease, now_ms, killed=event.killed)
+            site = self._touch(lease.site)
+            if not lease.request.is_local:
+                self.knowledge.ended(lease, site.settings.speed_mips, now_ms)
+            site.end(lease, now_ms, killed=event.killed)
 
     def _note_saved(self, event: LeaseSaved, now_ms: int) -> None:
         lease = self._find(event.lease_id, event.incarnation)
@@ -280,7 +283,7 @@ class Gateway:
         lease = None if remote is None else remote.leases.get(event.lease_id)
         if remote is None or lease is None:
             return  # of a lease that is over
-        self.desk.peering.heard_of(lease)
+        self.desk.unanswered.heard_of(lease)
         if event.state is LeaseState.REFUSED and lease.first_start_ms < 0:
             self.desk.was_refused(lease, remote, event.reason)
             return

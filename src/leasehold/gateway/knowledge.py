@@ -1,16 +1,19 @@
 """What a gateway knows of its streams and sites: the source of every routing policy's view."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from leasehold.gateway.remote import RemoteSite
 from leasehold.gateway.site import Site
+from leasehold.gateway.unanswered import Unanswered
 from leasehold.model.lease import Lease
 from leasehold.model.request import Request
 from leasehold.routing.demand import NO_AGE, Demand, Outlook
 from leasehold.routing.estimators import NOTHING_SEEN, LoadEstimator
 from leasehold.routing.facts import Federation, SiteHistory, SiteLive
 from leasehold.routing.moments import StreamMoments, together
+from leasehold.routing.run_times import RunTimes
 
 Streams = Callable[[int], Sequence[StreamMoments]]
 """Gives streams as they are known at a time (ms)."""
@@ -28,7 +31,9 @@ class Knowledge:
         federation: Federation,
         sites: Mapping[str, Site],
         remotes: Mapping[str, RemoteSite],
+        unanswered: Unanswered,
         reference_mips: int,
+        *,
         told_external: StreamMoments | None,
         peers: Streams,
     ) -> None:
@@ -36,10 +41,12 @@ class Knowledge:
         self.federation = federation
         self._sites = sites
         self._remotes = remotes
+        self._unanswered = unanswered
         self._reference_mips = reference_mips
         self._told_external = told_external
         self._peers = peers
         self._learnt: LoadEstimator | None = None
+        self._run_times = RunTimes()
         self._untold = frozenset(site.name for site in federation.sites if site.told_local is None)
         self._histories = {site.name: SiteHistory() for site in federation.sites}
         self._unwatched: dict[int, Demand] = {}
@@ -88,6 +95,12 @@ class Knowledge:
         history.in_flight_leases -= 1
         history.in_flight_vms -= lease.vms
 
+    def ended(self, lease: Lease, speed_mips: int, now_ms: int) -> None:
+        """A guest at a site of this speed ends by itself, or has no time left."""
+        asked = lease.request.duration_ms * self._reference_mips
+        done = asked - lease.work_left + lease.ran_ms(now_ms) * speed_mips
+        self._run_times.ended(lease.request.path, min(1.0, done / asked))
+
     def preempted(self, site_name: str) -> None:
         """A lease was preempted at this site."""
         self._histories[site_name].preempted_leases += 1
@@ -100,6 +113,7 @@ class Knowledge:
             "sent": {name: history.sent for name, history in self._histories.items()},
             "preempted": {name: history.preempted_leases for name, history in self._histories.items()},
             "learnt": None if self._learnt is None else self._learnt.memory(),
+            "run_times": self._run_times.memory(),
             "demand": {
                 name: site.floor.demand.memory()
                 for name, site in self._sites.items()
@@ -114,6 +128,8 @@ class Knowledge:
             history.preempted_leases = memory["preempted"].get(name, 0)
         if memory["learnt"] is not None:
             self._learnt = LoadEstimator.recalled(memory["learnt"])
+        if "run_times" in memory:
+            self._run_times = RunTimes.recalled(memory["run_times"])
         for name, demand in memory.get("demand", {}).items():
             if name in self._sites:
                 floor = self._sites[name].floor
@@ -144,10 +160,14 @@ class Knowledge:
         """Give what this gateway did with the site."""
         return self._histories[site_name]
 
+    def needed_part(self, request: Request) -> float:
+        """Give the part of the time asked for that guests of this user are likely to need."""
+        return self._run_times.needed_part(request.path)
+
     def live(self, site_name: str, now_ms: int) -> SiteLive:
-        """Give how the site is now, or was when it was last heard of."""
+        """Give how the site is now; or was when it was last heard of, with what it was offered since."""
         if site_name in self._remotes:
-            return self._remotes[site_name].live
+            return self._last_heard(site_name)
         site = self._sites[site_name]
         floor = site.floor
         return SiteLive(
@@ -156,6 +176,17 @@ class Knowledge:
             guest_waiting_vms=0 if site.guests is None else site.guests.in_line_vms(),
             running_guest_vms=floor.guest_vms,
             earliest_start_ms=_ask(site, self._reference_mips, now_ms),
+        )
+
+    def _last_heard(self, site_name: str) -> SiteLive:
+        live, offered_vms = self._remotes[site_name].live, self._unanswered.vms_at(site_name)
+        if not offered_vms:
+            return live
+        placed_vms = min(offered_vms, live.free_vms)
+        return replace(
+            live,
+            free_vms=live.free_vms - placed_vms,
+            guest_waiting_vms=live.guest_waiting_vms + offered_vms - placed_vms,
         )
 
     def outlook(self, site_name: str, now_ms: int) -> Outlook:

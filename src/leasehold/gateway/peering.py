@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import Any
 
 from leasehold.gateway.remote import RemoteSite
+from leasehold.gateway.unanswered import Unanswered
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.reason import Reason
 from leasehold.model.request import Request
@@ -68,18 +69,17 @@ class Peering:
 
     ``terms``          what holds with each of them
     ``asked, asking``  what was offered to each, and what each has offered here
-    ``unanswered``     VMs of the leases at each of them of which nothing has been heard yet
     ``here``           VMs of the open leases that each of them has here
     """
 
-    def __init__(self, remotes: Mapping[str, RemoteSite]) -> None:
+    def __init__(self, remotes: Mapping[str, RemoteSite], unanswered: Unanswered) -> None:
         """Begin without peers; ``remotes`` are all who decide for themselves, the peers among them."""
         self.terms: dict[str, Terms] = {}
         self.asked: dict[str, Tally] = {}
         self.asking: dict[str, Tally] = {}
-        self.unanswered: dict[str, dict[int, int]] = {}
         self.here: dict[str, dict[int, int]] = {}
         self._remotes = remotes
+        self._unanswered = unanswered
 
     # Who is there
 
@@ -94,7 +94,7 @@ class Peering:
 
     def part_with(self, name: str) -> None:
         """There is no such peer any more: nothing of it counts but the leases that it still has here."""
-        for kept in (self.terms, self.asked, self.asking, self.unanswered):
+        for kept in (self.terms, self.asked, self.asking):
             kept.pop(name, None)
 
     # What they ask of us
@@ -131,7 +131,6 @@ class Peering:
         left.pop(lease.id, None)
         if not left:
             self.here.pop(name, None)
-        self.heard_of(lease)
 
     def streams(self, now_ms: int) -> list[StreamMoments]:
         """Give the streams of requests that come from peers, one for each of them."""
@@ -172,23 +171,17 @@ class Peering:
 
     def _to_spare(self, peer: RemoteSite) -> int:
         """VMs that are free there, less those that others wait for, and what was offered since."""
-        offered = sum(self.unanswered.get(peer.name, {}).values())
-        return peer.live.free_vms - peer.live.guest_waiting_vms - offered
+        return peer.live.free_vms - peer.live.guest_waiting_vms - self._unanswered.vms_at(peer.name)
 
     def offered(self, lease: Lease, now_ms: int) -> None:
         """Count a lease that is offered to the peer that it names."""
         self.begin_to_count(lease.site, now_ms)
         self.asked[lease.site].count(lease.request, now_ms)
-        self.unanswered.setdefault(lease.site, {})[lease.id] = lease.vms
 
     def refused_by(self, name: str) -> None:
         """Count that a peer does not want what was offered to it."""
         if name in self.asked:
             self.asked[name].refused += 1
-
-    def heard_of(self, lease: Lease) -> None:
-        """Something has been heard of a lease that was offered to where it is."""
-        self.unanswered.get(lease.site, {}).pop(lease.id, None)
 
     # What outlives a restart
 
@@ -197,11 +190,9 @@ class Peering:
         return {
             "asked": {name: tally.memory() for name, tally in self.asked.items()},
             "asking": {name: tally.memory() for name, tally in self.asking.items()},
-            "unanswered": {name: list(leases.items()) for name, leases in self.unanswered.items()},
         }
 
     def remember(self, memory: Mapping[str, Any]) -> None:
-        """Know again how much went to and fro, and what has not been answered."""
+        """Know again how much went to and fro."""
         self.asked = {name: Tally.recalled(told) for name, told in memory.get("asked", {}).items()}
         self.asking = {name: Tally.recalled(told) for name, told in memory.get("asking", {}).items()}
-        self.unanswered = {name: dict(leases) for name, leases in memory.get("unanswered", {}).items()}

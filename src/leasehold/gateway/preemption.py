@@ -78,22 +78,17 @@ def _candidates(guests: Guests, leases: Iterable[Lease], now_ms: int) -> list[Ca
             cost_vm_ms(lease.request.lease_type, lease.request.memory_mib, lease.vms),
             ends_ms=lease.held_since_ms + lease.span_ms,
             lost_vm_ms=_lost_vm_ms(lease, now_ms),
-            ran_ms=_ran_ms(lease, now_ms),
+            ran_ms=lease.ran_ms(now_ms),
             preemptions=lease.preemptions,
         )
         for lease in leases
     ]
 
 
-def _ran_ms(lease: Lease, now_ms: int) -> int:
-    """For how long its work has gone on: what resumes or moves it before is not work."""
-    return max(0, now_ms - lease.held_since_ms - lease.overhead_ms)
-
-
 def _lost_vm_ms(lease: Lease, now_ms: int) -> int:
     """How much work is gone if it is preempted: all of a Cancelable lease, which runs only once."""
     is_saved = lease.request.lease_type is not LeaseType.CANCELABLE
-    return 0 if is_saved else lease.vms * _ran_ms(lease, now_ms)
+    return 0 if is_saved else lease.vms * lease.ran_ms(now_ms)
 
 
 def _reason(choice: Choice, victim: Candidate, taker: Lease) -> Reason:
@@ -118,7 +113,7 @@ def _report(choice: Choice, taker: Lease, needed_vms: int) -> Preemption:
 
 def _preempt(guests: Guests, lease: Lease, now_ms: int) -> None:
     """Take a guest off the floor; what becomes of it depends on its type."""
-    lease.work_left -= _ran_ms(lease, now_ms) * guests.floor.settings.speed_mips
+    lease.work_left -= lease.ran_ms(now_ms) * guests.floor.settings.speed_mips
     lease.preemptions += 1
     guests.floor.leave(lease, now_ms)
     guests.queue.release(lease, now_ms)

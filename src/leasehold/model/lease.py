@@ -85,3 +85,7 @@ class Lease:
     overhead_vm_ms: int = 0
     dispatched_ms: int = UNPLANNED
     place: int = 0
+
+    def ran_ms(self, now_ms: int) -> int:
+        """For how long its work has gone on since it last began: what resumes or moves it is not work."""
+        return max(0, now_ms - self.held_since_ms - self.overhead_ms)

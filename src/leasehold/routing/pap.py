@@ -25,6 +25,9 @@ PAPER_LOCAL_CV = 0.1
 class Spread:
     """Coefficients of variation of the service times (alpha and beta of JPDC 2012, eqs 18 and 19).
 
+    ``external_cv``  of external requests
+    ``local_cv``     of local ones
+
     None takes the measured one, and the paper's where none was measured.
     """
 

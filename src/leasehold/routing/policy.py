@@ -19,7 +19,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from leasehold.model.reason import Reason
 from leasehold.model.request import Request
@@ -107,6 +107,8 @@ class RoutingPolicy(ABC):
     ``parks``        whether it says when guests go on that lost their place and are saved: `go_on`;
                      without it, a suspended guest goes on when its site has room, and one that can be moved
                      is moved at once
+    ``parameters``   the dataclass of numbers that its constructor takes as second argument, where users can
+                     set some: see `leasehold.routing.parameters`
 
     ``random`` is its own stream of random numbers, so that a run can be repeated.
     """
@@ -114,6 +116,7 @@ class RoutingPolicy(ABC):
     name: ClassVar[str]
     information: ClassVar[Information]
     parks: ClassVar[bool] = False
+    parameters: ClassVar[type[Any] | None] = None
 
     def __init__(self, random: Random) -> None:
         self.random = random

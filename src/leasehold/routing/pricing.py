@@ -7,7 +7,8 @@ within that span, were they taken, and 0.3 times the expected part of these very
     price = 0.7 P(peak > x) + 0.3 mean of P(peak >= k) over k from x + 1 to the free VMs
 
 where the peak is that of the VMs of local leases that start within the span (`leasehold.routing.demand`). It
-lies between 0 and 1; room that is not there has none.
+lies between 0 and 1; room that is not there has none. The span is what is likely, not what was asked for
+(`leasehold.routing.run_times`).
 """
 
 import math
@@ -70,6 +71,7 @@ class Offers:
 
     def __init__(self, sites: Sequence[SiteFacts], view: RoutingView) -> None:
         """Look at these sites."""
+        self._view = view
         self.rooms = {site.name: Room.at(site, view) for site in sites}
         rooms = self.rooms.values()
         self.are_learnt = any(room.outlook.is_learnt for room in rooms)
@@ -86,16 +88,21 @@ class Offers:
             price, room = offer
             return price, -room.free_vms / room.site.slots
 
+        vms, likely_ms = waiting.request.vms, self.likely_ms(waiting)
         offers = [
-            (one.price(waiting.request.vms, span_ms(waiting, one), horizon), one)
+            (one.price(vms, _overhead_ms(waiting, one) + one.wall_ms(likely_ms), horizon), one)
             for one in self._for(waiting)
         ]
         return sorted(offers, key=rank)
 
+    def likely_ms(self, waiting: Waiting) -> int:
+        """Give how long somebody is likely to run on, at the reference speed: part of what is left."""
+        return max(1, round(self._view.needed_part(waiting.request) * waiting.left_ms))
+
     def least(self, waiting: Waiting) -> float:
         """Give the least that is asked of somebody, or a little less: worked out once for all alike."""
         home = "" if can_move(waiting) else waiting.home
-        size = waiting.left_ms.bit_length()
+        size = self.likely_ms(waiting).bit_length()
         key = (home, waiting.request.vms, size)
         known = self._least.get(key)
         if known is None:
@@ -115,9 +122,8 @@ def can_move(waiting: Waiting) -> bool:
     return not waiting.home or waiting.move_ms is not None
 
 
-def span_ms(waiting: Waiting, room: Room) -> float:
-    """Give how long somebody would hold VMs at a site: what resumes or moves them, and what is left."""
-    overhead_ms = waiting.resume_ms
+def _overhead_ms(waiting: Waiting, room: Room) -> int:
+    """Give how long it takes to resume somebody at a site, or to move them there."""
     if waiting.move_ms is not None and room.site.name != waiting.home:
-        overhead_ms = waiting.move_ms
-    return overhead_ms + room.wall_ms(waiting.left_ms)
+        return waiting.move_ms
+    return waiting.resume_ms

@@ -6,6 +6,7 @@ from enum import IntEnum
 from typing import Protocol
 
 from leasehold.model.errors import LeaseholdError
+from leasehold.model.request import Request
 from leasehold.routing.demand import Demand, Outlook
 from leasehold.routing.estimators import NOTHING_SEEN
 from leasehold.routing.facts import Federation, SiteFacts, SiteHistory, SiteLive
@@ -53,6 +54,10 @@ class Sources(Protocol):
 
     def history(self, site_name: str) -> SiteHistory:
         """Give what this gateway did with the site."""
+        ...
+
+    def needed_part(self, request: Request) -> float:
+        """Give the part of the time asked for that guests of this user are likely to need."""
         ...
 
     def live(self, site_name: str, now_ms: int) -> SiteLive:
@@ -104,6 +109,14 @@ class RoutingView:
         self._require(Information.HISTORY, "history")
         return self._sources.history(site_name)
 
+    def needed_part(self, request: Request) -> float:
+        """Give the part of the time asked for that it is likely to need, by what its user needed before.
+
+        Above 0 and at most 1. Needs Information.HISTORY.
+        """
+        self._require(Information.HISTORY, "needed_part")
+        return self._sources.needed_part(request)
+
     def live(self, site_name: str) -> SiteLive:
         """Give how the site is now. Needs Information.LIVE."""
         self._require(Information.LIVE, "live")
@@ -128,6 +141,7 @@ class FixedSources:
     histories: Mapping[str, SiteHistory] = field(default_factory=dict)
     lives: Mapping[str, SiteLive] = field(default_factory=dict)
     demands: Mapping[str, Demand] = field(default_factory=dict)
+    needed_parts: Mapping[str, float] = field(default_factory=dict)
 
     def external(self, now_ms: int) -> StreamMoments:  # noqa: ARG002 - the same at all times
         """Give the stated stream."""
@@ -140,6 +154,10 @@ class FixedSources:
     def history(self, site_name: str) -> SiteHistory:
         """Give the stated history."""
         return self.histories[site_name]
+
+    def needed_part(self, request: Request) -> float:
+        """Give what is stated of the user, or all of it."""
+        return self.needed_parts.get(request.path, 1.0)
 
     def live(self, site_name: str, now_ms: int) -> SiteLive:  # noqa: ARG002 - the same at all times
         """Give the stated state."""

@@ -9,15 +9,20 @@ import pytest
 from leasehold.jobs.settings import Matching
 from leasehold.matching.network import Way
 from leasehold.model.errors import InputError, InvalidField
+from leasehold.routing.policies.choosy import Choice, Choosy
 from leasehold.service.auth.issuers import TrustedIssuer
 from leasehold.service.auth.permissions import Permission
 from leasehold.service.auth.principal import Role
 from leasehold.service.config import ServiceConfig
 from leasehold.service.config_file import config_from_dict, fitting, load_config
 from leasehold.service.config_text import KEYS, TABLES, commented_toml, without_password
+from leasehold.service.enactors.protocol import Capabilities
+from leasehold.service.opening import make_gateway
 from leasehold.service.presets import demo, one_site
 
 Written = Callable[[str], Path]
+
+CLUSTER = '[[cluster]]\nname = "ours"\nslots = 4\n'
 
 EVERYTHING = """\
 [service]
@@ -158,6 +163,12 @@ class TestMeaning:
         assert (das3.terms.victims, das3.terms.speed_mips) == ("mov", 2000)
         assert (das4.terms.local_policy, das4.terms.speed_mips) == ("easy", 1000)
         assert das4.terms.overhead.suspend_ms_per_gib == 1000
+
+    def test_a_routing_policy_has_the_parameters_that_its_name_says(self, written: Written) -> None:
+        config = load_config(written(f'gateway.policy = "choosy:price=0.02"\n{CLUSTER}'))
+        policy = make_gateway(config, {"ours": Capabilities()}).desk.routing.policy
+        assert isinstance(policy, Choosy)
+        assert policy.patience == Choice(price=0.02)
 
     def test_an_issuer_says_what_its_tokens_are_worth(self, written: Written) -> None:
         (issuer,) = load_config(written(EVERYTHING)).issuers

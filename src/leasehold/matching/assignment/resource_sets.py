@@ -2,12 +2,10 @@
 
 Two readings of the printed "the above steps are repeated for each job":
 
-* `InTurn`: a job's set is made when its turn comes, of nodes that are not taken, and just large enough
-for it. So
-  greedy matching works, and a single job is placed.
+* `InTurn`: a job's set is made when its turn comes, of nodes that are not taken, and just large enough for
+  it. So greedy matching works, and a single job is placed.
 * `Together`: the sets of all jobs of a round are made first, each large enough for all of them, so that
-nobody is
-  left without a node because others have the same set. So matching at the least cost works.
+  nobody is left without a node because others have the same set. So matching at the least cost works.
 
 Each set of `InTurn` lies within that of `Together`: what greedy matching finds with the one is a matching
 of the other, so that the best one is no dearer.

@@ -1,12 +1,23 @@
 """Price and park, and turning down who would most likely be preempted."""
 
-from typing import ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from leasehold.model.reason import Reason
 from leasehold.model.request import LeaseType, Request
-from leasehold.routing.policies.price_and_park import PriceAndPark
+from leasehold.routing.policies.price_and_park import Parking, PriceAndPark
 from leasehold.routing.policy import Refuse, RoutingView, Verdict, newcomer
 from leasehold.routing.pricing import Offers
+
+
+@dataclass(frozen=True, slots=True)
+class Choice(Parking):
+    """Whom is it worth letting in?
+
+    ``refused_above``  the price at every site above which a Migratable request is refused
+    """
+
+    refused_above: float = 0.3
 
 
 class Choosy(PriceAndPark):
@@ -19,6 +30,8 @@ class Choosy(PriceAndPark):
     """
 
     name: ClassVar[str] = "choosy"
+    parameters: ClassVar[type[Any]] = Choice
+    patience: Choice
 
     def route(self, request: Request, view: RoutingView, now_ms: int) -> Verdict:
         """Look at the least price of Migratable requests first."""

@@ -1,10 +1,24 @@
 """Waiting for quiet time, and parking who lost their place."""
 
-from typing import ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
-from leasehold.routing.policies.quiet_time import QuietTime
+from leasehold.model.request import LeaseType
+from leasehold.routing.policies.quiet_time import Patience, QuietTime
 from leasehold.routing.policy import RoutingView, Verdict, Waiting
 from leasehold.routing.pricing import Offers
+
+
+@dataclass(frozen=True, slots=True)
+class Parking(Patience):
+    """What Migratable leases that are parked accept besides.
+
+    ``dear_price``  the price that a parked Migratable lease accepts at first
+    ``dear_wait``   the wait, in mean local holding times, after which it accepts twice as much
+    """
+
+    dear_price: float = 0.1
+    dear_wait: float = 1.2
 
 
 class PriceAndPark(QuietTime):
@@ -18,7 +32,15 @@ class PriceAndPark(QuietTime):
 
     name: ClassVar[str] = "price-and-park"
     parks: ClassVar[bool] = True
+    parameters: ClassVar[type[Any]] = Parking
+    patience: Parking
 
     def go_on(self, saved: Waiting, view: RoutingView, now_ms: int) -> Verdict:
         """Let a guest go on whose price has come down, or whose patience has gone up, enough."""
         return self.start_or_hold(saved, Offers(view.sites, view), now_ms)
+
+    def accepted(self, waiting: Waiting, offers: Offers) -> tuple[float, float]:
+        """Say the same of whoever is parked: what is Migratable waits nowhere else."""
+        if waiting.request.lease_type is LeaseType.MIGRATABLE:
+            return self.patience.dear_price, self.patience.dear_wait
+        return super().accepted(waiting, offers)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from leasehold.model.request import LeaseType, Request
 from leasehold.routing.policy import (
@@ -26,23 +26,20 @@ LOOKS_PER_SCALE = 25
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """What a guest that can wait accepts to pay, and how that rises. Times are in mean local holding times.
+    """What best-effort leases that wait accept to pay, and how that rises.
 
-    ``price``         of a short best-effort lease that has just come
-    ``wait``          after which it is doubled, and tripled after twice as long
-    ``short``         leases up to so long count as short; one that is longer pays so many times more
-    ``dear_price``    the same of a Migratable lease, ``dear_wait`` after which it is doubled
-    ``dear_horizon``  how far ahead the price of a Migratable lease looks at most
-    ``refused_above`` the price above which a policy that is choosy refuses a Migratable request
+    ``price``         the price that a short lease accepts that has just come
+    ``wait``          the wait, in mean local holding times, after which it accepts twice as much, and three
+                      times after twice as long
+    ``short``         leases up to so many mean local holding times count as short; one that is longer
+                      accepts so many times more
+    ``dear_horizon``  how many mean local holding times the price of a Migratable lease looks ahead at most
     """
 
     price: float = 0.01
     wait: float = 0.6
     short: float = 0.25
-    dear_price: float = 0.1
-    dear_wait: float = 1.2
     dear_horizon: float = 5.0
-    refused_above: float = 0.3
 
 
 class QuietTime(RoutingPolicy):
@@ -58,11 +55,12 @@ class QuietTime(RoutingPolicy):
 
     name: ClassVar[str] = "quiet-time"
     information: ClassVar[Information] = Information.LIVE
+    parameters: ClassVar[type[Any]] = Patience
 
     def __init__(self, random: Random, patience: Patience | None = None) -> None:
-        """Begin with the usual patience, or another."""
+        """Begin with the usual parameters, or others; a policy that extends this one may have more."""
         super().__init__(random)
-        self.patience = patience or Patience()
+        self.patience = patience or self.parameters()
         self._looks_again_ms = 0
 
     def route(self, request: Request, view: RoutingView, now_ms: int) -> Verdict:
@@ -98,11 +96,14 @@ class QuietTime(RoutingPolicy):
 
     def limit(self, waiting: Waiting, offers: Offers, now_ms: int) -> float:
         """Say what somebody who waits accepts; nothing before it is ready."""
-        patience, scale_ms = self.patience, offers.scale_ms
-        waited = (now_ms - waiting.since_ms) / scale_ms
+        waited = (now_ms - waiting.since_ms) / offers.scale_ms
         if waited < 0:
             return -1.0
-        if waiting.request.lease_type is LeaseType.MIGRATABLE:
-            return patience.dear_price * (1 + waited / patience.dear_wait)
-        shorts = waiting.left_ms / (offers.fastest * patience.short * scale_ms)
-        return patience.price * max(1.0, shorts) * (1 + waited / patience.wait)
+        price, doubled_after = self.accepted(waiting, offers)
+        return price * (1 + waited / doubled_after)
+
+    def accepted(self, waiting: Waiting, offers: Offers) -> tuple[float, float]:
+        """Say which price somebody accepts at first, and after which wait twice as much."""
+        patience = self.patience
+        shorts = offers.likely_ms(waiting) / (offers.fastest * patience.short * offers.scale_ms)
+        return patience.price * max(1.0, shorts), patience.wait

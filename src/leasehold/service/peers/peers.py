@@ -193,9 +193,9 @@ def _look(engine: Engine) -> list[_Seen]:
 
 def _asked(engine: Engine, name: str) -> Traffic:
     desk = engine.gateway.desk
-    remote, unanswered = desk.remotes.get(name), desk.peering.unanswered.get(name, {})
+    remote, unanswered = desk.remotes.get(name), desk.unanswered.leases_at(name)
     leases = {} if remote is None else {lease.id: lease.vms for lease in remote.leases.values()}
-    return _traffic(desk.peering.asked.get(name), leases, len(unanswered), engine.now_ms)
+    return _traffic(desk.peering.asked.get(name), leases, unanswered, engine.now_ms)
 
 
 def _asking(engine: Engine, name: str) -> Traffic:
