@@ -23,7 +23,7 @@ def results(kept: Kept) -> dict[str, dict[int, Mapping[str, float]]]:
 
 def run(folder: Path | None, workers: int, seeds: range = SEEDS) -> tuple[Kept, list[Progress]]:
     kept, told = Kept(folder, MARKS), list[Progress]()
-    carry_out(tasks(list(MARKS), seeds, kept), measure, kept, workers, told.append)
+    carry_out(tasks(dict.fromkeys(MARKS, seeds), kept), measure, kept, workers, told.append)
     return kept, told
 
 
@@ -44,7 +44,7 @@ def test_progress_counts_runs_up_to_all_of_them() -> None:
 
 def test_what_is_there_is_not_done_again(tmp_path: Path) -> None:
     run(tmp_path, 1, range(1, 6))
-    assert tasks(list(MARKS), SEEDS, Kept(tmp_path, MARKS)) == [
+    assert tasks(dict.fromkeys(MARKS, SEEDS), Kept(tmp_path, MARKS)) == [
         Task("one", (6, 7, 8, 9, 10)),
         Task("one", (11, 12)),
         Task("two", (6, 7, 8, 9, 10)),
@@ -57,7 +57,7 @@ def test_what_is_there_is_not_done_again(tmp_path: Path) -> None:
 def test_what_other_code_has_made_is_done_again(tmp_path: Path) -> None:
     run(tmp_path, 1)
     kept = Kept(tmp_path, {**MARKS, "two": "changed"})
-    assert {task.name for task in tasks(list(MARKS), SEEDS, kept)} == {"two"}
+    assert {task.name for task in tasks(dict.fromkeys(MARKS, SEEDS), kept)} == {"two"}
 
 
 def test_one_that_is_stopped_goes_on_where_it_was(tmp_path: Path) -> None:
@@ -68,8 +68,8 @@ def test_one_that_is_stopped_goes_on_where_it_was(tmp_path: Path) -> None:
 
     kept = Kept(tmp_path, MARKS)
     with pytest.raises(KeyboardInterrupt):
-        carry_out(tasks(list(MARKS), SEEDS, kept), stopping, kept, 1, lambda _: None)
-    todo = tasks(list(MARKS), SEEDS, Kept(tmp_path, MARKS))
+        carry_out(tasks(dict.fromkeys(MARKS, SEEDS), kept), stopping, kept, 1, lambda _: None)
+    todo = tasks(dict.fromkeys(MARKS, SEEDS), Kept(tmp_path, MARKS))
     assert {task.name for task in todo} == {"two"}
     assert results(run(tmp_path, 1)[0]) == results(run(None, 1)[0])
 

@@ -37,21 +37,19 @@ class Code:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """What earlier code has measured."""
-    measure(before, list(BEFORE), Kept(tmp_path, BEFORE), SEEDS, Manner(jobs=1, silent=True))
+    measure(before, dict.fromkeys(BEFORE, SEEDS), Kept(tmp_path, BEFORE), Manner(jobs=1, silent=True))
     return tmp_path
 
 
 def footnote(kept: Kept, seeds: Sequence[int] = SEEDS) -> str:
     """What a report says at its end that is made of these seeds of all configurations."""
-    for name in kept.names:
-        kept.by_metric(name, seeds)
-    return kept.footnote()
+    return kept.footnote(dict.fromkeys(kept.names, seeds))
 
 
 def go_on(folder: Path, code: Code, recheck: int | None) -> Kept:
     kept = Kept(folder, NOW)
     code.made.clear()
-    measure(code, list(NOW), kept, SEEDS, Manner(jobs=1, silent=True, recheck=recheck))
+    measure(code, dict.fromkeys(NOW, SEEDS), kept, Manner(jobs=1, silent=True, recheck=recheck))
     return kept
 
 
@@ -60,7 +58,8 @@ def test_what_comes_out_the_same_is_taken_over(folder: Path, capsys: pytest.Capt
     kept = go_on(folder, code, recheck=2)
     assert sorted(code.made) == [("one", 6), ("one", 16), ("two", 6), ("two", 16)]
     assert "4 runs made again, all the same; 40 of earlier code taken over" in capsys.readouterr().err
-    assert [kept.by_metric(name, SEEDS)["value"] for name in NOW] == [
+    again = kept.results(dict.fromkeys(NOW, SEEDS))
+    assert [again[name]["value"] for name in NOW] == [
         [before(name, seed)["value"] for seed in SEEDS] for name in NOW
     ]
 
@@ -73,7 +72,6 @@ def test_a_report_says_that_they_were(folder: Path) -> None:
 
 def test_and_says_so_of_the_runs_that_it_is_made_of(folder: Path) -> None:
     kept = go_on(folder, Code(), recheck=1)
-    assert kept.footnote() == ""
     assert "10 of 10 runs were made by earlier code" in footnote(kept, range(1, 6))
 
 

@@ -1,5 +1,6 @@
 """Where runs are made decides nothing: one process, several, Dask; and nobody is left over at the end."""
 
+import logging
 import os
 import signal
 import subprocess
@@ -42,7 +43,7 @@ def look(progress):
 
 if __name__ == "__main__":
     kept = Kept(folder, {"one": "a"})
-    carry_out(tasks(["one"], range(1, 16), kept), measure, kept, count, look)
+    carry_out(tasks({"one": range(1, 16)}, kept), measure, kept, count, look)
 """
 PATIENCE_S = 60
 
@@ -54,7 +55,7 @@ def measure(name: str, seed: int) -> Mapping[str, float]:
 
 def found_by(where: Workers) -> Kept:
     kept = Kept(None, MARKS)
-    carry_out(tasks(list(MARKS), SEEDS, kept), measure, kept, where, lambda _: None)
+    carry_out(tasks(dict.fromkeys(MARKS, SEEDS), kept), measure, kept, where, lambda _: None)
     return kept
 
 
@@ -62,6 +63,8 @@ def found_by(where: Workers) -> Kept:
 def scheduler() -> Iterator[str]:
     """A Dask scheduler with two workers in this process, which end with the tests."""
     distributed = pytest.importorskip("distributed")
+    # What it logs with holds the stream that was captured while it was imported, and that is closed by now.
+    logging.getLogger("distributed").handlers.clear()
     with distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None, protocol="tcp"
     ) as cluster:

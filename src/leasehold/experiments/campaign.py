@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from time import monotonic
 
-from leasehold.experiments.kept import Kept
+from leasehold.experiments.kept import Kept, Runs
 from leasehold.experiments.workers import Workers, each, how_many
 
 SEEDS_PER_TASK = 5
@@ -41,10 +41,10 @@ class Progress:
 Report = Callable[[Progress], None]
 
 
-def tasks(names: Sequence[str], seeds: Sequence[int], kept: Kept) -> list[Task]:
-    """List what is still to be done."""
+def tasks(runs: Runs, kept: Kept) -> list[Task]:
+    """List what is still to be done of these runs."""
     found = []
-    for name in names:
+    for name, seeds in runs.items():
         missing = [seed for seed in seeds if seed not in kept.of(name)]
         starts = range(0, len(missing), SEEDS_PER_TASK)
         found += [Task(name, tuple(missing[start : start + SEEDS_PER_TASK])) for start in starts]

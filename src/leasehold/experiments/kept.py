@@ -10,12 +10,14 @@ from typing import Self
 
 import polars as pl
 
-SEED, MARK, TAKEN_OVER = "seed", "mark", "taken_over"
+CONFIGURATION, SEED, MARK, TAKEN_OVER = "configuration", "seed", "mark", "taken_over"
 FOLDER = "configurations"
 """Where they are in the folder of an evaluation."""
 
 TAKEN_OVER_WHEN = "taken over when a sample of every configuration, made again, was the same to the last bit"
 
+Runs = Mapping[str, Sequence[int]]
+"""The runs that are meant: of each configuration, these seeds."""
 Rows = dict[int, dict[str, float]]
 """What was measured, by seed and metric."""
 Results = Mapping[str, Mapping[str, Sequence[float]]]
@@ -32,7 +34,6 @@ class Kept:
         self._found: dict[str, Rows] = {name: {} for name in marks}
         self._earlier: dict[str, Rows] = {name: {} for name in marks}
         self._taken_over: dict[str, set[int]] = {name: set() for name in marks}
-        self._shown: dict[str, set[int]] = {name: set() for name in marks}
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
             for name in marks:
@@ -69,14 +70,23 @@ class Kept:
         """Give what other code, or another configuration, has made, by seed."""
         return self._earlier[name]
 
-    def by_metric(self, name: str, seeds: Sequence[int]) -> dict[str, list[float]]:
-        """Give what was measured of a configuration, in the order of these seeds; all have to be there.
+    def results(self, runs: Runs) -> Results:
+        """Give what was measured in these runs, which all have to be there."""
+        return {name: self._by_metric(name, seeds) for name, seeds in runs.items()}
 
-        What is given here is what a report is made of: its footnote is about these runs.
-        """
-        self._shown[name].update(seeds)
+    def _by_metric(self, name: str, seeds: Sequence[int]) -> dict[str, list[float]]:
         rows = [self._found[name][seed] for seed in seeds]
         return {metric: [row[metric] for row in rows] for metric in rows[0]}
+
+    def every_result(self, runs: Runs) -> pl.DataFrame:
+        """Give one row for each of these runs; null where a configuration has no such metric."""
+        tables = (
+            self.table(name)
+            .filter(pl.col(SEED).is_in(list(seeds)))
+            .select(pl.lit(name).alias(CONFIGURATION), pl.all())
+            for name, seeds in runs.items()
+        )
+        return pl.concat(tables, how="diagonal")
 
     def add(self, name: str, measured: Mapping[int, Mapping[str, float]]) -> None:
         """Keep more of a configuration; the file is replaced as a whole, so that it is never half written."""
@@ -102,10 +112,10 @@ class Kept:
         self.table(name).with_columns(pl.lit(self._marks[name]).alias(MARK), taken_over).write_parquet(aside)
         aside.replace(path)
 
-    def footnote(self) -> str:
-        """Say at the end of a report how many of its results are of earlier code; "" for none."""
-        count = sum(len(seeds & self._taken_over[name]) for name, seeds in self._shown.items())
-        total = sum(map(len, self._shown.values()))
+    def footnote(self, runs: Runs) -> str:
+        """Say at the end of a report how many of the runs in it are of earlier code; "" for none."""
+        count = sum(len(self._taken_over[name].intersection(seeds)) for name, seeds in runs.items())
+        total = sum(map(len, runs.values()))
         return (
             f"\n{count:,} of {total:,} runs were made by earlier code, and {TAKEN_OVER_WHEN}.\n"
             if count

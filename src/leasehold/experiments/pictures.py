@@ -43,6 +43,8 @@ COLOURS = (
     "#b9a7ff",
 )
 WIDTH, HEIGHT, PNG_SCALE = 260, 190, 2.0
+PADDING = 16
+"""Pixels on every side: letters are a little wider in some viewers than where the picture was made."""
 BELOW_THEIR_TICKS = {"labelFlush": False}
 """Else the first and the last number of an axis are pushed into their neighbours."""
 
@@ -175,7 +177,10 @@ def _ranked(title: str, found: Mapping[str, Interval], bound: float, axis: str) 
 
 def write(chart: AnyChart, path: Path) -> list[Path]:
     """Draw a chart into ``path`` with the suffixes .svg and .png."""
-    spec = chart.to_dict() | {"config": vega_config(FILE_STYLE) | {"axisX": BELOW_THEIR_TICKS}}
+    spec = chart.to_dict() | {
+        "padding": PADDING,
+        "config": vega_config(FILE_STYLE) | {"axisX": BELOW_THEIR_TICKS},
+    }
     svg, png = path.with_suffix(".svg"), path.with_suffix(".png")
     svg.write_text(vl_convert.vegalite_to_svg(spec), encoding="utf-8")
     png.write_bytes(vl_convert.vegalite_to_png(spec, scale=PNG_SCALE))

@@ -5,7 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from leasehold.cli.reproducing.folders import folder_for
-from leasehold.cli.reproducing.measuring import carry_out, take_over
+from leasehold.cli.reproducing.measuring import measure
 from leasehold.cli.reproducing.options import Answer, Manner
 
 if TYPE_CHECKING:
@@ -36,12 +36,12 @@ class Beyond:
         settings = evaluation.possible(asked, manner.logs, asked=bool(parts))
         folder = folder_for(self.name, manner.out)
         kept = evaluation.kept_in(folder, read)
-        how = partial(evaluation.measure, folder=manner.logs)
-        take_over(how, [name for one in settings for name in read.names_of(one)], kept, manner)
-        carry_out(how, evaluation.todo(read, settings, seeds, kept), kept, manner)
+        runs = evaluation.runs_of(read, settings, seeds)
+        measure(partial(evaluation.measure, folder=manner.logs), runs, kept, manner)
         counts = {one.name: len(evaluation.replications(read, one, seeds)) for one in settings}
-        outcome = outcome_of(read, settings, counts, evaluation.results(read, settings, seeds, kept))
-        return Answer(files.as_data(outcome), lambda: _show(outcome), files.write(outcome, kept, folder))
+        outcome = outcome_of(read, settings, counts, kept.results(runs))
+        written = files.write(outcome, kept, runs, folder)
+        return Answer(files.as_data(outcome), lambda: _show(outcome), written)
 
 
 def _show(outcome: "Outcome") -> None:

@@ -29,12 +29,12 @@ class Hybrid:
 
         read = plan(quick=manner.quick)
         count = manner.seeds or (evaluation.QUICK_SEEDS if manner.quick else evaluation.SEEDS)
-        numbers = range(1, count + 1)
         folder = folder_for(self.name, manner.out)
         kept = evaluation.kept_in(folder, read)
-        measure(evaluation.measure, list(read.configurations), kept, numbers, manner)
-        outcome = outcome_of(read, evaluation.results(kept, read, numbers), count)
-        written = files.write(outcome, kept, numbers, folder)
+        runs = dict.fromkeys(read.configurations, range(1, count + 1))
+        measure(evaluation.measure, runs, kept, manner)
+        outcome = outcome_of(read, kept.results(runs), count)
+        written = files.write(outcome, kept, runs, folder)
         return Answer(as_data(outcome), lambda: _show(outcome), written)
 
 

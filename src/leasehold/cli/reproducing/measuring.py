@@ -10,20 +10,20 @@ from leasehold.cli.reproducing.options import Manner
 
 if TYPE_CHECKING:
     from leasehold.experiments.campaign import Measure, Progress, Report, Task
-    from leasehold.experiments.kept import Kept
+    from leasehold.experiments.kept import Kept, Runs
 
 SECONDS_BETWEEN_LINES = 10.0
 
 
-def measure(how: "Measure", names: Sequence[str], kept: "Kept", seeds: Sequence[int], manner: Manner) -> None:
+def measure(how: "Measure", runs: "Runs", kept: "Kept", manner: Manner) -> None:
     """Do what is not done yet."""
     from leasehold.experiments.campaign import tasks
 
-    take_over(how, names, kept, manner)
-    carry_out(how, tasks(names, seeds, kept), kept, manner)
+    _take_over(how, list(runs), kept, manner)
+    _carry_out(how, tasks(runs, kept), kept, manner)
 
 
-def take_over(how: "Measure", names: Sequence[str], kept: "Kept", manner: Manner) -> None:
+def _take_over(how: "Measure", names: Sequence[str], kept: "Kept", manner: Manner) -> None:
     """Take over what earlier code has measured, where that was asked for and a sample comes out the same."""
     from leasehold.analysis.wording import count
     from leasehold.cli.screen import talk
@@ -33,7 +33,7 @@ def take_over(how: "Measure", names: Sequence[str], kept: "Kept", manner: Manner
     if not todo:
         return
     again = kept.aside()
-    carry_out(how, todo, again, manner)
+    _carry_out(how, todo, again, manner)
     found = earlier.first_difference(kept, again, todo)
     if found is not None:
         talk(f"leasehold: {found}; nothing is taken over")
@@ -42,7 +42,7 @@ def take_over(how: "Measure", names: Sequence[str], kept: "Kept", manner: Manner
     talk(f"leasehold: {count(made, 'run')} made again, all the same; {taken:,} of earlier code taken over")
 
 
-def carry_out(how: "Measure", todo: "Sequence[Task]", kept: "Kept", manner: Manner) -> None:
+def _carry_out(how: "Measure", todo: "Sequence[Task]", kept: "Kept", manner: Manner) -> None:
     """Do these tasks; interrupted, it says how many are done, and KeyboardInterrupt goes on."""
     from leasehold.cli.screen import talk
     from leasehold.experiments import campaign

@@ -36,13 +36,13 @@ class Published:
         wanted = study.figures_named(parts)
         read = plan(self.name, study.quick_hours if manner.quick else None)
         usual = study.quick_seeds if manner.quick else evaluation.REPLICATIONS
-        numbers = range(1, 1 + (manner.seeds or usual))
+        count = manner.seeds or usual
+        runs = dict.fromkeys(evaluation.names_for(read, wanted), range(1, 1 + count))
         folder = folder_for(self.name, manner.out)
-        needed = evaluation.names_for(read, wanted)
         kept = evaluation.kept_in(folder, read)
-        measure(evaluation.measure, needed, kept, numbers, manner)
-        outcome = outcome_of(read, evaluation.results(kept, needed, numbers), wanted, len(numbers))
-        written = files.write(outcome, kept, needed, numbers, folder)
+        measure(evaluation.measure, runs, kept, manner)
+        outcome = outcome_of(read, kept.results(runs), wanted, count)
+        written = files.write(outcome, kept, runs, folder)
         return Answer(as_data(outcome), lambda: _show(outcome), written)
 
 

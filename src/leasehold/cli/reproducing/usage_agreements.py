@@ -28,12 +28,12 @@ class UsageAgreements:
         from leasehold.experiments.usla.settings import plan
 
         count = manner.seeds or (evaluation.QUICK_SEEDS if manner.quick else evaluation.SEEDS)
-        numbers = range(1, count + 1)
         folder = folder_for(self.name, manner.out)
         kept = evaluation.kept_in(folder, plan())
-        measure(evaluation.measure, list(plan().configurations), kept, numbers, manner)
-        outcome = outcome_of(plan(), evaluation.results(kept, plan(), numbers), count)
-        written = files.write(outcome, kept, numbers, folder)
+        runs = dict.fromkeys(plan().configurations, range(1, count + 1))
+        measure(evaluation.measure, runs, kept, manner)
+        outcome = outcome_of(plan(), kept.results(runs), count)
+        written = files.write(outcome, kept, runs, folder)
         return Answer(as_data(outcome), lambda: _show(outcome), written)
 
 

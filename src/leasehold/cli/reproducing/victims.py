@@ -31,12 +31,13 @@ class Victims:
 
         read = plan(evaluation.QUICK_HOURS if manner.quick else evaluation.HOURS)
         usual = evaluation.QUICK_REPLICATIONS if manner.quick else evaluation.REPLICATIONS
-        numbers = range(1, 1 + (manner.seeds or usual))
-        folder, needed = folder_for(self.name, manner.out), read.names_of(parts)
+        count = manner.seeds or usual
+        runs = dict.fromkeys(read.names_of(parts), range(1, 1 + count))
+        folder = folder_for(self.name, manner.out)
         kept = evaluation.kept_in(folder, read)
-        measure(evaluation.measure, needed, kept, numbers, manner)
-        outcome = outcome_of(read, evaluation.results(kept, needed, numbers), parts, len(numbers))
-        written = files.write(outcome, kept, needed, numbers, folder)
+        measure(evaluation.measure, runs, kept, manner)
+        outcome = outcome_of(read, kept.results(runs), parts, count)
+        written = files.write(outcome, kept, runs, folder)
         return Answer(as_data(outcome), lambda: _show(outcome), written)
 
 

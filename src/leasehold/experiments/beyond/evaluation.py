@@ -14,8 +14,7 @@ from leasehold.experiments.beyond.settings import (
     configuration_named,
     plan,
 )
-from leasehold.experiments.campaign import Task, tasks
-from leasehold.experiments.kept import Kept, Results
+from leasehold.experiments.kept import Kept, Runs
 from leasehold.experiments.marks import DECIDES, mark
 from leasehold.model.errors import InvalidField
 
@@ -80,21 +79,10 @@ def _decides(one: Configuration) -> dict[str, object]:
     }
 
 
-def todo(read: Plan, settings: Sequence[Setting], seeds: int | None, kept: Kept) -> list[Task]:
-    """List what is still to be measured."""
-    return [
-        task
-        for setting in settings
-        for one in read.contenders_in(setting)
-        for task in tasks([read.name_of(setting, one.name)], numbers(read, setting, one, seeds), kept)
-    ]
-
-
-def results(read: Plan, settings: Sequence[Setting], seeds: int | None, kept: Kept) -> Results:
-    """Put together what was measured."""
+def runs_of(read: Plan, settings: Sequence[Setting], seeds: int | None) -> Runs:
+    """Say which runs these settings need."""
     return {
-        name: kept.by_metric(name, numbers(read, setting, one, seeds))
+        read.name_of(setting, one.name): numbers(read, setting, one, seeds)
         for setting in settings
         for one in read.contenders_in(setting)
-        for name in [read.name_of(setting, one.name)]
     }

@@ -13,7 +13,7 @@ from leasehold.experiments.beyond.drawing import draw
 from leasehold.experiments.beyond.outcome import Outcome, Standing
 from leasehold.experiments.beyond.report import markdown, which_policy
 from leasehold.experiments.beyond.settings import NAME
-from leasehold.experiments.kept import Kept
+from leasehold.experiments.kept import Kept, Runs
 from leasehold.experiments.machine import where
 from leasehold.experiments.statistics import Interval
 
@@ -21,14 +21,14 @@ WHICH = "which-policy.txt"
 """A table for a page of its own, and no page itself."""
 
 
-def write(outcome: Outcome, kept: Kept, folder: Path) -> list[Path]:
+def write(outcome: Outcome, kept: Kept, runs: Runs, folder: Path) -> list[Path]:
     """Write all of them into a folder, in place of earlier ones; returns where they are."""
     report, data, results = (folder / f"{NAME}.{kind}" for kind in ("md", "json", "parquet"))
     drawn = draw(outcome, folder)
     shown = [path.name for path in drawn if path.suffix == ".svg"]
-    report.write_text(markdown(outcome, shown) + kept.footnote(), encoding="utf-8")
+    report.write_text(markdown(outcome, shown) + kept.footnote(runs), encoding="utf-8")
     data.write_text(json.dumps(as_data(outcome), indent=2) + "\n", encoding="utf-8")
-    _every_result(outcome, kept).write_parquet(results)
+    _every_result(outcome, kept, runs).write_parquet(results)
     written = [report, data, results, *drawn]
     if any(one.role == "main" for one in outcome.settings):
         (folder / WHICH).write_text(which_policy(outcome), encoding="utf-8")
@@ -79,15 +79,14 @@ def _number(value: float) -> float | None:
     return value if isfinite(value) else None
 
 
-def _every_result(outcome: Outcome, kept: Kept) -> pl.DataFrame:
+def _every_result(outcome: Outcome, kept: Kept, runs: Runs) -> pl.DataFrame:
     """Give one row for each setting, contender and replication, with all metrics."""
-    return pl.concat(
-        kept.table(outcome.plan.name_of(one.setting, one.contender.name))
-        .filter(pl.col("seed") <= one.count)
-        .select(
-            pl.lit(one.setting.name).alias("setting"),
-            pl.lit(one.contender.name).alias("contender"),
-            pl.all(),
-        )
+    said = [
+        {
+            "configuration": outcome.plan.name_of(one.setting, one.contender.name),
+            "setting": one.setting.name,
+            "contender": one.contender.name,
+        }
         for one in outcome.standings
-    )
+    ]
+    return pl.DataFrame(said).join(kept.every_result(runs), on="configuration").drop("configuration")

@@ -134,10 +134,6 @@ class Plan:
         """Name a configuration."""
         return _name(setting.name, contender, self.hours)
 
-    def names_of(self, setting: Setting) -> list[str]:
-        """Name the configurations of a setting."""
-        return [self.name_of(setting, one.name) for one in self.contenders_in(setting)]
-
     def contenders_in(self, setting: Setting) -> list[Contender]:
         """Give those who compete in a setting."""
         return [one for one in self.contenders if one.is_in(setting)]

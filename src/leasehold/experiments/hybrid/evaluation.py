@@ -1,11 +1,10 @@
 """The whole evaluation: every configuration with every seed, kept in a folder."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from leasehold.experiments.hybrid import world
 from leasehold.experiments.hybrid.settings import Plan, configuration_named
-from leasehold.experiments.kept import Kept, Results
+from leasehold.experiments.kept import Kept
 from leasehold.experiments.marks import mark
 
 SEEDS = 30
@@ -31,8 +30,3 @@ def kept_in(folder: Path | None, read: Plan) -> Kept:
     """Look what of this plan was done before."""
     marks = {name: mark(_MAKES_RESULTS, one.as_data()) for name, one in read.configurations.items()}
     return Kept.below(folder, marks)
-
-
-def results(kept: Kept, read: Plan, seeds: Sequence[int]) -> Results:
-    """Put together what was measured with these seeds."""
-    return {name: kept.by_metric(name, seeds) for name in read.configurations}

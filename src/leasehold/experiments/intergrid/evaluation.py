@@ -5,7 +5,7 @@ from pathlib import Path
 
 from leasehold.experiments.intergrid import world
 from leasehold.experiments.intergrid.settings import Plan, configuration_named
-from leasehold.experiments.kept import Kept, Results
+from leasehold.experiments.kept import Kept
 from leasehold.experiments.marks import DECIDES, mark
 
 REPLICATIONS = 100
@@ -35,8 +35,3 @@ def kept_in(folder: Path | None, read: Plan) -> Kept:
     said = {"published": read.said["published"], "stream": read.said["stream"]}
     marks = {name: mark(_MAKES_RESULTS, one.as_data() | said) for name, one in read.configurations.items()}
     return Kept.below(folder, marks)
-
-
-def results(kept: Kept, names: Sequence[str], replications: Sequence[int]) -> Results:
-    """Put together what was measured."""
-    return {name: kept.by_metric(name, replications) for name in names}

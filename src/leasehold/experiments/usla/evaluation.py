@@ -1,9 +1,8 @@
 """The whole evaluation: every configuration with every seed, kept in a folder."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
-from leasehold.experiments.kept import Kept, Results
+from leasehold.experiments.kept import Kept
 from leasehold.experiments.marks import mark
 from leasehold.experiments.usla import world
 from leasehold.experiments.usla.published import METRICS
@@ -36,8 +35,3 @@ def kept_in(folder: Path | None, read: Plan) -> Kept:
     """Look what of this plan was done before."""
     marks = {name: mark(_MAKES_RESULTS, one.as_data()) for name, one in read.configurations.items()}
     return Kept.below(folder, marks)
-
-
-def results(kept: Kept, read: Plan, seeds: Sequence[int]) -> Results:
-    """Put together what was measured with these seeds."""
-    return {name: kept.by_metric(name, seeds) for name in read.configurations}

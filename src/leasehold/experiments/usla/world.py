@@ -48,7 +48,7 @@ class WhereItIsBound(RoutingPolicy):
         """Look at its site alone."""
         site = view.sites[0].name
         live = view.live(site)
-        return Dispatch(site) if live.free_vms > live.guest_waiting_vms else Hold()
+        return Dispatch(site) if live.unclaimed_vms > 0 else Hold()
 
 
 class AtOnce(RoutingPolicy):

@@ -1,9 +1,8 @@
 """The comparison, or one part of it: every configuration with every replication, kept in a folder."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
-from leasehold.experiments.kept import Kept, Results
+from leasehold.experiments.kept import Kept
 from leasehold.experiments.marks import DECIDES, mark
 from leasehold.experiments.victims import world
 from leasehold.experiments.victims.settings import INSTANTS, Plan, configuration_named
@@ -38,8 +37,3 @@ def kept_in(folder: Path | None, plan: Plan) -> Kept:
         for name, said in (keys | asked).items()
     }
     return Kept.below(folder, marks)
-
-
-def results(kept: Kept, names: Sequence[str], replications: Sequence[int]) -> Results:
-    """Put together what was measured."""
-    return {name: kept.by_metric(name, replications) for name in names}
