@@ -136,13 +136,12 @@ class Dispatcher:
 
     def _room(self, name: str, now_ms: int) -> int:
         """How many VMs are free at a site, and nobody waits for them there."""
-        live = self._desk.knowledge.live(name, now_ms)
-        return live.free_vms - live.guest_waiting_vms
+        return self._desk.knowledge.live(name, now_ms).unclaimed_vms
 
     def _starts_now(self, lease: Lease, name: str, now_ms: int) -> bool:
         """Whether a site would start a guest at once, beside those that were sent there in this instant."""
         live = self._desk.knowledge.live(name, now_ms)
-        is_room_left = live.free_vms - live.guest_waiting_vms >= lease.vms
+        is_room_left = live.unclaimed_vms >= lease.vms
         return is_room_left and starts_now(live, lease.request, now_ms)
 
     def _send_to_a_peer(self, lease: Lease, when: Ask, now_ms: int) -> bool:

@@ -206,7 +206,7 @@ class Knowledge:
 def starts_now(live: SiteLive, request: Request, now_ms: int) -> bool:
     """Whether a site that is like this would start a guest at once, as far as is known."""
     if live.earliest_start_ms is None:
-        return live.free_vms - live.guest_waiting_vms - live.local_waiting_vms >= request.vms
+        return live.unclaimed_vms - live.local_waiting_vms >= request.vms
     start_ms = live.earliest_start_ms(request.vms, request.duration_ms)
     return start_ms is not None and start_ms <= now_ms
 

@@ -171,7 +171,7 @@ class Peering:
 
     def _to_spare(self, peer: RemoteSite) -> int:
         """VMs that are free there, less those that others wait for, and what was offered since."""
-        return peer.live.free_vms - peer.live.guest_waiting_vms - self._unanswered.vms_at(peer.name)
+        return peer.live.unclaimed_vms - self._unanswered.vms_at(peer.name)
 
     def offered(self, lease: Lease, now_ms: int) -> None:
         """Count a lease that is offered to the peer that it names."""

@@ -74,6 +74,11 @@ class SiteLive:
     running_guest_vms: int = 0
     earliest_start_ms: EarliestStart | None = None
 
+    @property
+    def unclaimed_vms(self) -> int:
+        """Give the free slots that no queued guest asks for; below 0 where they ask for more than that."""
+        return self.free_vms - self.guest_waiting_vms
+
 
 class Federation:
     """All sites behind one gateway in a fixed order, made once.

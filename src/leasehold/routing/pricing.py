@@ -38,8 +38,7 @@ class Room:
     def at(cls, site: SiteFacts, view: RoutingView) -> "Room":
         """Look at a site."""
         live = view.live(site.name)
-        free_vms = live.free_vms - live.guest_waiting_vms
-        return cls(site, free_vms, view.outlook(site.name), live.earliest_start_ms)
+        return cls(site, live.unclaimed_vms, view.outlook(site.name), live.earliest_start_ms)
 
     def price(self, vms: int, span_ms: float, horizon: float = HORIZON) -> float:
         """Price so many VMs for a span in wall time; infinite where they are not there."""

@@ -46,7 +46,7 @@ class LateBinding(RoutingPolicy):
 def _left(name: str, slots: int, vms: int, view: RoutingView) -> float:
     """What part of a site would be free beside so many VMs more."""
     live = view.live(name)
-    return (live.free_vms - live.guest_waiting_vms - vms) / slots
+    return (live.unclaimed_vms - vms) / slots
 
 
 def _reserve(since_ms: int, now_ms: int) -> float:
