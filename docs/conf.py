@@ -8,7 +8,7 @@ copyright = f"2026, {author}"
 release = version = __version__
 
 extensions = ["myst_parser"]
-myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
 exclude_patterns = ["_build"]
 nitpicky = True
