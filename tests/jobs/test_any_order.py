@@ -175,10 +175,11 @@ class AnyOrder(RuleBasedStateMachine):
     def restart(self) -> None:
         """The twin begins anew from what was kept, and both are told what is known."""
         kept = deepcopy([*self.twin.records.values(), *self.fenced_and_closed()])
-        memory = json.loads(json.dumps(self.twin.memory()))
+        memory, watched = json.loads(json.dumps([self.twin.memory(), self.twin.watching.memory()]))
         self.twin = JobDesk(self.settings)
         self.twin.take_up(kept, self.now_ms)
         self.twin.recall(memory)
+        self.twin.watching.recall(watched)
         self.tell(*self.everything())
 
     def fenced_and_closed(self) -> list[JobRecord]:

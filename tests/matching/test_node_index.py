@@ -1,6 +1,7 @@
 """The index finds what looking at every node would find, also after nodes have changed."""
 
 from dataclasses import replace
+from unittest import mock
 
 import pytest
 from hypothesis import given
@@ -119,6 +120,22 @@ def test_after_changes_it_is_as_if_made_anew(before: list[Node], after: list[Nod
     assert list(InTurn(index, NOW).edges(job, ())) == list(
         InTurn(NodeIndex(after, NETWORK), NOW).edges(job, ())
     )
+
+
+@given(FLEETS, FLEETS, JOBS, st.sampled_from([0, 1, 16]))
+def test_many_at_once_come_and_go_as_one_after_the_other(
+    before: list[Node], after: list[Node], job: Job, few: int
+) -> None:
+    one_by_one, at_once = NodeIndex(before, NETWORK), NodeIndex(before, NETWORK)
+    with mock.patch("leasehold.matching.shelf._FEW", few):
+        at_once.put_all(after)
+        at_once.drop_all([node.name for node in before[len(after) :]])
+    for node in after:
+        one_by_one.put(node)
+    for node in before[len(after) :]:
+        one_by_one.drop(node.name)
+    assert list(at_once.nodes()) == list(one_by_one.nodes())
+    assert list(InTurn(at_once, NOW).edges(job, ())) == list(InTurn(one_by_one, NOW).edges(job, ()))
 
 
 def test_a_node_that_is_not_there_is_an_error() -> None:

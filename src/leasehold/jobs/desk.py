@@ -20,6 +20,7 @@ from leasehold.jobs.office import Office
 from leasehold.jobs.placing import Placer
 from leasehold.jobs.rounds import Forecast, Rounds
 from leasehold.jobs.settings import JobSettings
+from leasehold.jobs.watching import Watching
 from leasehold.matching.assignment.plain_solver import Solve, solve_plain
 from leasehold.matching.network import Network
 
@@ -96,11 +97,15 @@ class JobDesk:
         self._book.anything = True
         self._alarm_ms = min(self._alarm_ms, now_ms)
 
+    @property
+    def watching(self) -> Watching:
+        """How often each node failed; kept apart from the `memory`, since it has an entry for every node."""
+        return self._office.watching
+
     def memory(self) -> dict[str, Any]:
         """Give what was learnt, and what does not come back by looking, as plain JSON."""
         office = self._office
         return {
-            "watching": office.watching.memory(),
             "nodes": office.floor.memory(),
             "offers": office.offers.memory(),
             "warm": office.warmth.memory(),
@@ -111,7 +116,7 @@ class JobDesk:
     def recall(self, memory: Mapping[str, Any]) -> None:
         """Go on with what was kept; after `take_up`."""
         office = self._office
-        office.watching.recall(memory.get("watching", {}))
+        office.watching.recall(memory.get("watching", {}))  # where it was kept at first
         office.floor.recall(memory.get("nodes", {}))
         office.offers.recall(memory.get("offers", {}))
         office.warmth.recall(memory.get("warm", {}))

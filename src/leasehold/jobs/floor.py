@@ -8,9 +8,9 @@ A node that *fell* is not there until it was seen again, later than it fell. One
 its site would not take what should have fitted, is there, and has no room until then.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, groupby
 from typing import Any
 
 from leasehold.jobs.events import SeenNode
@@ -65,8 +65,14 @@ class Floor:
 
     # --- what is seen --------------------------------------------------------------------------------------
 
-    def see(self, seen: SeenNode, now_ms: int) -> bool:
-        """Take in a node as it was seen; whether it had fallen, and is back."""
+    def see(self, nodes: Sequence[SeenNode], now_ms: int) -> set[str]:
+        """Take in nodes as they were seen; which of them had fallen, and are back."""
+        back = {seen.node.name for seen in nodes if self._note(seen, now_ms)}
+        self._refresh(seen.node.name for seen in nodes)
+        return back
+
+    def _note(self, seen: SeenNode, now_ms: int) -> bool:
+        """Remember how a node was seen; whether it had fallen, and is back."""
         node = seen.node if seen.node.seen_ms else replace(seen.node, seen_ms=now_ms)
         out = self.out.get(node.name)
         is_newer = out is not None and node.seen_ms > out.since_ms
@@ -74,7 +80,6 @@ class Floor:
         self._note_shrunk(node.name, node.capabilities.total)
         if is_newer:
             del self.out[node.name]
-        self._refresh(node.name)
         return is_newer and out is not None and out.fault is not None
 
     def expect_no_more(self, site: str) -> None:
@@ -89,7 +94,7 @@ class Floor:
         """Know nothing of a node any more, but that it fell."""
         self._seen.pop(name, None)
         for ground in (self.whole, self._ground_of(site_of(name))):
-            _take_out(ground, name)
+            _take_out(ground, (name,))
 
     def has_fallen(self, name: str) -> bool:
         """Whether a node fell, and was not seen since."""
@@ -99,13 +104,13 @@ class Floor:
     def fall(self, name: str, fault: Fault, now_ms: int) -> None:
         """Do not use a node until it is seen again."""
         self.out[name] = Out(fault, now_ms)
-        self._refresh(name)
+        self._refresh((name,))
 
     def doubt(self, name: str, now_ms: int) -> None:
         """Believe that a node has no room until it is seen again."""
         if not self.has_fallen(name):
             self.out[name] = Out(None, now_ms)
-            self._refresh(name)
+            self._refresh((name,))
 
     def forget_software(self, name: str, software: frozenset[str], now_ms: int) -> None:
         """Believe that a node has not these pieces of software until it is seen again."""
@@ -114,7 +119,7 @@ class Floor:
         if name in self._seen:
             seen = self._seen[name]
             self._seen[name] = replace(seen, node=self._without_lost(seen.node))
-            self._refresh(name)
+            self._refresh((name,))
 
     def _without_lost(self, node: Node) -> Node:
         lost, since_ms = self._lost.get(node.name, (frozenset(), NOT_YET))
@@ -131,7 +136,7 @@ class Floor:
         """Promise an attempt so much on each of these nodes."""
         for name in nodes:
             self._held.setdefault(name, {})[holder] = Held(amounts, begun_ms)
-            self._refresh(name)
+            self._refresh((name,))
 
     def begins(self, holder: Holder, nodes: Iterable[str], now_ms: int) -> None:
         """Note that an attempt uses what it was promised, which whoever looks from now on will see."""
@@ -144,7 +149,7 @@ class Floor:
             del self._held[name][holder]
             if not self._held[name]:
                 del self._held[name]
-            self._refresh(name)
+            self._refresh((name,))
 
     def held(self) -> Iterator[tuple[str, Mapping[Holder, Held]]]:
         """Give each node on which something is promised, and to whom."""
@@ -155,7 +160,7 @@ class Floor:
     def node(self, name: str) -> Node | None:
         """Give a node with what can be promised there; None for one that was never seen."""
         seen = self._seen.get(name)
-        return None if seen is None else self._as_it_is(seen.node)
+        return None if seen is None else self._as_it_is(seen).node
 
     def kind(self, name: str) -> tuple[Capabilities, bool, bool, bool] | None:
         """Give all about a node that does not change with use: what it is, what for, and whether it is there.
@@ -189,53 +194,50 @@ class Floor:
 
     def among(self, names: Iterable[str]) -> Ground:
         """Give a few nodes alone, those of them that can be used."""
-        ground = Ground(NodeIndex((), self._network))
-        for name in names:
-            if name in self._seen and not self.has_fallen(name):
-                self._lay(ground, self._seen[name], self._as_it_is(self._seen[name].node))
-        return ground
+        return self._with([name for name in names if name in self._seen and not self.has_fallen(name)])
 
     def with_fallen(self) -> Ground:
         """Give all nodes that were ever seen, those that fell without room."""
-        ground = Ground(NodeIndex((), self._network))
-        for seen in self._seen.values():
-            self._lay(ground, seen, self._as_it_is(seen.node))
-        return ground
+        return self._with(self._seen)
 
     def idle(self) -> Ground:
         """Give all nodes that did not fall as if nobody used them."""
+        there = (seen for name, seen in self._seen.items() if not self.has_fallen(name))
         ground = Ground(NodeIndex((), self._network))
-        for name, seen in self._seen.items():
-            if not self.has_fallen(name):
-                self._lay(ground, seen, replace(seen.node, free=seen.node.capabilities.total, waiting_ms=0))
+        _lay(ground, [replace(seen, node=_unused(seen.node)) for seen in there])
         return ground
 
-    def _refresh(self, name: str) -> None:
-        seen = self._seen.get(name)
-        if seen is None:
-            return
-        node = self._as_it_is(seen.node)
-        for ground in (self.whole, self._ground_of(site_of(name))):
-            _take_out(ground, name)
-            if not self.has_fallen(name):
-                self._lay(ground, seen, node)
+    def _with(self, names: Iterable[str]) -> Ground:
+        """Make a ground of nodes that were seen, as they are."""
+        ground = Ground(NodeIndex((), self._network))
+        _lay(ground, [self._as_it_is(self._seen[name]) for name in names])
+        return ground
+
+    def _refresh(self, names: Iterable[str]) -> None:
+        """Lay nodes anew wherever they lie, of which something has changed; some may never have been seen."""
+        changed = {name: self._as_it_is(self._seen[name]) for name in names if name in self._seen}
+        self._lay_anew(self.whole, changed)
+        for site, its_own in groupby(sorted(changed, key=site_of), key=site_of):
+            self._lay_anew(self._ground_of(site), {name: changed[name] for name in its_own})
+
+    def _lay_anew(self, ground: Ground, nodes: Mapping[str, SeenNode]) -> None:
+        _take_out(ground, nodes)
+        _lay(ground, [seen for name, seen in nodes.items() if not self.has_fallen(name)])
 
     def _ground_of(self, site: str) -> Ground:
         return self.sites.setdefault(site, Ground(NodeIndex((), self._network)))
 
-    def _lay(self, ground: Ground, seen: SeenNode, node: Node) -> None:
-        if seen.runs:
-            ground.index.put(node)
-        if seen.is_host:
-            ground.hosts[node.name] = node
-
-    def _as_it_is(self, node: Node) -> Node:
-        seen_ms = STALE_MS if node.name in self.out else node.seen_ms
+    def _as_it_is(self, seen: SeenNode) -> SeenNode:
+        """Give a node with what can be promised there."""
+        node = seen.node
         held = self._held.get(node.name, {}).values()
+        if not held and node.name not in self.out and node.capabilities.total.holds(node.free):
+            return seen  # as nearly all are
+        seen_ms = STALE_MS if node.name in self.out else node.seen_ms
         everything = _sum(one.amounts for one in held)
         to_begin = _sum(one.amounts for one in held if not 0 <= one.begun_ms <= node.seen_ms)
         free = _lesser(_less(node.free, to_begin), _less(node.capabilities.total, everything))
-        return replace(node, free=free, seen_ms=seen_ms)
+        return replace(seen, node=replace(node, free=free, seen_ms=seen_ms))
 
     # --- what is kept --------------------------------------------------------------------------------------
 
@@ -262,13 +264,22 @@ class Floor:
                 self.out[name] = Out(fault, told["since_ms"])
             if "lost" in told:
                 self._lost[name] = (frozenset(told["lost"]), told["lost_ms"])
-            self._refresh(name)
+        self._refresh(memory)
 
 
-def _take_out(ground: Ground, name: str) -> None:
-    if name in ground.index:
-        ground.index.drop(name)
-    ground.hosts.pop(name, None)
+def _lay(ground: Ground, nodes: Sequence[SeenNode]) -> None:
+    ground.index.put_all(seen.node for seen in nodes if seen.runs)
+    ground.hosts.update((seen.node.name, seen.node) for seen in nodes if seen.is_host)
+
+
+def _take_out(ground: Ground, names: Iterable[str]) -> None:
+    ground.index.drop_all([name for name in names if name in ground.index])
+    for name in names:
+        ground.hosts.pop(name, None)
+
+
+def _unused(node: Node) -> Node:
+    return replace(node, free=node.capabilities.total, waiting_ms=0)
 
 
 def _sum(amounts: Iterable[Amounts]) -> Amounts:

@@ -1,6 +1,6 @@
 """What happened, taken note of before anything is decided: one short method for each event."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from leasehold.jobs.effects import LookAtNode, StopAttempt
@@ -86,25 +86,28 @@ class Notes:
             if name not in there:
                 self._faults.gone(name, now_ms)
         self._office.floor.expect_no_more(event.site)
-        for seen in event.nodes:
-            self._see(seen, now_ms)
+        self._see(event.nodes, now_ms)
 
-    def _see(self, seen: SeenNode, now_ms: int) -> None:
-        name, floor = seen.node.name, self._office.floor
-        if name in self._falling and floor.has_fallen(name):
-            return
-        before = floor.kind(name)
-        if floor.see(seen, now_ms):
-            self._faults.seen_again(name)
-        if not floor.has_fallen(name):
-            self._office.watching.well(name, now_ms)
-        if floor.kind(name) == before:
-            self._book.roomier.add(name)
-        else:
-            self._book.anything = True
+    def _see(self, nodes: Sequence[SeenNode], now_ms: int) -> None:
+        floor = self._office.floor
+        seen = [one for one in nodes if not self._is_falling(one.node.name)]
+        before = {one.node.name: floor.kind(one.node.name) for one in seen}
+        back = floor.see(seen, now_ms)
+        for name, kind in before.items():
+            if name in back:
+                self._faults.seen_again(name)
+            if not floor.has_fallen(name):
+                self._office.watching.well(name, now_ms)
+            if floor.kind(name) == kind:
+                self._book.roomier.add(name)
+            else:
+                self._book.anything = True
+
+    def _is_falling(self, name: str) -> bool:
+        return name in self._falling and self._office.floor.has_fallen(name)
 
     def _offers(self, event: NodeOffers, now_ms: int) -> None:
-        self._see(event.seen, now_ms)
+        self._see([event.seen], now_ms)
         if not self._office.floor.has_fallen(event.seen.node.name):
             self._office.offers.make(event.seen.node.name, now_ms)
 

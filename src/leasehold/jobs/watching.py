@@ -1,7 +1,7 @@
 """How often does each node fail? Counted from what happened: for how long it was seen well, and its falls."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from leasehold.jobs.job import NOT_YET
@@ -25,12 +25,15 @@ class Watching:
     def __init__(self, belief: FailureRate) -> None:
         self._belief = belief
         self._nodes: dict[str, Watched] = {}
+        self.notes = 0
+        """How often anything was noted: what was kept at the same number is still true."""
 
     def well(self, node: str, now_ms: int) -> None:
         """Note that a node was seen well: since it was last seen well, it did not fail."""
         watched = self._nodes.setdefault(node, Watched())
         _until(watched, now_ms)
         watched.well_ms = now_ms
+        self.notes += 1
 
     def failed(self, node: str, now_ms: int, share: float = 1.0) -> None:
         """Note that a node fell; less than one where it may have been another."""
@@ -38,6 +41,7 @@ class Watching:
         _until(watched, now_ms)
         watched.failures += share
         watched.well_ms = NOT_YET
+        self.notes += 1
 
     def rate(self, node: str) -> FailureRate:
         """Give what is known of a node's failures."""
@@ -46,7 +50,10 @@ class Watching:
 
     def memory(self) -> dict[str, Any]:
         """Give what was counted, as plain JSON."""
-        return {node: asdict(watched) for node, watched in sorted(self._nodes.items())}
+        return {
+            node: {"failures": known.failures, "watched_ms": known.watched_ms, "well_ms": known.well_ms}
+            for node, known in sorted(self._nodes.items())
+        }
 
     def recall(self, memory: Mapping[str, Any]) -> None:
         """Go on counting."""

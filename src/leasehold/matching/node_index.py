@@ -17,7 +17,7 @@ from leasehold.matching.capabilities import Node
 from leasehold.matching.needs import Job
 from leasehold.matching.network import Network
 from leasehold.matching.satisfying import Moment
-from leasehold.matching.shelf import Bundle, Entry, Reach, Shelf
+from leasehold.matching.shelf import Bundle, Entry, Item, Reach, Shelf, item_of
 from leasehold.matching.software import Installed, Software, has_software
 from leasehold.matching.verdict import FITS
 
@@ -31,11 +31,11 @@ class NodeIndex:
     def __init__(self, nodes: Iterable[Node] = (), network: Network | None = None) -> None:
         self._network = network or Network()
         self._nodes: dict[str, Node] = {}
+        self._items: dict[str, Item] = {}
         self._all = Shelf()
         self._shelves: dict[Installed, Shelf] = {}
         self._with_software: dict[tuple[Software, ...], frozenset[Installed]] = {}
-        for node in nodes:
-            self.put(node)
+        self.put_all(nodes)
 
     def __len__(self) -> int:
         return len(self._nodes)
@@ -57,20 +57,35 @@ class NodeIndex:
 
     def put(self, node: Node) -> None:
         """Take in a node, in place of what was known of it."""
-        if node.name in self._nodes:
-            self.drop(node.name)
-        self._nodes[node.name] = node
-        if node.capabilities.software not in self._shelves:
-            self._shelves[node.capabilities.software] = Shelf()
-            self._with_software.clear()
-        for shelf in (self._all, self._shelves[node.capabilities.software]):
-            shelf.put(node)
+        self.put_all((node,))
+
+    def put_all(self, nodes: Iterable[Node]) -> None:
+        """Take in nodes, in place of what was known of them: many at once cost little more than a few."""
+        fresh = {node.name: node for node in nodes}
+        self.drop_all([name for name in fresh if name in self._nodes])
+        self._nodes |= fresh
+        items = {name: item_of(node) for name, node in fresh.items()}
+        self._items |= items
+        self._all.put(items.values())
+        for software, alike in _by_software(items.values()).items():
+            if software not in self._shelves:
+                self._shelves[software] = Shelf()
+                self._with_software.clear()
+            self._shelves[software].put(alike)
 
     def drop(self, name: str) -> None:
         """Forget a node. Raises KeyError for one that is not there."""
-        node = self._nodes.pop(name)
-        for shelf in (self._all, self._shelves[node.capabilities.software]):
-            shelf.take_out(node)
+        self.drop_all((name,))
+
+    def drop_all(self, names: Iterable[str]) -> None:
+        """Forget nodes, each named once. Raises KeyError for one that is not there."""
+        items = []
+        for name in names:
+            del self._nodes[name]
+            items.append(self._items.pop(name))
+        self._all.take_out(items)
+        for software, alike in _by_software(items).items():
+            self._shelves[software].take_out(alike)
 
     def search(self, job: Job, moment: Moment, without: Container[str] = ()) -> "Search":
         """Begin to look for nodes for a job, but for some."""
@@ -185,6 +200,13 @@ class Search:
             return float("inf")
         begun_ms = self._moment.now_ms + self.transfer_ms(bundle.reach)
         return self._job.deadline_ms - begun_ms - self._job.needs.execution_ms - 1
+
+
+def _by_software(items: Iterable[Item]) -> dict[Installed, list[Item]]:
+    found: dict[Installed, list[Item]] = {}
+    for item in items:
+        found.setdefault(item.entry.software, []).append(item)
+    return found
 
 
 def _memory(bundle: Bundle) -> int:

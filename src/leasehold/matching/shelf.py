@@ -1,12 +1,14 @@
 """Nodes in order: by free memory, then by how files reach them, then by how long one waits there."""
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from leasehold.matching.capabilities import Node
 from leasehold.matching.software import Installed
+
+_FEW = 16
 
 
 class Reach(NamedTuple):
@@ -28,6 +30,22 @@ class Entry(NamedTuple):
     software: Installed
 
 
+class Item(NamedTuple):
+    """A node as it lies on a shelf: free memory and reach of its bundle, and its entry there."""
+
+    bundle: tuple[int, Reach]
+    entry: Entry
+
+
+def item_of(node: Node) -> Item:
+    """Write down a node for a shelf."""
+    able, free = node.capabilities, node.free
+    entry = Entry(
+        node.waiting_ms, node.name, free.cores, free.disk_mib, able.cpu_mhz, node.seen_ms, able.software
+    )
+    return Item((free.memory_mib, Reach(able.place, able.bytes_per_s)), entry)
+
+
 class Bundle(NamedTuple):
     """Nodes with as much free memory that files reach in the same time; entries by waiting time, name."""
 
@@ -43,25 +61,25 @@ class Shelf:
     memories_mib: list[int] = field(default_factory=list)
     bundles: dict[int, dict[Reach, Bundle]] = field(default_factory=dict)
 
-    def put(self, node: Node) -> None:
-        """Lay a node in its bundle."""
-        memory_mib, reach = node.free.memory_mib, _reach(node)
-        if memory_mib not in self.bundles:
-            insort(self.memories_mib, memory_mib)
-            self.bundles[memory_mib] = {}
-        bundle = self.bundles[memory_mib].setdefault(reach, Bundle(reach, memory_mib, []))
-        insort(bundle.entries, _entry(node))
+    def put(self, nodes: Iterable[Item]) -> None:
+        """Lay nodes in their bundles."""
+        for (memory_mib, reach), entries in _bundled(nodes).items():
+            if memory_mib not in self.bundles:
+                insort(self.memories_mib, memory_mib)
+                self.bundles[memory_mib] = {}
+            bundle = self.bundles[memory_mib].setdefault(reach, Bundle(reach, memory_mib, []))
+            _add(bundle.entries, entries)
 
-    def take_out(self, node: Node) -> None:
-        """Take a node out of its bundle, and the bundle away if that was the last."""
-        memory_mib, reach = node.free.memory_mib, _reach(node)
-        entries = self.bundles[memory_mib][reach].entries
-        del entries[bisect_left(entries, _entry(node))]
-        if not entries:
-            del self.bundles[memory_mib][reach]
-        if not self.bundles[memory_mib]:
-            del self.bundles[memory_mib]
-            del self.memories_mib[bisect_left(self.memories_mib, memory_mib)]
+    def take_out(self, nodes: Iterable[Item]) -> None:
+        """Take nodes out of their bundles, and a bundle away if they were the last."""
+        for (memory_mib, reach), gone in _bundled(nodes).items():
+            entries = self.bundles[memory_mib][reach].entries
+            _remove(entries, gone)
+            if not entries:
+                del self.bundles[memory_mib][reach]
+            if not self.bundles[memory_mib]:
+                del self.bundles[memory_mib]
+                del self.memories_mib[bisect_left(self.memories_mib, memory_mib)]
 
     def from_memory(self, least_mib: int, most_mib: int | None) -> Iterator[Bundle]:
         """Give the bundles with that much memory free, the least first."""
@@ -71,12 +89,28 @@ class Shelf:
             yield from self.bundles[memory_mib].values()
 
 
-def _reach(node: Node) -> Reach:
-    return Reach(node.capabilities.place, node.capabilities.bytes_per_s)
+def _bundled(nodes: Iterable[Item]) -> dict[tuple[int, Reach], list[Entry]]:
+    found: dict[tuple[int, Reach], list[Entry]] = {}
+    for bundle, entry in nodes:
+        found.setdefault(bundle, []).append(entry)
+    return found
 
 
-def _entry(node: Node) -> Entry:
-    able, free = node.capabilities, node.free
-    return Entry(
-        node.waiting_ms, node.name, free.cores, free.disk_mib, able.cpu_mhz, node.seen_ms, able.software
-    )
+def _add(entries: list[Entry], fresh: list[Entry]) -> None:
+    """Each of a few is put where it belongs; of many, it is quicker to sort them all."""
+    if len(fresh) > _FEW:
+        entries += fresh
+        entries.sort()
+        return
+    for entry in fresh:
+        insort(entries, entry)
+
+
+def _remove(entries: list[Entry], gone: list[Entry]) -> None:
+    """As `_add`."""
+    if len(gone) > _FEW:
+        names = {entry.name for entry in gone}
+        entries[:] = [entry for entry in entries if entry.name not in names]
+        return
+    for entry in gone:
+        del entries[bisect_left(entries, entry)]

@@ -113,3 +113,22 @@ def test_whatever_comes_in_between_changes_no_decision(
         undisturbed = play(Shop(other), interrupt, set())
         assert disturbed == undisturbed
         assert undisturbed["delivered"]
+
+
+def test_how_often_nodes_failed_outlives_a_restart_and_is_written_only_with_news_of_nodes(
+    new_store: NewStore,
+) -> None:
+    with new_store() as store:
+        shop = Shop(store)
+        shop.do(nodes(facts(), facts("n2")))
+        shop.pass_time(7 * S)
+        shop.do(nodes(DEAD, facts("n2")))
+        kept, watched = store.memories()["job-nodes"], shop.engine.handlers.jobs.desk.watching.memory()
+        assert watched["a/n1"] == {"failures": 1, "watched_ms": 7 * S, "well_ms": -1}
+        shop.do(job(cores=1, runs_s=30))
+        assert store.memories()["job-nodes"] == kept
+        shop.restart()
+        assert shop.engine.handlers.jobs.desk.watching.memory() == watched
+        shop.pass_time(7 * S)
+        shop.do(nodes(facts(), facts("n2")))
+        assert store.memories()["job-nodes"] != kept

@@ -50,7 +50,7 @@ from leasehold.service.store.batch import Batch
 if TYPE_CHECKING:
     from leasehold.service.engine.engine import Engine
 
-MEMORY = "jobs"
+MEMORY, WATCHED = "jobs", "job-nodes"
 IMAGE_NOT_THERE = "{} has not the image {} yet"
 
 
@@ -70,13 +70,16 @@ class JobBook:
         self.nodes = NodeBook(engine.store.nodes())
         self.images = ImageBook(engine.store.images(), engine.setup.image_sites)
         self.hearing = Hearing(engine, self.kept, self.errands)
-        self._memory = engine.store.memories().get(MEMORY, "{}")
+        memories = engine.store.memories()
+        self._memory = memories.get(MEMORY, "{}")
         self._inbox: list[JobEvent] = []
         self._closed_sites: set[str] | None = None
         self._has_decided = False
         self.desk = engine.setup.desk()
         self.desk.take_up(self.kept.records, engine.now_ms)
         self.desk.recall(json.loads(self._memory))
+        self.desk.watching.recall(json.loads(memories.get(WATCHED, "{}")))
+        self._notes_kept = self.desk.watching.notes
         for consumer in self.kept.open_of():
             self._count(consumer, 1)
         self.moves: dict[type, Callable[[Any, int], Iterable[JobEvent]]] = {
@@ -276,6 +279,9 @@ class JobBook:
         if memory != self._memory:
             batch.set_memory(MEMORY, memory)
             self._memory = memory
+        if self.desk.watching.notes != self._notes_kept:
+            batch.set_memory(WATCHED, json.dumps(self.desk.watching.memory()))
+            self._notes_kept = self.desk.watching.notes
         self._has_decided = False
 
     def saved(self) -> None:

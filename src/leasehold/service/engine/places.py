@@ -1,6 +1,7 @@
 """Where attempts run, as the store keeps it: on which nodes, with which image, and why."""
 
 import json
+from functools import lru_cache
 from typing import Any
 
 from leasehold.jobs.job import Place
@@ -46,8 +47,9 @@ def software_text(software: Installed) -> str:
     return json.dumps(sorted(software))
 
 
+@lru_cache(maxsize=1024)
 def software_of(text: str) -> Installed:
-    """Read what is installed."""
+    """Read what is installed: the same on most nodes of a site."""
     return frozenset((name, version) for name, version in json.loads(text))
 
 
