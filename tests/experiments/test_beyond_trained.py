@@ -1,5 +1,7 @@
 """What sites learnt while their own users came at another rate, and what a run makes of it."""
 
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,15 +36,23 @@ def test_results_of_a_trained_run_are_not_taken_for_others() -> None:
     assert len(set(marks.values())) == len(marks)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _shorter_past() -> Iterator[None]:
+    """A day is enough to see what is learnt."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trained, "WEEK_MS", 24 * HOUR)
+        yield
+
+
 @pytest.fixture(scope="module")
 def memories() -> dict[float, dict[str, trained.Memory]]:
-    """What each site remembers of a week at two rates."""
+    """What each site remembers of its past at two rates."""
     return {rate: trained.learnt(configuration(f"r2-learnt-at-{rate}", "choosy"), 1) for rate in (0.6, 1.6)}
 
 
 @pytest.fixture(scope="module")
 def learnt(memories: dict[float, dict[str, trained.Memory]]) -> dict[float, dict[str, Demand]]:
-    """The tables of that week."""
+    """The tables of that past."""
     return {
         rate: {name: Demand.recalled(memory, SITES[name]) for name, memory in by_site.items()}
         for rate, by_site in memories.items()

@@ -129,7 +129,8 @@ class Gateway:
             site.serve_locals(now_ms)
         self.joints.serve(now_ms)
         # 3. Migratable guests that lost their place, or can wait no longer, go on, or wait, or have failed.
-        self._displaced += self.parking.in_a_hurry(now_ms)
+        if self.parking.parked:
+            self._displaced += self.parking.in_a_hurry(now_ms)
         if self._displaced:
             self.desk.rescue.all(self._displaced, now_ms)
             self._displaced.clear()
