@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from leasehold.service.commands import Command
+from leasehold.service.commands import Command, JobNodesSeen
 from leasehold.service.engine.engine import Done, Engine
 from leasehold.service.errors import Unavailable
 
@@ -31,6 +31,11 @@ class _Asked:
 
     what: Command | Question
     answer: asyncio.Future[Any]
+
+    @property
+    def takes_long(self) -> bool:
+        """Whether there are thousands of things to take in."""
+        return isinstance(self.what, JobNodesSeen)
 
     def tell(self, value: object) -> None:
         if self.answer.done():
@@ -115,7 +120,7 @@ class Driver:
             pass
 
     async def _work(self) -> None:
-        asked = [self._queue.popleft() for _ in range(min(len(self._queue), MOST_AT_ONCE))]
+        asked = self._take()
         commands = [(one, one.what) for one in asked if isinstance(one.what, Command)]
         questions = [(one, one.what) for one in asked if not isinstance(one.what, Command)]
         loop = asyncio.get_running_loop()
@@ -131,6 +136,17 @@ class Driver:
             one.tell(value)
         for one, question in questions:
             one.tell(await loop.run_in_executor(self._thread, self._answer, question))
+
+    def _take(self) -> list[_Asked]:
+        """Take what one step is about; of what takes long one at a time, lest others wait for all of it."""
+        taken: list[_Asked] = []
+        later: list[_Asked] = []
+        while self._queue and len(taken) < MOST_AT_ONCE:
+            asked = self._queue.popleft()
+            must_wait = asked.takes_long and any(one.takes_long for one in taken)
+            (later if must_wait else taken).append(asked)
+        self._queue.extendleft(reversed(later))
+        return taken
 
     def _step(self, commands: Sequence[Command]) -> Done:
         return self._engine.step(commands, self._clock())
