@@ -39,11 +39,6 @@ class Kept:
             for name in marks:
                 self._read(folder / f"{name}.parquet", name)
 
-    @property
-    def names(self) -> list[str]:
-        """Name the configurations."""
-        return list(self._marks)
-
     def aside(self) -> Self:
         """Make an empty one for the same configurations, in memory alone."""
         return type(self)(None, self._marks)

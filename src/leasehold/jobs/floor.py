@@ -194,23 +194,21 @@ class Floor:
 
     def among(self, names: Iterable[str]) -> Ground:
         """Give a few nodes alone, those of them that can be used."""
-        return self._with([name for name in names if name in self._seen and not self.has_fallen(name)])
+        there = (self._seen[name] for name in names if name in self._seen and not self.has_fallen(name))
+        return self._ground_with(map(self._as_it_is, there))
 
     def with_fallen(self) -> Ground:
         """Give all nodes that were ever seen, those that fell without room."""
-        return self._with(self._seen)
+        return self._ground_with(map(self._as_it_is, self._seen.values()))
 
     def idle(self) -> Ground:
         """Give all nodes that did not fall as if nobody used them."""
         there = (seen for name, seen in self._seen.items() if not self.has_fallen(name))
-        ground = Ground(NodeIndex((), self._network))
-        _lay(ground, [replace(seen, node=_unused(seen.node)) for seen in there])
-        return ground
+        return self._ground_with(replace(seen, node=_unused(seen.node)) for seen in there)
 
-    def _with(self, names: Iterable[str]) -> Ground:
-        """Make a ground of nodes that were seen, as they are."""
+    def _ground_with(self, nodes: Iterable[SeenNode]) -> Ground:
         ground = Ground(NodeIndex((), self._network))
-        _lay(ground, [self._as_it_is(self._seen[name]) for name in names])
+        _lay(ground, [*nodes])
         return ground
 
     def _refresh(self, names: Iterable[str]) -> None:

@@ -57,6 +57,7 @@ class Watching:
 
     def recall(self, memory: Mapping[str, Any]) -> None:
         """Go on counting."""
+        self.notes += len(memory)
         self._nodes.update({node: Watched(**told) for node, told in memory.items()})
 
 

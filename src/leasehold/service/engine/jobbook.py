@@ -77,9 +77,9 @@ class JobBook:
         self._has_decided = False
         self.desk = engine.setup.desk()
         self.desk.take_up(self.kept.records, engine.now_ms)
-        self.desk.recall(json.loads(self._memory))
         self.desk.watching.recall(json.loads(memories.get(WATCHED, "{}")))
         self._notes_kept = self.desk.watching.notes
+        self.desk.recall(json.loads(self._memory))  # what it still has of nodes is written where it belongs
         for consumer in self.kept.open_of():
             self._count(consumer, 1)
         self.moves: dict[type, Callable[[Any, int], Iterable[JobEvent]]] = {
