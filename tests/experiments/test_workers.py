@@ -45,6 +45,13 @@ if __name__ == "__main__":
     kept = Kept(folder, {"one": "a"})
     carry_out(tasks({"one": range(1, 16)}, kept), measure, kept, count, look)
 """
+LATE = """
+import os, signal
+from leasehold.experiments import workers
+
+workers._settle_in(os.getpid())
+signal.pause()
+"""
 PATIENCE_S = 60
 
 
@@ -66,7 +73,7 @@ def scheduler() -> Iterator[str]:
     # What it logs with holds the stream that was captured while it was imported, and that is closed by now.
     logging.getLogger("distributed").handlers.clear()
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None, protocol="tcp"
+        n_workers=2, threads_per_worker=1, processes=False, dashboard_address="127.0.0.1:0", protocol="tcp"
     ) as cluster:
         yield cluster.scheduler_address
 
@@ -117,6 +124,12 @@ def test_whoever_is_stopped_goes_on_where_it_was_and_leaves_nobody(
     went_on = _run(script, folder, "whole", count)
     assert went_on.stdout.split()[-1] == "10"
     assert sorted(Kept(folder, {"one": "a"}).of("one")) == list(range(1, 16))
+
+
+def test_a_worker_that_was_still_starting_when_its_parent_was_killed_ends_too() -> None:
+    """Its parent is somebody else by then; this one is told of itself, which is nobody's own parent."""
+    ended = subprocess.run([sys.executable, "-c", LATE], timeout=PATIENCE_S, check=False)
+    assert ended.returncode == 1
 
 
 def _run(script: Path, folder: Path, how: str, count: str) -> "subprocess.CompletedProcess[str]":

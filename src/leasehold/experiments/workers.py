@@ -60,7 +60,12 @@ def _on_this_machine(do: Callable[[T], R], todo: Sequence[T], count: int) -> Ite
     from joblib import Parallel, delayed  # noqa: PLC0415 - an extra, and one process does without
 
     pool = Parallel(
-        count, backend="loky", return_as="generator_unordered", batch_size=1, initializer=_settle_in
+        count,
+        backend="loky",
+        return_as="generator_unordered",
+        batch_size=1,
+        initializer=_settle_in,
+        initargs=(os.getpid(),),
     )
     yield from pool(delayed(_with_what)(do, item) for item in todo)
 
@@ -69,15 +74,18 @@ def _with_what(do: Callable[[T], R], item: T) -> tuple[T, R]:
     return item, do(item)
 
 
-def _settle_in() -> None:
+def _settle_in(parent: int) -> None:
     """Leave Ctrl-C to whoever started the workers; look for reference cycles rarely, the core makes none."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    Thread(target=_end_with, args=(parent,), daemon=True).start()
     gc.set_threshold(100_000, *gc.get_threshold()[1:])
 
 
 def _end_with(parent: int) -> None:
-    """Wait for the end of whoever started this worker: who was killed could not end it."""
+    """Wait for the end of whoever started this worker: who was killed could not end it.
+
+    The worker is told who that is: where it asked, they might be gone before it did.
+    """
     never = Event()
     while os.getppid() == parent:
         never.wait(LOOK_S)
