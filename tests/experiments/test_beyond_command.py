@@ -60,6 +60,16 @@ def test_without_logs_their_settings_are_left_out(measured: Measured) -> None:
     assert settings == {"r2", "r0", "r1"}
 
 
+def test_quick_is_three_replications_of_six_hours_without_a_week_of_past(measured: Measured) -> None:
+    reproduce("beyond", "--quick", "--quiet")
+    assert all(name.endswith("-6h") for name, _ in measured)
+    assert max(replication for _, replication in measured) == 3
+    assert not any("learnt-at" in name for name, _ in measured)
+    measured.clear()
+    reproduce("beyond-r2-learnt-at-0.6", "--quick", "--quiet")
+    assert measured
+
+
 def test_a_log_that_is_asked_for_has_to_be_there(measured: Measured) -> None:
     said = reproduce("beyond-lcg", "--logs", ".")
     assert said.exit_code != 0

@@ -45,6 +45,8 @@ COLOURS = (
 WIDTH, HEIGHT, PNG_SCALE = 260, 190, 2.0
 PADDING = 16
 """Pixels on every side: letters are a little wider in some viewers than where the picture was made."""
+PX_PER_LETTER = 6.5
+"""Room that a name has beside its line, for the same reason."""
 BELOW_THEIR_TICKS = {"labelFlush": False}
 """Else the first and the last number of an axis are pushed into their neighbours."""
 
@@ -162,7 +164,10 @@ def _ranked(title: str, found: Mapping[str, Interval], bound: float, axis: str) 
         for name, one in found.items()
         if isfinite(one.mean)
     ]
-    base = alt.Chart(alt.InlineData(values=rows)).encode(y=alt.Y("name:N", sort=list(found), title=None))
+    room = alt.Axis(minExtent=PX_PER_LETTER * max(map(len, found)))
+    base = alt.Chart(alt.InlineData(values=rows)).encode(
+        y=alt.Y("name:N", sort=list(found), title=None, axis=room)
+    )
     dot = base.mark_point(filled=True, size=40, opacity=1, color=COLOURS[0]).encode(
         x=alt.X("mean:Q", title=axis)
     )

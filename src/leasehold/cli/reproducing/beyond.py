@@ -33,6 +33,8 @@ class Beyond:
         read = plan(evaluation.QUICK_HOURS if manner.quick else None)
         seeds = manner.seeds or (evaluation.QUICK_SEEDS if manner.quick else None)
         asked = settings_named(read, parts)
+        if manner.quick and not parts:
+            asked = evaluation.quick_ones(asked)
         settings = evaluation.possible(asked, manner.logs, asked=bool(parts))
         folder = folder_for(self.name, manner.out)
         kept = evaluation.kept_in(folder, read)

@@ -18,7 +18,7 @@ from leasehold.experiments.kept import Kept, Runs
 from leasehold.experiments.marks import DECIDES, mark
 from leasehold.model.errors import InvalidField
 
-QUICK_SEEDS, QUICK_HOURS = 5, 6
+QUICK_SEEDS, QUICK_HOURS = 3, 6
 FEWEST = 5
 """Replications that an interval takes, of whoever is of less interest."""
 
@@ -39,6 +39,11 @@ _MAKES_RESULTS = (
 def measure(name: str, replication: int, folder: Path | None = None) -> dict[str, float]:
     """Run one configuration, by its name."""
     return world.run(configuration_named(name), replication, folder)
+
+
+def quick_ones(settings: Sequence[Setting]) -> list[Setting]:
+    """Give the settings that show the shape soon: in the others a week goes by before guests come."""
+    return [one for one in settings if not one.trained_rate]
 
 
 def possible(settings: Sequence[Setting], folder: Path | None, *, asked: bool) -> list[Setting]:
