@@ -137,6 +137,17 @@ def test_a_lease_that_was_taken_away_begins_anew_and_the_node_stays() -> None:
     assert told.desk.records[1].restarts == 1
 
 
+def test_a_job_whose_time_is_over_would_take_as_long_again_and_does_not_begin_anew() -> None:
+    told = running().tell(
+        3, AttemptFailed(1, 1, Fault.TIME_OVER, "its lease was ended at its requested time")
+    )
+
+    assert told.started == []
+    assert told.stopped == []
+    assert told.closed == [(1, "failed", "time-over", 0)]
+    assert told.decided == [(1, "time-over", "its lease was ended at its requested time")]
+
+
 def test_a_job_begins_anew_only_so_often() -> None:
     told = running(restarts=1).tell(3, AttemptFailed(1, 1, Fault.TAKEN_AWAY))
     told.tell(4, AttemptFailed(1, 2, Fault.TAKEN_AWAY))

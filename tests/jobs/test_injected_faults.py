@@ -6,7 +6,7 @@ import pytest
 from tests.jobs.making import BASE, MINUTE, S, ask
 
 from leasehold.jobs.desk import JobDesk
-from leasehold.jobs.effects import JobDecided
+from leasehold.jobs.effects import JobClosed, JobDecided
 from leasehold.jobs.job import Backup, Fault, JobRequest, JobState
 from leasehold.jobs.settings import JobSettings
 from leasehold.matching.amounts import Amounts
@@ -16,6 +16,8 @@ from leasehold.testing.job_world import JobWorld
 
 NODES = 8
 TIMES = 100
+ITS_OWN = {Fault.JOB_ERROR, Fault.TIME_OVER}
+"""What the job itself is the cause of."""
 
 
 def world(settings: JobSettings | None = None) -> JobWorld:
@@ -68,7 +70,7 @@ def counts(made: JobWorld, key: tuple[int, int]) -> bool:
 @pytest.mark.parametrize(
     ("fault", "backup"),
     [
-        *((fault, Backup.NONE) for fault in Fault if fault is not Fault.JOB_ERROR),
+        *((fault, Backup.NONE) for fault in Fault if fault not in ITS_OWN),
         (Fault.NODE_DIED, Backup.COLD),
         (Fault.NETWORK_FAILED, Backup.COLD),
         (Fault.SERVICE_STOPPED, Backup.HOT),
@@ -86,6 +88,18 @@ def test_a_fault_a_hundred_times(fault: Fault, backup: Backup) -> None:
     befell = {effect.record.id for effect in decided if effect.reason == fault.value}
     assert {job_id for _, (job_id, _) in made.faults} <= befell | ended_elsewhere(made)
     assert {record.state for [record] in made.delivered.values()} == {JobState.COMPLETED}
+
+
+def test_a_time_that_is_over_a_hundred_times_is_never_tried_again() -> None:
+    made = world()
+    keep_busy(made, Random("over"), Fault.TIME_OVER, Backup.NONE)
+
+    assert not made.desk.records
+    assert not made.running()
+    over = [effect.record for _, effect in made.effects if isinstance(effect, JobClosed)]
+    unfinished = [record for record in over if record.state is JobState.FAILED]
+    assert {record.id for record in unfinished} == {job_id for _, (job_id, _) in made.faults}
+    assert {(record.reason.value, len(record.attempts)) for record in unfinished} == {("time-over", 1)}
 
 
 def ended_elsewhere(made: JobWorld) -> set[int]:

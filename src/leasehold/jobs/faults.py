@@ -1,7 +1,7 @@
 """What follows a fault? One line for each class, and what the lines have in common.
 
-Source: Thamarai Selvi et al., section 4.6; the death of a node and a lease that is taken away are
-Leasehold's own.
+Source: Thamarai Selvi et al., section 4.6; the death of a node, a lease that is taken away and one whose time
+is over are Leasehold's own.
 """
 
 from dataclasses import dataclass
@@ -21,11 +21,13 @@ class Reaction:
     ``may_go_on``    whether what was begun may still run, and has to be fenced and stopped
     ``node_is_out``  whether the node is not used until it is seen again
     ``software``     whether what the job needs is thought to be gone from the node
+    ``is_its_own``   whether the job itself is the cause, which would meet it again wherever it began
     """
 
     may_go_on: bool
     node_is_out: bool
     software: bool = False
+    is_its_own: bool = False
 
 
 REACTIONS: dict[Fault, Reaction] = {
@@ -34,6 +36,7 @@ REACTIONS: dict[Fault, Reaction] = {
     Fault.SERVICE_STOPPED: Reaction(may_go_on=True, node_is_out=True),
     Fault.NODE_DIED: Reaction(may_go_on=True, node_is_out=True),
     Fault.TAKEN_AWAY: Reaction(may_go_on=False, node_is_out=False),
+    Fault.TIME_OVER: Reaction(may_go_on=False, node_is_out=False, is_its_own=True),
 }
 """All but an error of the job itself: that is a result, and its user's (`Faults.error`)."""
 
@@ -109,11 +112,14 @@ class Faults:
     def _lose(self, record: JobRecord, attempt: Attempt, fault: Fault, detail: str, now_ms: int) -> None:
         """End an attempt with a fault; if nothing else of its job runs, that begins anew, or has failed."""
         attempt.fault, attempt.detail = fault, detail
-        if REACTIONS[fault].may_go_on:
+        reaction, reason = REACTIONS[fault], JobReason(fault.value)
+        if reaction.may_go_on:
             self._lives.stop(record, [attempt], now_ms)
         else:
             self._lives.end(record, attempt, AttemptState.FAILED, now_ms)
-        reason = JobReason(fault.value)
+        if reaction.is_its_own and not record.open_attempts:
+            self._lives.close(record, JobState.FAILED, reason, now_ms, detail)
+            return
         self._book.decide(record, reason, detail, attempt.number)
         if record.open_attempts:
             return

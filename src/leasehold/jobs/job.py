@@ -85,7 +85,10 @@ class Fault(StrEnum):
     """The node is gone, with all that ran on it."""
 
     TAKEN_AWAY = "taken-away"
-    """No fault: its lease was taken back (preempted for good, its time over), and it may begin anew."""
+    """No fault: its lease was taken back (preempted for good), and it may begin anew."""
+
+    TIME_OVER = "time-over"
+    """It ran longer than it may: once more it would not be quicker, so it is told to its user."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

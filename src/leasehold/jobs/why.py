@@ -22,6 +22,7 @@ class JobReason(StrEnum):
     SERVICE_STOPPED = "service-stopped"
     NODE_DIED = "node-died"
     TAKEN_AWAY = "taken-away"
+    TIME_OVER = "time-over"
     # over
     COMPLETED = "completed"
     JOB_ERROR = "job-error"
@@ -51,6 +52,7 @@ _SENTENCES: dict[JobReason, str] = {
     JobReason.SERVICE_STOPPED: "lost its place, because the node's own manager has stopped",
     JobReason.NODE_DIED: "lost its place, because the node has died",
     JobReason.TAKEN_AWAY: "lost its place, because its lease was taken back",
+    JobReason.TIME_OVER: "ran longer than it may, and is not tried again",
     JobReason.COMPLETED: "ran to its end",
     JobReason.JOB_ERROR: "ended with an error of its own, and is not tried again",
     JobReason.NEVER_HERE: "can run nowhere here",

@@ -7,6 +7,12 @@ from leasehold.service.config import LogSpec, ServiceConfig, ServiceSpec, SiteSp
 
 _DEMO_REFERENCE_MIPS = 600
 _DEMO_SITES = (("C64", 64, 2000), ("C128", 128, 3000), ("C256", 256, 2100))
+_DEMO_SOFTWARE = {
+    "C64": ("python3 3.11.2", "python3-numpy 1.24.2"),
+    "C128": ("python3 3.11.2", "gcc 12.2.0"),
+    "C256": ("python3 3.13.5", "python3-numpy 2.2.4", "gcc 14.2.0"),
+}
+"""What Debian 12 and 13 have, so that jobs with needs find something to be choosy about."""
 _QUICK = OverheadModel(suspend_ms_per_gib=4_000, resume_ms_per_gib=3_000, network_mbps=10_000)
 
 
@@ -21,7 +27,15 @@ def demo() -> ServiceConfig:
     With the disks of 2012 a suspension takes minutes, and nobody would wait to see one.
     """
     usual = replace(usual_terms(_DEMO_REFERENCE_MIPS), overhead=_QUICK)
-    sites = [SiteSpec(name, slots, replace(usual, speed_mips=mips)) for name, slots, mips in _DEMO_SITES]
+    sites = [
+        SiteSpec(name, slots, replace(usual, speed_mips=mips), options=_alike(name, slots))
+        for name, slots, mips in _DEMO_SITES
+    ]
     service = ServiceSpec(reference_mips=_DEMO_REFERENCE_MIPS)
     quiet = LogSpec(requests=False)  # so that one still sees what was said at the start
     return ServiceConfig(clusters=tuple(sites), service=service, defaults=usual, log=quiet)
+
+
+def _alike(site: str, count: int) -> dict[str, object]:
+    """Give a site of the demonstration a node for each VM, with its software."""
+    return {"nodes": [{"count": count, "software": list(_DEMO_SOFTWARE[site])}]}

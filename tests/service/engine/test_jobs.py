@@ -263,13 +263,13 @@ class TestFaults:
         shop.fails(2)
         assert shop.state() == ("failed", "too-many-faults")
 
-    def test_a_lease_whose_time_is_over_was_taken_away(self, shop: Shop) -> None:
+    def test_a_job_whose_time_is_over_has_failed_and_does_not_begin_anew(self, shop: Shop) -> None:
         shop.do(job())
         shop.runs()
         shop.pass_time(120 * S)
         assert shop.lease(1)["state"] == "killed"
-        assert shop.tried()[0] == ("a/n1", "failed", "taken-away")
-        assert len(shop.attempts()) == 2
+        assert shop.tried() == [("a/n1", "failed", "time-over")]
+        assert shop.state() == ("failed", "time-over")
 
     def test_a_lease_that_was_taken_back_before_it_began_is_a_not_now(self, shop: Shop) -> None:
         shop.do(job())

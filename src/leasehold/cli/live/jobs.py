@@ -18,6 +18,7 @@ FAULTS = {
     "service-stopped": "the node's own manager stopped, or lost it",
     "node-died": "the node died",
     "taken-away": "its lease was taken back",
+    "time-over": "it ran longer than it may",
 }
 """What went wrong with an attempt, in words."""
 

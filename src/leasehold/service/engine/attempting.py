@@ -109,7 +109,7 @@ def came_to_nothing(
 
     Rule: who never began has met a *not now*, whoever refused it. Lost machines are the fault that they
     themselves name; else a service that would not start them has stopped, and whatever was lost has died.
-    A lease that was taken back, by whom ever, or whose time was over, was taken away.
+    A lease whose time was over has had all that was asked for; any other was taken away, by whom ever.
     """
     job_id, number = record.id, attempt.number
     if reason is Reason.MACHINES_LOST:
@@ -121,7 +121,8 @@ def came_to_nothing(
     said = f"its lease {lease.id} {sentence(reason)}"
     if attempt.started_ms < 0:
         return AttemptNotNow(job_id, number, said)
-    return AttemptFailed(job_id, number, Fault.TAKEN_AWAY, said)
+    fault = Fault.TIME_OVER if reason is Reason.WALLTIME_REACHED else Fault.TAKEN_AWAY
+    return AttemptFailed(job_id, number, fault, said)
 
 
 def lost_its_software(record: JobRecord, heard: Heard) -> bool:

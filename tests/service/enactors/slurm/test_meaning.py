@@ -74,7 +74,7 @@ class TestEnding:
             (("NODE_FAIL",), "NodeDown", "Slurm: NODE_FAIL NodeDown", "node-died"),
             (("NODE_FAIL", "COMPLETING"), "None", "Slurm: NODE_FAIL COMPLETING", "node-died"),
             (("OUT_OF_MEMORY",), "OutOfMemory", "Slurm: OUT_OF_MEMORY OutOfMemory", "job-error"),
-            (("TIMEOUT",), "TimeLimit", "Slurm: TIMEOUT TimeLimit", "taken-away"),
+            (("TIMEOUT",), "TimeLimit", "Slurm: TIMEOUT TimeLimit", "time-over"),
             (("PREEMPTED",), "None", "Slurm: PREEMPTED", "taken-away"),
             (("CANCELLED",), "None", "Slurm: CANCELLED", "taken-away"),
             (("FAILED",), "JobLaunchFailure", "Slurm: FAILED JobLaunchFailure", "service-stopped"),

@@ -211,6 +211,7 @@ const FAULTS = {
   "service-stopped": "the node's own manager stopped, or lost it",
   "node-died": "the node died",
   "taken-away": "its lease was taken back",
+  "time-over": "it ran longer than it may",
 };
 const OVER = ["completed", "failed", "refused", "cancelled"];
 const SOONEST_MS = 400;

@@ -23,7 +23,7 @@ BEGINS_ANEW = "Slurm put it back into the queue, and it begins anew"
 _FAULTS = {
     "OUT_OF_MEMORY": Fault.JOB_ERROR,
     "PREEMPTED": Fault.TAKEN_AWAY,
-    "TIMEOUT": Fault.TAKEN_AWAY,
+    "TIMEOUT": Fault.TIME_OVER,
     "DEADLINE": Fault.TAKEN_AWAY,
     "CANCELLED": Fault.TAKEN_AWAY,
     "REVOKED": Fault.TAKEN_AWAY,
