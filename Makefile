@@ -50,7 +50,7 @@ fast: $(READY)  ## compile the decision core into .fast, for long evaluations (d
 # How large each evaluation is. What is there already is not measured again: `make results` can be stopped at any time.
 # What was published has 100 replications; for routing, that is some three hours on two quiet processors after `make fast`.
 ROUTING ?= --seeds 30
-FIRST   ?= --seeds 10
+FIRST   ?= --seeds 100
 CHOICE  ?= --seeds 10
 WITHOUT ?= --quick --seeds 20
 BEYOND  ?= --seeds 100
