@@ -17,5 +17,5 @@ html_theme = "furo"
 html_title = f"Leasehold {version}"
 html_copy_source = False
 html_static_path = ["_static"]
-html_css_files = ["groups.css"]
+html_css_files = ["pages.css"]
 html_show_sphinx = False
