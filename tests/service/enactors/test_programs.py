@@ -47,3 +47,22 @@ def test_whatever_else_runs_until_it_is_stopped(command: tuple[str, ...]) -> Non
     site = machines()
     told(site, 0, order(Verb.START, command=command))
     assert site.next_change_ms() is None
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (
+            ("python", "train.py"),
+            "emulated machines do not carry out python: it is taken to run until it is stopped",
+        ),
+        (("sleep", "1"), ""),
+        ((), ""),
+    ],
+)
+def test_a_command_that_is_not_carried_out_says_so(command: tuple[str, ...], said: str) -> None:
+    site = machines()
+    told(site, 0, order(Verb.START, command=command))
+    here = seen(site)
+    assert here is not None
+    assert (here.phase, here.detail) == (Phase.RUNNING, said)

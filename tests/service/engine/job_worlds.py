@@ -106,8 +106,8 @@ class Shop:
         seen = Observation(lease_id, row["incarnation"], phase, self.now_ms, detail, **said)
         return Observed(row["site"], (seen,))
 
-    def runs(self, lease_id: int = 1) -> None:
-        self.see(lease_id, Phase.RUNNING)
+    def runs(self, lease_id: int = 1, detail: str = "") -> None:
+        self.see(lease_id, Phase.RUNNING, detail)
 
     def ends(self, lease_id: int = 1, exit_status: int = 0, detail: str = "", fault: str = "") -> None:
         self.see(lease_id, Phase.ENDED, detail, exit_status=exit_status, fault=fault)

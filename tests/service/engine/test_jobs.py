@@ -265,9 +265,11 @@ class TestFaults:
 
     def test_a_job_whose_time_is_over_has_failed_and_does_not_begin_anew(self, shop: Shop) -> None:
         shop.do(job())
-        shop.runs()
+        shop.runs(detail="is not carried out here")
         shop.pass_time(120 * S)
         assert shop.lease(1)["state"] == "killed"
+        said = "its lease 1 was ended at its requested time; is not carried out here"
+        assert shop.attempts()[0]["detail"] == said
         assert shop.tried() == [("a/n1", "failed", "time-over")]
         assert shop.state() == ("failed", "time-over")
 

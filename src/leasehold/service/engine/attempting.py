@@ -23,9 +23,10 @@ ORDER_REFUSED = "its machines could not be started: {}"
 class Heard:
     """What machines have said of an attempt's lease, until that is over.
 
-    ``ended``   whether its command has ended by itself, and then how
-    ``fault``   as which fault it counts, where the machines know that
-    ``refused`` why they could not be told to start
+    ``ended``         whether its command has ended by itself, and then how
+    ``fault``         as which fault it counts, where the machines know that
+    ``refused``       why they could not be told to start
+    ``while_it_ran``  what there was to say of its command while that ran
     """
 
     ended: bool = False
@@ -33,6 +34,7 @@ class Heard:
     detail: str = ""
     fault: str = ""
     refused: str = ""
+    while_it_ran: str = ""
 
     def take(self, seen: Observation, *, ended: bool) -> None:
         """Take in the last thing that was seen of it."""
@@ -121,8 +123,10 @@ def came_to_nothing(
     said = f"its lease {lease.id} {sentence(reason)}"
     if attempt.started_ms < 0:
         return AttemptNotNow(job_id, number, said)
-    fault = Fault.TIME_OVER if reason is Reason.WALLTIME_REACHED else Fault.TAKEN_AWAY
-    return AttemptFailed(job_id, number, fault, said)
+    if reason is Reason.WALLTIME_REACHED:
+        told = "; ".join(filter(None, (said, heard.while_it_ran)))
+        return AttemptFailed(job_id, number, Fault.TIME_OVER, told)
+    return AttemptFailed(job_id, number, Fault.TAKEN_AWAY, said)
 
 
 def lost_its_software(record: JobRecord, heard: Heard) -> bool:

@@ -55,6 +55,8 @@ class Hearing:
     def _follow(self, tried: Tried, seen: Observation) -> None:
         if seen.phase in {Phase.RUNNING, Phase.ENDED} and tried.attempt.started_ms < 0:
             self.inbox.append(AttemptRuns(*tried.key))
+        if seen.phase is Phase.RUNNING and seen.detail:
+            self._hear(seen.lease_id).while_it_ran = seen.detail
         if seen.phase in {Phase.ENDED, Phase.FAILED}:
             self._hear(seen.lease_id).take(seen, ended=seen.phase is Phase.ENDED)
 

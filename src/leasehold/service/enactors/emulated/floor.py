@@ -126,7 +126,7 @@ class Floor:
         self._touched.add(holding.lease_id)
         if then.phase in BEGINNING:
             command = " ".join(holding.command) if then.phase is Phase.RUNNING else ""
-            self.write(BEGINNING[then.phase], holding, since_ms, then.detail or command)
+            self.write(BEGINNING[then.phase], holding, since_ms, command or then.detail)
 
     def schedule(self, holding: Holding, at_ms: int, then: Becoming) -> None:
         """Let machines come to another phase at that time, if nothing comes between."""

@@ -24,7 +24,7 @@ from leasehold.service.enactors.emulated.hardware import Hardware
 from leasehold.service.enactors.emulated.holding import OVER, Becoming, Holding
 from leasehold.service.enactors.emulated.mishaps import Mishaps
 from leasehold.service.enactors.emulated.node_floor import NodeFloor
-from leasehold.service.enactors.emulated.programs import Ending, ending, failing, not_found
+from leasehold.service.enactors.emulated.programs import Ending, ending, failing, not_found, said_of
 from leasehold.service.enactors.endings import NOT_FOUND, fault_of_exit
 from leasehold.service.enactors.facts import NodeFacts
 from leasehold.service.enactors.protocol import Observation, Order, Phase, Problem, Verb
@@ -233,11 +233,12 @@ class EmulatedMachines:
     def _bring_up(self, holding: Holding, meanwhile: Phase, usual_ms: int, now_ms: int) -> None:
         """Let the machines run when they are ready, and end; both are scheduled now, as a simulation does."""
         running_ms = now_ms + self.mishaps.takes_ms(usual_ms)
+        running = Becoming(Phase.RUNNING, said_of(holding.command, self.hardware.reference_mips))
         if running_ms > now_ms:
             self._floor.become(holding, Becoming(meanwhile), now_ms)
-            self._floor.schedule(holding, running_ms, Becoming(Phase.RUNNING))
+            self._floor.schedule(holding, running_ms, running)
         else:
-            self._floor.become(holding, Becoming(Phase.RUNNING), now_ms)
+            self._floor.become(holding, running, now_ms)
         self._schedule_end(holding, running_ms)
 
     def _schedule_end(self, holding: Holding, running_ms: int) -> None:

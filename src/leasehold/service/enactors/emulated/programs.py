@@ -57,6 +57,13 @@ def ending(command: Sequence[str], reference_mips: int) -> Ending | None:
             return None
 
 
+def said_of(command: Sequence[str], reference_mips: int) -> str:
+    """Say of a command that nobody knows what becomes of it; "" of any other."""
+    if not command or ending(command, reference_mips) is not None:
+        return ""
+    return f"emulated machines do not carry out {command[0]}: it is taken to run until it is stopped"
+
+
 def failing(work: int, exit_status: int) -> Ending:
     """Say how a command ends whose own code goes wrong after so much work."""
     said = "emulated fault: an error in the job's own code\n"
