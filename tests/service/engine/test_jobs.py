@@ -273,6 +273,24 @@ class TestFaults:
         assert shop.tried() == [("a/n1", "failed", "time-over")]
         assert shop.state() == ("failed", "time-over")
 
+    def test_a_job_whose_machines_were_late_has_not_had_its_time_and_begins_anew(self, shop: Shop) -> None:
+        shop.do(job())
+        shop.pass_time(61 * S)
+        shop.runs()
+        shop.pass_time(59 * S)
+        assert shop.lease(1)["state"] == "killed"
+        assert shop.tried()[0] == ("a/n1", "failed", "taken-away")
+        assert len(shop.attempts()) == 2
+
+    def test_nor_has_one_whose_machines_began_anew_in_between(self, shop: Shop) -> None:
+        shop.do(job())
+        shop.runs()
+        shop.pass_time(10 * S)
+        shop.see(1, Phase.STARTING, "Slurm put it back into the queue, and it begins anew")
+        shop.runs()
+        shop.pass_time(110 * S)
+        assert shop.tried()[0] == ("a/n1", "failed", "taken-away")
+
     def test_a_lease_that_was_taken_back_before_it_began_is_a_not_now(self, shop: Shop) -> None:
         shop.do(job())
         shop.do(Cancel(1))

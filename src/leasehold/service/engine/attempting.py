@@ -27,6 +27,7 @@ class Heard:
     ``fault``         as which fault it counts, where the machines know that
     ``refused``       why they could not be told to start
     ``while_it_ran``  what there was to say of its command while that ran
+    ``began_anew``    whether it had run, and its machines began anew (a node of a Slurm cluster died)
     """
 
     ended: bool = False
@@ -35,6 +36,7 @@ class Heard:
     fault: str = ""
     refused: str = ""
     while_it_ran: str = ""
+    began_anew: bool = False
 
     def take(self, seen: Observation, *, ended: bool) -> None:
         """Take in the last thing that was seen of it."""
@@ -105,13 +107,13 @@ def _of_its_system_mib(attempt: Attempt) -> int:
 
 
 def came_to_nothing(
-    record: JobRecord, attempt: Attempt, lease: Lease, reason: Reason, heard: Heard
+    record: JobRecord, attempt: Attempt, lease: Lease, reason: Reason, heard: Heard, now_ms: int
 ) -> JobEvent:
     """Say what it means for an attempt that its lease is over, and its command has not ended by itself.
 
     Rule: who never began has met a *not now*, whoever refused it. Lost machines are the fault that they
     themselves name; else a service that would not start them has stopped, and whatever was lost has died.
-    A lease whose time was over has had all that was asked for; any other was taken away, by whom ever.
+    Any other lease was taken away, by whom ever, unless its time is over and its command has had it.
     """
     job_id, number = record.id, attempt.number
     if reason is Reason.MACHINES_LOST:
@@ -123,10 +125,15 @@ def came_to_nothing(
     said = f"its lease {lease.id} {sentence(reason)}"
     if attempt.started_ms < 0:
         return AttemptNotNow(job_id, number, said)
-    if reason is Reason.WALLTIME_REACHED:
+    if reason is Reason.WALLTIME_REACHED and _had_its_time(record, attempt, heard, now_ms):
         told = "; ".join(filter(None, (said, heard.while_it_ran)))
         return AttemptFailed(job_id, number, Fault.TIME_OVER, told)
     return AttemptFailed(job_id, number, Fault.TAKEN_AWAY, said)
+
+
+def _had_its_time(record: JobRecord, attempt: Attempt, heard: Heard, now_ms: int) -> bool:
+    """Whether a command ran as long as it was thought to take: no machines came late, or began anew."""
+    return not heard.began_anew and now_ms - attempt.started_ms >= record.request.job.needs.execution_ms
 
 
 def lost_its_software(record: JobRecord, heard: Heard) -> bool:

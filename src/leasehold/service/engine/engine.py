@@ -202,7 +202,7 @@ class Engine:
         jobs = self.handlers.jobs
         while events or jobs.is_stirred:
             if events:
-                jobs.follow(self._route(events, now_ms))
+                jobs.follow(self._route(events, now_ms), now_ms)
             events = jobs.decide(now_ms)
 
     def _route(self, events: Sequence[Event], now_ms: int) -> Sequence[Effect]:

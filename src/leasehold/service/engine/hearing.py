@@ -55,6 +55,8 @@ class Hearing:
     def _follow(self, tried: Tried, seen: Observation) -> None:
         if seen.phase in {Phase.RUNNING, Phase.ENDED} and tried.attempt.started_ms < 0:
             self.inbox.append(AttemptRuns(*tried.key))
+        if seen.phase is Phase.STARTING and tried.attempt.started_ms >= 0:
+            self._hear(seen.lease_id).began_anew = True
         if seen.phase is Phase.RUNNING and seen.detail:
             self._hear(seen.lease_id).while_it_ran = seen.detail
         if seen.phase in {Phase.ENDED, Phase.FAILED}:
@@ -70,21 +72,21 @@ class Hearing:
 
     # The gateway
 
-    def follow(self, effects: Iterable[Effect]) -> None:
+    def follow(self, effects: Iterable[Effect], now_ms: int) -> None:
         """See what the gateway's decisions mean for attempts."""
         for effect in effects:
             if isinstance(effect, LeaseClosed):
-                self._closed(effect)
+                self._closed(effect, now_ms)
             elif isinstance(effect, Decision) and effect.outcome is Outcome.HOLD:
                 self._held(effect)
 
-    def _closed(self, effect: LeaseClosed) -> None:
+    def _closed(self, effect: LeaseClosed, now_ms: int) -> None:
         lease = effect.lease
         tried, heard = self._kept.find(lease.id), self._heard.pop(lease.id, Heard())
         if tried is None or not tried.attempt.state.is_open:
             return  # it is nobody's attempt, or was fenced and its lease taken back
         if effect.reason is not Reason.COMPLETED or not heard.ended:
-            self.inbox.append(came_to_nothing(*tried, lease, effect.reason, heard))
+            self.inbox.append(came_to_nothing(*tried, lease, effect.reason, heard, now_ms))
         elif lost_its_software(tried.record, heard):
             self.inbox.append(AttemptFailed(*tried.key, Fault.SOFTWARE_GONE, heard.detail))
         else:

@@ -203,9 +203,9 @@ class JobBook:
         sites = self.nodes.sites() if before is None else sorted(before ^ closed)
         return [self.nodes.remembered(site, closed) for site in sites]
 
-    def follow(self, effects: Iterable[Effect]) -> None:
+    def follow(self, effects: Iterable[Effect], now_ms: int) -> None:
         """See what the gateway's decisions mean for attempts."""
-        self.hearing.follow(effects)
+        self.hearing.follow(effects, now_ms)
 
     # What the desk wants
 
