@@ -59,7 +59,7 @@ LOGS    ?=
 results: $(READY)  ## run the evaluations, and write their pages; LOGS=FOLDER adds public workload logs
 	@$(BIN)/leasehold reproduce usla
 	@$(BIN)/leasehold reproduce hybrid
-	@$(BIN)/leasehold reproduce victims --seeds 20
+	@$(BIN)/leasehold reproduce victims
 	@$(BIN)/leasehold reproduce 001 $(FIRST)
 	@$(BIN)/leasehold reproduce 000 $(CHOICE)
 	@$(BIN)/leasehold reproduce acsc2011 $(WITHOUT)
