@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import asynccontextmanager, suppress
 from functools import wraps
 from typing import Any, Protocol
@@ -134,13 +135,17 @@ class Site:
 
     async def until(self, phase: Phase, lease_id: int = 1) -> Observation:
         """Wait until the machines of a lease are in a phase."""
+        return await self.until_any({phase}, lease_id)
+
+    async def until_any(self, phases: AbstractSet[Phase], lease_id: int = 1) -> Observation:
+        """Wait until the machines of a lease are in one of some phases."""
         seen: Observation | None = None
         for _ in range(self._rig.patience):
             seen = await self.seen(lease_id)
-            if seen is not None and seen.phase is phase:
+            if seen is not None and seen.phase in phases:
                 return seen
             await self._rig.pass_time()
-        raise AssertionError(f"lease {lease_id} never came to be {phase}: {seen}")
+        raise AssertionError(f"lease {lease_id} never came to be {' or '.join(sorted(phases))}: {seen}")
 
     async def until_gone(self, lease_id: int = 1) -> None:
         """Wait until nothing is left of a lease."""
@@ -160,10 +165,13 @@ class Site:
             await self._rig.pass_time()
 
     async def runs_for_ms(self, lease_id: int) -> int:
-        """Wait until a command ends, and say for how long it ran since it was last brought up."""
-        running = await self.until(Phase.RUNNING, lease_id)
+        """Wait until a command ends, and say for how long it ran since it was last brought up.
+
+        0 where it had ended before anybody saw it run, as happens on computers that stand still for a while.
+        """
+        begun = await self.until_any({Phase.RUNNING, Phase.ENDED}, lease_id)
         ended = await self.until(Phase.ENDED, lease_id)
-        return ended.since_ms - running.since_ms
+        return ended.since_ms - begun.since_ms
 
     async def looks_at(self, node: str) -> AsyncIterator[NodeFacts]:
         """Look at a node again and again, as long as patience goes."""

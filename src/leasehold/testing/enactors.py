@@ -11,19 +11,20 @@ A `Rig` says how to make the enactor of a site, how to kill it and how to let ti
 exact times, so that slow machines pass as well as quick ones. What an enactor says that it cannot do, it must
 refuse, and is then not tested further. For readable failures, put
 ``pytest.register_assert_rewrite("leasehold.testing.enactors", "leasehold.testing.enactor_rig",
-"leasehold.testing.enactor_jobs")`` into your ``conftest.py``, before anything imports this.
+"leasehold.testing.enactor_jobs", "leasehold.testing.enactor_naps")`` into your ``conftest.py``, before
+anything imports this.
 """
 
 from collections.abc import Iterator
+from functools import partial
 
 from leasehold.service.enactors.protocol import Order, Phase, Verb
 from leasehold.testing.enactor_jobs import JobConformance
+from leasehold.testing.enactor_naps import Nap, goes_on_in_some_nap, is_a_rest
 from leasehold.testing.enactor_rig import Rig, Site, order, played, site
 
 UP = frozenset({Phase.STARTING, Phase.RUNNING, Phase.RESUMING, Phase.RECEIVING})
 FIRST, SECOND, LATER = 1, 2, 9
-CLEARLY_LESS = 0.8
-"""Of the time that a whole nap takes, when half of it was over."""
 
 
 class EnactorConformance(JobConformance):
@@ -93,17 +94,8 @@ class EnactorConformance(JobConformance):
     async def test_work_goes_on_where_it_was_suspended(self, rig: Rig) -> None:
         """Saved machines do not work, and resumed ones do not begin anew."""
         async with site(rig) as here:
-            if not (here.enactor.capabilities.suspend and here.enactor.capabilities.commands):
-                return
-            whole_ms = await nap(here, 1, rig.nap_s)
-            await here.do(order(Verb.START, 2, command=("sleep", rig.nap_s)))
-            await nap(here, 3, rig.nap_s / 2)
-            await here.do(order(Verb.SUSPEND, 2))
-            saved = await here.until(Phase.SAVED, 2)
-            await nap(here, 4, rig.nap_s)
-            assert await here.seen(2) == saved, "its work went on while it was saved"
-            await here.do(order(Verb.RESUME, 2, SECOND, work_done=half_the_work(rig)))
-            assert await here.runs_for_ms(2) < CLEARLY_LESS * whole_ms, "its work began anew"
+            if here.enactor.capabilities.suspend and here.enactor.capabilities.commands:
+                await goes_on_in_some_nap(rig, partial(goes_on_after_a_suspension, here))
 
     @played
     async def test_what_ended_before_it_could_be_saved_has_ended_when_it_is_resumed(self, rig: Rig) -> None:
@@ -135,21 +127,25 @@ class EnactorConformance(JobConformance):
     async def test_machines_go_on_at_another_site(self, rig: Rig) -> None:
         """SEND here and RECEIVE there: nothing stays here, and the work goes on there."""
         async with site(rig, "a") as here, site(rig, "b") as there:
-            able, sleep = here.enactor.capabilities, ("sleep", rig.nap_s)
+            able = here.enactor.capabilities
             if not able.migrate:
                 await here.refuses(order(Verb.SEND, other_site="b"))
                 await there.refuses(order(Verb.RECEIVE, other_site="a"))
-            if not (able.migrate and able.commands):
-                return
-            whole_ms = await nap(here, 1, rig.nap_s)
-            await here.do(order(Verb.START, 2, command=sleep))
-            await nap(here, 3, rig.nap_s / 2)
-            await here.do(order(Verb.SEND, 2, other_site="b"))
-            done = half_the_work(rig)
-            await there.do(order(Verb.RECEIVE, 2, SECOND, command=sleep, work_done=done, other_site="a"))
-            await here.until_gone(2)
-            assert (await there.until(Phase.RUNNING, 2)).incarnation == SECOND
-            assert await there.runs_for_ms(2) < CLEARLY_LESS * whole_ms, "its work began anew"
+            if able.migrate and able.commands:
+                await goes_on_in_some_nap(rig, partial(goes_on_after_a_move, here, there))
+
+    @played
+    async def test_what_ended_before_it_could_be_sent_has_ended_where_it_is_received(self, rig: Rig) -> None:
+        """It has nothing left to send, and its work was done: nobody may lose that, or do it again."""
+        async with site(rig, "a") as here, site(rig, "b") as there:
+            able, command = here.enactor.capabilities, ("sleep", 1)
+            if able.migrate and able.commands:
+                await here.do(order(Verb.START, command=command))
+                await here.until(Phase.ENDED)
+                await here.do(order(Verb.SEND, other_site="b"))
+                await there.do(order(Verb.RECEIVE, incarnation=SECOND, command=command, other_site="a"))
+                assert (await there.until(Phase.ENDED)).incarnation == SECOND
+                await here.until_gone()
 
     @played
     async def test_what_was_sent_away_never_starts_again(self, rig: Rig) -> None:
@@ -297,17 +293,31 @@ class EnactorConformance(JobConformance):
             assert not await here.enactor.console(LATER)
 
 
-async def nap(here: Site, lease_id: int, seconds: float) -> int:
-    """Let a lease sleep to its end and go; say how long that took by the machines' own clock."""
-    await here.do(order(Verb.START, lease_id, command=("sleep", seconds)))
-    took_ms = await here.runs_for_ms(lease_id)
-    await here.do(order(Verb.STOP, lease_id))
-    return took_ms
+async def goes_on_after_a_suspension(here: Site, nap: Nap) -> bool:
+    """Save machines in the midst of a nap and resume them; say whether they sleep only for the rest of it."""
+    whole_ms = await nap.taken_whole(here)
+    await nap.half_slept(here)
+    await here.do(nap.told(Verb.SUSPEND))
+    saved = await here.until_any({Phase.SAVED, Phase.ENDED}, nap.lease_id)
+    await nap.outlasted(here)
+    assert await here.seen(nap.lease_id) == saved, "its work went on while it was saved"
+    await here.do(nap.told(Verb.RESUME, SECOND))
+    rest_ms = await here.runs_for_ms(nap.lease_id)
+    await here.do(nap.told(Verb.STOP, SECOND))
+    return saved.phase is Phase.SAVED and is_a_rest(rest_ms, whole_ms)
 
 
-def half_the_work(rig: Rig) -> int:
-    """Give half the work of a nap, in work units."""
-    return rig.nap_s * 1000 * rig.reference_mips // 2
+async def goes_on_after_a_move(here: Site, there: Site, nap: Nap) -> bool:
+    """Move machines in the midst of a nap; say whether they sleep on there only for the rest of it."""
+    whole_ms = await nap.taken_whole(here)
+    await nap.half_slept(here)
+    await here.do(nap.told(Verb.SEND, to="b"))
+    await there.do(nap.told(Verb.RECEIVE, SECOND, command=nap.command, to="a"))
+    await here.until_gone(nap.lease_id)
+    rest_ms = await there.runs_for_ms(nap.lease_id)
+    assert (await there.until(Phase.ENDED, nap.lease_id)).incarnation == SECOND
+    await there.do(nap.told(Verb.STOP, SECOND))
+    return is_a_rest(rest_ms, whole_ms)
 
 
 def life_of_a_lease(here: Site) -> Iterator[tuple[Order, Phase]]:

@@ -7,7 +7,10 @@ import pytest
 
 # The suite that ships is not below this folder, and its asserts are to be as readable as those that are.
 pytest.register_assert_rewrite(
-    "leasehold.testing.enactors", "leasehold.testing.enactor_rig", "leasehold.testing.enactor_jobs"
+    "leasehold.testing.enactors",
+    "leasehold.testing.enactor_rig",
+    "leasehold.testing.enactor_jobs",
+    "leasehold.testing.enactor_naps",
 )
 
 

@@ -63,6 +63,12 @@ BROKEN: dict[str, tuple[type, str, Any, Test]] = {
         lambda *_: 0,
         Suite.test_work_goes_on_where_it_was_suspended,
     ),
+    "begins work anew elsewhere": (
+        Holding,
+        "work_done_at",
+        lambda *_: 0,
+        Suite.test_machines_go_on_at_another_site,
+    ),
     "writes nothing down": (
         Ledger,
         "write",
@@ -92,6 +98,25 @@ def test_an_enactor_with_a_flaw_does_not_pass(
     monkeypatch.setattr(kind, name, replacement)
     with pytest.raises(AssertionError):
         test(EnactorConformance(), EmulatedRig(tmp_path))
+
+
+class StandsStillAtFirst(EmulatedRig):
+    """A computer on which more than a nap goes by at once, until it has done so a few times."""
+
+    stand_stills = 12
+
+    async def pass_time(self) -> None:
+        self.step_ms = 25_000 if self.stand_stills else 500
+        self.stand_stills -= bool(self.stand_stills)
+        await super().pass_time()
+
+
+@pytest.mark.parametrize(
+    "test",
+    [Suite.test_work_goes_on_where_it_was_suspended, Suite.test_machines_go_on_at_another_site],
+)
+def test_a_computer_that_stands_still_for_a_while_lets_no_enactor_fail(test: Test, tmp_path: Path) -> None:
+    test(EnactorConformance(), StandsStillAtFirst(tmp_path))
 
 
 @pytest.mark.parametrize(
