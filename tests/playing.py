@@ -24,7 +24,7 @@ import httpx2
 
 BACKGROUND = "&"
 DATA = "data"
-WITHIN_S = 60.0
+WITHIN_S = 300.0
 _BLOCK = re.compile(r"^```(?P<language>\w+)(?: (?P<file>\S+))?\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 _COMMAND = re.compile(r"^\$ (?P<command>.*)\n(?P<output>(?:(?!\$ ).*\n)*)", re.MULTILINE)
 _LENIENT = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE

@@ -24,7 +24,7 @@ policy = "most-free"
 name = "{name}"
 slots = {slots}
 """
-DEADLINE_S = 60
+DEADLINE_S = 300
 PAUSE_S = 0.05
 
 

@@ -52,7 +52,7 @@ from leasehold.experiments import workers
 workers._settle_in(os.getpid())
 signal.pause()
 """
-PATIENCE_S = 60
+PATIENCE_S = 300
 
 
 def measure(name: str, seed: int) -> Mapping[str, float]:

@@ -40,7 +40,7 @@ DURABLE: Mapping[str, str] = {}
 _SERVICE_USER = "postgres"  # the server refuses to run as root
 _DEBIAN_BINARIES = Path("/usr/lib/postgresql")
 _NO_CLUSTER = Path("/etc/postgresql-common/createcluster.conf")
-_PATIENCE_S = 30
+_PATIENCE_S = 120
 _POLL_S = 0.02
 
 

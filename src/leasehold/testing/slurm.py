@@ -36,7 +36,7 @@ MEMORY_PER_NODE_MIB = 2_000
 IDLE = "IDLE"
 
 _PREFIX = "leasehold-slurm-"
-_PATIENCE_S = 30.0
+_PATIENCE_S = 120
 _POLL_S = 0.05
 _PORTS = range(16_000, 32_000)
 """Below those that the kernel gives to connections, so that what was free a moment ago still is."""

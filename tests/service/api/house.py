@@ -26,7 +26,7 @@ from leasehold.service.federation import Federation
 from leasehold.service.metrics import Metrics
 from leasehold.service.store.store import Store, open_store
 
-PATIENCE_S = 20
+PATIENCE_S = 120
 """How long a test waits for what must come; when it does not, the test fails."""
 
 UNLIMITED = RateLimit(0)

@@ -25,6 +25,7 @@ from leasehold.testing.killable import Killable
 PATIENCE = Patience(tries=1_000, knocks=1_000, first_s=0.02, longest_s=0.1)
 _QUICKLY_S = 0.05
 _AT_ONCE_S = 15
+_COMES_UP_WITHIN_S = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ class Served:
     async def ready(self) -> None:
         """Wait until it answers."""
         try:
-            said = await asyncio.to_thread(self._process.hear, _AT_ONCE_S)
+            said = await asyncio.to_thread(self._process.hear, _COMES_UP_WITHIN_S)
         except EOFError:
             said = []
         assert said, f"{self.url} does not come up:\n{self.errors()}"

@@ -30,7 +30,7 @@ from leasehold.testing.slurm import SlurmCluster
 
 pytestmark = pytest.mark.slow
 
-PATIENCE_S = 180
+PATIENCE_S = 300
 SMALL_PACKAGES = ("figlet", "units", "sl", "bc")
 """Of these, one that is not installed here is built into a machine."""
 

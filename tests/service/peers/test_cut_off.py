@@ -41,7 +41,7 @@ try_elsewhere = true
 name = "{name}-site"
 slots = {slots}
 """
-DEADLINE_S = 60
+DEADLINE_S = 300
 PAUSE_S = 0.05
 ROUNDS = 6
 SEED = 20

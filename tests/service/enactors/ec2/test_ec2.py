@@ -236,7 +236,7 @@ class TestTrouble:
             with Killable(main, str(rig.folder), cloud.url) as process:
                 heard: list[Any] = []
                 while moment not in heard:
-                    heard += process.hear(60)
+                    heard += process.hear(300)
                 process.kill()
         asyncio.run(self._find(rig))
         assert len(cloud.instances("running")) == VMS * (len(LEASES) - 1)

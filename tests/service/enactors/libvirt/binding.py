@@ -14,7 +14,7 @@ from pathlib import Path
 from leasehold.testing.debian import find_or_install
 
 _HEADERS = Path("/usr/include/libvirt/libvirt.h")
-_BUILD_S = 300
+_BUILD_S = 600
 
 
 def libvirt_python() -> Path:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from leasehold.testing.debian import ProgramMissing, find_or_install
 
-_BUILD_S = 120
+_BUILD_S = 600
 _KERNEL = "linux-image-cloud-amd64"
 _PACKAGES = (
     "busybox-static",

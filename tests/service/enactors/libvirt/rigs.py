@@ -31,7 +31,7 @@ class LibvirtRig:
     slots: int = 4
     nap_s: int = 8
     reference_mips: int = REFERENCE_MIPS
-    patience: int = 400
+    patience: int = 3000
     step_s: float = 0.1
 
     def __post_init__(self) -> None:

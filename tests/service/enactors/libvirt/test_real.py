@@ -197,7 +197,7 @@ def test_whoever_is_killed_at_it_no_guest_is_lost_or_doubled(
 def told_and_killed(rig: LibvirtRig, library: Path, told: Told, after_s: float) -> None:
     """Let a process take orders on, and kill it a moment later."""
     with Killable(main, str(library), str(rig.folder), rig.options, rig.more, told) as process:
-        assert process.hear(60) == ["taken on"]
+        assert process.hear(300) == ["taken on"]
         time.sleep(after_s)  # not to wait for anything: at this moment it dies
         process.kill()
 

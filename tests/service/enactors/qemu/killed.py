@@ -15,7 +15,7 @@ from leasehold.service.enactors.protocol import Observation, Order, Phase
 from leasehold.service.enactors.qemu.enactor import QemuEnactor
 from leasehold.testing.killable import Killable
 
-PATIENCE_S = 60
+PATIENCE_S = 300
 
 
 def main(connection: Connection, folder: Path, site: str, image: Path) -> None:

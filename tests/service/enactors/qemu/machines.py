@@ -45,7 +45,7 @@ class QemuRig:
     slots: int = 2
     nap_s: int = 5
     reference_mips: int = 1000
-    patience: int = 600
+    patience: int = 3000
     step_s: float = 0.1
 
     def open(self, site: str) -> Enactor:
@@ -95,7 +95,7 @@ def files(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.glob("machines/*/leases/*/*")}
 
 
-async def until(is_so: Callable[[], object], within_s: float = 60) -> None:
+async def until(is_so: Callable[[], object], within_s: float = 300) -> None:
     """Wait until something is so."""
     give_up_s = time.monotonic() + within_s
     while not is_so():

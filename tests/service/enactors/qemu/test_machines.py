@@ -51,7 +51,7 @@ class Here:
 async def opened(place: Path, image: Path, **options: Any) -> AsyncIterator[Here]:
     enactor = QemuEnactor(setup(place, "a", image, **options))
     try:
-        async with asyncio.timeout(90):
+        async with asyncio.timeout(400):
             yield Here(enactor, place)
     finally:
         await enactor.close()

@@ -77,7 +77,7 @@ class Sites:
 async def counting(place: Path, image: Path, *names: str) -> AsyncIterator[Sites]:
     world = Sites(place, {name: QemuEnactor(setup(place, name, image)) for name in names})
     try:
-        async with asyncio.timeout(90):
+        async with asyncio.timeout(400):
             await world.tell(Verb.START)
             await world.until_is(Phase.RUNNING)
             await world.counts_on()

@@ -48,7 +48,7 @@ async def opened(place: Path, image: Path, **options: Any) -> AsyncIterator[Qemu
     """A site whose images are where this one is."""
     enactor = QemuEnactor(setup(_with_images(place, image), "a", image, **options))
     try:
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(400):
             yield enactor
     finally:
         await enactor.close()

@@ -60,7 +60,7 @@ class SlurmRig:
     slots: int = 12
     nap_s: int = 4
     reference_mips: int = REFERENCE_MIPS
-    patience: int = 600
+    patience: int = 6000
     step_s: float = 0.05
 
     def __post_init__(self) -> None:

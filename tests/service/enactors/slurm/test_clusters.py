@@ -12,7 +12,7 @@ from leasehold.testing import slurm
 from leasehold.testing.debian import ProgramMissing
 from leasehold.testing.slurm import SlurmCluster, SlurmFailed
 
-PATIENCE_S = 20
+PATIENCE_S = 300
 
 PROGRAM = """
 from leasehold.testing.slurm import slurm_clusters

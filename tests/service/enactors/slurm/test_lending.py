@@ -23,7 +23,7 @@ from leasehold.service.store.store import open_store
 from leasehold.testing.slurm import SlurmCluster
 
 _AT_ONCE = OverheadModel(suspend_ms_per_gib=0, resume_ms_per_gib=0)
-_PATIENCE_S = 40
+_PATIENCE_S = 300
 
 pytestmark = pytest.mark.slow
 

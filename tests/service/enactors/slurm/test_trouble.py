@@ -108,22 +108,22 @@ class TestASubmissionThatWasInterrupted:
 def test_while_the_controller_is_down_nothing_is_taken_on_and_nothing_is_lost(
     rig: SlurmRig, cluster: SlurmCluster
 ) -> None:
-    rig.options["answer_within_s"] = 0.5
+    hasty = replace(rig, options=rig.options | {"answer_within_s": 0.5})
 
     async def play() -> None:
         async with site(rig) as here:
             running = await started(here)
-            cluster.stop_controller()
-            try:
+        cluster.stop_controller()
+        try:
+            async with site(hasty) as here:
                 problems = await here.tell(order(Verb.START, 2), order(Verb.STOP, 1))
                 assert all(problem.again for problem in problems.values())
                 assert problems.keys() == {"2.1.start", "1.1.stop"}
                 for silent in (here.enactor.observe(), here.enactor.changes()):
                     with pytest.raises(ConnectionError):
                         await silent
-            finally:
-                cluster.start_controller()
-        rig.options["answer_within_s"] = 15
+        finally:
+            cluster.start_controller()
         async with site(rig) as here:
             assert await here.seen(1) == running
             await here.do(order(Verb.START, 2))
