@@ -5,16 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
+from tests.searching import search
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
-# `ci` finds the same cases on every machine; `explore` looks further: HYPOTHESIS_PROFILE=explore make test
-settings.register_profile(
-    "ci", derandomize=True, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
-)
-settings.register_profile("explore", settings.get_profile("ci"), derandomize=False, max_examples=5_000)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+search()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from tests.searching import examples
 
 from leasehold.experiments.anova import Values, normality_p, signed_rank_p, two_way
 
@@ -36,7 +37,7 @@ def left_over(columns: list[Values], values: Values) -> float:
 
 
 @given(st.tuples(st.integers(2, 4), st.integers(2, 4), st.integers(2, 6)), st.integers(0, 2**32))
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_is_the_comparison_of_regressions_with_and_without_an_effect(
     shape: tuple[int, int, int], seed: int
 ) -> None:

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.gateway.random_worlds import QUICK, REFERENCE_MIPS, SLOTS, Case, cases, drive, three_sites
 from tests.gateway.telling import Told, begun, closed, decided, lent, own
+from tests.searching import examples
 
 from leasehold.gateway.agreed import UnderAgreement
 from leasehold.gateway.gateway import Gateway, Routing
@@ -316,7 +317,7 @@ def grouped(case: Case) -> Case:
     return case
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(cases(), AGREEMENTS)
 def test_whatever_is_agreed_every_invariant_holds_and_nobody_is_forgotten(
     case: Case, agreements: list[Agreement]
@@ -332,7 +333,7 @@ def test_whatever_is_agreed_every_invariant_holds_and_nobody_is_forgotten(
     assert not told.grants._sums
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(cases(), AGREEMENTS)
 def test_not_asking_about_who_is_certainly_barred_changes_nothing(
     case: Case, agreements: list[Agreement]
@@ -345,7 +346,7 @@ def test_not_asking_about_who_is_certainly_barred_changes_nothing(
     assert [rested.stays(one) for one in rested.leases] == [asked.stays(one) for one in rested.leases]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(cases(cancels=False), st.integers(1, 6))
 def test_nobody_ever_has_more_than_is_lent_at_a_time(case: Case, most: int) -> None:
     limit = Agreement("most", EVERYBODY, "vo0", NoLimit(), lending_limit=most)

@@ -16,6 +16,7 @@ from tests.gateway.random_worlds import (
     unfold,
 )
 from tests.gateway.telling import Told, begun, closed, decided, lent, own
+from tests.searching import examples
 
 from leasehold.gateway.site import Site
 from leasehold.model.effect import MigrateLease, SuspendLease
@@ -142,14 +143,14 @@ def check(chronicle: Chronicle, case: Case, can: Mapping[str, Can]) -> None:
 
 
 class TestInRandomWorlds:
-    @settings(max_examples=150)
+    @settings(max_examples=examples(150))
     @given(case=cases(), can=abilities, policy=st.sampled_from(["rr", "most-free", "least-in-flight"]))
     def test_nobody_is_promised_what_machines_cannot_do(
         self, case: Case, can: Mapping[str, Can], policy: str
     ) -> None:
         check(unfold(case, sites_that(can), policy), case, can)
 
-    @settings(max_examples=150)
+    @settings(max_examples=examples(150))
     @given(case=moving_cases(), can=abilities)
     def test_nor_when_they_move(self, case: Case, can: Mapping[str, Can]) -> None:
         check(unfold(case, sites_that(can)), case, can)

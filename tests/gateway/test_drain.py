@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from tests.gateway.random_worlds import PREEMPTABLE, QUICK, SLOTS, three_sites
 from tests.gateway.telling import Told, begun, closed, decided, lent, own
 from tests.gateway.turbulence import Turmoil, live_through, turmoils
+from tests.searching import examples
 
 from leasehold.gateway.gateway import Gateway
 from leasehold.model.effect import Effect, MigrateLease, StartLease
@@ -142,14 +143,14 @@ class Doors:
 
 
 class TestInRandomWorlds:
-    @settings(max_examples=200)
+    @settings(max_examples=examples(200))
     @given(turmoil=turmoils())
     def test_nobody_comes_in_through_a_shut_door(self, turmoil: Turmoil) -> None:
         slamming = turmoil.only(LendingChanged, CancelRequested)
         chronicle = live_through(slamming, three_sites(), look=Doors(slamming).look)
         assert len(chronicle.ends()) == len(turmoil.jobs)
 
-    @settings(max_examples=150)
+    @settings(max_examples=examples(150))
     @given(turmoil=turmoils(PREEMPTABLE))
     def test_nobody_at_home_notices_who_lends(self, turmoil: Turmoil) -> None:
         slamming = turmoil.only(LendingChanged)
@@ -158,7 +159,7 @@ class TestInRandomWorlds:
         at_home = [number for number, job in enumerate(turmoil.jobs, 1) if job.site is not None]
         assert [crowded.stays(number) for number in at_home] == [alone.stays(number) for number in at_home]
 
-    @settings(max_examples=50)
+    @settings(max_examples=examples(50))
     @given(turmoil=turmoils())
     def test_with_all_doors_shut_no_guest_begins(self, turmoil: Turmoil) -> None:
         shut_for_good = Turmoil(turmoil.jobs, tuple((0, shut(name)) for name in SLOTS))

@@ -6,6 +6,7 @@ from typing import Any
 from hypothesis import given, settings
 from tests.gateway.coallocation.together import joint, part, two_sites
 from tests.gateway.random_worlds import REFERENCE_MIPS, Case, Chronicle, cases, drive, three_sites
+from tests.searching import examples
 
 from leasehold.gateway.explaining import explain_joint, explain_request
 from leasehold.gateway.gateway import Gateway, Routing
@@ -99,7 +100,7 @@ class Curious(Gateway):
         explain_joint(self, joint(1, part(2), part(3), submit_s=now_ms / 1000, claim="reservation"), now_ms)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(cases(most_jobs=8))
 def test_asking_changes_nothing(case: Case) -> None:
     def run(kind: type[Gateway], policy: str) -> Chronicle:

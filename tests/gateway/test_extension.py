@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from tests.gateway.random_worlds import PREEMPTABLE, QUICK, REFERENCE_MIPS, three_sites
 from tests.gateway.telling import Told, begun, decided, lent, own
 from tests.gateway.turbulence import Turmoil, live_through, turmoils
+from tests.searching import examples
 
 from leasehold.gateway.gateway import EXTENSION
 from leasehold.model.effect import Decision, Effect
@@ -206,7 +207,7 @@ class Answers:
 
 
 class TestInRandomWorlds:
-    @settings(max_examples=150)
+    @settings(max_examples=examples(150))
     @given(turmoil=turmoils())
     def test_whoever_is_granted_time_has_it(self, turmoil: Turmoil) -> None:
         asking = turmoil.only(ExtendRequested)
@@ -220,7 +221,7 @@ class TestInRandomWorlds:
                 done = sum(stay.mips * (stay.end_ms - stay.start_ms) for stay in chronicle.stays(number))
                 assert done >= lease.request.duration_ms * REFERENCE_MIPS
 
-    @settings(max_examples=150)
+    @settings(max_examples=examples(150))
     @given(turmoil=turmoils(PREEMPTABLE))
     def test_nobody_at_home_notices_that_guests_are_extended(self, turmoil: Turmoil) -> None:
         """Whatever is asked for, local leases start, last and end as if there were no guests."""

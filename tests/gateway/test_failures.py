@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from tests.gateway.random_worlds import QUICK, three_sites
 from tests.gateway.telling import Told, begun, closed, decided, lent, own
 from tests.gateway.turbulence import Turmoil, live_through, moving_turmoils, turmoils
+from tests.searching import examples
 
 from leasehold.gateway.gateway import Gateway
 from leasehold.model.effect import Effect, LeaseClosed, StopLease
@@ -133,7 +134,7 @@ class Losses:
 
 
 class TestInRandomWorlds:
-    @settings(max_examples=150)
+    @settings(max_examples=examples(150))
     @given(turmoil=turmoils())
     def test_everybody_comes_to_one_end_and_nothing_is_left(self, turmoil: Turmoil) -> None:
         breaking = turmoil.only(LeaseFailed)
@@ -144,13 +145,13 @@ class TestInRandomWorlds:
         assert losses.lost <= named
         assert all(one.floor.held == {} for one in sites)
 
-    @settings(max_examples=150)
+    @settings(max_examples=examples(150))
     @given(turmoil=moving_turmoils())
     def test_also_when_machines_move(self, turmoil: Turmoil) -> None:
         chronicle = live_through(turmoil.only(LeaseFailed), three_sites())
         assert len(chronicle.ends()) == len(turmoil.jobs)
 
-    @settings(max_examples=100)
+    @settings(max_examples=examples(100))
     @given(turmoil=turmoils())
     def test_who_has_not_failed_does_all_of_its_work(self, turmoil: Turmoil) -> None:
         chronicle = live_through(turmoil.only(LeaseFailed), three_sites())

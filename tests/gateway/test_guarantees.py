@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.gateway.random_worlds import PREEMPTABLE, Case, cases, three_sites, unfold
+from tests.searching import examples
 
 from leasehold.gateway.site import Site
 from leasehold.leasing.victims.candidate import Candidate, Choice
@@ -15,7 +16,7 @@ from leasehold.leasing.victims.registry import VICTIM_POLICIES
 from leasehold.model.reason import Outcome, Reason
 from leasehold.testing.worlds import History, guest, local, play, site
 
-SLOW = settings(max_examples=60, deadline=None)
+SLOW = settings(max_examples=examples(60), deadline=None)
 
 
 def told(history: History) -> list[tuple[float, int, Reason]]:

@@ -29,6 +29,7 @@ from tests.gateway.random_worlds import (
     to_the_first,
     unfold,
 )
+from tests.searching import examples
 
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.guests import Guests
@@ -254,7 +255,7 @@ def all_is_as_before(sites: list[Site]) -> None:
 
 
 class TestInARandomWorld:
-    @settings(max_examples=250)
+    @settings(max_examples=examples(250))
     @given(case=cases(), own=terms)
     def test_nothing_breaks_and_everybody_comes_to_one_end(self, case: Case, own: dict[str, Any]) -> None:
         sites = three_sites(**own)
@@ -262,7 +263,7 @@ class TestInARandomWorld:
         assert len(chronicle.ends()) == len(case.jobs)
         all_is_as_before(sites)
 
-    @settings(max_examples=120)
+    @settings(max_examples=examples(120))
     @given(case=cases(), limit_ms=st.integers(0, 9_000), tick_ms=st.sampled_from([300, 2_000, 10_000]))
     def test_nor_when_requests_are_held(self, case: Case, limit_ms: int, tick_ms: int) -> None:
         sites = three_sites()
@@ -270,7 +271,7 @@ class TestInARandomWorld:
         assert len(chronicle.ends()) == len(case.jobs)
         all_is_as_before(sites)
 
-    @settings(max_examples=120)
+    @settings(max_examples=examples(120))
     @given(case=cases(most_jobs=12))
     def test_nor_when_all_that_can_happen_at_once_does(self, case: Case) -> None:
         """Every job on the same second: arrivals, ends, ticks and cancellations fall together."""
@@ -294,12 +295,12 @@ def rounded(job: Job) -> Job:
 class TestWork:
     """What a lease does, from its starts and ends alone: all of its work, and only that."""
 
-    @settings(max_examples=120)
+    @settings(max_examples=examples(120))
     @given(case=cases())
     def test_is_done_to_the_last_bit_in_a_random_world(self, case: Case) -> None:
         check_work(case, unfold(case, three_sites()))
 
-    @settings(max_examples=200)
+    @settings(max_examples=examples(200))
     @given(case=moving_cases())
     def test_also_when_guests_move_between_clusters(self, case: Case) -> None:
         check_work(case, unfold(case, three_sites(), to_the_first()))

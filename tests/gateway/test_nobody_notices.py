@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.searching import examples
 
 from leasehold.gateway.site import Site
 from leasehold.leasing.overhead import OverheadModel
@@ -63,14 +64,14 @@ def without_guests(jobs: list[Job], sites: list[Site]) -> dict[int, int]:
 
 @pytest.mark.parametrize("policy", ["fcfs", "easy", "hybrid:2", "conservative"])
 @pytest.mark.parametrize("repair", ["conflicts", "replan"])
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(250), deadline=None)
 @given(jobs=job_lists(PREEMPTABLE))
 def test_local_jobs_start_as_if_there_were_no_guests(policy: str, repair: str, jobs: list[Job]) -> None:
     history = play(jobs, two_sites(policy, repair=REPAIRS[repair]), reference_mips=2)
     assert local_starts(history, jobs) == without_guests(jobs, two_sites(policy))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(jobs=job_lists(PREEMPTABLE))
 def test_nor_does_it_matter_when_the_site_refuses_whom_it_cannot_start(jobs: list[Job]) -> None:
     history = play(jobs, two_sites("conservative", queues_locals=False), reference_mips=2)
@@ -78,7 +79,7 @@ def test_nor_does_it_matter_when_the_site_refuses_whom_it_cannot_start(jobs: lis
     assert local_starts(history, jobs) == expected
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(jobs=job_lists(tuple(LeaseType)))
 def test_every_request_comes_to_an_end_whatever_the_mix(jobs: list[Job]) -> None:
     """With Non-preemptable guests too: every invariant holds, and nobody is forgotten."""
@@ -87,7 +88,7 @@ def test_every_request_comes_to_an_end_whatever_the_mix(jobs: list[Job]) -> None
     assert len(history.ends()) == len(jobs)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(jobs=job_lists(tuple(LeaseType)), share=st.integers(0, 3))
 def test_non_preemptable_guests_never_hold_more_than_their_share(jobs: list[Job], share: int) -> None:
     sites = two_sites("conservative", non_preemptable_share_vms=share)
@@ -120,7 +121,7 @@ def most_held_by_non_preemptable_guests(history: History, jobs: list[Job]) -> in
     )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(jobs=job_lists((LeaseType.NON_PREEMPTABLE,)))
 def test_locals_that_leave_the_share_alone_are_never_delayed(jobs: list[Job]) -> None:
     """What the cap allows: guests cannot delay local users who never need the capped part of the site."""
@@ -137,7 +138,7 @@ def test_locals_that_leave_the_share_alone_are_never_delayed(jobs: list[Job]) ->
     assert local_starts(history, mixed) == without_guests(mixed, two_sites("conservative"))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(jobs=job_lists((LeaseType.NON_PREEMPTABLE,)), longest_s=st.integers(1, 6))
 def test_a_lone_local_job_waits_no_longer_than_the_longest_guest_allowed(
     jobs: list[Job], longest_s: int

@@ -18,6 +18,7 @@ from tests.gateway.random_worlds import (
 )
 from tests.gateway.telling import Told, decided, lent, own
 from tests.gateway.test_restart import ForgetfulWorld, told
+from tests.searching import examples
 
 from leasehold.gateway.gateway import Routing
 from leasehold.leasing.experience import ONE
@@ -147,12 +148,12 @@ def lived(
 
 
 class TestInRandomWorlds:
-    @settings(max_examples=150)
+    @settings(max_examples=examples(150))
     @given(case=st.one_of(cases(), moving_cases()), measured=measurements)
     def test_nothing_breaks_whatever_is_measured(self, case: Case, measured: Measured) -> None:
         assert len(lived(case, measured).ends()) == len(case.jobs)
 
-    @settings(max_examples=150)
+    @settings(max_examples=examples(150))
     @given(
         case=st.one_of(cases(), moving_cases()),
         measured=measurements,
@@ -163,7 +164,7 @@ class TestInRandomWorlds:
     ) -> None:
         assert told(lived(case, measured, restarts=restarts)) == told(lived(case, measured))
 
-    @settings(max_examples=100)
+    @settings(max_examples=examples(100))
     @given(case=cases(PREEMPTABLE, cancels=False), measured=measurements)
     def test_nobody_at_home_notices_what_was_measured(self, case: Case, measured: Measured) -> None:
         learnt, stated = lived(case, measured), lived(case, ())

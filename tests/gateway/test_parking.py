@@ -16,6 +16,7 @@ from tests.gateway.random_worlds import (
     unfold,
 )
 from tests.gateway.test_restart import ForgetfulWorld
+from tests.searching import examples
 
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.restart import take_up
@@ -145,14 +146,14 @@ def test_a_parked_guest_can_be_cancelled() -> None:
 
 @pytest.mark.parametrize("policy", ["price-and-park", "rr"])
 @given(case=st.one_of(cases(), moving_cases()))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_nobody_is_forgotten_and_every_promise_is_kept(policy: str, case: Case) -> None:
     """Invariants are checked after every instant, and at the end that nobody is left."""
     unfold(case, three_sites(), policy, tick_ms=1_000)
 
 
 @given(st.one_of(cases(), moving_cases()), st.integers(0, 40), st.booleans())
-@settings(max_examples=120)
+@settings(max_examples=examples(120))
 def test_a_policy_may_be_as_stingy_as_it_likes(case: Case, patience_s: int, moves: bool) -> None:  # noqa: FBT001
     chronicle = unfold(case, three_sites(), Stingy(patience_s, moves=moves), tick_ms=1_000)
     for now_ms, made in chronicle.decisions(Outcome.START, Outcome.MOVE):
@@ -164,7 +165,7 @@ def test_a_policy_may_be_as_stingy_as_it_likes(case: Case, patience_s: int, move
 
 
 @given(st.one_of(cases(), moving_cases()), st.sets(st.integers(1, 60), max_size=6))
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 def test_a_restart_loses_nobody_who_is_parked(case: Case, restarts: set[int]) -> None:
     world = ForgetfulWorld(case, Routing(Stingy(7), tick_ms=1_000), restarts, "conservative")
     for _ in world.run():

@@ -7,6 +7,7 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.searching import examples
 
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.invariants import Invariants
@@ -300,7 +301,7 @@ class TestSoMuchAndNoMore:
         assert not closed(told.submit(4, via="north"))
 
     @given(st.lists(st.tuples(st.integers(1, 5), KINDS, st.booleans()), max_size=25), st.integers(0, 9))
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=examples(40), deadline=None)
     def test_it_never_has_more(self, steps: list[tuple[int, LeaseType, bool]], most: int) -> None:
         told = Told(peer(), own=10, north=Terms(max_vms=most))
         for vms, kind, ends_one in steps:
@@ -316,7 +317,7 @@ class TestRates:
     """JPDC 2012, section 2.1: what arrives from outside is what all peers send together."""
 
     @given(st.lists(st.tuples(st.integers(1, 60_000), st.sampled_from(["", "a", "b", "c"])), min_size=9))
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=examples(40), deadline=None)
     def test_the_external_rate_is_the_sum_of_the_peers_and_of_ones_own(
         self, arrivals: list[tuple[int, str]]
     ) -> None:

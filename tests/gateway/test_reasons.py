@@ -17,6 +17,7 @@ from tests.gateway.random_worlds import (
     three_sites,
     unfold,
 )
+from tests.searching import examples
 
 from leasehold.leasing.victims.registry import VICTIM_POLICIES
 from leasehold.model.effect import Decision, MigrateLease, Preemption, ResumeLease, StartLease
@@ -113,7 +114,7 @@ def test_every_reason_has_a_sentence_for_people(reason: Reason) -> None:
     assert len(sentence(reason).split()) >= 3
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(case=cases(), own=worlds)
 def test_every_decision_has_a_reason_of_its_kind_and_a_rule(case: Case, own: dict[str, Any]) -> None:
     for _, made in unfold(case, three_sites(**own), try_elsewhere=True).decisions():
@@ -122,7 +123,7 @@ def test_every_decision_has_a_reason_of_its_kind_and_a_rule(case: Case, own: dic
         assert (made.preemption is not None) == (made.outcome is Outcome.PREEMPT)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(case=cases(), own=worlds)
 def test_the_reason_why_a_lease_is_over_fits_its_state(case: Case, own: dict[str, Any]) -> None:
     chronicle = unfold(case, three_sites(**own), try_elsewhere=True)
@@ -130,7 +131,7 @@ def test_the_reason_why_a_lease_is_over_fits_its_state(case: Case, own: dict[str
         assert chronicle.leases[number].state is STATE_OF[reason]
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(case=cases(), own=worlds)
 def test_who_is_refused_is_told_the_same_by_the_last_decision(case: Case, own: dict[str, Any]) -> None:
     chronicle = unfold(case, three_sites(**own), try_elsewhere=True)
@@ -141,7 +142,7 @@ def test_who_is_refused_is_told_the_same_by_the_last_decision(case: Case, own: d
         assert not refused or last[number].reason is reason
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(case=cases())
 def test_who_does_not_start_at_once_is_told_that_and_why(case: Case) -> None:
     chronicle = unfold(case, three_sites())
@@ -171,7 +172,7 @@ def test_three_ways_to_wait(*, outsider: bool) -> None:
     }
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(case=cases(PREEMPTABLE), victims=st.sampled_from(list(VICTIM_POLICIES)))
 def test_a_preemption_names_beneficiary_victims_cost_and_runner_up(case: Case, victims: str) -> None:
     world = Floor(unfold(case, three_sites(victims=victims)))
@@ -185,7 +186,7 @@ def test_a_preemption_names_beneficiary_victims_cost_and_runner_up(case: Case, v
         assert report.cost_vm_ms == sum(cost_of(running[number]) for number in report.victims)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(case=cases(PREEMPTABLE), victims=st.sampled_from(["mov", "mlip", "moml"]))
 def test_the_runner_up_is_another_set_that_would_have_done(case: Case, victims: str) -> None:
     world = Floor(unfold(case, three_sites(victims=victims)))
@@ -257,7 +258,7 @@ def sets_that_do(report: Preemption, running: dict[int, Lease]) -> list[tuple[in
 class TestTheAccounts:
     """Counted per site: what was decided, and what became of the leases."""
 
-    @settings(max_examples=100)
+    @settings(max_examples=examples(100))
     @given(case=cases(), own=worlds)
     def test_agree(self, case: Case, own: dict[str, Any]) -> None:
         chronicle = unfold(case, three_sites(**own), try_elsewhere=True)
@@ -272,7 +273,7 @@ class TestTheAccounts:
         sent = {m.lease.id for _, m in chronicle.decisions(Outcome.DISPATCH)}
         assert sent == {x.id for x in leases if not x.request.is_local and x.dispatched_ms >= 0}
 
-    @settings(max_examples=100)
+    @settings(max_examples=examples(100))
     @given(case=cases(), own=worlds)
     def test_each_lease_is_refused_once_at_most_and_then_never_started(
         self, case: Case, own: dict[str, Any]

@@ -8,6 +8,7 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.searching import examples
 
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.invariants import Invariants
@@ -378,7 +379,7 @@ STEPS = [Courses.submit, Courses.answer] * 3 + [
 
 @pytest.mark.parametrize("policy", sorted(ROUTING_POLICIES))
 @given(st.lists(st.sampled_from(STEPS), max_size=40), st.randoms(use_true_random=False), st.booleans())
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_every_policy_gets_along_with_remote_sites_whatever_they_say(
     policy: str,
     steps: list[Callable[[Courses], None]],

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tests.gateway.random_worlds import PREEMPTABLE, QUICK, Case, Chronicle, cases, three_sites, unfold
+from tests.searching import examples
 
 from leasehold.gateway.gateway import Gateway
 from leasehold.leasing.backfill import Backfiller
@@ -88,7 +89,7 @@ def those_to_move(plan: Plan) -> list[int]:
     return [one.id for one in plan.guests if one not in staying]
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(plan=plans())
 def test_reservations_that_are_not_in_conflict_are_not_touched(plan: Plan) -> None:
     before, in_conflict = plan.starts(), those_to_move(plan)
@@ -99,7 +100,7 @@ def test_reservations_that_are_not_in_conflict_are_not_touched(plan: Plan) -> No
 
 
 @pytest.mark.parametrize("repair", REPAIRS.values(), ids=REPAIRS)
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(plan=plans())
 def test_afterwards_nobody_who_waits_stands_in_over_booked_time(repair: Repair, plan: Plan) -> None:
     repair(plan.queue, 0)
@@ -109,7 +110,7 @@ def test_afterwards_nobody_who_waits_stands_in_over_booked_time(repair: Repair, 
     assert all(one.reserved_ms >= one.earliest_ms for one in plan.guests)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(plan=plans())
 def test_replanning_everybody_is_planning_them_in_order_of_arrival(plan: Plan) -> None:
     before = plan.starts()
@@ -124,7 +125,7 @@ def test_replanning_everybody_is_planning_them_in_order_of_arrival(plan: Plan) -
     assert [one.id for one in moved] == [n for n, start in plan.starts().items() if start > before[n]]
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(plan=plans())
 def test_a_plan_that_fits_is_left_alone(plan: Plan) -> None:
     assume(max(plan.used(plan.guests)) <= SLOTS)
@@ -163,7 +164,7 @@ def local_starts(chronicle: Chronicle) -> dict[int, int]:
     return {started.id: now_ms for now_ms, started in starts if started.request.is_local}
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(case=cases(PREEMPTABLE))
 def test_both_ways_to_repair_start_the_same_local_requests_at_the_same_times(case: Case) -> None:
     ways = [local_starts(unfold(case, three_sites(repair=repair))) for repair in REPAIRS.values()]
@@ -191,7 +192,7 @@ class Promises:
 
 
 @pytest.mark.parametrize("repair", REPAIRS.values(), ids=REPAIRS)
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(case=cases())
 def test_a_guest_s_promise_moves_later_only_with_a_decision_that_says_so(repair: Repair, case: Case) -> None:
     promises = Promises()

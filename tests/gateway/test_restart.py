@@ -20,6 +20,7 @@ from tests.gateway.random_worlds import (
     three_sites,
     unfold,
 )
+from tests.searching import examples
 
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.invariants import Invariants
@@ -92,7 +93,7 @@ def told(chronicle: Chronicle) -> list[tuple[int, str]]:
     st.sampled_from(["conservative", "easy", "fcfs"]),
     st.sampled_from(["rr", "least-in-flight", "most-free"]),
 )
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_nobody_can_tell_that_there_was_a_restart(
     case: Case, restarts: set[int], depth: str, policy: str
 ) -> None:

@@ -22,6 +22,7 @@ from tests.gateway.random_worlds import (
     three_sites,
     unfold,
 )
+from tests.searching import examples
 
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.model.effect import Decision, Effect, LeaseClosed, WakeAt
@@ -203,7 +204,7 @@ class TestTryingElsewhere:
 
 
 @pytest.mark.parametrize("name", ROUTING_POLICIES)
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(case=cases())
 def test_a_wide_request_goes_only_to_sites_that_are_wide_enough(name: str, case: Case) -> None:
     chronicle = unfold(case, three_sites(), name)
@@ -211,7 +212,7 @@ def test_a_wide_request_goes_only_to_sites_that_are_wide_enough(name: str, case:
         assert sent.lease.vms <= SLOTS[sent.site]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(case=cases())
 def test_the_sites_that_are_offered_are_those_that_are_wide_enough(case: Case) -> None:
     def decide(request: Request, view: RoutingView, _now_ms: int) -> Verdict:
@@ -223,7 +224,7 @@ def test_the_sites_that_are_offered_are_those_that_are_wide_enough(case: Case) -
 
 class TestDeterminism:
     @pytest.mark.parametrize("name", ROUTING_POLICIES)
-    @settings(max_examples=25)
+    @settings(max_examples=examples(25))
     @given(case=cases())
     def test_the_same_seed_gives_the_same_effects(self, name: str, case: Case) -> None:
         first, second = (unfold(case, three_sites(), name, seed=5).told for _ in range(2))
@@ -244,12 +245,12 @@ def where_sent(effects: list[tuple[int, Effect]]) -> list[str]:
 class TestWhatAPolicyIsToldOfTheSites:
     """Figures of the view against a recount from the leases themselves."""
 
-    @settings(max_examples=100)
+    @settings(max_examples=examples(100))
     @given(case=cases())
     def test_live_figures_are_what_the_sites_hold(self, case: Case) -> None:
         check_live_figures(case)
 
-    @settings(max_examples=100)
+    @settings(max_examples=examples(100))
     @given(case=cases())
     def test_the_earliest_start_is_that_of_the_plan(self, case: Case) -> None:
         def decide(request: Request, view: RoutingView, now_ms: int) -> Verdict:
@@ -272,12 +273,12 @@ class TestWhatAPolicyIsToldOfTheSites:
 
         unfold(Case((guest(0, 1, 1),)), three_sites(), ByTheView(decide))
 
-    @settings(max_examples=100)
+    @settings(max_examples=examples(100))
     @given(case=cases())
     def test_history_counts_what_was_sent_and_what_came_of_it(self, case: Case) -> None:
         check_history(case, one_after_another)
 
-    @settings(max_examples=100)
+    @settings(max_examples=examples(100))
     @given(case=moving_cases())
     def test_also_of_guests_that_move_from_site_to_site(self, case: Case) -> None:
         check_history(case, lambda _request, _view, _now_ms: Dispatch("a"))

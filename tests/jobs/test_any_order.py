@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.jobs.making import MINUTE, S, ask, catalogue, image, seen, site
+from tests.searching import examples
 
 from leasehold.jobs.desk import JobDesk
 from leasehold.jobs.effects import BuildImage, JobClosed, JobEffect, StartAttempt, WakeJobsAt
@@ -234,7 +235,7 @@ def _line(effect: Any) -> str:
 
 TestAnyOrder = AnyOrder.TestCase
 TestAnyOrder.settings = settings(
-    max_examples=40,
+    max_examples=examples(40),
     stateful_step_count=25,
     deadline=None,
     report_multiple_bugs=False,

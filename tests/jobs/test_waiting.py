@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.jobs.making import MINUTE, S, Told, catalogue, image, seen, site, submitted
+from tests.searching import examples
 
 from leasehold.jobs.effects import WakeJobsAt
 from leasehold.jobs.events import (
@@ -75,7 +76,7 @@ def test_patience_puts_whoever_waited_that_long_ahead(patience_ms: int | None, f
 
 
 @given(gap_s=st.integers(1, 9), short=st.integers(1, 5))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_nobody_starves_behind_a_stream_of_others(gap_s: int, short: int) -> None:
     """One core, ever shorter jobs that keep it busy: with a patience the long one runs all the same."""
     wanted = JobSettings(queue="sjf", patience_ms=60 * S, retrying=Retrying(10 * S, 10**9))

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.leasing.schedulers import ByReservations, Task, classic_easy
+from tests.searching import examples
 
 from leasehold.leasing.disciplines import reservation_depth
 from leasehold.model.errors import InvalidField, UnknownName
@@ -35,14 +36,14 @@ def starts(tasks: list[Task], policy: str) -> dict[int, int]:
 
 
 @pytest.mark.parametrize("policy", ["fcfs", "easy", "hybrid:2", "hybrid:3", "conservative"])
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(600), deadline=None)
 @given(log=rows)
 def test_it_starts_jobs_when_the_brute_force_scheduler_does(policy: str, log: list[Row]) -> None:
     oracle = ByReservations(tasks_of(log), SLOTS, reservation_depth(policy)).run()
     assert starts(tasks_of(log), policy) == oracle
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=examples(1000), deadline=None)
 @given(log=rows)
 def test_depth_one_is_easy_as_it_is_told_everywhere(log: list[Row]) -> None:
     assert starts(tasks_of(log), "easy") == classic_easy(tasks_of(log), SLOTS)

@@ -9,6 +9,7 @@ from typing import TypeAlias
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.searching import examples
 
 from leasehold.leasing.victims.by_value import by_value
 from leasehold.leasing.victims.candidate import Candidate
@@ -28,7 +29,7 @@ from leasehold.model.request import LeaseType
 Subset: TypeAlias = tuple[Candidate, ...]
 Problem: TypeAlias = tuple[list[Candidate], int]
 
-MANY = settings(max_examples=max(600, settings.default.max_examples if settings.default else 0))
+MANY = settings(max_examples=examples(600))
 BASIC = [Mov(), Mlip(), Moml(), Moml(most_listed=0), ExactCover(), YOUNGEST_FIRST]
 OTHERS = [pareto(), pareto("excess,leases"), DearerAgain(Moml(most_listed=0), Surcharge(0.5, 1))]
 POLICIES = [*BASIC, *OTHERS, *(by_value(policy) for policy in BASIC)]

@@ -5,6 +5,7 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.searching import examples
 
 from leasehold.matching.reliability.plan import Asked, Candidate, Mode, cheapest_plan
 from leasehold.matching.reliability.restart import Tries
@@ -17,7 +18,7 @@ from leasehold.matching.reliability.unlike_restart import Try, in_turn
     time_s=st.floats(500, 5_000),
     takeover_s=st.sampled_from([0.0, 10.0]),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_of_like_nodes_it_is_the_closed_form(
     rate: float, nodes: int, time_s: float, takeover_s: float
 ) -> None:

@@ -10,6 +10,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.searching import examples
 
 from leasehold.routing import demand
 from leasehold.routing.demand import AGES_MS, EVERY_AGE, HORIZONS_MS, STILL, WEEK_MS, Demand, Tail, peak_vms
@@ -70,7 +71,7 @@ def _probes(history: list[Held], until_ms: int, scale_ms: int) -> Iterator[tuple
 
 
 @given(leases, st.integers(400_000, 2_000_000))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_what_is_counted_is_what_brute_force_counts(history: list[Held], until_ms: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(demand, "FIRST_SCALE_WEIGHT", 1e12)  # so that the horizons stay as they are
@@ -165,7 +166,7 @@ def test_memory_does_not_grow_with_the_number_of_leases() -> None:
 
 
 @given(leases, st.integers(0, 2_000_000))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_a_table_that_is_recalled_says_the_same(history: list[Held], until_ms: int) -> None:
     table = watched(Demand(SLOTS), history, until_ms)
     twin = Demand.recalled(json.loads(json.dumps(table.memory())), SLOTS)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.searching import examples
 from tests.simulation.worlds import LogLine, replaying, tables, write_log
 
 from leasehold.gateway.gateway import Gateway, Routing
@@ -72,7 +73,7 @@ rows = st.lists(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(log=rows)
 def test_time_goes_forward_and_each_instant_is_handed_over_once(
     log: list[tuple[int, int, int, bool]],

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.searching import examples
 from tests.simulation.worlds import DAS2, LogLine, busy, tables, write_log
 
 from leasehold.analysis.metrics import JOINT_CATALOGUE, joint_totals, totals
@@ -262,7 +263,7 @@ LINES = st.lists(
 ).map(sorted)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     guests=LINES.filter(bool),
     own=LINES,

@@ -8,6 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.searching import examples
 from tests.service.api.house import House, house_in
 
 from leasehold.model.errors import InvalidField
@@ -27,7 +28,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
 CONSUMERS = (f"consumer-{number}" for number in range(1_000_000))
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     before=st.integers(0, 7),
     limit=st.integers(1, 4),

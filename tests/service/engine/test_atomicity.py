@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.gateway.random_worlds import ByTheView
 from tests.gateway.turbulence import Turmoil, moving_turmoils, turmoils
+from tests.searching import examples
 from tests.service.engine.conftest import NewStore
 from tests.service.engine.examples import S, guest, journal, local, state, submitted, two_sites
 from tests.service.engine.live_worlds import NEVER_MS, commands_by_instant, live_three
@@ -119,7 +120,7 @@ class TestAStoreThatFails:
         turmoil=st.one_of(turmoils(most_jobs=10), moving_turmoils()),
         lost=st.sets(st.integers(0, 12), min_size=1, max_size=4),
     )
-    @settings(max_examples=25, suppress_health_check=SHARED_STORES)
+    @settings(max_examples=examples(25), suppress_health_check=SHARED_STORES)
     def test_a_batch_that_failed_might_as_well_never_have_come(
         self, new_store: NewStore, turmoil: Turmoil, lost: set[int]
     ) -> None:
@@ -131,7 +132,7 @@ class TestAStoreThatFails:
             assert store.last_seq() == other.last_seq()
 
     @given(turmoil=turmoils(most_jobs=10), repeated=st.sets(st.integers(0, 12), min_size=1, max_size=4))
-    @settings(max_examples=25, suppress_health_check=SHARED_STORES)
+    @settings(max_examples=examples(25), suppress_health_check=SHARED_STORES)
     def test_a_batch_that_is_asked_again_after_it_failed_is_decided_as_if_nothing_had_been(
         self, new_store: NewStore, turmoil: Turmoil, repeated: set[int]
     ) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.searching import examples
 from tests.service.engine.conftest import NewStore
 from tests.service.engine.job_worlds import S, Shop, facts, job, nodes
 from tests.service.engine.test_atomicity import failing
@@ -104,7 +105,7 @@ def _fail(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("interrupt", [_restart, _fail])
-@settings(max_examples=8, suppress_health_check=SHARED_STORES, deadline=None)
+@settings(max_examples=examples(8), suppress_health_check=SHARED_STORES, deadline=None)
 @given(moments=st.sets(st.integers(0, len(STEPS) - 1), min_size=1))
 def test_whatever_comes_in_between_changes_no_decision(
     new_store: NewStore, interrupt: Callable[[Shop], object], moments: set[int]

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.searching import examples
 from tests.service.engine.conftest import NewStore
 from tests.service.engine.examples import S, guest, journal, lease, local, seen, submitted, two_sites
 from tests.service.engine.test_atomicity import contents, failing
@@ -235,7 +236,7 @@ def _fail(live: Live, commands: list[Command]) -> None:
         live.do(*commands, CancelJoint(1), together(1, 1))
 
 
-@settings(max_examples=8, suppress_health_check=SHARED_STORES)
+@settings(max_examples=examples(8), suppress_health_check=SHARED_STORES)
 @given(moments=MOMENTS)
 def test_a_batch_that_failed_might_as_well_never_have_come(new_store: NewStore, moments: list[int]) -> None:
     with new_store() as store, new_store() as other:
@@ -243,7 +244,7 @@ def test_a_batch_that_failed_might_as_well_never_have_come(new_store: NewStore, 
         assert disturbed == play(two_sites(other), _fail, set())
 
 
-@settings(max_examples=8, suppress_health_check=SHARED_STORES)
+@settings(max_examples=examples(8), suppress_health_check=SHARED_STORES)
 @given(moments=MOMENTS)
 def test_who_is_killed_at_any_moment_decides_as_if_nothing_had_been(
     new_store: NewStore, moments: list[int]

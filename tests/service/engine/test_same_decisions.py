@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.gateway.random_worlds import three_sites
 from tests.gateway.turbulence import Turmoil, live_through, moving_turmoils, turmoils
+from tests.searching import examples
 from tests.service.engine.live_worlds import Listener, gateways, live_three, play_live, said_in_journal
 from tests.simulation.worlds import DAS2, HOUR_S, busy
 
@@ -38,7 +39,7 @@ ONE_FOLDER = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 @given(
     turmoil=st.one_of(turmoils(), moving_turmoils()), policy=st.sampled_from(["rr", "most-free", "bcf-rnd"])
 )
-@settings(max_examples=60, suppress_health_check=ONE_FOLDER)
+@settings(max_examples=examples(60), suppress_health_check=ONE_FOLDER)
 def test_random_jobs_in_random_turmoil(tmp_path: Path, turmoil: Turmoil, policy: str, depth: str) -> None:
     turmoil, listener = turmoil.of_known_leases(), Listener()
     live_through(turmoil, three_sites(depth), policy, chronicle=listener)

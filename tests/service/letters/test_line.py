@@ -7,6 +7,7 @@ from pathlib import Path
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.searching import examples
 from tests.service.letters.line import FAR, World
 
 from leasehold.model.event import SiteFellSilent
@@ -108,7 +109,7 @@ class UnreliableLine(RuleBasedStateMachine):
 
 
 UnreliableLine.TestCase.settings = settings(
-    max_examples=25,
+    max_examples=examples(25),
     stateful_step_count=30,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

@@ -7,6 +7,7 @@ from pathlib import Path
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.searching import examples
 from tests.service.peers.triangle import NAMES, WAYS, World
 
 from leasehold.gateway.peering import Ask
@@ -112,7 +113,7 @@ class UnreliableTriangle(RuleBasedStateMachine):
 
 
 UnreliableTriangle.TestCase.settings = settings(
-    max_examples=20,
+    max_examples=examples(20),
     stateful_step_count=30,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

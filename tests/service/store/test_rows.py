@@ -5,6 +5,7 @@ from typing import Any, get_type_hints
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.searching import examples
 
 from leasehold.service.store import rows, schema
 from leasehold.service.store.filters import EVERYTHING, LeaseFilter, UsageFilter
@@ -17,7 +18,9 @@ WHOLES = st.integers(-(2**63), 2**63 - 1)
 VALUES = {str: TEXTS, int: WHOLES, int | None: st.none() | WHOLES, str | None: st.none() | TEXTS}
 
 # Examples share a store, as days do; each writes what it reads.
-on_one_store = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+on_one_store = settings(
+    max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 
 
 def any_row(kind: Any, **fixed: Any) -> st.SearchStrategy[Any]:
