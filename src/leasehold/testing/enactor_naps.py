@@ -1,15 +1,16 @@
 """Naps: commands that sleep, by which a suite sees whether work goes on where it was left.
 
 Part of `leasehold.testing.enactors`. On a computer that stands still for a while, a nap is over before
-anything could be done in the midst of it. Such a try shows nothing, and is made again with a longer nap: an
-enactor that begins work anew does so in each of them, and is found out on any computer.
+anything could be done in the midst of it. Such a try shows nothing, and is made again with a longer nap. An
+enactor that begins work anew does so in each of them, and is found out; one that does so only now and then
+may pass, so that whoever has real machines should also have tests in which a guest counts.
 """
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
-from leasehold.service.enactors.protocol import Order, Verb
+from leasehold.service.enactors.protocol import Verb
 from leasehold.testing.enactor_rig import Rig, Site, order
 
 TIMES_AS_LONG: Final = (1, 2, 3)
@@ -69,13 +70,6 @@ class Nap:
         took_ms = await here.runs_for_ms(lease_id)
         await here.do(order(Verb.STOP, lease_id))
         return took_ms
-
-    def told(
-        self, verb: Verb, incarnation: int = 1, *, command: tuple[object, ...] = (), to: str = ""
-    ) -> Order:
-        """Tell the machines something in the midst of their nap, of which half is done."""
-        done = self.half_the_work if incarnation > 1 else 0
-        return order(verb, self.lease_id, incarnation, command=command, work_done=done, other_site=to)
 
 
 def is_a_rest(rest_ms: int, whole_ms: int) -> bool:

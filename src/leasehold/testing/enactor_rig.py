@@ -8,7 +8,16 @@ from functools import wraps
 from typing import Any, Protocol
 
 from leasehold.service.enactors.facts import HasNodes, NodeFacts
-from leasehold.service.enactors.protocol import Enactor, Observation, Order, Phase, Problem, Verb, order_id
+from leasehold.service.enactors.protocol import (
+    REACHES,
+    Enactor,
+    Observation,
+    Order,
+    Phase,
+    Problem,
+    Verb,
+    order_id,
+)
 
 MEMORY_MIB = 64
 _A_WHILE = 8
@@ -169,7 +178,7 @@ class Site:
 
         0 where it had ended before anybody saw it run, as happens on computers that stand still for a while.
         """
-        begun = await self.until_any({Phase.RUNNING, Phase.ENDED}, lease_id)
+        begun = await self.until_any(REACHES[Verb.START], lease_id)
         ended = await self.until(Phase.ENDED, lease_id)
         return ended.since_ms - begun.since_ms
 

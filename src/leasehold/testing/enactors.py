@@ -297,13 +297,13 @@ async def goes_on_after_a_suspension(here: Site, nap: Nap) -> bool:
     """Save machines in the midst of a nap and resume them; say whether they sleep only for the rest of it."""
     whole_ms = await nap.taken_whole(here)
     await nap.half_slept(here)
-    await here.do(nap.told(Verb.SUSPEND))
+    await here.do(order(Verb.SUSPEND, nap.lease_id))
     saved = await here.until_any({Phase.SAVED, Phase.ENDED}, nap.lease_id)
     await nap.outlasted(here)
     assert await here.seen(nap.lease_id) == saved, "its work went on while it was saved"
-    await here.do(nap.told(Verb.RESUME, SECOND))
+    await here.do(order(Verb.RESUME, nap.lease_id, SECOND, work_done=nap.half_the_work))
     rest_ms = await here.runs_for_ms(nap.lease_id)
-    await here.do(nap.told(Verb.STOP, SECOND))
+    await here.do(order(Verb.STOP, nap.lease_id, SECOND))
     return saved.phase is Phase.SAVED and is_a_rest(rest_ms, whole_ms)
 
 
@@ -311,12 +311,15 @@ async def goes_on_after_a_move(here: Site, there: Site, nap: Nap) -> bool:
     """Move machines in the midst of a nap; say whether they sleep on there only for the rest of it."""
     whole_ms = await nap.taken_whole(here)
     await nap.half_slept(here)
-    await here.do(nap.told(Verb.SEND, to="b"))
-    await there.do(nap.told(Verb.RECEIVE, SECOND, command=nap.command, to="a"))
+    half = nap.half_the_work
+    await here.do(order(Verb.SEND, nap.lease_id, other_site="b"))
+    await there.do(
+        order(Verb.RECEIVE, nap.lease_id, SECOND, command=nap.command, work_done=half, other_site="a")
+    )
     await here.until_gone(nap.lease_id)
     rest_ms = await there.runs_for_ms(nap.lease_id)
     assert (await there.until(Phase.ENDED, nap.lease_id)).incarnation == SECOND
-    await there.do(nap.told(Verb.STOP, SECOND))
+    await there.do(order(Verb.STOP, nap.lease_id, SECOND))
     return is_a_rest(rest_ms, whole_ms)
 
 
