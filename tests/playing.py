@@ -21,10 +21,10 @@ from tempfile import TemporaryFile
 from typing import Any
 
 import httpx2
+from tests.waiting import PATIENCE_S
 
 BACKGROUND = "&"
 DATA = "data"
-WITHIN_S = 300.0
 _BLOCK = re.compile(r"^```(?P<language>\w+)(?: (?P<file>\S+))?\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 _COMMAND = re.compile(r"^\$ (?P<command>.*)\n(?P<output>(?:(?!\$ ).*\n)*)", re.MULTILINE)
 _LENIENT = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
@@ -100,7 +100,7 @@ def _gateway(command: str, folder: Path) -> Iterator[None]:
 
 
 def _wait_for(gateways: int, folder: Path, process: subprocess.Popen[bytes]) -> bool:
-    until_s = time.monotonic() + WITHIN_S
+    until_s = time.monotonic() + PATIENCE_S
     while process.poll() is None and time.monotonic() < until_s:
         if _answering(folder) >= gateways:
             return True
@@ -124,6 +124,6 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     """End it with all that it started: kindly, and then for certain."""
     with suppress(ProcessLookupError, subprocess.TimeoutExpired):
         os.killpg(process.pid, signal.SIGTERM)
-        process.wait(WITHIN_S)
+        process.wait(PATIENCE_S)
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)

@@ -2,16 +2,15 @@
 
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from tests.cli.saying import Cli
+from tests.waiting import until
 
 from leasehold.client import Client, Conflict, Lease, Patience
-from leasehold.model.errors import LeaseholdError
 from leasehold.service.enactors.emulated.audit import Action, brought_up_twice, read_audit
 
 CONFIG = """
@@ -24,21 +23,6 @@ policy = "most-free"
 name = "{name}"
 slots = {slots}
 """
-DEADLINE_S = 300
-PAUSE_S = 0.05
-
-
-def until(question: Callable[[], object]) -> None:
-    """Ask until the answer is yes; whoever cannot be reached now is asked again."""
-    end_s = time.monotonic() + DEADLINE_S
-    while time.monotonic() < end_s:
-        try:
-            if question():
-                return
-        except LeaseholdError:
-            pass
-        time.sleep(PAUSE_S)
-    raise AssertionError("it never came to be")
 
 
 class Service:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import PATIENCE_S
 
 from leasehold.experiments import workers
 from leasehold.experiments.campaign import carry_out, tasks
@@ -52,7 +53,6 @@ from leasehold.experiments import workers
 workers._settle_in(os.getpid())
 signal.pause()
 """
-PATIENCE_S = 300
 
 
 def measure(name: str, seed: int) -> Mapping[str, float]:

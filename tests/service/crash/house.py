@@ -11,6 +11,7 @@ from typing import Any, cast
 from tests.service.crash import evidence
 from tests.service.crash.federation import MEMORY_MIB, SLOTS, config
 from tests.service.crash.served import Line, Served
+from tests.waiting import PATIENCE_S
 
 from leasehold.client.async_client import AsyncClient
 from leasehold.client.records import Change, Lease
@@ -152,14 +153,14 @@ class House:
     # The calm after it
 
     async def _until_all_is_over(self, served: Served) -> None:
-        async with asyncio.timeout(300), served.client() as client:
+        async with asyncio.timeout(PATIENCE_S), served.client() as client:
             while [lease async for lease in client.leases.list(open=True)]:  # noqa: ASYNC110 - over HTTP
                 await asyncio.sleep(_NOW_AND_THEN_S)
 
     async def _until_all_is_told(self) -> None:
         """The follower is told of the end of everything that was accepted."""
         leases = set(self.served[GATEWAY].witness.accepted.values())
-        async with asyncio.timeout(300):
+        async with asyncio.timeout(PATIENCE_S):
             while leases - {change.lease for change in self.changes if change.what == "closed"}:  # noqa: ASYNC110
                 await asyncio.sleep(_NOW_AND_THEN_S)
 

@@ -13,6 +13,7 @@ import pytest
 from tests.service.enactors.qemu.conftest import need_programs
 from tests.service.enactors.qemu.machines import cleared, now_ms
 from tests.service.enactors.slurm.conftest import real_clusters
+from tests.waiting import PATIENCE_S
 
 from leasehold.jobs.job import Backup
 from leasehold.matching.amounts import Amounts
@@ -30,7 +31,6 @@ from leasehold.testing.slurm import SlurmCluster
 
 pytestmark = pytest.mark.slow
 
-PATIENCE_S = 300
 SMALL_PACKAGES = ("figlet", "units", "sl", "bc")
 """Of these, one that is not installed here is built into a machine."""
 

@@ -18,9 +18,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from tests.service.peers.network import Network, has_namespaces, namespaces, proxies
+from tests.waiting import until
 
 from leasehold.client import Client, Lease, Patience
-from leasehold.model.errors import LeaseholdError
 from leasehold.service.enactors.emulated.audit import Action, brought_up_twice, read_audit
 
 NAMES = ("west", "east")
@@ -41,23 +41,8 @@ try_elsewhere = true
 name = "{name}-site"
 slots = {slots}
 """
-DEADLINE_S = 300
-PAUSE_S = 0.05
 ROUNDS = 6
 SEED = 20
-
-
-def until(question: Callable[[], object]) -> None:
-    """Ask until the answer is yes; whoever cannot be reached now is asked again."""
-    end_s = time.monotonic() + DEADLINE_S
-    while time.monotonic() < end_s:
-        try:
-            if question():
-                return
-        except (LeaseholdError, OSError):
-            pass
-        time.sleep(PAUSE_S)
-    raise AssertionError("it never came to be")
 
 
 def certificate(path: Path, hosts: set[str]) -> Path:
@@ -106,7 +91,7 @@ class Side:
             subprocess.Popen(command, stdout=log, stderr=log) as process,
         ):
             try:
-                until(self.is_ready)
+                until(self.is_ready, OSError)
                 yield
             finally:
                 process.kill()
@@ -197,7 +182,7 @@ def test_no_lease_is_lost_or_in_two_places_however_often_the_line_is_cut(
             stack.enter_context(side.running())
         agree(*sides)
         for side in sides:
-            until(partial(in_touch, side))
+            until(partial(in_touch, side), OSError)
 
         for _ in range(ROUNDS):
             asked = [submit(side, draw) for side in sides for _ in range(draw.randint(1, 3))]
@@ -207,7 +192,7 @@ def test_no_lease_is_lost_or_in_two_places_however_often_the_line_is_cut(
             network.join()
             time.sleep(draw.uniform(0.0, 1.0))
         for side in sides:
-            until(partial(is_quiet, side))
+            until(partial(is_quiet, side), OSError)
         check(sides)
 
 

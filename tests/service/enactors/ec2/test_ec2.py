@@ -11,6 +11,7 @@ import pytest
 from botocore.exceptions import ClientError
 from tests.service.enactors.ec2.cloud import REGION, Cloud, Ec2Rig
 from tests.service.enactors.ec2.killed import LEASES, VMS, main
+from tests.waiting import PATIENCE_S
 
 from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.service.enactors.ec2.options import read_options
@@ -236,7 +237,7 @@ class TestTrouble:
             with Killable(main, str(rig.folder), cloud.url) as process:
                 heard: list[Any] = []
                 while moment not in heard:
-                    heard += process.hear(300)
+                    heard += process.hear(PATIENCE_S)
                 process.kill()
         asyncio.run(self._find(rig))
         assert len(cloud.instances("running")) == VMS * (len(LEASES) - 1)

@@ -13,6 +13,7 @@ from tests.service.enactors.libvirt.guest import counted
 from tests.service.enactors.libvirt.hosts import LibvirtHost
 from tests.service.enactors.libvirt.killed import Told, main
 from tests.service.enactors.libvirt.rigs import LibvirtRig
+from tests.waiting import PATIENCE_S
 
 from leasehold.service.enactors.protocol import Phase, Verb
 from leasehold.testing.enactor_rig import Site, order, site
@@ -197,7 +198,7 @@ def test_whoever_is_killed_at_it_no_guest_is_lost_or_doubled(
 def told_and_killed(rig: LibvirtRig, library: Path, told: Told, after_s: float) -> None:
     """Let a process take orders on, and kill it a moment later."""
     with Killable(main, str(library), str(rig.folder), rig.options, rig.more, told) as process:
-        assert process.hear(300) == ["taken on"]
+        assert process.hear(PATIENCE_S) == ["taken on"]
         time.sleep(after_s)  # not to wait for anything: at this moment it dies
         process.kill()
 

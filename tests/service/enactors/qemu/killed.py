@@ -10,12 +10,11 @@ from random import Random
 from typing import Any
 
 from tests.service.enactors.qemu.machines import setup
+from tests.waiting import PATIENCE_S
 
 from leasehold.service.enactors.protocol import Observation, Order, Phase
 from leasehold.service.enactors.qemu.enactor import QemuEnactor
 from leasehold.testing.killable import Killable
-
-PATIENCE_S = 300
 
 
 def main(connection: Connection, folder: Path, site: str, image: Path) -> None:

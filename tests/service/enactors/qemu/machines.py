@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.waiting import PATIENCE_S
+
 from leasehold.leasing.overhead import OverheadModel
 from leasehold.service.enactors.protocol import Enactor
 from leasehold.service.enactors.qemu.enactor import QemuEnactor
@@ -95,9 +97,9 @@ def files(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.glob("machines/*/leases/*/*")}
 
 
-async def until(is_so: Callable[[], object], within_s: float = 300) -> None:
+async def until(is_so: Callable[[], object]) -> None:
     """Wait until something is so."""
-    give_up_s = time.monotonic() + within_s
+    give_up_s = time.monotonic() + PATIENCE_S
     while not is_so():
         assert time.monotonic() < give_up_s, f"{is_so} never came about"
         await asyncio.sleep(0.02)

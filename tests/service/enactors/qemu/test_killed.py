@@ -14,8 +14,9 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from tests.service.enactors.qemu.killed import PATIENCE_S, KillableSite, killed_after
+from tests.service.enactors.qemu.killed import KillableSite, killed_after
 from tests.service.enactors.qemu.machines import counts_in, files, processes
+from tests.waiting import PATIENCE_S
 
 from leasehold.service.enactors.protocol import Order, Phase, Verb
 from leasehold.service.enactors.qemu.consoles import console_text

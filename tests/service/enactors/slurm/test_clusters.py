@@ -7,12 +7,11 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.waiting import PATIENCE_S
 
 from leasehold.testing import slurm
 from leasehold.testing.debian import ProgramMissing
 from leasehold.testing.slurm import SlurmCluster, SlurmFailed
-
-PATIENCE_S = 300
 
 PROGRAM = """
 from leasehold.testing.slurm import slurm_clusters

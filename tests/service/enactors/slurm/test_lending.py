@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.service.enactors.slurm.conftest import real_clusters
 from tests.service.enactors.slurm.sites import LOOK_EVERY_S, REFERENCE_MIPS, now_ms, working_sleep
+from tests.waiting import PATIENCE_S
 
 from leasehold.configuration.gateway import GatewaySpec
 from leasehold.configuration.terms import ClusterTerms
@@ -23,7 +24,6 @@ from leasehold.service.store.store import open_store
 from leasehold.testing.slurm import SlurmCluster
 
 _AT_ONCE = OverheadModel(suspend_ms_per_gib=0, resume_ms_per_gib=0)
-_PATIENCE_S = 300
 
 pytestmark = pytest.mark.slow
 
@@ -63,7 +63,7 @@ async def lending(folder: Path, clusters: tuple[SlurmCluster, ...]) -> AsyncIter
 
 
 async def until(what: Callable[[], bool], why: str) -> None:
-    give_up_s = time.monotonic() + _PATIENCE_S
+    give_up_s = time.monotonic() + PATIENCE_S
     while not await asyncio.to_thread(what):
         assert time.monotonic() < give_up_s, why
         await asyncio.sleep(0.1)  # other people's daemons tell nobody
