@@ -19,11 +19,11 @@ from statistics import median, quantiles
 from typing import Any
 
 from leasehold.model.request import LeaseType
+from leasehold.service.clock import wall_ms
 from leasehold.service.commands import Submit
 from leasehold.service.config import Limits, ServiceConfig, ServiceSpec, SiteSpec, usual_terms
 from leasehold.service.federation import Federation
 from leasehold.service.metrics import Metrics
-from leasehold.service.serving import now_ms
 from leasehold.service.store.store import open_store
 
 SITES = 10
@@ -87,7 +87,7 @@ async def hold(folder: Path, leases: int) -> dict[str, Any]:
     """Fill a gateway, and time it while it holds them."""
     random = Random(leases)
     with open_store(f"sqlite:///{folder / 'leasehold.db'}") as store:
-        async with Federation.open(config(leases), store, folder, now_ms, Metrics()) as federation:
+        async with Federation.open(config(leases), store, folder, wall_ms, Metrics()) as federation:
             accepted_per_s = await fill(federation, leases, random)
             guests = await one_by_one(federation, guest, leases, DRAWS, random)
             locals_ = await one_by_one(federation, local, 0, LOCAL_DRAWS, random)
@@ -100,7 +100,7 @@ async def start_again(folder: Path, leases: int) -> dict[str, Any]:
     """Start on what a killed gateway has left."""
     begun_s = time.perf_counter()
     with open_store(f"sqlite:///{folder / 'leasehold.db'}") as store:
-        async with Federation.open(config(leases), store, folder, now_ms, Metrics()) as federation:
+        async with Federation.open(config(leases), store, folder, wall_ms, Metrics()) as federation:
             restart_s = time.perf_counter() - begun_s
             assert federation.health.ready, federation.health.why_not
             held = sum(store.count_by_state().values())

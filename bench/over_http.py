@@ -42,10 +42,10 @@ def serving(folder: Path) -> Iterator[None]:
             process.terminate()
 
 
-async def address(folder: Path) -> tuple[str, int]:
+async def address(folder: Path, within_s: float = 60) -> tuple[str, int]:
     """Wait until it listens, and say where."""
     file = folder / "url"
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(within_s):
         while True:
             if file.exists() and (url := file.read_text(encoding="utf-8").strip()):
                 host, _, port = url.removeprefix("http://").rpartition(":")

@@ -1,4 +1,4 @@
-"""What every test shares: how Hypothesis searches, and where public workload logs may lie."""
+"""What every test shares: how Hypothesis searches, which tests share a worker, where workload logs are."""
 
 import os
 from collections.abc import Callable
@@ -9,6 +9,17 @@ from tests.searching import search
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
+ON_ONE_WORKER = {
+    "tests/service/enactors/qemu": "guests",
+    "tests/service/enactors/libvirt": "guests",
+    "tests/service/jobs/test_real_machines.py": "guests",
+    "tests/service/enactors/slurm": "slurm",
+    "tests/service/enactors/ec2": "ec2",
+}
+"""Tests that share servers, or that several at a time would be too much for a small computer."""
+
+LONG = ("docs", "soak", "storm")
+
 search()
 
 
@@ -16,6 +27,27 @@ search()
 def pytest_xdist_auto_num_workers() -> int:
     """Say how many processes test at a time: more than processors, since many a test waits for a server."""
     return (os.cpu_count() or 1) * 3 // 2
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give each test a group: with ``--dist loadgroup`` one worker runs it, so its servers start once."""
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(_group(item)))
+
+
+def _group(item: pytest.Item) -> str:
+    """The servers that it shares, or else its file; what takes long is on its own."""
+    file = item.path.relative_to(REPOSITORY).as_posix()
+    shared = next((name for prefix, name in ON_ONE_WORKER.items() if file.startswith(prefix)), None)
+    if shared is not None:
+        return shared
+    callspec = getattr(item, "callspec", None)
+    if callspec is not None and "postgresql" in callspec.params.values():
+        return "postgresql"
+    if any(item.get_closest_marker(name) for name in LONG):
+        return item.nodeid
+    return file
 
 
 @pytest.fixture(scope="session")

@@ -24,11 +24,13 @@ import httpx2
 from tests.waiting import PATIENCE_S
 
 BACKGROUND = "&"
-DATA = "data"
+DATA = ".local/share/leasehold"
+"""Where a gateway keeps its data that is told nothing, below the home of its user: the folder of the page."""
+
 _BLOCK = re.compile(r"^```(?P<language>\w+)(?: (?P<file>\S+))?\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 _COMMAND = re.compile(r"^\$ (?P<command>.*)\n(?P<output>(?:(?!\$ ).*\n)*)", re.MULTILINE)
 _LENIENT = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-_OURS = ("LEASEHOLD_", "BEARER_TOKEN")
+_OURS = ("LEASEHOLD_", "BEARER_TOKEN", "XDG_")
 
 
 @dataclass
@@ -71,10 +73,10 @@ def _run(command: str, folder: Path) -> str:
 
 
 def _shell(folder: Path) -> dict[str, Any]:
-    """Where and how the commands of a page run: with its own data, and nobody's token but those it makes."""
+    """Where and how the commands of a page run: as a user types them who has set nothing, and begins anew."""
     inherited = {key: value for key, value in os.environ.items() if not key.startswith(_OURS)}
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    said = {"PATH": path, "COLUMNS": "110", "NO_COLOR": "1", "TERM": "dumb", "LEASEHOLD_DATA": DATA}
+    said = {"PATH": path, "COLUMNS": "110", "NO_COLOR": "1", "TERM": "dumb", "HOME": str(folder)}
     return {"cwd": folder, "env": inherited | said, "stdin": subprocess.DEVNULL}
 
 
@@ -110,7 +112,10 @@ def _wait_for(gateways: int, folder: Path, process: subprocess.Popen[bytes]) -> 
 
 def _answering(folder: Path) -> int:
     """Count the gateways of a page that answer; each has written its address into its data folder."""
-    return sum(_answers(path.read_text(encoding="utf-8").strip()) for path in folder.glob("*/url"))
+    return sum(
+        _answers(path.read_text(encoding="utf-8").strip())
+        for path in [*folder.glob("*/url"), *folder.glob(f"{DATA}/url")]
+    )
 
 
 def _answers(url: str) -> bool:

@@ -1,7 +1,7 @@
-"""How far Hypothesis searches: through the usual number of cases, or through many times as many.
+"""How far Hypothesis searches, by profile (environment variable ``HYPOTHESIS_PROFILE``).
 
-`ci` finds the same cases on every machine. `explore` looks further, and elsewhere each time:
-``HYPOTHESIS_PROFILE=explore make test``, which takes hours, or with ``pytest`` and the tests of one folder.
+``quick`` is for `make test`, ``ci`` for `make test-all`; both try the same cases everywhere. ``explore``
+tries ten times as many, other ones each time; it takes hours, so name a folder: ``pytest tests/leasing``.
 """
 
 import os
@@ -9,20 +9,21 @@ import os
 from hypothesis import HealthCheck, settings
 
 _USUAL = 100
-_TIMES_AS_MANY = {"ci": 1, "explore": 10}
+_SHARE = {"quick": 0.2, "ci": 1, "explore": 10}
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "ci")
 
 
 def examples(usual: int) -> int:
-    """Say how many cases to try where a test usually tries so many."""
-    return usual * _TIMES_AS_MANY.get(PROFILE, 1)
+    """Give the number of cases to try for a test that tries ``usual`` of them in CI."""
+    return max(1, round(usual * _SHARE.get(PROFILE, 1)))
 
 
 def search() -> None:
-    """Let Hypothesis search so, also where a test says nothing of it."""
+    """Load the profile, which also holds for tests that do not give a number of cases."""
     settings.register_profile(
         "ci", derandomize=True, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
     )
+    settings.register_profile("quick", settings.get_profile("ci"), max_examples=examples(_USUAL))
     settings.register_profile(
         "explore", settings.get_profile("ci"), derandomize=False, max_examples=examples(_USUAL)
     )

@@ -5,6 +5,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
@@ -28,7 +29,9 @@ from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.model.lease import LeaseState
 from leasehold.model.reason import Reason, sentence
 from leasehold.model.tables import TABLES
+from leasehold.service.api import routers
 from leasehold.service.api.problems import Kind
+from leasehold.service.api.routers.home import ICON
 from leasehold.service.auth.permissions import PERMISSIONS
 from leasehold.service.auth.principal import Role
 from leasehold.service.config_file import config_from_dict
@@ -48,9 +51,10 @@ PAGES = sorted(
 
 
 def case(page: Path) -> Any:
-    """A page to be played: one that starts a gateway takes its time, and only root can run a Slurm."""
+    """A page to be played: one on which something is typed takes its time, and only root can run a Slurm."""
     text = page.read_text(encoding="utf-8")
-    marks = [pytest.mark.slow] if any(block.file == BACKGROUND for block in blocks(text)) else []
+    is_played = any(block.file == BACKGROUND or block.language == "console" for block in blocks(text))
+    marks = [pytest.mark.docs] if is_played else []
     if "python -m leasehold.testing.slurm" in text:
         cannot = os.geteuid() != 0 and os.environ.get("CI") != "true"
         marks.append(pytest.mark.skipif(cannot, reason="only root can run a private Slurm"))
@@ -158,7 +162,7 @@ ISSUER: Mapping[str, object] = {
 
 class TestTheServicePage:
     def test_has_every_key(self) -> None:
-        tables = {"service", "limits", "gateway", "sharing", "jobs", "log", "defaults"}
+        tables = {"service", "limits", "retention", "gateway", "sharing", "jobs", "log", "defaults"}
         titles = {table: f"[{table}]" for table in tables}
         titles |= {table: f"[[{table}]]" for table in ("issuer", "domain")}
         written = {f"{table}.{key}" for table, title in titles.items() for key in written_keys(title)}
@@ -169,7 +173,7 @@ class TestTheServicePage:
     def test_says_what_is_usual(self) -> None:
         said: dict[str, Any] = {
             name: usual_values(f"[{name}]")
-            for name in ("service", "limits", "gateway", "sharing", "jobs", "log")
+            for name in ("service", "limits", "retention", "gateway", "sharing", "jobs", "log")
         }
         said["defaults"] = {
             **usual_values("[defaults]"),
@@ -224,13 +228,10 @@ def test_the_api_page_names_every_route() -> None:
     page = reference("api.md")
     written = set(re.findall(r"`(?:GET|POST|DELETE) (/[^`?]*)`", page)) | {"/v1/sites/{name}/resume"}
     source = REPOSITORY / "src" / "leasehold" / "service" / "api" / "routers"
-    served = set()
-    for file in source.glob("*.py"):
-        text = file.read_text(encoding="utf-8")
-        prefix = (re.findall(r'APIRouter\(prefix="([^"]+)"', text) or [""])[0]
-        served |= {prefix + path for path in re.findall(r'@router\.\w+\(\s*"([^"]*)"', text)}
+    modules = (import_module(f"{routers.__name__}.{file.stem}") for file in source.glob("[!_]*.py"))
+    served = {route.path for module in modules for route in module.router.routes} - {ICON}
     assert {re.sub(r"{\w+}", "{}", path) for path in written - {"/v1/openapi.json"}} == {
-        re.sub(r"{\w+(:int)?}", "{}", path) for path in served
+        re.sub(r"{\w+(:\w+)?}", "{}", path) for path in served
     }
 
 

@@ -2,7 +2,6 @@
 
 import ast
 import re
-import statistics
 import subprocess
 import sys
 import tomllib
@@ -14,14 +13,12 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parent.parent
 PACKAGE = REPOSITORY / "src" / "leasehold"
 MODULES = sorted(PACKAGE.rglob("*.py"))
-DECISION_CORE = ("gateway", "leasing", "matching", "model", "routing", "sharing")
+DECISION_CORE = ("gateway", "jobs", "leasing", "matching", "model", "routing", "sharing")
 PIN = re.compile(r"^([\w.-]+)==\S+.*\\\n    --hash=sha256:", re.MULTILINE)
 BUILT_WHERE_THEY_ARE = {"libvirt-python"}
 """Has no wheel, and must be as old as the library of the machine: the tests build it (`CONTRIBUTING.md`)."""
 
 HEAVY = {"altair", "numpy", "polars", "scipy", "vl_convert"}
-
-Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @cache
@@ -37,33 +34,13 @@ def name_of(path: Path) -> str:
     return path.relative_to(REPOSITORY).as_posix()
 
 
-def functions() -> list[Function]:
-    nodes = (node for path in MODULES for node in ast.walk(tree_of(path)))
-    return [node for node in nodes if isinstance(node, Function)]
-
-
-def length(function: Function) -> int:
-    """Lines of a function, decorators and docstring left out."""
-    assert function.end_lineno is not None
-    lines = function.end_lineno - function.lineno + 1
-    return lines - len((ast.get_docstring(function, clean=False) or "").splitlines())
-
-
 def requirement_names(requirements: list[str]) -> set[str]:
     return {re.split(r"[<>=!~ ;\[]", requirement, maxsplit=1)[0].lower() for requirement in requirements}
 
 
 class TestReadable:
-    @pytest.mark.parametrize("path", MODULES, ids=name_of)
-    def test_every_module_says_what_it_is(self, path: Path) -> None:
-        assert ast.get_docstring(tree_of(path))
-
-    @pytest.mark.parametrize("path", MODULES, ids=name_of)
-    def test_no_file_is_longer_than_400_lines(self, path: Path) -> None:
-        assert len(read(path).splitlines()) <= 400
-
-    def test_the_median_function_is_under_ten_lines(self) -> None:
-        assert statistics.median(length(function) for function in functions()) < 10
+    def test_every_module_has_a_docstring(self) -> None:
+        assert [name_of(path) for path in MODULES if not ast.get_docstring(tree_of(path))] == []
 
     def test_no_module_is_a_drawer_for_everything(self) -> None:
         drawers = {"common", "helpers", "misc", "util", "utils"}

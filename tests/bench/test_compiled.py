@@ -39,7 +39,7 @@ def test_the_patterns_name_files_that_are_there() -> None:
     assert all((ROOT / pattern.lstrip("/")).is_file() for pattern in named)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_mypyc_takes_every_module_of_the_core(tmp_path: Path) -> None:
     """All but the C compiler's part, which takes minutes: a construct that mypyc refuses is found here."""
     script = "import sys; from mypyc.build import mypycify; mypycify(sys.argv[2:], target_dir=sys.argv[1])"

@@ -10,7 +10,7 @@ from tests.cli.saying import Cli
 REQUEST = ["lease_id", "source", "origin", "lease_type", "vms", "requested_ms", "actual_ms", "submit_ms"]
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 class TestDemo:
     def test_meets_both_policies_with_the_same_requests(self, cli: Cli) -> None:
         said = cli("demo", "--quick", "--out", "demo")

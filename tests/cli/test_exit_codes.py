@@ -18,6 +18,20 @@ BAD = [
     (["sim", "run", "empty.toml"], "empty.toml"),
     (["sim", "run", "typo.toml"], "typo.toml:9: cluster[0].slotz: got 'slotz'"),
     (["sim", "run", "empty.swf"], "empty.swf: holds no job"),
+    (
+        ["sim", "run", "never.swf"],
+        "never.swf: no job is left of the 4 in this log: 4 were left out: no run time",
+    ),
+    (["sim", "run", "never.swf", "--guests", "das2"], "never.swf: no job is left of the 4 in this log"),
+    (["sim", "run", "small.swf", "--guests", "never.swf"], "never.swf: no job is left of the 4 in this log"),
+    (
+        ["sim", "run", "sizeless.swf", "--procs", "8"],
+        "sizeless.swf: no job is left of the 4 in this log: 4 were",
+    ),
+    (
+        ["sim", "run", "small.swf", "--set", "stream.local.begin_s=9000"],
+        "small.swf: no job is left of the 4 in this log: 4 are outside the window",
+    ),
     (["sim", "run", "broken.swf"], "broken.swf:3: "),
     (["sim", "run", "cut.swf.gz"], "cut.swf.gz"),
     (["sim", "run", "disorder.swf"], "disorder.swf:4: "),
@@ -30,7 +44,11 @@ BAD = [
     (["sim", "run", "small.swf", "--cluster-by", "vo"], "expected one of group, partition"),
     (["sim", "run", "small.swf", "--load", "nan"], "load: got nan"),
     (["sim", "run", "small.swf", "--load", "-1"], "load: got -1"),
-    (["sim", "run", "small.swf", "--load", "much"], "--load"),
+    (["sim", "run", "small.swf", "--load", "much"], "--load: got 'much', expected a number"),
+    (["lease", "submit", "--duration", "1h", "--vms", "two"], "--vms: got 'two', expected a whole number"),
+    (["lease", "show", "seven"], "leasehold: ID: got 'seven', expected a whole number"),
+    (["lease", "watch", "1", "seven"], "leasehold: ID: got 'seven', expected a whole number"),
+    (["lease", "list", "--limit", "-3"], "--limit: got '-3', expected at least 0"),
     (["sim", "run", "small.swf", "--seed", "-1"], "seed: got -1"),
     (["sim", "run", "small.swf", "--horizon", "0"], "horizon_s: got 0"),
     (["sim", "run", "small.swf", "--set", "seed"], "--set: got 'seed'"),
@@ -66,6 +84,11 @@ def bad_files(folder: Path) -> None:
     (folder / "notes.txt").write_text("dear diary")
     (folder / "empty.toml").write_text("")
     (folder / "empty.swf").write_text("; MaxProcs: 8\n")
+    jobs = [line.split() for line in log.splitlines()[1:]]
+    for name, columns in (("never", (3,)), ("sizeless", (4, 7))):
+        lines = [[*("-1" if n in columns else word for n, word in enumerate(job))] for job in jobs]
+        text = "; MaxProcs: 8\n" + "".join(" ".join(line) + "\n" for line in lines)
+        (folder / f"{name}.swf").write_text(text)
     (folder / "typo.toml").write_text(scenario.replace("slots", "slotz"))
     (folder / "broken.swf").write_text(log.replace("1800", "18oo"))
     (folder / "disorder.swf").write_text(log.replace("3  120", "3   12"))

@@ -72,6 +72,21 @@ class TestCompare:
         cli("sim", "compare", "fcfs", "easy", "--report", "both.html")
         assert "easy" in Path("both.html").read_text()
 
+    def test_runs_of_different_requests_are_compared_with_a_warning(self, cli: Cli) -> None:
+        cli("sim", "run", "small.swf", "--guests", "das2", "--out", "lent", *FAST)
+        guests = json.loads(Path("lent/manifest.json").read_text())["jobs"]["external"]
+        assert guests > 1
+        said = cli("sim", "compare", "fcfs", "lent")
+        (warning,) = said.err.splitlines()
+        assert f"(fcfs: 4 local jobs and 0 guests; lent: 4 local jobs and {guests} guests)" in warning
+        answer = json.loads(cli("sim", "compare", "fcfs", "lent", "--json").out)
+        assert answer["warnings"] == [warning]
+        assert cli("sim", "compare", "fcfs", "lent", "--metric", "locals_delayed").err == ""
+
+    def test_and_of_the_same_requests_without(self, cli: Cli) -> None:
+        assert cli("sim", "compare", "fcfs", "easy").err == ""
+        assert json.loads(cli("sim", "compare", "fcfs", "easy", "--json").out)["warnings"] == []
+
     def test_another_metric_is_refused(self, cli: Cli) -> None:
         said = cli("sim", "compare", "fcfs", "easy", "--metric", "wait_mena_s")
         assert (said.code, "did you mean 'wait_mean_s'?" in said.err) == (2, True)

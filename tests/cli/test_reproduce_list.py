@@ -106,3 +106,15 @@ def test_the_help_lists_all_of_them(cli: Cli) -> None:
     said = cli("reproduce", "--help").out
     for name in EVALUATIONS:
         assert f"{name}:" in said
+
+
+def test_list_names_every_evaluation_and_every_part_and_runs_nothing(asked: Asked, cli: Cli) -> None:
+    said = cli("reproduce", "list")
+    assert (said.code, asked) == (0, [])
+    assert said.out.split() == [
+        *("first:", "Notes", "what", "is", "asked.", "first-fig1a", "first-fig1b"),
+        *("second:", "Notes", "what", "is", "asked.", "second-fig1a", "second-fig1b"),
+    ]
+    told = json.loads(cli("reproduce", "list", "--json").out)["evaluations"]
+    assert [one["name"] for one in told] == ["first", "second"]
+    assert told[0]["parts"] == ["first-fig1a", "first-fig1b"]

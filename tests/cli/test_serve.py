@@ -80,7 +80,7 @@ class TestBadInput:
         ("arguments", "said"),
         [
             (["--host", "192.0.2.1"], "service.host: got '192.0.2.1', expected a loopback address"),
-            (["--port", "70000"], "Invalid value for '--port'"),
+            (["--port", "70000"], "--port: got '70000', expected at most 65535"),
             (["--demo", "--config", "mine.toml"], "--demo: got 'mine.toml', expected no --config"),
             (["--config", "missing.toml"], "missing.toml: cannot be read: No such file or directory"),
             (["--config", "mine.toml"], "mine.toml:7: cluster[0].slotz: got 'slotz'"),
@@ -118,13 +118,19 @@ class TestServing:
         command = [sys.executable, "-m", "leasehold.cli.main", "serve", "--config", "mine.toml"]
         with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
             assert process.stderr is not None
-            greeting = [next(process.stderr) for _ in range(6)]
+            greeting = [next(process.stderr) for _ in range(9)]
             process.send_signal(signal.SIGINT)
             _, rest = process.communicate()
         assert process.returncode == 0
         assert "serves das3 (8 VMs, emulated)" in greeting[0]
         assert greeting[1].split()[0] == "address"
-        assert greeting[5].strip() == "leasehold lease submit --type suspendable --duration 60"
+        assert greeting[4].strip() == "Owners lend to:"
+        assert greeting[5].split() == [
+            "das3",
+            *["guests", "that", "can", "be", "preempted;", "no", "Non-preemptable", "ones"],
+        ]
+        assert greeting[6].strip().startswith("without an agreement: members' guests that can be preempted")
+        assert greeting[8].strip() == "leasehold lease submit --type suspendable --duration 60"
         assert "Stopped" in rest.splitlines()[-1]
 
     def test_two_gateways_do_not_share_a_store(self, data: Path) -> None:

@@ -35,7 +35,7 @@ class TestRequests:
         assert guests == {"cancelable", "suspendable", "migratable"}
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_guests_run_and_give_way_and_are_suspended(tmp_path: Path) -> None:
     seen: list[str] = []
 

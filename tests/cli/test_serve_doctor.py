@@ -21,10 +21,10 @@ def config(folder: Path) -> Path:
     return path
 
 
-def test_of_what_is_well_nothing_must_be_mended(cli: Cli, config: Path) -> None:
+def test_no_problems_are_found_where_all_is_well(cli: Cli, config: Path) -> None:
     said = cli("doctor", "--config", str(config))
     assert said.code == 0
-    assert said.out.splitlines()[-1] == "Nothing must be mended."
+    assert said.out.splitlines()[-1] == "No problems found."
     assert [line for line in said.out.splitlines() if line and not line.startswith(" ")][:-1] == [
         "Installed",
         "This machine",
@@ -32,13 +32,13 @@ def test_of_what_is_well_nothing_must_be_mended(cli: Cli, config: Path) -> None:
     ]
 
 
-def test_what_must_be_mended_is_said_with_its_cure(cli: Cli, config: Path) -> None:
+def test_a_problem_is_said_with_its_fix(cli: Cli, config: Path) -> None:
     config.write_text(config.read_text() + "slotz = 3\n")
     said = cli("doctor", "--config", str(config))
     assert said.code == 1
     assert f"problem  {config}:7: cluster[0].slotz: got 'slotz'" in said.out
-    assert "-> mend it there" in said.out
-    assert said.out.splitlines()[-1] == "1 must be mended."
+    assert "-> correct it there" in said.out
+    assert said.out.splitlines()[-1] == "1 problem found."
 
 
 def test_programs_read_the_same(cli: Cli, config: Path, data: Path) -> None:

@@ -1,6 +1,7 @@
 """The help: what it offers, and that nothing heavy stands in its way."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -61,6 +62,19 @@ def test_help_offers_the_commands(cli: Cli) -> None:
         "scenario",
     ):
         assert command in said.out
+
+
+@pytest.mark.parametrize("command", [[], ["lease", "explain"], ["joint", "submit"], ["job", "submit"]])
+def test_a_help_is_laid_out_for_the_terminal(
+    command: list[str], cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No line ends where one ends in the source, flags take no value, no default is in brackets twice."""
+    monkeypatch.setenv("COLUMNS", "400")
+    said = cli(*command, "--help").out
+    assert "<bool>" not in said
+    assert not re.search(r"default: \([0-9]", said)
+    texts = [line.strip() for line in said.splitlines() if line.startswith(" ") and line.strip()]
+    assert all(text.startswith("Usage:") or text.endswith(".") for text in texts)
 
 
 COMMANDS = ["demo", "serve", "doctor"]

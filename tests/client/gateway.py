@@ -89,6 +89,7 @@ def lease(lease_id: int = 42, **values: Any) -> dict[str, Any]:
         "type": "suspendable",
         "vms": 2,
         "duration_s": 3600,
+        "walltime_s": None,
         "memory_mib": 1024,
         "consumer": "physics",
         "group": "",
@@ -97,7 +98,7 @@ def lease(lease_id: int = 42, **values: Any) -> dict[str, Any]:
         "site": "das3",
         "state": "running",
         "reason": "room-free",
-        "explanation": "started at once in free room",
+        "explanation": "got free room at once",
         "submitted_at": MOMENT,
         "ready_at": MOMENT,
         "deadline_at": None,
@@ -133,6 +134,7 @@ def site(name: str = "das3", **values: Any) -> dict[str, Any]:
         "overheads": [],
         "domain": "",
         "resources": {},
+        "allows": "",
     } | values
 
 
@@ -153,7 +155,7 @@ def job(job_id: int = 7, **values: Any) -> dict[str, Any]:
     }  # fmt: skip
     return {
         "id": job_id, "name": "survey", "state": "running", "reason": "runs-on-nodes",
-        "explanation": "runs on nodes that have what it needs", "what": "", "consumer": "physics",
+        "explanation": "gets nodes that have what it needs", "what": "", "consumer": "physics",
         "group": "", "submitted_at": MOMENT, "deadline": None, "ended_at": None, "next_try_at": None,
         "command": ["python3", "run.py"], "type": "suspendable", "backup": "none", "reliability": None,
         "surest": None, "needs": needs, "restarts": 3, "restarts_used": 0, "exit_status": None,
@@ -172,7 +174,7 @@ def change(seq: int, **values: Any) -> dict[str, Any]:
         "what": "start",
         "state": "running",
         "reason": "room-free",
-        "explanation": "started at once in free room",
+        "explanation": "got free room at once",
         "rule": "conservative",
         "consumer": "physics",
         "detail": {},

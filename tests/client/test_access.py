@@ -57,6 +57,7 @@ class TestToken:
         for folder in ("data", "run", "shared"):
             (tmp_path / folder).mkdir()
         (tmp_path / "named").write_text("from-named-file\n")
+        (tmp_path / "named").chmod(0o600)
         (tmp_path / "run" / BT).write_text("from-run\n")
         (tmp_path / "shared" / BT).write_text("from-shared\n")
         (tmp_path / "data" / ADMIN_TOKEN).write_text("from-data\n")
@@ -84,6 +85,47 @@ class TestToken:
         assert find_access(environment=environment).token.text == "from-data"
         (tmp_path / "data" / ADMIN_TOKEN).unlink()
         assert find_access(environment=environment).token == Bearer("")
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "lh_secretsecret\n\nsecondline",
+            "secretone secretother",
+            "lh_\N{SNOWMAN}",
+            "secreta\tsecretb",
+            "x," * 9,
+        ],
+    )
+    def test_what_no_header_can_carry_is_refused_and_never_shown(
+        self, tmp_path: Path, environment: dict[str, str], text: str
+    ) -> None:
+        del environment["LEASEHOLD_TOKEN"], environment["BEARER_TOKEN"]
+        named = tmp_path / "named"
+        named.write_text(text)
+        with pytest.raises(InputError, match="does not hold a valid token") as in_file:
+            find_access(environment=environment)
+        with pytest.raises(InvalidField, match=r"BEARER_TOKEN: .* expected a valid token") as in_variable:
+            find_access(environment=environment | {"BEARER_TOKEN": text})
+        with pytest.raises(InvalidField, match=r"token: .* expected a valid token") as in_argument:
+            find_access(None, text, environment)
+        for error in (in_file, in_variable, in_argument):
+            assert not set(text.split()) & set(str(error.value).split())
+            assert len(str(error.value).splitlines()) == 1
+
+    def test_an_empty_file_is_said_to_be_empty(self, tmp_path: Path, environment: dict[str, str]) -> None:
+        del environment["LEASEHOLD_TOKEN"], environment["BEARER_TOKEN"]
+        (tmp_path / "named").write_text(" \n")
+        with pytest.raises(InputError, match="named: is empty"):
+            find_access(environment=environment)
+
+    @pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o660])
+    def test_a_file_that_others_can_read_is_refused(
+        self, tmp_path: Path, environment: dict[str, str], mode: int
+    ) -> None:
+        del environment["LEASEHOLD_TOKEN"], environment["BEARER_TOKEN"]
+        (tmp_path / "named").chmod(mode)
+        with pytest.raises(InputError, match=r"named: holds a token and can be read by others; .* chmod 600"):
+            find_access(environment=environment)
 
     def test_none_may_be_wished_for(self, environment: dict[str, str]) -> None:
         assert find_access(token="", environment=environment).token.text == ""

@@ -40,6 +40,7 @@ SCHEMA = Draft202012Validator(agreement_schema())
 
 SHARES = st.integers(0, MILLION)
 DURATIONS = st.integers(1, 10**12)
+WINDOWS = st.integers(1_000, 10**10)
 MOMENTS = st.integers(-(10**13), 10**13)
 NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", fullmatch=True)
 PARTS = st.text(
@@ -48,14 +49,12 @@ PARTS = st.text(
 PATHS = st.lists(PARTS, min_size=1, max_size=3).map("/".join)
 LIMITS: st.SearchStrategy[Limit] = st.one_of(
     st.builds(NoLimit),
-    st.builds(Commitment, SHARES, DURATIONS, SHARES, DURATIONS),
-    st.builds(
-        TimeDecay, SHARES, DURATIONS, st.lists(SHARES, min_size=1, max_size=5).map(tuple), st.booleans()
-    ),
+    st.builds(Commitment, SHARES, WINDOWS, SHARES, WINDOWS),
+    st.builds(TimeDecay, SHARES, WINDOWS, st.lists(SHARES, min_size=1, max_size=5).map(tuple), st.booleans()),
     st.builds(
         UsageDecay,
         SHARES,
-        DURATIONS,
+        WINDOWS,
         st.integers(1, 10),
         st.dictionaries(SHARES, SHARES, min_size=1, max_size=5).map(
             lambda steps: tuple(sorted(steps.items(), reverse=True))
@@ -285,7 +284,7 @@ def test_the_schema_refuses_what_is_wrong_in_shape(wrong: dict[str, Any], field:
 def test_four_keys_are_needed(key: str) -> None:
     values = minimal()
     del values[key]
-    with pytest.raises(InvalidField, match=rf"^{key}: got nothing"):
+    with pytest.raises(InvalidField, match=rf"^{key}: missing"):
         agreement_from_dict(values)
     assert not SCHEMA.is_valid({"agreement": [values]})
 

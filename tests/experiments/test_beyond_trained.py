@@ -59,7 +59,7 @@ def learnt(memories: dict[float, dict[str, trained.Memory]]) -> dict[float, dict
     }
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.parametrize("site", SITES)
 def test_who_had_more_local_users_expects_more(learnt: dict[float, dict[str, Demand]], site: str) -> None:
     """P(peak >= half of the site) within five minutes, over all ages of the last start."""
@@ -73,7 +73,7 @@ def test_who_had_more_local_users_expects_more(learnt: dict[float, dict[str, Dem
     assert expects[0] < expects[1]
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_run_goes_on_from_what_was_learnt() -> None:
     """Who asks for it decides otherwise, who does not as ever."""
     found, usual = (
@@ -87,7 +87,7 @@ def test_a_run_goes_on_from_what_was_learnt() -> None:
     assert found["rr"] == usual["rr"]
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_each_replication_has_a_past_of_its_own(memories: dict[float, dict[str, trained.Memory]]) -> None:
     one = configuration("r2-learnt-at-0.6", "choosy")
     assert trained.learnt(one, 1) == memories[0.6]

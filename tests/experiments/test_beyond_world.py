@@ -202,7 +202,7 @@ def test_a_log_that_is_too_short_is_refused(folder: Path) -> None:
         list(logs.local_jobs(Log("small.swf", procs=10), folder, SLOTS, 480 * HOUR, 1))
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.traces
 @pytest.mark.parametrize("setting", ["kth", "nasa", "lcg"])
 def test_public_logs_bring_local_jobs(workload_log: Callable[[str], Path], setting: str) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from random import Random
+from typing import Any
 
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.invariants import Invariants
@@ -25,9 +26,10 @@ class Told:
         routing: str | RoutingPolicy = "rr",
         reference_mips: int = 1,
         sharing: Sharing | None = None,
+        **options: Any,
     ) -> None:
         policy = routing_policy(routing)(Random(0)) if isinstance(routing, str) else routing
-        self.gateway = Gateway(sites, Routing(policy), reference_mips, sharing)
+        self.gateway = Gateway(sites, Routing(policy, **options), reference_mips, sharing)
         self._invariants = Invariants(self.gateway)
 
     def at(self, now_s: float, *events: Event) -> list[Effect]:
@@ -53,12 +55,14 @@ def lent(
     *,
     ready_s: float = 0,
     deadline_s: float | None = None,
+    **said: Any,
 ) -> Submitted:
     """A request from outside comes."""
     deadline_ms = None if deadline_s is None else round(deadline_s * 1000)
     ready_ms = round(ready_s * 1000)
+    span_ms = round(span_s * 1000)
     return Submitted(
-        Request(number, LEASE_TYPES[kind], vms, round(span_s * 1000), 0, ready_ms, deadline_ms=deadline_ms)
+        Request(number, LEASE_TYPES[kind], vms, span_ms, 0, ready_ms, deadline_ms=deadline_ms, **said)
     )
 
 

@@ -172,6 +172,83 @@ class TestBoundToADomain:
         ]
         assert closed(told.at(1, atlas(4, domain="grid5000"))) == [(4, Reason.NO_SITE_CAN)]
 
+    def test_what_is_wider_than_its_domain_is_told_so(self) -> None:
+        sites = [("a", 8, ""), ("b", 4, "das3")]
+        told = Told(site("a", 8), site("b", 4), sharing=sharing(sites=sites))
+        assert closed(told.at(0, atlas(1, 6, domain="das3"))) == [(1, Reason.WIDER_THAN_DOMAIN)]
+        assert closed(told.at(1, atlas(2, 9, domain="das3"))) == [(2, Reason.WIDER_THAN_ANY_SITE)]
+        assert begun(told.at(2, atlas(3, 6))) == [(3, "a")]
+
+
+class TestRevoked:
+    """To take a limit away lets nobody start: whoever waited under it is refused, and may ask again."""
+
+    def test_who_waits_under_it_is_refused(self) -> None:
+        told = federation(replace(FOUR, lending_limit=1), without_agreement="preemptable")
+        told.at(0, atlas(1), atlas(2), atlas(3))
+        effects = told.at(1, Agreed((), revoked=frozenset({"four"})))
+        assert closed(effects) == [(2, Reason.AGREEMENT_REVOKED), (3, Reason.AGREEMENT_REVOKED)]
+        assert begun(effects) == []
+        assert begun(told.at(2, atlas(4))) == [(4, "a")]
+
+    def test_who_waits_for_room_or_under_another_one_waits_on(self) -> None:
+        both = replace(FOUR, lending_limit=1), replace(FOUR, name="c", consumer="cms", lending_limit=1)
+        told = federation(*both)
+        told.at(0, atlas(1), of("cms", lent(2, 1, 10)), of("cms", lent(3, 1, 10)), of("x", lent(4, 3, 10)))
+        effects = told.at(1, Agreed((both[1],), revoked=frozenset({"four"})))
+        assert closed(effects) == []
+        assert told.lease(3).state is LeaseState.HELD
+        assert told.lease(4).state is LeaseState.WAITING
+
+    def test_at_its_own_end_whoever_waits_goes_on_without_it(self) -> None:
+        told = federation(replace(FOUR, lending_limit=1), without_agreement="preemptable")
+        told.at(0, atlas(1), atlas(2))
+        assert begun(told.at(1, Agreed(()))) == [(2, "a")]
+
+
+class TestWithoutAgreement:
+    """Who is let in to whom no agreement applies; the usual setting of the service is `preemptable`."""
+
+    CMS = Agreement("cms-at-a", "a", "cms", NoLimit())
+    ALL = Agreement("all", EVERYBODY, EVERYBODY, NoLimit())
+
+    @pytest.mark.parametrize(
+        ("allowed", "kind", "is_foreign", "reason"),
+        [
+            ("refuse", "suspendable", False, Reason.NO_AGREEMENT),
+            ("preemptable", "suspendable", False, None),
+            ("preemptable", "migratable", False, None),
+            ("preemptable", "non-preemptable", False, Reason.PREEMPTABLE_ONLY),
+            ("members", "non-preemptable", False, None),
+            ("refuse", "suspendable", True, Reason.NOT_A_MEMBER),
+            ("preemptable", "cancelable", True, Reason.NOT_A_MEMBER),
+            ("members", "suspendable", True, Reason.NOT_A_MEMBER),
+            ("allow", "non-preemptable", True, None),
+        ],
+    )
+    def test_who_is_let_in(self, *, allowed: str, kind: str, is_foreign: bool, reason: Reason | None) -> None:
+        told = federation(self.CMS, without_agreement=allowed)
+        effects = told.at(0, atlas(1, kind=kind, is_foreign=is_foreign))
+        assert closed(effects) == ([] if reason is None else [(1, reason)])
+
+    @pytest.mark.parametrize("allowed", ["refuse", "preemptable", "members"])
+    @pytest.mark.parametrize("is_foreign", [False, True])
+    def test_an_agreement_lets_in_whom_it_names(self, *, allowed: str, is_foreign: bool) -> None:
+        told = federation(self.CMS, without_agreement=allowed)
+        asked = of("cms/higgs", lent(1, 1, 10, "non-preemptable"), is_foreign=is_foreign)
+        assert begun(told.at(0, asked)) == [(1, "a")]
+
+    def test_one_about_all_guests_lets_nobody_in_who_is_not_known(self) -> None:
+        told = federation(self.ALL, without_agreement="preemptable")
+        assert closed(told.at(0, atlas(1, is_foreign=True))) == [(1, Reason.NOT_A_MEMBER)]
+
+    def test_when_the_agreement_is_over_such_a_guest_gets_no_more_time(self) -> None:
+        told = federation(self.CMS, without_agreement="preemptable")
+        told.at(0, of("cms", lent(1, 1, 10, "non-preemptable")))
+        told.at(1, Agreed(()))
+        made = decided(told.at(2, ExtendRequested(1, 5_000)), Outcome.DENY, Outcome.EXTEND)
+        assert made == [(1, Outcome.DENY, Reason.PREEMPTABLE_ONLY)]
+
 
 class TestBroker:
     def test_only_the_best_domain_is_left_to_choose_from(self) -> None:

@@ -230,3 +230,31 @@ class TestInRandomWorlds:
         crowded = live_through(asking, three_sites())
         at_home = [number for number, job in enumerate(turmoil.jobs, 1) if job.site is not None]
         assert [crowded.stays(number) for number in at_home] == [alone.stays(number) for number in at_home]
+
+
+class TestBeyondTheOwnersWord:
+    """A Non-preemptable guest gets no more time than the owner allows now, whatever was allowed before."""
+
+    @pytest.mark.parametrize(
+        ("share_vms", "longest_s", "reason"),
+        [
+            (0, None, Reason.NON_PREEMPTABLE_NOT_LENT),
+            (1, 60, Reason.NON_PREEMPTABLE_SHARE_USED),
+            (2, 12, Reason.NON_PREEMPTABLE_TOO_LONG),
+        ],
+    )
+    def test_it_keeps_what_it_was_promised_and_gets_no_more(
+        self, share_vms: int, longest_s: int | None, reason: Reason
+    ) -> None:
+        told = Told(site("a", 4, non_preemptable_share_vms=2))
+        told.at(0, lent(1, 2, 10, "non-preemptable"))
+        settings = told.gateway.sites["a"].settings  # as its owner has written it down since
+        settings.non_preemptable_share_vms = share_vms
+        settings.non_preemptable_max_ms = None if longest_s is None else longest_s * 1000
+        assert asked(told, 4, 5) == denied(reason)
+        assert told.lease(1).span_ms == 10_000
+
+    def test_guests_that_give_way_are_not_meant(self) -> None:
+        told = Told(site("a", 4, non_preemptable_share_vms=0, non_preemptable_max_ms=1))
+        told.at(0, lent(1, 2, 10))
+        assert asked(told, 4, 5) == GRANTED

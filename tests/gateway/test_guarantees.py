@@ -49,6 +49,17 @@ def test_loading_saved_memory_is_not_work() -> None:
     assert told(history)[-1] == (300, 3, Reason.LOCAL_NEEDS_ROOM)
 
 
+def test_who_has_come_back_works_as_long_as_that_took_while_another_could_go() -> None:
+    """Lease 1 is loaded again from 170 s on, for 126 s: spared meanwhile, and as long again, until 422 s."""
+
+    def victim(at_s: float, guard: Guard) -> int:
+        jobs = [guest(0, 2, 5_000), local(10, 4, 5), guest(20, 2, 900), local(at_s, 2, 5)]
+        return told(play(jobs, [at_home(guard)]))[-1][1]
+
+    assert [victim(at_s, Guard()) for at_s in (200, 300, 421, 423)] == [1, 1, 1, 1]
+    assert [victim(at_s, Guard(least_run_resumes=1)) for at_s in (200, 300, 421, 423)] == [3, 3, 3, 1]
+
+
 def test_turns_are_taken() -> None:
     """Two guests of two VMs, one of which has to go each time: each of them once."""
     jobs = [guest(0, 2, 5_000), guest(1, 2, 9_000), *(local(1_000 * n, 2, 5) for n in (1, 2, 3, 4))]

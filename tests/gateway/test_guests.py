@@ -16,7 +16,7 @@ from leasehold.leasing.victims.registry import victim_policy
 from leasehold.model.effect import Effect, LeaseClosed, ResumeLease, StartLease
 from leasehold.model.event import CancelRequested, LeaseEnded, LeaseSaved, Submitted, Tick
 from leasehold.model.lease import LeaseState
-from leasehold.model.reason import Outcome, Reason
+from leasehold.model.reason import Outcome, Reason, sentence
 from leasehold.model.request import LeaseType, Request
 from leasehold.routing.policy import Dispatch, Information, RoutingPolicy, RoutingView, Verdict
 from leasehold.testing.worlds import guest, local, play, site
@@ -193,10 +193,11 @@ def test_a_site_may_refuse_local_requests_that_would_wait() -> None:
 
 
 def test_the_owner_caps_what_is_lent_for_good() -> None:
-    log = [guest(0, 3, 10, "non-preemptable"), guest(0, 2, 10, "non-preemptable")]
+    log = [guest(0, vms, 10, "non-preemptable") for vms in (3, 1, 2)]
     history = play(log, [home(non_preemptable_share_vms=2)])
-    assert history.ends()[1] == (0, Reason.NON_PREEMPTABLE_SHARE_USED)
+    assert history.ends()[1] == (0, Reason.WIDER_THAN_LENT)
     assert history.first_start_s(2) == 0
+    assert history.ends()[3] == (0, Reason.NON_PREEMPTABLE_SHARE_USED)
 
 
 def test_and_for_how_long() -> None:
@@ -265,3 +266,11 @@ def test_who_waits_is_told_what_for() -> None:
         3: (Reason.BEHIND_OTHERS, 20_000),
         4: (Reason.NOT_READY_YET, 60_000),
     }
+
+
+def test_where_the_owner_allows_no_such_guests_the_refusal_says_which_keys_would() -> None:
+    history = play([guest(0, 1, 10, "non-preemptable")], [home(non_preemptable_share_vms=0)])
+    assert history.ends()[1] == (0, Reason.NON_PREEMPTABLE_NOT_LENT)
+    said = sentence(Reason.NON_PREEMPTABLE_NOT_LENT)
+    assert "non_preemptable_share" in said
+    assert "non_preemptable_max_s" in said

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -43,6 +44,10 @@ def peer(name: str = "north", slots: int = 8, free: int | None = None) -> Remote
     return RemoteSite(name, slots, 1, is_peer=True, live=SiteLive(slots if free is None else free))
 
 
+def begun_by(effects: Iterable[Effect]) -> list[int]:
+    return [one.lease.id for one in effects if isinstance(one, StartLease)]
+
+
 class Told:
     """A gateway with one site of its own, whose every instant is checked, and what it wanted done."""
 
@@ -72,10 +77,12 @@ class Told:
         self._invariants.check(effects, self.now_ms)
         return effects
 
-    def submit(self, vms: int = 2, kind: LeaseType = LeaseType.SUSPENDABLE, via: str = "") -> list[Effect]:
+    def submit(
+        self, vms: int = 2, kind: LeaseType = LeaseType.SUSPENDABLE, via: str = "", **said: Any
+    ) -> list[Effect]:
         self._numbers += 1
         now_ms = self.now_ms + 1
-        request = Request(self._numbers, kind, vms, 60_000, now_ms, now_ms, from_peer=via)
+        request = Request(self._numbers, kind, vms, 60_000, now_ms, now_ms, from_peer=via, **said)
         return self.tell(Submitted(request))
 
     def report(self, state: LeaseState, reason: Reason = Reason.ROOM_FREE, number: int = 0) -> list[Effect]:
@@ -286,6 +293,28 @@ class TestSoMuchAndNoMore:
         assert closed(effects) == [(S.REFUSED, Reason.PEER_HAS_ITS_FILL)]
         assert decisions(effects) == [(Outcome.REFUSE, Reason.PEER_HAS_ITS_FILL, "", PEERS)]
         assert not closed(told.submit(1, via="north"))
+
+    def test_who_waits_is_let_in_when_something_of_its_gateway_is_over(self) -> None:
+        told = Told(peer(), own=8, north=Terms(max_vms=4))
+        told.submit(3, via="north", wait=True)
+        effects = told.submit(2, via="north", wait=True)
+        assert decisions(effects) == [(Outcome.HOLD, Reason.PEER_AT_ITS_LIMIT, "", PEERS)]
+        told.restart()
+        assert told.gateway.leases[2].state is S.HELD
+        assert (2, Outcome.START) in [
+            (one.lease.id, one.outcome) for one in told.tell(CancelRequested(1)) if isinstance(one, Decision)
+        ]
+
+    def test_who_waits_does_not_keep_out_who_has_room(self) -> None:
+        told = Told(peer(), own=8, north=Terms(max_vms=4))
+        told.submit(3, via="north", wait=True)
+        told.submit(2, via="north", wait=True)
+        assert begun_by(told.submit(1, via="north", wait=True)) == [3]
+
+    def test_more_than_it_may_ever_have_is_refused_at_once(self) -> None:
+        told = Told(peer(), own=8, north=Terms(max_vms=4))
+        effects = told.submit(5, via="north", wait=True)
+        assert closed(effects) == [(S.REFUSED, Reason.PEER_HAS_ITS_FILL)]
 
     def test_others_are_not_bound_by_it(self) -> None:
         told = Told(peer(), own=8, north=Terms(max_vms=1), south=Terms())

@@ -25,6 +25,7 @@ from tests.searching import examples
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.invariants import Invariants
 from leasehold.gateway.restart import take_up
+from leasehold.gateway.site import Site
 from leasehold.model.effect import Effect, JointClosed, JointStarted, WakeAt
 from leasehold.model.event import CancelRequested, Submitted, Tick
 from leasehold.model.lease import Lease, LeaseState
@@ -71,14 +72,20 @@ class ForgetfulWorld(World):
         if self.instants in self.restarts:
             self._restart(now_ms)
 
+    def sites(self) -> list[Site]:
+        """What a new gateway finds."""
+        return three_sites(self.depth)
+
     def _restart(self, now_ms: int) -> None:
         memory, experience = self.gateway.knowledge.memory(), self.gateway.experience()
-        self.gateway = Gateway(three_sites(self.depth), self.routing, REFERENCE_MIPS)
+        self.gateway = Gateway(self.sites(), self.routing, REFERENCE_MIPS)
         self.gateway.knowledge.recall(memory)
         self.gateway.recall_experience(experience)
         take_up(self.gateway, self.record.open(), now_ms)
         self._invariants = Invariants(self.gateway)
-        super()._apply(self.gateway.handle([], now_ms), now_ms)
+        effects = self.gateway.handle([], now_ms)
+        super()._apply(effects, now_ms)
+        self.record.write(effects, self.gateway)
 
 
 def told(chronicle: Chronicle) -> list[tuple[int, str]]:

@@ -13,7 +13,7 @@ from leasehold.jobs.effects import (
     StopAttempt,
 )
 from leasehold.jobs.events import ImagesSeen, JobEvent, JobSubmitted, NodesSeen, SeenNode
-from leasehold.jobs.job import Backup, JobRequest
+from leasehold.jobs.job import Backup, Fault, JobRequest
 from leasehold.jobs.settings import JobSettings
 from leasehold.matching.amounts import Amounts
 from leasehold.matching.capabilities import Capabilities, Node
@@ -67,13 +67,15 @@ def seen(
     is_host: bool = False,
     runs: bool = True,
     waiting_ms: int = 0,
+    problem: str = "",
+    fault: Fault | None = None,
 ) -> SeenNode:
     """See a node."""
     total = Amounts(cores, memory_mib, 1_000)
     able = Capabilities(name=name, total=total, cpu_mhz=2_000, software=installed((has or {}).items()))
     free = Amounts(cores if free_cores is None else free_cores, memory_mib, 1_000)
     node = Node(capabilities=able, free=free, seen_ms=at_ms, waiting_ms=waiting_ms)
-    return SeenNode(node, is_host=is_host, runs=runs)
+    return SeenNode(node, is_host=is_host, runs=runs, problem=problem, fault=fault)
 
 
 def site(*nodes: SeenNode, name: str = "a") -> NodesSeen:

@@ -107,12 +107,21 @@ class AnyOrder(RuleBasedStateMachine):
             wishes |= {"deadline_ms": self.now_ms + deadline_ms, "reliability": reliability}
         self.tell(JobSubmitted(ask(self.jobs, at_ms=self.now_ms, **wishes)))
 
-    @rule(name=st.sampled_from(sorted(NODES)), free=st.integers(0, 8), gone=st.booleans(), both=st.booleans())
-    def look(self, name: str, free: int, *, gone: bool, both: bool) -> None:
+    @rule(
+        name=st.sampled_from(sorted(NODES)),
+        free=st.integers(0, 8),
+        how=st.sampled_from(["well", "gone", "down", "drained"]),
+        both=st.booleans(),
+    )
+    def look(self, name: str, free: int, how: str, *, both: bool) -> None:
         self.now_ms += S
         able: dict[str, Any] = {"cores": 4} | NODES[name]
-        if gone and free == 0:
+        if how == "gone" and free == 0:
             self.facts.pop(name, None)
+            self.fallen[name] = self.now_ms
+        elif how in {"down", "drained"} and free <= 1:
+            fault = Fault.NODE_DIED if how == "down" else None
+            self.facts[name] = seen(name, **able, at_ms=self.now_ms, problem=how, fault=fault)
             self.fallen[name] = self.now_ms
         else:
             free_cores = min(free, able["cores"])
@@ -198,9 +207,13 @@ class AnyOrder(RuleBasedStateMachine):
                 assert record.open_attempts
 
     def teardown(self) -> None:
-        """As time goes by and every attempt ends, every job does."""
+        """As nodes come back, time goes by and every attempt ends, every job does."""
         if not hasattr(self, "desk"):
             return
+        self.now_ms += S
+        self.facts = {name: seen(name, at_ms=self.now_ms, **able) for name, able in NODES.items()}
+        self.fallen.clear()
+        self.tell(*self.everything())
         for _ in range(4 + 2 * len(self.attempts)):
             self.now_ms += 10 * MINUTE
             ends = [AttemptEnded(*key, 0) for key in self.attempts]

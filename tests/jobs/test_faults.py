@@ -156,13 +156,12 @@ def test_a_job_begins_anew_only_so_often() -> None:
     assert told.decided[-1] == (1, "too-many-faults", "taken-away")
 
 
-def test_after_a_fault_a_job_waits_for_room_as_a_new_one_does() -> None:
+def test_after_a_fault_a_job_waits_for_the_only_node_that_could_serve_it() -> None:
     told = Told(site(seen("a/1", at_ms=1))).tell(1, submitted(at_ms=1))
 
     told.tell(9 * MINUTE, NodeFell("a/1", Fault.NODE_DIED))
 
-    # Nothing else could serve it, but the node may come back.
-    assert told.decided[-1] == (1, "tried-again-later", "facts-too-old")
+    assert told.decided[-1] == (1, "nodes-down", "a/1")
     assert told.desk.records[1].next_ms == 11 * MINUTE
     told.tell(10 * MINUTE, site(seen("a/1", at_ms=10 * MINUTE)))
     assert told.started == [(1, 2, ("a/1",))]

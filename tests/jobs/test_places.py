@@ -41,8 +41,12 @@ def test_a_machine_needs_room_for_its_own_system_too() -> None:
     ("needs", "what"),
     [
         ({"needs": "julia >= 1.10"}, "no-image: julia >= 1.10"),
-        ({"cores": 9}, "no-host"),
-        ({"memory_mib": 5_000}, "no-host"),
+        ({"cores": 9}, "too-few-cores: asks for 9 cores on each node, and none has more than 4 cores"),
+        (
+            {"memory_mib": 5_000},
+            "too-little-memory: asks for 5000 MiB on each node, and none has more than 1000 MiB",
+        ),
+        ({"nodes": 5}, "too-few-nodes: asks for 5, and no site has more than 1 that would do"),
     ],
 )
 def test_what_can_run_nowhere_is_refused_at_once_with_what_is_lacking(
@@ -105,7 +109,7 @@ def test_a_foresight_says_what_would_happen_and_changes_nothing() -> None:
         "building", "image-is-built", "base+r=4.3"
     )  # fmt: skip
     assert told.desk.foresee(ask(1), 1).reason.value == "runs-on-nodes"
-    assert told.desk.foresee(ask(1, cores=9), 1).what == "no-host"
+    assert told.desk.foresee(ask(1, cores=9), 1).what.startswith("too-few-cores: ")
     assert told.desk.foresee(ask(1, deadline_ms=5 * S), 1).reason.value == "too-late"
     assert not told.desk.records
 

@@ -89,7 +89,7 @@ def test_rates_are_learnt_from_what_happened() -> None:
     assert watched["a/1"] == {"failures": 4, "watched_ms": 4_004, "well_ms": 8 * S}
     assert watched["a/2"] == {"failures": 0, "watched_ms": 8 * S, "well_ms": 8 * S}
     again = nodes(0)
-    again.desk.recall({"watching": watched})  # where earlier versions have kept it
+    again.desk.watching.recall(watched)
     assert again.desk.watching.memory() == watched
     told.tell(9 * S, submitted(at_ms=9 * S, reliability=0.5, deadline_ms=25 * S))
     assert told.started == [(1, 1, ("a/2",))]

@@ -155,6 +155,8 @@ class TestPareto:
             ("pareto:leases=many", "a number above 0"),
             ("pareto:leases=nan", "a number above 0"),
             ("pareto:leases=inf", "a number above 0"),
+            ("pareto:leases=1e13", "a number above 0"),
+            ("pareto:leases=1e-13", "a number above 0"),
         ],
     )
     def test_what_is_neither_is_refused(self, name: str, problem: str) -> None:

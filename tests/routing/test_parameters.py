@@ -53,6 +53,8 @@ def test_any_number_above_0_comes_back_as_it_was(price: float, wait: float) -> N
         ("choosy:price=-1", "got 'price=-1', expected price=NUMBER"),
         ("choosy:price=nan", "got 'price=nan', expected price=NUMBER"),
         ("choosy:price=inf", "got 'price=inf', expected price=NUMBER"),
+        ("choosy:price=1e13", r"got 'price=1e13', expected .* from 1e-12 to 1e\+12"),
+        ("choosy:price=1e-13", r"got 'price=1e-13', expected .* from 1e-12 to 1e\+12"),
         ("choosy:price=1,price=2", "expected price once"),
         ("choosy:price=1,", "got '', expected one of"),
         ("choozy:price=1", "got 'choozy', expected one of .*did you mean 'choosy'"),

@@ -19,14 +19,14 @@ Write = Callable[[str], Path]
 
 CASES = [
     # a wrong value: what is replaced, by what, line, what the message says
-    ("slots = 8", "slots = 0", 9, "cluster[0].slots: got 0, expected a whole number of at least 1"),
+    ("slots = 8", "slots = 0", 9, "cluster[0].slots: got 0, expected a whole number from 1 to 1000000"),
     ("slots = 8", "slots = -3", 9, "got -3"),
     ("slots = 8", "slots = 8.5", 9, "got 8.5"),
     ("slots = 8", "slots = true", 9, "got True"),
     ("slots = 8", "slots = nan", 9, "got nan"),
     ("slots = 8", 'slots = "peek"', 9, "did you mean 'peak'?"),
     ("slots = 8", "slotz = 8", 9, "cluster[0].slotz: got 'slotz', expected one of slots"),
-    ("slots = 8", "", 7, "cluster[0].slots: got nothing"),
+    ("slots = 8", "", 7, "cluster[0].slots: missing"),
     ("slots = 8", "slots = 8\nspeed_mips = 0", 10, "cluster[0].speed_mips"),
     ("slots = 8", "slots = 8\nnon_preemptable_share = 1.5", 10, "expected a number from 0 to 1"),
     ("slots = 8", "slots = 8\nnon_preemptable_share = nan", 10, "got nan"),
@@ -34,7 +34,7 @@ CASES = [
     ("slots = 8", 'slots = 8\noverhead.storage = "shard"', 10, "did you mean 'shared'?"),
     ("slots = 8", "slots = 8\noverhead.netwrk_mbps = 10", 10, "did you mean 'network_mbps'?"),
     ("slots = 8", "slots = 8\noverhead = 3", 10, "cluster[0].overhead: got 3, expected a table"),
-    ('name = "small"', "", None, "name: got nothing"),
+    ('name = "small"', "", None, "name: missing"),
     ('name = "small"', 'name = ""', 1, "name: got ''"),
     ('name = "small"', "name = 3", 1, "name: got 3"),
     ('name = "small"', 'name = "small"\nseed = -1', 2, "seed: got -1"),
@@ -76,10 +76,10 @@ CASES = [
     ('model = "das2"', 'model = "das2"\nslack = [3, 1]', 19, "stream[1].slack"),
     ('model = "das2"', 'model = "das2"\nslack = [3]', 19, "two numbers"),
     ("m = 1.5", "m = 2.9", 20, "stream[1].m: got 2.9"),
-    ("m = 1.5", "", 16, "stream[1].m: got nothing"),
+    ("m = 1.5", "", 16, "stream[1].m: missing"),
     ("alpha = 60.0", "alpha = 0", 27, "stream[1].alpha"),
     # joint requests
-    ('model = "das2"', 'model = "das2"\ntogether = {}', 19, "stream[1].together.share: got nothing"),
+    ('model = "das2"', 'model = "das2"\ntogether = {}', 19, "stream[1].together.share: missing"),
     ('model = "das2"', 'model = "das2"\ntogether = true', 19, "together: got True"),
     ('model = "das2"', 'model = "das2"\ntogether = { share = 1.5 }', 19, "together.share: got 1.5"),
     ('model = "das2"', 'model = "das2"\ntogether = { share = 1, shar = 1 }', 19, "stream[1].together.shar"),

@@ -54,7 +54,7 @@ def test_a_cluster_can_do_without_what_is_usual(loaded: Load, small_toml: str) -
     ("key", "problem"),
     [
         ("least_run_s = -1", "least_run_s: got -1"),
-        ("most_preemptions = 1.5", "most_preemptions: got 1.5, expected a whole number of at least 0"),
+        ("most_preemptions = 1.5", "most_preemptions: got 1.5, expected a whole number from 0 to 2147483648"),
         ("repeat_surcharge = -0.5", "repeat_surcharge: got -0.5"),
         ("repeat_surcharge_halves_s = 0", "repeat_surcharge_halves_s: got 0"),
         ('victims = "pareto:exces"', "did you mean 'excess'"),

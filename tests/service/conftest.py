@@ -5,14 +5,13 @@ only a place to put things.
 """
 
 import itertools
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests import needing
 
 from leasehold.service.store.store import Store, open_store
-from leasehold.testing.debian import ProgramMissing
 from leasehold.testing.postgres import PostgresServer, postgres_server
 
 _NUMBERS = itertools.count(1)
@@ -20,14 +19,9 @@ _NUMBERS = itertools.count(1)
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
-    """One PostgreSQL server for all tests of this process; it is gone when they are."""
-    try:
-        with postgres_server() as server:
-            yield server
-    except ProgramMissing as missing:
-        if os.environ.get("CI") == "true":
-            pytest.fail(str(missing))
-        pytest.skip(str(missing))
+    """One PostgreSQL server for all tests; it is gone when they are."""
+    with needing.programs(), postgres_server() as server:
+        yield server
 
 
 @pytest.fixture

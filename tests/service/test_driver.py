@@ -1,12 +1,16 @@
 """The driver asks the engine in the order of what came, and lets nobody wait for all that takes long."""
 
 import asyncio
+import threading
 from collections.abc import Sequence
 from typing import Any, cast
 
+import pytest
+
 from leasehold.service.commands import Cancel, Command, JobNodesSeen
-from leasehold.service.driver import Driver
+from leasehold.service.driver import MOST_LONG_QUESTIONS, Driver, TooManyQuestions
 from leasehold.service.engine.engine import Done, Engine
+from leasehold.service.errors import Unavailable
 
 
 class Recorder:
@@ -14,6 +18,12 @@ class Recorder:
 
     def __init__(self) -> None:
         self.steps: list[list[Command]] = []
+
+    def prove_store(self, thoroughly: bool) -> None:  # noqa: FBT001 - as the engine's
+        """Take whatever is written."""
+
+    def finish(self) -> None:
+        """Nothing is learnt here."""
 
     def step(self, commands: Sequence[Command], now_ms: int) -> Done:
         assert now_ms == 7
@@ -40,6 +50,116 @@ def steps_for(*commands: Command) -> list[list[Command]]:
     return recorder.steps
 
 
+@pytest.mark.parametrize("stops", ["when idle", "before it began"])
+def test_a_clean_stop_writes_what_was_learnt_after_everything_was_answered(stops: str) -> None:
+    class Learner(Recorder):
+        learnt = 0
+        written: int | None = None
+
+        def step(self, commands: Sequence[Command], now_ms: int) -> Done:
+            assert self.written is None, "nothing is decided after the last snapshot"
+            self.learnt += len(commands)
+            return super().step(commands, now_ms)
+
+        def finish(self) -> None:
+            self.written = self.learnt
+
+    learner = Learner()
+
+    async def play() -> None:
+        driver = Driver(cast("Engine", learner), lambda: 7, lambda _: None)
+        asked = asyncio.gather(*(driver.do(Cancel(number)) for number in (1, 2)))
+        await asyncio.sleep(0)
+        if stops == "before it began":
+            driver.stop()
+        working = asyncio.create_task(driver.run())
+        assert await asked == [Cancel(1), Cancel(2)]
+        driver.stop()
+        await working
+        with pytest.raises(Unavailable):
+            await driver.do(Cancel(3))
+
+    asyncio.run(play())
+    assert (learner.learnt, learner.written) == (2, 2)
+
+
+class FailingEngine(Recorder):
+    """Its store fails: in every step that has something to write, and where a write is to be proved."""
+
+    def __init__(self, failure: Exception) -> None:
+        super().__init__()
+        self.failure: Exception | None = failure
+        self.proofs: list[bool] = []
+
+    def prove_store(self, thoroughly: bool) -> None:  # noqa: FBT001 - as the engine's
+        self.proofs.append(thoroughly)
+        if thoroughly and self.failure is not None:
+            raise self.failure
+
+    def step(self, commands: Sequence[Command], now_ms: int) -> Done:
+        if commands and self.failure is not None:
+            raise self.failure
+        return super().step(commands, now_ms)
+
+
+def test_a_store_that_failed_is_trusted_again_only_when_it_takes_a_write(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Steps without commands would succeed all the time."""
+    monkeypatch.setattr("leasehold.service.driver._PAUSE_AFTER_FAILURE_S", 0.0)
+    engine = FailingEngine(Unavailable("the disk is full"))
+    told: list[str | None] = []
+
+    async def play() -> None:
+        driver = Driver(
+            cast("Engine", engine),
+            lambda: 7,
+            lambda _: None,
+            lambda error: told.append(None if error is None else str(error)),
+        )
+        working = asyncio.create_task(driver.run())
+        with pytest.raises(Unavailable, match="the disk is full"):
+            await driver.do(Cancel(1))
+        while engine.proofs.count(True) < 5:  # noqa: ASYNC110 - nobody tells of it
+            await asyncio.sleep(0)
+        assert driver.trouble == "the disk is full"
+        engine.failure = None
+        while driver.trouble:  # noqa: ASYNC110 - as before
+            await asyncio.sleep(0)
+        assert await driver.do(Cancel(2)) == Cancel(2)
+        driver.stop()
+        await working
+
+    asyncio.run(play())
+    assert told == ["the disk is full", None]
+
+
+def test_how_long_the_engine_has_been_at_work_is_known_without_asking_it() -> None:
+    going_on = threading.Event()
+
+    def looked(_: Engine) -> str:
+        going_on.wait()
+        return "looked"
+
+    async def play() -> None:
+        driver = Driver(cast("Engine", Recorder()), lambda: 7, lambda _: None)
+        working = asyncio.create_task(driver.run())
+        looking = asyncio.create_task(driver.ask(looked))
+        spans = [0.0]
+        while len(spans) < 5:
+            await asyncio.sleep(0)
+            if driver.busy_s > spans[-1]:
+                spans.append(driver.busy_s)
+        assert not looking.done()
+        going_on.set()
+        assert await looking == "looked"
+        driver.stop()
+        await working
+        assert driver.busy_s == 0
+
+    asyncio.run(play())
+
+
 def nodes(site: str) -> JobNodesSeen:
     return JobNodesSeen(site, ())
 
@@ -54,3 +174,100 @@ def test_requests_wait_for_the_nodes_of_one_site_and_not_for_those_of_all() -> N
         [nodes("b")],
         [nodes("c")],
     ]
+
+
+# Questions
+
+
+class Busy(Recorder):
+    """An engine that notes the order in which it is asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.order: list[str] = []
+
+    def step(self, commands: Sequence[Command], now_ms: int) -> Done:
+        self.order += [f"cancel {one.lease_id}" for one in commands if isinstance(one, Cancel)]
+        return super().step(commands, now_ms)
+
+
+def question(name: str) -> Any:
+    """A question that is noted, and answered with its name."""
+
+    def ask(engine: Any) -> str:
+        engine.order.append(name)
+        return name
+
+    return ask
+
+
+async def played(driver: Driver, *asked: Any) -> list[Any]:
+    answers = asyncio.gather(*asked, return_exceptions=True)
+    await asyncio.sleep(0)
+    working = asyncio.create_task(driver.run())
+    told = await answers
+    driver.stop()
+    await working
+    return told
+
+
+def test_of_long_questions_one_is_answered_between_two_steps_and_consumers_take_turns() -> None:
+    engine = Busy()
+
+    async def play() -> None:
+        driver = Driver(cast("Engine", engine), lambda: 7, lambda _: None)
+
+        async def submits() -> None:
+            for number in range(3):
+                await driver.do(Cancel(number))
+
+        await played(
+            driver,
+            *(driver.ask(question(f"greedy {number}"), whose="greedy") for number in range(4)),
+            driver.ask(question("modest"), whose="modest"),
+            driver.ask(question("short")),
+            submits(),
+        )
+
+    asyncio.run(play())
+    assert engine.order[:4] == ["cancel 0", "short", "greedy 0", "cancel 1"]
+    assert engine.order.index("modest") < engine.order.index("greedy 1")
+    between = "".join("c" if one.startswith("cancel") else "q" for one in engine.order if one != "short")
+    assert "cqcqcq" in between
+
+
+def test_who_asks_too_much_at_once_is_told_so_and_nobody_else_is() -> None:
+    async def play() -> list[Any]:
+        driver = Driver(cast("Engine", Busy()), lambda: 7, lambda _: None)
+        many = [driver.ask(question(str(n)), whose="greedy") for n in range(MOST_LONG_QUESTIONS + 1)]
+        return await played(driver, *many, driver.ask(question("modest"), whose="modest"))
+
+    *many, modest = asyncio.run(play())
+    assert [type(one) for one in many if not isinstance(one, str)] == [TooManyQuestions]
+    assert modest == "modest"
+
+
+def test_a_question_whose_asker_has_gone_is_not_answered() -> None:
+    engine = Busy()
+
+    async def play() -> None:
+        driver = Driver(cast("Engine", engine), lambda: 7, lambda _: None)
+        gone = asyncio.ensure_future(driver.ask(question("gone"), whose="a"))
+        await asyncio.sleep(0)
+        gone.cancel()
+        await played(driver, driver.ask(question("there"), whose="a"))
+
+    asyncio.run(play())
+    assert engine.order == ["there"]
+
+
+def test_long_questions_that_wait_when_the_driver_stops_are_still_answered() -> None:
+    async def play() -> list[Any]:
+        driver = Driver(cast("Engine", Busy()), lambda: 7, lambda _: None)
+        asked = asyncio.gather(*(driver.ask(question(str(n)), whose="a") for n in range(3)))
+        await asyncio.sleep(0)
+        driver.stop()
+        await driver.run()
+        return await asked
+
+    assert asyncio.run(play()) == ["0", "1", "2"]

@@ -33,6 +33,7 @@ from leasehold.service.errors import NoSuchJob
 from leasehold.service.federation import Federation
 from leasehold.service.jobs import JobResult
 from leasehold.service.store.filters import EVERYTHING, JobFilter
+from leasehold.service.store.housekeeping import Before
 from leasehold.service.store.store import Store
 
 BUILDABLE = Buildable("base", frozenset({("gromacs", "2022.5")}))
@@ -125,6 +126,16 @@ def test_an_output_that_cannot_be_fetched_at_once_is_fetched_later(sites: Sites)
         await fed.jobs.submit(job(command=("hello",)))
         await until(fed, sites.is_over)
         assert await fed.jobs.result(1) == JobResult(1, 1, 0, "hello", is_whole=True)
+
+    sites.run(play)
+
+
+def test_an_output_that_the_store_let_go_of_is_said_to_be(sites: Sites) -> None:
+    async def play(fed: Federation) -> None:
+        await fed.jobs.submit(job(command=("hello",)))
+        await until(fed, sites.is_over)
+        await fed.ask(lambda engine: engine.tidy(Before(outputs_ms=engine.now_ms + 1)))
+        assert await fed.jobs.result(1) == JobResult(1, 1, 0, "", is_whole=False, is_kept=False)
 
     sites.run(play)
 

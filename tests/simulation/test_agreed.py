@@ -170,7 +170,7 @@ VOS = {"cern": 40, "north": 25}
 
 
 @pytest.mark.traces
-@pytest.mark.slow
+@pytest.mark.soak
 def test_the_vos_of_a_public_log_keep_to_their_limits(
     workload_log: Callable[[str], Path], tmp_path: Path
 ) -> None:

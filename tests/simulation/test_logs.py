@@ -15,7 +15,7 @@ from leasehold.analysis.validation import validate
 from leasehold.simulation.run import run_scenario
 from leasehold.simulation.scenario.files import load_scenario
 
-pytestmark = [pytest.mark.traces, pytest.mark.slow]
+pytestmark = [pytest.mark.traces, pytest.mark.soak]
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 KTH, NASA, LCG = "KTH-SP2.swf.gz", "NASA-iPSC-1993-3.1-cln.swf.gz", "LCG-2005-1.swf.gz"

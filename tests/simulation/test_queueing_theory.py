@@ -22,6 +22,8 @@ from leasehold.simulation.kernel import Handler, World
 from leasehold.simulation.workload.job import Job
 from leasehold.testing.worlds import site
 
+pytestmark = pytest.mark.soak
+
 REPETITIONS = range(10)
 JOBS = 6_000
 T_99 = 3.25

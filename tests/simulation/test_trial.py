@@ -126,3 +126,11 @@ class TestADocumentBesideWhatIsAgreed:
     def test_is_refused_where_it_does_not_fit(self) -> None:
         with pytest.raises(InvalidField, match=r"^agreement\[1\]\.provider: got 'c'"):
             with_document(agreed(), document(AGREEMENTS[2], {**AGREEMENTS[0], "provider": "c"}))
+
+
+def test_it_tells_how_far_it_is() -> None:
+    told: list[int] = []
+    past = asked(guest("atlas", vms=1), guest("atlas", vms=1))
+    try_out(past, document({"name": "one", **ONE_AT_A_TIME}), lambda progress: told.append(progress.jobs))
+    assert max(told) == 2
+    assert told.count(2) >= 2

@@ -36,7 +36,7 @@ def list_agreements(
     if json:
         answer_json({"agreements": wire(shown)})
     else:
-        print_table(HEADS, overview(shown), figures=[6])
+        print_table(HEADS, overview(shown, agreements), figures=[6])
 
 
 @app.command()
@@ -183,10 +183,13 @@ def revoke(name: Name, note: Note = "", json: Json = False) -> None:
     """End an agreement and all that was passed on of it; leases that run stay until their own end."""
     from leasehold.cli.live.agreements import answer_agreement, standing
     from leasehold.cli.live.gateway import gateway
+    from leasehold.cli.screen import talk
 
     with gateway() as client:
         revoked = client.agreements.revoke(name, note)
+        allows = next((site.allows for site in client.sites.list() if site.allows), "")
     answer_agreement(revoked, [standing(revoked)], json=json)
+    talk(f"leasehold: requests that waited under it are refused. {allows.partition('. ')[2]}".rstrip())
 
 
 @app.command()

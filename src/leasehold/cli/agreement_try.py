@@ -1,5 +1,6 @@
 """``leasehold agreement try``: what an agreement would do to everybody, before anybody signs it."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -30,8 +31,10 @@ def try_agreement(
 ) -> None:
     """Replay what was asked without and with these agreements, and tell the difference for everybody."""
     from leasehold.cli.interrupt import minding_ctrl_c
+    from leasehold.cli.progress import showing_progress
     from leasehold.cli.screen import answer_json
     from leasehold.cli.trying import as_json, checked_document, past_of_run, show
+    from leasehold.simulation.run import Progress
     from leasehold.simulation.trial import try_out
 
     if on == LIVE:
@@ -41,8 +44,17 @@ def try_agreement(
     else:
         past = past_of_run(on)
     document = checked_document(file, past)
-    with minding_ctrl_c() as interruption:
-        trial = try_out(past, document, interruption.check)
+    quiet = not sys.stderr.isatty()
+    with (
+        minding_ctrl_c() as interruption,
+        showing_progress("playing what was asked, twice", quiet=quiet) as report,
+    ):
+
+        def passing(progress: Progress) -> None:
+            interruption.check()
+            report(progress)
+
+        trial = try_out(past, document, passing)
     if json:
         answer_json({"file": str(file), "on": on, **as_json(trial)})
     else:

@@ -5,13 +5,14 @@ from typing import Any
 
 from leasehold.analysis.compare import compare
 from leasehold.analysis.metrics import CATALOGUE
-from leasehold.analysis.run import load
-from leasehold.analysis.wording import NOTHING, value
+from leasehold.analysis.run import Run, load
+from leasehold.analysis.wording import NOTHING, count, value
 from leasehold.cli.screen import answer_table
 from leasehold.model.errors import UnknownName
 
 Row = dict[str, Any]
 
+_OF_ONE_PARTY = ("local", "guest", "idle_lent")
 _MARKS = {"better": "better", "worse": "worse"}
 
 
@@ -22,6 +23,28 @@ def comparison(first: Path, second: Path, metrics: list[str]) -> list[Row]:
             raise UnknownName("--metric", key, CATALOGUE)
     rows = {row["metric"]: row for row in compare(load(first), load(second)).to_dicts()}
     return [rows[key] for key in metrics or rows]
+
+
+def different_requests(first: Path, second: Path, rows: list[Row]) -> str:
+    """Warn, in one sentence, where the two runs were not given as many local jobs and as many guests.
+
+    Metrics of local jobs alone, or of what was lent, are meant to be compared so.
+    """
+    if all(row["metric"].startswith(_OF_ONE_PARTY) for row in rows):
+        return ""
+    ours, theirs = (_requests(load(path)) for path in (first, second))
+    if ours == theirs:
+        return ""
+    return (
+        f"warning: the runs hold different requests ({first.name}: {ours}; {second.name}: {theirs}); "
+        "metrics over all leases compare different populations"
+    )
+
+
+def _requests(run: Run) -> str:
+    """Say how many requests of each kind a run was given."""
+    came = dict(run.leases.group_by("origin").len().iter_rows())
+    return f"{count(came.get('local', 0), 'local job')} and {count(came.get('external', 0), 'guest')}"
 
 
 def worsened(rows: list[Row], percent: float) -> list[str]:

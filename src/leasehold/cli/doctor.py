@@ -1,4 +1,4 @@
-"""``leasehold doctor``: what is installed, what this machine can do, and what must be mended."""
+"""``leasehold doctor``: what is installed, what this machine can do, and what is misconfigured."""
 
 from collections.abc import Iterator
 from itertools import groupby
@@ -15,9 +15,9 @@ _TITLES = {"installed": "Installed", "machine": "This machine", "gateway": "The 
 
 
 def doctor(config: Config = None, data: Data = None, store: StoreUrl = "", json: Json = False) -> int:
-    """Say what is installed, what this machine can do and what is misconfigured, with the cure.
+    """Say what is installed, what this machine can do and what is misconfigured, with the fix.
 
-    Exits with 1 if something must be mended.
+    Exits with 1 if a problem is found.
     """
     from leasehold.service.doctor.finding import Severity
 
@@ -51,7 +51,7 @@ def _examined_gateway(wanted: Wanted) -> "Iterator[Told]":
     try:
         configuration = wanted.configuration()
     except LeaseholdError as error:
-        finding = problem(str(error), "mend it there; leasehold serve --print-config shows all keys")
+        finding = problem(str(error), "correct it there; leasehold serve --print-config shows all keys")
         yield Told("gateway", "configuration", finding)
         return
     subject = Subject(configuration, wanted.file(), wanted.place(configuration))
@@ -75,16 +75,16 @@ def _answer_json(told: "list[Told]", problems: int) -> None:
 
 
 def _answer(told: "list[Told]", problems: int) -> None:
+    from leasehold.analysis.wording import count
     from leasehold.cli.screen import answer
 
     for part, ones in groupby(told, key=lambda one: one.part):
         answer("\n".join([f"{_TITLES[part]}", *_lines(ones), ""]))
-    mended = f"{problems} must be mended." if problems else "Nothing must be mended."
-    answer(mended)
+    answer(f"{count(problems, 'problem')} found." if problems else "No problems found.")
 
 
 def _lines(told: "Iterator[Told]") -> Iterator[str]:
-    """Write each finding in a line, its cure below it."""
+    """Write each finding in a line, its fix below it."""
     for one in told:
         yield f"  {one.finding.severity:<8} {one.finding.text}"
         if one.finding.cure:

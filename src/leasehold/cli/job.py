@@ -54,7 +54,9 @@ def submit(
 @app.command()
 @taking_a_description
 def explain(description: "JobDescription", json: Json = False) -> None:
-    """Say what would become of a job, and what each node says to it; nothing is asked for.
+    """Say what would become of a job, and what nodes say to it, those that say the same in one line.
+
+    Nothing is asked for; with --json each node is listed.
 
     Exits with 1 if it would run nowhere now.
     """
@@ -157,19 +159,17 @@ def show(job_id: JobId, json: Json = False) -> None:
 def wait(job_id: JobId, json: Json = False) -> None:
     """Tell how a job stands until it is over; exits with 1 if it went wrong."""
     from leasehold.cli.live.gateway import gateway
-    from leasehold.cli.live.job_endings import is_a_no
-    from leasehold.cli.live.jobs import standing
+    from leasehold.cli.live.job_endings import is_a_no, standings
     from leasehold.cli.live.lines import answer_json_line, answer_line
     from leasehold.client.reading import wire
 
     with gateway() as client:
-        for job in client.jobs.follow(job_id):
+        for job, told in standings(client, job_id):
             if json:
                 answer_json_line({"job": wire(job)})
             else:
-                answer_line(standing(job))
-            over = is_a_no(job)
-    if over:
+                answer_line(told)
+    if is_a_no(job):
         raise typer.Exit(ANSWER_IS_NO)
 
 

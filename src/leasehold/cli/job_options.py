@@ -40,11 +40,15 @@ def _description(  # noqa: PLR0913, PLR0917 - one argument for each option
     memory: Annotated[
         str,
         typer.Option(
-            metavar="SIZE", help="Memory: 2GiB, 512 (MiB).", rich_help_panel=NEEDS, show_default="256MiB"
+            metavar="SIZE",
+            help="Memory: 2GiB, 512 (MiB); else 256MiB.",
+            rich_help_panel=NEEDS,
+            show_default=False,
         ),
     ] = "",
     cores: Annotated[
-        int | None, typer.Option(metavar="N", help="Cores.", rich_help_panel=NEEDS, show_default="1")
+        int | None,
+        typer.Option(metavar="N", help="Cores; else 1.", rich_help_panel=NEEDS, show_default=False),
     ] = None,
     disk: Annotated[
         str,
@@ -62,9 +66,9 @@ def _description(  # noqa: PLR0913, PLR0917 - one argument for each option
         int | None,
         typer.Option(
             metavar="N",
-            help="How many nodes at once, all of one site.",
+            help="How many nodes at once, all of one site; else 1.",
             rich_help_panel=NEEDS,
-            show_default="1",
+            show_default=False,
         ),
     ] = None,
     inputs: Annotated[
@@ -120,9 +124,9 @@ def _description(  # noqa: PLR0913, PLR0917 - one argument for each option
         int | None,
         typer.Option(
             metavar="N",
-            help="How often it may begin anew after faults not its own.",
+            help="How often it may begin anew after faults not its own; else 3.",
             rich_help_panel=WHEN,
-            show_default="3",
+            show_default=False,
         ),
     ] = None,
     lease_type: Annotated[

@@ -29,7 +29,10 @@ def submit(  # noqa: PLR0913, PLR0917 - one argument for each option
     duration: Annotated[
         str,
         typer.Option(
-            metavar="TIME", help="For how long: 3600 (seconds), 90m, 1h30m, 2:00:00.", show_default=False
+            metavar="TIME",
+            help="For how long, on machines of the reference speed, counted from the common start; a faster "
+            "site needs less: 3600 (seconds), 90m, 1h30m, 2:00:00.",
+            show_default=False,
         ),
     ],
     claim: Annotated[
@@ -50,8 +53,11 @@ def submit(  # noqa: PLR0913, PLR0917 - one argument for each option
         ),
     ] = "worst-fit",
     memory: Annotated[
-        int | None, typer.Option(metavar="MIB", help="Memory of each machine.", show_default="1024")
-    ] = None,
+        str,
+        typer.Option(
+            metavar="SIZE", help="Memory of each machine: 2GiB, 512 (MiB); else 1GiB.", show_default=False
+        ),
+    ] = "",
     ready: Annotated[
         str, typer.Option(metavar="TIME", help="Hold nothing before this.", show_default="now")
     ] = "",
@@ -90,15 +96,16 @@ def submit(  # noqa: PLR0913, PLR0917 - one argument for each option
     """
     from leasehold.cli.live.durations import read_duration_s
     from leasehold.cli.live.gateway import gateway
-    from leasehold.cli.live.joints import answer_explained, read_components, show_number
+    from leasehold.cli.live.joints import answer_explained_joint, read_components, show_number
     from leasehold.cli.live.moments import now, read_moment
+    from leasehold.cli.live.submitting import read_memory_mib
     from leasehold.cli.screen import answer_json
     from leasehold.client.joint_calls import JointWish
     from leasehold.client.reading import wire
 
     at = now()
     wish = JointWish(
-        components=read_components(components, memory),
+        components=read_components(components, read_memory_mib(memory) if memory else None),
         duration_s=read_duration_s("--duration", duration),
         claim=claim,
         place=place,
@@ -113,7 +120,7 @@ def submit(  # noqa: PLR0913, PLR0917 - one argument for each option
     )
     with gateway() as client:
         if dry_run:
-            answer_explained(client.joints.explain(**wish), json=json)
+            answer_explained_joint(client.joints.explain(**wish), json=json)
             return
         wish["idempotency_key"] = idempotency_key
         joint = client.joints.submit(**wish)

@@ -1,17 +1,21 @@
 """``leasehold lease``: ask a gateway for machines, and look after what it gave."""
 
-from typing import Annotated
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from leasehold.cli.exit_codes import ANSWER_IS_NO
-from leasehold.cli.explain import explain
 from leasehold.cli.live.completion import complete_site, complete_state, complete_type
 from leasehold.cli.live.states import legend
 from leasehold.cli.options import Claims, Group, IdempotencyKey, Json, Name, switch
 
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from leasehold.client.calls import Wish
+
 app = typer.Typer(help="Ask a gateway for machines, and look after them.", no_args_is_help=True)
-app.command()(explain)
 
 LeaseId = Annotated[int, typer.Argument(metavar="ID", min=0, show_default=False)]
 LeaseIds = Annotated[list[int], typer.Argument(metavar="ID...", min=0, show_default=False)]
@@ -19,87 +23,103 @@ Site = Annotated[
     str,
     typer.Option(metavar="NAME", help="Only at this site.", autocompletion=complete_site, show_default=False),
 ]
+WHAT = "What"
+WHEN = "When"
+WHERE = "Where"
+
 Domain = Annotated[
     str,
     typer.Option(
         metavar="NAME",
         help="Only at this virtual domain or site.",
-        rich_help_panel="Where",
+        rich_help_panel=WHERE,
         autocompletion=complete_site,
         show_default=False,
     ),
 ]
-WHAT = "What"
-WHEN = "When"
-WHERE = "Where"
+Duration = Annotated[
+    str,
+    typer.Option(
+        metavar="TIME",
+        help="For how long, on machines of the reference speed, counted from when they are there; a faster "
+        "site needs less: 3600 (seconds), 90m, 1h30m, 2:00:00 or 1-12:00:00.",
+        rich_help_panel=WHAT,
+        show_default=False,
+    ),
+]
+TypeOf = Annotated[
+    str,
+    typer.Option(
+        "--type",
+        metavar="TYPE",
+        help="What may become of it when others need the room: cancelable (it ends), suspendable (it "
+        "pauses), migratable (it moves), non-preemptable (nothing).",
+        rich_help_panel=WHAT,
+        autocompletion=complete_type,
+        show_default=False,
+    ),
+]
+Vms = Annotated[
+    int, typer.Option(metavar="N", help="How many machines, all at one site.", rich_help_panel=WHAT)
+]
+Memory = Annotated[
+    str,
+    typer.Option(
+        metavar="SIZE",
+        help="Memory of each machine: 2GiB, 512 (MiB); else 1GiB.",
+        rich_help_panel=WHAT,
+        show_default=False,
+    ),
+]
+Deadline = Annotated[
+    str,
+    typer.Option(
+        metavar="TIME",
+        help="When it must have ended: 2026-11-21T18:00, or now+2h.",
+        rich_help_panel=WHEN,
+        show_default=False,
+    ),
+]
+Ready = Annotated[
+    str,
+    typer.Option(metavar="TIME", help="Not to start before this.", rich_help_panel=WHEN, show_default="now"),
+]
+Local = Annotated[
+    bool,
+    typer.Option(
+        "--local",
+        metavar="",
+        help="At one's own site, before all guests; needs no type.",
+        rich_help_panel=WHERE,
+    ),
+]
+Home = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME",
+        help="The home site of a local request.",
+        rich_help_panel=WHERE,
+        autocompletion=complete_site,
+        show_default=False,
+    ),
+]
+
+NoWait = Annotated[
+    bool,
+    switch("--no-wait", does="Refuse a migratable or non-preemptable lease that would have to queue."),
+]
 
 
 @app.command()
 def submit(  # noqa: PLR0913, PLR0917 - one argument for each option
-    duration: Annotated[
-        str,
-        typer.Option(
-            metavar="TIME",
-            help="For how long: 3600 (seconds), 90m, 1h30m, 2:00:00 or 1-12:00:00.",
-            rich_help_panel=WHAT,
-            show_default=False,
-        ),
-    ],
-    lease_type: Annotated[
-        str,
-        typer.Option(
-            "--type",
-            metavar="TYPE",
-            help="What may become of it when others need the room: cancelable (it ends), suspendable (it "
-            "pauses), migratable (it moves), non-preemptable (nothing).",
-            rich_help_panel=WHAT,
-            autocompletion=complete_type,
-            show_default=False,
-        ),
-    ] = "",
-    vms: Annotated[
-        int, typer.Option(metavar="N", help="How many machines, all at one site.", rich_help_panel=WHAT)
-    ] = 1,
-    memory: Annotated[
-        int | None,
-        typer.Option(
-            metavar="MIB", help="Memory of each machine.", rich_help_panel=WHAT, show_default="1024"
-        ),
-    ] = None,
-    deadline: Annotated[
-        str,
-        typer.Option(
-            metavar="TIME",
-            help="When it must have ended: 2026-11-21T18:00, or now+2h.",
-            rich_help_panel=WHEN,
-            show_default=False,
-        ),
-    ] = "",
-    ready: Annotated[
-        str,
-        typer.Option(
-            metavar="TIME", help="Not to start before this.", rich_help_panel=WHEN, show_default="now"
-        ),
-    ] = "",
-    local: Annotated[
-        bool,
-        typer.Option(
-            "--local",
-            metavar="",
-            help="At one's own site, before all guests; needs no type.",
-            rich_help_panel=WHERE,
-        ),
-    ] = False,
-    site: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help="The home site of a local request.",
-            rich_help_panel=WHERE,
-            autocompletion=complete_site,
-            show_default=False,
-        ),
-    ] = "",
+    duration: Duration,
+    lease_type: TypeOf = "",
+    vms: Vms = 1,
+    memory: Memory = "",
+    deadline: Deadline = "",
+    ready: Ready = "",
+    local: Local = False,
+    site: Home = "",
     name: Name = "",
     group: Group = "",
     domain: Domain = "",
@@ -108,6 +128,7 @@ def submit(  # noqa: PLR0913, PLR0917 - one argument for each option
     wait: Annotated[
         bool, switch("--wait", does="Wait until it is over; exit with 1 if it went wrong.")
     ] = False,
+    no_wait: NoWait = False,
     json: Json = False,
     command: Annotated[
         list[str] | None,
@@ -117,29 +138,16 @@ def submit(  # noqa: PLR0913, PLR0917 - one argument for each option
     ] = None,
 ) -> None:
     """Ask for a lease; its number is the answer. Exits with 1 if it is refused."""
-    from leasehold.cli.live.durations import read_duration_s
     from leasehold.cli.live.gateway import gateway
-    from leasehold.cli.live.moments import now, read_moment
-    from leasehold.cli.live.submitting import is_a_no, read_claims, show_json, show_number, waited_for
+    from leasehold.cli.live.moments import now
+    from leasehold.cli.live.submitting import is_a_no, show_json, show_number, waited_for
 
-    at = now()
+    wish = _wish(
+        duration, lease_type, vms, memory, deadline, ready, local, site, group, domain, claims, no_wait, now()
+    )
+    wish |= {"name": name, "command": command or (), "idempotency_key": idempotency_key}
     with gateway() as client:
-        lease = client.leases.submit(
-            type=lease_type or None,
-            vms=vms,
-            duration_s=read_duration_s("--duration", duration),
-            memory_mib=memory,
-            deadline=read_moment("--deadline", deadline, at) if deadline else None,
-            ready=read_moment("--ready", ready, at) if ready else None,
-            local=local,
-            site=site or None,
-            name=name,
-            group=group,
-            domain=domain,
-            claims=read_claims(claims or ()),
-            command=command or (),
-            idempotency_key=idempotency_key,
-        )
+        lease = client.leases.submit(**wish)
         if not json:
             show_number(lease)
         if wait:
@@ -148,6 +156,77 @@ def submit(  # noqa: PLR0913, PLR0917 - one argument for each option
             show_json(lease)
     if is_a_no(lease):
         raise typer.Exit(ANSWER_IS_NO)
+
+
+@app.command()
+def explain(  # noqa: PLR0913, PLR0917 - one argument for each option
+    duration: Duration,
+    lease_type: TypeOf = "",
+    vms: Vms = 1,
+    memory: Memory = "",
+    deadline: Deadline = "",
+    ready: Ready = "",
+    local: Local = False,
+    site: Home = "",
+    group: Group = "",
+    domain: Domain = "",
+    claims: Claims = None,
+    no_wait: NoWait = False,
+    json: Json = False,
+) -> None:
+    """Say what would become of a lease that is asked for now, without asking for it.
+
+    Where it would start or wait, until when, and how many would give way to it. Exits with 1 if it would be
+    refused.
+    """
+    from leasehold.cli.live.gateway import gateway
+    from leasehold.cli.live.joints import answer_explained
+    from leasehold.cli.live.moments import now
+
+    at = now()
+    wish = _wish(
+        duration, lease_type, vms, memory, deadline, ready, local, site, group, domain, claims, no_wait, at
+    )
+    with gateway() as client:
+        told = client.leases.explain(**wish)
+    answer_explained(told, wish["duration_s"], at, json=json)
+
+
+def _wish(  # noqa: PLR0913, PLR0917 - as the commands that take these options
+    duration: str,
+    lease_type: str,
+    vms: int,
+    memory: str,
+    deadline: str,
+    ready: str,
+    local: bool,
+    site: str,
+    group: str,
+    domain: str,
+    claims: list[str] | None,
+    no_wait: bool,
+    at: "datetime",
+) -> "Wish":
+    """Read what is asked for from the options that `submit` and `explain` share; raises InvalidField."""
+    from leasehold.cli.live.durations import read_duration_s
+    from leasehold.cli.live.moments import read_moment
+    from leasehold.cli.live.submitting import read_claims, read_memory_mib
+    from leasehold.client.calls import Wish
+
+    return Wish(
+        type=lease_type or None,
+        vms=vms,
+        duration_s=read_duration_s("--duration", duration),
+        memory_mib=read_memory_mib(memory) if memory else None,
+        deadline=read_moment("--deadline", deadline, at) if deadline else None,
+        ready=read_moment("--ready", ready, at) if ready else None,
+        local=local,
+        site=site or None,
+        group=group,
+        domain=domain,
+        claims=read_claims(claims or ()),
+        wait=False if no_wait else None,
+    )
 
 
 @app.command("list", epilog=f"States: {legend()}.")
@@ -190,6 +269,9 @@ def list_leases(  # noqa: PLR0913, PLR0917 - one argument for each option
             show_default=False,
         ),
     ] = "",
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", metavar="N", help="The newest N at most; 0 for all.", min=0)
+    ] = 200,
 ) -> None:
     """List the leases that are not over, the newest first."""
     from leasehold.cli.live.choosing import which_leases
@@ -198,7 +280,7 @@ def list_leases(  # noqa: PLR0913, PLR0917 - one argument for each option
     from leasehold.cli.live.listing import show
     from leasehold.cli.live.listing import watch as keep_showing
     from leasehold.cli.live.moments import now, read_moment
-    from leasehold.cli.screen import answer_json
+    from leasehold.cli.screen import answer_json, talk
     from leasehold.client.reading import wire
     from leasehold.model.errors import InvalidField
 
@@ -213,10 +295,15 @@ def list_leases(  # noqa: PLR0913, PLR0917 - one argument for each option
         which["since"] = read_moment("--since", since, now()) if since else None
         if watch:
             keep_showing(client, which, wanted, head=not no_header)
-        elif json:
-            answer_json({"leases": wire(list(client.leases.list(**which)))})
-        else:
-            show(list(client.leases.list(**which)), wanted, head=not no_header)
+            return
+        leases = list(islice(client.leases.list(**which), limit + 1 if limit else None))
+    shown = leases[:limit] if limit else leases
+    if json:
+        answer_json({"leases": wire(shown), "more": len(leases) > len(shown)})
+    else:
+        show(shown, wanted, head=not no_header)
+    if len(leases) > len(shown):
+        talk(f"leasehold: there are more than these {limit}; --limit 0 lists all of them")
 
 
 @app.command()
@@ -224,16 +311,20 @@ def show(lease_id: LeaseId, json: Json = False) -> None:
     """Say what a lease asked for, how it stands, and why."""
     from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.moments import now
-    from leasehold.cli.live.wording import account
+    from leasehold.cli.live.wording import account, asked_back, is_asked_back
     from leasehold.cli.screen import answer, answer_json
     from leasehold.client.reading import wire
 
     with gateway() as client:
         lease = client.leases.get(lease_id)
+        is_cancelled = not json and is_asked_back(lease, client.leases.journal(lease_id))
+        sites = {site.name: site for site in (client.sites.list() if is_cancelled else ())}
     if json:
         answer_json({"lease": wire(lease)})
-    else:
-        answer("\n".join(account(lease, now())))
+        return
+    answer("\n".join(account(lease, now())))
+    if is_cancelled:
+        answer(asked_back(lease, sites.get(lease.site), now()))
 
 
 @app.command()
@@ -247,14 +338,14 @@ def watch(
 
     Exits with 1 if one of these went wrong.
     """
-    from leasehold.cli.live.following import until_over
+    from leasehold.cli.live.following import going_on, until_over
     from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.lines import answer_json_line, answer_line
     from leasehold.cli.live.submitting import is_a_no
     from leasehold.cli.live.wording import happening
     from leasehold.client.reading import wire
 
-    with gateway() as client:
+    with gateway() as client, going_on(lease_ids or ()):
         changes = until_over(client, lease_ids) if lease_ids else client.leases.watch()
         for change in changes:
             if json:
@@ -271,17 +362,22 @@ def cancel(lease_ids: LeaseIds, json: Json = False) -> None:
     """Take leases back; those that are over stay as they are."""
     from leasehold.cli.live.ending import cancel_each
     from leasehold.cli.live.gateway import gateway
-    from leasehold.cli.live.wording import standing
+    from leasehold.cli.live.moments import now
+    from leasehold.cli.live.wording import asked_back, may_have_machines, standing
     from leasehold.cli.screen import answer, answer_json, talk
     from leasehold.client.reading import wire
 
     with gateway() as client:
         done = cancel_each(client, lease_ids)
+        is_anywhere = not json and any(map(may_have_machines, done.leases))
+        sites = {site.name: site for site in (client.sites.list() if is_anywhere else ())}
     if json:
         answer_json({"leases": wire(done.leases), "problems": done.problems})
     else:
         for lease in done.leases:
             answer(standing(lease))
+            if line := asked_back(lease, sites.get(lease.site), now()):
+                answer(line)
     for problem in done.problems.values():
         talk(f"leasehold: {problem}")
     raise typer.Exit(done.code)
@@ -293,7 +389,9 @@ def extend(
     by: Annotated[
         str,
         typer.Option(
-            metavar="TIME", help="How much longer: 600 (seconds), 90m, 2:00:00.", show_default=False
+            metavar="TIME",
+            help="How much longer, on machines of the reference speed: 600 (seconds), 90m, 2:00:00.",
+            show_default=False,
         ),
     ],
     json: Json = False,
@@ -302,7 +400,7 @@ def extend(
     from leasehold.cli.live.durations import read_duration_s
     from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.moments import now
-    from leasehold.cli.live.wording import ending
+    from leasehold.cli.live.wording import ending, lasting
     from leasehold.cli.screen import answer, answer_json
     from leasehold.client.reading import wire
 
@@ -313,17 +411,22 @@ def extend(
         answer_json({"lease": wire(lease)})
     else:
         answer(ending(lease, now()))
+        if duration := lasting(lease):
+            answer(f"  {duration}")
 
 
 @app.command()
 def logs(
     lease_id: LeaseId,
     console: Annotated[bool, switch("--console", does="What its machines wrote, instead.")] = False,
+    raw: Annotated[
+        bool, switch("--raw", does="With --console: also the control characters, which a terminal obeys.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Tell what happened to a lease from its beginning, and why."""
     from leasehold.cli.live.gateway import gateway
-    from leasehold.cli.live.wording import happening
+    from leasehold.cli.live.wording import history
     from leasehold.cli.screen import answer, answer_json, talk
     from leasehold.client.reading import wire
 
@@ -335,4 +438,4 @@ def logs(
     elif console and not text:
         talk("leasehold: its machines have written nothing yet")
     else:
-        answer(text.rstrip("\n") if console else "\n".join(map(happening, entries)))
+        answer(text.rstrip("\n") if console else "\n".join(history(entries)), as_it_is=raw and console)

@@ -2,10 +2,12 @@
 
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from inspect import cleandoc
 from typing import Annotated
 
 import typer
+from typer.core import TyperOption
 
 from leasehold import __version__
 from leasehold.cli import (
@@ -32,11 +34,13 @@ from leasehold.cli.screen import talk
 from leasehold.cli.serve import serve
 from leasehold.model.errors import InvariantBroken, LeaseholdError
 
+HELP = ["-h", "--help"]
+
 app = typer.Typer(
     help="Lend the idle part of a cluster, and its own users never notice.",
     epilog="Exit codes: 0 done, 1 the answer is no, 2 bad input, 3 a defect, 4 no gateway, 130 interrupted.",
     no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": HELP},
     pretty_exceptions_enable=False,
 )
 app.command()(demo)
@@ -89,17 +93,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return DEFECT
 
 
+def _commands() -> Callable[..., object]:
+    """Give the tree of commands, with helps that are laid out for the terminal's width and no other."""
+    root = typer.main.get_command(app)
+    todo = [root]
+    while todo:
+        command = todo.pop()
+        todo += getattr(command, "commands", {}).values()
+        paragraphs = cleandoc(command.help or "").split("\n\n")
+        command.help = "\n\n".join(" ".join(paragraph.splitlines()) for paragraph in paragraphs)
+        for option in command.get_params(typer.Context(command, help_option_names=HELP)):
+            if isinstance(option, TyperOption) and option.is_flag:
+                option.metavar = ""  # it takes no value, and Typer says <bool>
+    return root
+
+
 def _run(arguments: Sequence[str] | None) -> int:
     """Run one command; whatever the user can mend is told here."""
     failure = BAD_INPUT
     try:
-        code = app(arguments, prog_name="leasehold", standalone_mode=False)
+        code = _commands()(arguments, prog_name="leasehold", standalone_mode=False)
     except InvariantBroken:
         raise
     except LeaseholdError as error:
         from leasehold.cli.failures import exit_code
 
         problem, failure = str(error), exit_code(error)
+    except typer.BadParameter as error:
+        problem = _of_parameter(error)
     except typer.TyperException as error:
         problem = error.format_message()  # empty where the help was printed instead
     except OSError as error:
@@ -111,6 +132,20 @@ def _run(arguments: Sequence[str] | None) -> int:
     if problem:
         _complain(problem)
     return failure
+
+
+def _of_parameter(error: typer.BadParameter) -> str:
+    """Name option, value and what was expected, where pydantic refused the value."""
+    from pydantic import ValidationError
+
+    from leasehold.configuration.validation import expected_by
+    from leasehold.model.errors import InvalidField
+
+    if not isinstance(error.__cause__, ValidationError) or error.param is None:
+        return error.format_message()
+    field = error.param.get_error_hint().split(" / ")[0].strip("'[].")
+    wrong = error.__cause__.errors(include_url=False)[0]
+    return str(InvalidField(field, wrong["input"], expected_by(wrong)))
 
 
 def _complain(problem: str, *more: str) -> None:

@@ -10,11 +10,13 @@ from leasehold.cli.options import Json, Out, Quiet
 from leasehold.cli.reproducing.options import Answer, Dask, Jobs, Logs, Manner, Quick, Recheck, Seeds
 from leasehold.cli.reproducing.registry import EVALUATIONS, asked_for, complete_name, listed
 
+LIST = "list"
+
 Names = Annotated[
     list[str],
     typer.Argument(
         metavar="NAME...",
-        help="Evaluations, or figures of them as in 003-fig5a; all is everything.",
+        help="Evaluations, or figures of them as in 003-fig5a; all is everything, list says what there is.",
         autocompletion=complete_name,
         show_default=False,
     ),
@@ -36,6 +38,9 @@ def reproduce(  # noqa: PLR0913, PLR0917 - one argument for each option
     """Run evaluations again, and put what was published beside what comes out."""
     from leasehold.cli.reproducing.folders import need_extra
 
+    if names == [LIST]:
+        _print_list(json=json)
+        return
     wanted = asked_for(names)
     need_extra()
     manner = Manner(quick, seeds, jobs, dask, out, logs, recheck, silent=json or quiet)
@@ -49,6 +54,22 @@ def reproduce(  # noqa: PLR0913, PLR0917 - one argument for each option
 
 
 reproduce.__doc__ = f"{reproduce.__doc__}\n\n{listed()}"
+
+
+def _print_list(*, json: bool) -> None:
+    """Say which evaluations there are, and which parts of each can be asked for alone."""
+    from leasehold.cli.screen import answer, answer_json, wrapped
+
+    if json:
+        told = [
+            {"name": one.name, "does": one.does, "parts": list(one.parts())} for one in EVALUATIONS.values()
+        ]
+        answer_json({"evaluations": told})
+        return
+    for one in EVALUATIONS.values():
+        answer(f"{one.name}: {one.does}")
+        if one.parts():
+            answer(wrapped(" ".join(one.parts())))
 
 
 def _of_several(manner: Manner, name: str) -> Manner:

@@ -1,10 +1,16 @@
-"""The two ways out: answers on standard output, talk on standard error."""
+"""The two ways out: answers on standard output, talk on standard error.
+
+Names, notes and output of others pass here on their way to a terminal, which obeys control characters: they
+could retitle it, overwrite what it shows, or turn text around. So all text is made `legible`, unless it is
+printed ``as_it_is``.
+"""
 
 import json
 import os
 import shutil
 import sys
 import textwrap
+import unicodedata
 from collections.abc import Container, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,6 +20,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+_OBEYED = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 SCHEMA_VERSION = 1
 """Of the JSON that the commands print; raised when a key goes away or changes its meaning."""
 
@@ -23,10 +30,26 @@ def answer_json(values: Mapping[str, Any]) -> None:
     answer(json.dumps({"schema_version": SCHEMA_VERSION, **values}, indent=2, default=str))
 
 
-def answer(text: str) -> None:
-    """Print an answer; a reader who has gone away (``| head``) is no error."""
+def legible(text: str, kept: str = "\n\t") -> str:
+    r"""Write out what a terminal would obey or not show, as ``\x1b``: controls, bidi marks, surrogates."""
+    if text.isprintable():
+        return text
+    return "".join(_written_out(letter, kept) for letter in text.replace("\r\n", "\n"))
+
+
+def _written_out(letter: str, kept: str) -> str:
+    if letter in kept or unicodedata.category(letter) not in _OBEYED:
+        return letter
+    return letter.encode("unicode_escape").decode("ascii")
+
+
+def answer(text: str, *, as_it_is: bool = False) -> None:
+    """Print an answer; a reader who has gone away (``| head``) is no error.
+
+    ``as_it_is``: with all control characters that are in it, as in what we have drawn ourselves.
+    """
     try:
-        typer.echo(text)
+        typer.echo(text if as_it_is else legible(text), color=as_it_is or None)
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -34,7 +57,7 @@ def answer(text: str) -> None:
 
 def talk(text: str) -> None:
     """Say something beside the answer."""
-    typer.echo(text, err=True)
+    typer.echo(legible(text), err=True)
 
 
 def wrapped(text: str, indent: str = "  ") -> str:
@@ -52,8 +75,8 @@ def answer_table(columns: Sequence[str], rows: Sequence[Sequence[str]], figures:
         justify: Literal["left", "right"] = "right" if index in figures else "left"
         table.add_column(column, justify=justify, header_style="bold", overflow="fold")
     for row in rows:
-        table.add_row(*row)
-    answer(_rendered(table))
+        table.add_row(*map(legible, row))
+    answer(_rendered(table), as_it_is=True)
 
 
 def _rendered(table: "Table") -> str:

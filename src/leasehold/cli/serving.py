@@ -14,6 +14,7 @@ from leasehold.cli.service_options import Wanted
 from leasehold.client.place import data_folder
 from leasehold.service.config import ServiceConfig
 from leasehold.service.config_text import without_password
+from leasehold.service.lending import allowed_at, summary
 from leasehold.service.logs import is_for_people, set_up_logs
 from leasehold.service.serving import Listening, Place, serve
 
@@ -24,7 +25,7 @@ def be_a_gateway(wanted: Wanted, config: ServiceConfig, stream: TextIO, *, json:
     place = wanted.place(config)
     herald = Herald(config, place, wanted, for_people=is_for_people(config.log, stream), json=json)
     with asyncio.Runner(loop_factory=auto_loop_factory()) as runner:
-        runner.run(serve(config, place, herald.accompany))
+        runner.run(serve(config, place, herald.accompany, wanted.configuration))
     herald.say("Stopped; machines go on, and so will the gateway when it is started again.", "stopped")
 
 
@@ -62,6 +63,8 @@ class Herald:
             "store": without_password(self.place.store_url(self.config.service)),
             "token_file": None if listening.token_file is None else str(listening.token_file),
             "sites": [site.name for site in self.config.clusters],
+            "allowed": {site.name: allowed_at(site) for site in self.config.clusters},
+            "without_agreement": self.config.sharing.without_agreement,
         }
 
     def _greeting(self, listening: Listening) -> str:
@@ -73,6 +76,8 @@ class Herald:
                 f"  address  {listening.url}",
                 f"  store    {without_password(self.place.store_url(self.config.service))}",
                 f"  token    {token}",
+                "Owners lend to:",
+                *(f"  {line}" for line in summary(self.config)),
                 "Ctrl-C stops it. Now, in another terminal:",
                 f"  {self._next_command()}",
             )

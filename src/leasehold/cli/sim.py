@@ -182,14 +182,19 @@ def compare(
     """Set two runs side by side."""
     from leasehold.analysis.report import write_comparison
     from leasehold.analysis.run import load
-    from leasehold.cli.comparing import comparison, show, worsened
+    from leasehold.cli.comparing import comparison, different_requests, show, worsened
     from leasehold.cli.screen import answer, answer_json, talk
 
     rows = comparison(first, second, metric or [])
     bad = [] if worse_than is None else worsened(rows, worse_than)
     written = None if report is None else write_comparison(load(first), load(second), report)
+    warning = different_requests(first, second, rows)
+    if warning:
+        talk(warning)
     if json:
-        answer_json({"first": str(first), "second": str(second), "metrics": rows, "worse": bad})
+        warnings = [warning] if warning else []
+        told = {"metrics": rows, "worse": bad, "warnings": warnings}
+        answer_json({"first": str(first), "second": str(second), **told})
     else:
         show(rows, first.name, second.name)
         answer(f"\nReport: {written}" if written is not None else "")

@@ -12,12 +12,15 @@ from uvicorn.loops.auto import auto_loop_factory
 from leasehold import __version__
 from leasehold.cli.screen import talk
 from leasehold.cli.service_options import Wanted
+from leasehold.configuration.sharing import SharingSpec
 from leasehold.model.errors import InvalidField
 from leasehold.service.auth.first_token import read_token_file
-from leasehold.service.config import ServiceConfig, SiteSpec, usual_terms
+from leasehold.service.config import ServiceConfig, SiteSpec, usual_sharing, usual_terms
+from leasehold.service.lending import allowed_at
 from leasehold.service.letters.uplink import Uplink, check_gateway
 from leasehold.service.logs import is_for_people, set_up_logs
 from leasehold.service.serving import Listening, serve
+from leasehold.sharing.enforcement import MEMBERS
 
 TOKEN = "LEASEHOLD_GATEWAY_TOKEN"  # noqa: S105 - the name of a variable
 
@@ -37,13 +40,21 @@ def site_configuration(wanted: Wanted, name: str, slots: int | None) -> ServiceC
         if not name or slots is None:
             raise InvalidField("--name and --slots", None, "both, or a configuration with one [[cluster]]")
         service = wanted.configuration().service
-        return ServiceConfig(clusters=(SiteSpec(name, slots, usual_terms()),), service=service)
+        sharing = _as_the_gateway_agrees(usual_sharing())
+        return ServiceConfig((SiteSpec(name, slots, usual_terms()),), service, sharing=sharing)
     config = wanted.configuration()
     chosen = [site for site in config.clusters if name in ("", site.name)]
     if len(chosen) != 1:
         raise InvalidField("--name", name, f"one of {', '.join(site.name for site in config.clusters)}")
     site = chosen[0] if slots is None else replace(chosen[0], slots=slots)
-    return replace(config, clusters=(site,))
+    return replace(config, clusters=(site,), sharing=_as_the_gateway_agrees(config.sharing))
+
+
+def _as_the_gateway_agrees(sharing: SharingSpec) -> SharingSpec:
+    """Leave agreements to the gateway, which keeps them, unless the owner says otherwise."""
+    if sharing.without_agreement != usual_sharing().without_agreement:
+        return sharing
+    return replace(sharing, without_agreement=MEMBERS)
 
 
 def line_to(gateway_url: str, token_file: Path | None, config: ServiceConfig) -> Line:
@@ -64,7 +75,8 @@ def manage(line: Line, wanted: Wanted, config: ServiceConfig, stream: TextIO) ->
         if for_people:
             talk(_greeting(line, config.clusters[0], listening))
         else:
-            structlog.get_logger("leasehold.serving").info("listening", url=listening.url, site=line.site)
+            told = {"url": listening.url, "site": line.site, "allowed": allowed_at(config.clusters[0])}
+            structlog.get_logger("leasehold.serving").info("listening", **told)
         await Uplink(listening.federation, line.site, line.gateway_url, line.token).run()
 
     with asyncio.Runner(loop_factory=auto_loop_factory()) as runner:
@@ -77,6 +89,7 @@ def _greeting(line: Line, site: SiteSpec, listening: Listening) -> str:
             f"Leasehold {__version__} manages {site.name} ({site.slots} VMs, {site.enactor}).",
             f"  its own users  {listening.url}",
             f"  gateway        {line.gateway_url}",
+            f"  lends to       {allowed_at(site)}, as its gateway agrees",
             "Ctrl-C stops it; machines go on.",
         )
     )

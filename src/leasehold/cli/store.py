@@ -48,7 +48,12 @@ def migrate(config: Config = None, data: Data = None, store: StoreUrl = "", json
 
 @app.command()
 def backup(
-    file: BackupFile, config: Config = None, data: Data = None, store: StoreUrl = "", json: Json = False
+    file: BackupFile,
+    force: Annotated[bool, switch("--force", does="Overwrite FILE if it exists.")] = False,
+    config: Config = None,
+    data: Data = None,
+    store: StoreUrl = "",
+    json: Json = False,
 ) -> None:
     """Copy the whole store into FILE; the gateway may be at work meanwhile."""
     url = _url(config, data, store)
@@ -57,7 +62,7 @@ def backup(
     from leasehold.service.upkeep import existing
 
     with Store(existing(url)) as opened:  # as it is: what is older than this program is copied so
-        back_up(opened, file)
+        back_up(opened, file, replace=force)
     _tell(f"The store is in {file}.", {"file": str(file), "bytes": file.stat().st_size}, json=json)
 
 
@@ -82,13 +87,13 @@ def restore(
 def new_admin_token(
     config: Config = None, data: Data = None, store: StoreUrl = "", json: Json = False
 ) -> None:
-    """Make the administrator's token in the data folder anew, where it is lost or known to others.
+    """Issue a new bootstrap administrator token, and revoke the old one.
 
-    The one that was there counts no more; no gateway may be using the store.
+    No gateway may be using the store.
     """
     url = _url(config, data, store)
     from leasehold.service.auth.first_token import renew_admin_token
-    from leasehold.service.serving import now_ms
+    from leasehold.service.clock import wall_ms
     from leasehold.service.store.store import open_store
     from leasehold.service.upkeep import existing
 
@@ -97,7 +102,7 @@ def new_admin_token(
     existing(url)
     with open_store(url) as opened:
         opened.claim()
-        file = renew_admin_token(opened, place.folder, now_ms())
+        file = renew_admin_token(opened, place.folder, wall_ms())
     _tell(f"The administrator's token is in {file}.", {"token_file": str(file)}, json=json)
 
 

@@ -5,6 +5,8 @@ so that whoever has a grid token needs nothing else.
 """
 
 import os
+import re
+import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address
@@ -15,6 +17,11 @@ from leasehold.client.place import ADMIN_TOKEN, URL, data_folder
 from leasehold.model.errors import InputError, InvalidField
 
 DEFAULT_URL = "http://127.0.0.1:8470"
+HIDDEN = "[hidden]"
+"""Stands in a message for what may be a token."""
+
+_A_TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]+=*")  # b64token, RFC 6750, section 2.1
+_MOST_CHARACTERS = 16_384
 _SHARED = Path("/tmp")  # noqa: S108 - the profile names this folder; the owner of a file in it is checked
 
 
@@ -47,6 +54,9 @@ class Access:
         parts = urlsplit(self.url)
         if parts.scheme not in {"http", "https"} or not parts.hostname:
             raise InvalidField("gateway url", self.url, f"an address such as {DEFAULT_URL}")
+        if parts.path.rstrip("/").endswith("/v1"):
+            expected = f"{self.url.rstrip('/').removesuffix('/v1')}: the address without /v1"
+            raise InvalidField("gateway url", self.url, expected)
         if self.token.text and not self.is_encrypted and not is_loopback(parts.hostname):
             raise InvalidField("gateway url", self.url, "https: a token goes over plain http to nobody else")
 
@@ -90,18 +100,25 @@ def _tokens(given: str | None, environment: Mapping[str, str], folder: Path | No
     That of the ``folder``'s administrator is last, and is for the gateway of that folder alone.
     """
     if given is not None:
-        yield Bearer(given, "the argument")
+        yield Bearer(_checked(given, "token"), "the argument")
         return
     for name in ("LEASEHOLD_TOKEN", "BEARER_TOKEN"):
         if text := environment.get(name, "").strip():
-            yield Bearer(text, name)
+            yield Bearer(_checked(text, name), name)
     if named := environment.get("BEARER_TOKEN_FILE"):
         yield Bearer(_content_of_named(Path(named)), "BEARER_TOKEN_FILE")
     for path in _usual_files(environment):
         if _is_ours(path) and (text := _content(path)):
-            yield Bearer(text, str(path))
+            yield Bearer(_checked(text, str(path)), str(path))
     if folder is not None and (text := _content(folder / ADMIN_TOKEN)):
-        yield Bearer(text, str(folder / ADMIN_TOKEN), folder)
+        yield Bearer(_checked(text, str(folder / ADMIN_TOKEN)), str(folder / ADMIN_TOKEN), folder)
+
+
+def _checked(text: str, place: str) -> str:
+    """Give a token that a header can carry; raises InvalidField, without anything of it, for another text."""
+    if text and not _A_TOKEN.fullmatch(text):
+        raise InvalidField(place, HIDDEN, "a valid token: one word of letters, digits and -._~+/=")
+    return text
 
 
 def _usual_files(environment: Mapping[str, str]) -> list[Path]:
@@ -127,7 +144,24 @@ def _content(path: Path) -> str:
 
 
 def _content_of_named(path: Path) -> str:
+    """Read the token of a file that was named, and that nobody else can read.
+
+    Raises InputError: it cannot be read, is open to others, is empty, or does not hold a valid token.
+    """
     try:
-        return path.read_text(encoding="utf-8").strip()
+        with path.open(encoding="utf-8") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            text = file.read(_MOST_CHARACTERS + 1).strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(path, None, f"BEARER_TOKEN_FILE names it, and it cannot be read: {error}") from error
+        problem = getattr(error, "strerror", None) or type(error).__name__
+        raise InputError(
+            path, None, f"BEARER_TOKEN_FILE names it, and it cannot be read: {problem}"
+        ) from None
+    if stat.S_ISREG(mode) and mode & (stat.S_IRWXG | stat.S_IRWXO):
+        problem = f"holds a token and can be read by others; if nobody has, say: chmod 600 {path}"
+        raise InputError(path, None, problem)
+    if not text:
+        raise InputError(path, None, "is empty, and BEARER_TOKEN_FILE names it for a token")
+    if not _A_TOKEN.fullmatch(text):
+        raise InputError(path, None, "does not hold a valid token: one word of letters, digits and -._~+/=")
+    return text

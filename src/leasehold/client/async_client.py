@@ -10,6 +10,7 @@ from leasehold.client.async_jobs import AsyncImages, AsyncJobs, AsyncNodes
 from leasehold.client.async_joints import AsyncJoints
 from leasehold.client.async_sharing import AsyncAccounts, AsyncAgreements
 from leasehold.client.calls import Agreement, Rights, Which, Wish
+from leasehold.client.joint_records import LeaseExplanation
 from leasehold.client.patience import Patience
 from leasehold.client.records import Caller, Change, Entry, Health, Lease, NewToken, Peer, Site, Token
 from leasehold.client.watching import Opened, Watch
@@ -26,6 +27,10 @@ class AsyncLeases:
     async def submit(self, **wish: Unpack[Wish]) -> Lease:
         """Ask for a lease, which is taken in exactly once."""
         return await self._wire.ask(calls.submit(wish))
+
+    async def explain(self, **wish: Unpack[Wish]) -> LeaseExplanation:
+        """Say what would become of one that is asked for now, without asking for it."""
+        return await self._wire.ask(calls.explain(wish))
 
     async def get(self, lease_id: int) -> Lease:
         """Look at one."""

@@ -4,9 +4,8 @@ from collections.abc import AsyncIterator
 from typing import Unpack
 
 from leasehold.client import joint_calls
-from leasehold.client.calls import Wish
 from leasehold.client.joint_calls import JointWish
-from leasehold.client.joint_records import Environments, JointLease
+from leasehold.client.joint_records import JointExplanation, JointLease
 from leasehold.client.wire import AsyncWire
 
 
@@ -32,10 +31,6 @@ class AsyncJoints:
         """Take one back, with all of its components; raises NotFound and NotAllowed."""
         return await self._wire.ask(joint_calls.cancel_joint(joint_id))
 
-    async def explain(self, **wish: Unpack[JointWish]) -> Environments:
+    async def explain(self, **wish: Unpack[JointWish]) -> JointExplanation:
         """Say what would become of one, without asking for it."""
         return await self._wire.ask(joint_calls.explain_joint(wish))
-
-    async def explain_lease(self, **wish: Unpack[Wish]) -> Environments:
-        """Say what would become of a single lease, without asking for it."""
-        return await self._wire.ask(joint_calls.explain(wish))

@@ -11,6 +11,7 @@ from urllib.parse import quote
 from uuid import uuid4
 
 from leasehold.client.answer import Answer
+from leasehold.client.joint_records import LeaseExplanation
 from leasehold.client.question import Call, Page, all_of, nothing, one, paged
 from leasehold.client.reading import wire
 from leasehold.client.records import Caller, Entry, Lease, NewToken, Peer, Site, Token
@@ -28,6 +29,7 @@ class Wish(TypedDict, total=False):
     ``local, site``      a request at one's own site, which is planned before all guests
     ``domain``           the virtual domain or site that it is bound to
     ``claims``           units of further resources that it holds while it runs: licences, services
+    ``wait``             False: refuse what cannot start at its ready time; left out, it waits for room
     ``command``          what to run in the machines; without one there are just the machines
     ``idempotency_key``  the same key again means the same request, which is taken in once; made up if absent
     """
@@ -44,6 +46,7 @@ class Wish(TypedDict, total=False):
     group: str
     domain: str
     claims: Mapping[str, int]
+    wait: bool | None
     command: Sequence[str]
     idempotency_key: str
 
@@ -94,6 +97,14 @@ def submit(wish: Wish) -> Call[Lease]:
     said = {key: wire(value) for key, value in wish.items() if value not in (None, "", {})}
     key = said.pop("idempotency_key", None) or str(uuid4())
     return Call("POST", "/v1/leases", one(Lease), body=said, key=key)
+
+
+def explain(wish: Wish) -> Call[LeaseExplanation]:
+    """Ask what would become of a lease; raises InvalidField for a time without its zone."""
+    insist_on_zones(deadline=wish.get("deadline"), ready=wish.get("ready"))
+    said = {key: wire(value) for key, value in wish.items() if value not in (None, "", {}, (), [])}
+    said.pop("idempotency_key", None)
+    return Call("POST", "/v1/leases/explain", one(LeaseExplanation), body=said)
 
 
 def lease(lease_id: int) -> Call[Lease]:

@@ -8,6 +8,7 @@ from leasehold.client import calls
 from leasehold.client.access import Access, find_access
 from leasehold.client.calls import Agreement, Rights, Which, Wish
 from leasehold.client.jobs import Images, Jobs, Nodes
+from leasehold.client.joint_records import LeaseExplanation
 from leasehold.client.joints import Joints
 from leasehold.client.patience import Patience
 from leasehold.client.records import Caller, Change, Entry, Health, Lease, NewToken, Peer, Site, Token
@@ -31,6 +32,10 @@ class Leases:
         it is known, InvalidField and ProblemError.
         """
         return self._wire.ask(calls.submit(wish))
+
+    def explain(self, **wish: Unpack[Wish]) -> LeaseExplanation:
+        """Say what would become of one that is asked for now, without asking for it."""
+        return self._wire.ask(calls.explain(wish))
 
     def get(self, lease_id: int) -> Lease:
         """Look at one; raises NotFound."""

@@ -39,7 +39,8 @@ class Attempt:
     ``image``    what its machines boot from, "" where it runs on the nodes as they are
     ``virtual``  whether machines are built for it
     ``backup``   whether it stands or runs beside another one
-    ``state``    ordered, running, succeeded, failed, or fenced: its result does not count any more
+    ``state``    queued (at its site), ordered, running, suspended, succeeded, failed, or fenced: its result
+                 no longer counts
     """
 
     number: int
@@ -99,13 +100,18 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class JobResult:
-    """What came of a job; ``is_whole`` says whether ``output`` is all that its command wrote."""
+    """What came of a job.
+
+    ``is_whole``  whether ``output`` is all that its command wrote
+    ``is_kept``   whether the gateway still has it: it lets go of what is old, or beyond its consumer's quota
+    """
 
     job: int
     attempt: int
     output: str
     exit_status: int | None = None
     is_whole: bool = True
+    is_kept: bool = True
 
 
 @dataclass(frozen=True, slots=True)

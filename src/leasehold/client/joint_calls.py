@@ -5,8 +5,8 @@ from datetime import datetime
 from typing import Any, Required, TypedDict
 from uuid import uuid4
 
-from leasehold.client.calls import Wish, insist_on_zones
-from leasehold.client.joint_records import Environments, JointLease
+from leasehold.client.calls import insist_on_zones
+from leasehold.client.joint_records import JointExplanation, JointLease
 from leasehold.client.question import Call, Page, one, paged
 from leasehold.client.reading import wire
 
@@ -71,16 +71,9 @@ def cancel_joint(joint_id: int) -> Call[JointLease]:
     return Call("DELETE", f"/v1/joint-leases/{joint_id}", one(JointLease))
 
 
-def explain(wish: Wish) -> Call[Environments]:
-    """Ask what would become of a lease; raises InvalidField for a time without its zone."""
-    insist_on_zones(deadline=wish.get("deadline"), ready=wish.get("ready"))
-    said = {key: wire(value) for key, value in wish.items() if value not in _LEFT_OUT}
-    return Call("POST", "/v1/environments", one(Environments), body={"lease": said})
-
-
-def explain_joint(wish: JointWish) -> Call[Environments]:
+def explain_joint(wish: JointWish) -> Call[JointExplanation]:
     """Ask what would become of a joint lease; raises InvalidField for a time without its zone."""
-    return Call("POST", "/v1/environments", one(Environments), body={"joint": _joint_body(wish)})
+    return Call("POST", "/v1/joint-leases/explain", one(JointExplanation), body=_joint_body(wish))
 
 
 def _joint_body(wish: JointWish) -> dict[str, Any]:

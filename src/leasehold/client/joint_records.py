@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+from leasehold.model.lease import LeaseState
+
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
@@ -84,14 +86,6 @@ class ComponentEnvironment:
 
 
 @dataclass(frozen=True, slots=True)
-class Execution:
-    """The site of each component, "" where there is none now, and when they would start."""
-
-    sites: tuple[str, ...]
-    starts_at: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class DomainOffer:
     """How the broker sees a virtual domain; ``used_share`` is what the consumer used of it."""
 
@@ -118,12 +112,51 @@ class RuleReading:
 
 
 @dataclass(frozen=True, slots=True)
-class Environments:
-    """What would become of a request that was not made."""
+class Elsewhere:
+    """Who would be asked and decides by itself; ``free_vms`` when it was last heard of."""
 
-    components: tuple[ComponentEnvironment, ...]
-    execution: Execution
+    name: str
+    peer: bool
+    free_vms: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseExplanation:
+    """What would become of a lease right after it was asked for.
+
+    ``site``       where it would start or wait, "" for no site
+    ``starts_at``  now, or the planned start; None where nobody can know yet
+    ``ends_at``    when its time would be over, if it is not preempted before
+    ``walltime_s``  how long its duration is by the clock at that site
+    ``elsewhere``  who would be asked, where that is not decided by the gateway
+    ``sites``      those that can take it, lend, and are open to it
+    """
+
+    state: LeaseState
     reason: str
     explanation: str
+    site: str = ""
+    starts_at: datetime | None = None
+    ends_at: datetime | None = None
+    walltime_s: float | None = None
+    preempted_leases: int = 0
+    preempted_vms: int = 0
+    elsewhere: Elsewhere | None = None
+    sites: tuple[str, ...] = ()
+    barred: tuple[Barred, ...] = ()
+    domains: tuple[DomainOffer, ...] = ()
+    readings: tuple[RuleReading, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class JointExplanation:
+    """What would become of a joint lease right after it was asked for; ``sites`` of its components."""
+
+    state: str
+    sites: tuple[str, ...]
+    reason: str
+    explanation: str
+    components: tuple[ComponentEnvironment, ...]
+    starts_at: datetime | None = None
     domains: tuple[DomainOffer, ...] = ()
     readings: tuple[RuleReading, ...] = ()

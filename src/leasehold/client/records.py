@@ -17,6 +17,7 @@ from leasehold.model.request import LeaseType
 class Lease:
     """One lease: what was asked for, and where it is in its life.
 
+    ``walltime_s``        how long ``duration_s`` is by the clock at its site, while it has all of it
     ``local, home``       whether it was asked for at its own site, and which one that is
     ``site``              where it is, or was last; "" while it waits at the gateway
     ``reason``            the last one, from `leasehold.model.reason.Reason`; ``explanation`` is its sentence
@@ -36,6 +37,7 @@ class Lease:
     state: LeaseState
     submitted_at: datetime
     ready_at: datetime
+    walltime_s: float | None = None
     name: str = ""
     group: str = ""
     local: bool = False
@@ -147,6 +149,7 @@ class Site:
 
     ``domain``     the virtual domain that it is in, "" for none
     ``resources``  units of what it has besides its slots: memory, licences, services
+    ``allows``     which guests its owner takes, "" where it decides for itself
     """
 
     name: str
@@ -164,6 +167,7 @@ class Site:
     overheads: tuple[Overhead, ...] = ()
     domain: str = ""
     resources: Mapping[str, int] = field(default_factory=dict)
+    allows: str = ""
 
 
 @dataclass(frozen=True, slots=True)

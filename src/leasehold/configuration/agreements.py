@@ -18,10 +18,12 @@ from leasehold.configuration.resources import check_resource
 from leasehold.configuration.rules import read_rules, rules_to_dict
 from leasehold.model.agreement import CPUS, EVERYBODY, HARD, Agreement
 from leasehold.model.errors import InvalidField
+from leasehold.sharing.paths import is_path
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _A_NAME = "letters, digits, '.', '_' and '-', at most 100 of them, a letter or digit first"
 _A_CONSUMER = "a path such as atlas/production, * for everybody, or @ and a virtual domain, as in @das3"
+_LONGEST_CONSUMER = 1_000
 _AS_USUAL = {"resource": CPUS, "priority": 0, "penalty": HARD, "parent": "", "relative": False}
 
 
@@ -83,7 +85,8 @@ def _name(keys: Keys) -> str:
 
 def _consumer(keys: Keys) -> str:
     consumer = keys.text("consumer")
-    if not all(part and part == part.strip() for part in consumer.split("/")) or consumer == "@":
+    is_known = consumer == EVERYBODY or is_path(consumer.removeprefix("@"))
+    if not is_known or len(consumer) > _LONGEST_CONSUMER:
         raise InvalidField(keys.where("consumer"), consumer, _A_CONSUMER)
     return consumer
 

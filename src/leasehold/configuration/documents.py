@@ -5,7 +5,7 @@ from pathlib import Path
 
 from leasehold.configuration.agreements import agreement_to_dict, read_agreements
 from leasehold.configuration.domains import DomainSpec, read_domains
-from leasehold.configuration.keys import NOTHING, Keys
+from leasehold.configuration.keys import Keys
 from leasehold.configuration.moments import UNIX_TIME, Clock
 from leasehold.configuration.plain import Plain
 from leasehold.configuration.sharing import SharingSpec, read_sharing
@@ -49,5 +49,5 @@ def read_document(keys: Keys, clock: Clock = UNIX_TIME) -> Document:
     )
     keys.done()
     if not document.agreements:
-        raise InvalidField(keys.where("agreement"), NOTHING, "at least one [[agreement]]")
+        raise InvalidField(keys.where("agreement"), None, "at least one [[agreement]]")
     return document

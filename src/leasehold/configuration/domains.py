@@ -1,9 +1,9 @@
 """Virtual domains as a file says them, each under its own ``[[domain]]``: a name, and its sites."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 
-from leasehold.configuration.keys import NOTHING, Keys
+from leasehold.configuration.keys import Keys
 from leasehold.configuration.plain import Plain
 from leasehold.model.agreement import EVERYBODY
 from leasehold.model.errors import InvalidField, UnknownName
@@ -44,7 +44,7 @@ def _domain(table: Keys, others: list[str]) -> DomainSpec:
         raise InvalidField(table.where("name"), name, expected)
     sites = table.texts("sites")
     if not sites:
-        raise InvalidField(table.where("sites"), NOTHING, "at least one site")
+        raise InvalidField(table.where("sites"), None, "at least one site")
     table.done()
     return DomainSpec(name, sites)
 
@@ -68,6 +68,11 @@ def check_sites(domains: Sequence[DomainSpec], known: Iterable[str]) -> None:
         for site in domain.sites:
             if site not in names:
                 raise UnknownName(f"domain[{index}].sites", site, names)
+
+
+def strangers(domains: Iterable[DomainSpec], known: Container[str]) -> list[tuple[str, str]]:
+    """List the sites that nobody knows, each with its domain before it."""
+    return [(domain.name, site) for domain in domains for site in domain.sites if site not in known]
 
 
 def domain_by_site(domains: Iterable[DomainSpec]) -> dict[str, str]:

@@ -3,10 +3,12 @@
 import re
 from decimal import Decimal
 
+from leasehold.configuration.keys import MOST_MS
 from leasehold.model.errors import InvalidField
 
-EXPECTED = "a time such as 3600 (seconds), 90m, 1h30m, 2:00:00 or 1-12:00:00"
+EXPECTED = "a time such as 3600 (seconds), 90m, 1h30m, 2:00:00 or 1-12:00:00, at most a hundred years"
 
+_MOST_CHARACTERS = 100
 _SECONDS = re.compile(r"\d+(\.\d{1,3})?", re.ASCII)
 _WITH_UNITS = re.compile(r"(\d+(?:\.\d+)?)([dhms])", re.ASCII)
 _SLURM = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?", re.ASCII)
@@ -27,8 +29,8 @@ def read_duration_s(field: str, text: str) -> int | float:
 
 def read_duration_ms(field: str, text: str) -> int:
     """Read a duration, in whole milliseconds, as `read_duration_s` does."""
-    ms = _duration_ms(text.strip())
-    if ms is None or ms <= 0 or ms != int(ms):
+    ms = _duration_ms(text.strip()) if len(text) <= _MOST_CHARACTERS else None
+    if ms is None or not 0 < ms <= MOST_MS or ms != int(ms):
         raise InvalidField(field, text, EXPECTED)
     return int(ms)
 

@@ -2,30 +2,43 @@
 
 What is wrong is raised as InvalidField or UnknownName with the key's whole place as field, such as
 ``cluster[0].overhead.network_mbps``; `leasehold.configuration.places` finds its line.
+
+Every value is bounded, also where its reader says no bound: who writes a file, or sends one, cannot make its
+reader work or remember without end.
 """
 
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from leasehold.model.errors import InvalidField, UnknownName
+from leasehold.model.numbers import MOST_NUMBER
 
-MOST = 2**53
-"""Larger numbers are refused: no log, cluster or clock needs them, and floats cannot hold them all."""
+MOST = 2**31
+"""The largest whole number, unless the reader of a key says otherwise: as many units, MiB, points."""
+
+MOST_SEED = 2**53
+"""The largest seed of random numbers."""
+
+MOST_SLOTS = 1_000_000
+"""The most VMs that one cluster has at a time, and nodes and the like."""
+
+MOST_MS = 100 * 365 * 86_400_000
+"""The longest time: a hundred years."""
+
+MOST_CHARACTERS = 4_096
+"""The longest text."""
+
+MOST_ENTRIES = 10_000
+"""The longest list, of texts or of tables."""
 
 Default = TypeVar("Default")
 _A_TYPO = 0.8
 
 
-class _Nothing:
-    def __repr__(self) -> str:
-        return "nothing"
-
-
-NOTHING: Any = _Nothing()
-"""Stands in a message where a key has no value."""
+NOTHING: Any = object()
+"""The default of a key that must be there."""
 
 
 class Keys:
@@ -62,12 +75,12 @@ class Keys:
         if value is NOTHING:
             for typo in get_close_matches(key, self._values, n=1, cutoff=_A_TYPO):
                 raise UnknownName(self.where(typo), typo, [key])
-            raise InvalidField(self.where(key), value, expected)
+            raise InvalidField(self.where(key), None, expected)
         return value
 
     def text(self, key: str, default: Default = NOTHING) -> str | Default:
         """Take a text on one line that is not empty."""
-        expected = "a text in quotes, on one line and not empty"
+        expected = f"a text in quotes, on one line, of 1 to {MOST_CHARACTERS} characters"
         value = self.take(key, default, expected)
         if value is default:
             return default
@@ -77,12 +90,12 @@ class Keys:
 
     def texts(self, key: str, default: Default = NOTHING) -> tuple[str, ...] | Default:
         """Take a list of texts, none of them empty; a single text is a list of one."""
-        expected = "a text in quotes, or a list of such texts"
+        expected = f"a text in quotes, or a list of at most {MOST_ENTRIES} such texts"
         value = self.take(key, default, expected)
         if value is default:
             return default
         texts = [value] if isinstance(value, str) else value
-        if not isinstance(texts, list) or not all(_is_text(text) for text in texts):
+        if not isinstance(texts, list) or len(texts) > MOST_ENTRIES or not all(map(_is_text, texts)):
             raise InvalidField(self.where(key), value, expected)
         return tuple(texts)
 
@@ -106,22 +119,22 @@ class Keys:
             raise UnknownName(self.where(key), value, names)
         return value
 
-    def whole(self, key: str, default: Default = NOTHING, least: int = 1) -> int | Default:
-        """Take a whole number of at least ``least``."""
-        expected = f"a whole number of at least {least}"
+    def whole(self, key: str, default: Default = NOTHING, least: int = 1, most: int = MOST) -> int | Default:
+        """Take a whole number from ``least`` to ``most``."""
+        expected = f"a whole number from {least} to {most}"
         value = self.take(key, default, expected)
         if value is default:
             return default
-        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= MOST:
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
             raise InvalidField(self.where(key), value, expected)
         return value
 
     def whole_or_name(
-        self, key: str, known: Iterable[str], default: Default = NOTHING
+        self, key: str, known: Iterable[str], default: Default = NOTHING, most: int = MOST
     ) -> int | str | Default:
-        """Take a whole number of at least 1, or one of the known names."""
+        """Take a whole number from 1 to ``most``, or one of the known names."""
         names = [str(name) for name in known]
-        expected = f"a whole number of at least 1, or one of {', '.join(names)}"
+        expected = f"a whole number from 1 to {most}, or one of {', '.join(names)}"
         value = self.take(key, default, expected)
         if value is default:
             return default
@@ -129,27 +142,33 @@ class Keys:
             if value not in names:
                 raise UnknownName(self.where(key), value, names)
             return value
-        if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MOST:
+        if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
             raise InvalidField(self.where(key), value, expected)
         return value
 
     def number(
-        self, key: str, default: Default = NOTHING, least: float = -MOST, most: float = MOST
+        self,
+        key: str,
+        default: Default = NOTHING,
+        least: float = -MOST_NUMBER,
+        most: float = MOST_NUMBER,
     ) -> float | Default:
         """Take a number from ``least`` to ``most``."""
-        expected = f"a number {_bounds(least, most)}".rstrip()
+        expected = f"a number from {least:g} to {most:g}"
         value = self.take(key, default, expected)
         if value is default:
             return default
-        if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
+        if not isinstance(value, int | float) or isinstance(value, bool):
             raise InvalidField(self.where(key), value, expected)
-        if not least <= value <= most:
+        if not least <= value <= most:  # as NaN never is
             raise InvalidField(self.where(key), value, expected)
         return value
 
-    def milliseconds(self, key: str, default: Default = NOTHING, least_ms: int = 0) -> int | Default:
+    def milliseconds(
+        self, key: str, default: Default = NOTHING, least_ms: int = 0, most_ms: int = MOST_MS
+    ) -> int | Default:
         """Take a number of seconds and give whole milliseconds; the default is in milliseconds too."""
-        seconds = self.number(key, None if key not in self else NOTHING, least_ms / 1000, MOST / 1000)
+        seconds = self.number(key, None if key not in self else NOTHING, least_ms / 1000, most_ms / 1000)
         return default if seconds is None else round(seconds * 1000)
 
     def table(self, key: str) -> "Keys":
@@ -159,8 +178,9 @@ class Keys:
     def tables(self, key: str) -> "list[Keys]":
         """Take a list of tables; an absent one is empty."""
         values: object = self.take(key, [])
-        if not isinstance(values, list):
-            raise InvalidField(self.where(key), values, f"tables, each under its own [[{key}]]")
+        if not isinstance(values, list) or len(values) > MOST_ENTRIES:
+            expected = f"at most {MOST_ENTRIES} tables, each under its own [[{key}]]"
+            raise InvalidField(self.where(key), values, expected)
         return [Keys(value, f"{self.where(key)}[{index}]") for index, value in enumerate(values)]
 
     @contextmanager
@@ -186,10 +206,5 @@ class Keys:
 
 
 def _is_text(value: object) -> bool:
-    return isinstance(value, str) and bool(value.strip()) and value.isprintable()
-
-
-def _bounds(least: float, most: float) -> str:
-    if most < MOST / 1000:
-        return f"from {least:g} to {most:g}"
-    return f"of at least {least:g}" if least > -MOST else ""
+    is_short = isinstance(value, str) and len(value) <= MOST_CHARACTERS
+    return is_short and bool(str(value).strip()) and str(value).isprintable()

@@ -10,17 +10,33 @@ from leasehold.configuration.keys import Keys
 from leasehold.configuration.plain import Plain, seconds
 from leasehold.model.agreement import MILLION, Commitment, Limit, NoLimit, TimeDecay, UsageDecay
 from leasehold.model.errors import InvalidField
+from leasehold.sharing.limits.over import reach_ms
 
 _DECAY, _UDECAY = TimeDecay(0, 1), UsageDecay(0, 1)
 """What is as usual unless a file says otherwise."""
 
+MOST_WINDOWS = 366
+"""The most windows that a limit looks at: a year of days. Each is summed up for each window to come."""
+
+LEAST_WINDOW_MS = 1_000
+MOST_REACH_MS = 10 * 366 * 86_400_000
+"""The longest window, and all windows of a limit together: ten years."""
+
+_MOST_STEPS = 100
 _A_PAIR = 2
-_STEPS = "pairs of a utilisation and its factor, each from 0 to 1, as in [[0.5, 0.5], [0.2, 0.2]]"
+_STEPS = (
+    f"1 to {_MOST_STEPS} pairs of a utilisation and its factor, each from 0 to 1, "
+    "as in [[0.5, 0.5], [0.2, 0.2]]"
+)
 
 
 def read_limit(keys: Keys) -> Limit:
     """Take ``kind`` and what belongs to it; raises InvalidField or UnknownName with the place of the key."""
-    return _READERS[keys.name_of("kind", _READERS)](keys)
+    limit = _READERS[keys.name_of("kind", _READERS)](keys)
+    if reach_ms(limit) > MOST_REACH_MS:
+        expected = f"windows of at most {MOST_REACH_MS // 1000} s (ten years) together"
+        raise InvalidField(keys.where("window_s"), reach_ms(limit) / 1000, expected)
+    return limit
 
 
 def _no_limit(keys: Keys) -> NoLimit:  # noqa: ARG001 - one form for all kinds
@@ -49,7 +65,7 @@ def _udecay(keys: Keys) -> UsageDecay:
     return UsageDecay(
         share_ppm=read_share(keys, "share"),
         window_ms=_window(keys, "window_s"),
-        windows=keys.whole("windows", _UDECAY.windows),
+        windows=keys.whole("windows", _UDECAY.windows, most=MOST_WINDOWS - 1),
         steps=_steps(keys),
         normalise=keys.flag("normalise", default=False),
     )
@@ -81,7 +97,7 @@ def share_of(share_ppm: int) -> float:
 
 
 def _window(keys: Keys, key: str) -> int:
-    return keys.milliseconds(key, least_ms=1)
+    return keys.milliseconds(key, least_ms=LEAST_WINDOW_MS, most_ms=MOST_REACH_MS)
 
 
 def _factors(keys: Keys) -> tuple[int, ...]:
@@ -89,8 +105,9 @@ def _factors(keys: Keys) -> tuple[int, ...]:
     value = keys.take("factors", None)
     if value is None:
         return _DECAY.factors_ppm
-    if not isinstance(value, list) or not value or not all(map(_is_share, value)):
-        raise InvalidField(keys.where("factors"), value, "numbers from 0 to 1, as in [1, 0.5, 0.2, 0.1]")
+    if not _is_list(value, MOST_WINDOWS) or not all(map(_is_share, value)):
+        expected = f"1 to {MOST_WINDOWS} numbers from 0 to 1, as in [1, 0.5, 0.2, 0.1]"
+        raise InvalidField(keys.where("factors"), value, expected)
     return tuple(map(ppm, value))
 
 
@@ -99,12 +116,16 @@ def _steps(keys: Keys) -> tuple[tuple[int, int], ...]:
     value = keys.take("steps", None)
     if value is None:
         return _UDECAY.steps
-    if not isinstance(value, list) or not value or not all(map(_is_step, value)):
+    if not _is_list(value, _MOST_STEPS) or not all(map(_is_step, value)):
         raise InvalidField(keys.where("steps"), value, _STEPS)
     steps = sorted(((ppm(at), ppm(factor)) for at, factor in value), reverse=True)
     if len({at for at, _ in steps}) < len(steps):
         raise InvalidField(keys.where("steps"), value, "each utilisation once")
     return tuple(steps)
+
+
+def _is_list(value: object, most: int) -> bool:
+    return isinstance(value, list) and 1 <= len(value) <= most
 
 
 def _is_share(value: object) -> bool:

@@ -6,14 +6,16 @@ from leasehold.configuration.keys import Keys
 from leasehold.configuration.moments import date_text, read_date
 from leasehold.configuration.plain import Plain
 from leasehold.sharing.broker_policies.registry import broker_policy
-from leasehold.sharing.enforcement import ALLOW, REFUSE, SharingSettings
+from leasehold.sharing.enforcement import ALLOW, WITHOUT_AGREEMENT, SharingSettings
 
 
 @dataclass(frozen=True, slots=True)
 class SharingSpec:
     """How agreements are applied.
 
-    ``without_agreement``  whether guests to whom no agreement applies are let in: ``allow`` or ``refuse``
+    ``without_agreement``  which guests are let in to whom no agreement applies: ``allow`` (all), ``members``
+                           (those with a token of this gateway), ``preemptable`` (of those, guests that can be
+                           preempted) or ``refuse`` (none)
     ``threshold``          agreements with a higher penalty are never broken; others may be, at that price
     ``top_n``              to how many virtual domains the broker narrows the choice, None for all eligible
     ``broker_policy``      how it scores them
@@ -44,17 +46,17 @@ class SharingSpec:
         return told | ({} if self.starts_at_ms is None else {"starts_at": date_text(self.starts_at_ms)})
 
 
-def read_sharing(keys: Keys) -> SharingSpec:
-    """Check the keys of ``[sharing]``, and refuse others.
+def read_sharing(keys: Keys, usual: SharingSpec | None = None) -> SharingSpec:
+    """Check the keys of ``[sharing]``, and refuse others; ``usual`` is what is not said.
 
     Raises InvalidField or UnknownName with the place of the key as field.
     """
-    usual = SharingSpec()
+    usual = usual or SharingSpec()
     policy = keys.text("broker_policy", usual.broker_policy)
     with keys.at("broker_policy"):
         broker_policy(policy)
     spec = SharingSpec(
-        without_agreement=keys.name_of("without_agreement", (ALLOW, REFUSE), usual.without_agreement),
+        without_agreement=keys.name_of("without_agreement", WITHOUT_AGREEMENT, usual.without_agreement),
         threshold=keys.whole("threshold", usual.threshold, least=0),
         top_n=keys.whole("top_n", None),
         broker_policy=policy,

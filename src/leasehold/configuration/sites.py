@@ -12,7 +12,10 @@ from leasehold.leasing.victims.policy import VictimPolicy
 
 
 def site_settings(name: str, slots: int, terms: ClusterTerms) -> SiteSettings:
-    """Give the settings of a cluster of this name and size; raises as `find_victim_policy` does."""
+    """Give the settings of a cluster of this name and size; raises as `find_victim_policy` does.
+
+    A share of 1 caps nothing: what is reserved for different times may be more than there is at one time.
+    """
     share = terms.non_preemptable_share
     return SiteSettings(
         name=name,
@@ -22,7 +25,7 @@ def site_settings(name: str, slots: int, terms: ClusterTerms) -> SiteSettings:
         local_depth=reservation_depth(terms.local_policy),
         guest_depth=reservation_depth(terms.guest_policy),
         queues_locals=terms.local_queue == "queue",
-        non_preemptable_share_vms=None if share is None else floor(share * slots),
+        non_preemptable_share_vms=None if share is None or share == 1 else floor(share * slots),
         non_preemptable_max_ms=terms.non_preemptable_max_ms,
         overhead=terms.overhead,
         repair=REPAIRS[terms.repair],

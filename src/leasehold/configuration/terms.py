@@ -13,6 +13,9 @@ from leasehold.leasing.repair import REPAIRS
 from leasehold.leasing.victims.guard import Guard
 
 LOCAL_QUEUES = ("queue", "refuse")
+LIVE_POLICY = "hybrid:100"
+"""The backfilling discipline of sites behind a live gateway whose owners say nothing else."""
+
 _TOLD_OTHERWISE = frozenset({"non_preemptable_max_ms", "guard"})
 
 

@@ -5,7 +5,7 @@ on for longer. The site's own users are nobody's guests: no agreement is asked a
 counts only for how busy their site is.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from random import Random
 
 from leasehold.gateway.barred import Barred
@@ -26,8 +26,6 @@ from leasehold.sharing.limits.over import windows_ms
 
 AGREEMENT = "agreement"
 """The rule that holds back or refuses what an agreement does not allow."""
-
-AT_WORK = frozenset({LeaseState.RUNNING, LeaseState.RESUMING, LeaseState.MIGRATING})
 
 
 class UnderAgreement:
@@ -143,7 +141,8 @@ class UnderAgreement:
         if self.sharing is None or self._asks_nothing(lease):
             return None
         ask = self._ask(lease, speed_mips, now_ms, more_work)
-        return self.sharing.why_not_on(ask, lease.site, now_ms)
+        breach = self.sharing.why_not_without(ask, lease.site, now_ms) if more_work else None
+        return breach or self.sharing.why_not_on(ask, lease.site, now_ms)
 
     def _asks_nothing(self, lease: Lease) -> bool:
         if self.sharing is None or lease.request.is_local:
@@ -159,7 +158,15 @@ class UnderAgreement:
         start_ms = max(now_ms, request.ready_ms)
         work = request.duration_ms * self._reference_mips + more_work
         is_reservation = start_ms > now_ms and request.lease_type is LeaseType.NON_PREEMPTABLE
-        return Ask(request.path, amounts_of(request), -(-work // speed_mips), start_ms, is_reservation)
+        return Ask(
+            request.path,
+            amounts_of(request),
+            -(-work // speed_mips),
+            start_ms,
+            is_reservation,
+            may_be_preempted=request.lease_type is not LeaseType.NON_PREEMPTABLE,
+            is_foreign=request.is_foreign,
+        )
 
     # What is granted
 
@@ -180,10 +187,10 @@ class UnderAgreement:
 
     # What is used
 
-    def began(self, lease: Lease, now_ms: int) -> None:
-        """A lease holds machines of the site that it names."""
+    def began(self, lease: Lease, since_ms: int, now_ms: int) -> None:
+        """A lease has machines of the site that it names since then."""
         if self.sharing is not None:
-            self._since_ms[lease.id] = now_ms
+            self._since_ms[lease.id] = since_ms
             self.sharing.ledger.begin(lease.id, holding_of(lease, lease.site), now_ms)
 
     def ended(self, lease: Lease, now_ms: int) -> None:
@@ -196,24 +203,26 @@ class UnderAgreement:
         if now_ms > since_ms:
             self._effects.append(Used(lease, site, since_ms, now_ms))
 
-    def holds_since_ms(self, lease_id: int) -> int:
-        """Since when a lease holds what it does."""
-        return self._since_ms[lease_id]
+    def all_since_ms(self) -> dict[int, int]:
+        """Give since when each lease holds what it does."""
+        return self._since_ms.copy()
 
     def followed(self, lease: Lease, now_ms: int) -> None:
         """A site that decides for itself has reported what has become of a lease."""
-        if lease.state in AT_WORK and lease.id not in self._since_ms:
-            self.began(lease, now_ms)
-        elif lease.state not in AT_WORK:
+        if lease.state is LeaseState.RUNNING and lease.id not in self._since_ms:
+            self.began(lease, now_ms, now_ms)
+        elif lease.state is not LeaseState.RUNNING:
             self.ended(lease, now_ms)
 
     # A restart
 
-    def take_up(self, leases: Iterable[Lease], history: Iterable[Segment], now_ms: int) -> None:
+    def take_up(
+        self, leases: Iterable[Lease], in_use: Container[int], history: Iterable[Segment], now_ms: int
+    ) -> None:
         """Go on from a record: these leases are open, and this was used before.
 
-        Of what runs elsewhere it is not kept since when; it counts from its first start, or where it was
-        preempted since, from now.
+        Those ``in_use`` have machines of own sites, since they hold them. Of what runs elsewhere it is not
+        kept since when; it counts from its first start, or where it was preempted since, from now.
         """
         if self.sharing is None:
             return
@@ -221,7 +230,7 @@ class UnderAgreement:
             if lease.site and not lease.request.is_local:
                 grant = Grant(holding_of(lease, lease.site), _was_booked_ahead(lease))
                 self.sharing.grants.give(lease.id, grant)
-            since_ms = _holds_since_ms(lease, now_ms)
+            since_ms = lease.held_since_ms if lease.id in in_use else _runs_elsewhere_since_ms(lease, now_ms)
             if since_ms is not None:
                 self._since_ms[lease.id] = since_ms
                 self.sharing.ledger.holdings[lease.id] = holding_of(lease, lease.site)
@@ -258,9 +267,7 @@ def _was_booked_ahead(lease: Lease) -> bool:
     )
 
 
-def _holds_since_ms(lease: Lease, now_ms: int) -> int | None:
-    if lease.held_since_ms >= 0:
-        return lease.held_since_ms
-    if lease.state not in AT_WORK:
+def _runs_elsewhere_since_ms(lease: Lease, now_ms: int) -> int | None:
+    if lease.held_since_ms >= 0 or lease.state is not LeaseState.RUNNING:
         return None
     return now_ms if lease.preemptions else lease.first_start_ms

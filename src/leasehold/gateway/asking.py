@@ -36,13 +36,15 @@ class Asking:
     def ripe(self, now_ms: int) -> Sequence[Waiting]:
         """Give whom the policy wants to be asked about now; who was parked comes before who never started."""
         desk = self._desk
-        waiting = [self._describe(lease) for lease in desk.held.values()]
+        room = [self._describe(lease) for lease in desk.held.values() if lease.id in desk.awaits_room]
+        waiting = [self._describe(lease) for lease in desk.held.values() if lease.id not in desk.awaits_room]
         if desk.parking.parked:
             waiting = [*desk.parking.waiting(now_ms), *waiting]
         if not waiting:
-            return ()
+            return room
         sites = desk.lenders.open(desk.lenders.federation.sites)
-        return desk.routing.policy.ripe(waiting, self.view(sites, now_ms), now_ms)
+        ripe = desk.routing.policy.ripe(waiting, self.view(sites, now_ms), now_ms)
+        return [*room, *ripe] if room else ripe
 
     def _describe(self, lease: Lease) -> Waiting:
         known = self._held.get(lease.id)

@@ -5,7 +5,7 @@ A request lies here while the routing policy holds it (``held``), while nobody l
 What no own site can take may go to a peer gateway (`leasehold.gateway.peering`).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from leasehold.gateway.agreed import AGREEMENT, UnderAgreement
@@ -31,6 +31,8 @@ from leasehold.routing.policy import Hold
 
 GATEWAY = ""
 DRAINED = "drained"
+SILENT = "silent"
+UNSTARTED = "unstarted"
 _HELD_BY_POLICY = (Reason.HELD_AT_GATEWAY, "")
 
 
@@ -54,6 +56,7 @@ class Desk:
         self.routing = routing
         self.held: dict[int, Lease] = {}
         self.stranded: dict[int, Lease] = {}
+        self.awaits_room: set[int] = set()
         self.lines = Lines()
         self.lenders = Lenders(sites, reference_mips, routing.told_locals or {})
         self.remotes = self.lenders.remotes
@@ -113,15 +116,33 @@ class Desk:
             return
         self.lenders.not_lending.add(name)
         if name in self._sites:
-            guests = self.touch(name).guests
-            for lease in () if guests is None else guests.give_back(now_ms):
-                self._take_back(lease, Reason.SITE_DRAINED, DRAINED)
+            self._empty_queue(name, Reason.SITE_DRAINED, DRAINED, now_ms)
+
+    def fell_silent(self, name: str, now_ms: int) -> None:
+        """The machines of an own site do not answer: it gets no guests; who waits there is routed anew."""
+        self.lenders.silent.add(name)
+        self._sites[name].floor.is_silent = True
+        self._empty_queue(name, Reason.SITE_SILENT, SILENT, now_ms)
+
+    def _empty_queue(self, name: str, reason: Reason, rule: str, now_ms: int) -> None:
+        guests = self.touch(name).guests
+        for lease in () if guests is None else guests.give_back(now_ms):
+            self.take_back(lease, reason, rule)
 
     def look_again(self) -> None:
         """Ask about everybody again, the stranded included: somebody may have room for them now."""
         self.stir()
         in_line = {lease.id: lease for lease in self.lines.dissolve()}
         self._new = {**self.stranded, **in_line, **self._new}
+
+    def turn_away(self, revoked: Collection[str]) -> None:
+        """Refuse who waits under agreements that were revoked: that their limit is gone lets nobody start.
+
+        Whoever asks again is judged as anybody without such an agreement.
+        """
+        for lease in [*self.lines.waiting(), *self.held.values()] if revoked else ():
+            if self._told.get(lease.id, ("", ""))[1] in revoked:
+                self.refuse(lease, Reason.AGREEMENT_REVOKED, AGREEMENT)
 
     # What comes and goes
 
@@ -147,6 +168,8 @@ class Desk:
         able = self.able(lease, self.lenders.federation.wide_enough(lease.vms))
         is_stranded = not self.lenders.open(able) and (bool(able) or self.waits_for_peers(lease))
         (self.stranded if is_stranded else self.held)[lease.id] = lease
+        if lease.request.wait and not (is_stranded or lease.request.lease_type.is_best_effort):
+            self.awaits_room.add(lease.id)
 
     def withdraw(self, lease: Lease) -> None:
         """Its user takes a request back."""
@@ -174,12 +197,17 @@ class Desk:
         self.refused_by.setdefault(lease.id, {})[remote.name] = reason
         if lease.id in self._recalled:
             self.withdraw(lease)  # it was refused while its user was taking it back
-        elif self.routing.try_elsewhere or remote.is_peer:
-            self._take_back(lease, reason, rule)
+        elif self.routing.try_elsewhere or remote.is_peer or reason is Reason.NEVER_STARTED:
+            self.take_back(lease, reason, rule)
         else:
             self.refuse(lease, reason)
 
-    def _take_back(self, lease: Lease, reason: Reason, rule: str) -> None:
+    def was_not_started(self, lease: Lease) -> None:
+        """The machines of a guest did not start at its site: it is tried at others, and there no more."""
+        self.refused_by.setdefault(lease.id, {})[lease.site] = Reason.NEVER_STARTED
+        self.take_back(lease, Reason.NEVER_STARTED, UNSTARTED)
+
+    def take_back(self, lease: Lease, reason: Reason, rule: str) -> None:
         """A site parts with a guest that never started: it is the gateway's again, and is routed anew."""
         self.knowledge.gone(lease, lease.site)
         self._agreed.over(lease)
@@ -195,6 +223,7 @@ class Desk:
         self.stranded.pop(lease.id, None)
         self.lines.leave(lease.id)
         self._told.pop(lease.id, None)
+        self.awaits_room.discard(lease.id)
         self.asking.forget(lease.id)
 
     def ring(self, now_ms: int) -> None:
@@ -230,6 +259,10 @@ class Desk:
         if self.held or self.parking.parked:
             self.ask_again_at(now_ms + self.routing.tick_ms, now_ms)
 
+    def rebalance(self, now_ms: int) -> set[str]:
+        """Send who waits at a site on to where it can start now; returns the sites that this concerns."""
+        return self._dispatcher.rebalance(now_ms) if self.routing.use_free_room else set()
+
     # What can become of a request
 
     def able(self, lease: Lease, sites: Sequence[SiteFacts]) -> Sequence[SiteFacts]:
@@ -250,15 +283,19 @@ class Desk:
             advance(lease, Step.HOLD)
         self.lines.join(lease, line)
 
-    def tell_why(self, lease: Lease, reason: Reason, breach: Breach | None) -> None:
+    def tell_why(self, lease: Lease, reason: Reason, breach: Breach | None, rule: str = AGREEMENT) -> None:
         """Write down why a request waits, once for each reason."""
         why = (reason, "" if breach is None else breach.agreement)
         if self._told.get(lease.id) != why:
             self._told[lease.id] = why
             next_ms = None if breach is None else breach.next_ms
-            self.effects.append(
-                Decision(lease, GATEWAY, Outcome.HOLD, reason, AGREEMENT, next_ms, breach=breach)
-            )
+            self.effects.append(Decision(lease, GATEWAY, Outcome.HOLD, reason, rule, next_ms, breach=breach))
+
+    def await_room(self, lease: Lease, reason: Reason, rule: str) -> None:
+        """Keep a request that no policy holds back: it is asked about whenever there may be room."""
+        self.keep(lease, self.held)
+        self.awaits_room.add(lease.id)
+        self.tell_why(lease, reason, None, rule)
 
     def waits_for_peers(self, lease: Lease) -> bool:
         """Whether only peers could take it, and nobody who was asked has refused it yet."""
@@ -304,6 +341,10 @@ class Desk:
         """Close a request that nobody takes."""
         self.let_go(lease)
         rule = rule or self.routing.policy.name
+        if Reason.NEVER_STARTED in self.refused_by.get(lease.id, {}).values():
+            advance(lease, Step.FAIL)  # it was taken in, and promised room
+            self.effects.append(LeaseClosed(lease, Reason.NEVER_STARTED))
+            return
         self.effects.append(Decision(lease, GATEWAY, Outcome.REFUSE, reason, rule, breach=breach))
         advance(lease, Step.REFUSE)
         self.effects.append(LeaseClosed(lease, reason))

@@ -90,9 +90,12 @@ def take_over(guests: Guests, lease: Lease, reason: Reason, rule: str, now_ms: i
 
 def keep_for_later(guests: Guests, lease: Lease, now_ms: int) -> bool:
     """Plan to finish a displaced lease where it was, before its deadline; False if it is too late."""
-    if lease.state is LeaseState.WAITING:
+    is_unstarted = lease.state is LeaseState.WAITING
+    if is_unstarted and not lease.incarnation:
+        return False  # it was promised its ready time
+    if lease.vms > guests.floor.settings.slots:
         return False
-    has_memory = lease.state not in SAVED_OR_SAVING
+    has_memory = not is_unstarted and lease.state not in SAVED_OR_SAVING
     if has_memory:
         guests.plan_resumption(lease, now_ms)
     start_ms = guests.queue.earliest(lease, now_ms)

@@ -1,147 +1,195 @@
-"""What would become of a request now? The stages of `leasehold.sharing.environments`; nothing is changed.
+"""What would become of a request now? It is really made, by the very code, and then all of it is undone.
 
-The routing policy is asked as a copy of it, since some remember what they were asked.
+So an answer cannot differ from what follows when the request is made at the same time: the same sites, rules,
+agreements and peers, the same turn of a routing policy. Nothing is changed by asking: `undone` sees to that.
 """
 
-from collections.abc import Collection, Mapping
-from copy import deepcopy
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from random import Random
 
-from leasehold.gateway.coallocation.assigning import Assigner
-from leasehold.gateway.coallocation.placement.registry import placement_policy
-from leasehold.gateway.coallocation.windows import all_from, room_now
 from leasehold.gateway.gateway import Gateway
+from leasehold.gateway.snapshot import undone
 from leasehold.model.agreement import Breach
-from leasehold.model.joint import Claim, JointRequest
-from leasehold.model.lease import Lease
+from leasehold.model.effect import Decision, Effect, JointClosed, LeaseClosed, PartLeased, StartLease
+from leasehold.model.event import JointSubmitted, Submitted
+from leasehold.model.joint import Joint, JointRequest, JointState
+from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.reason import Reason
 from leasehold.model.request import Request
-from leasehold.routing.facts import SiteFacts
-from leasehold.routing.policy import Dispatch, Hold
-from leasehold.routing.view import RoutingView
 from leasehold.sharing.asking import Ask, amounts_of
 from leasehold.sharing.broker import Broker
-from leasehold.sharing.environments import (
-    ExecutionEnvironment,
-    ExtendedVirtualEnvironment,
-    VirtualEnvironment,
-    execute,
-    extend,
-    virtual,
-)
+from leasehold.sharing.environments import ExtendedVirtualEnvironment, VirtualEnvironment, extend, virtual
 from leasehold.sharing.offers import Offer, Reading
 from leasehold.sharing.readings import readings
 
 
 @dataclass(frozen=True, slots=True)
 class ComponentView:
-    """The first two stages of one component; an ordinary request is one component."""
+    """The sites that there are for a component, and those that agreements open to it."""
 
     virtual: VirtualEnvironment
     extended: ExtendedVirtualEnvironment
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
-    """All stages of a request.
+class Brokered:
+    """How the broker scores the virtual domains of a request, best first, and how each rule there reads."""
 
-    ``offers``     how the broker scores the virtual domains of the first component, best first
-    ``readings``   how much of each rule at those is used up, by site
-    ``execution``  where it would run; incomplete if it would not run now
-    ``reason``     why it would run there, would wait, or be refused
-    """
-
-    components: tuple[ComponentView, ...]
-    execution: ExecutionEnvironment
-    reason: Reason
     offers: tuple[Offer, ...] = ()
     readings: Mapping[str, tuple[Reading, ...]] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """Who would be asked to take a request, and decides by itself; ``free_vms`` when it was last heard of."""
+
+    name: str
+    is_peer: bool
+    free_vms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What would become of a request right after it was made.
+
+    ``state``      in which the lease would be
+    ``site``       where it would start or wait, "" for nowhere or at the gateway
+    ``elsewhere``  who would be asked, where that is not decided here
+    ``start_ms``   now, or when it is planned to start; None where nobody can know
+    ``end_ms``     when its requested time would be over, if it is not preempted before
+    ``wall_ms``    how long its duration is by the clock at that site
+    ``reason``     the last one that it would be given, with the ``breach`` of an agreement that it is about
+    ``preempted``  the VMs of each lease that would be preempted for it
+    ``view``       which sites there are for a guest
+    """
+
+    state: LeaseState
+    site: str
+    start_ms: int | None
+    end_ms: int | None
+    wall_ms: int | None
+    reason: Reason
+    breach: Breach | None
+    preempted: tuple[int, ...]
+    elsewhere: Elsewhere | None
+    view: ComponentView
+    brokered: Brokered
+
+
+@dataclass(frozen=True, slots=True)
+class JointExplanation:
+    """What would become of a joint request right after it was made.
+
+    ``sites``  those of its components, "" for none
+    """
+
+    state: JointState
+    sites: tuple[str, ...]
+    start_ms: int | None
+    reason: Reason
+    components: tuple[ComponentView, ...]
+    brokered: Brokered
+
+
 def explain_request(gateway: Gateway, request: Request, now_ms: int) -> Explanation:
-    """Say what would become of an ordinary request that came now."""
-    lease = _probe(gateway, request)
-    lenders = gateway.desk.lenders
-    wide_enough = lenders.federation.wide_enough(lease.vms)
-    sites = lenders.open(gateway.desk.able(lease, wide_enough))
-    view = _view(gateway, lease, [site.name for site in sites], now_ms)
-    open_ = [site for site in sites if site.name in view.extended.sites]
-    site, reason = _routed(gateway, request, open_, now_ms)
-    if not site:
-        reason = _why_nowhere(view, reason if open_ else Reason.NO_SITE_LENDS)
-        if not wide_enough:
-            reason = Reason.WIDER_THAN_ANY_SITE
-    start_ms = _start_ms(gateway, site, request, now_ms) if site else None
-    execution = execute([view.extended], {0: site} if site else {}, start_ms)
-    return _with_broker(gateway, request, Explanation((view,), execution, reason), now_ms)
+    """Say what would become of a request that came now; raises what `Gateway.handle` raises."""
+    with undone(gateway, gateway.leases.values()):
+        view, brokered = _no_view(request), Brokered()
+        if not request.is_local:
+            view = _view(gateway, request, now_ms)
+            brokered = _brokered(gateway, request, view.virtual.sites, now_ms)
+        effects = gateway.handle([Submitted(request)], now_ms)
+        lease = _lease_in(effects, request.id) or gateway.leases[request.id]
+        return _outcome(gateway, lease, effects, view, brokered)
 
 
-def _routed(gateway: Gateway, request: Request, sites: list[SiteFacts], now_ms: int) -> tuple[str, Reason]:
-    """Ask a copy of the routing policy."""
-    if not sites:
-        return "", Reason.NO_SITE_LENDS
-    policy, knowledge = deepcopy(gateway.desk.routing.policy), gateway.knowledge
-    view = RoutingView(gateway.desk.lenders.federation, sites, knowledge, policy.information, now_ms)
-    match policy.route(request, view, now_ms):
-        case Dispatch(site):
-            return site, Reason.ROUTED
-        case Hold():
-            return "", Reason.HELD_AT_GATEWAY
-        case refused:
-            return "", refused.reason
-
-
-def _start_ms(gateway: Gateway, site: str, request: Request, now_ms: int) -> int | None:
-    ask = gateway.knowledge.live(site, now_ms).earliest_start_ms
-    start_ms = None if ask is None else ask(request.vms, request.duration_ms)
-    return None if start_ms is None else max(start_ms, request.ready_ms)
-
-
-def explain_joint(gateway: Gateway, request: JointRequest, now_ms: int) -> Explanation:
-    """Say what would become of a joint request that came now."""
-    gateway.joints.check(request)
-    leases = {index: _probe(gateway, request.request(index, 0)) for index in range(len(request.components))}
-    planner = gateway.joints.planner
-    views = tuple(
-        ComponentView(
-            planner.virtual(request, index),
-            planner.extended(request, index, lease, max(now_ms, request.ready_ms), now_ms),
-        )
-        for index, lease in leases.items()
+def _outcome(
+    gateway: Gateway, lease: Lease, effects: Iterable[Effect], view: ComponentView, brokered: Brokered
+) -> Explanation:
+    decisions = [one for one in effects if isinstance(one, Decision)]
+    reason, breach = _last_reason(lease, effects)
+    remote = gateway.desk.remotes.get(lease.site)
+    start_ms = _start_ms(lease, effects) if remote is None else None
+    preempted = {
+        decision.lease.id: decision.lease.vms
+        for decision in decisions
+        if decision.preemption is not None and decision.preemption.beneficiary == lease.id
+    }
+    return Explanation(
+        lease.state,
+        lease.site,
+        start_ms,
+        None if start_ms is None else start_ms + lease.span_ms,
+        None if start_ms is None else lease.span_ms - lease.overhead_ms,
+        reason,
+        breach,
+        tuple(preempted.values()),
+        None if remote is None else Elsewhere(remote.name, remote.is_peer, remote.live.free_vms),
+        view,
+        brokered,
     )
-    places, start_ms = _places(gateway, request, leases, now_ms)
-    execution = execute([view.extended for view in views], places, start_ms)
-    reason = Reason.PLACED_TOGETHER
-    if not execution.is_complete:
-        breaches = [
-            one for view in views if not view.extended.sites for one in view.extended.breaches.values()
-        ]
-        reason = breaches[0].reason if breaches else Reason.AWAITS_ITS_PARTS
-    reason = planner.why_never(request) or reason
-    return _with_broker(gateway, request.request(0, 0), Explanation(views, execution, reason), now_ms)
 
 
-def _places(
-    gateway: Gateway, request: JointRequest, leases: Mapping[int, Lease], now_ms: int
-) -> tuple[Mapping[int, str], int | None]:
-    """Place the components as they would be placed now, without asking the sites to hold anything."""
-    planner, policy = gateway.joints.planner, placement_policy(request.place)
-    rooms = planner.rooms(now_ms)
-    if request.claim is Claim.INCREMENTAL:
-        at_ms = max(now_ms, request.ready_ms)
-        window = room_now(at_ms, request.margin_ms, request.deadline_ms)
-        found = planner.find(request, leases, Assigner(rooms, policy, window), now_ms)
-        if found.places is None:
-            return {}, None
-        waits = [rooms[site].transfer_ms(request.components[i]) for i, site in found.places.items()]
-        return found.places, at_ms + max(waits) + request.margin_ms
-    for start_ms in planner.starts(request, rooms, now_ms):
-        window = all_from(start_ms, now_ms, request.deadline_ms)
-        found = planner.find(request, leases, Assigner(rooms, policy, window), now_ms, (), start_ms)
-        if found.places is not None:
-            return found.places, start_ms
-    return {}, None
+def _lease_in(effects: Iterable[Effect], lease_id: int) -> Lease | None:
+    """Find the lease of a request in what was decided about it; it may be over already."""
+    found = (one.lease for one in effects if isinstance(one, Decision) and one.lease.id == lease_id)
+    return next(found, None)
+
+
+def _last_reason(lease: Lease, effects: Iterable[Effect]) -> tuple[Reason, Breach | None]:
+    """Give the reason that a record would have of it: the last decision's, or of its end."""
+    reason, breach = Reason.ROUTED, None
+    for effect in effects:
+        if isinstance(effect, Decision) and effect.lease is lease:
+            reason, breach = effect.reason, effect.breach
+        elif isinstance(effect, LeaseClosed) and effect.lease is lease and effect.reason is not reason:
+            reason, breach = effect.reason, None
+    return reason, breach
+
+
+def _start_ms(lease: Lease, effects: Iterable[Effect]) -> int | None:
+    if lease.state.is_final:
+        return None
+    if any(isinstance(effect, StartLease) and effect.lease is lease for effect in effects):
+        return lease.held_since_ms
+    return lease.reserved_ms if lease.reserved_ms >= 0 else None
+
+
+def explain_joint(gateway: Gateway, request: JointRequest, now_ms: int) -> JointExplanation:
+    """Say what would become of a joint request that came now; raises what `Gateway.handle` raises."""
+    with undone(gateway, gateway.leases.values()):
+        gateway.joints.check(request)
+        planner, start_ms = gateway.joints.planner, max(now_ms, request.ready_ms)
+        components = tuple(
+            ComponentView(
+                planner.virtual(request, index),
+                planner.extended(
+                    request, index, _probe(gateway, request.request(index, 0)), start_ms, now_ms
+                ),
+            )
+            for index in range(len(request.components))
+        )
+        brokered = _brokered(gateway, request.request(0, 0), components[0].virtual.sites, now_ms)
+        effects = gateway.handle([JointSubmitted(request)], now_ms)
+        parts = (one.joint for one in effects if isinstance(one, PartLeased))
+        joint = next(joint for joint in parts if joint.id == request.id)
+        return JointExplanation(
+            joint.state,
+            tuple(part.site for part in joint.parts),
+            joint.start_ms if joint.start_ms >= 0 else None,
+            _reason_of(joint, effects),
+            components,
+            brokered,
+        )
+
+
+def _reason_of(joint: Joint, effects: Iterable[Effect]) -> Reason:
+    """Give the reason of its end, or the last one that it was given."""
+    for effect in effects:
+        if isinstance(effect, JointClosed) and effect.joint is joint:
+            return effect.reason
+    return joint.reason
 
 
 def _probe(gateway: Gateway, request: Request) -> Lease:
@@ -149,27 +197,29 @@ def _probe(gateway: Gateway, request: Request) -> Lease:
     return Lease(request.id, request, request.vms, 0, request.duration_ms * gateway.reference_mips)
 
 
-def _view(gateway: Gateway, lease: Lease, sites: Collection[str], now_ms: int) -> ComponentView:
+def _no_view(request: Request) -> ComponentView:
+    """A local request has its home, and asks nobody."""
+    sites = () if request.site is None else (request.site,)
+    return ComponentView(VirtualEnvironment(sites), ExtendedVirtualEnvironment(sites, {}))
+
+
+def _view(gateway: Gateway, request: Request, now_ms: int) -> ComponentView:
+    """Give the sites that are wide enough for a guest, able to serve it and lend, and what agreements say."""
+    lenders, lease = gateway.desk.lenders, _probe(gateway, request)
+    able = lenders.open(gateway.desk.able(lease, lenders.federation.wide_enough(lease.vms)))
+
     def why_not(site: str) -> Breach | None:
-        speed_mips = gateway.desk.lenders.speed_of(site)
-        return gateway.agreed.why_not_there(lease, site, speed_mips, now_ms)
+        return gateway.agreed.why_not_there(lease, site, lenders.speed_of(site), now_ms)
 
-    all_sites = virtual(sites)
-    return ComponentView(all_sites, extend(all_sites, why_not))
-
-
-def _why_nowhere(view: ComponentView, otherwise: Reason) -> Reason:
-    """The breach that is to blame, if agreements are."""
-    breaches = list(view.extended.breaches.values())
-    return breaches[0].reason if breaches and not view.extended.sites else otherwise
+    sites = virtual(site.name for site in able)
+    return ComponentView(sites, extend(sites, why_not))
 
 
-def _with_broker(gateway: Gateway, request: Request, explanation: Explanation, now_ms: int) -> Explanation:
-    """Add what the broker says of the domains, and how each rule there reads."""
+def _brokered(gateway: Gateway, request: Request, sites: Collection[str], now_ms: int) -> Brokered:
+    """Say what the broker thinks of the domains, and how each rule there reads."""
     sharing = gateway.agreed.sharing
     if sharing is None:
-        return explanation
-    sites = explanation.components[0].virtual.sites
+        return Brokered()
     start_ms = max(now_ms, request.ready_ms)
     ask = Ask(request.path, amounts_of(request), request.duration_ms, start_ms)
 
@@ -178,4 +228,4 @@ def _with_broker(gateway: Gateway, request: Request, explanation: Explanation, n
 
     told = Broker(sharing, Random(0)).recommend(ask, sites, room, now_ms)
     read = {site: tuple(readings(sharing, request.path, site, now_ms)) for site in sites}
-    return replace(explanation, offers=(*told.offers, *told.others), readings=read)
+    return Brokered((*told.offers, *told.others), read)

@@ -1,15 +1,23 @@
-"""May a lease last longer than it asked for?
+"""When does a lease end? May it last longer than it asked for, and what if its machines start late?
 
-Only while it holds machines, only into room that nobody who comes before it has booked, and never past a
-deadline or an owner's cap. A local lease goes before preemptable guests here as everywhere: guests that wait
-step aside at once. Those that run share the site with it already, and give way only when somebody starts for
-whom there is no room beside both.
+It may last longer only while it holds machines, only into room that nobody who comes before it has
+booked, and never past a deadline or an owner's cap. A local lease goes before preemptable guests here as
+everywhere: guests that wait step aside at once. Those that run share the site with it already, and give way
+only when somebody starts for whom there is no room beside both.
+
+Where starts are confirmed, the time of a lease counts from when its machines were seen, first or again. Until
+then its room is booked as if they came when they usually do, and once that is over, as if they came now. So
+its end moves: earlier, which gives room back; or later, and then whoever waits for that room is planned anew.
+Two things do not give way to that: what is booked at home limits a Non-preemptable guest, whose time is then
+cut short, since no machine that is slow to start may delay the site's own users; and Non-preemptable guests
+that were promised their start limit everybody else at home.
 """
 
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from leasehold.gateway.preemption import plan_guests_anew
 from leasehold.leasing.profile import Profile
 from leasehold.model.lease import Lease
 from leasehold.model.reason import Reason
@@ -19,28 +27,91 @@ if TYPE_CHECKING:
     from leasehold.gateway.site import Site
 
 
+STARTS = "starts"
+"""The rule by which others are planned anew because machines were late."""
+
+
 def why_no_longer(site: "Site", lease: Lease, more_work: int) -> Reason | None:
     """Say why a lease cannot do ``more_work`` (work units) here than it asked for; None if it can."""
     if lease.held_since_ms < 0:
         return Reason.NOT_RUNNING
     span_ms = _span_ms(site, lease, more_work)
-    end_ms, longer_ms = lease.reserved_ms + lease.span_ms, lease.reserved_ms + span_ms
-    deadline_ms, longest_ms = lease.request.deadline_ms, site.settings.non_preemptable_max_ms
+    end_ms, longer_ms = lease.end_ms, lease.reserved_ms + span_ms
+    deadline_ms = lease.request.deadline_ms
     if deadline_ms is not None and longer_ms > deadline_ms:
         return Reason.DEADLINE_TOO_TIGHT
-    if _is_lent_for_good(lease) and longest_ms is not None and span_ms > longest_ms:
-        return Reason.NON_PREEMPTABLE_TOO_LONG
+    refusal = _beyond_the_owners_caps(site, span_ms) if _is_lent_for_good(lease) else None
+    if refusal is not None:
+        return refusal
     fits = all(plan.lowest(end_ms, longer_ms) >= lease.vms for plan in _plans_before(site, lease))
     return None if fits else Reason.ROOM_IN_USE
 
 
+def _beyond_the_owners_caps(site: "Site", span_ms: int) -> Reason | None:
+    """Whether a Non-preemptable guest of this span is more than the owner allows now.
+
+    The owner may have lowered the caps while it was running: what it was promised it keeps, and no more.
+    """
+    settings, guests = site.settings, site.guests
+    if settings.non_preemptable_share_vms == 0:
+        return Reason.NON_PREEMPTABLE_NOT_LENT
+    if settings.non_preemptable_max_ms is not None and span_ms > settings.non_preemptable_max_ms:
+        return Reason.NON_PREEMPTABLE_TOO_LONG
+    share_vms = settings.non_preemptable_share_vms
+    if guests is not None and share_vms is not None and guests.non_preemptable_vms > share_vms:
+        return Reason.NON_PREEMPTABLE_SHARE_USED
+    return None
+
+
 def prolong(site: "Site", lease: Lease, more_work: int) -> None:
     """Book the time that is added; `why_no_longer` has said that it can be had."""
-    end_ms = lease.reserved_ms + lease.span_ms
+    end_ms = lease.end_ms
     lease.span_ms = _span_ms(site, lease, more_work)
     for profile in _books(site, lease):
-        profile.take(end_ms, lease.reserved_ms + lease.span_ms, lease.vms)
+        profile.take(end_ms, lease.end_ms, lease.vms)
     lease.work_left += more_work
+
+
+def count_from(site: "Site", lease: Lease, since_ms: int, works_from_ms: int, now_ms: int) -> None:
+    """The machines of a lease are there since ``since_ms``: let its time count from ``works_from_ms`` on.
+
+    Where that is over by now, its room is its own until the next instant, in which it ends: were it given
+    away in this one, two leases would hold it.
+    """
+    end_ms = max(works_from_ms + site.floor.wall_ms(lease.work_left), now_ms + 1)
+    end_ms = _end_if_moved_to(site, lease, end_ms, now_ms)
+    lease.reserved_ms = lease.held_since_ms = since_ms
+    lease.overhead_ms = works_from_ms - since_ms
+    lease.span_ms = end_ms - since_ms
+
+
+def keep_room(site: "Site", lease: Lease, now_ms: int) -> bool:
+    """Book the room of a lease as if its machines came now; False if there is none for it any more."""
+    end_ms = _end_if_moved_to(site, lease, now_ms + site.floor.wall_ms(lease.work_left), now_ms)
+    lease.overhead_ms = now_ms - lease.held_since_ms
+    lease.span_ms = end_ms - lease.reserved_ms
+    return end_ms > now_ms
+
+
+def _end_if_moved_to(site: "Site", lease: Lease, end_ms: int, now_ms: int) -> int:
+    """Book, or give back, what lies between the end of a lease and another; returns which end it gets."""
+    for profile in _books(site, lease):
+        profile.trim(now_ms)
+        profile.give(max(now_ms, end_ms), lease.end_ms, lease.vms)
+        profile.take(lease.end_ms, end_ms, lease.vms)
+    if end_ms <= lease.end_ms:
+        return end_ms
+    is_at_home = lease.request.lease_type is LeaseType.NON_PREEMPTABLE
+    if lease.request.is_local:
+        site.plan_locals_anew(now_ms)
+    if is_at_home:
+        free_until_ms = site.home.overbooked_from(lease.end_ms, end_ms)
+        for profile in _books(site, lease):
+            profile.give(free_until_ms, end_ms, lease.vms)
+        end_ms = free_until_ms
+    if site.guests is not None:
+        plan_guests_anew(site.guests, Reason.STARTED_LATE, STARTS, now_ms)
+    return end_ms
 
 
 def with_longer_request(lease: Lease, by_ms: int) -> None:

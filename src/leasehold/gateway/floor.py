@@ -9,7 +9,7 @@ from leasehold.leasing.experience import Experience, Measurement
 from leasehold.leasing.overhead import Overheads
 from leasehold.leasing.profile import Profile
 from leasehold.model.agreement import Breach
-from leasehold.model.effect import Decision, Effect, LeaseClosed
+from leasehold.model.effect import Decision, Effect, LeaseClosed, StartLease, WithdrawLease
 from leasehold.model.event import Operation
 from leasehold.model.lease import UNPLANNED, Lease, LeaseState
 from leasehold.model.lifecycle import Step, advance
@@ -24,7 +24,9 @@ class Floor:
     the gateway, and are the same for all its sites; so do those who are ``parked``, saved, until the routing
     policy says that they go on (None where it does not say that). ``overheads`` are the times to plan with:
     those that the owner states, as far as ``experience`` does not know better. ``demand`` learns what local
-    leases take, where somebody wants to know.
+    leases take, where somebody wants to know. ``is_silent`` says that the machines do not answer now.
+    ``outlasting`` are those that could not give way when the site
+    shrank: until they end, more VMs may be held than there are slots.
     """
 
     def __init__(self, settings: SiteSettings) -> None:
@@ -40,7 +42,9 @@ class Floor:
         self.displaced: list[Lease] = []
         self.parked: dict[int, Lease] | None = None
         self.demand: Demand | None = None
+        self.outlasting: frozenset[int] = frozenset()
         self.agreed = UnderAgreement(None, 1, self.effects)
+        self.is_silent = False
         self._places = 0
 
     def wall_ms(self, work: int) -> int:
@@ -57,18 +61,47 @@ class Floor:
         self.experience.recall(memory)
         self.overheads = self.experience.overheads()
 
+    def start_ms(self) -> int:
+        """How long machines usually take to start here, as far as that was measured: it is planned with."""
+        return (self.experience.usual_ms(Operation.START) or 0) if self.settings.confirms_starts else 0
+
+    def start(self, lease: Lease, now_ms: int) -> None:
+        """Have the machines of a lease started."""
+        advance(lease, Step.START)
+        self.enter(lease, now_ms)
+        if not self.settings.confirms_starts:
+            advance(lease, Step.BEGIN)
+        self.effects.append(StartLease(lease))
+
     def enter(self, lease: Lease, now_ms: int) -> None:
         """Note that a lease holds its VMs from now on."""
         lease.held_since_ms = now_ms
         lease.incarnation += 1
-        if lease.first_start_ms < 0:
-            lease.first_start_ms = now_ms
         self._places += 1
         lease.place = self._places
         self._stand(lease)
         if self.demand is not None and lease.request.site is not None:
             self.demand.began(lease.id, lease.vms, now_ms)
-        self.agreed.began(lease, now_ms)
+        if not self.settings.confirms_starts:
+            self.seen(lease, now_ms, now_ms)
+
+    def seen(self, lease: Lease, since_ms: int, now_ms: int) -> None:
+        """Note that its machines are there: what it uses counts since then."""
+        if lease.first_start_ms < 0:
+            lease.first_start_ms = since_ms
+        self.agreed.began(lease, since_ms, now_ms)
+
+    def is_in_use(self, lease: Lease) -> bool:
+        """Whether what a lease holds here counts as used: its machines were seen, where that is told."""
+        return lease.id in self.held and (
+            lease.state is LeaseState.RUNNING or not self.settings.confirms_starts
+        )
+
+    def hold_back(self, lease: Lease, now_ms: int) -> None:
+        """Take its room from a lease that has not begun: nothing of it is lost, and it waits again."""
+        self.leave(lease, now_ms)
+        advance(lease, Step.HOLD_BACK)
+        self.effects.append(WithdrawLease(lease, self.name, lease.incarnation))
 
     def take_up(self, leases: Iterable[Lease]) -> None:
         """Go on from a record: these hold VMs here, in order of their places."""

@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from leasehold.gateway.agreed import UnderAgreement
+from leasehold.gateway.budget import LOOKS_EACH_INSTANT, WorkBudget
 from leasehold.gateway.coallocation.claims import Claims
 from leasehold.gateway.coallocation.crew import Crew
 from leasehold.gateway.coallocation.joints import Joints
 from leasehold.gateway.coallocation.planner import Planner
-from leasehold.gateway.desk import GATEWAY, Desk
+from leasehold.gateway.desk import GATEWAY, SILENT, Desk
 from leasehold.gateway.extension import with_longer_request
-from leasehold.gateway.remote import follow
+from leasehold.gateway.remote import can_follow, follow
 from leasehold.gateway.rules import Routing
 from leasehold.gateway.site import Site
 from leasehold.leasing.experience import Measurement
@@ -31,18 +32,22 @@ from leasehold.model.event import (
     LeaseContinues,
     LeaseEnded,
     LeaseFailed,
+    LeaseIsLate,
+    LeaseNotStarted,
     LeaseSaved,
+    LeaseStarted,
     LendingChanged,
     OverheadMeasured,
     OwnQueueSeen,
     PenaltyLifted,
+    SiteAnswered,
     SiteFellSilent,
     SiteForgotten,
     SiteReported,
     Submitted,
     Tick,
 )
-from leasehold.model.lease import Lease, LeaseState
+from leasehold.model.lease import ON_THE_WAY, Lease, LeaseState
 from leasehold.model.lifecycle import Step, advance
 from leasehold.model.reason import Outcome, Reason
 from leasehold.model.request import Request
@@ -62,10 +67,12 @@ class Gateway:
         routing: Routing,
         reference_mips: int = 1,
         sharing: Sharing | None = None,
+        most_looks: int = LOOKS_EACH_INSTANT,
     ) -> None:
         """Begin with these sites in this order; ``reference_mips`` is the speed that durations refer to.
 
-        Without ``sharing`` nothing is agreed, and nobody accounts for what is used.
+        Without ``sharing`` nothing is agreed, and nobody accounts for what is used. Joint requests may take
+        ``most_looks`` in one instant.
         """
         self.sites = {site.name: site for site in sites}
         if len(self.sites) < len(sites):
@@ -81,7 +88,8 @@ class Gateway:
         self.desk = Desk(self.sites, routing, reference_mips, self.agreed, self._effects, self._touch)
         self.held = self.desk.held
         self.knowledge = self.desk.knowledge
-        planner = Planner(self.sites, self.desk.lenders, self.agreed, reference_mips)
+        budget = WorkBudget(most_looks)
+        planner = Planner(self.sites, self.desk.lenders, self.agreed, reference_mips, budget)
         claims = Claims(self.sites, self.agreed, self.knowledge, self._effects, self._touch)
         crew = Crew(self._enrol, self._effects)
         self.joints = Joints(self.sites, planner, claims, crew, self._effects)
@@ -94,6 +102,9 @@ class Gateway:
             site.locals.moved = self.moved
         self._note: dict[type, Callable[[Any, int], None]] = {
             Submitted: self._note_submission,
+            LeaseStarted: self._note_started,
+            LeaseNotStarted: self._note_not_started,
+            LeaseIsLate: self._note_late,
             LeaseEnded: self._note_end,
             LeaseSaved: self._note_saved,
             LeaseContinues: self._note_continues,
@@ -105,6 +116,7 @@ class Gateway:
             OverheadMeasured: self._note_overhead,
             SiteReported: self._note_report,
             SiteFellSilent: self._note_silence,
+            SiteAnswered: self._note_answer,
             SiteForgotten: self._note_forgotten,
             Agreed: self._note_agreed,
             PenaltyLifted: self._note_lifted,
@@ -144,6 +156,9 @@ class Gateway:
             if site.guests is not None:
                 site.guests.serve(now_ms)
             self._set_alarm(site, now_ms)
+        for name in sorted(self.desk.rebalance(now_ms)):
+            self._touch(name).open_to_guests(now_ms).serve(now_ms)
+            self._set_alarm(self.sites[name], now_ms)
         self.joints.follow(now_ms)
         return self._hand_over()
 
@@ -226,11 +241,50 @@ class Gateway:
             advance(lease, Step.SAVED)
             self.moved[lease.id] = lease
 
-    def _note_continues(self, event: LeaseContinues, now_ms: int) -> None:  # noqa: ARG002 - all notes are alike
+    def _note_started(self, event: LeaseStarted, now_ms: int) -> None:
+        lease = self._find(event.lease_id, event.incarnation)
+        if lease is not None and lease.state is LeaseState.STARTING:
+            joint = self.joints.crew.joint_of(lease.id)
+            not_before_ms = 0 if joint is None else joint.start_ms
+            self._touch(lease.site).begin(lease, _since_ms(lease, event, now_ms), not_before_ms, now_ms)
+            self.moved[lease.id] = lease
+
+    def _note_continues(self, event: LeaseContinues, now_ms: int) -> None:
         lease = self._find(event.lease_id, event.incarnation)
         if lease is not None and lease.state in (LeaseState.RESUMING, LeaseState.MIGRATING):
-            advance(lease, Step.CONTINUE)
+            site = self.sites[lease.site]
+            if site.settings.confirms_starts:
+                self._touch(lease.site)
+            site.begin(lease, _since_ms(lease, event, now_ms), 0, now_ms)
             self.moved[lease.id] = lease
+
+    def _note_late(self, event: LeaseIsLate, now_ms: int) -> None:
+        lease = self._find(event.lease_id, event.incarnation)
+        if lease is None or lease.state not in ON_THE_WAY:
+            return
+        site = self._touch(lease.site)
+        self.moved[lease.id] = lease
+        if site.keep_room(lease, now_ms) or lease.state is not LeaseState.STARTING:
+            return
+        if lease.request.is_local:
+            site.hold_back(lease, now_ms)
+        else:
+            self._give_up_start(lease, now_ms, elsewhere=True)
+
+    def _note_not_started(self, event: LeaseNotStarted, now_ms: int) -> None:
+        lease = self._find(event.lease_id, event.incarnation)
+        if lease is not None and lease.state in (LeaseState.STARTING, LeaseState.SUSPENDING):
+            self._give_up_start(lease, now_ms, elsewhere=event.elsewhere)
+
+    def _give_up_start(self, lease: Lease, now_ms: int, *, elsewhere: bool) -> None:
+        """Machines did not start: a guest is tried at other sites, and who has none has failed."""
+        site = self._touch(lease.site)
+        is_part = self.joints.crew.joint_of(lease.id) is not None
+        if lease.request.is_local or is_part or not elsewhere:
+            site.fail(lease, now_ms, Reason.NEVER_STARTED)
+        else:
+            site.withdraw(lease, now_ms)
+            self.desk.was_not_started(lease)
 
     def _note_cancel(self, event: CancelRequested, now_ms: int) -> None:
         lease = self.leases.get(event.lease_id)
@@ -282,10 +336,11 @@ class Gateway:
     def _note_report(self, event: SiteReported, now_ms: int) -> None:
         remote = self.desk.remotes.get(event.site)
         lease = None if remote is None else remote.leases.get(event.lease_id)
-        if remote is None or lease is None:
-            return  # of a lease that is over
+        if remote is None or lease is None or not can_follow(lease, event):
+            return  # of a lease that is over, or of one that was further already
         self.desk.unanswered.heard_of(lease)
-        if event.state is LeaseState.REFUSED and lease.first_start_ms < 0:
+        never_began = event.state is LeaseState.REFUSED or event.reason is Reason.NEVER_STARTED
+        if never_began and event.state.is_final and lease.first_start_ms < 0:
             self.desk.was_refused(lease, remote, event.reason)
             return
         follow(lease, event)
@@ -297,10 +352,34 @@ class Gateway:
             self.agreed.over(lease)
             self._effects.append(LeaseClosed(lease, event.reason))
 
-    def _note_silence(self, event: SiteFellSilent, now_ms: int) -> None:  # noqa: ARG002 - all notes are alike
+    def _note_silence(self, event: SiteFellSilent, now_ms: int) -> None:
         remote = self.desk.remotes.get(event.site)
         if remote is not None:
             remote.silent = True
+        elif event.site in self.sites:
+            self._note_machines_silent(self._touch(event.site), now_ms)
+
+    def _note_machines_silent(self, site: Site, now_ms: int) -> None:
+        self.desk.fell_silent(site.name, now_ms)
+        for lease in list(site.floor.held.values()):
+            if lease.state is LeaseState.STARTING and not lease.request.is_local:
+                self._take_from_silent(site, lease, now_ms)
+
+    def _take_from_silent(self, site: Site, lease: Lease, now_ms: int) -> None:
+        """A guest was told to start where nobody answers: it is tried elsewhere, or here when they do."""
+        if self.joints.crew.joint_of(lease.id) is None:
+            site.withdraw(lease, now_ms)
+            self.desk.take_back(lease, Reason.SITE_SILENT, SILENT)
+        else:
+            site.fail(lease, now_ms, Reason.NEVER_STARTED)
+
+    def _note_answer(self, event: SiteAnswered, now_ms: int) -> None:
+        site = self._touch(event.site)
+        site.floor.is_silent = False
+        if site.guests is not None:
+            site.guests.site_answers(now_ms)
+        self.desk.lenders.silent.discard(event.site)
+        self.desk.look_again()
 
     def _note_forgotten(self, event: SiteForgotten, now_ms: int) -> None:
         for lease in self.desk.part_with(event.site):
@@ -309,6 +388,7 @@ class Gateway:
             self._effects.append(LeaseClosed(lease, Reason.MACHINES_LOST))
 
     def _note_agreed(self, event: Agreed, now_ms: int) -> None:
+        self.desk.turn_away(event.revoked)
         self.agreed.agree(event, now_ms)
         self.desk.look_again()
 
@@ -353,3 +433,10 @@ class Gateway:
     def _forget(self, lease: Lease) -> None:
         del self.leases[lease.id]
         self.desk.forget(lease)
+
+
+def _since_ms(lease: Lease, seen: LeaseStarted | LeaseContinues, now_ms: int) -> int:
+    """Since when the machines of a lease are there: not before they were ordered, nor from now on."""
+    if seen.since_ms is None:
+        return now_ms
+    return min(now_ms, max(lease.held_since_ms, seen.since_ms))

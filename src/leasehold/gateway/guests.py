@@ -8,14 +8,16 @@ instant). How they lose their place is in
 `leasehold.gateway.preemption`.
 """
 
+from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
+from itertools import chain
 
 from leasehold.gateway.agreed import AGREEMENT, ask_again_ms
 from leasehold.gateway.floor import Floor
 from leasehold.leasing.backfill import Backfiller
 from leasehold.leasing.profile import Profile
 from leasehold.model.agreement import Breach
-from leasehold.model.effect import ResumeLease, StartLease, SuspendLease
+from leasehold.model.effect import ResumeLease, SuspendLease
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.lifecycle import Step, advance
 from leasehold.model.reason import Outcome, Reason
@@ -42,19 +44,21 @@ class Guests:
         self._home.books.append(full)
         self._appointments: list[tuple[int, int, Lease]] = []
         self._arrivals: list[Lease] = []
+        self._waits_for_answer: dict[int, Lease] = {}
 
     # Admission
 
-    def admit(self, lease: Lease, now_ms: int, idle_ms: int = 0) -> Reason | None:
+    def admit(self, lease: Lease, now_ms: int, idle_ms: int | None = None) -> Reason | None:
         """Take an outside lease in, or say why not.
 
         Best effort is queued; the deadline-constrained types must get their ready time (JPDC 2012,
         section 2.1), and what they are promised then is booked at once. A component of a joint request holds
-        its machines for ``idle_ms`` before its work begins.
+        its machines for ``idle_ms`` before its work begins; for others it is planned that they take to start
+        as long as is usual here.
         """
-        lease.span_ms = idle_ms + self.floor.wall_ms(lease.work_left)
+        lease.overhead_ms = self.floor.start_ms() if idle_ms is None else idle_ms
+        lease.span_ms = lease.overhead_ms + self.floor.wall_ms(lease.work_left)
         lease.earliest_ms = max(now_ms, lease.request.ready_ms)
-        lease.overhead_ms = idle_ms
         if lease.vms > self.floor.settings.slots:
             return Reason.WIDER_THAN_SITE
         if lease.request.lease_type.is_best_effort:
@@ -66,6 +70,63 @@ class Guests:
             self._accept(lease)
             self._promise(lease)
         return refusal
+
+    def earliest_ms(self, lease: Lease, now_ms: int) -> int:
+        """When a request that is not here could start by the present plan."""
+        return self.full.earliest(max(now_ms, lease.request.ready_ms), self.wall_ms(lease), lease.vms)
+
+    def latest_ms(self, lease: Lease) -> int | None:
+        """When a request that is not here would have to start at the latest; None without a deadline."""
+        deadline_ms = lease.request.deadline_ms
+        return None if deadline_ms is None else deadline_ms - self.wall_ms(lease)
+
+    def wall_ms(self, lease: Lease) -> int:
+        """How long a request that is not here would take here."""
+        return self.floor.wall_ms(lease.work_left)
+
+    def has_room_now(self, lease: Lease, now_ms: int) -> bool:
+        """Whether a request would start at once, beside those who have come in this instant."""
+        if self.queue.depth == 0 and len(self.queue):
+            return False
+        arriving_vms = sum(one.vms for one in self._arrivals)
+        return self.full.lowest(now_ms, now_ms + self.wall_ms(lease)) - arriving_vms >= lease.vms
+
+    def admit_later(self, lease: Lease, now_ms: int) -> Reason | None:
+        """Take in who cannot start at its ready time and waits for a later one, or say why not.
+
+        With a deadline, or where nobody may preempt it, it is promised the earliest start that there is now.
+        """
+        start_ms, latest_ms = self.earliest_ms(lease, now_ms), self.latest_ms(lease)
+        if latest_ms is not None and start_ms > latest_ms:
+            return Reason.NO_ROOM_AT_READY_TIME
+        lease.span_ms, lease.overhead_ms = self.wall_ms(lease), 0
+        lease.earliest_ms = max(now_ms, lease.request.ready_ms)
+        if lease.request.lease_type is NON_PREEMPTABLE:
+            refusal = self._why_not_lent_for_good(lease)
+            if refusal is not None:
+                return refusal
+            self._accept(lease)
+            self.non_preemptable_vms += lease.vms
+            self.appoint(lease, start_ms)
+            return None
+        self._accept(lease)
+        lease.latest_ms = latest_ms
+        if latest_ms is None:
+            self.queue.submit(lease)
+        else:
+            self.queue.reserve(lease, start_ms)
+        return None
+
+    def never_started(self) -> Iterator[Lease]:
+        """Give those who wait here for room, have never held any, and were promised no time."""
+        for lease in chain(self.queue.reserved.values(), self.queue.others.values()):
+            if lease.state is LeaseState.WAITING and lease.latest_ms is None:
+                yield lease
+
+    def part_with(self, lease: Lease, now_ms: int) -> None:
+        """Let one of those go to another site."""
+        self.queue.withdraw(lease, now_ms)
+        self._arrivals = [one for one in self._arrivals if one is not lease]
 
     def _accept(self, lease: Lease) -> None:
         lease.site = self.floor.name
@@ -87,8 +148,12 @@ class Guests:
         """The owner's caps on guests that cannot be preempted: they are what may delay local users."""
         settings = self.floor.settings
         longest_ms, share_vms = settings.non_preemptable_max_ms, settings.non_preemptable_share_vms
-        if longest_ms is not None and lease.span_ms > longest_ms:
+        if share_vms == 0:
+            return Reason.NON_PREEMPTABLE_NOT_LENT
+        if longest_ms is not None and lease.span_ms - self.floor.start_ms() > longest_ms:
             return Reason.NON_PREEMPTABLE_TOO_LONG
+        if share_vms is not None and lease.vms > share_vms:
+            return Reason.WIDER_THAN_LENT
         if share_vms is not None and self.non_preemptable_vms + lease.vms > share_vms:
             return Reason.NON_PREEMPTABLE_SHARE_USED
         return None
@@ -175,16 +240,14 @@ class Guests:
                 self.floor.decide(lease, Outcome.WAIT, Reason.STILL_SAVING, GUESTS_IN_FREE_ROOM)
             return
         resumed = lease.state is LeaseState.SUSPENDED
-        if resumed and self._is_put_off(lease, now_ms):
+        if resumed and (self._waits_for_its_site(lease, now_ms) or self._is_put_off(lease, now_ms)):
             return
         if lease.dispatched_ms == now_ms:
             reason = Reason.ROOM_FREE
         if resumed:
             self._resume(lease, reason, GUESTS_IN_FREE_ROOM, now_ms)
             return
-        advance(lease, Step.START)
-        self.floor.enter(lease, now_ms)
-        self.floor.effects.append(StartLease(lease))
+        self.floor.start(lease, now_ms)
         self.floor.decide(lease, Outcome.START, reason, GUESTS_IN_FREE_ROOM)
 
     def _resume(self, lease: Lease, reason: Reason, rule: str, now_ms: int) -> None:
@@ -192,6 +255,28 @@ class Guests:
         self.floor.enter(lease, now_ms)
         self.floor.effects.append(ResumeLease(lease, lease.overhead_ms))
         self.floor.decide(lease, Outcome.START, reason, rule)
+
+    def _waits_for_its_site(self, lease: Lease, now_ms: int) -> bool:
+        """Leave a guest suspended whose memory is where nobody answers; said once, and asked again later."""
+        if not self.floor.is_silent:
+            return False
+        lease.earliest_ms = now_ms + ASK_AGAIN_MS
+        if not self._is_parked(lease):
+            self.queue.release(lease, now_ms)
+            self.queue.submit(lease)
+        if lease.id not in self._waits_for_answer:
+            self._waits_for_answer[lease.id] = lease
+            self.floor.decide(lease, Outcome.WAIT, Reason.SITE_SILENT, GUESTS_IN_FREE_ROOM)
+        return True
+
+    def site_answers(self, now_ms: int) -> None:
+        """The machines answer again: who waited for that need not wait longer."""
+        waiting, self._waits_for_answer = self._waits_for_answer, {}
+        for lease in waiting.values():
+            if lease.state is LeaseState.SUSPENDED and lease.id in self.queue.others:
+                self.queue.withdraw(lease, now_ms)
+                lease.earliest_ms = now_ms
+                self.queue.submit(lease)
 
     def _is_put_off(self, lease: Lease, now_ms: int) -> bool:
         """Leave a guest suspended whose agreement gives it nothing now, unless it was promised a deadline."""
@@ -274,7 +359,9 @@ class Guests:
 
     def go_on(self, lease: Lease, reason: Reason, rule: str, now_ms: int) -> bool:
         """Resume a parked guest at once; False if there is no room, or its agreement gives it nothing now."""
-        if self.full.lowest(now_ms, now_ms + lease.span_ms) < lease.vms or self._is_put_off(lease, now_ms):
+        if self.full.lowest(now_ms, now_ms + lease.span_ms) < lease.vms:
+            return False
+        if self._waits_for_its_site(lease, now_ms) or self._is_put_off(lease, now_ms):
             return False
         self._leaves_parking(lease)
         self.queue.book(now_ms, lease)

@@ -15,6 +15,7 @@ class Lenders:
 
     ``remotes``      who decides for itself: sites elsewhere, and peers
     ``not_lending``  sites whose owners take no new guests
+    ``silent``       own sites whose machines do not answer
     ``federation``   the sites that routing policies choose from
     """
 
@@ -24,6 +25,7 @@ class Lenders:
         """Begin with the gateway's own sites."""
         self.remotes: dict[str, RemoteSite] = {}
         self.not_lending: set[str] = set()
+        self.silent: set[str] = set()
         self._sites = sites
         self._reference_mips = reference_mips
         self._be(self._facts(s.settings, told_locals.get(s.name)) for s in sites.values())
@@ -54,12 +56,18 @@ class Lenders:
 
     def open(self, sites: Sequence[SiteFacts]) -> Sequence[SiteFacts]:
         """Of these sites, those that take guests now."""
-        closed = self.not_lending | {name for name, remote in self.remotes.items() if not remote.is_open}
+        closed = self.closed | {name for name, remote in self.remotes.items() if not remote.is_open}
         return [site for site in sites if site.name not in closed] if closed else sites
+
+    @property
+    def closed(self) -> set[str]:
+        """Own sites, and others, to which no guests are sent because of their owner, or their machines."""
+        return self.not_lending | self.silent
 
     def own(self) -> list[Site]:
         """Give the gateway's own sites that take guests now."""
-        return [site for site in self._sites.values() if site.name not in self.not_lending]
+        closed = self.closed
+        return [site for site in self._sites.values() if site.name not in closed]
 
     def speed_of(self, name: str) -> int:
         """Give the speed of one slot of a site or peer, MIPS."""

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from leasehold.leasing.backfill import Started
 from leasehold.model.event import OwnQueueSeen
 from leasehold.model.lease import UNPLANNED, Lease
-from leasehold.model.lifecycle import Step, advance
 from leasehold.model.reason import Outcome, Reason
 
 if TYPE_CHECKING:
@@ -43,10 +42,9 @@ def follow(site: "Site", seen: OwnQueueSeen, now_ms: int) -> Started:
 
 def _hold_back(site: "Site", lease: Lease, now_ms: int) -> Lease:
     """Room was made for it, and its scheduler gave that to another: it has not begun."""
-    site.floor.leave(lease, now_ms)
+    site.floor.hold_back(lease, now_ms)
     site.locals.release(lease, now_ms)
     lease.first_start_ms = UNPLANNED
-    advance(lease, Step.HOLD_BACK)
     site.floor.decide(lease, Outcome.WAIT, Reason.ANOTHER_WAS_STARTED, OWN_SCHEDULER)
     return lease
 

@@ -42,7 +42,10 @@ class Parking:
 
     def take(self, guests: Guests, lease: Lease, now_ms: int) -> bool:
         """Park a Migratable guest that has just lost its place; False if there is no time for that."""
-        if not self.opens or lease.state not in HOLDS_VMS or not guests.floor.settings.can_suspend:
+        settings = guests.floor.settings
+        if not self.opens or lease.state not in HOLDS_VMS or not settings.can_suspend:
+            return False
+        if lease.vms > settings.slots:
             return False
         guests.plan_resumption(lease, now_ms)
         latest_ms = _latest_ms(guests, lease)

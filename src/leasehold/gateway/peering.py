@@ -5,7 +5,7 @@ A peer is to a gateway what a site is that decides for itself (`leasehold.gatewa
 1. One's own sites come first: a peer is asked for what none of them can take or, where its terms say so, can
    start now.
 2. A request makes one hop. What came from a peer is offered to no peer, nor back to where it came from.
-3. What a peer has here at a time may be limited; what would be more is refused.
+3. What a peer has here at a time may be limited; what would be more waits, or is refused if it does not.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -69,7 +69,7 @@ class Peering:
 
     ``terms``          what holds with each of them
     ``asked, asking``  what was offered to each, and what each has offered here
-    ``here``           VMs of the open leases that each of them has here
+    ``here``           the open leases that each of them has here
     """
 
     def __init__(self, remotes: Mapping[str, RemoteSite], unanswered: Unanswered) -> None:
@@ -77,7 +77,8 @@ class Peering:
         self.terms: dict[str, Terms] = {}
         self.asked: dict[str, Tally] = {}
         self.asking: dict[str, Tally] = {}
-        self.here: dict[str, dict[int, int]] = {}
+        self.here: dict[str, dict[int, Lease]] = {}
+        self._beyond: set[int] = set()
         self._remotes = remotes
         self._unanswered = unanswered
 
@@ -108,25 +109,48 @@ class Peering:
         self.begin_to_count(name, now_ms)
         self.asking[name].count(request, now_ms)
         most = self.terms.get(name, Terms()).max_vms
-        if most is not None and self.vms_here(name) + request.vms > most:
+        is_too_much = most is not None and self.vms_here(name) + request.vms > most
+        if is_too_much and (not request.wait or (most is not None and request.vms > most)):
             return Reason.PEER_HAS_ITS_FILL
-        self.take_up(lease)
+        self._count(lease)
+        if is_too_much:
+            self._beyond.add(lease.id)
         return None
+
+    def _count(self, lease: Lease) -> None:
+        self.here.setdefault(lease.request.from_peer, {})[lease.id] = lease
 
     def take_up(self, lease: Lease) -> None:
         """Go on from a record: a lease that came from a peer is here."""
         if lease.request.from_peer:
-            self.here.setdefault(lease.request.from_peer, {})[lease.id] = lease.vms
+            self._count(lease)
+            if lease.state is LeaseState.HELD:
+                self._beyond.add(lease.id)  # `is_full_for` lets it in again, if there is room
+
+    def is_full_for(self, lease: Lease) -> bool:
+        """Whether a lease waits because its peer has as much here as it may have at a time."""
+        if lease.id not in self._beyond:
+            return False
+        name = lease.request.from_peer
+        most = self.terms.get(name, Terms()).max_vms
+        if most is not None and self.vms_here(name) + lease.vms > most:
+            return True
+        self._beyond.discard(lease.id)
+        return False
 
     def vms_here(self, name: str) -> int:
-        """Give how many VMs a peer's open leases have here, or wait for."""
-        return sum(self.here.get(name, {}).values())
+        """Give how many VMs a peer's open leases have here, or wait for within its limit."""
+        here = self.here.get(name, {})
+        return sum(
+            lease.vms for lease in here.values() if lease.id not in self._beyond and not lease.state.is_final
+        )
 
     def forget(self, lease: Lease) -> None:
         """A lease is over."""
         name = lease.request.from_peer
         if name and lease.state is LeaseState.REFUSED and name in self.asking:
             self.asking[name].refused += 1
+        self._beyond.discard(lease.id)
         left = self.here.get(name, {})
         left.pop(lease.id, None)
         if not left:

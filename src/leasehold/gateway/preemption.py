@@ -16,6 +16,9 @@ from leasehold.model.lifecycle import Step
 from leasehold.model.reason import Outcome, Reason
 from leasehold.model.request import LeaseType
 
+REPAIR = "repair"
+"""The rule by which waiting guests are planned around what the site's own users have booked."""
+
 
 def give_way(guests: Guests, started: Started, now_ms: int) -> set[int]:
     """Make room for local requests that start now, and for guests who were promised this instant.
@@ -23,7 +26,7 @@ def give_way(guests: Guests, started: Started, now_ms: int) -> set[int]:
     Returns the ids of those that needed a preemption.
     """
     guests.full.trim(now_ms)
-    plan_around_locals(guests, now_ms)
+    plan_guests_anew(guests, Reason.LOCAL_PLAN_CHANGED, REPAIR, now_ms)
     takers = [*(lease for lease, _ in started), *guests.appointed(now_ms)]
     short_vms = -min(0, guests.full.free_at(now_ms))
     spare_vms = sum(lease.vms for lease in takers) - short_vms
@@ -36,15 +39,15 @@ def give_way(guests: Guests, started: Started, now_ms: int) -> set[int]:
     return helped
 
 
-def plan_around_locals(guests: Guests, now_ms: int) -> None:
-    """Let the reservations of waiting guests step aside for what the site's own users have booked."""
+def plan_guests_anew(guests: Guests, reason: Reason, rule: str, now_ms: int) -> None:
+    """Let the reservations of waiting guests step aside for what others have booked, and say why."""
     for lease in guests.floor.settings.repair(guests.queue, now_ms):
         if lease.latest_ms is not None and lease.reserved_ms > lease.latest_ms:
             guests.queue.withdraw(lease, now_ms)
             guests.floor.displaced.append(lease)
         else:
             planned_ms = lease.reserved_ms
-            guests.floor.decide(lease, Outcome.MOVE, Reason.LOCAL_PLAN_CHANGED, "repair", planned_ms)
+            guests.floor.decide(lease, Outcome.MOVE, reason, rule, planned_ms)
 
 
 def _preempt_for(guests: Guests, taker: Lease, needed_vms: int, now_ms: int) -> int:
@@ -62,6 +65,20 @@ def _preempt_for(guests: Guests, taker: Lease, needed_vms: int, now_ms: int) -> 
     return report.freed_vms
 
 
+def shrink(guests: Guests, now_ms: int) -> None:
+    """Let preemptable guests give way until what is held fits the slots that there are, or none is left."""
+    floor, policy = guests.floor, guests.floor.settings.victims
+    leases = {lease.id: lease for lease in floor.held.values() if _is_preemptable(lease)}
+    over_vms = floor.local_vms + floor.guest_vms - floor.settings.slots
+    needed_vms = min(over_vms, sum(lease.vms for lease in leases.values()))
+    if needed_vms <= 0:
+        return
+    choice = policy.choose(_candidates(guests, leases.values(), now_ms), needed_vms)
+    for victim in choice.victims:
+        floor.decide(leases[victim.lease_id], Outcome.PREEMPT, Reason.SITE_SHRANK, policy.name)
+        _preempt(guests, leases[victim.lease_id], now_ms)
+
+
 def _is_preemptable(lease: Lease) -> bool:
     """Local requests are Non-preemptable too."""
     return lease.request.lease_type is not LeaseType.NON_PREEMPTABLE
@@ -76,10 +93,11 @@ def _candidates(guests: Guests, leases: Iterable[Lease], now_ms: int) -> list[Ca
             lease.request.lease_type,
             lease.vms,
             cost_vm_ms(lease.request.lease_type, lease.request.memory_mib, lease.vms),
-            ends_ms=lease.held_since_ms + lease.span_ms,
+            ends_ms=lease.end_ms,
             lost_vm_ms=_lost_vm_ms(lease, now_ms),
             ran_ms=lease.ran_ms(now_ms),
             preemptions=lease.preemptions,
+            came_back_in_ms=lease.overhead_ms,
         )
         for lease in leases
     ]
@@ -112,7 +130,11 @@ def _report(choice: Choice, taker: Lease, needed_vms: int) -> Preemption:
 
 
 def _preempt(guests: Guests, lease: Lease, now_ms: int) -> None:
-    """Take a guest off the floor; what becomes of it depends on its type."""
+    """Take a guest off the floor; what becomes of it depends on its type.
+
+    One whose machines were not seen yet may have begun nevertheless: were it to wait instead, its command
+    could run twice, and at two sites at a time.
+    """
     lease.work_left -= lease.ran_ms(now_ms) * guests.floor.settings.speed_mips
     lease.preemptions += 1
     guests.floor.leave(lease, now_ms)

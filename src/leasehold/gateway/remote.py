@@ -6,11 +6,13 @@ is therefore in one place at any time, however long the two do not hear of each 
 """
 
 from dataclasses import dataclass, field
+from functools import cache
 
 from leasehold.gateway.settings import can_serve
 from leasehold.model.errors import InvalidField
 from leasehold.model.event import SiteReported
-from leasehold.model.lease import Lease
+from leasehold.model.lease import Lease, LeaseState
+from leasehold.model.lifecycle import MOVES, Step
 from leasehold.model.request import LeaseType
 from leasehold.routing.facts import SiteLive
 
@@ -53,10 +55,38 @@ class RemoteSite:
         return can_serve(lease_type, suspend=self.can_suspend, migrate=self.can_migrate)
 
 
+def can_follow(lease: Lease, report: SiteReported) -> bool:
+    """Whether the life of a lease may lead to what its site reports; steps in between may go untold."""
+    if report.state is lease.state:
+        return True
+    has_run = lease.state is LeaseState.RUNNING or lease.first_start_ms >= 0
+    return report.state in _later(lease.request.lease_type, lease.state, has_run=has_run)
+
+
 def follow(lease: Lease, report: SiteReported) -> None:
-    """Let the gateway's picture of a lease be what its site reports."""
+    """Let the gateway's picture of a lease be what its site reports; what has happened stays so."""
     lease.state = report.state
     lease.reserved_ms = report.planned_ms
-    lease.first_start_ms = report.first_start_ms
-    lease.preemptions = report.preemptions
-    lease.overhead_vm_ms = report.overhead_vm_ms
+    if lease.first_start_ms < 0:
+        lease.first_start_ms = report.first_start_ms
+    lease.preemptions = max(lease.preemptions, report.preemptions)
+    lease.overhead_vm_ms = max(lease.overhead_vm_ms, report.overhead_vm_ms)
+
+
+@cache
+def _later(lease_type: LeaseType, state: LeaseState, *, has_run: bool) -> frozenset[LeaseState]:
+    """Every state that can follow one, however many steps later.
+
+    Only a lease that gave way before its machines were seen leaves, unrun, the site that suspends it.
+    """
+    moves = MOVES[lease_type]
+    if has_run:
+        moves = {move: then for move, then in moves.items() if move != (LeaseState.SUSPENDING, Step.HOLD)}
+    found: set[LeaseState] = set()
+    ahead = [state]
+    while ahead:
+        here = ahead.pop()
+        following = {then for (before, _), then in moves.items() if before is here}
+        ahead += following - found
+        found |= following
+    return frozenset(found)

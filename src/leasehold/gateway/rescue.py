@@ -54,6 +54,8 @@ class Rescue:
             self.move(lease, elsewhere, Reason.ROOM_FREE, SOONEST_FINISH, now_ms)
         elif self._waits_on(home, lease, now_ms):
             home.park_again(lease)
+        elif lease.state is LeaseState.WAITING and lease.request.wait:
+            self._desk.take_back(lease, Reason.LOCAL_PLAN_CHANGED, SOONEST_FINISH)
         elif not keep_for_later(home, lease, now_ms):
             give_up(home, lease)
 

@@ -3,8 +3,13 @@
 What the planner keeps besides the leases (profiles, queues, heaps) follows from them and is built anew, so
 that there is nothing else that could be lost, or that could contradict them.
 
-If time has passed meanwhile, somebody's reservation may have come and gone with nobody there to start it.
+If time has passed meanwhile, somebody's reservation may have come and gone with nobody there to start it, or
+the room of somebody whose machines have not been seen yet is booked for too short a time.
 Then everybody at that site who waits with a reservation is planned again, in the order of the planned starts.
+
+A site may have fewer slots than its leases hold or were promised. Preemptable guests give way until the rest
+fits; what cannot give way stays until its end, and nothing starts until all fits again. Who waits is planned
+again, and who is wider than the whole site has no place there any more.
 """
 
 from collections.abc import Iterable
@@ -13,8 +18,11 @@ from operator import attrgetter
 from leasehold.gateway.floor import Floor
 from leasehold.gateway.gateway import Gateway
 from leasehold.gateway.guests import Guests
+from leasehold.gateway.preemption import shrink
 from leasehold.gateway.site import Site
-from leasehold.model.lease import Lease
+from leasehold.model.effect import StopLease
+from leasehold.model.lease import ON_THE_WAY, Lease, LeaseState
+from leasehold.model.lifecycle import Step
 from leasehold.model.reason import Outcome, Reason
 from leasehold.model.request import LeaseType
 from leasehold.model.use import Segment
@@ -33,14 +41,21 @@ def take_up(gateway: Gateway, leases: Iterable[Lease], now_ms: int, history: Ite
         if lease.site in by_site:
             by_site[lease.site].append(lease)
     gateway.take_up(open_leases)
+    late = {name for name, present in by_site.items() if _furnish(gateway.sites[name], present, now_ms)}
+    floors = [site.floor for site in gateway.sites.values()]
+    in_use = {lease.id for floor in floors for lease in floor.held.values() if floor.is_in_use(lease)}
+    gateway.agreed.take_up(open_leases, in_use, history, now_ms)
     for name, present in by_site.items():
-        _furnish(gateway.sites[name], present, now_ms)
-    gateway.agreed.take_up(open_leases, history, now_ms)
+        _fit(gateway, gateway.sites[name], present, now_ms, was_late=name in late)
 
 
-def _furnish(site: Site, leases: list[Lease], now_ms: int) -> None:
+def _furnish(site: Site, leases: list[Lease], now_ms: int) -> bool:
+    """Put leases into their places; returns whether machines are late, and were given more time."""
     holding = [lease for lease in leases if lease.held_since_ms >= 0]
     site.floor.take_up(sorted(holding, key=attrgetter("place")))
+    late = [lease for lease in holding if lease.state in ON_THE_WAY and lease.end_ms <= now_ms]
+    for lease in late:
+        lease.span_ms = now_ms + site.floor.wall_ms(lease.work_left) - lease.reserved_ms
     waiting = [lease for lease in leases if lease.held_since_ms < 0]
     at_home = [lease for lease in leases if lease.request.lease_type is LeaseType.NON_PREEMPTABLE]
     site.home.rebuild(now_ms, _bookings(at_home))
@@ -49,18 +64,67 @@ def _furnish(site: Site, leases: list[Lease], now_ms: int) -> None:
         guests = site.open_to_guests(now_ms)
         guests.full.rebuild(now_ms, _bookings(leases))
         guests.take_up([lease for lease in waiting if not lease.request.is_local])
-    if any(0 <= lease.reserved_ms < now_ms for lease in waiting):
-        _plan_again(site, now_ms)
+    return bool(late)
+
+
+def _fit(gateway: Gateway, site: Site, leases: list[Lease], now_ms: int, *, was_late: bool) -> None:
+    """Let the leases of a site have no more than there is, and plan again what nobody was there to start."""
+    floor, too_wide = site.floor, [lease for lease in leases if lease.vms > site.settings.slots]
+    for lease in too_wide:
+        if lease.held_since_ms < 0:
+            _part_with(gateway, site, lease, now_ms)
+    if site.guests is not None:
+        held = list(floor.held.values())
+        shrink(site.guests, now_ms)
+        for lease in held:
+            if lease in too_wide and lease.state is LeaseState.SUSPENDING:
+                _part_with(gateway, site, lease, now_ms)
+    if floor.local_vms + floor.guest_vms > site.settings.slots:
+        floor.outlasting = frozenset(floor.held)
+    if was_late or any(0 <= lease.reserved_ms < now_ms and lease.held_since_ms < 0 for lease in leases):
+        _plan_again(site, Reason.WAS_AWAY, now_ms)
+    elif min(site.home.free) < 0 or (site.guests is not None and _promised_too_much(site.guests)):
+        _plan_again(site, Reason.SITE_SHRANK, now_ms)
+
+
+def _promised_too_much(guests: Guests) -> bool:
+    """Whether waiting guests were promised room that others have; those that run may be in their own way."""
+    reserved = guests.queue.reserved.values()
+    return any(
+        guests.full.lowest(lease.reserved_ms, lease.reserved_ms + lease.span_ms) < 0 for lease in reserved
+    )
+
+
+def _part_with(gateway: Gateway, site: Site, lease: Lease, now_ms: int) -> None:
+    """Turn away a lease that waits for more VMs than there are.
+
+    A guest that has never started is routed anew; of the others only a Migratable one may go on elsewhere.
+    """
+    if lease.request.is_local:
+        site.locals.withdraw(lease, now_ms)
+    elif site.guests is not None:
+        site.guests.withdraw(lease, now_ms)
+    if lease.state is LeaseState.WAITING:
+        if lease.request.is_local or gateway.joints.crew.joint_of(lease.id) is not None:
+            site.floor.refuse(lease, Reason.WIDER_THAN_SITE, RESTART)
+        else:
+            gateway.desk.take_back(lease, Reason.SITE_SHRANK, RESTART)
+    elif lease.request.lease_type is LeaseType.MIGRATABLE:
+        site.floor.displaced.append(lease)
+    else:
+        site.floor.decide(lease, Outcome.REFUSE, Reason.WIDER_THAN_SITE, RESTART)
+        site.floor.effects.append(StopLease(lease))
+        site.floor.close(lease, Step.FAIL, Reason.WIDER_THAN_SITE)
 
 
 def _bookings(leases: Iterable[Lease]) -> Iterable[tuple[int, int, int]]:
     for lease in leases:
         if lease.reserved_ms >= 0:
-            yield lease.reserved_ms, lease.reserved_ms + lease.span_ms, lease.vms
+            yield lease.reserved_ms, lease.end_ms, lease.vms
 
 
-def _plan_again(site: Site, now_ms: int) -> None:
-    """Nobody was there when a reservation came due: plan all of them from now on, those at home first."""
+def _plan_again(site: Site, why: Reason, now_ms: int) -> None:
+    """Plan all reservations from now on, those at home first; ``why`` is told where that moves one."""
     guests = site.guests
     planned_ms = {lease.id: lease.reserved_ms for lease in _reserved(site)}
     at_home = list(site.locals.reserved.values())
@@ -77,19 +141,19 @@ def _plan_again(site: Site, now_ms: int) -> None:
             site.locals.reserve(lease, start_ms)
         elif guests is not None:
             guests.appoint(lease, start_ms)
-        _tell(site.floor, lease)
+        _tell(site.floor, lease, why)
     for lease in sorted(others, key=lambda lease: (planned_ms[lease.id], lease.order)):
         assert guests is not None
-        _plan_guest_again(guests, lease, now_ms)
+        _plan_guest_again(guests, lease, why, now_ms)
 
 
-def _plan_guest_again(guests: Guests, lease: Lease, now_ms: int) -> None:
+def _plan_guest_again(guests: Guests, lease: Lease, why: Reason, now_ms: int) -> None:
     guests.queue.reserve(lease, guests.queue.earliest(lease, now_ms))
     if lease.latest_ms is not None and lease.reserved_ms > lease.latest_ms:
         guests.queue.withdraw(lease, now_ms)
         guests.floor.displaced.append(lease)
     else:
-        _tell(guests.floor, lease)
+        _tell(guests.floor, lease, why)
 
 
 def _reserved(site: Site) -> list[Lease]:
@@ -97,5 +161,5 @@ def _reserved(site: Site) -> list[Lease]:
     return [lease for lease in [*site.locals.waiting(), *waiting] if lease.reserved_ms >= 0]
 
 
-def _tell(floor: Floor, lease: Lease) -> None:
-    floor.decide(lease, Outcome.MOVE, Reason.WAS_AWAY, RESTART, lease.reserved_ms)
+def _tell(floor: Floor, lease: Lease, why: Reason) -> None:
+    floor.decide(lease, Outcome.MOVE, why, RESTART, lease.reserved_ms)

@@ -21,6 +21,8 @@ class SiteSettings:
     ``non_preemptable_share_vms``  most VMs that Non-preemptable guests may hold or have reserved
     ``non_preemptable_max_ms``     longest Non-preemptable guest
     ``can_suspend, can_migrate``   whether its machines' memory can be saved, and moved to another site
+    ``confirms_starts``            whether somebody tells when machines were seen (`LeaseStarted`,
+                                   `LeaseContinues`), and time counts from then; else they start at once
     """
 
     name: str
@@ -36,6 +38,7 @@ class SiteSettings:
     repair: Repair = repair_conflicts
     can_suspend: bool = True
     can_migrate: bool = True
+    confirms_starts: bool = False
 
     def __post_init__(self) -> None:
         """Refuse sizes and speeds that make no sense."""

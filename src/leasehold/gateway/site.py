@@ -6,17 +6,18 @@ local request starts. Guests are planned on the ``full`` profile, which has ever
 request starts and the ``full`` profile goes below zero, guests give way (`leasehold.gateway.guests`).
 """
 
-from leasehold.gateway.extension import prolong, why_no_longer
+from leasehold.gateway.extension import STARTS, count_from, keep_room, prolong, why_no_longer
 from leasehold.gateway.floor import Floor
 from leasehold.gateway.guests import Guests
 from leasehold.gateway.own_queue import follow
-from leasehold.gateway.preemption import give_way, plan_around_locals
+from leasehold.gateway.preemption import REPAIR, give_way, plan_guests_anew
 from leasehold.gateway.settings import SiteSettings
 from leasehold.leasing.backfill import Backfiller, Started
 from leasehold.leasing.profile import Profile
-from leasehold.model.effect import StartLease, StopLease
+from leasehold.leasing.repair import repair_conflicts
+from leasehold.model.effect import StopLease, WithdrawLease
 from leasehold.model.event import OwnQueueSeen
-from leasehold.model.lease import Lease
+from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.lifecycle import Step, advance
 from leasehold.model.reason import Outcome, Reason
 
@@ -51,6 +52,11 @@ class Site:
         """What its owner decided."""
         return self.floor.settings
 
+    @property
+    def free_vms(self) -> int:
+        """How many of its VMs nobody holds."""
+        return self.settings.slots - self.floor.local_vms - self.floor.guest_vms
+
     def open_to_guests(self, now_ms: int) -> Guests:
         """The guests' side of this site, made when the first guest comes."""
         if self.guests is None:
@@ -67,7 +73,8 @@ class Site:
         if lease.vms > floor.settings.slots:
             floor.refuse(lease, Reason.WIDER_THAN_SITE, "width")
             return
-        lease.span_ms = floor.wall_ms(lease.work_left)
+        lease.overhead_ms = floor.start_ms()
+        lease.span_ms = lease.overhead_ms + floor.wall_ms(lease.work_left)
         lease.earliest_ms = lease.request.ready_ms
         advance(lease, Step.PLAN)
         self.locals.submit(lease)
@@ -97,10 +104,49 @@ class Site:
         if self.guests is not None:
             self._locals_changed |= self.guests.call_off(lease, now_ms)
 
-    def fail(self, lease: Lease, now_ms: int) -> None:
-        """The machines of a lease are lost, or its saved memory."""
+    def fail(self, lease: Lease, now_ms: int, why: Reason = Reason.MACHINES_LOST) -> None:
+        """The machines of a lease are lost, or its saved memory; or it never had any."""
         self._take_out(lease, now_ms)
-        self.floor.close(lease, Step.FAIL, Reason.MACHINES_LOST)
+        self.floor.close(lease, Step.FAIL, why)
+
+    def begin(self, lease: Lease, since_ms: int, not_before_ms: int, now_ms: int) -> None:
+        """The machines of a lease are there since ``since_ms``; its work goes on, not before a given time.
+
+        Where starts are confirmed its time counts from then: its end moves to where it has all of it.
+        """
+        advance(lease, Step.BEGIN if lease.state is LeaseState.STARTING else Step.CONTINUE)
+        if self.settings.confirms_starts:
+            count_from(self, lease, since_ms, max(since_ms, not_before_ms), now_ms)
+            self.floor.seen(lease, since_ms, now_ms)
+
+    def keep_room(self, lease: Lease, now_ms: int) -> bool:
+        """The time planned for a lease is over, and its machines were not seen: plan it as if they were now.
+
+        False if there is no room for it any more.
+        """
+        return keep_room(self, lease, now_ms)
+
+    def hold_back(self, lease: Lease, now_ms: int) -> None:
+        """Take its room from a local lease that has not begun, and let it wait in the queue again."""
+        self.floor.hold_back(lease, now_ms)
+        self.locals.release(lease, now_ms)
+        self.locals.submit(lease)
+        self._locals_changed = True
+        self.floor.decide(lease, Outcome.WAIT, Reason.ROOM_IN_USE, HOME_FIRST)
+
+    def plan_locals_anew(self, now_ms: int) -> None:
+        """Let reservations of local leases that wait step aside for one whose machines were late."""
+        for lease in repair_conflicts(self.locals, now_ms):
+            self.floor.decide(lease, Outcome.MOVE, Reason.STARTED_LATE, STARTS, lease.reserved_ms)
+        self._locals_changed = True
+
+    def withdraw(self, lease: Lease, now_ms: int) -> None:
+        """Part with a guest that was told to start and was never seen to, even if it is being saved."""
+        if lease.id in self.floor.held:
+            self._let_go(lease, now_ms)
+        elif self.guests is not None:
+            self._locals_changed |= self.guests.withdraw(lease, now_ms)
+        self.floor.effects.append(WithdrawLease(lease, self.name, lease.incarnation))
 
     def see_own_queue(self, seen: OwnQueueSeen) -> None:
         """The site's own scheduler has decided about own jobs."""
@@ -114,7 +160,7 @@ class Site:
             prolong(self, lease, more_work)
             self.home.trim(now_ms)
             if lease.request.is_local and self.guests is not None:
-                plan_around_locals(self.guests, now_ms)
+                plan_guests_anew(self.guests, Reason.LOCAL_PLAN_CHANGED, REPAIR, now_ms)
         return refusal
 
     def _take_out(self, lease: Lease, now_ms: int) -> None:
@@ -158,9 +204,7 @@ class Site:
         started = [*begun, *self.locals.step(now_ms)]
         helped = give_way(self.guests, started, now_ms) if self.guests is not None else ()
         for lease, reason in started:
-            advance(lease, Step.START)
-            self.floor.enter(lease, now_ms)
-            self.floor.effects.append(StartLease(lease))
+            self.floor.start(lease, now_ms)
             why = Reason.ROOM_MADE if lease.id in helped else reason
             self.floor.decide(lease, Outcome.START, why, HOME_FIRST)
         if self._arrivals:

@@ -7,7 +7,7 @@ loaded node, which is first among those that have offered themselves.
 """
 
 from leasehold.jobs.choosing import Choosing
-from leasehold.jobs.job import NOT_YET, Backup, JobRecord, JobState, Place
+from leasehold.jobs.job import NOT_YET, Backup, JobRecord, Place
 from leasehold.jobs.life import Lives
 from leasehold.jobs.office import Office
 from leasehold.jobs.places import names_of, recipe_of
@@ -56,4 +56,4 @@ def wants_standby(record: JobRecord) -> bool:
     """Whether a second place is kept in mind: for a job that asks to be sure and of which one copy runs."""
     asks = record.request.backup is Backup.COLD or record.request.reliability is not None
     may = record.restarts < record.request.restarts and record.ended_ms == NOT_YET
-    return asks and may and record.state is JobState.RUNNING and len(record.open_attempts) == 1
+    return asks and may and len(record.open_attempts) == 1

@@ -14,6 +14,21 @@ from leasehold.matching.needs import Job
 from leasehold.matching.satisfying import Moment
 from leasehold.matching.verdict import Answer, Verdict, Why, nearness, never, wait
 
+_NAMED = 3
+"""So many nodes that are down are named."""
+
+_SIZES = frozenset(
+    {
+        Why.TOO_FEW_CORES,
+        Why.TOO_LITTLE_MEMORY,
+        Why.CPU_TOO_SLOW,
+        Why.TOO_LITTLE_DISK,
+        Why.TOO_FEW_NODES,
+        Why.NO_HOST,
+    }
+)
+"""Reasons why a job is too large."""
+
 FOR_EVER_MS = 10**15
 """How long facts are fresh that never grow old: less than the age of what is in doubt."""
 
@@ -67,12 +82,63 @@ class Choosing:
         hosts, making = ground.hosts.values(), self._settings.making
         return judge_hosts(job, like.image, hosts, self._network, self.moment(now_ms), making)[0]
 
-    def may_come(self, job: Job, now_ms: int) -> bool:
-        """Whether a job that can run nowhere could, if nodes that fell came back."""
-        if not any(out.fault for out in self._floor.out.values()):
-            return False
-        found = self._best([self._floor.with_fallen()], job, now_ms)
-        return not isinstance(found, Verdict) or found.answer is not Answer.NEVER
+    def hopeful(self, job: Job, verdict: Verdict, now_ms: int) -> Verdict:
+        """Say *not now* instead of *never here* where nodes that are down would do; else what is too much."""
+        if verdict.answer is not Answer.NEVER:
+            return verdict
+        return self.waits_for_nodes(job, now_ms) or self._sized(job, verdict, now_ms)
+
+    def waits_for_nodes(self, job: Job, now_ms: int) -> Verdict | None:
+        """Say which nodes could run a job if they were up, where it could run with them; None for none."""
+        down = self._floor.down()
+        names: list[str] = []
+        for site in sorted({site_of(name) for name in down}):
+            ground = self._floor.with_down(site)
+            found = self._best([ground], job, now_ms)
+            if not isinstance(found, Verdict) or found.answer is not Answer.NEVER:
+                names += sorted(self._able(job, ground, now_ms) & down.keys())
+        return are_down(names) if names else None
+
+    def _able(self, job: Job, ground: Ground, now_ms: int) -> set[str]:
+        """Name the nodes that could serve a job by themselves or as hosts, be they in use or down."""
+        moment, image = self.moment(now_ms), self._images.catalogue.find(job.needs.software)
+        chooser = self._chooser(ground, now_ms)
+        able = {
+            node.name
+            for node in ground.index.nodes()
+            if chooser.judge(job, node, moment).answer is not Answer.NEVER
+        }
+        if image is not None:
+            hosts, making = ground.hosts.values(), self._settings.making
+            _, verdicts = judge_hosts(job, image, hosts, self._network, moment, making)
+            able |= {name for name, said in verdicts.items() if said.answer is not Answer.NEVER}
+        return able
+
+    def _sized(self, job: Job, verdict: Verdict, now_ms: int) -> Verdict:
+        """Say of a job that is too large what it asks for too much of, and how much there is at most."""
+        if verdict.why not in _SIZES:
+            return verdict
+        needs, nodes = job.needs, self._floor.nodes()
+        able = [node.capabilities for node in nodes]
+        sizes = (
+            (needs.amounts.cores, "cores", [one.total.cores for one in able], Why.TOO_FEW_CORES),
+            (needs.amounts.memory_mib, "MiB", [one.total.memory_mib for one in able], Why.TOO_LITTLE_MEMORY),
+            (needs.cpu_mhz, "MHz", [one.cpu_mhz for one in able], Why.CPU_TOO_SLOW),
+            (needs.amounts.disk_mib, "MiB", [one.total.disk_mib for one in able], Why.TOO_LITTLE_DISK),
+        )
+        for asked, unit, there, why in sizes:
+            most = max(there, default=0)
+            if asked > most:
+                return never(
+                    why, f"asks for {asked} {unit} on each node, and none has more than {most} {unit}"
+                )
+        grounds = [self._floor.with_down(site) for site in sorted(self._floor.sites)]
+        most = max((len(self._able(job, ground, now_ms)) for ground in grounds), default=0)
+        if 0 < most < needs.nodes or needs.nodes > len(nodes):
+            return never(
+                Why.TOO_FEW_NODES, f"asks for {needs.nodes}, and no site has more than {most} that would do"
+            )
+        return verdict
 
     def _grounds(self, job: Job) -> list[Ground]:
         if job.needs.nodes == 1:
@@ -97,6 +163,12 @@ class Choosing:
         chooser = Chooser.over(ground, self._images.catalogue, self._network, self._settings.choosing)
         chooser.warm = lambda image: self._warmth.hosts(image, now_ms)
         return chooser
+
+
+def are_down(names: Sequence[str]) -> Verdict:
+    """Say that nodes are waited for; where they are many, the first are named."""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return wait(Why.NODES_DOWN, ", ".join(names[:_NAMED]) + more)
 
 
 def _first(made: Iterable[Place | Verdict]) -> Place | Verdict:

@@ -1,7 +1,8 @@
 """The desk for jobs: the one way in.
 
 ``handle`` is called with all events of an instant and gives what is to be done and what has become known. It
-never asks what time it is and never waits. The simulator and the service use it alike.
+never asks what time it is and never waits. The service uses it, and so do the simulated worlds of
+`leasehold.experiments.hybrid` and `leasehold.testing.job_world`; `leasehold sim` knows leases alone.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,7 +11,7 @@ from typing import Any
 from leasehold.jobs.backups import Backups
 from leasehold.jobs.choosing import Choosing
 from leasehold.jobs.effects import JobEffect, WakeJobsAt
-from leasehold.jobs.events import JobEvent
+from leasehold.jobs.events import JobEvent, RoomLeft, RoomTaken
 from leasehold.jobs.faults import Faults
 from leasehold.jobs.invariants import check
 from leasehold.jobs.job import NOT_YET, AttemptState, JobRecord, JobRequest
@@ -70,6 +71,15 @@ class JobDesk:
         self._set_alarm(now_ms)
         return self._book.effects
 
+    def note(self, events: Iterable[RoomTaken | RoomLeft], now_ms: int) -> None:
+        """Take note of what other leases have, and decide nothing yet."""
+        self._notes.take(events, now_ms)
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether a job waits for room."""
+        return bool(self._office.line)
+
     def _set_alarm(self, now_ms: int) -> None:
         times_ms = [record.next_ms for record in self._book.records.values() if record.next_ms != NOT_YET]
         if self._alarm_ms <= now_ms:
@@ -116,7 +126,6 @@ class JobDesk:
     def recall(self, memory: Mapping[str, Any]) -> None:
         """Go on with what was kept; after `take_up`."""
         office = self._office
-        office.watching.recall(memory.get("watching", {}))  # where it was kept at first
         office.floor.recall(memory.get("nodes", {}))
         office.offers.recall(memory.get("offers", {}))
         office.warmth.recall(memory.get("warm", {}))

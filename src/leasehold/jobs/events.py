@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from leasehold.jobs.job import Fault, JobRequest
+from leasehold.jobs.job import NOT_YET, AttemptState, Fault, JobRequest
+from leasehold.matching.amounts import Amounts
 from leasehold.matching.capabilities import Node
 from leasehold.matching.images import Image
 
@@ -27,16 +28,25 @@ class SeenNode:
 
     ``is_host``  whether machines can be built on it
     ``runs``     whether jobs can run on it as it is
+    ``problem``  why nothing new can run there now, "" for nothing
+    ``fault``    what has befallen whatever runs there; None where the problem harms nothing, as draining
     """
 
     node: Node
     is_host: bool = False
     runs: bool = True
+    problem: str = ""
+    fault: Fault | None = None
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether anything new can run there now."""
+        return not self.problem and self.fault is None
 
 
 @dataclass(frozen=True, slots=True)
 class NodesSeen:
-    """A site was looked at: these are all of its nodes, and those not among them are gone."""
+    """A site was looked at: these are all of its nodes, also those that are down. Any other is gone."""
 
     site: str
     nodes: tuple[SeenNode, ...]
@@ -88,6 +98,16 @@ class ImageFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class AttemptStands:
+    """The lease of an attempt waits, was given machines (again), or is suspended; ``why`` is its reason."""
+
+    job_id: int
+    number: int
+    state: AttemptState
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class AttemptRuns:
     """The command of an attempt has begun."""
 
@@ -117,11 +137,40 @@ class AttemptFailed:
 
 @dataclass(frozen=True, slots=True)
 class AttemptNotNow:
-    """A site took no lease of an attempt, or took it back before it began: nothing ran, nothing failed."""
+    """A site took no lease of an attempt, or took it back before it began: nothing ran, nothing failed.
+
+    ``full``  those of its nodes on which others have what it was promised: then it is placed anew at once
+    """
 
     job_id: int
     number: int
     detail: str = ""
+    full: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RoomTaken:
+    """A lease that is no attempt holds machines at a site; told again as soon as more is known of them.
+
+    ``each``      what each of its ``vms`` has
+    ``nodes``     where they are, a name for each VM, as ``site/node``; empty: nobody knows
+    ``since_ms``  since when whoever looks at the nodes sees them; NOT_YET: they were only ordered
+    """
+
+    lease_id: int
+    site: str
+    vms: int
+    each: Amounts
+    nodes: tuple[str, ...] = ()
+    since_ms: int = NOT_YET
+
+
+@dataclass(frozen=True, slots=True)
+class RoomLeft:
+    """Such a lease let go of its machines."""
+
+    lease_id: int
+    at_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +187,12 @@ JobEvent = (
     | ImagesSeen
     | ImageBuilt
     | ImageFailed
+    | AttemptStands
     | AttemptRuns
     | AttemptEnded
     | AttemptFailed
     | AttemptNotNow
+    | RoomTaken
+    | RoomLeft
     | JobTick
 )

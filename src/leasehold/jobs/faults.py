@@ -122,6 +122,7 @@ class Faults:
             return
         self._book.decide(record, reason, detail, attempt.number)
         if record.open_attempts:
+            self._lives.follow(record)
             return
         if record.restarts == record.request.restarts:
             self._lives.give_up(record, JobReason.TOO_MANY_FAULTS, now_ms, fault.value)

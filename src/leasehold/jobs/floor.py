@@ -1,25 +1,31 @@
 """What is known of nodes, and what of them can be promised to one more attempt?
 
-Rule: a node has free what was seen to be free there, less what was promised to attempts that had not begun
-when it was seen, and never more than it has in all less what all open attempts there have. So no core and
-no MiB is promised twice, whatever a site says and however old that is.
+Rule: a node has free what was seen to be free there, less what was promised to attempts and given to other
+leases that were not there when it was seen, plus what other leases that were there have given back since;
+and never more than it has in all less what all of them have there. So no core and no MiB is promised twice,
+whatever a site says and however old that is. Machines of which nobody has said on which node they are may be
+on any node of their site, and are counted on each.
 
-A node that *fell* is not there until it was seen again, later than it fell. One that is *in doubt*, because
+A node that *fell* is down until it was seen sound again, later than it fell. One that is *in doubt*, because
 its site would not take what should have fitted, is there, and has no room until then.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, groupby
 from typing import Any
 
-from leasehold.jobs.events import SeenNode
+from leasehold.jobs.events import RoomLeft, RoomTaken, SeenNode
 from leasehold.jobs.job import NOT_YET, Fault
 from leasehold.matching.amounts import NOTHING, Amounts
 from leasehold.matching.capabilities import Capabilities, Node
 from leasehold.matching.choice import Ground
 from leasehold.matching.network import Network
 from leasehold.matching.node_index import NodeIndex
+
+_LOOKS_KEPT = 8
+"""Of how many looks at a site it is kept what they did not see."""
 
 STALE_MS = -(10**18)
 """When a node was seen that is in doubt: longer ago than anything may be relied upon."""
@@ -34,6 +40,14 @@ class Held:
 
     amounts: Amounts
     begun_ms: int = NOT_YET
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What a lease gave back on a node that was last seen with it."""
+
+    amounts: Amounts
+    at_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +68,40 @@ class Floor:
 
     def __init__(self, network: Network) -> None:
         self._network = network
-        self.whole = Ground(NodeIndex((), network))
-        self.sites: dict[str, Ground] = {}
+        self._whole = Ground(NodeIndex((), network))
+        self._sites: dict[str, Ground] = {}
         self._seen: dict[str, SeenNode] = {}
+        self._names: dict[str, dict[str, None]] = {}
+        """Of all nodes that were seen, by site."""
         self._held: dict[str, dict[Holder, Held]] = {}
         self.out: dict[str, Out] = {}
         self.shrunk: set[str] = set()
         """Nodes that have less in all than was promised there when they had more."""
         self._lost: dict[str, tuple[frozenset[str], int]] = {}
+        self._down: dict[str, SeenNode] | None = None
+        self._with_down: dict[str, Ground] = {}
+        self._others: dict[int, RoomTaken] = {}
+        self._others_on: dict[str, dict[int, Held]] = {}
+        """By node; and by site, where nobody has said on which node."""
+        self._unseen_at: dict[str, dict[int, Amounts]] = {}
+        """By site and time: what leases of the second kind have that a look at that time did not see."""
+        self._left: dict[str, list[Left]] = {}
+        self._stale: set[str] = set()
+        """Sites where something changed on unknown nodes: all are laid anew when somebody asks."""
+        self.roomier: set[str] = set()
+        """Sites where some node, nobody knows which, has more room than when this was last emptied."""
+
+    @property
+    def whole(self) -> Ground:
+        """All nodes that can be used, with what can be promised there."""
+        self._settle()
+        return self._whole
+
+    @property
+    def sites(self) -> dict[str, Ground]:
+        """The same by site."""
+        self._settle()
+        return self._sites
 
     # --- what is seen --------------------------------------------------------------------------------------
 
@@ -75,8 +115,10 @@ class Floor:
         """Remember how a node was seen; whether it had fallen, and is back."""
         node = seen.node if seen.node.seen_ms else replace(seen.node, seen_ms=now_ms)
         out = self.out.get(node.name)
-        is_newer = out is not None and node.seen_ms > out.since_ms
+        is_newer = out is not None and node.seen_ms > out.since_ms and seen.fault is None
         self._seen[node.name] = replace(seen, node=self._without_lost(node))
+        self._names.setdefault(site_of(node.name), {})[node.name] = None
+        self._left[node.name] = [one for one in self._left.get(node.name, ()) if one.at_ms > node.seen_ms]
         self._note_shrunk(node.name, node.capabilities.total)
         if is_newer:
             del self.out[node.name]
@@ -88,13 +130,28 @@ class Floor:
 
     def names(self, site: str) -> list[str]:
         """List the nodes of a site that were seen, by name, whether they have fallen or not."""
-        return sorted(name for name in self._seen if site_of(name) == site)
+        return sorted(self._names.get(site, ()))
 
     def forget(self, name: str) -> None:
         """Know nothing of a node any more, but that it fell."""
         self._seen.pop(name, None)
-        for ground in (self.whole, self._ground_of(site_of(name))):
+        self._names.get(site_of(name), {}).pop(name, None)
+        self._down, self._with_down = None, {}
+        self._left.pop(name, None)
+        for ground in (self._whole, self._ground_of(site_of(name))):
             _take_out(ground, (name,))
+
+    def is_usable(self, name: str) -> bool:
+        """Whether anything new can run on a node: it was seen, has not fallen, and has no problem."""
+        seen = self._seen.get(name)
+        return seen is not None and seen.is_usable and not self.has_fallen(name)
+
+    def down(self) -> dict[str, SeenNode]:
+        """Give the nodes that are known and cannot be used now, by name."""
+        if self._down is None:
+            names = (name for name in sorted(self._seen) if not self.is_usable(name))
+            self._down = {name: self._as_it_is(self._seen[name]) for name in names}
+        return self._down
 
     def has_fallen(self, name: str) -> bool:
         """Whether a node fell, and was not seen since."""
@@ -151,11 +208,97 @@ class Floor:
                 del self._held[name]
             self._refresh((name,))
 
+    # --- what others have ----------------------------------------------------------------------------------
+
+    def take(self, room: RoomTaken) -> list[str]:
+        """Count what a lease that is no attempt has at its site; the nodes that may have more room for it.
+
+        Where it is not known on which nodes it was, its site is `roomier`.
+        """
+        before = self._forget_other(room.lease_id)
+        self._others[room.lease_id] = room
+        for name, vms in Counter(room.nodes).items():
+            everything = _times(room.each, vms)
+            self._others_on.setdefault(name, {})[room.lease_id] = Held(everything, room.since_ms)
+        if not room.nodes:
+            everything = _times(room.each, room.vms)
+            anywhere = self._others_on.setdefault(room.site, {})
+            anywhere[room.lease_id] = Held(everything, room.since_ms)
+            self._count_unseen(room.site, room.since_ms, Amounts.__add__, everything)
+        self._is_stale(room)
+        return before
+
+    def leave(self, gone: RoomLeft) -> list[str]:
+        """A lease that is no attempt let go of its machines; the nodes that may have more room for it."""
+        room = self._others.get(gone.lease_id)
+        if room is None:
+            return []
+        for name, vms in Counter(room.nodes).items():
+            seen = self._seen.get(name)
+            if seen is not None and 0 <= room.since_ms < seen.node.seen_ms < gone.at_ms:
+                self._left.setdefault(name, []).append(Left(_times(room.each, vms), gone.at_ms))
+        return self._forget_other(gone.lease_id)
+
+    def _forget_other(self, lease_id: int) -> list[str]:
+        room = self._others.pop(lease_id, None)
+        if room is None:
+            return []
+        places = set(room.nodes) or {room.site}
+        for place in places:
+            held = self._others_on[place]
+            del held[lease_id]
+            if not held:
+                del self._others_on[place]
+        self._is_stale(room)
+        if not room.nodes:
+            self.roomier.add(room.site)
+            self._count_unseen(room.site, room.since_ms, _less, _times(room.each, room.vms))
+        return sorted(set(room.nodes))
+
+    def _count_unseen(
+        self, site: str, since_ms: int, count: Callable[[Amounts, Amounts], Amounts], amounts: Amounts
+    ) -> None:
+        """Count a lease in, or out again, wherever a look did not see it."""
+        sums = self._unseen_at.get(site, {})
+        for seen_ms, unseen in sums.items():
+            if not 0 <= since_ms < seen_ms:
+                sums[seen_ms] = count(unseen, amounts)
+
+    def _unseen(self, site: str, seen_ms: int) -> Amounts:
+        """Sum what leases on unknown nodes of a site have that a look at that time did not see.
+
+        Kept, since the nodes of a site are seen together, and it would be summed for each of them.
+        """
+        sums = self._unseen_at.setdefault(site, {})
+        if seen_ms not in sums:
+            if len(sums) >= _LOOKS_KEPT:
+                sums.clear()
+            anywhere = self._others_on.get(site, {}).values()
+            sums[seen_ms] = _sum(one.amounts for one in anywhere if not 0 <= one.begun_ms < seen_ms)
+        return sums[seen_ms]
+
+    def _is_stale(self, room: RoomTaken) -> None:
+        """Lay the nodes of a lease anew; all of its site, once somebody asks, where they are not known."""
+        if room.nodes:
+            self._refresh(set(room.nodes))
+        else:
+            self._stale.add(room.site)
+            self._down, self._with_down = None, {}
+
+    def _settle(self) -> None:
+        stale, self._stale = self._stale, set()
+        for site in sorted(stale):
+            self._refresh(self.names(site))
+
     def held(self) -> Iterator[tuple[str, Mapping[Holder, Held]]]:
         """Give each node on which something is promised, and to whom."""
         yield from self._held.items()
 
     # --- what is left --------------------------------------------------------------------------------------
+
+    def nodes(self) -> list[Node]:
+        """List all nodes that are known, as they were seen."""
+        return [seen.node for seen in self._seen.values()]
 
     def node(self, name: str) -> Node | None:
         """Give a node with what can be promised there; None for one that was never seen."""
@@ -170,7 +313,7 @@ class Floor:
         seen = self._seen.get(name)
         if seen is None:
             return None
-        return seen.node.capabilities, seen.runs, seen.is_host, name in self.out
+        return seen.node.capabilities, seen.runs, seen.is_host, name in self.out or not seen.is_usable
 
     def has_room(self, name: str, amounts: Amounts) -> bool:
         """Whether a node that can be used has so much left."""
@@ -194,16 +337,19 @@ class Floor:
 
     def among(self, names: Iterable[str]) -> Ground:
         """Give a few nodes alone, those of them that can be used."""
-        there = (self._seen[name] for name in names if name in self._seen and not self.has_fallen(name))
+        there = (self._seen[name] for name in names if self.is_usable(name))
         return self._ground_with(map(self._as_it_is, there))
 
-    def with_fallen(self) -> Ground:
-        """Give all nodes that were ever seen, those that fell without room."""
-        return self._ground_with(map(self._as_it_is, self._seen.values()))
+    def with_down(self, site: str) -> Ground:
+        """Give all nodes of a site, those that are down without room."""
+        if site not in self._with_down:
+            there = (self._seen[name] for name in self.names(site))
+            self._with_down[site] = self._ground_with(map(self._as_it_is, there))
+        return self._with_down[site]
 
-    def idle(self) -> Ground:
-        """Give all nodes that did not fall as if nobody used them."""
-        there = (seen for name, seen in self._seen.items() if not self.has_fallen(name))
+    def idle(self, *, down: bool = False) -> Ground:
+        """Give all nodes as if nobody used them; those that are down only where they are wanted too."""
+        there = (seen for name, seen in self._seen.items() if down or self.is_usable(name))
         return self._ground_with(replace(seen, node=_unused(seen.node)) for seen in there)
 
     def _ground_with(self, nodes: Iterable[SeenNode]) -> Ground:
@@ -214,27 +360,36 @@ class Floor:
     def _refresh(self, names: Iterable[str]) -> None:
         """Lay nodes anew wherever they lie, of which something has changed; some may never have been seen."""
         changed = {name: self._as_it_is(self._seen[name]) for name in names if name in self._seen}
-        self._lay_anew(self.whole, changed)
+        self._down, self._with_down = None, {}
+        self._lay_anew(self._whole, changed)
         for site, its_own in groupby(sorted(changed, key=site_of), key=site_of):
             self._lay_anew(self._ground_of(site), {name: changed[name] for name in its_own})
 
     def _lay_anew(self, ground: Ground, nodes: Mapping[str, SeenNode]) -> None:
         _take_out(ground, nodes)
-        _lay(ground, [seen for name, seen in nodes.items() if not self.has_fallen(name)])
+        _lay(ground, [seen for name, seen in nodes.items() if self.is_usable(name)])
 
     def _ground_of(self, site: str) -> Ground:
-        return self.sites.setdefault(site, Ground(NodeIndex((), self._network)))
+        return self._sites.setdefault(site, Ground(NodeIndex((), self._network)))
 
     def _as_it_is(self, seen: SeenNode) -> SeenNode:
         """Give a node with what can be promised there."""
         node = seen.node
         held = self._held.get(node.name, {}).values()
-        if not held and node.name not in self.out and node.capabilities.total.holds(node.free):
+        others = self._others_on.get(node.name, {}).values()
+        anywhere = self._others_on.get(site_of(node.name))
+        left = self._left.get(node.name, ())
+        is_out = node.name in self.out or not seen.is_usable
+        if not (held or others or anywhere or left or is_out) and node.capabilities.total.holds(node.free):
             return seen  # as nearly all are
-        seen_ms = STALE_MS if node.name in self.out else node.seen_ms
-        everything = _sum(one.amounts for one in held)
-        to_begin = _sum(one.amounts for one in held if not 0 <= one.begun_ms <= node.seen_ms)
-        free = _lesser(_less(node.free, to_begin), _less(node.capabilities.total, everything))
+        seen_ms = STALE_MS if is_out else node.seen_ms
+        everything = _sum(one.amounts for one in (*held, *others))
+        unseen = _sum(one.amounts for one in held if not 0 <= one.begun_ms <= node.seen_ms)
+        unseen += _sum(one.amounts for one in others if not 0 <= one.begun_ms < node.seen_ms)
+        if anywhere:
+            unseen += self._unseen(site_of(node.name), node.seen_ms)
+        free = _less(node.free + _sum(one.amounts for one in left), unseen)
+        free = _lesser(free, _less(node.capabilities.total, everything))
         return replace(seen, node=replace(node, free=free, seen_ms=seen_ms))
 
     # --- what is kept --------------------------------------------------------------------------------------
@@ -278,6 +433,10 @@ def _take_out(ground: Ground, names: Iterable[str]) -> None:
 
 def _unused(node: Node) -> Node:
     return replace(node, free=node.capabilities.total, waiting_ms=0)
+
+
+def _times(amounts: Amounts, count: int) -> Amounts:
+    return Amounts(amounts.cores * count, amounts.memory_mib * count, amounts.disk_mib * count)
 
 
 def _sum(amounts: Iterable[Amounts]) -> Amounts:

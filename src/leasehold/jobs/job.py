@@ -29,13 +29,19 @@ class JobState(StrEnum):
     """Where a job is in its life."""
 
     WAITING = "waiting"
-    """No attempt is under way: it is tried again, or waits for its turn."""
+    """Nothing was given to it: it is retried, or waits for its turn, here or in the queue of a site."""
 
     BUILDING = "building"
     """An image with its software is built."""
 
+    STARTING = "starting"
+    """Machines were given to it, and its command was not seen to run yet."""
+
     RUNNING = "running"
-    """At least one attempt is under way."""
+    """The command of at least one attempt was seen to run."""
+
+    SUSPENDED = "suspended"
+    """Its command ran, and gave its machines up for a while."""
 
     COMPLETED = "completed"
     FAILED = "failed"
@@ -52,10 +58,17 @@ _FINAL = frozenset({JobState.COMPLETED, JobState.FAILED, JobState.REFUSED, JobSt
 
 
 class AttemptState(StrEnum):
-    """How an attempt stands. Of the final ones, FENCED is an attempt whose result does not count any more."""
+    """How an attempt stands. Of the final ones, FENCED is an attempt whose result does not count any more.
 
+    QUEUED     its lease waits in the queue of its site
+    ORDERED    it was given machines, and its command was not seen to run (again) yet
+    SUSPENDED  its lease gave its machines up for a while
+    """
+
+    QUEUED = "queued"
     ORDERED = "ordered"
     RUNNING = "running"
+    SUSPENDED = "suspended"
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     FENCED = "fenced"
@@ -63,7 +76,10 @@ class AttemptState(StrEnum):
     @property
     def is_open(self) -> bool:
         """Whether something may still come of it."""
-        return self in {AttemptState.ORDERED, AttemptState.RUNNING}
+        return self in _OPEN
+
+
+_OPEN = frozenset({AttemptState.QUEUED, AttemptState.ORDERED, AttemptState.RUNNING, AttemptState.SUSPENDED})
 
 
 class Fault(StrEnum):
@@ -99,6 +115,7 @@ class JobRequest:
     ``lease_type``   what kind of guest its attempts are
     ``reliability``  how sure it is to be done by the deadline, above 0 and below 1; None: nothing is asked
     ``restarts``     how often it may begin anew after faults that are not its own
+    ``is_foreign``   as in `leasehold.model.request.Request`
 
     Raises InvalidField for what makes no sense together.
     """
@@ -112,6 +129,7 @@ class JobRequest:
     backup: Backup = Backup.NONE
     reliability: float | None = None
     restarts: int = 3
+    is_foreign: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what makes no sense."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from leasehold.jobs.effects import JobClosed, StartAttempt, StopAttempt
+from leasehold.jobs.effects import JobClosed, LookAtNode, StartAttempt, StopAttempt
 from leasehold.jobs.job import (
     NOT_YET,
     Attempt,
@@ -39,7 +39,7 @@ class Lives:
         self._book.records[record.id] = record
         for attempt in record.open_attempts:
             self.hold(record, attempt)
-        if record.state is JobState.WAITING:
+        if record.state is JobState.WAITING and not record.open_attempts:
             self._line.put(record, at_once=record.next_ms == NOT_YET)
         if record.state is JobState.BUILDING:
             self._images.resume(record)
@@ -54,10 +54,9 @@ class Lives:
         self._line.drop(record.id)
         self._images.leave(record.id)
         self.hold(record, attempt)
-        said = reason or where(place)
-        _stand(record, JobState.RUNNING, where(place))
+        _stand(record, *_standing(record))
         self._book.effects.append(StartAttempt(record, attempt))
-        self._book.decide(record, said, what, attempt.number)
+        self._book.decide(record, reason or where(place), what, attempt.number)
         return attempt
 
     def hold(self, record: JobRecord, attempt: Attempt) -> None:
@@ -67,10 +66,27 @@ class Lives:
 
     def run(self, record: JobRecord, attempt: Attempt, now_ms: int) -> None:
         """Note that the command of an attempt has begun."""
-        if attempt.state is AttemptState.ORDERED:
-            attempt.state, attempt.started_ms = AttemptState.RUNNING, now_ms
+        if attempt.started_ms == NOT_YET:
+            attempt.started_ms = now_ms
             self._floor.begins((record.id, attempt.number), attempt.nodes, now_ms)
-            self._book.moved[record.id] = record
+        self.stands(record, attempt, AttemptState.RUNNING)
+
+    def stands(self, record: JobRecord, attempt: Attempt, state: AttemptState, why: str = "") -> None:
+        """Note how an attempt that counts stands, and with it its job."""
+        if attempt.state is state and record.what == why:
+            return
+        attempt.state = state
+        self.follow(record, why)
+
+    def follow(self, record: JobRecord, why: str = "") -> None:
+        """Let a job stand as the furthest of its open attempts; another reason is told."""
+        self._book.moved[record.id] = record
+        state, reason = _standing(record)
+        is_news = record.reason is not reason
+        _stand(record, state, reason, why if reason in _AT_SITE else "")
+        if is_news:
+            furthest = max(record.open_attempts, key=_how_far)
+            self._book.decide(record, reason, record.what, furthest.number)
 
     def end(self, record: JobRecord, attempt: Attempt, state: AttemptState, now_ms: int) -> None:
         """End an attempt: nothing that it says from now on counts."""
@@ -80,6 +96,8 @@ class Lives:
         self._book.roomier.update(attempt.nodes)
         if state is AttemptState.FENCED:
             self._book.fence(record, attempt)
+        elif self._line:
+            self._book.effects += [LookAtNode(node) for node in attempt.nodes]
 
     def stop(self, record: JobRecord, attempts: Iterable[Attempt], now_ms: int) -> None:
         """Fence attempts, and have their leases taken back."""
@@ -97,8 +115,12 @@ class Lives:
 
     def afresh(self, record: JobRecord, reason: JobReason, what: str, now_ms: int) -> None:
         """Let a job look for a place at once, its tries counted from now on."""
-        self._images.leave(record.id)
         record.since_ms = now_ms
+        self.requeue(record, reason, what)
+
+    def requeue(self, record: JobRecord, reason: JobReason, what: str) -> None:
+        """Let a job look for a place at once."""
+        self._images.leave(record.id)
         _stand(record, JobState.WAITING, reason, what)
         self._line.put(record)
         self._book.moved[record.id] = record
@@ -128,6 +150,29 @@ class Lives:
         """End a job without a result: one that never lost a place is refused, any other has failed."""
         state = JobState.FAILED if has_lost_a_place(record) else JobState.REFUSED
         self.close(record, state, reason, now_ms, what)
+
+
+_FURTHER = (AttemptState.QUEUED, AttemptState.SUSPENDED, AttemptState.ORDERED, AttemptState.RUNNING)
+_AT_SITE = frozenset({JobReason.WAITS_AT_SITE, JobReason.SUSPENDED})
+"""Reasons that have one of the site beside them."""
+
+
+def _how_far(attempt: Attempt) -> int:
+    return _FURTHER.index(attempt.state)
+
+
+def _standing(record: JobRecord) -> tuple[JobState, JobReason]:
+    """Say how a job stands of which attempts are open."""
+    furthest = max(record.open_attempts, key=_how_far)
+    match furthest.state:
+        case AttemptState.QUEUED:
+            return JobState.WAITING, JobReason.WAITS_AT_SITE
+        case AttemptState.SUSPENDED:
+            return JobState.SUSPENDED, JobReason.SUSPENDED
+        case AttemptState.ORDERED:
+            return JobState.STARTING, where(furthest.place)
+        case _:
+            return JobState.RUNNING, where(furthest.place)
 
 
 def where(place: Place) -> JobReason:

@@ -9,6 +9,7 @@ from leasehold.jobs.events import (
     AttemptFailed,
     AttemptNotNow,
     AttemptRuns,
+    AttemptStands,
     ImageBuilt,
     ImageFailed,
     ImagesSeen,
@@ -19,6 +20,8 @@ from leasehold.jobs.events import (
     NodeFell,
     NodeOffers,
     NodesSeen,
+    RoomLeft,
+    RoomTaken,
     SeenNode,
 )
 from leasehold.jobs.faults import Faults
@@ -49,10 +52,13 @@ class Notes:
             ImagesSeen: self._images_seen,
             ImageBuilt: self._image_built,
             ImageFailed: self._image_failed,
+            AttemptStands: self._stands,
             AttemptRuns: self._runs,
             AttemptEnded: self._ended,
             AttemptFailed: self._failed,
             AttemptNotNow: self._not_now,
+            RoomTaken: self._room_taken,
+            RoomLeft: self._room_left,
             JobTick: self._tick,
         }
 
@@ -91,6 +97,9 @@ class Notes:
     def _see(self, nodes: Sequence[SeenNode], now_ms: int) -> None:
         floor = self._office.floor
         seen = [one for one in nodes if not self._is_falling(one.node.name)]
+        for one in seen:
+            if one.fault is not None:
+                self._faults.fell(one.node.name, one.fault, one.problem, now_ms)
         before = {one.node.name: floor.kind(one.node.name) for one in seen}
         back = floor.see(seen, now_ms)
         for name, kind in before.items():
@@ -113,6 +122,13 @@ class Notes:
 
     def _node_fell(self, event: NodeFell, now_ms: int) -> None:
         self._faults.fell(event.node, event.fault, event.detail, now_ms)
+
+    def _room_taken(self, event: RoomTaken, _now_ms: int) -> None:
+        """What was promised of nodes whose occupant is known better than before may be more, or less."""
+        self._book.roomier.update(self._office.floor.take(event))
+
+    def _room_left(self, event: RoomLeft, _now_ms: int) -> None:
+        self._book.roomier.update(self._office.floor.leave(event))
 
     # --- images --------------------------------------------------------------------------------------------
 
@@ -153,6 +169,11 @@ class Notes:
         attempt = record.attempt(number)
         return (record, attempt) if attempt.state.is_open else None
 
+    def _stands(self, event: AttemptStands, _now_ms: int) -> None:
+        found = self._open(event.job_id, event.number)
+        if found is not None:
+            self._lives.stands(*found, event.state, event.why)
+
     def _runs(self, event: AttemptRuns, now_ms: int) -> None:
         found = self._open(event.job_id, event.number)
         if found is not None:
@@ -187,7 +208,10 @@ class Notes:
             self._faults.failed(*found, event.fault, event.detail, now_ms)
 
     def _not_now(self, event: AttemptNotNow, now_ms: int) -> None:
-        """The site has no room after all: what is known of its nodes has proved wrong."""
+        """The site has no room after all: what is known of its nodes has proved wrong.
+
+        If they were full it is no fault of theirs nor of the job, which looks for others at once.
+        """
         self._book.fenced.pop((event.job_id, event.number), None)
         found = self._open(event.job_id, event.number)
         if found is None:
@@ -196,11 +220,16 @@ class Notes:
         attempt.detail = event.detail
         self._lives.end(record, attempt, AttemptState.FENCED, now_ms)
         del self._book.fenced[record.id, attempt.number]
-        for node in attempt.nodes:
+        for node in event.full or attempt.nodes:
             self._office.floor.doubt(node, now_ms)
             self._book.effects.append(LookAtNode(node))
-        self._book.decide(record, JobReason.SITE_SAID_NOT_NOW, event.detail, attempt.number)
-        if not record.open_attempts:
+        reason = JobReason.NODE_FULL if event.full else JobReason.SITE_SAID_NOT_NOW
+        self._book.decide(record, reason, event.detail, attempt.number)
+        if record.open_attempts:
+            self._lives.follow(record)
+        elif event.full:
+            self._lives.requeue(record, reason, event.detail)
+        else:
             self._try_again(record, event.detail, now_ms)
 
     def _try_again(self, record: JobRecord, detail: str, now_ms: int) -> None:

@@ -11,7 +11,7 @@ from leasehold.jobs.office import Office
 from leasehold.jobs.places import Placing, names_of, recipe_of
 from leasehold.jobs.sureness import Sureness
 from leasehold.jobs.why import JobReason
-from leasehold.matching.verdict import Answer, Verdict, Why, wait
+from leasehold.matching.verdict import Verdict
 
 
 class Placer:
@@ -27,7 +27,7 @@ class Placer:
         """Say where a job begins."""
         first = self.one(record, now_ms)
         if isinstance(first, Verdict):
-            return Placing(verdict=self._without_those_that_fell(record, first, now_ms))
+            return Placing(verdict=self.choosing.hopeful(record.request.job, first, now_ms))
         if record.request.reliability is not None and recipe_of(first) is None:
             return self._sureness.place(record, first, now_ms)
         return Placing((first, *self._copies(record, first, now_ms)))
@@ -58,12 +58,6 @@ class Placer:
             copies.append(copy)
             taken.update(names_of(copy))
         return copies
-
-    def _without_those_that_fell(self, record: JobRecord, verdict: Verdict, now_ms: int) -> Verdict:
-        """Say *not now* instead of *never here* where nodes that fell would do."""
-        if verdict.answer is Answer.NEVER and self.choosing.may_come(record.request.job, now_ms):
-            return wait(Why.FACTS_TOO_OLD)
-        return verdict
 
 
 def _where_software_was_lost(record: JobRecord) -> tuple[str, ...]:

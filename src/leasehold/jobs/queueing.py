@@ -25,6 +25,10 @@ class WaitingLine:
     def __contains__(self, job_id: int) -> bool:
         return job_id in self._waiting or job_id in self._arriving
 
+    def __bool__(self) -> bool:
+        """Whether anybody waits."""
+        return bool(self._waiting or self._arriving)
+
     def put(self, record: JobRecord, *, at_once: bool = True) -> None:
         """Let a job wait; ``at_once`` says whether it is looked at in the next round whatever its times."""
         self._arriving[record.id] = record

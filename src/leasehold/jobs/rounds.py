@@ -6,6 +6,7 @@ than before has enough for it: all others would be told what they were told the 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from leasehold.jobs.building import key_of
 from leasehold.jobs.floor import site_of
@@ -62,8 +63,11 @@ class Rounds:
         """Look at all whose turn it is."""
         self._end_late_builds(now_ms)
         book = self._book
-        listed = self._line.round(now_ms, room=book.anything or bool(book.roomier))
-        self._roomier = None if book.anything else tuple(book.roomier)
+        sites, self._floor.roomier = sorted(self._floor.roomier), set()
+        listed = self._line.round(now_ms, room=book.anything or bool(book.roomier or sites))
+        self._roomier = None
+        if listed and not book.anything:
+            self._roomier = (*book.roomier, *chain.from_iterable(map(self._floor.names, sites)))
         book.anything, book.roomier = False, set()
         self._given, self._in_vain = {}, set()
         for together in self._matching.groups(listed):
@@ -136,14 +140,26 @@ class Rounds:
         next_ms = next_try_ms(self._settings, record, now_ms)
         if verdict.answer is Answer.NEVER:
             self._lives.give_up(record, _for_good(verdict), now_ms, told(verdict))
-        elif self._takes_machines(record, next_ms, now_ms):
             return
+        if self._takes_machines(record, next_ms, now_ms):
+            return
+        if next_ms is None:
+            verdict = self._placer.choosing.waits_for_nodes(record.request.job, now_ms) or verdict
+        if verdict.why is Why.NODES_DOWN:
+            self._wait_for_nodes(record, verdict.what, now_ms)
         elif next_ms is None:
             self._lives.give_up(record, JobReason.WAITED_TOO_LONG, now_ms, told(verdict))
         elif self._went_to_others(record, now_ms):
             self._lives.wait(record, JobReason.WAITS_ITS_TURN, told(wait(Why.TAKEN_BY_OTHERS)), next_ms)
         else:
             self._lives.wait(record, JobReason.TRIED_AGAIN_LATER, told(verdict), next_ms)
+
+    def _wait_for_nodes(self, record: JobRecord, which: str, now_ms: int) -> None:
+        """Let a job wait as long as the nodes are down: its tries count from their return."""
+        record.since_ms = now_ms
+        next_ms, last_ms = now_ms + self._settings.retrying.interval_ms, last_call_ms(record)
+        at_ms = next_ms if last_ms == NOT_YET else min(next_ms, last_ms)
+        self._lives.wait(record, JobReason.NODES_DOWN, which, at_ms)
 
     def _takes_machines(self, record: JobRecord, next_ms: int | None, now_ms: int) -> bool:
         """Let machines be made for a job that waits for nodes, where its operator wants that, at last.
@@ -177,6 +193,8 @@ class Rounds:
         verdict = self._hopeful(found.verdict)
         if verdict.answer is Answer.NEVER:
             return Forecast(JobState.REFUSED, _for_good(verdict), told(verdict), (), found.surest)
+        if verdict.why is Why.NODES_DOWN:
+            return Forecast(JobState.WAITING, JobReason.NODES_DOWN, verdict.what, (), found.surest)
         return Forecast(JobState.WAITING, JobReason.TRIED_AGAIN_LATER, told(verdict), (), found.surest)
 
     def _hopeful(self, verdict: Verdict) -> Verdict:

@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from leasehold.jobs.choosing import Choosing
+from leasehold.jobs.choosing import Choosing, are_down
 from leasehold.jobs.floor import site_of
 from leasehold.jobs.job import JobRecord, Place, has_lost_a_place
 from leasehold.jobs.office import Office
@@ -58,6 +58,10 @@ class Sureness:
         what = f"{at_most(best)} at most"
         if hoped.plan is not None:
             return Placing(verdict=wait(Why.RELIABILITY_OUT_OF_REACH, what), surest=_sure(planned))
+        if self._floor.down():
+            with_down = self._places(record, like, self._floor.idle(down=True), now_ms)
+            if self._plan(record, with_down, now_ms).plan is not None:
+                return Placing(verdict=are_down([*self._floor.down()]), surest=_sure(planned))
         return Placing(verdict=never(Why.RELIABILITY_OUT_OF_REACH, what), surest=best)
 
     def _plan(self, record: JobRecord, places: dict[str, Place], now_ms: int) -> Planned:
@@ -120,10 +124,6 @@ def _undone(expected: float) -> float:
 
 def _sure(planned: Planned) -> float:
     return planned.surest.reliability if planned.surest else 0.0
-
-
-def _has_begun(record: JobRecord) -> bool:
-    return any(attempt.fault is not None for attempt in record.attempts)
 
 
 def at_most(reliability: float) -> str:

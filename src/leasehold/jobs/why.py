@@ -14,7 +14,11 @@ class JobReason(StrEnum):
     TAKES_OVER = "takes-over"
     IMAGE_IS_BUILT = "image-is-built"
     TRIED_AGAIN_LATER = "tried-again-later"
+    NODES_DOWN = "nodes-down"
     WAITS_ITS_TURN = "waits-its-turn"
+    WAITS_AT_SITE = "waits-at-site"
+    SUSPENDED = "suspended"
+    NODE_FULL = "node-full"
     SITE_SAID_NOT_NOW = "site-said-not-now"
     # faults
     SOFTWARE_GONE = "software-gone"
@@ -38,31 +42,35 @@ class JobReason(StrEnum):
 
 
 _SENTENCES: dict[JobReason, str] = {
-    JobReason.SUBMITTED: "was submitted, and nobody has looked at it yet",
-    JobReason.RUNS_ON_NODES: "runs on nodes that have what it needs",
-    JobReason.RUNS_IN_MACHINES: "runs in machines built for it, as no node with all it needs could be had",
-    JobReason.RUNS_ALONG: "runs a second time beside the first, as it is asked to be that sure",
-    JobReason.TAKES_OVER: "begins at the place that was kept ready, because the first one failed",
+    JobReason.SUBMITTED: "was submitted and has not been scheduled yet",
+    JobReason.RUNS_ON_NODES: "gets nodes that have what it needs",
+    JobReason.RUNS_IN_MACHINES: "gets machines built for it, because no suitable node is available",
+    JobReason.RUNS_ALONG: "has a second copy, to be as reliable as requested",
+    JobReason.TAKES_OVER: "starts on its standby node, because the first attempt failed",
     JobReason.IMAGE_IS_BUILT: "waits until an image with its software is built",
-    JobReason.TRIED_AGAIN_LATER: "found no room, and is tried again",
-    JobReason.WAITS_ITS_TURN: "waits, because the room went to jobs ahead of it",
-    JobReason.SITE_SAID_NOT_NOW: "was not taken by the site, and is tried again",
-    JobReason.SOFTWARE_GONE: "lost its place, because the software that it needs is gone from the node",
-    JobReason.NETWORK_FAILED: "lost its place, because the node cannot be reached",
-    JobReason.SERVICE_STOPPED: "lost its place, because the node's own manager has stopped",
-    JobReason.NODE_DIED: "lost its place, because the node has died",
-    JobReason.TAKEN_AWAY: "lost its place, because its lease was taken back",
-    JobReason.TIME_OVER: "ran longer than it may, and is not tried again",
+    JobReason.TRIED_AGAIN_LATER: "found no room and will be retried",
+    JobReason.NODES_DOWN: "waits for nodes that could run it but are down",
+    JobReason.WAITS_ITS_TURN: "waits, because jobs ahead of it took the room",
+    JobReason.WAITS_AT_SITE: "waits in the queue of its site",
+    JobReason.SUSPENDED: "is suspended at its site",
+    JobReason.NODE_FULL: "was returned to the queue, because its node was full when it was to start",
+    JobReason.SITE_SAID_NOT_NOW: "was not accepted by the site and will be retried",
+    JobReason.SOFTWARE_GONE: "lost its node, because the software that it needs is no longer installed there",
+    JobReason.NETWORK_FAILED: "lost its node, because the node is unreachable",
+    JobReason.SERVICE_STOPPED: "lost its node, because the node's own manager stopped",
+    JobReason.NODE_DIED: "lost its node, because the node failed",
+    JobReason.TAKEN_AWAY: "lost its node, because its lease was ended",
+    JobReason.TIME_OVER: "exceeded its time limit and will not be retried",
     JobReason.COMPLETED: "ran to its end",
-    JobReason.JOB_ERROR: "ended with an error of its own, and is not tried again",
-    JobReason.NEVER_HERE: "can run nowhere here",
-    JobReason.WAITED_TOO_LONG: "was tried as long as is allowed, and there was no room",
-    JobReason.NOT_SURE_ENOUGH: "cannot be made as sure as is asked",
+    JobReason.JOB_ERROR: "exited with an error and will not be retried",
+    JobReason.NEVER_HERE: "cannot run anywhere here",
+    JobReason.WAITED_TOO_LONG: "found no room within the retry limit",
+    JobReason.NOT_SURE_ENOUGH: "cannot be made as reliable as requested",
     JobReason.IMAGE_FAILED: "needs an image that could not be built",
-    JobReason.TOO_MANY_FAULTS: "met more faults than it may begin anew after",
-    JobReason.TOO_LATE: "cannot be done before its deadline any more",
+    JobReason.TOO_MANY_FAULTS: "exceeded its restart limit",
+    JobReason.TOO_LATE: "can no longer meet its deadline",
     JobReason.CANCELLED_BY_USER: "was cancelled by its user",
-    JobReason.RESULT_FENCED: "has a result that does not count, as another one was taken before",
+    JobReason.RESULT_FENCED: "returned a result that does not count, because another was accepted first",
 }
 
 

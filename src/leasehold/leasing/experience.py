@@ -19,8 +19,9 @@ What follows from it, for whoever plans:
 - One outlier, however large, never is the factor: that stays within what was measured besides.
 - Without measurements nothing changes, and old ones are forgotten.
 
-Starts are measured, and shown, but not planned with: booting is part of the time that a lease asked for, as
-the prologue of a batch job is.
+Starts are measured too. Nothing is configured that they could be compared with: it is planned that machines
+start within the upper quartile of what was measured (`Experience.usual_ms`), at once without measurements.
+The time that a lease asked for begins when its machines were seen: what is planned for booting comes to it.
 
 Whole numbers only: the same measurements in the same order give the same plans, on any machine and after any
 restart.

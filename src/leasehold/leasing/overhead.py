@@ -15,6 +15,7 @@ from enum import StrEnum
 from leasehold.model.errors import InvalidField
 from leasehold.model.request import LeaseType
 
+_MOST = 2**31
 _MIB_PER_GIB = 1024
 _BITS_PER_MIB = 8 * 2**20
 _BITS_PER_MS_AT_ONE_MBPS = 1_000
@@ -129,5 +130,5 @@ def _divide_up(value: int, divisor: int) -> int:
 
 
 def _check_whole(field: str, value: object, least: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise InvalidField(field, value, f"a whole number of at least {least}")
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= _MOST:
+        raise InvalidField(field, value, f"a whole number from {least} to {_MOST}")

@@ -118,6 +118,16 @@ class Profile:
         last = bisect_left(self.times, end_ms)
         return min(self.free[first : max(last, first + 1)])
 
+    def overbooked_from(self, start_ms: int, end_ms: int) -> int:
+        """From when in [start_ms, end_ms) on more VMs are booked than there are; ``end_ms`` if never."""
+        first = bisect_right(self.times, start_ms) - 1
+        for at_ms, free in zip(self.times[first:], self.free[first:], strict=True):
+            if at_ms >= end_ms:
+                break
+            if free < 0:
+                return max(at_ms, start_ms)
+        return end_ms
+
     def minima_from(self, start_ms: int) -> "Minima":
         """The fewest free VMs in [start_ms, end_ms) for whatever end, in one pass over the steps."""
         first = bisect_right(self.times, start_ms) - 1

@@ -28,7 +28,7 @@ from leasehold.matching.network import Network
 from leasehold.matching.node_index import NodeIndex
 from leasehold.matching.retrying import Retrying
 from leasehold.matching.satisfying import Moment, judge
-from leasehold.matching.verdict import Answer, Verdict, Why, nearness, never
+from leasehold.matching.verdict import SOFTWARE, Answer, Verdict, Why, nearness, never
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ class Chooser:
     def physical_verdict(self, job: Job, moment: Moment, without: Container[str] = ()) -> Verdict:
         """Say whether waiting for physical nodes helps, and what is lacking, where there are too few now."""
         nodes = (node for node in self.ground.index.nodes() if node.name not in without)
-        verdicts = [self._judge(job, node, moment) for node in nodes]
+        verdicts = [self.judge(job, node, moment) for node in nodes]
         later = [verdict for verdict in verdicts if verdict.answer is not Answer.NEVER]
         if len(later) < job.needs.nodes:
             return (
@@ -151,7 +151,8 @@ class Chooser:
             )
         return max((verdict for verdict in later if verdict.answer is Answer.WAIT), key=nearness)
 
-    def _judge(self, job: Job, node: Node, moment: Moment) -> Verdict:
+    def judge(self, job: Job, node: Node, moment: Moment) -> Verdict:
+        """Say whether one node serves a job."""
         able = node.capabilities
         return judge(
             job, node, self._network.transfer_ms(job.needs.inputs, able.place, able.bytes_per_s), moment
@@ -163,7 +164,8 @@ class Chooser:
         """Give machines that are built for it, or say why there are none; ``physical`` is what nodes lack."""
         image = self.catalogue.find(job.needs.software)
         if image is None:
-            return never(Why.NO_IMAGE, physical.what)
+            is_for_want_of_it = physical.why in SOFTWARE or (job.needs.software and not self.ground.index)
+            return never(Why.NO_IMAGE, physical.what) if is_for_want_of_it else physical
         hosts = [host for host in self.ground.hosts.values() if host.name not in without]
         warm = self.warm(image.name) if isinstance(image, Image) else frozenset()
         found = find_hosts(job, image, hosts, self._network, moment, self._settings.making, warm=warm)

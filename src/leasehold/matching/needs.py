@@ -15,6 +15,8 @@ class InputFile:
     size_bytes: int
     place: str
     """Where it lies now: the name of a place that the `Network` knows."""
+    address: str = ""
+    """How it was described there, where that says more than its place and name."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
@@ -67,7 +69,5 @@ class Job:
         """Work out the allowance."""
         allowance_ms = None if self.deadline_ms is None else self.deadline_ms - self.submitted_ms
         if allowance_ms is not None and allowance_ms <= 0:
-            raise InvalidField(
-                "deadline_ms", self.deadline_ms, f"later than its submission, {self.submitted_ms}"
-            )
+            raise InvalidField("deadline_ms", self.deadline_ms, "a time after its submission")
         object.__setattr__(self, "allowance_ms", allowance_ms)

@@ -30,6 +30,7 @@ class Why(StrEnum):
     RELIABILITY_OUT_OF_REACH = "reliability-out-of-reach"
     # not now
     FACTS_TOO_OLD = "facts-too-old"
+    NODES_DOWN = "nodes-down"
     CORES_IN_USE = "cores-in-use"
     MEMORY_IN_USE = "memory-in-use"
     DISK_IN_USE = "disk-in-use"
@@ -40,26 +41,30 @@ class Why(StrEnum):
     NO_PHYSICAL_NODE = "no-physical-node"
 
 
+SOFTWARE = frozenset({Why.SOFTWARE_NOT_THERE, Why.SOFTWARE_OTHER_VERSION})
+"""Reasons that are about software alone."""
+
 _SENTENCES: dict[Why, str] = {
-    Why.SOFTWARE_NOT_THERE: "has not the software that is needed",
-    Why.SOFTWARE_OTHER_VERSION: "has the software in another version than is needed",
-    Why.TOO_FEW_CORES: "has fewer cores than are needed",
-    Why.TOO_LITTLE_MEMORY: "has less memory than is needed",
-    Why.CPU_TOO_SLOW: "has slower cores than are needed",
-    Why.TOO_LITTLE_DISK: "has less disk than is needed",
-    Why.DEADLINE_TOO_TIGHT: "could not finish before the deadline if it began now",
-    Why.TOO_FEW_NODES: "asks for more nodes than there are that could serve it",
-    Why.NO_IMAGE: "needs software that no image has, and that no image could be built with",
-    Why.NO_HOST: "needs a virtual machine that no host has room for, even when empty",
-    Why.WAITED_TOO_LONG: "was tried again as long as is allowed, and there was no room",
-    Why.RELIABILITY_OUT_OF_REACH: "cannot be made as reliable as is asked by its deadline",
-    Why.FACTS_TOO_OLD: "has not been looked at for too long to be relied upon",
-    Why.CORES_IN_USE: "has the cores, but others use them",
-    Why.MEMORY_IN_USE: "has the memory, but others use it",
-    Why.DISK_IN_USE: "has the disk, but others use it",
-    Why.DEADLINE_BEHIND_QUEUE: "would finish too late behind those who wait there",
-    Why.TAKEN_BY_OTHERS: "could be served by nodes that went to jobs ahead of it",
-    Why.FITS: "has all that is needed, and it is free",
+    Why.SOFTWARE_NOT_THERE: "lacks the required software",
+    Why.SOFTWARE_OTHER_VERSION: "has the software in a different version than required",
+    Why.TOO_FEW_CORES: "has fewer cores than required",
+    Why.TOO_LITTLE_MEMORY: "has less memory than required",
+    Why.CPU_TOO_SLOW: "has slower cores than required",
+    Why.TOO_LITTLE_DISK: "has less disk than required",
+    Why.DEADLINE_TOO_TIGHT: "could not finish before the deadline if it started now",
+    Why.TOO_FEW_NODES: "asks for more nodes than can serve it",
+    Why.NO_IMAGE: "needs software that is in no image and cannot be built into one",
+    Why.NO_HOST: "needs a virtual machine too large for any host",
+    Why.WAITED_TOO_LONG: "found no room within the retry limit",
+    Why.RELIABILITY_OUT_OF_REACH: "cannot be made as reliable as requested by its deadline",
+    Why.FACTS_TOO_OLD: "has not been checked recently enough to be relied on",
+    Why.NODES_DOWN: "could run on nodes that are down",
+    Why.CORES_IN_USE: "has enough cores, but they are in use",
+    Why.MEMORY_IN_USE: "has enough memory, but it is in use",
+    Why.DISK_IN_USE: "has enough disk, but it is in use",
+    Why.DEADLINE_BEHIND_QUEUE: "would finish too late behind the jobs queued there",
+    Why.TAKEN_BY_OTHERS: "could have run on nodes that were given to jobs ahead of it",
+    Why.FITS: "has all that is required, and it is free",
     Why.NO_PHYSICAL_NODE: "gets a virtual machine, because no physical node has what it needs",
 }
 

@@ -51,10 +51,23 @@ class StopLease:
 
 
 @dataclass(slots=True)
-class OfferLease:
-    """Ask a site that decides for itself to take a lease in; it reports whether it does."""
+class WithdrawLease:
+    """Stop what was ordered at ``site`` for a start that was never seen; the lease itself is not over."""
 
     lease: Lease
+    site: str
+    incarnation: int
+
+
+@dataclass(slots=True)
+class OfferLease:
+    """Ask a site that decides for itself to take a lease in; it reports whether it does.
+
+    ``wait``  whether it may wait there for room that comes free later
+    """
+
+    lease: Lease
+    wait: bool = False
 
 
 @dataclass(slots=True)
@@ -168,6 +181,7 @@ Effect = (
     | ResumeLease
     | MigrateLease
     | StopLease
+    | WithdrawLease
     | OfferLease
     | RecallLease
     | LeaseClosed

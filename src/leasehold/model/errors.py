@@ -18,10 +18,23 @@ class LeaseholdError(Exception):
     """The root: catching it catches whatever Leasehold raises on purpose."""
 
 
+_MOST_SHOWN = 200
+
+
+def _shown(value: object) -> str:
+    """Write a value as a message shows it: whole where it is short, else its beginning."""
+    if isinstance(value, int) and value.bit_length() > _MOST_SHOWN * 3:
+        return f"a whole number of {value.bit_length()} bits"  # Python refuses to write very long ones
+    if isinstance(value, list | dict) and len(value) > _MOST_SHOWN:
+        return f"{len(value)} entries"
+    shown = repr(value)
+    return shown if len(shown) <= _MOST_SHOWN else f"{shown[:_MOST_SHOWN]}…"
+
+
 class InvalidField(LeaseholdError):
     """A value that cannot be accepted.
 
-    ``field`` names it as the user wrote it, ``value`` is what was found and
+    ``field`` names it as the user wrote it, ``value`` is what was found (None where there was none) and
     ``expected`` what would have been accepted.
     """
 
@@ -29,7 +42,8 @@ class InvalidField(LeaseholdError):
         self.field = field
         self.value = value
         self.expected = expected
-        super().__init__(f"{field}: got {value!r}, expected {expected}")
+        found = "missing" if value is None else f"got {_shown(value)}"
+        super().__init__(f"{field}: {found}, expected {expected}")
 
 
 class UnknownName(InvalidField):

@@ -23,6 +23,38 @@ class Submitted:
 
 
 @dataclass(slots=True)
+class LeaseStarted:
+    """The machines of a lease that was started are there: its time begins.
+
+    ``since_ms``  since when, as far as that is known; None: since now
+    """
+
+    lease_id: int
+    incarnation: int
+    since_ms: int | None = None
+
+
+@dataclass(slots=True)
+class LeaseNotStarted:
+    """The machines of a lease did not start, and it is not tried any more where it is.
+
+    ``elsewhere``  whether it may be tried at another site
+    """
+
+    lease_id: int
+    incarnation: int
+    elsewhere: bool = True
+
+
+@dataclass(slots=True)
+class LeaseIsLate:
+    """The time that was planned for a lease is over, and its machines have not been seen yet."""
+
+    lease_id: int
+    incarnation: int
+
+
+@dataclass(slots=True)
 class LeaseEnded:
     """The lease's work is done, or (``killed``) its requested time is over."""
 
@@ -42,10 +74,11 @@ class LeaseSaved:
 
 @dataclass(slots=True)
 class LeaseContinues:
-    """A resumed or migrated lease works again."""
+    """A resumed or migrated lease works again; ``since_ms`` as in `LeaseStarted`."""
 
     lease_id: int
     incarnation: int
+    since_ms: int | None = None
 
 
 @dataclass(slots=True)
@@ -130,7 +163,14 @@ class SiteReported:
 
 @dataclass(slots=True)
 class SiteFellSilent:
-    """Such a site has not been heard of for too long."""
+    """Nothing has been heard of a site for too long: of its manager, or of the machines of an own site."""
+
+    site: str
+
+
+@dataclass(slots=True)
+class SiteAnswered:
+    """The machines of an own site that was silent have answered again."""
 
     site: str
 
@@ -147,10 +187,12 @@ class Agreed:
     """These agreements are signed, and no others; each holds in its time.
 
     ``history``  what was used, and is over, as far back as they look
+    ``revoked``  those that a party has just put an end to; requests that wait under them are refused
     """
 
     agreements: tuple[Agreement, ...]
     history: tuple[Segment, ...] = ()
+    revoked: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -184,6 +226,9 @@ class Tick:
 
 Event = (
     Submitted
+    | LeaseStarted
+    | LeaseNotStarted
+    | LeaseIsLate
     | LeaseEnded
     | LeaseSaved
     | LeaseContinues
@@ -195,6 +240,7 @@ Event = (
     | OverheadMeasured
     | SiteReported
     | SiteFellSilent
+    | SiteAnswered
     | SiteForgotten
     | Agreed
     | PenaltyLifted

@@ -99,6 +99,7 @@ class JointRequest:
     retries: int = 0
     margin_ms: int = 0
     wait_ppm: int = 750_000
+    is_foreign: bool = False
 
     @property
     def leases_each(self) -> int:
@@ -132,6 +133,7 @@ class JointRequest:
             consumer=self.consumer,
             memory_mib=component.memory_mib,
             group=self.group,
+            is_foreign=self.is_foreign,
         )
 
 

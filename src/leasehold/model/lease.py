@@ -19,6 +19,7 @@ class LeaseState(StrEnum):
     SUBMITTED = "submitted"
     HELD = "held"
     WAITING = "waiting"
+    STARTING = "starting"
     RUNNING = "running"
     SUSPENDING = "suspending"
     SUSPENDED = "suspended"
@@ -37,6 +38,9 @@ class LeaseState(StrEnum):
         return self in _FINAL
 
 
+ON_THE_WAY = frozenset({LeaseState.STARTING, LeaseState.RESUMING, LeaseState.MIGRATING})
+"""The states in which VMs are held, and work does not go on before the machines are there."""
+
 _FINAL = frozenset(
     {
         LeaseState.COMPLETED,
@@ -53,12 +57,15 @@ _FINAL = frozenset(
 class Lease:
     """One request's lease, at one site at a time.
 
-    ``span_ms``       how long it will hold its VMs once started here: overhead and requested rest
+    ``span_ms``       how long it has its VMs from ``reserved_ms`` on: overhead and requested rest
     ``earliest_ms``   not before (ready time, or the end of saving its memory)
     ``latest_ms``     start not after, None without deadline
     ``reserved_ms``   the start that it was promised, UNPLANNED without
-    ``held_since_ms`` since when it holds VMs here, UNPLANNED while it does not
-    ``overhead_ms``   the part of the span that resumes or moves it before its work goes on
+    ``held_since_ms`` since when it holds VMs here, UNPLANNED while it does not; where starts are confirmed,
+                      since its machines were seen, and until then since they were ordered
+    ``overhead_ms``   the part of that time in which its work does not go on yet: its machines start, its
+                      memory is loaded, or it waits for the rest of its joint request
+    ``first_start_ms`` when its machines ran for the first time, UNPLANNED before that
     ``work_left``     requested work not yet done, in work units
     ``overhead_vm_ms`` VM-milliseconds of preemption overhead charged so far
     ``incarnation``   counts its starts, so that news of an older start is recognised
@@ -87,5 +94,12 @@ class Lease:
     place: int = 0
 
     def ran_ms(self, now_ms: int) -> int:
-        """For how long its work has gone on since it last began: what resumes or moves it is not work."""
+        """For how long its work has gone on since it last began; starting, loading and moving are no work."""
+        if self.state is not LeaseState.RUNNING:
+            return 0
         return max(0, now_ms - self.held_since_ms - self.overhead_ms)
+
+    @property
+    def end_ms(self) -> int:
+        """When its machines are to be given back, as it is planned now; there must be a plan."""
+        return self.reserved_ms + self.span_ms

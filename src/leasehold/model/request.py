@@ -46,6 +46,10 @@ class Request:
     ``group`` is the VO, or the group within it (``atlas/production``), on whose account ``consumer`` asks.
     ``domain`` is the virtual domain or site that it is bound to, "" for any.
     ``claims`` are units of further resources that it holds while it runs: ``("licence:matlab", 2)``.
+    ``wait`` says that it is queued where it would otherwise be refused although time would cure that; best
+    effort waits in any case.
+    ``is_foreign`` says that its consumer has no token of this gateway: somebody else vouches for it, another
+    issuer of tokens or a peer.
     """
 
     id: int
@@ -62,6 +66,8 @@ class Request:
     group: str = ""
     domain: str = ""
     claims: tuple[tuple[str, int], ...] = ()
+    wait: bool = False
+    is_foreign: bool = False
 
     @property
     def path(self) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from leasehold.model.description import described_fields
 from leasehold.model.errors import InvalidField, UnknownName
-from leasehold.model.numbers import number_above_0
+from leasehold.model.numbers import ABOVE_0, number_above_0
 from leasehold.routing.policy import RoutingPolicy
 
 PolicyMaker = Callable[[Random], RoutingPolicy]
@@ -53,7 +53,7 @@ def _read(kind: type[RoutingPolicy], written: str) -> dict[str, float]:
 def _number(key: str, text: str) -> float:
     value = number_above_0(text)
     if value is None:
-        raise InvalidField(key, f"{key}={text}", f"{key}=NUMBER, a number above 0")
+        raise InvalidField(key, f"{key}={text}", f"{key}=NUMBER, {ABOVE_0}")
     return value
 
 

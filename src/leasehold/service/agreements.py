@@ -1,8 +1,9 @@
 """Agreements of a live gateway: found, moved on, and what was used under them."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from leasehold.model.agreement import CPUS, EVERYBODY, Agreement
 from leasehold.service.commands import (
@@ -17,15 +18,17 @@ from leasehold.service.commands import (
     SuspendAgreement,
 )
 from leasehold.service.engine.engine import Engine
-from leasehold.service.engine.use import going_on
+from leasehold.service.engine.use import GoingOn, going_on
 from leasehold.service.errors import NoSuchAgreement
 from leasehold.service.statement import Ground
-from leasehold.service.store.rows import PenaltyRow, UsageRow
+from leasehold.service.store.rows import PenaltyRow
 from leasehold.sharing.places import Providers
 from leasehold.sharing.records import Record, Side, in_force
 
 if TYPE_CHECKING:
     from leasehold.service.federation import Federation
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +62,12 @@ class AgreementState:
 class Accounts:
     """What accounts are drawn up from besides the store.
 
-    ``going_on``  what leases hold now, as if that ended now
+    ``going_on``  what leases hold now
     """
 
     states: list[AgreementState]
     ground: Ground
-    going_on: list[UsageRow]
+    going_on: GoingOn
 
 
 class Agreements:
@@ -72,6 +75,7 @@ class Agreements:
 
     def __init__(self, federation: "Federation") -> None:
         self._federation = federation
+        self._one_at_a_time = asyncio.Lock()
 
     async def list(self) -> list[AgreementState]:
         """Give all agreements that there are, or ever were, by name."""
@@ -90,6 +94,11 @@ class Agreements:
             return Accounts(_states(engine, now_ms), ground, going_on(engine.gateway, now_ms))
 
         return await self._federation.ask(look)
+
+    async def drawn_up(self, work: Callable[[], T]) -> T:
+        """Draw accounts up beside the engine: one at a time, so that they never take most of a processor."""
+        async with self._one_at_a_time:
+            return await asyncio.to_thread(work)
 
     async def get(self, name: str) -> AgreementState:
         """Look at one; raises NoSuchAgreement."""

@@ -27,6 +27,7 @@ class Submit:
     ``ready_ms``           not before, Unix ms; None: now
     ``domain``             the virtual domain or site that it is bound to, "" for any
     ``claims``             units of further resources that it holds while it runs
+    ``wait, is_foreign``   as in `leasehold.model.request.Request`
     """
 
     consumer: str
@@ -48,6 +49,8 @@ class Submit:
     own_job: str = ""
     domain: str = ""
     claims: tuple[tuple[str, int], ...] = ()
+    wait: bool = False
+    is_foreign: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,7 @@ class SubmitJoint:
     command: tuple[str, ...] = ()
     key: str = ""
     request_hash: str = ""
+    is_foreign: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +106,7 @@ class SubmitJob:
     restarts: int = 3
     key: str = ""
     request_hash: str = ""
+    is_foreign: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +118,11 @@ class CancelJob:
 
 @dataclass(frozen=True, slots=True)
 class JobNodesSeen:
-    """A site was asked for its nodes: these are all of them."""
+    """A site was asked for its nodes at ``asked_ms``, or just now (None): these are all of them."""
 
     site: str
     nodes: tuple[NodeFacts, ...]
+    asked_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +217,7 @@ class KeepPeer:
     ``url``      where it is called, so that it can ask us; "" where we lend it nothing
     ``ask``      when it is asked, `leasehold.gateway.peering.Ask`
     ``max_vms``  most VMs that it may have here at a time; None: any number
+    ``line``     a new name, for what is exchanged with somebody who was no peer before
     """
 
     name: str
@@ -218,6 +225,7 @@ class KeepPeer:
     ask: str
     max_vms: int | None
     by: str
+    line: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,11 +319,30 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """An enactor was told these orders; those with a problem were not taken on."""
+    """An enactor was told these orders; those with a problem were not taken on.
+
+    ``answered``  whether it answered at all
+    """
 
     site: str
     orders: tuple[str, ...]
     problems: dict[str, Problem]
+    answered: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class MachinesSilent:
+    """The machines of a site have not answered for too long, and why, as far as that is known."""
+
+    site: str
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class MachinesAnswer:
+    """The machines of a site that was silent answer again."""
+
+    site: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,6 +417,8 @@ Command = (
     | LiftPenalty
     | Observed
     | Told
+    | MachinesSilent
+    | MachinesAnswer
     | Surveyed
     | OwnJobsSeen
     | Mail

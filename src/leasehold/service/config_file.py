@@ -8,7 +8,7 @@ from typing import Any
 
 from leasehold.configuration.domains import check_names, read_domains
 from leasehold.configuration.gateway import GatewaySpec, read_gateway
-from leasehold.configuration.keys import NOTHING, Keys
+from leasehold.configuration.keys import MOST_SLOTS, Keys
 from leasehold.configuration.resources import read_resources
 from leasehold.configuration.sharing import SharingSpec, read_sharing
 from leasehold.configuration.terms import ClusterTerms, read_terms
@@ -22,9 +22,12 @@ from leasehold.service.config import (
     WHO_MAY_LOOK,
     Limits,
     LogSpec,
+    Retention,
     ServiceConfig,
     ServiceSpec,
     SiteSpec,
+    usual_routing,
+    usual_sharing,
     usual_terms,
 )
 from leasehold.service.config_issuer import read_issuer
@@ -46,8 +49,12 @@ _OPTIONS: dict[str, Callable[[Mapping[str, Any]], object]] = {
 """How Leasehold's own kinds of enactor check what they are told; `check_options` asks other people's."""
 
 _HIGHEST_PORT = 65_535
+_LONGEST_START_MS = 86_400_000
 _LEAST_BODY_KIB = 32
 """A hundred reports of a site have to fit, as they come in one call of its manager."""
+_MOST_BODY_KIB = 2**20
+_MOST_OUTPUTS_MIB = 2**30
+_MOST_DAYS = 36_500
 _ADDRESS = re.compile(r"https?://[^/\s]+(/\S*)?")
 _SITE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
@@ -72,6 +79,7 @@ def config_from_dict(values: Mapping[str, Any], folder: Path = Path()) -> Servic
         clusters=tuple(_site(table, defaults, folder) for table in keys.tables("cluster")),
         service=service,
         limits=_limits(keys.table("limits")),
+        retention=_retention(keys.table("retention")),
         gateway=_gateway(keys.table("gateway"), folder),
         defaults=defaults,
         domains=read_domains(keys),
@@ -87,12 +95,16 @@ def config_from_dict(values: Mapping[str, Any], folder: Path = Path()) -> Servic
 def fitting(config: ServiceConfig) -> ServiceConfig:
     """Check what concerns more than one key; raises InvalidField."""
     if not config.clusters:
-        raise InvalidField("cluster", NOTHING, "at least one [[cluster]]")
+        raise InvalidField("cluster", None, "at least one [[cluster]]")
     names = [site.name for site in config.clusters]
     for index, name in enumerate(names):
         if name in names[:index]:
             raise InvalidField(f"cluster[{index}].name", name, "a name that no other cluster has")
     check_names(config.domains, names)  # sites with a manager of their own join later
+    quota_mib, output_kib = config.limits.output_mib_per_consumer, config.jobs.output_kib
+    if 0 < quota_mib << 10 < output_kib:
+        expected = f"0, or at least the {output_kib} KiB that jobs.output_kib allows one output"
+        raise InvalidField("limits.output_mib_per_consumer", quota_mib, expected)
     service = config.service
     certificate, key = str(service.tls_certificate or ""), str(service.tls_key or "")
     check_listening(service.host, certificate, key, behind_tls_proxy=service.behind_tls_proxy)
@@ -113,9 +125,11 @@ def _service(keys: Keys, folder: Path) -> ServiceSpec:
         reference_mips=keys.whole("reference_mips", usual.reference_mips),
         check_every_ms=keys.milliseconds("check_every_s", usual.check_every_ms),
         reconcile_every_ms=keys.milliseconds("reconcile_every_s", usual.reconcile_every_ms, least_ms=1),
+        start_within_ms=keys.milliseconds("start_within_s", usual.start_within_ms, 1_000, _LONGEST_START_MS),
         shutdown_ms=keys.milliseconds("shutdown_s", usual.shutdown_ms),
         probes=keys.name_of("probes", WHO_MAY_LOOK, usual.probes),
         metrics=keys.name_of("metrics", WHO_MAY_LOOK, usual.metrics),
+        page=keys.name_of("page", WHO_MAY_LOOK, usual.page),
     )
     keys.done()
     return service
@@ -149,19 +163,37 @@ def _path(keys: Keys, key: str, folder: Path) -> Path | None:
 def _limits(keys: Keys) -> Limits:
     usual = Limits()
     limits = Limits(
-        body_kib=keys.whole("body_kib", usual.body_kib, least=_LEAST_BODY_KIB),
+        body_kib=keys.whole("body_kib", usual.body_kib, least=_LEAST_BODY_KIB, most=_MOST_BODY_KIB),
         open_requests_per_consumer=keys.whole("open_requests_per_consumer", usual.open_requests_per_consumer),
         requests_per_s=float(keys.number("requests_per_s", usual.requests_per_s, 0)),
         burst=keys.whole("burst", usual.burst),
+        submissions_per_hour=keys.whole("submissions_per_hour", usual.submissions_per_hour, least=0),
+        output_mib_per_consumer=keys.whole(
+            "output_mib_per_consumer", usual.output_mib_per_consumer, least=0, most=_MOST_OUTPUTS_MIB
+        ),
         streams_per_consumer=keys.whole("streams_per_consumer", usual.streams_per_consumer),
+        open_connections=keys.whole("open_connections", usual.open_connections),
+        idle_per_address=keys.whole("idle_per_address", usual.idle_per_address),
+        head_within_ms=keys.milliseconds("head_within_s", usual.head_within_ms, least_ms=1_000),
+        body_within_ms=keys.milliseconds("body_within_s", usual.body_within_ms, least_ms=1_000),
+        answer_within_ms=keys.milliseconds("answer_within_s", usual.answer_within_ms, least_ms=1_000),
     )
     keys.done()
     return limits
 
 
+def _retention(keys: Keys) -> Retention:
+    usual = Retention().to_dict()
+    retention = Retention(
+        **{name: keys.whole(name, days, least=0, most=_MOST_DAYS) for name, days in usual.items()}
+    )
+    keys.done()
+    return retention
+
+
 def _gateway(keys: Keys, folder: Path) -> GatewaySpec:
     place = keys.where("moments")
-    gateway = read_gateway(keys, folder)
+    gateway = read_gateway(keys, folder, usual_routing())
     if gateway.moments != "learnt":
         raise InvalidField(place, gateway.moments, "learnt: nobody can tell what will be asked for")
     return gateway
@@ -172,15 +204,19 @@ def _sharing(keys: Keys) -> SharingSpec:
         raise InvalidField(
             keys.where("starts_at"), keys.take("starts_at"), "no such key: clocks show the time"
         )
-    return read_sharing(keys)
+    return read_sharing(keys, usual_sharing())
 
 
 def _site(keys: Keys, defaults: ClusterTerms, folder: Path) -> SiteSpec:
     kinds = enactor_kinds()
-    name, slots = _site_name(keys), keys.whole("slots")
+    name, slots = _site_name(keys), keys.whole("slots", most=MOST_SLOTS)
     enactor = keys.name_of("enactor", kinds, "emulated")
     options, resources = _options(keys, enactor), read_resources(keys)
-    return SiteSpec(name, slots, read_terms(keys, defaults, folder), enactor, options, resources)
+    terms = read_terms(keys, defaults, folder)
+    if terms.non_preemptable_share and terms.non_preemptable_max_ms is None:
+        expected = "the longest time in seconds, since non_preemptable_share lets Non-preemptable guests in"
+        raise InvalidField(keys.where("non_preemptable_max_s"), None, expected)
+    return SiteSpec(name, slots, terms, enactor, options, resources)
 
 
 def _options(keys: Keys, enactor: str) -> Mapping[str, Any]:

@@ -14,6 +14,8 @@ from leasehold.matching.reliability.learning import YEAR_S, FailureRate
 from leasehold.matching.retrying import Retrying
 
 _BYTES_PER_MBIT = 125_000
+_MOST_COPIES = 100
+_MOST_OUTPUT_KIB = 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +24,7 @@ class JobsSpec:
 
     ``look_every_ms``    how often sites are asked for their nodes and images
     ``silent_after_ms``  after so long without an answer the nodes of a site count as out of reach
+    ``gone_after_ms``    after so long a node that its site does not list any more is gone for good
     ``fresh_for_ms``     how long what was seen of a node can be relied upon
     ``margin``           how many times its estimate a job may take before its lease is over
     ``output_kib``       so much is kept of what a command writes, the end of it
@@ -32,6 +35,7 @@ class JobsSpec:
 
     look_every_ms: int = 30_000
     silent_after_ms: int = 120_000
+    gone_after_ms: int = 3_600_000
     fresh_for_ms: int = 300_000
     queue: str = "min-wait-deadline-first"
     patience_ms: int = 240_000
@@ -103,6 +107,7 @@ def read_jobs(keys: Keys) -> JobsSpec:
     spec = JobsSpec(
         look_every_ms=keys.milliseconds("look_every_s", usual.look_every_ms, least_ms=1),
         silent_after_ms=keys.milliseconds("silent_after_s", usual.silent_after_ms, least_ms=1),
+        gone_after_ms=keys.milliseconds("gone_after_s", usual.gone_after_ms),
         fresh_for_ms=keys.milliseconds("fresh_for_s", usual.fresh_for_ms),
         queue=keys.name_of("queue", JOB_QUEUES, usual.queue),
         patience_ms=keys.milliseconds("patience_s", usual.patience_ms),
@@ -116,12 +121,12 @@ def read_jobs(keys: Keys) -> JobsSpec:
         boot_ms=keys.milliseconds("boot_s", usual.boot_ms),
         build_ms=keys.milliseconds("build_s", usual.build_ms),
         warm_for_ms=keys.milliseconds("warm_for_s", usual.warm_for_ms),
-        hot_copies=keys.whole("hot_copies", usual.hot_copies, least=2),
-        spares=keys.whole("spares", usual.spares, least=0),
+        hot_copies=keys.whole("hot_copies", usual.hot_copies, least=2, most=_MOST_COPIES),
+        spares=keys.whole("spares", usual.spares, least=0, most=_MOST_COPIES),
         takeover_ms=keys.milliseconds("takeover_s", usual.takeover_ms),
         offers_last_ms=keys.milliseconds("offers_last_s", usual.offers_last_ms),
         failures_a_year=float(keys.number("failures_a_year", usual.failures_a_year, 0.001)),
-        output_kib=keys.whole("output_kib", usual.output_kib),
+        output_kib=keys.whole("output_kib", usual.output_kib, most=_MOST_OUTPUT_KIB),
         output_for_ms=keys.milliseconds("output_for_s", usual.output_for_ms),
         mbps=float(keys.number("mbps", usual.mbps, 0.001)),
         delay_ms=keys.whole("delay_ms", usual.delay_ms, least=0),

@@ -1,6 +1,8 @@
 """What a live federation may answer instead of doing as it is asked; each one clear line."""
 
-from leasehold.model.errors import LeaseholdError
+from collections.abc import Iterable
+
+from leasehold.model.errors import LeaseholdError, UnknownName
 from leasehold.model.reason import Reason, sentence
 
 
@@ -9,15 +11,27 @@ class NoSuchLease(LeaseholdError):
 
     def __init__(self, lease_id: int) -> None:
         self.lease_id = lease_id
-        super().__init__(f"lease: got {lease_id}, expected the number of a lease")
+        super().__init__(f"no lease with ID {lease_id}")
 
 
 class NoSuchSite(LeaseholdError):
     """There is no site with this name."""
 
-    def __init__(self, site: str) -> None:
+    def __init__(self, site: str, known: Iterable[str]) -> None:
         self.site = site
-        super().__init__(f"site: got {site!r}, expected the name of a site")
+        super().__init__(f"no site named {site!r}, {_offer(site, known)}")
+
+
+class ConsoleElsewhere(LeaseholdError):
+    """What the machines of a lease have written is at another gateway or site manager, and stays there."""
+
+    def __init__(self, lease_id: int, site: str) -> None:
+        self.lease_id = lease_id
+        self.site = site
+        super().__init__(
+            f"lease {lease_id} is at {site}, which decides for itself:"
+            f" what its machines have written is there; ask the operators of {site}"
+        )
 
 
 class IdempotencyConflict(LeaseholdError):
@@ -59,7 +73,7 @@ class NoSuchAgreement(LeaseholdError):
 
     def __init__(self, name: str) -> None:
         self.name = name
-        super().__init__(f"agreement: got {name!r}, expected the name of an agreement")
+        super().__init__(f"no agreement named {name!r}")
 
 
 class NoSuchJoint(LeaseholdError):
@@ -67,7 +81,7 @@ class NoSuchJoint(LeaseholdError):
 
     def __init__(self, joint_id: int) -> None:
         self.joint_id = joint_id
-        super().__init__(f"joint: got {joint_id}, expected the number of a joint request")
+        super().__init__(f"no joint request with ID {joint_id}")
 
 
 class NoSuchJob(LeaseholdError):
@@ -75,7 +89,7 @@ class NoSuchJob(LeaseholdError):
 
     def __init__(self, job_id: int) -> None:
         self.job_id = job_id
-        super().__init__(f"job: got {job_id}, expected the number of a job")
+        super().__init__(f"no job with ID {job_id}")
 
 
 class NoSuchPenalty(LeaseholdError):
@@ -83,7 +97,7 @@ class NoSuchPenalty(LeaseholdError):
 
     def __init__(self, penalty_id: int) -> None:
         self.penalty_id = penalty_id
-        super().__init__(f"penalty: got {penalty_id}, expected the number of a penalty")
+        super().__init__(f"no penalty with ID {penalty_id}")
 
 
 class CannotForget(LeaseholdError):
@@ -97,9 +111,9 @@ class CannotForget(LeaseholdError):
 class NoSuchPeer(LeaseholdError):
     """There is no peer with this name."""
 
-    def __init__(self, peer: str) -> None:
+    def __init__(self, peer: str, known: Iterable[str]) -> None:
         self.peer = peer
-        super().__init__(f"peer: got {peer!r}, expected the name of a peer")
+        super().__init__(f"no peer named {peer!r}, {_offer(peer, known)}")
 
 
 class CannotRemovePeer(LeaseholdError):
@@ -112,3 +126,9 @@ class CannotRemovePeer(LeaseholdError):
 
 class Unavailable(LeaseholdError):
     """Nothing can be promised now: the store does not answer, or the service is stopping."""
+
+
+def _offer(name: str, known: Iterable[str]) -> str:
+    """Name what there is, and what is nearest."""
+    expected = UnknownName("", name, known).expected
+    return f"expected {expected}" if expected != "one of " else "there is none"

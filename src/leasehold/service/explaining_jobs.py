@@ -66,9 +66,11 @@ def prospect(engine: Engine, command: SubmitJob, now_ms: int) -> Prospect:
     """Say what would become of a job; raises InvalidField for one that cannot be."""
     book = engine.handlers.jobs
     request = book.request(command, now_ms)
+    book.catch_up(now_ms)
     seen = book.desk.foresee(request, now_ms)
     moment = Moment(now_ms, engine.setup.settings.fresh_for_ms)
-    says = _says(book.nodes.rows.values(), request, engine.setup.network, moment)
+    nodes = (row for row in book.nodes.rows.values() if not book.nodes.is_gone(row, now_ms))
+    says = _says(nodes, request, engine.setup.network, moment)
     chosen = tuple(_chosen(place) for place in seen.places)
     return Prospect(seen.state, seen.reason, seen.what, chosen, seen.surest, tuple(says))
 

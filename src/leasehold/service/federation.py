@@ -12,17 +12,32 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self, TypeVar, cast
 
-from leasehold.model.errors import InvariantBroken, LeaseholdError
+import structlog
+
+from leasehold.gateway.explaining import Explanation, JointExplanation
+from leasehold.gateway.gateway import Gateway
+from leasehold.model.errors import InvariantBroken, LeaseholdError, UnknownName
 from leasehold.model.event import SiteFellSilent
 from leasehold.service.agreements import Agreements
-from leasehold.service.commands import Cancel, Command, Drain, Extend, ForgetSite, Happened, Submit, Undrain
+from leasehold.service.clock import FAR_OFF_S
+from leasehold.service.commands import (
+    Cancel,
+    Command,
+    Drain,
+    Extend,
+    ForgetSite,
+    Happened,
+    Submit,
+    SubmitJoint,
+    Undrain,
+)
 from leasehold.service.config import ServiceConfig
 from leasehold.service.driver import Clock, Driver
 from leasehold.service.enactment.courier import Courier
 from leasehold.service.enactors.protocol import Enactor
 from leasehold.service.engine.engine import Done, Engine
-from leasehold.service.engine.sites import leases_by_site_and_state, occupancies, overhead_factors
-from leasehold.service.errors import CannotForget, NoSuchLease, NoSuchSite
+from leasehold.service.engine.sites import occupancies, overhead_factors
+from leasehold.service.errors import CannotForget, ConsoleElsewhere, NoSuchLease, NoSuchSite
 from leasehold.service.feed import Feed
 from leasehold.service.finding.scouts import Scouts, job_setup
 from leasehold.service.jobs import Jobs
@@ -30,33 +45,74 @@ from leasehold.service.letters.post import PostOffice, identity_of
 from leasehold.service.letters.wire import About
 from leasehold.service.metrics import Metrics
 from leasehold.service.opening import check_sites, make_gateway, open_enactors, own_queues
+from leasehold.service.overview import GUESTS, LOCAL, Glance, Held, Overview, glance, held_now, idle_kind
 from leasehold.service.peers.peers import Peers
+from leasehold.service.reloading import Reloaded, reloaded
 from leasehold.service.site_states import SiteState, SiteStates
 from leasehold.service.standing import Standing
+from leasehold.service.store.filters import Visible
 from leasehold.service.store.rows import LeaseRow, OrderRow, SiteRow
 from leasehold.service.store.store import Store
+from leasehold.service.surroundings import REAL, Surroundings
 
 LISTEN_EVERY_S = 10.0
 TIDY_EVERY_S = 3_600.0
-KEEP_MS = 7 * 86_400_000
-"""How long an answer is remembered for its Idempotency-Key, and an order that was carried out."""
+LONGEST_STEP_S = 10.0
+"""How long a step may take until the service is not ready."""
+
+_WATCH_EVERY_S = 1.0
+_LOOK_S = 1.0
+"""How long metrics wait for the engine to say how things stand; then they are as at the last look."""
 
 STOPPING = "stopping"
 
 T = TypeVar("T")
 
+_log = structlog.get_logger("leasehold.federation")
+
 
 @dataclass(slots=True)
 class Health:
-    """How the service itself is.
+    """How the service itself is; asking needs neither the engine nor the store.
 
-    ``ready``    whether requests can be decided now; ``why_not`` says why they cannot
+    ``trouble``  why requests cannot be decided now, "" while they can
+    ``cause``    the error behind that, None where there is none
     ``broken``   the first promise that was found broken, "" while all hold
+    ``busy_s``   for how long the engine has been at its current work
+    ``ahead_s``  how far the gateway's time is ahead of the machine's clock
     """
 
-    ready: bool = False
-    why_not: str = "still starting"
+    trouble: str = "still starting"
+    cause: BaseException | None = None
     broken: str = ""
+    busy_s: Callable[[], float] = lambda: 0.0
+    ahead_s: Callable[[], float] = lambda: 0.0
+
+    @property
+    def warnings(self) -> list[str]:
+        """What an operator should look at though requests are decided.
+
+        Leases last as long as they should whatever the machine's clock shows; to take nothing in because of a
+        wrong clock would make an outage of it.
+        """
+        ahead_s = self.ahead_s()
+        if abs(ahead_s) <= FAR_OFF_S:
+            return []
+        way = "ahead of" if ahead_s > 0 else "behind"
+        return [f"the gateway's time is {abs(ahead_s):.0f} s {way} the machine's clock: set the clock right"]
+
+    @property
+    def ready(self) -> bool:
+        """Whether requests can be decided now."""
+        return not self.why_not
+
+    @property
+    def why_not(self) -> str:
+        """Why requests cannot be decided now; "" where they can."""
+        if self.trouble:
+            return self.trouble
+        busy_s = self.busy_s()
+        return f"the engine has been at one step for {busy_s:.0f} s" if busy_s > LONGEST_STEP_S else ""
 
     @property
     def alive(self) -> bool:
@@ -75,6 +131,8 @@ class Federation:
         clock: Clock,
         metrics: Metrics,
         folder: Path,
+        *,
+        surroundings: Surroundings,
     ) -> None:
         """Read the store and plan on; the store must be claimed. Raises what `Store` raises."""
         self.config = config
@@ -83,12 +141,24 @@ class Federation:
         self.metrics = metrics
         self.health = Health()
         self.feed = Feed(store.last_seq())
-        self.identity = identity_of(store)
-        can = {name: enactor.capabilities for name, enactor in enactors.items()}
+        self.identity = identity_of(store, surroundings.new_id)
+        self._can = {name: enactor.capabilities for name, enactor in enactors.items()}
+        self._opened_slots = {site.name: site.slots for site in config.clusters}
+        self._random = surroundings.random
         most_open = config.limits.open_requests_per_consumer or None
-        setup = job_setup(config.jobs, enactors)
-        engine = Engine(store, lambda: make_gateway(config, can), metrics, clock(), most_open, setup)
+        setup = job_setup(config.jobs, enactors, config.limits.output_mib_per_consumer)
+        engine = Engine(
+            store,
+            lambda: make_gateway(config, self._can, surroundings.random()),
+            metrics,
+            clock(),
+            most_open,
+            setup,
+            start_within_ms=config.service.start_within_ms,
+        )
         self._driver = Driver(engine, clock, self._passed, self._in_trouble)
+        self.health.busy_s = lambda: self._driver.busy_s
+        metrics.show_health(lambda: self.health.ready, self.health.busy_s)
         look_every_s = config.service.reconcile_every_ms / 1000
         self._couriers = {
             name: Courier(name, enactor, self.do, clock, look_every_s) for name, enactor in enactors.items()
@@ -99,15 +169,22 @@ class Federation:
         self._standing = Standing()
         metrics.show(lambda: self._standing)
         self.post = PostOffice(self.do, store, clock)
-        self._states = SiteStates(config, self._couriers, self._drained, self.post, clock)
-        self.peers = Peers(self, folder)
+        self._states = SiteStates(config, self._couriers, self._drained, self.post)
+        self.peers = Peers(self, folder, surroundings)
         self.agreements = Agreements(self)
         self.jobs = Jobs(self)
 
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, config: ServiceConfig, store: Store, folder: Path, clock: Clock, metrics: Metrics
+        cls,
+        config: ServiceConfig,
+        store: Store,
+        folder: Path,
+        clock: Clock,
+        metrics: Metrics,
+        *,
+        surroundings: Surroundings = REAL,
     ) -> AsyncIterator[Self]:
         """Open a federation and close it in the end; ``folder`` has machines, and tokens of peers.
 
@@ -118,7 +195,7 @@ class Federation:
         check_sites(config, store)
         enactors = open_enactors(config, folder, clock)
         try:
-            federation = cls(config, store, enactors, clock, metrics, folder)
+            federation = cls(config, store, enactors, clock, metrics, folder, surroundings=surroundings)
             async with federation._at_work():
                 yield federation
         finally:
@@ -131,9 +208,12 @@ class Federation:
         # asked before the driver begins: what has become of the machines meanwhile is known to its first step
         news = asyncio.gather(*(self.do(survey) for survey in surveys if survey is not None))
         driving = asyncio.create_task(self._driver.run())
+        driving.add_done_callback(self._driver_ended)
         helping: list[asyncio.Task[None]] = []
         try:
             await news
+            for courier in self._couriers.values():
+                await courier.tell_silence()
             await self._begin()
             helping = [asyncio.create_task(courier.run()) for courier in self._couriers.values()]
             self._scouts.begin()
@@ -141,10 +221,12 @@ class Federation:
             helping.append(asyncio.create_task(self._check_now_and_then()))
             helping.append(asyncio.create_task(self._listen_for_silence()))
             helping.append(asyncio.create_task(self._tidy_now_and_then()))
+            helping.append(asyncio.create_task(self._watch_steps()))
+            helping.append(asyncio.create_task(self._watch_clock()))
             await self.peers.open()
             yield
         finally:
-            self.health.ready, self.health.why_not = False, STOPPING
+            self.health.trouble = STOPPING
             await self.peers.close()
             await self._scouts.close()
             for task in helping:
@@ -157,7 +239,7 @@ class Federation:
         """Check every promise, and be ready."""
         await self._driver.ask(lambda engine: engine.check())
         await self._look_around()
-        self.health.ready, self.health.why_not = True, ""
+        self.health.trouble = ""
 
     def _passed(self, done: Done) -> None:
         """A step is in the store: tell who waits for news, and send its orders out."""
@@ -171,18 +253,55 @@ class Federation:
             if site in self._couriers:  # else it was taken out of the configuration, with orders left to stop
                 self._couriers[site].deliver(rows)
 
-    def _in_trouble(self, why: str) -> None:
-        """Nothing can be decided now, or (with "") something can again; `_at_work` has the last word."""
-        if self.health.why_not != STOPPING:
-            self.health.ready, self.health.why_not = not why, why
+    def _in_trouble(self, error: Exception | None) -> None:
+        """Nothing can be decided now, or (with None) something can again; `_at_work` has the last word."""
+        if error is None:
+            _log.info("requests are decided again")
+        else:
+            defect = None if isinstance(error, LeaseholdError) else error
+            _log.error("requests cannot be decided", cause=str(error), exc_info=defect)
+        if self.health.trouble != STOPPING:
+            self.health.trouble = "" if error is None else self._driver.trouble
+            self.health.cause = None if error is None else error.__cause__ or error
+
+    def _driver_ended(self, driving: "asyncio.Task[None]") -> None:
+        """Without a driver nobody would ever be answered: only a new start helps."""
+        if not driving.cancelled() and (error := driving.exception()) is not None:
+            self.health.broken = self.health.broken or "the engine has stopped"
+            self.health.trouble = self.health.trouble or "the engine has stopped"
+            _log.critical("the engine has stopped", exc_info=error)
+
+    async def _watch_steps(self) -> None:
+        """Say once of each step that takes too long that it does, and how long it took."""
+        while True:
+            await asyncio.sleep(_WATCH_EVERY_S)
+            if self._driver.busy_s > LONGEST_STEP_S:
+                _log.warning("a step of the engine takes too long", so_far_s=round(self._driver.busy_s))
+                longest_s = self._driver.busy_s
+                while self._driver.busy_s >= longest_s:
+                    longest_s = self._driver.busy_s
+                    await asyncio.sleep(_WATCH_EVERY_S)
+                _log.info("the step of the engine is done", took_s=round(longest_s))
+
+    async def _watch_clock(self) -> None:
+        """Say once that somebody should look at the machine's clock, and once that it is right again."""
+        was_off = False
+        while True:
+            warnings = self.health.warnings
+            for warning in warnings if not was_off else ():
+                _log.warning("the clock is off", cause=warning)
+            if was_off and not warnings:
+                _log.info("the clock is right again")
+            was_off = bool(warnings)
+            await asyncio.sleep(_WATCH_EVERY_S)
 
     async def _tidy_now_and_then(self) -> None:
         """Let go of what nobody will ask for again, a little at a time."""
         while True:
-            before_ms = self.clock() - KEEP_MS
+            before = self.config.retention.before(self.clock())
             with suppress(LeaseholdError):
-                while await self._driver.ask(lambda engine: engine.tidy(before_ms)):  # noqa: B023 - asked now
-                    pass
+                while gone := await self._driver.ask(lambda engine: engine.tidy(before)):  # noqa: B023 - asked now
+                    self.metrics.pruned(gone)
             await asyncio.sleep(TIDY_EVERY_S)
 
     async def _check_now_and_then(self) -> None:
@@ -209,19 +328,48 @@ class Federation:
             if not remote.silent and self.post.is_silent(remote.name):
                 await self.do(Happened(SiteFellSilent(remote.name)))
 
+    # Configuration
+
+    async def reload(self, new: ServiceConfig) -> Reloaded:
+        """Go on with what of another configuration can be applied to a gateway at work.
+
+        Raises InvalidField and InputError where it cannot be served, and changes nothing then.
+        """
+        outcome = reloaded(self.config, new, self._opened_slots)
+        if outcome.applied:
+            config = outcome.config
+
+            def make() -> Gateway:
+                return make_gateway(config, self._can, self._random())
+
+            most_open = config.limits.open_requests_per_consumer or None
+            await self._driver.ask(lambda engine: engine.reconfigure(make, most_open))
+            self.config = config
+            self._states = SiteStates(config, self._couriers, self._drained, self.post)
+            await self._driver.ask(lambda engine: engine.check())  # after the step that decides what follows
+        return outcome
+
     # Leases
 
     async def do(self, command: Command) -> object:
         """Ask the engine; raises what it answers with."""
         return await self._driver.do(command)
 
-    async def ask(self, question: Callable[[Engine], T]) -> T:
-        """Look at the engine between two steps."""
-        return await self._driver.ask(question)
+    async def ask(self, question: Callable[[Engine], T], *, whose: str | None = None) -> T:
+        """Look at the engine between two steps; a question that takes long says ``whose`` it is."""
+        return await self._driver.ask(question, whose=whose)
 
     async def submit(self, request: Submit) -> tuple[LeaseRow, bool]:
         """Take a request in; True with it if it is new, False if it came before under the same key."""
         return cast("tuple[LeaseRow, bool]", await self.do(request))
+
+    async def explain(self, request: Submit) -> Explanation:
+        """Say what would become of a request; raises what `submit` raises."""
+        return await self._driver.ask(lambda engine: engine.explain(request), whose=request.consumer)
+
+    async def explain_joint(self, request: SubmitJoint) -> JointExplanation:
+        """Say what would become of a joint request; raises what it is answered with."""
+        return await self._driver.ask(lambda engine: engine.explain_joint(request), whose=request.consumer)
 
     async def cancel(self, lease_id: int) -> LeaseRow:
         """Take a lease back; one that is over stays as it is. Raises NoSuchLease."""
@@ -232,11 +380,13 @@ class Federation:
         return cast("LeaseRow", await self.do(Extend(lease_id, by_ms)))
 
     async def console(self, lease_id: int) -> str:
-        """Give what a lease's machines have written; raises NoSuchLease, Unavailable."""
+        """Give what a lease's machines have written; raises NoSuchLease, ConsoleElsewhere, Unavailable."""
         row = await asyncio.to_thread(self.store.lease, lease_id)
         if row is None:
             raise NoSuchLease(lease_id)
         courier = self._couriers.get(row["site"])
+        if courier is None and row["site"]:
+            raise ConsoleElsewhere(lease_id, row["site"])
         return "" if courier is None else await courier.console(lease_id)
 
     # Sites
@@ -265,10 +415,17 @@ class Federation:
 
     async def site(self, name: str) -> SiteState:
         """Look at one site; raises NoSuchSite."""
-        for state in await self.sites():
-            if state.name == name:
-                return state
-        raise NoSuchSite(name)
+        states = {state.name: state for state in await self.sites()}
+        if name not in states:
+            raise NoSuchSite(name, states)
+        return states[name]
+
+    async def check_place(self, name: str) -> None:
+        """Refuse the name of what is neither a site nor a peer; raises UnknownName."""
+        remotes = await self._driver.ask(lambda engine: dict(engine.gateway.desk.remotes))
+        if name not in remotes and name not in self._couriers:
+            sites = [other for other, remote in remotes.items() if not remote.is_peer]
+            raise UnknownName("site", name, [*self._couriers, *sites])
 
     async def sites(self) -> list[SiteState]:
         """Look at all sites, in the order of the configuration; peers are none."""
@@ -277,6 +434,23 @@ class Federation:
         abouts = await self._driver.ask(lambda engine: dict(engine.handlers.correspondence.abouts))
         remotes = {name: about for name, about in abouts.items() if not about.is_gateway}
         return own + [self._states.remote(name, about) for name, about in remotes.items()]
+
+    async def overview(self, visible: Visible) -> Overview:
+        """Look at all sites as a whole, as somebody may who sees these leases."""
+
+        def look(engine: Engine) -> tuple[tuple[dict[str, Held], int], dict[str, About]]:
+            return held_now(engine.gateway, visible), dict(engine.handlers.correspondence.abouts)
+
+        (held, waiting), abouts = await self._driver.ask(look)
+        slots = {spec.name: spec.slots for spec in self.config.clusters}
+        sites = [glance(name, slots[name], self._states.status(name), held[name]) for name in self._couriers]
+        for name, about in abouts.items():
+            if not about.is_gateway:
+                state = self._states.remote(name, about)
+                kinds = {LOCAL: state.local_vms, GUESTS: state.guest_vms}
+                kinds[idle_kind(state.status)] = state.free_vms
+                sites.append(Glance(name, state.slots, state.status, kinds))
+        return Overview(sites, waiting)
 
     async def about(self) -> About:
         """Say of the one site here what its gateway is to know."""
@@ -291,7 +465,7 @@ class Federation:
             enactor=spec.enactor,
             can_suspend=can.suspend,
             can_migrate=can.migrate,
-            lends=spec.name not in self._drained,
+            lends=spec.name not in self._drained and not self._couriers[spec.name].is_silent,
             local_vms=now.local_vms,
             guest_vms=now.guest_vms,
             waiting_local=now.waiting_local,
@@ -303,15 +477,18 @@ class Federation:
     # Metrics
 
     async def render_metrics(self) -> tuple[bytes, str]:
-        """Give all metrics as they are now, and the type of that content."""
-        await self._look_around()
+        """Give all metrics, and the type of that content; a busy engine's are as at the last look."""
+        with suppress(LeaseholdError, TimeoutError):
+            async with asyncio.timeout(_LOOK_S):
+                await self._look_around()
         return self.metrics.render()
 
     async def _look_around(self) -> None:
         """Let the gauges show how things stand."""
-        self._standing = await self._driver.ask(self._stand)
+        leases = await asyncio.to_thread(self.store.count_by_state)
+        self._standing = await self._driver.ask(lambda engine: self._stand(engine, leases))
 
-    def _stand(self, engine: Engine) -> Standing:
+    def _stand(self, engine: Engine, leases: Mapping[tuple[str, str], int]) -> Standing:
         vms: dict[tuple[str, str], int] = {}
         for name, now in occupancies(engine.gateway).items():
             vms |= {
@@ -325,6 +502,5 @@ class Federation:
         up = {name: self._states.is_up(name) for name in self._couriers}
         factors = overhead_factors(engine.gateway)
         agreements, penalties = engine.handlers.agreements.count(self.clock())
-        leases = leases_by_site_and_state(engine.gateway)
         jobs = Counter(record.state.value for record in engine.handlers.jobs.desk.records.values())
         return Standing(leases, vms, orders, up, factors, jobs, agreements, penalties)

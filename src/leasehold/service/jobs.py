@@ -1,6 +1,7 @@
 """Jobs of a live gateway: taken in, looked at, and what came of them; the nodes and images for them."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
@@ -13,12 +14,16 @@ from leasehold.service.store.rows import AttemptRow, ImageRow, JobRow, NodeRow
 if TYPE_CHECKING:
     from leasehold.service.federation import Federation
 
+NODES_AT_ONCE = 500
+"""How many nodes are read from the store at a time."""
+
 
 @dataclass(frozen=True, slots=True)
 class JobResult:
     """What came of a job: of its attempt whose result counts.
 
     ``is_whole``  whether ``output`` is all that its command wrote
+    ``is_kept``   whether the store still has it: it lets go of what is old, or beyond its consumer's quota
     """
 
     job_id: int
@@ -26,6 +31,7 @@ class JobResult:
     exit_status: int | None
     output: str
     is_whole: bool
+    is_kept: bool = True
 
 
 class Jobs:
@@ -73,11 +79,31 @@ class Jobs:
     async def explain(self, command: SubmitJob) -> Prospect:
         """Say what would become of a job that came now; nothing is changed. Raises InvalidField."""
         now_ms = self._federation.clock()
-        return await self._federation.ask(lambda engine: prospect(engine, command, now_ms))
+        return await self._federation.ask(
+            lambda engine: prospect(engine, command, now_ms), whose=command.consumer
+        )
 
-    async def nodes(self) -> list[NodeRow]:
-        """All nodes as they were last seen, by name."""
-        return await asyncio.to_thread(self._federation.store.nodes)
+    async def nodes(
+        self,
+        after: str = "",
+        limit: int = NODES_AT_ONCE,
+        site: str | None = None,
+        is_wanted: Callable[[NodeRow], bool] = lambda _: True,
+    ) -> list[NodeRow]:
+        """The next nodes by name as they were last seen, of those that are wanted; ``limit`` of them."""
+
+        def read() -> list[NodeRow]:
+            found: list[NodeRow] = []
+            last = after
+            while len(found) < limit:
+                rows = self._federation.store.nodes_after(last, NODES_AT_ONCE, site)
+                found += [row for row in rows if is_wanted(row)]
+                if len(rows) < NODES_AT_ONCE:
+                    break
+                last = rows[-1]["name"]
+            return found[:limit]
+
+        return await asyncio.to_thread(read)
 
     async def images(self) -> list[ImageRow]:
         """All images, and those that are being built or could not be, by name and site."""
@@ -93,7 +119,9 @@ class Jobs:
             if not row["delivered"]:
                 return None
             wrote = self._federation.store.output(job_id, row["delivered"])
-            text, is_whole = ("", False) if wrote is None else (wrote["text"], bool(wrote["is_whole"]))
-            return JobResult(job_id, row["delivered"], row["exit_status"], text, is_whole)
+            known = job_id, row["delivered"], row["exit_status"]
+            if wrote is None:
+                return JobResult(*known, "", is_whole=False, is_kept=False)
+            return JobResult(*known, wrote["text"], bool(wrote["is_whole"]))
 
         return await asyncio.to_thread(read)

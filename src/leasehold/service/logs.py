@@ -42,11 +42,11 @@ def set_up_logs(spec: LogSpec, stream: TextIO) -> None:
     handler = logging.StreamHandler(stream)
     handler.setFormatter(_formatter(render, shared))
     logging.getLogger().handlers[:] = [handler]
-    _set_levels(spec)
+    set_levels(spec)
 
 
-def _set_levels(spec: LogSpec) -> None:
-    """Let libraries, which talk a lot, say what they chat about only where everything is wanted."""
+def set_levels(spec: LogSpec) -> None:
+    """Say from now on what this level asks for; libraries chat only where everything is wanted."""
     logging.getLogger().setLevel(logging.INFO if spec.level == "debug" else logging.WARNING)
     logging.getLogger("leasehold").setLevel(spec.level.upper())
     logging.getLogger(REQUEST_LOGGER).setLevel(logging.NOTSET if spec.requests else logging.WARNING)

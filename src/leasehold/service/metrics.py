@@ -4,7 +4,7 @@ Every label has a closed list of values, sites being those of the configuration:
 address ever becomes a label. `deploy/grafana` and `deploy/prometheus` show and watch these metrics.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
 
@@ -37,6 +37,20 @@ class Difference(StrEnum):
 
 
 METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
+PRUNED = (
+    "leases",
+    "jobs",
+    "joints",
+    "journal",
+    "outputs",
+    "usage",
+    "answers",
+    "job_answers",
+    "orders",
+    "attempts",
+)
+"""The tables of which the store lets old rows go."""
+
 OTHER = "other"
 """Stands for whatever is not in a closed list."""
 
@@ -58,6 +72,12 @@ class Metrics:
         self._define_requests()
         self._define_decisions()
         self._define_enactment()
+        self._ready = Gauge(
+            "leasehold_ready", "Whether requests can be decided, as /readyz says.", registry=self.registry
+        )
+        self._busy_s = Gauge(
+            "leasehold_step_seconds", "For how long the engine has been at its step.", registry=self.registry
+        )
         self._standing = StandingCollector()
         self.registry.register(self._standing)
         ProcessCollector(registry=self.registry)
@@ -70,6 +90,11 @@ class Metrics:
             "http_request_seconds", "Time to answer over HTTP", _HTTP_S, "route", "method", "status"
         )
         self._streams = Gauge("leasehold_streams", "Open streams of changes", registry=self.registry)
+        self._clock_ahead = Gauge(
+            "leasehold_clock_ahead_seconds",
+            "How far the gateway's time is ahead of the machine's clock",
+            registry=self.registry,
+        )
 
     def _define_decisions(self) -> None:
         self._decisions = self._counter("decisions", "Decisions about leases", "outcome", "reason")
@@ -100,6 +125,9 @@ class Metrics:
             "site",
             "operation",
         )
+        self._pruned = self._counter("pruned_rows", "Rows that the store let go of", "table")
+        for table in PRUNED:
+            self._pruned.labels(table)
         self._differences = self._counter(
             "reconcile_differences", "Differences between what should be and what is", "site", "kind"
         )
@@ -150,6 +178,11 @@ class Metrics:
         """Measure how long the machines of a lease took for an operation."""
         self._operation_s.labels(site, operation).observe(took_s)
 
+    def pruned(self, rows: Mapping[str, int]) -> None:
+        """Count rows that the store let go of, by table."""
+        for table, count in rows.items():
+            self._pruned.labels(table).inc(count)
+
     def difference(self, site: str, kind: Difference) -> None:
         """Count something at a site that is not as it should be."""
         self._differences.labels(site, kind).inc()
@@ -168,6 +201,15 @@ class Metrics:
         """Count a stream of changes as open for as long as this lasts."""
         with self._streams.track_inprogress():
             yield
+
+    def watch_clock(self, ahead_s: Callable[[], float]) -> None:
+        """Show by how much the gateway's time is ahead of the machine's clock, in seconds."""
+        self._clock_ahead.set_function(ahead_s)
+
+    def show_health(self, ready: Callable[[], bool], busy_s: Callable[[], float]) -> None:
+        """Fill the gauges of the service itself from these, which must not block."""
+        self._ready.set_function(ready)
+        self._busy_s.set_function(busy_s)
 
     def show(self, source: Callable[[], Standing]) -> None:
         """Fill the gauges from this source, which is asked at each look and must not block."""

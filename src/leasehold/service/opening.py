@@ -5,7 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 
-from leasehold.configuration.domains import domain_by_site
+import structlog
+
+from leasehold.configuration.domains import domain_by_site, strangers
 from leasehold.configuration.policies import find_routing_policy
 from leasehold.configuration.sites import site_settings
 from leasehold.gateway.gateway import Gateway, Routing
@@ -23,6 +25,8 @@ from leasehold.service.store.store import Store
 from leasehold.sharing.enforcement import Sharing
 from leasehold.sharing.places import Place
 
+_log = structlog.get_logger("leasehold.opening")
+
 
 def open_enactors(config: ServiceConfig, folder: Path, clock: Clock) -> dict[str, Enactor]:
     """Find the machines of every site again, or make them; raises as `enactor` does."""
@@ -39,6 +43,7 @@ def _setup(site: SiteSpec, config: ServiceConfig, folder: Path, clock: Clock) ->
         folder=folder / "machines" / site.name,
         clock=clock,
         options=site.options,
+        private=(folder,),
     )
 
 
@@ -52,11 +57,13 @@ def own_queues(config: ServiceConfig, enactors: Mapping[str, Enactor], do: Do) -
     ]
 
 
-def make_gateway(config: ServiceConfig, capabilities: Mapping[str, Capabilities]) -> Gateway:
+def make_gateway(config: ServiceConfig, capabilities: Mapping[str, Capabilities], rng: Random) -> Gateway:
     """Make an empty gateway whose sites plan with what their machines can do."""
     spec = config.gateway
-    policy = find_routing_policy(spec.policy)(Random())
-    routing = Routing(policy, try_elsewhere=spec.try_elsewhere, tick_ms=spec.tick_ms)
+    policy = find_routing_policy(spec.policy)(rng)
+    routing = Routing(
+        policy, try_elsewhere=spec.try_elsewhere, use_free_room=spec.use_free_room, tick_ms=spec.tick_ms
+    )
     sites = [_site(site, capabilities[site.name]) for site in config.clusters]
     return Gateway(sites, routing, config.service.reference_mips, make_sharing(config))
 
@@ -76,13 +83,15 @@ def _site(site: SiteSpec, can: Capabilities) -> Site:
         expected = f"'queue', since users of {site.name} ask another scheduler, which lets them wait"
         raise InvalidField("local_queue", site.terms.local_queue, expected)
     settings = site_settings(site.name, site.slots, site.terms)
-    return Site(replace(settings, can_suspend=can.suspend, can_migrate=can.migrate))
+    able = replace(settings, can_suspend=can.suspend, can_migrate=can.migrate)
+    return Site(replace(able, confirms_starts=True))
 
 
 def check_sites(config: ServiceConfig, store: Store) -> None:
     """Refuse to leave anybody behind: a site with open leases must be configured, or decide for itself.
 
-    Raises InputError, also where a site is both.
+    A site of a domain that is neither may be misspelt or join later, and is warned of. Raises InputError,
+    also where a site is both.
     """
     own = {site.name for site in config.clusters}
     remotes = remembered_abouts(store).keys() | {peer["name"] for peer in store.peers()}
@@ -94,3 +103,7 @@ def check_sites(config: ServiceConfig, store: Store) -> None:
     for site in sorted(left_behind):
         problem = f"has open leases at site {site!r}, expected that site in the configuration"
         raise InputError(store, None, problem)
+    for domain, site in strangers(config.domains, known):
+        _log.warning(
+            "a domain has a site that is not configured and has never joined", domain=domain, site=site
+        )

@@ -47,7 +47,7 @@ class RequestLog:
 
     def _say(self, scope: Scope, status: int, ms: float) -> None:
         """Say it; a ``status`` of 0 is an answer that never began, because who asked had gone."""
-        route = getattr(scope.get("route"), "path", "")
+        route = getattr(scope.get("route"), "path_format", "")
         say = self._log.debug if route in _UNREMARKABLE else self._log.info
         say("request", consumer=_consumer(scope), method=scope["method"], route=route, status=status, ms=ms)
 

@@ -7,21 +7,24 @@ made; and only then is anybody answered. Stopping goes back the same way.
 
 import asyncio
 import gc
+import os
 import signal
 import socket
-import time
+import sys
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from math import ceil
 from pathlib import Path
 
 import structlog
 import uvicorn
+from anyio.to_thread import current_default_thread_limiter
 from sqlalchemy import URL
 
 from leasehold import __version__
-from leasehold.model.errors import InputError
+from leasehold.model.errors import InputError, LeaseholdError
 from leasehold.service.address import announced
 from leasehold.service.api.app import Api, create_app
 from leasehold.service.api.settings import ApiSettings
@@ -30,8 +33,17 @@ from leasehold.service.auth.first_token import first_admin_token
 from leasehold.service.auth.jwts import Jwts
 from leasehold.service.auth.limits import RateLimit
 from leasehold.service.auth.tokens import Tokens
+from leasehold.service.clock import SteadyClock
 from leasehold.service.config import Limits, ServiceConfig, ServiceSpec
+from leasehold.service.connections import (
+    Connections,
+    fitting_descriptors,
+    protocol_of,
+    raise_descriptor_limit,
+)
+from leasehold.service.engine.recording import last_written_ms
 from leasehold.service.federation import Federation
+from leasehold.service.logs import set_levels
 from leasehold.service.metrics import Metrics
 from leasehold.service.notify import READY, STOPPING, notify
 from leasehold.service.request_log import RequestLog
@@ -40,7 +52,16 @@ from leasehold.service.tls import check_key_pair
 
 ADDRESS_FILE = "url"
 STORE_FILE = "leasehold.db"
+READERS = 4
+"""How many threads at a time make pages of what is in the store."""
+
+LONGEST_TURN_S = 0.001
+"""After how long Python lets another thread have its turn; it is five times that if nobody says."""
+
 _PRIVATE = 0o700
+_FOR_NOBODY_ELSE = 0o077
+_OURS = frozenset({ADDRESS_FILE, STORE_FILE, "admin.token", "demo", "images", "leasehold.toml", "machines"})
+"""What makes a folder one of ours; whatever else is in it may be there for others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +86,34 @@ class Place:
         return self.folder / ADDRESS_FILE
 
     def make(self) -> None:
-        """Make the folders where they are missing, for nobody else to read; raises InputError."""
+        """Make the folders where they are missing, for nobody else to read; raises InputError.
+
+        One of ours that others can enter is closed; one of somebody else's, or with other things in it, is
+        not ours to close, and is refused.
+        """
         for folder in (self.folder, self.work):
             try:
                 folder.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
+                _close_to_others(folder)
             except OSError as error:
                 raise InputError(folder, None, f"cannot be a data folder: {error.strerror}") from None
+
+
+def _close_to_others(folder: Path) -> None:
+    """See to it that nobody else can enter a folder; raises InputError where that is not for us to do."""
+    found = folder.stat()
+    is_ours = found.st_uid == os.geteuid()
+    if not found.st_mode & (
+        0o077 if is_ours else 0o007
+    ):  # the group of a folder that was given to us is meant
+        return
+    names = {path.name for path in folder.iterdir()}
+    if not is_ours or (names and not names & _OURS):
+        mode = found.st_mode & 0o777
+        raise InputError(
+            folder, None, f"is open to others (mode {mode:o}), expected a data folder: chmod 700"
+        )
+    folder.chmod(_PRIVATE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +129,13 @@ Companion = Callable[[Listening], Awaitable[None]]
 """What goes on beside a gateway for as long as it listens; it is cancelled when the gateway stops."""
 
 
-def now_ms() -> int:
-    """Tell the time in Unix milliseconds."""
-    return time.time_ns() // 1_000_000
-
-
-async def serve(config: ServiceConfig, place: Place, companion: Companion) -> None:
-    """Be a gateway until SIGTERM or SIGINT.
+async def serve(
+    config: ServiceConfig,
+    place: Place,
+    companion: Companion,
+    reread: Callable[[], ServiceConfig] | None = None,
+) -> None:
+    """Be a gateway until SIGTERM or SIGINT; at SIGHUP, go on with the configuration that ``reread`` gives.
 
     Raises InputError and InvalidField for whatever keeps it from starting, InvariantBroken where what the
     store holds cannot be true.
@@ -101,15 +144,50 @@ async def serve(config: ServiceConfig, place: Place, companion: Companion) -> No
     if service.tls_certificate and service.tls_key:
         check_key_pair(service.tls_certificate, service.tls_key)
     place.make()
-    with bound(service.host, service.port) as listener, open_store(place.store_url(service)) as store:
-        async with Federation.open(config, store, place.work, now_ms, metrics) as federation:
+    descriptors = raise_descriptor_limit()
+    store_url = place.store_url(service)
+    with (
+        _files_for_nobody_else(),
+        bound(service.host, service.port) as listener,
+        open_store(store_url) as store,
+    ):
+        clock = SteadyClock(last_written_ms(store))
+        metrics.watch_clock(clock.ahead_s)
+        async with Federation.open(config, store, place.work, clock, metrics) as federation:
+            federation.health.ahead_s = clock.ahead_s
             _collect_less_garbage()
-            token_file = first_admin_token(store, place.folder, now_ms())
+            _let_the_engine_go_first()
+            token_file = first_admin_token(store, place.folder, clock())
             listening = Listening(_url(service, listener), token_file, federation)
             app = _application(config, federation)
-            server = Server(_uvicorn_config(app, service), lambda: companion(listening))
+            connections = Connections(fitting_descriptors(config.limits.connections(), descriptors))
+            server = Server(_uvicorn_config(app, service), connections, lambda: companion(listening))
             with announced(place.address_file, listening.url), _stopping_on_signals(server, app):
+                if reread is not None:
+                    asyncio.get_running_loop().add_signal_handler(
+                        signal.SIGHUP, _Reloading(federation, reread)
+                    )
                 await server.serve(sockets=[listener])
+
+
+def _let_the_engine_go_first() -> None:
+    """Let few threads read beside the engine, and none of them keep the processor for long.
+
+    Python runs one thread at a time. A dozen that make pages of a thousand leases would each have its turn
+    before the one that decides.
+    """
+    current_default_thread_limiter().total_tokens = READERS
+    sys.setswitchinterval(LONGEST_TURN_S)
+
+
+@contextmanager
+def _files_for_nobody_else() -> Generator[None, None, None]:
+    """Let only this user read what is written, machines' files included, whatever is usual for others."""
+    before = os.umask(_FOR_NOBODY_ELSE)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 def _collect_less_garbage() -> None:
@@ -125,8 +203,11 @@ def _collect_less_garbage() -> None:
 class Server(uvicorn.Server):
     """uvicorn, with a companion that comes and goes with it, and with signals left to us."""
 
-    def __init__(self, config: uvicorn.Config, companion: Callable[[], Awaitable[None]]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, connections: Connections, companion: Callable[[], Awaitable[None]]
+    ) -> None:
         super().__init__(config)
+        self._connections = connections
         self._companion = companion
         self._beside: asyncio.Future[None] | None = None
 
@@ -136,8 +217,19 @@ class Server(uvicorn.Server):
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen, and say so."""
-        await super().startup(sockets)
+        """Listen, and say so. Whoever does not get on with TLS in time is let go, as uvicorn would not."""
+        config, loop = self.config, asyncio.get_running_loop()
+        make = partial(
+            protocol_of(self._connections), config=config, server_state=self.server_state, app_state={}
+        )
+        within_s = self._connections.limits.head_s if config.ssl else None
+        self.servers = [
+            await loop.create_server(
+                make, sock=one, ssl=config.ssl, backlog=config.backlog, ssl_handshake_timeout=within_s
+            )
+            for one in sockets or []
+        ]
+        self.started = True
         self._beside = asyncio.ensure_future(self._accompany())
         notify(READY)
 
@@ -176,6 +268,34 @@ def _stopping_on_signals(server: Server, app: Api) -> Generator[None, None, None
             loop.remove_signal_handler(number)
 
 
+class _Reloading:
+    """Called at each SIGHUP; says in the log what came of it."""
+
+    def __init__(self, federation: Federation, reread: Callable[[], ServiceConfig]) -> None:
+        self._federation = federation
+        self._reread = reread
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def __call__(self) -> None:
+        task = asyncio.get_running_loop().create_task(self._reload())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _reload(self) -> None:
+        log = structlog.get_logger("leasehold.serving")
+        try:
+            outcome = await self._federation.reload(await asyncio.to_thread(self._reread))
+        except LeaseholdError as error:
+            log.error("configuration not reloaded", cause=str(error))  # noqa: TRY400 - the cause says it all
+            return
+        set_levels(outcome.config.log)
+        log.info(
+            "configuration reloaded",
+            applied=list(outcome.applied),
+            needs_restart=list(outcome.needs_restart),
+        )
+
+
 def _application(config: ServiceConfig, federation: Federation) -> Api:
     tokens = Tokens(federation.store, federation.clock)
     authenticator = Authenticator(tokens, Jwts(config.issuers, federation.clock))
@@ -187,9 +307,11 @@ def _api_settings(service: ServiceSpec, limits: Limits) -> ApiSettings:
         version=__version__,
         body_kib=limits.body_kib,
         rate=RateLimit(limits.requests_per_s, limits.burst),
+        submissions=RateLimit(limits.submissions_per_hour / 3600, max(1, limits.submissions_per_hour)),
         streams_per_consumer=limits.streams_per_consumer,
         probes_need_token=service.needs_token(service.probes),
         metrics_need_token=service.needs_token(service.metrics),
+        page_needs_token=service.needs_token(service.page),
     )
 
 

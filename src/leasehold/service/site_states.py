@@ -5,15 +5,13 @@ from dataclasses import dataclass, field
 
 from leasehold.configuration.domains import domain_by_site
 from leasehold.service.config import ServiceConfig
-from leasehold.service.driver import Clock
 from leasehold.service.enactment.courier import Courier
 from leasehold.service.enactors.protocol import Capabilities
 from leasehold.service.engine.sites import Occupancy, Overhead
+from leasehold.service.lending import allowed_at, allowed_without_agreement
 from leasehold.service.letters.post import PostOffice
 from leasehold.service.letters.wire import About
 from leasehold.service.store.rows import SiteRow
-
-UNREACHABLE_AFTER_MS = 90_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +19,7 @@ class SiteState:
     """One site as it is now; counts of VMs and of waiting leases.
 
     ``domain`` is the virtual domain that it is in, "" for none; ``resources`` are units besides its slots.
+    ``allows`` says which guests its owner takes, "" where only its own manager knows.
     """
 
     name: str
@@ -41,6 +40,7 @@ class SiteState:
     overheads: tuple[Overhead, ...] = ()
     domain: str = ""
     resources: Mapping[str, int] = field(default_factory=dict)
+    allows: str = ""
 
 
 class SiteStates:
@@ -52,14 +52,13 @@ class SiteStates:
         couriers: Mapping[str, Courier],
         drained: Mapping[str, SiteRow],
         post: PostOffice,
-        clock: Clock,
     ) -> None:
         self._specs = {site.name: site for site in config.clusters}
         self._domains = domain_by_site(config.domains)
+        self._without_agreement = allowed_without_agreement(config)
         self._couriers = couriers
         self._drained = drained
         self._post = post
-        self._clock = clock
 
     def own(self, name: str, now: Occupancy) -> SiteState:
         """Give the state of a site of this gateway."""
@@ -80,10 +79,11 @@ class SiteStates:
             waiting_local=now.waiting_local,
             waiting_guest=now.waiting_guests,
             last_seen_ms=courier.last_seen_ms,
-            problem=courier.problem,
+            problem=courier.problem or courier.order_problem,
             overheads=now.overheads,
             domain=self._domains.get(name, ""),
             resources=spec.resources,
+            allows=f"{allowed_at(spec)}. Without an agreement: {self._without_agreement}",
         )
 
     def remote(self, name: str, about: About) -> SiteState:
@@ -111,13 +111,15 @@ class SiteStates:
             domain=self._domains.get(name, ""),
         )
 
+    def status(self, name: str) -> str:
+        """Say of a site of this gateway whether it is ``up``, ``drained`` or ``unreachable``."""
+        return self._status(name)
+
     def is_up(self, name: str) -> bool:
         """Whether the machines of a site of this gateway can be reached."""
         return self._status(name) != "unreachable"
 
     def _status(self, name: str) -> str:
-        courier = self._couriers[name]
-        seen_ms = courier.last_seen_ms
-        if courier.problem and (seen_ms is None or self._clock() - seen_ms > UNREACHABLE_AFTER_MS):
+        if self._couriers[name].is_silent:
             return "unreachable"
         return "drained" if name in self._drained else "up"

@@ -1,20 +1,24 @@
-"""The statement of a consumer for a time: what was agreed, used and punished, by virtual domain."""
+"""The statement of a consumer for a time: what was agreed, used and punished, by virtual domain.
+
+An agreement counts for the time in which it was in force: from the second signature on, not while it, or what
+it is a part of, was suspended, and not after its end. What is passed on counts as it reads beneath that.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from leasehold.model.agreement import CPUS, EVERYBODY, MILLION, Agreement
+from leasehold.model.agreement import CPUS, EVERYBODY, MILLION, Agreement, NoLimit
 from leasehold.service.store.rows import PenaltyRow, UsageRow
 from leasehold.service.usage import Use, Window, account
-from leasehold.sharing.delegation import shares_ppm
-from leasehold.sharing.records import OVER, Record
+from leasehold.sharing.delegation import shares_ppm, under
+from leasehold.sharing.records import Record, Records, Span, lineage
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What an agreement gives: shares in the long run and in bursts, ppm of the CPUs that its provider has.
+    """What an agreement gave: shares in the long run and in bursts, ppm of the CPUs that its provider has.
 
-    ``vm_ms``  VM-milliseconds that the share comes to over the time of the statement
+    Shares are those of the last moment in force; ``vm_ms`` are the VM-milliseconds that it came to.
     """
 
     agreement: str
@@ -59,14 +63,20 @@ def statement(
     records: Iterable[Record],
     penalties: Iterable[PenaltyRow],
     ground: Ground,
+    *,
+    known: Records,
 ) -> list[Line]:
-    """Draw up the lines of a statement by domain, and last the sum; ``rows`` are the consumer's use."""
+    """Draw up the lines of a statement by domain, and last the sum; ``rows`` are the consumer's use.
+
+    ``records`` are the agreements that whoever asks may see, ``known`` all that there are.
+    """
     of_guests = [row for row in rows if not row["is_local"]]
-    shares = [
-        _share(record.agreement, time, ground)
+    found = [
+        _share(record, time, ground, known)
         for record in records
-        if record.agreement.consumer == consumer and _held_in(record, time)
+        if record.agreement.consumer == consumer and record.agreement.resource == CPUS
     ]
+    shares = [share for share in found if share is not None]
     punished = [row for row in penalties if row["consumer"] == consumer and _lies_in(row["since_ms"], time)]
     used = {use.domain: use for use in account(of_guests, [time])}
     named = {ground.line_of(share.provider) for share in shares} | used.keys()
@@ -117,25 +127,46 @@ def _sum(
     )
 
 
-def _share(agreement: Agreement, time: Window, ground: Ground) -> Share:
-    share_ppm, burst_ppm = shares_ppm(agreement.limit)
-    cpus = ground.cpus.get(agreement.provider, 0)
-    begin_ms = max(time[0], agreement.begin_ms or time[0])
-    end_ms = min(time[1], agreement.end_ms or time[1])
-    vm_ms = cpus * share_ppm * max(0, end_ms - begin_ms) // MILLION
-    return Share(agreement.name, agreement.provider, share_ppm, burst_ppm, vm_ms)
+def _share(record: Record, time: Window, ground: Ground, known: Records) -> Share | None:
+    """Add up what an agreement gave in the time; None if it was in force at no moment of it."""
+    cpus = ground.cpus.get(record.agreement.provider, 0)
+    vm_ms_ppm, last = 0, None
+    for begin_ms, end_ms, agreement in _in_force(record, time, known):
+        last = shares_ppm(agreement.limit)
+        vm_ms_ppm += cpus * last[0] * (end_ms - begin_ms)
+    if last is None:
+        return None
+    return Share(record.name, record.agreement.provider, *last, vm_ms_ppm // MILLION)
 
 
-def _held_in(record: Record, time: Window) -> bool:
-    """Whether an agreement about CPUs was in force for some of this time, as far as is still known."""
-    agreement, signed = record.agreement, record.current.consumer
-    if signed is None or not record.current.is_signed or agreement.resource != CPUS:
-        return False
-    begin_ms = agreement.begin_ms or 0
-    end_ms = time[1] if agreement.end_ms is None else agreement.end_ms
-    if record.standing in OVER:
-        end_ms = min(end_ms, record.since.at_ms)
-    return begin_ms < time[1] and record.current.drawn_up.at_ms < time[1] and end_ms > time[0]
+def _in_force(record: Record, time: Window, known: Records) -> list[tuple[int, int, Agreement]]:
+    """When an agreement was in force, in order, and how it read then beneath those that it is a part of."""
+    names = lineage({**known, record.name: record}, record.name)
+    if not all(name in known or name == record.name for name in names):
+        return []
+    spans: list[tuple[int, int, Agreement]] = [(*time, Agreement("", EVERYBODY, "", NoLimit()))]
+    for name in reversed(names):
+        own = record if name == record.name else known[name]
+        held = [_span(span, time) for span in own.held]
+        spans = [
+            (max(begin_ms, since_ms), min(end_ms, until_ms), under(agreement, above))
+            for since_ms, until_ms, above in spans
+            for begin_ms, end_ms, agreement in held
+            if max(begin_ms, since_ms) < min(end_ms, until_ms)
+        ]
+    return spans
+
+
+def _span(span: Span, time: Window) -> tuple[int, int, Agreement]:
+    """Cut a span to the time, and to that which the terms themselves name."""
+    agreement = span.agreement
+    begins = (time[0], span.begin_ms, agreement.begin_ms)
+    ends = (time[1], span.end_ms, agreement.end_ms)
+    return (
+        max(at_ms for at_ms in begins if at_ms is not None),
+        min(at_ms for at_ms in ends if at_ms is not None),
+        agreement,
+    )
 
 
 def _lies_in(at_ms: int, time: Window) -> bool:

@@ -1,8 +1,8 @@
 """What can be said of a store from outside, while a gateway uses it or not; nothing in it is changed."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sqlalchemy import URL, Engine, text
 
@@ -23,12 +23,14 @@ _LAST_LINE_MS = text("SELECT at_ms FROM journal ORDER BY seq DESC LIMIT 1")
 class Contents:
     """What is in a store: live leases by site and state, and the number of its last journal line.
 
-    ``remotes``  the sites that have called, and decide for themselves
+    ``remotes``   the sites that have called, and decide for themselves
+    ``held_vms``  how many VMs leases hold, by site
     """
 
     leases: dict[tuple[str, str], int]
     last_seq: int
     remotes: frozenset[str] = frozenset()
+    held_vms: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def sites(self) -> set[str]:
@@ -68,7 +70,7 @@ def look_at(url_text: str) -> StoreStatus:
             url=str(url),
             revision=revision,
             in_use=_is_in_use(url),
-            latest_ms=0 if is_old else _latest_ms(engine),
+            latest_ms=_latest_ms(engine, is_old=is_old),
             contents=None if is_old else _contents(Reading(engine)),
         )
 
@@ -83,11 +85,20 @@ def existing(url_text: str) -> URL:
 
 
 def _contents(reading: Reading) -> Contents:
-    return Contents(reading.count_by_state(), reading.last_seq(), frozenset(remembered_abouts(reading)))
+    return Contents(
+        reading.count_by_state(),
+        reading.last_seq(),
+        frozenset(remembered_abouts(reading)),
+        reading.held_vms(),
+    )
 
 
-def _latest_ms(engine: Engine) -> int:
-    query = _LAST_LINE_MS if engine.dialect.name == "sqlite" else _SERVER_MS
+def _latest_ms(engine: Engine, *, is_old: bool) -> int:
+    """A server has a clock whatever is in its database; the lines of an older schema are not read."""
+    is_file = engine.dialect.name == "sqlite"
+    if is_file and is_old:
+        return 0
+    query = _LAST_LINE_MS if is_file else _SERVER_MS
     with engine.connect() as connection:
         return int(connection.execute(query).scalar() or 0)
 

@@ -14,6 +14,8 @@ from leasehold.service.store.filters import UsageFilter, Visible
 from leasehold.service.store.rows import UsageRow
 
 MOST_WINDOWS = 1_000
+MOST_PARTS = 2_000_000
+"""Into how many parts by windows all use together may fall that is summed up for one answer."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _HOUR_MS, _DAY_MS = 3_600_000, 86_400_000
@@ -55,30 +57,30 @@ class Use:
 # Which rows
 
 
-def together(finished: Sequence[UsageRow], open_: Iterable[UsageRow], which: UsageFilter) -> list[UsageRow]:
+def together(finished: Sequence[UsageRow], open_: Iterable[UsageRow]) -> list[UsageRow]:
     """Put the use that is over and the use that goes on together; what has just ended counts once."""
     known = {(row["lease_id"], row["begin_ms"]) for row in finished}
-    going_on = [row for row in open_ if (row["lease_id"], row["begin_ms"]) not in known]
-    return [*finished, *(row for row in going_on if is_asked_for(row, which))]
+    return [*finished, *(row for row in open_ if (row["lease_id"], row["begin_ms"]) not in known)]
 
 
-def is_asked_for(row: UsageRow, which: UsageFilter) -> bool:
-    """Whether a filter asks for this; the store says the same in `leasehold.service.store.conditions`."""
+def is_about(which: UsageFilter, consumer: str, path: str, site: str, domain: str) -> bool:
+    """Whether a filter asks for use of this consumer, on account of this path, at this site.
+
+    The store says the same in `leasehold.service.store.conditions`.
+    """
     return (
-        row["end_ms"] > which.from_ms
-        and row["begin_ms"] < which.to_ms
-        and (which.consumer is None or _is_under(row["path"], which.consumer))
-        and (which.domain is None or which.domain in (row["domain"], row["site"]))
-        and _is_visible(row, which.visible)
+        _is_visible(which.visible, consumer, path, site)
+        and (which.consumer is None or _is_under(path, which.consumer))
+        and (which.domain is None or which.domain in (domain, site))
     )
 
 
-def _is_visible(row: UsageRow, visible: Visible) -> bool:
+def _is_visible(visible: Visible, consumer: str, path: str, site: str) -> bool:
     return (
         visible.everything
-        or (bool(visible.consumer) and row["consumer"] == visible.consumer)
-        or row["site"] in visible.sites
-        or any(group and _is_under(row["path"], group) for group in visible.groups)
+        or (bool(visible.consumer) and consumer == visible.consumer)
+        or site in visible.sites
+        or any(group and _is_under(path, group) for group in visible.groups)
     )
 
 
@@ -155,12 +157,21 @@ Key = tuple[int, str, str, bool]
 
 
 def account(rows: Iterable[UsageRow], parts: Sequence[Window], depth: int = 1) -> list[Use]:
-    """Sum use up by window, consumer (its first ``depth`` parts) and virtual domain, in this order."""
+    """Sum use up by window, consumer (its first ``depth`` parts) and virtual domain, in this order.
+
+    Raises InvalidField where it is used in more than `MOST_PARTS` windows, counted for each row.
+    """
     sums: dict[Key, _Sum] = {}
+    left = MOST_PARTS
     for row in rows:
         who = "/".join(row["path"].split("/")[:depth])
         where = row["domain"] or row["site"]
         for index, begin_ms, end_ms in _shares_of(row, parts):
+            left -= 1
+            if left < 0:
+                raise InvalidField(
+                    "by", f"{len(parts)} windows", "longer windows, or less time: it is too much"
+                )
             key = (index, who, where, bool(row["is_local"]))
             sums.setdefault(key, _Sum()).add(row, begin_ms, end_ms)
     return [_use(key, sums[key], parts) for key in sorted(sums)]

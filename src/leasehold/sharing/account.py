@@ -54,7 +54,9 @@ class Account:
         """Forget what was before a moment; of the rest, keep the sums at multiples of ``grid_ms``."""
         last_ms = self._times[-1]
         first_ms = max(forget_before_ms, self._times[0])
-        marks = list(range(-(-first_ms // grid_ms) * grid_ms, last_ms, grid_ms))
+        kept = self._times[bisect_right(self._times, first_ms) : -1]
+        on_grid = range(-(-first_ms // grid_ms) * grid_ms, last_ms, grid_ms)
+        marks = list(on_grid) if len(on_grid) < len(kept) else kept  # a fine grid would thicken it
         if first_ms not in marks[:1]:
             marks.insert(0, first_ms)
         self._sums = [*map(self._until, marks), self._sums[-1]]

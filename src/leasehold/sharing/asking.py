@@ -17,6 +17,8 @@ class Ask:
     ``duration_ms``     how long, on the machines that it is about
     ``start_ms``        from when on, at the earliest
     ``is_reservation``  whether room is booked for a time in the future
+    ``may_be_preempted``  whether whoever comes first can have the machines back
+    ``is_foreign``      whether somebody else than this gateway vouches for whose account it is
     """
 
     path: str
@@ -24,6 +26,8 @@ class Ask:
     duration_ms: int
     start_ms: int
     is_reservation: bool = False
+    may_be_preempted: bool = True
+    is_foreign: bool = False
 
     def at(self, site: str) -> Holding:
         """What would be held at a site."""

@@ -16,18 +16,22 @@ from leasehold.sharing.grants import RESERVED, Grants, all_of
 from leasehold.sharing.ledger import Ledger
 from leasehold.sharing.limits.over import over, stays_below, windows_ms
 from leasehold.sharing.limits.usage import Over, Usage
+from leasehold.sharing.paths import prefixes
 from leasehold.sharing.penalties import Penalties
 from leasehold.sharing.places import Place, Providers
 from leasehold.sharing.rules import Broken, broken_by_length, broken_by_reservation
 
-ALLOW, REFUSE = "allow", "refuse"
+ALLOW, MEMBERS, PREEMPTABLE, REFUSE = "allow", "members", "preemptable", "refuse"
+WITHOUT_AGREEMENT = (ALLOW, MEMBERS, PREEMPTABLE, REFUSE)
+"""Whom a gateway lets in without an agreement: everybody, those to whom it gave tokens, of those only guests
+that can be preempted, or nobody."""
 
 
 @dataclass(frozen=True, slots=True)
 class SharingSettings:
     """How agreements are applied.
 
-    ``without_agreement``  what becomes of guests to whom no agreement applies: ALLOW or REFUSE
+    ``without_agreement``  which guests are let in to whom no agreement applies: one of WITHOUT_AGREEMENT
     ``threshold``          rules of a higher penalty are never broken, others may be (Algorithm 1, line 8)
     ``top_n``              to how many virtual domains the broker narrows the choice; None: all that are
                            eligible
@@ -132,6 +136,25 @@ class Sharing:
         )
         return _gravest(breaches)
 
+    def why_not_without(self, ask: Ask, site: str, now_ms: int) -> Breach | None:
+        """Say why this takes an agreement that there is not; None if it is covered by one, or takes none.
+
+        For whom others vouch, only an agreement counts that names them, or a group of theirs: one about all
+        guests together limits those who are let in, and lets nobody in whom this gateway does not know.
+        """
+        allowed = self.settings.without_agreement
+        if allowed == ALLOW:
+            return None
+        applying = self.book.applying(ask.path, site, now_ms)
+        if ask.is_foreign:
+            names = prefixes(ask.path)
+            covered, reason = any(one.consumer in names for one in applying), Reason.NOT_A_MEMBER
+        elif allowed == PREEMPTABLE and not ask.may_be_preempted:
+            covered, reason = bool(applying), Reason.PREEMPTABLE_ONLY
+        else:
+            covered, reason = allowed != REFUSE or bool(applying), Reason.NO_AGREEMENT
+        return None if covered else Breach("", site, ask.path, CPUS, reason, 0, 0)
+
     def stays_below(self, ask: Ask, site: str, now_ms: int) -> bool:
         """Whether all shares suffice even if what was granted and waits began now, and this with it."""
         return all(
@@ -164,8 +187,9 @@ class Sharing:
     def _hard(self, ask: Ask, site: str, now_ms: int) -> Iterator[Breach]:
         yield from self._short_of(ask, site)
         applying = self.book.applying(ask.path, site, now_ms)
-        if not applying and self.settings.without_agreement == REFUSE:
-            yield Breach("", site, ask.path, CPUS, Reason.NO_AGREEMENT, 0, 0)
+        without = self.why_not_without(ask, site, now_ms)
+        if without is not None:
+            yield without
         for agreement in applying:
             if self._is_hard(agreement, now_ms):
                 yield from self._breaches(agreement, ask, now_ms)

@@ -11,7 +11,7 @@ execution environment where it runs, and from when on the *scheduling service* b
                                                       or `leasehold.gateway.coallocation`
 ===================== =============================== ====================================================
 
-Each stage only narrows the one before.
+Each stage only narrows the one before. The last one is what a gateway decides, and has no class of its own.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -35,22 +35,6 @@ class ExtendedVirtualEnvironment:
     breaches: Mapping[str, Breach]
 
 
-@dataclass(frozen=True, slots=True)
-class ExecutionEnvironment:
-    """Where each of its components runs, in their order ("" for nowhere), and from when on.
-
-    An ordinary request has one component. ``start_ms`` is None where nobody knows, or it runs nowhere.
-    """
-
-    sites: tuple[str, ...]
-    start_ms: int | None = None
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether every component has a place."""
-        return bool(self.sites) and all(self.sites)
-
-
 def virtual(sites: Iterable[str], bound_to: Callable[[str], bool] = lambda _: True) -> VirtualEnvironment:
     """Begin with the sites that there are, of those that a request is bound to."""
     return VirtualEnvironment(tuple(site for site in sites if bound_to(site)))
@@ -61,11 +45,3 @@ def extend(before: VirtualEnvironment, why_not: Callable[[str], Breach | None]) 
     asked = {site: why_not(site) for site in before.sites}
     breaches = {site: breach for site, breach in asked.items() if breach is not None}
     return ExtendedVirtualEnvironment(tuple(site for site in asked if site not in breaches), breaches)
-
-
-def execute(
-    before: Iterable[ExtendedVirtualEnvironment], places: Mapping[int, str], start_ms: int | None
-) -> ExecutionEnvironment:
-    """Note where each component was placed; it must be a site that its agreements open."""
-    sites = [places.get(index, "") for index, _ in enumerate(before)]
-    return ExecutionEnvironment(tuple(sites), start_ms if all(sites) else None)

@@ -101,8 +101,8 @@ def sign(record: Record, side: Side, revision: int, by: str, now_ms: int) -> Rec
     _check_end(waiting.agreement, now_ms)
     signed = _with_signature(waiting, side, Signature(by, now_ms))
     if record.standing is Standing.PROPOSED:
-        return _first_signed(record, signed)
-    return _amended(record, signed)
+        return _first_signed(record, signed).at(now_ms)
+    return _amended(record, signed).at(now_ms)
 
 
 def amend(record: Record, agreement: Agreement, by: str, now_ms: int) -> Record:
@@ -155,14 +155,14 @@ def suspend(record: Record, by: str, now_ms: int, note: str = "") -> Record:
     Raises AgreementMove if it is not signed, or suspended already.
     """
     _check(record, "suspend")
-    return replace(record, standing=Standing.SUSPENDED, since=Signature(by, now_ms), note=note)
+    return replace(record, standing=Standing.SUSPENDED, since=Signature(by, now_ms), note=note).at(now_ms)
 
 
 def resume(record: Record, by: str, now_ms: int) -> Record:
     """Put it in force again. Raises AgreementMove if it is not suspended, or its end has come."""
     _check(record, "resume")
     _check_end(record.agreement, now_ms)
-    return replace(record, standing=Standing.SIGNED, since=Signature(by, now_ms), note="")
+    return replace(record, standing=Standing.SIGNED, since=Signature(by, now_ms), note="").at(now_ms)
 
 
 # --- what the end of one agreement means for others ---------------------------------------------------------
@@ -193,7 +193,9 @@ def _ended(
     for name in ending:  # grows as delegations are found
         ending += [child for child in delegations(records, name) if child not in ending]
     return {
-        name: replace(records[name], standing=standing, since=since, amendment=None, note=note)
+        name: replace(records[name], standing=standing, since=since, amendment=None, note=note).at(
+            since.at_ms
+        )
         for name in ending
         if not records[name].is_over
     }

@@ -7,8 +7,32 @@ from functools import lru_cache
 
 from leasehold.model.agreement import EVERYBODY
 
+MOST_NAME = 255
+"""The longest name of a consumer or group, in characters: what the WLCG profile grants to a subject."""
+
+MOST_DEPTH = 16
+"""The most parts of a path."""
+
+A_NAME = (
+    f"a name of 1 to {MOST_NAME} visible characters, without blanks or '/', not beginning with '@' or '*'"
+)
+A_PATH = f"1 to {MOST_DEPTH} names joined by '/', each {A_NAME.removeprefix('a name ')}"
+
 ALL_AND_OWNERS = ""
 """The account of all use at a provider, that of the owners' own users included."""
+
+
+def is_name(text: str) -> bool:
+    """Whether a text is one part of a path: it cannot be taken for a path, for everybody or for a domain."""
+    if not 1 <= len(text) <= MOST_NAME or text[0] in "@*":
+        return False
+    return text.isprintable() and "/" not in text and not any(map(str.isspace, text))
+
+
+def is_path(text: str) -> bool:
+    """Whether a text is a path of at most `MOST_DEPTH` names."""
+    parts = text[: MOST_DEPTH * (MOST_NAME + 1)].split("/")
+    return len(text) <= MOST_DEPTH * (MOST_NAME + 1) and len(parts) <= MOST_DEPTH and all(map(is_name, parts))
 
 
 @lru_cache(maxsize=65_536)

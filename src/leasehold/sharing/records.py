@@ -4,7 +4,7 @@ What moves a record on is in `leasehold.sharing.life`; this says what the record
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from leasehold.model.agreement import Agreement, Standing
@@ -46,6 +46,15 @@ class Revision:
 
 
 @dataclass(frozen=True, slots=True)
+class Span:
+    """From when until when an agreement was signed, and not suspended, on these terms; None: it still is."""
+
+    agreement: Agreement
+    begin_ms: int
+    end_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Record:
     """One agreement with its life so far.
 
@@ -56,6 +65,7 @@ class Record:
     ``revisions``  how many were ever drawn up, so that no number stands for two of them
     ``published``  whether others than its two parties may discover it
     ``note``       why it was suspended or revoked, for people
+    ``held``       when it was signed and not suspended, and on which terms, in order
     """
 
     current: Revision
@@ -65,6 +75,7 @@ class Record:
     revisions: int = 1
     published: bool = False
     note: str = ""
+    held: tuple[Span, ...] = ()
 
     @property
     def name(self) -> str:
@@ -85,6 +96,17 @@ class Record:
     def to_sign(self) -> Revision | None:
         """The revision that waits for a signature, None if none does."""
         return self.current if self.standing is Standing.PROPOSED else self.amendment
+
+    def at(self, now_ms: int) -> "Record":
+        """Give the record with its last move, made at this time, in what it has held."""
+        holds = self.agreement if self.standing is Standing.SIGNED else None
+        past, last = self.held[:-1], self.held[-1:]
+        if last and last[0].end_ms is None:
+            if last[0].agreement == holds:
+                return self
+            last = (replace(last[0], end_ms=now_ms),)
+        more = () if holds is None else (Span(holds, now_ms),)
+        return replace(self, held=(*past, *last, *more))
 
     @property
     def is_over(self) -> bool:

@@ -84,6 +84,8 @@ _TELLERS: dict[Reason, Callable[[Breach], str]] = {
     Reason.OUTSIDE_AGREED_HOURS: _hours,
     Reason.RESERVED_TO_THE_LIMIT: _reserved,
     Reason.NO_AGREEMENT: _no_agreement,
+    Reason.PREEMPTABLE_ONLY: _no_agreement,
+    Reason.NOT_A_MEMBER: _no_agreement,
     Reason.RESOURCE_NOT_THERE: _not_there,
     Reason.RESOURCE_IN_USE: _in_use,
     Reason.BEHIND_ITS_OWN: _behind,

@@ -137,6 +137,7 @@ class World:
             group=job.group,
             domain=job.domain,
             claims=job.claims,
+            wait=job.wait,
         )
         self._actual_work[request.id] = job.actual_ms * self.gateway.reference_mips
         self._observer.submitted(request, job)

@@ -11,7 +11,7 @@ from leasehold.configuration.documents import Document
 from leasehold.configuration.domains import domain_by_site
 from leasehold.sharing.enforcement import Sharing
 from leasehold.simulation.kernel import NEVER_MS, World
-from leasehold.simulation.run import collecting_less_garbage, last_instant_ms, make_gateway
+from leasehold.simulation.run import Progress, collecting_less_garbage, last_instant_ms, make_gateway
 from leasehold.simulation.scenario.agreed import check_agreements, places
 from leasehold.simulation.scenario.sites import routing
 from leasehold.simulation.scenario.sizes import with_sizes
@@ -64,8 +64,8 @@ def past_of(scenario: Scenario) -> Past:
     return Past(scenario, lambda: fitting(open_streams(scenario, []), scenario))
 
 
-def try_out(past: Past, document: Document, passing: Callable[[], None] = lambda: None) -> Trial:
-    """Play the past without the agreements of a document and with them; ``passing`` is called now and then.
+def try_out(past: Past, document: Document, passing: Callable[[Progress], None] = lambda _: None) -> Trial:
+    """Play the past without the agreements of a document and with them; ``passing`` is told how far it is.
 
     Raises InvalidField or UnknownName, with a place in the document as field, for agreements that do not fit
     the clusters or each other.
@@ -127,16 +127,25 @@ class Accounts:
         return self._domains.get(site, site)
 
 
-def _played(past: Past, scenario: Scenario, accounts: Accounts, passing: Callable[[], None]) -> Counted:
+def _played(
+    past: Past, scenario: Scenario, accounts: Accounts, passing: Callable[[Progress], None]
+) -> Counted:
     """Let time pass once."""
     sharing = Sharing(places(scenario), scenario.sharing.settings(), scenario.agreements)
     gateway = make_gateway(scenario, replace(routing(scenario), learns=True), sharing)
     tally = Tally(accounts.of_path, accounts.of_site)
-    world = World(gateway, numbered(past.jobs()), tally)
+    read = 0
+
+    def jobs() -> Iterator[Job]:
+        nonlocal read
+        for read, job in enumerate(past.jobs(), 1):  # noqa: B007 - told by `passing`
+            yield job
+
+    world = World(gateway, numbered(jobs()), tally)
     until_ms = last_instant_ms(scenario)
     with collecting_less_garbage():
-        for _ in world.run(until_ms):
-            passing()
+        for now_ms in world.run(until_ms):
+            passing(Progress(read, now_ms, None, None))
     tally.finish(gateway.leases.values(), world.now_ms if until_ms == NEVER_MS else until_ms)
     return tally.counted()
 

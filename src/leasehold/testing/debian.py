@@ -16,18 +16,26 @@ _QUIETLY = {"DEBIAN_FRONTEND": "noninteractive", "UCF_FORCE_CONFFOLD": "1"}
 
 
 class ProgramMissing(LeaseholdError):
-    """A program is not installed, and cannot be by us; names the one command that installs it."""
+    """A program is not installed, and was not by us; names the command that installs it."""
 
     def __init__(self, program: str, package: str, why: str) -> None:
         super().__init__(f"{program} is not installed ({why}): run `apt-get install -y {package}` as root")
 
 
+def may_install() -> bool:
+    """Whether whoever runs the tests has agreed that they install Debian packages on this machine."""
+    return os.environ.get("LEASEHOLD_INSTALL") == "1"
+
+
 def find_or_install(find: Callable[[], Path | None], program: str, package: str) -> Path:
-    """Where a program is, after installing its package if that is needed, and if we are root.
+    """Find a program; with ``LEASEHOLD_INSTALL=1``, install its package where it is missing.
 
     ``find`` looks for it. May be called from many processes at once: one installs, the others wait for it.
-    ProgramMissing where it is not there and cannot be installed.
+    Raises ProgramMissing where it is missing and may not or cannot be installed.
     """
+    found = find()
+    if found is not None:
+        return found
     with _one_at_a_time():
         found = find()
         if found is None:
@@ -39,6 +47,8 @@ def find_or_install(find: Callable[[], Path | None], program: str, package: str)
 
 
 def _install(program: str, package: str) -> None:
+    if not may_install():
+        raise ProgramMissing(program, package, "and LEASEHOLD_INSTALL=1 is not set")
     if os.geteuid() != 0:
         raise ProgramMissing(program, package, "and only root can install it")
     if shutil.which("apt-get") is None:

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mappin
 from collections.abc import Set as AbstractSet
 from contextlib import asynccontextmanager, suppress
 from functools import wraps
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from leasehold.service.enactors.facts import HasNodes, NodeFacts
 from leasehold.service.enactors.protocol import (
@@ -47,6 +47,19 @@ class Rig(Protocol):
 
     async def pass_time(self) -> None:
         """Let a little time pass for all machines: a small part of a nap."""
+        ...
+
+
+LIES = ("9" * 31, "9" * 5_000, "-1", "256", "garbage", "\0\0", "", "[" * 100_000, "x" * 1_000_000)
+"""What a guest may say of how its command has ended, and none has."""
+
+
+@runtime_checkable
+class CanLie(Protocol):
+    """A rig whose machines can be made to lie, as those can on which a guest is root."""
+
+    def lie(self, lease_id: int, said: str) -> None:
+        """Let the machines of a lease say this of how their command has ended."""
         ...
 
 

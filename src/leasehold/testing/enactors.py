@@ -21,7 +21,7 @@ from functools import partial
 from leasehold.service.enactors.protocol import Order, Phase, Verb
 from leasehold.testing.enactor_jobs import JobConformance
 from leasehold.testing.enactor_naps import Nap, goes_on_in_some_nap, is_a_rest
-from leasehold.testing.enactor_rig import Rig, Site, order, played, site
+from leasehold.testing.enactor_rig import LIES, CanLie, Rig, Site, order, played, site
 
 UP = frozenset({Phase.STARTING, Phase.RUNNING, Phase.RESUMING, Phase.RECEIVING})
 FIRST, SECOND, LATER = 1, 2, 9
@@ -240,6 +240,27 @@ class EnactorConformance(JobConformance):
             await here.until(Phase.RUNNING, 3)
             up = {one.lease_id for one in await here.enactor.observe() if one.phase in UP}
             assert up == {1, 3}
+
+    # machines that lie
+
+    @played
+    async def test_a_machine_that_lies_harms_nobody_else(self, rig: Rig) -> None:
+        """Whatever it says: the others of its site are started and stopped, and so is it."""
+        if not isinstance(rig, CanLie):
+            return
+        async with site(rig) as here:
+            for number, said in enumerate(LIES):
+                liar, other, newcomer = (3 * number + one for one in (1, 2, 3))
+                await here.do(*(order(Verb.START, one, command=("sleep", 600)) for one in (liar, other)))
+                await here.until(Phase.RUNNING, liar)
+                await here.until(Phase.RUNNING, other)
+                rig.lie(liar, said)
+                await here.do(order(Verb.STOP, other), order(Verb.START, newcomer, command=("sleep", 600)))
+                await here.until_gone(other)
+                await here.until(Phase.RUNNING, newcomer)
+                await here.do(order(Verb.STOP, liar), order(Verb.STOP, newcomer))
+                await here.until_gone(liar)
+                await here.until_gone(newcomer)
 
     # crashes of the enactor
 

@@ -22,6 +22,7 @@ from leasehold.service.enactors.emulated.faults import Faults
 from leasehold.service.enactors.emulated.line import Line
 from leasehold.service.enactors.emulated.machines import EmulatedMachines
 from leasehold.service.enactors.protocol import Problem
+from leasehold.service.engine.agenda import START_WITHIN_MS
 from leasehold.service.engine.engine import Done, Engine
 from leasehold.service.engine.outbox import order_of_row
 from leasehold.service.metrics import Metrics
@@ -69,7 +70,7 @@ class LiveSite:
         orders = [order_of_row(row) for row in room_first(due)]
         names = tuple(order.id for order in orders)
         if self.is_cut:
-            yield Told(self.name, names, dict.fromkeys(names, _SILENCE))
+            yield Told(self.name, names, dict.fromkeys(names, _SILENCE), answered=False)
         else:
             yield Told(self.name, names, self.machines.carry_out(orders, now_ms))
 
@@ -99,7 +100,7 @@ class LiveSite:
 class Live:
     """An engine at work. ``look_every_ms``: how often sites are looked at as a whole; None: on demand."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what an engine takes, and what it works with
         self,
         store: Store,
         make_gateway: Callable[[], Gateway],
@@ -109,6 +110,7 @@ class Live:
         faults: Faults | None = None,
         look_every_ms: int | None = None,
         most_open: int | None = None,
+        start_within_ms: int = START_WITHIN_MS,
     ) -> None:
         """Begin with what is in the store."""
         self.now_ms = begin_ms
@@ -118,6 +120,7 @@ class Live:
         self._untold: list[Command] = []
         self._make_gateway = make_gateway
         self._most_open = most_open
+        self._start_within_ms = start_within_ms
         self._look_every_ms = look_every_ms
         self._next_look_ms = None if look_every_ms is None else begin_ms + look_every_ms
         self.restart()
@@ -132,7 +135,14 @@ class Live:
         for site in self.sites.values():
             site.forget_orders()
         make_gateway, now_ms = self._make_gateway, self.now_ms
-        self.engine = Engine(self.store, make_gateway, self.metrics, now_ms, self._most_open)
+        self.engine = Engine(
+            self.store,
+            make_gateway,
+            self.metrics,
+            now_ms,
+            self._most_open,
+            start_within_ms=self._start_within_ms,
+        )
         self._next_alarm_ms: int | None = now_ms
 
     def do(self, *commands: Command) -> list[Any]:

@@ -26,7 +26,7 @@ import psycopg
 from psycopg import sql
 
 from leasehold.model.errors import LeaseholdError
-from leasehold.testing.debian import find_or_install
+from leasehold.testing.debian import find_or_install, may_install
 
 USER = "leasehold"
 PACKAGE = "postgresql"
@@ -90,7 +90,7 @@ def postgres_server(
     """Make a server, run it for the length of the block, and remove it.
 
     ``folder`` is where the folder of the server is made: a place that PostgreSQL's user can reach, with a
-    short path. ProgramMissing where PostgreSQL is not installed and cannot be; PostgresFailed where it does
+    short path. ProgramMissing where PostgreSQL is not installed; PostgresFailed where it does
     not start.
     """
     binaries = find_binaries()
@@ -105,8 +105,8 @@ def postgres_server(
 
 
 def find_binaries() -> Path:
-    """The folder of initdb and postgres; installs them where that is possible, ProgramMissing otherwise."""
-    if _installed() is None:
+    """Find the folder of initdb and postgres, as `find_or_install` does."""
+    if _installed() is None and may_install():
         _start_no_cluster_at_install()
     return find_or_install(_installed, "PostgreSQL", PACKAGE)
 

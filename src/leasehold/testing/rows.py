@@ -65,6 +65,8 @@ def lease_row(lease_id: int, **said: Any) -> LeaseRow:  # noqa: ANN401 - any col
         "joint_id": None,
         "job_id": None,
         "wishes": "",
+        "waits": 0,
+        "is_foreign": 0,
     }
     return cast("LeaseRow", row | said)
 

@@ -9,7 +9,8 @@
 Each has a controller and three nodes of four CPUs, all on loopback, with a munge daemon between them.
 Everything runs in namespaces of its own (`leasehold.testing.quarters`), which end with the process that made
 them, jobs and all, even by kill -9. Only root can have that. ``python -m leasehold.testing.slurm alpha --
-COMMAND`` runs a cluster for as long as a command runs; meanwhile ``alpha.conf`` leads to its slurm.conf.
+COMMAND`` runs a cluster for as long as a command runs; meanwhile ``alpha.conf`` leads to its slurm.conf, and
+``alpha.jobs`` to a folder that other users can get to.
 """
 
 import os
@@ -202,7 +203,7 @@ def _clear_up_after_the_dead() -> None:
 
 
 def install() -> None:
-    """See that Slurm is here; installs it where that is possible, ProgramMissing otherwise."""
+    """See that Slurm is here, as `find_or_install` does; only root can run one."""
     if os.geteuid() != 0:
         raise ProgramMissing("a private Slurm", " ".join(PACKAGES), "only root can run one")
     for package in PACKAGES:
@@ -330,9 +331,12 @@ def main(arguments: Sequence[str]) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with slurm_clusters(*names) as clusters, ExitStack() as links, suppress(KeyboardInterrupt):
         for cluster in clusters:
-            link = Path(f"{cluster.name}.conf")
-            link.symlink_to(cluster.conf)
-            links.callback(link.unlink)
+            jobs = cluster.folder / "jobs"
+            jobs.mkdir(mode=0o755)
+            for ending, goal in (("conf", cluster.conf), ("jobs", jobs)):
+                link = Path(f"{cluster.name}.{ending}")
+                link.symlink_to(goal)
+                links.callback(link.unlink)
         return subprocess.run(command, check=False).returncode  # noqa: S603 - the caller's own
     return 130
 

@@ -41,6 +41,11 @@ def site(
     return Site(SiteSettings(name, slots, chosen, local_depth=depth, **settings))
 
 
+def live_site(name: str, slots: int, policy: str = "conservative", **settings: Any) -> Site:  # noqa: ANN401 - as site
+    """A site of a live gateway: that machines have started is seen, not assumed."""
+    return site(name, slots, policy, confirms_starts=True, **settings)
+
+
 def local(
     submit_s: float,
     vms: int,

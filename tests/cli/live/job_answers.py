@@ -10,14 +10,21 @@ DONE = job(
     attempts=[attempt(state="succeeded", exit_status=0, ended_at=ENDED)],
 )  # fmt: skip
 FAILED = job(
-    state="failed", reason="job-error", explanation="ended with an error of its own, and is not tried again",
+    state="failed", reason="job-error", explanation="exited with an error and will not be retried",
     ended_at=ENDED, exit_status=3, attempts=[],
 )  # fmt: skip
 REFUSED = job(
     state="refused", reason="never-here", attempts=[], ended_at=MOMENT,
-    explanation="can run nowhere here: it needs a virtual machine that no host has room for, even when empty",
+    explanation="cannot run anywhere here: it needs a virtual machine too large for any host",
 )  # fmt: skip
-RESULT = {"job": 7, "attempt": 1, "exit_status": 0, "output": "forty-two\n", "is_whole": True}
+RESULT = {
+    "job": 7,
+    "attempt": 1,
+    "exit_status": 0,
+    "output": "forty-two\n",
+    "is_whole": True,
+    "is_kept": True,
+}
 
 
 def asked(gateway: Gateway) -> Any:

@@ -76,6 +76,17 @@ class TestLooking:
         ]
         assert "old" in cli("agreement", "list", "--all").out
 
+    def test_what_is_passed_on_gives_its_part_of_what_its_parent_gives(
+        self, cli: Cli, gateway: Gateway
+    ) -> None:
+        half = {"consumer": "atlas/prod", "epoch_share": 0.5, "burst_share": 0.5, "relative": True}
+        part = revision(terms=TERMS | half | {"name": "prod", "parent": "atlas-at-das3"})
+        listed = [agreement(), agreement("prod", current=part)]
+        replies = [Reply(body={"agreements": told}) for told in (listed, listed[1:])]
+        gateway.answer("GET", "/v1/agreements", *replies)
+        assert "15%/20 min and 30%/5 min" in cli("agreement", "list").out.splitlines()[2]
+        assert "50%/20 min and 50%/5 min of atlas-at-das3" in cli("agreement", "list").out.splitlines()[1]
+
     def test_as_json(self, cli: Cli, gateway: Gateway) -> None:
         gateway.answer("GET", "/v1/agreements", Reply(body={"agreements": [agreement()]}))
         assert json.loads(cli("agreement", "list", "--json").out)["agreements"] == [agreement()]
@@ -201,6 +212,7 @@ class TestMoving:
     ) -> None:
         told = agreement(**({"in_force": False} | found))
         gateway.answer("POST", f"{PATH}/{command[0]}", Reply(body=told))
+        gateway.answer("GET", "/v1/sites", Reply(body={"sites": []}))
         answer = cli("agreement", command[0], "atlas-at-das3", *command[1:])
         assert said in answer.out
         assert gateway.asked[0].body == body

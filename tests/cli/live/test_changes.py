@@ -3,8 +3,9 @@
 import json
 from typing import Any
 
+import pytest
 from tests.cli.saying import Cli
-from tests.client.gateway import Gateway, Reply, Stream, change, event, lease, problem
+from tests.client.gateway import Cut, Gateway, Reply, Stream, change, event, lease, problem, site
 
 AT = "2026-11-21 10:43:36"
 COMPLETED: dict[str, Any] = {"state": "completed", "reason": "completed", "ends_at": None}
@@ -24,7 +25,7 @@ class TestWatch:
         assert (said.code, said.err) == (0, "")
         assert said.out == (
             f"{AT}      42  waiting     das3          waits until enough VMs are free (room-in-use)\n"
-            f"{AT}      42  running     das3          started at once in free room (room-free)\n"
+            f"{AT}      42  running     das3          got free room at once (room-free)\n"
             f"{AT}      42  completed   das3          ran to its end (completed)\n"
         )
 
@@ -65,6 +66,18 @@ class TestWatch:
         assert said.code == 1
         assert gateway.asked[0].query == []
 
+    @pytest.mark.parametrize("command", [["watch", "42"], ["submit", "--duration", "60", "--wait"]])
+    def test_where_the_gateway_goes_away_the_leases_go_on(
+        self, command: list[str], cli: Cli, gateway: Gateway
+    ) -> None:
+        gateway.answer("POST", "/v1/leases", Reply(201, lease()))
+        gateway.answer("GET", "/v1/leases/42/journal", Reply(body={"entries": self.HISTORY, "next": None}))
+        gateway.answer("GET", "/v1/changes", Stream(event(change(8))), *[Cut()] * 8)
+        said = cli("lease", *command)
+        assert said.code == 4
+        assert "got free room at once" in said.out + said.err
+        assert "the leases go on; `leasehold lease watch 42` follows them again)" in said.err
+
 
 class TestCancel:
     def test_each_is_taken_back_for_itself(self, cli: Cli, gateway: Gateway) -> None:
@@ -75,6 +88,7 @@ class TestCancel:
         }
         gateway.answer("DELETE", "/v1/leases/42", Reply(body=lease(**back)))
         gateway.answer("DELETE", "/v1/leases/43", Reply(body=lease(43, **back)))
+        gateway.answer("GET", "/v1/sites", Reply(body={"sites": [site()]}))
         said = cli("lease", "cancel", "42", "9", "43")
         assert said.out == (
             "lease 42 is cancelled at das3: it was cancelled by its user (cancelled-by-user)\n"
@@ -107,10 +121,41 @@ class TestLogs:
     def test_tell_what_happened(self, cli: Cli, gateway: Gateway) -> None:
         gateway.answer("GET", "/v1/leases/42/journal", Reply(body={"entries": [change(7)], "next": None}))
         assert cli("lease", "logs", "42").out == (
-            "2026-11-21 10:43:36  running     das3          started at once in free room (room-free)\n"
+            "2026-11-21 10:43:36  running     das3          got free room at once (room-free)\n"
         )
         answer = json.loads(cli("lease", "logs", "42", "--json").out)
         assert [entry["seq"] for entry in answer["entries"]] == [7]
+
+    def test_what_is_the_same_in_the_same_second_is_told_once(self, cli: Cli, gateway: Gateway) -> None:
+        begin_ms = 1_795_258_800_000  # 2026-11-21 11:00:00
+        anew = [
+            change(seq, what="move", state="waiting", reason="local-plan-changed",
+                   explanation="was planned anew", detail={"planned_ms": begin_ms + seq * 60_000})
+            for seq in (7, 8, 9)
+        ]  # fmt: skip
+        over = [
+            change(seq, what=what, state="refused", reason="policy-refused", explanation="was refused")
+            for seq, what in ((10, "refuse"), (11, "refuse"), (12, "closed"))
+        ]
+        over[1]["site"] = over[2]["site"] = ""  # one site refused it, and so did all
+        over[2]["explanation"] = "was"  # the end repeats the reason without its particulars
+        gateway.answer("GET", "/v1/leases/42/journal", Reply(body={"entries": [*anew, *over], "next": None}))
+        assert cli("lease", "logs", "42").out.splitlines() == [
+            (
+                f"{AT}  waiting     das3          was planned anew (local-plan-changed), 3 times"
+                "; planned for 2026-11-21 11:09:00"
+            ),
+            f"{AT}  refused     das3          was refused (policy-refused)",
+        ]
+        assert len(json.loads(cli("lease", "logs", "42", "--json").out)["entries"]) == 6
+
+    def test_nothing_that_a_guest_writes_is_obeyed_by_a_terminal(self, cli: Cli, gateway: Gateway) -> None:
+        written = "a\x1b]0;owned\x07\x1b[2J\rb\x9b31m\u202etxt\ttab\r\nnext\n"
+        gateway.answer("GET", "/v1/leases/42/console", Reply(body=written, kind="text/plain"))
+        shown = cli("lease", "logs", "42", "--console").out
+        assert shown == "a\\x1b]0;owned\\x07\\x1b[2J\\rb\\x9b31m\\u202etxt\ttab\nnext\n"
+        assert cli("lease", "logs", "42", "--console", "--raw").out == written
+        assert json.loads(cli("lease", "logs", "42", "--console", "--json").out)["console"] == written
 
     def test_the_console_is_shown_as_it_is(self, cli: Cli, gateway: Gateway) -> None:
         gateway.answer("GET", "/v1/leases/42/console", Reply(body="[bold]hello[/]\n", kind="text/plain"))

@@ -9,7 +9,10 @@ from tests.cli.saying import Cli
 from tests.client.gateway import Cut, Gateway, Reply, problem, site
 
 from leasehold.cli.live.completion import complete_site
+from leasehold.cli.live.gateway import advising
 from leasehold.cli.main import main
+from leasehold.client import Unreachable
+from leasehold.client.access import Access, Bearer
 
 SUBMIT = ["lease", "submit", "--type", "suspendable", "--duration", "1h"]
 
@@ -26,6 +29,33 @@ class TestFailures:
                 f"leasehold: no gateway answers at {url}: Connection refused "
                 "(`leasehold serve` starts one, LEASEHOLD_URL names another)\n"
             )
+
+    def test_a_data_folder_that_is_not_there_is_named(
+        self, cli: Cli, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.delenv("LEASEHOLD_URL")
+        monkeypatch.setenv("LEASEHOLD_DATA", "/nonexistent")
+        monkeypatch.setattr("leasehold.client.access.DEFAULT_URL", "http://127.0.0.1:1")
+        said = cli("lease", "list")
+        assert said.code == 4
+        assert said.err.endswith("; LEASEHOLD_DATA names /nonexistent, which does not exist)\n")
+
+    def test_a_certificate_that_nobody_vouches_for_names_where_to_say_who_does(self) -> None:
+        access = Access("https://gateway.example.org", Bearer(""))
+        why = "certificate verify failed: self-signed certificate"
+
+        def asked() -> None:
+            with advising(access):
+                raise Unreachable(access.url, why)
+
+        with pytest.raises(Unreachable, match=r"self-signed certificate \(LEASEHOLD_CA names a file"):
+            asked()
+
+    def test_the_address_is_without_the_version(self, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("LEASEHOLD_URL", "http://127.0.0.1:8470/v1")
+        said = cli("lease", "list")
+        assert said.code == 2
+        assert "expected http://127.0.0.1:8470: the address without /v1" in said.err
 
     def test_a_submission_in_doubt_says_how_to_find_out(self, cli: Cli, gateway: Gateway) -> None:
         gateway.answer("POST", "/v1/leases", Cut())

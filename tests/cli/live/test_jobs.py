@@ -20,7 +20,7 @@ class TestSubmitting:
         said = cli("job", "submit", "--execution", "60", "--", "run")
         assert (said.code, said.out) == (0, "7\n")
         assert said.err == (
-            "leasehold: job 7 is running at das3: it runs on nodes that have what it needs (runs-on-nodes)\n"
+            "leasehold: job 7 is running at das3: it gets nodes that have what it needs (runs-on-nodes)\n"
         )
         assert asked(gateway) == USUAL
 
@@ -78,7 +78,7 @@ class TestSubmitting:
         gateway.answer("POST", "/v1/jobs", Reply(201, REFUSED))
         said = cli("job", "submit", "--execution", "60", "--", "run")
         assert (said.code, said.out) == (1, "7\n")
-        assert "job 7 is refused: it can run nowhere here: it needs a virtual machine" in said.err
+        assert "job 7 is refused: it cannot run anywhere here: it needs a virtual machine" in said.err
 
     def test_with_wait_what_it_wrote_is_the_answer(self, cli: Cli, gateway: Gateway) -> None:
         gateway.answer("POST", "/v1/jobs", Reply(201, job()))
@@ -114,8 +114,8 @@ class TestSubmitting:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            (["--", "run"], "--execution: got None, expected how long it is thought to run"),
-            (["--execution", "60"], "COMMAND: got None, expected what to run, after --, or a file with"),
+            (["--", "run"], "--execution: missing, expected how long it is thought to run"),
+            (["--execution", "60"], "COMMAND: missing, expected what to run, after --, or a file with"),
             (["--execution", "soon", "--", "x"], "--execution: got 'soon', expected a time such as"),
             (["--cores", "0"], "--cores: got 0, expected a whole number from 1 to 1000000"),
             (["--memory", "2 kg"], "--memory: got '2 kg', expected a number of MiB, or one with its unit"),
@@ -133,7 +133,7 @@ class TestSubmitting:
                 ["--reliability", "1.5", "--deadline", "18:00"],
                 "--reliability: got 1.5, expected a number above 0",
             ),
-            (["--reliability", "0.9"], "--deadline: got None, expected a time, as --reliability is that"),
+            (["--reliability", "0.9"], "--deadline: missing, expected a time, as --reliability is that"),
             (["--backup", "warm"], "--backup: got 'warm', expected one of cold, hot, none"),
             (["--type", "cancellable"], "did you mean 'cancelable'?"),
             (["--restarts", "-1"], "--restarts: got -1, expected a whole number from 0 to 100"),
@@ -156,7 +156,7 @@ class TestSubmitting:
         )
         said = cli("job", "submit", "job.xml")
         assert said.code == 2
-        assert said.err.startswith("leasehold: job.xml: ExecutionTime: got nothing, expected how long")
+        assert said.err.startswith("leasehold: job.xml: ExecutionTime: missing, expected how long")
         said = cli("job", "submit", "gone.JSON")
         assert said.err == "leasehold: gone.JSON: cannot be read: No such file or directory\n"
 

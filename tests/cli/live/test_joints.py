@@ -23,26 +23,24 @@ JOINT = {
     "submitted_at": MOMENT, "ready_at": MOMENT, "deadline_at": None, "ended_at": None, "tried": 1,
     "starts_at": "2026-11-21T11:00:00.000Z", "idle_vm_s": 480, "components": [COMPONENT, OTHER],
 }  # fmt: skip
-ENVIRONMENTS = {
-    "components": [
-        {
-            "virtual": ["delft", "lyon"],
-            "extended": ["delft"],
-            "barred": [
-                {
-                    "site": "lyon", "reason": "share-used", "agreement": "a",
-                    "explanation": "atlas used 31.2% of its 30% over 20 min at lyon",
-                }
-            ],
-        }
-    ],
-    "execution": {"sites": ["delft"], "starts_at": "2026-11-21T11:00:00.000Z"},
-    "reason": "routed",
-    "explanation": "was sent to this site by the routing policy",
-    "domains": [
-        {"domain": "das3", "sites": ["delft"], "free_vms": 9, "used_share": 0.125, "penalty": 0, "score": 9}
-    ],
-    "readings": [],
+BARRED = {
+    "site": "lyon", "reason": "share-used", "agreement": "a",
+    "explanation": "atlas used 31.2% of its 30% over 20 min at lyon",
+}  # fmt: skip
+DOMAIN = {
+    "domain": "das3", "sites": ["delft"], "free_vms": 9, "used_share": 0.125, "penalty": 0, "score": 9
+}  # fmt: skip
+EXPLAINED: dict[str, Any] = {
+    "state": "running", "site": "delft", "starts_at": "2026-11-21T11:00:00.000Z",
+    "ends_at": "2026-11-21T11:01:00.000Z", "walltime_s": 60, "reason": "room-made",
+    "explanation": "started at once in room that guests gave up", "preempted_leases": 2, "preempted_vms": 6,
+    "elsewhere": None, "sites": ["delft"], "barred": [BARRED], "domains": [DOMAIN], "readings": [],
+}  # fmt: skip
+NOT_STARTED = {"starts_at": None, "ends_at": None, "preempted_leases": 0, "preempted_vms": 0}
+TOGETHER = {
+    "state": "reserved", "sites": ["delft", "lyon"], "starts_at": "2026-11-21T11:00:00.000Z",
+    "reason": "placed-together", "explanation": "", "domains": [], "readings": [],
+    "components": [{"virtual": ["delft", "lyon"], "extended": ["delft"], "barred": [BARRED]}] * 2,
 }  # fmt: skip
 
 
@@ -81,7 +79,7 @@ class TestSubmitting:
             "--place",
             "close-to-files",
             "--memory",
-            "2048",
+            "2GiB",
             "--name",
             "wave",
         ]
@@ -121,11 +119,28 @@ class TestSubmitting:
         assert said.err == f"leasehold: --component: got {text!r}, expected {expected}\n"
 
     def test_what_would_become_of_it(self, cli: Cli, gateway: Gateway) -> None:
-        gateway.answer("POST", "/v1/environments", Reply(body=ENVIRONMENTS))
-        said = cli("joint", "submit", "-c", "1", "--duration", "60", "--dry-run")
+        waits = {"state": "held", "sites": ["", ""], "reason": "awaits-its-parts", "explanation": WAITS}
+        told = [TOGETHER, TOGETHER | waits, TOGETHER | waits | {"state": "refused"}]
+        gateway.answer("POST", "/v1/joint-leases/explain", *(Reply(body=one) for one in told))
+        arguments = ("joint", "submit", "-c", "1", "-c", "1", "--duration", "60", "--dry-run")
+        said = cli(*arguments)
         assert said.code == 0
-        assert asked(gateway)["joint"]["components"] == [{"vms": 1}]
-        assert said.out.splitlines()[0] == "virtual environment: delft, lyon"
+        assert asked(gateway)["components"] == [{"vms": 1}, {"vms": 1}]
+        assert said.out.splitlines() == [
+            "would run at delft, lyon, from 2026-11-21 11:00:00",
+            "  component 1 could run at: delft",
+            "    not lyon: atlas used 31.2% of its 30% over 20 min at lyon (share-used)",
+            "  component 2 could run at: delft",
+            "    not lyon: atlas used 31.2% of its 30% over 20 min at lyon (share-used)",
+        ]
+        said = cli(*arguments)
+        assert (said.code, said.out.splitlines()[0]) == (
+            0, f"would wait at the gateway: each component {WAITS} (awaits-its-parts)"
+        )  # fmt: skip
+        gateway.answer(
+            "POST", "/v1/joint-leases/explain", Reply(body=TOGETHER | waits | {"state": "refused"})
+        )
+        assert cli(*arguments).code == 1
 
 
 class TestLookingAtThem:
@@ -164,26 +179,68 @@ class TestLookingAtThem:
 class TestExplaining:
     ARGUMENTS = ("lease", "explain", "--type", "suspendable", "--vms", "2", "--duration", "60")
 
-    def test_stage_by_stage(self, cli: Cli, gateway: Gateway) -> None:
-        gateway.answer("POST", "/v1/environments", Reply(body=ENVIRONMENTS))
+    def first(self, cli: Cli, gateway: Gateway, **told: Any) -> tuple[int, list[str]]:
+        gateway.answer("POST", "/v1/leases/explain", Reply(body=EXPLAINED | told))
         said = cli(*self.ARGUMENTS)
-        assert said.out.splitlines() == [
-            "virtual environment: delft, lyon",
-            "extended virtual environment: delft",
-            "  not lyon: atlas used 31.2% of its 30% over 20 min at lyon (share-used)",
-            "execution environment: delft, from 2026-11-21 11:00:00",
+        return said.code, said.out.splitlines()
+
+    def test_where_and_when_it_would_start_and_who_would_give_way(self, cli: Cli, gateway: Gateway) -> None:
+        code, lines = self.first(cli, gateway)
+        assert code == 0
+        assert lines[0] == "would start now at delft (room-made)"
+        assert lines[1].startswith("  it would end 2026-11-21 11:01:00 (")
+        assert lines[2:] == [
+            "  2 leases with 6 VMs would give way to it",
+            "  open to it: delft",
+            "    not lyon: atlas used 31.2% of its 30% over 20 min at lyon (share-used)",
             "  das3: score 9, 9 VMs free, 12.5% used, penalty 0",
         ]
-        assert asked(gateway) == {"lease": {"type": "suspendable", "vms": 2, "duration_s": 60}}
+        assert asked(gateway) == {"type": "suspendable", "vms": 2, "duration_s": 60, "local": False}
+        assert json.loads(cli(*self.ARGUMENTS, "--json").out)["explanation"] == EXPLAINED
 
-    def test_a_request_that_would_run_nowhere_now_is_a_no(self, cli: Cli, gateway: Gateway) -> None:
-        nowhere = {"execution": {"sites": [""], "starts_at": None}, "reason": "share-used"}
-        words = {"explanation": "waits because its consumer has used the agreed share"}
-        gateway.answer("POST", "/v1/environments", Reply(body=ENVIRONMENTS | nowhere | words))
-        said = cli(*self.ARGUMENTS)
-        assert said.code == 1
-        assert f"execution environment: none now: it {words['explanation']} (share-used)" in said.out
-        assert json.loads(cli(*self.ARGUMENTS, "--json").out)["environments"]["reason"] == "share-used"
+    def test_it_takes_what_can_be_asked_for(self, cli: Cli, gateway: Gateway) -> None:
+        gateway.answer("POST", "/v1/leases/explain", Reply(body=EXPLAINED))
+        cli(*self.ARGUMENTS, "--memory", "4096", "--ready", "2026-11-21T11:00+00:00", "--deadline",
+            "2026-11-21T12:00+00:00", "--local", "--site", "delft", "--group", "g", "--domain", "d",
+            "--claim", "licence:x=2")  # fmt: skip
+        assert asked(gateway) == {
+            "type": "suspendable", "vms": 2, "duration_s": 60, "memory_mib": 4096, "local": True,
+            "site": "delft", "group": "g", "domain": "d", "claims": {"licence:x": 2},
+            "ready": "2026-11-21T11:00:00.000Z", "deadline": "2026-11-21T12:00:00.000Z",
+        }  # fmt: skip
+
+    def test_one_that_would_wait_is_no_refusal(self, cli: Cli, gateway: Gateway) -> None:
+        words = {"reason": "room-in-use", "explanation": "waits until enough VMs are free"}
+        code, lines = self.first(cli, gateway, state="waiting", **words)
+        assert code == 0
+        assert lines[0].startswith("would wait at delft until 2026-11-21 11:00:00 (")
+        assert lines[0].endswith("): it waits until enough VMs are free (room-in-use)")
+
+    def test_one_that_would_wait_at_the_gateway_has_no_time(self, cli: Cli, gateway: Gateway) -> None:
+        words = {"reason": "room-in-use", "explanation": "waits until enough VMs are free"}
+        _, lines = self.first(cli, gateway, state="held", site="", **words, **NOT_STARTED)
+        assert lines[0] == "would wait at the gateway: it waits until enough VMs are free (room-in-use)"
+
+    @pytest.mark.parametrize(("peer", "whom"), [(True, "the peer lyon"), (False, "lyon")])
+    def test_who_decides_by_itself_is_named_and_no_time_is_invented(
+        self, cli: Cli, gateway: Gateway, *, peer: bool, whom: str
+    ) -> None:
+        elsewhere = {"name": "lyon", "peer": peer, "free_vms": 12}
+        told = {"state": "waiting", "site": "lyon", "elsewhere": elsewhere, **NOT_STARTED}
+        code, lines = self.first(cli, gateway, **told)
+        last_heard = "12 VMs were free when it was last heard of"
+        assert (code, lines[0]) == (
+            0, f"would be offered to {whom}, which decides by itself; {last_heard}"
+        )  # fmt: skip
+
+    def test_what_would_be_refused_is_a_no_with_advice(self, cli: Cli, gateway: Gateway) -> None:
+        words = {"reason": "no-room-at-ready-time", "explanation": "must start at its ready time"}
+        code, lines = self.first(cli, gateway, state="refused", site="", **words, **NOT_STARTED)
+        assert code == 1
+        assert lines[:2] == [
+            "would be refused: it must start at its ready time (no-room-at-ready-time)",
+            "  A later --ready may do; a suspendable or cancelable lease may wait.",
+        ]
 
 
 def test_names_complete() -> None:

@@ -42,14 +42,27 @@ class TestSubmit:
         assert (said.code, said.out) == (0, "43\n")
         assert said.err == (
             "leasehold: lease 43 is waiting at das3: it waits until enough VMs are free (room-in-use); "
-            "it is to start by 2026-11-21 11:00:00\n"
+            "it is to start by 2026-11-21 11:00:00, or sooner if room comes free\n"
         )
+
+    @pytest.mark.parametrize(("size", "mib"), [("2GiB", 2048), ("512MiB", 512), ("512", 512), ("4G", 4096)])
+    def test_memory_is_an_amount_as_for_a_job(self, size: str, mib: int, cli: Cli, gateway: Gateway) -> None:
+        gateway.answer("POST", "/v1/leases", Reply(201, lease()))
+        cli(*SUBMIT, "--memory", size)
+        assert gateway.asked[0].body["memory_mib"] == mib
+
+    def test_memory_that_is_no_amount_is_refused_before_anything_is_sent(
+        self, cli: Cli, gateway: Gateway
+    ) -> None:
+        said = cli(*SUBMIT, "--memory", "4Q")
+        assert (said.code, gateway.asked) == (2, [])
+        assert said.err.startswith("leasehold: --memory: got '4Q', expected a number of MiB, or one with")
 
     def test_everything_that_can_be_said_is_sent(self, cli: Cli, gateway: Gateway) -> None:
         gateway.answer("POST", "/v1/leases", Reply(201, lease()))
         options = [
             "--memory",
-            "4096",
+            "4GiB",
             "--deadline",
             "now+2h",
             "--ready",
@@ -105,6 +118,21 @@ class TestSubmit:
         refused = cli(*SUBMIT, "--json")
         assert json.loads(refused.out)["lease"]["state"] == "refused"
         assert refused.code == 1
+
+    def test_who_stops_waiting_is_told_that_it_goes_on(
+        self, cli: Cli, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def interrupted(*_: object) -> Any:
+            raise KeyboardInterrupt
+
+        gateway.answer("POST", "/v1/leases", Reply(201, lease(**WAITING)))
+        monkeypatch.setattr("leasehold.cli.live.submitting.until_over", interrupted)
+        said = cli(*SUBMIT, "--wait")
+        assert said.code == 130
+        assert said.err.splitlines()[-1] == (
+            "leasehold: lease 42 goes on; `leasehold lease watch 42` follows it, "
+            "`leasehold lease cancel 42` ends it"
+        )
 
     @pytest.mark.parametrize(
         ("ended", "code"),
@@ -193,6 +221,7 @@ class TestList:
         assert json.loads(cli("lease", "list", "--json").out) == {
             "schema_version": 1,
             "leases": list(self.LEASES),
+            "more": False,
         }
 
     def test_without_a_terminal_a_watched_list_goes_on_in_lines(self, cli: Cli, gateway: Gateway) -> None:
@@ -203,7 +232,7 @@ class TestList:
         assert gateway.asked[0].path == "/v1/changes"
         assert said.out.splitlines()[3:] == [
             "7               suspendable  physics   CD  10:00  128  das3",
-            "2026-11-21 10:43:36      42  running     das3          started at once in free room (room-free)",
+            "2026-11-21 10:43:36      42  running     das3          got free room at once (room-free)",
         ]
         assert (said.code, said.err) == (2, "leasehold: Expired. (the token is from LEASEHOLD_TOKEN)\n")
 
@@ -216,6 +245,19 @@ class TestList:
         said = cli("lease", "list", "--watch")
         assert "sky-survey" in said.out
         assert (said.code, said.err.splitlines()[-1]) == (1, "leasehold: No longer.")
+
+    def test_it_stops_at_the_limit_and_says_that_there_are_more(self, cli: Cli) -> None:
+        said = cli("lease", "list", "--limit", "2", "--no-header", "--format", "id")
+        assert said.out.split() == ["44", "43"]
+        assert said.err == "leasehold: there are more than these 2; --limit 0 lists all of them\n"
+        told = json.loads(cli("lease", "list", "--limit", "2", "--json").out)
+        assert [one["id"] for one in told["leases"]] == [44, 43]
+        assert told["more"] is True
+
+    @pytest.mark.parametrize("limit", ["0", "3", "200"])
+    def test_where_there_are_no_more_nothing_is_said(self, cli: Cli, limit: str) -> None:
+        said = cli("lease", "list", "--limit", limit, "--no-header", "--format", "id")
+        assert (said.out.split(), said.err) == (["44", "43", "7"], "")
 
     @pytest.mark.parametrize(
         ("options", "message"),
@@ -236,8 +278,9 @@ class TestShow:
         gateway.answer(
             "GET", "/v1/leases/42", Reply(body=lease(name="sky-survey", preemptions=2, group="astro"))
         )
+        gateway.answer("GET", "/v1/leases/42/journal", Reply(body={"entries": [], "next": None}))
         assert cli("lease", "show", "42").out == (
-            "lease 42 is running at das3: it started at once in free room (room-free)\n"
+            "lease 42 is running at das3: it got free room at once (room-free)\n"
             "  name        sky-survey\n"
             "  type        suspendable\n"
             "  consumer    physics, group astro\n"

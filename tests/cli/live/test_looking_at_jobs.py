@@ -65,7 +65,7 @@ class TestLookingAtThem:
         unreachable = "the node could not be reached any more"
         ended, begun = "2026-11-21 10:53:36", "2026-11-21 10:43:36"
         assert cli("job", "show", "7").out.splitlines() == [
-            "job 7 is running at lyon: it runs on nodes that have what it needs (runs-on-nodes)",
+            "job 7 is running at lyon: it gets nodes that have what it needs (runs-on-nodes)",
             "  name         survey",
             "  command      python3 run.py",
             "  consumer     physics, group astro",
@@ -79,7 +79,7 @@ class TestLookingAtThem:
             f"  submitted    {begun} (12:33 ago)",
             f"  deadline     {ended} (2:34 ago)",
             f"  attempt 1    on das3/n1, lease 42: failed at {ended}: the node died (no heartbeat for 60 s)",
-            f"  attempt 2    on das3/n2, lease 43: does not count any more at {ended}: {unreachable}",
+            f"  attempt 2    on das3/n2, lease 43: no longer counts at {ended}: {unreachable}",
             f"  attempt 3    in machines on lyon/n1 from debian+numpy, lease 44: runs since {begun}",
             "  attempt 4    on lyon/n2, a backup: kept ready",
         ]
@@ -88,19 +88,17 @@ class TestLookingAtThem:
     def test_one_that_waits_says_until_when(self, cli: Cli, gateway: Gateway) -> None:
         waits = job(
             state="waiting", reason="tried-again-later", attempts=[], next_try_at=ENDED,
-            explanation="found no room, and is tried again: the nearest node has them in use",
+            explanation="found no room and will be retried: the nearest node has them in use",
         )  # fmt: skip
         gateway.answer("GET", "/v1/jobs/7", Reply(body=waits))
         first, *rest = cli("job", "show", "7").out.splitlines()
-        assert first.endswith("(tried-again-later); it is tried again at 2026-11-21 10:53:36")
+        assert first.endswith("(tried-again-later); next try by 2026-11-21 10:53:36")
         assert any(line.startswith("  next try") for line in rest)
 
     def test_one_that_is_not_there(self, cli: Cli, gateway: Gateway) -> None:
-        gateway.answer(
-            "GET", "/v1/jobs/7", problem(404, "no-such-job", "job: got 7, expected the number of a job")
-        )
+        gateway.answer("GET", "/v1/jobs/7", problem(404, "no-such-job", "no job with ID 7"))
         said = cli("job", "show", "7")
-        assert (said.code, said.err) == (2, "leasehold: job: got 7, expected the number of a job\n")
+        assert (said.code, said.err) == (2, "leasehold: no job with ID 7\n")
 
     def test_taking_one_back(self, cli: Cli, gateway: Gateway) -> None:
         over = job(
@@ -123,7 +121,7 @@ class TestItsEnd:
         assert (said.code, said.out.splitlines()) == (
             0,
             [
-                "job 7 is running at das3: it runs on nodes that have what it needs (runs-on-nodes)",
+                "job 7 is running at das3: it gets nodes that have what it needs (runs-on-nodes)",
                 "job 7 is completed at das3: it ran to its end (completed)",
             ],
         )
@@ -142,6 +140,17 @@ class TestItsEnd:
         said = cli("job", "result", "7")
         assert (said.code, said.out, said.err) == (0, "forty-two\n", "")
         assert json.loads(cli("job", "result", "7", "--json").out)["result"] == RESULT
+
+    def test_an_output_that_is_not_kept_any_more_is_not_taken_for_an_empty_one(
+        self, cli: Cli, gateway: Gateway
+    ) -> None:
+        told = RESULT | {"output": "", "is_whole": False, "is_kept": False}
+        gateway.answer("GET", "/v1/jobs/7/result", Reply(body=told))
+        said = cli("job", "result", "7")
+        assert (said.code, said.out) == (0, "")
+        assert said.err.splitlines() == [
+            "leasehold: what it wrote is not kept any more: it was too old, or there was too much"
+        ]
 
     def test_the_result_of_one_that_failed_is_a_no(self, cli: Cli, gateway: Gateway) -> None:
         told = RESULT | {"exit_status": 3, "output": "", "is_whole": False}
@@ -163,11 +172,11 @@ class TestItsEnd:
 
 LACKS = {
     "answer": "never", "reason": "software-not-there", "what": "python3-numpy",
-    "explanation": "has not the software that is needed",
+    "explanation": "lacks the required software",
 }  # fmt: skip
 USED = {
     "answer": "wait", "reason": "cores-in-use", "what": "",
-    "explanation": "has the cores, but others use them",
+    "explanation": "has enough cores, but they are in use",
 }  # fmt: skip
 FITS = {"answer": "fit", "reason": "fits", "what": "", "explanation": "has all that is needed"}
 PLACE: dict[str, Any] = {
@@ -188,8 +197,12 @@ TOLD: dict[str, Any] = {
 class TestExplaining:
     ARGUMENTS = ("job", "explain", "--execution", "60", "--", "run")
 
-    def test_where_it_could_run_and_node_by_node_why_not(self, cli: Cli, gateway: Gateway) -> None:
-        gateway.answer("POST", "/v1/jobs/explain", Reply(body=TOLD))
+    def test_where_it_could_run_and_what_nodes_say_those_that_say_the_same_together(
+        self, cli: Cli, gateway: Gateway
+    ) -> None:
+        alike = [TOLD["candidates"][0] | {"node": f"das3/n{number}"} for number in range(10, 400)]
+        told = TOLD | {"candidates": [*TOLD["candidates"], *alike]}
+        gateway.answer("POST", "/v1/jobs/explain", Reply(body=told))
         said = cli(*self.ARGUMENTS)
         lines = said.out.splitlines()
         assert said.code == 0
@@ -199,18 +212,19 @@ class TestExplaining:
             "  done by its deadline with a probability of 0.99951",
         ]
         heads, *nodes = lines[3:]
-        assert heads.startswith("NODE ")
-        assert [[cell.strip() for cell in re.split("  +", node)] for node in nodes] == [
+        assert heads.startswith("NODES ")
+        assert [re.split("  +", node.strip()) for node in nodes] == [
+            ["1", "-", "yes", "lyon/n1"],
             [
+                "391",
+                "never, it lacks the required software (python3-numpy)",
+                "not now, it has enough cores, but they are in use",
                 "das3/n1",
-                "never, it has not the software that is needed (python3-numpy)",
-                "not now, it has the cores, but others use them",
             ],
-            ["das3/n2", "down: it is drained", "-"],
-            ["lyon/n1", "-", "yes"],
+            ["1", "down: it is drained", "-", "das3/n2"],
         ]
         assert asked(gateway) == USUAL
-        assert json.loads(cli(*self.ARGUMENTS[:2], "--json", *self.ARGUMENTS[2:]).out)["prospect"] == TOLD
+        assert json.loads(cli(*self.ARGUMENTS[:2], "--json", *self.ARGUMENTS[2:]).out)["prospect"] == told
 
     @pytest.mark.parametrize(
         ("place", "line"),

@@ -125,5 +125,6 @@ class TestRequests:
 
     def test_a_lease_shows_them(self, cli: Cli, gateway: Gateway) -> None:
         gateway.answer("GET", "/v1/leases/42", Reply(body=lease(domain="das3", claims={"licence:matlab": 3})))
+        gateway.answer("GET", "/v1/leases/42/journal", Reply(body={"entries": [], "next": None}))
         out = cli("lease", "show", "42").out
         assert "  bound to    das3\n  claims      licence:matlab=3\n" in out

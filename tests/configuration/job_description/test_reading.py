@@ -49,7 +49,7 @@ MEANT = JobDescription(
         software=(software("python3-numpy >= 1.24, < 2"), software("gcc")),
         inputs=(
             InputFile("survey.fits", 2_000, ""),
-            InputFile("catalogue.fits", 700_000_000, "lyon"),
+            InputFile("catalogue.fits", 700_000_000, "lyon", "gsiftp://lyon/old/catalogue.fits"),
         ),
         execution_ms=5_400_000,
     ),
@@ -129,7 +129,9 @@ def test_the_same_in_xml_without_namespaces_and_groups(looking: Looking) -> None
         if name != "DataStaging"
     ]
     elements += ["<DataStaging><FileName>survey.fits</FileName></DataStaging>"]
-    elements += ["<DataStaging><FileName>catalogue.fits</FileName><Source>gsiftp://lyon/x</Source>"]
+    elements += [
+        "<DataStaging><FileName>catalogue.fits</FileName><Source>gsiftp://lyon/old/catalogue.fits</Source>"
+    ]
     elements += ["<Size>700MB</Size></DataStaging>"]
     assert read(f"<JobDescription>{''.join(elements)}</JobDescription>", looking) == MEANT
 
@@ -201,16 +203,16 @@ MEMORY = r"\(units: B, K, M, G, T, KiB, MiB, GiB, TiB, kB, MB, GB, TB\)"
         ({"Software": [7]}, r"Software\[0\]: got 7, expected a name, and constraints"),
         ({"ExecutionTime": "soon"}, "ExecutionTime: got 'soon', expected a time such as 3600"),
         ({"ExecutionTime": 0}, "ExecutionTime: got '0', expected a time such as"),
-        ({"ExecutionTime": None}, "ExecutionTime: got None, expected how long the job is thought to run"),
+        ({"ExecutionTime": None}, "ExecutionTime: missing, expected how long the job is thought to run"),
         ({"Deadline": "tomorrow"}, "Deadline: got 'tomorrow', expected six o'clock"),
         ({"Reliability": 1, "Deadline": "2026-11-21T18:00:00Z"}, "expected a number above 0 and below 1"),
-        ({"Reliability": 0.9}, "Deadline: got nothing, expected a time, as Reliability is"),
+        ({"Reliability": 0.9}, "Deadline: missing, expected a time, as Reliability is"),
         ({"Backup": "warm"}, "Backup: got 'warm', expected one of cold, hot, none"),
         ({"LeaseType": "cancellable"}, r"LeaseType: .* \(did you mean 'cancelable'\?\)"),
         ({"Restarts": -1}, "Restarts: got -1, expected a whole number from 0 to 100"),
         ({"Executable": ""}, "Executable: got '', expected the program to run"),
-        ({"Argument": "run.py"}, "Argument: got 'run.py', expected a list of words"),
-        ({"Argument": ["a\0b"]}, r"Argument\[0\]: got .*, expected a text without NUL"),
+        ({"Argument": "run.py"}, "Argument: got 'run.py', expected a list of fewer than 100 words"),
+        ({"Argument": ["a\0b"]}, r"Argument\[0\]: got .*, expected a text of at most 4096 characters"),
         ({"IndividualCPUCout": 1}, r"IndividualCPUCout: .*\(did you mean 'IndividualCPUCount'\?\)"),
         ({"OperatingSystem": "LINUX"}, "got 'LINUX', expected nothing: this field of JSDL is not served"),
         ({"DataStaging": "x"}, r"DataStaging\[0\]: got 'x', expected an object with FileName, Source, Size"),
@@ -218,7 +220,7 @@ MEMORY = r"\(units: B, K, M, G, T, KiB, MiB, GiB, TiB, kB, MB, GB, TB\)"
             {"DataStaging": [{"FileName": "gone"}]},
             r"\[0\].FileName: got 'gone', expected a file that is there",
         ),
-        ({"DataStaging": [{"Source": "x"}]}, r"DataStaging\[0\].FileName: got nothing"),
+        ({"DataStaging": [{"Source": "x"}]}, r"DataStaging\[0\].FileName: missing"),
         (
             {"DataStaging": [{"FileName": "a", "Source": "http:///x"}]},
             r"DataStaging\[0\].Source: got 'http:///x', expected a path, or an address with the place",
@@ -226,7 +228,7 @@ MEMORY = r"\(units: B, K, M, G, T, KiB, MiB, GiB, TiB, kB, MB, GB, TB\)"
         ({"DataStaging": [{"FileName": "a", "Source": "http://[x"}]}, "expected a path, or an address"),
         (
             {"DataStaging": [{"FileName": "a", "Source": "gsiftp://lyon/x"}]},
-            r"DataStaging\[0\].Size: got nothing, expected how large it is",
+            r"DataStaging\[0\].Size: missing, expected how large it is",
         ),
         ({"DataStaging": [{"FileName": "a", "Size": "x"}]}, r"DataStaging\[0\].Size: got 'x'"),
         ({"DataStaging": [{"FileName": "survey.fits", "Siez": 3}]}, "did you mean 'Size'"),
@@ -240,7 +242,7 @@ def test_what_is_wrong_is_said_in_one_line(said: dict[str, Any], problem: str, l
 
 
 def test_what_is_missing_has_no_line(looking: Looking) -> None:
-    with pytest.raises(InputError, match=r"^job: Executable: got nothing, expected the program to run$"):
+    with pytest.raises(InputError, match=r"^job: Executable: missing, expected the program to run$"):
         read({"ExecutionTime": 1}, looking)
 
 

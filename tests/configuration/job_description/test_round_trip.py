@@ -1,5 +1,6 @@
 """What is written is read as the same job again, by JSON, by XML, and from one to the other."""
 
+import json
 import string
 
 import pytest
@@ -95,3 +96,17 @@ def test_what_xml_cannot_say_is_refused(word: str) -> None:
     needs = Needs(amounts=Amounts(1, 256), execution_ms=1)
     with pytest.raises(InvalidField, match=r"Argument\[0\]: got .*, expected characters that XML can have"):
         to_xml(JobDescription(command=("a", word), needs=needs))
+
+
+@pytest.mark.parametrize(
+    "source", ["gsiftp://lyon/old/sky.fits", "site://lyon/old/sky.fits", "http://lyon:80/sky"]
+)
+def test_the_address_of_an_input_is_written_as_it_was(source: str) -> None:
+    said = {"Executable": "run", "ExecutionTime": 60} | {
+        "DataStaging": [{"FileName": "sky.fits", "Source": source, "Size": 7}]
+    }
+    read = read_description(json.dumps(said), "job.json", LOOKING)
+
+    assert json.loads(to_json(read))["DataStaging"][0]["Source"] == source
+    assert f"<URI>{source}</URI>" in to_xml(read)
+    assert read_description(to_json(read), "job.json", LOOKING) == read

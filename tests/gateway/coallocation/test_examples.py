@@ -7,8 +7,16 @@ from tests.gateway.coallocation.together import joint, lose, part, run_together,
 
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.invariants import Invariants
+from leasehold.model.effect import StartLease
 from leasehold.model.errors import InvalidField, UnknownName
-from leasehold.model.event import CancelRequested, JointSubmitted, LendingChanged, Submitted, Tick
+from leasehold.model.event import (
+    CancelRequested,
+    JointCancelled,
+    JointSubmitted,
+    LendingChanged,
+    Submitted,
+    Tick,
+)
 from leasehold.model.reason import Outcome, Reason
 from leasehold.model.request import LeaseType, Request
 from leasehold.routing.registry import routing_policy
@@ -323,3 +331,54 @@ def test_who_was_called_off_starts_at_the_new_time_and_not_at_the_old_one() -> N
         gateway.handle([Tick(name)], 10_000)
         assert list(gateway.sites[name].floor.held) == ([1] if name == "a" else [])
     Invariants(gateway).check([], 10_000)
+
+
+@BOTH
+def test_owners_who_allow_no_such_guests_are_the_reason_and_not_the_room(claim: str) -> None:
+    history = run_together([joint(1, part(1), part(1), claim=claim)], two_sites(non_preemptable_share_vms=0))
+    assert history.closed(1) == (0, Reason.NON_PREEMPTABLE_NOT_LENT, 0)
+
+
+# Room that comes free before a promised start
+
+
+def reserved_behind_another() -> Gateway:
+    """Joint 1 runs on everything for 60 s; joint 2 is promised its room for then."""
+    gateway = Gateway(two_sites(), Routing(routing_policy("most-free")(Random(0))))
+    for number in (1, 2):
+        wanted = joint(number, part(4, 60), part(6, 60), claim="reservation")
+        gateway.handle([JointSubmitted(wanted)], 0)
+    assert gateway.joints.open[2].start_ms == 60_000
+    return gateway
+
+
+def test_a_reservation_is_brought_forward_when_room_comes_free() -> None:
+    gateway = reserved_behind_another()
+    effects = gateway.handle([JointCancelled(1)], 5_000)
+    Invariants(gateway).check(effects, 5_000)
+    assert gateway.joints.open[2].start_ms == 5_000
+    started = {effect.lease.site for effect in effects if isinstance(effect, StartLease)}
+    assert started == {"a", "b"}
+
+
+def test_but_not_before_its_ready_time_nor_before_it_fits() -> None:
+    gateway = Gateway(two_sites(), Routing(routing_policy("most-free")(Random(0))))
+    owner = Request(1, LeaseType.NON_PREEMPTABLE, 6, 20_000, 0, 0, site="b")
+    first = joint(1, part(4, 60), part(4, 60), claim="reservation", ready_s=20)
+    second = joint(2, part(4, 60), part(6, 60), claim="reservation", ready_s=10)
+    gateway.handle([Submitted(owner), JointSubmitted(first), JointSubmitted(second)], 0)
+    assert [gateway.joints.open[number].start_ms for number in (1, 2)] == [20_000, 80_000]
+    gateway.handle([JointCancelled(1)], 5_000)
+    assert gateway.joints.open[2].start_ms == 20_000
+    effects = gateway.handle([CancelRequested(1)], 6_000)
+    Invariants(gateway).check(effects, 6_000)
+    assert gateway.joints.open[2].start_ms == 10_000
+
+
+def test_where_no_earlier_start_is_possible_every_promise_stays() -> None:
+    gateway = reserved_behind_another()
+    guest_ = Request(1, LeaseType.SUSPENDABLE, 1, 1_000, 0, 0)
+    gateway.handle([Submitted(guest_)], 1_000)
+    effects = gateway.handle([CancelRequested(1)], 2_000)
+    Invariants(gateway).check(effects, 2_000)
+    assert gateway.joints.open[2].start_ms == 60_000

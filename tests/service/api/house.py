@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, MutableMapping
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -14,6 +14,7 @@ import anyio
 import httpx2
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
+from leasehold.configuration.sharing import SharingSpec
 from leasehold.service.api.app import Api, create_app
 from leasehold.service.api.settings import ApiSettings
 from leasehold.service.auth.authenticator import Authenticator
@@ -21,7 +22,7 @@ from leasehold.service.auth.jwts import Jwts
 from leasehold.service.auth.limits import RateLimit
 from leasehold.service.auth.principal import Principal, Role
 from leasehold.service.auth.tokens import Tokens
-from leasehold.service.config import ServiceConfig, SiteSpec
+from leasehold.service.config import ServiceConfig, SiteSpec, usual_terms
 from leasehold.service.federation import Federation
 from leasehold.service.metrics import Metrics
 from leasehold.service.store.store import Store, open_store
@@ -31,7 +32,11 @@ PATIENCE_S = 120
 
 UNLIMITED = RateLimit(0)
 SETTINGS = ApiSettings(version="1.2.3", rate=UNLIMITED)
-CONFIG = ServiceConfig(clusters=(SiteSpec("das3", 64), SiteSpec("lyon", 32)))
+GENEROUS = replace(usual_terms(), non_preemptable_share=1.0, non_preemptable_max_ms=86_400_000)
+"""The terms of owners who lend everything for a day, also to who cannot be preempted."""
+CONFIG = ServiceConfig(
+    clusters=(SiteSpec("das3", 64, GENEROUS), SiteSpec("lyon", 32, GENEROUS)), sharing=SharingSpec()
+)
 
 
 def now_ms() -> int:
@@ -195,11 +200,11 @@ async def opened(
 
 @contextmanager
 def house_in(
-    folder: Path, settings: ApiSettings = SETTINGS, config: ServiceConfig = CONFIG
+    folder: Path, settings: ApiSettings = SETTINGS, config: ServiceConfig = CONFIG, url: str = ""
 ) -> Iterator[House]:
-    """Build a house in a folder."""
+    """Build a house in a folder, its store at the URL, or else there too."""
     with (
-        open_store(f"sqlite:///{folder / 'store.db'}") as store,
+        open_store(url or f"sqlite:///{folder / 'store.db'}") as store,
         start_blocking_portal() as portal,
         portal.wrap_async_context_manager(opened(store, folder, settings, config)) as (
             federation,

@@ -1,10 +1,12 @@
 """Agreements, penalties and usage over HTTP: drawn up, signed by both sides, kept to, and accounted for."""
 
+from datetime import datetime
 from typing import Any
 
 import pytest
 from tests.service.api.house import House
 
+from leasehold.model.errors import InvalidField
 from leasehold.service.auth.principal import Role
 from leasehold.service.store.filters import EVERYTHING, UsageFilter
 
@@ -131,7 +133,9 @@ class TestWhoSees:
 
     def test_a_group_named_as_everybody_is_nobody(self, house: House, manager: str) -> None:
         proposed(house, manager)
-        stranger = house.token(Role.MEMBER, Role.GROUP_MANAGER, consumer="x", groups=("*",))
+        with pytest.raises(InvalidField, match=r"^groups: got '\*'"):
+            house.token(Role.MEMBER, Role.GROUP_MANAGER, consumer="x", groups=("*",))
+        stranger = house.token(Role.MEMBER, Role.GROUP_MANAGER, consumer="x", groups=("y",))
         assert house.ask("GET", "/v1/agreements", stranger).json() == {"agreements": []}
         house.submit(house.token(groups=("atlas",)))
         assert house.ask("GET", "/v1/usage", stranger).json()["usage"] == []
@@ -262,5 +266,8 @@ class TestUsage:
         assert (das3["domain"], total["domain"]) == ("das3", "*")
         (share,) = das3["shares"]
         assert (share["agreement"], share["share"], share["burst_share"]) == (TERMS["name"], 0.5, 0.75)
-        assert share["slot_s"] * 2 == das3["capacity_slot_s"]
+        signed_at = house.ask("GET", PATH, manager).json()["current"]["provider"]["at"]
+        begin, since, end = map(datetime.fromisoformat, (shown["begin"], signed_at, shown["end"]))
+        in_force = (end - since) / (end - begin)  # the part of the month
+        assert share["slot_s"] == pytest.approx(das3["capacity_slot_s"] * 0.5 * in_force)
         assert (das3["peak_vms"], das3["leases"], das3["penalties"]) == (3, 1, [])

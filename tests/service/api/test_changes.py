@@ -34,7 +34,8 @@ def test_an_event_has_the_line_of_the_journal_with_its_lease(house: House) -> No
 
 def test_without_a_place_it_begins_now(house: House) -> None:
     token = house.token()
-    house.submit(token)
+    earlier = house.submit(token)["id"]
+    house.ask("DELETE", f"/v1/leases/{earlier}", token)  # so that nothing more comes of it
     with house.stream("/v1/changes", token) as stream:
         stream.answered()
         lease = house.submit(token)["id"]
@@ -94,7 +95,7 @@ def test_one_lease_can_be_followed_alone(house: House) -> None:
     token = house.token()
     first, second = (house.submit(token)["id"] for _ in range(2))
     with house.stream(f"/v1/changes?after=0&lease={second}", token) as stream:
-        assert {change["lease"] for change in stream.changes(3)} == {second}
+        assert {change["lease"] for change in stream.changes(4)} == {second}
         house.ask("DELETE", f"/v1/leases/{first}", token)
         house.ask("DELETE", f"/v1/leases/{second}", token)
         [change] = stream.changes(1)
@@ -105,7 +106,7 @@ def test_several_leases_can_be_followed_in_one_stream(house: House) -> None:
     token = house.token()
     first, second, third = (house.submit(token)["id"] for _ in range(3))
     with house.stream(f"/v1/changes?after=0&lease={third}&lease={first}", token) as stream:
-        stream.changes(6)
+        stream.changes(8)
         for lease in (second, first, third):
             house.ask("DELETE", f"/v1/leases/{lease}", token)
         ended = stream.changes(2)
@@ -220,3 +221,32 @@ def test_a_quiet_stream_is_kept_warm(house: House, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("leasehold.service.api.streams.HEARTBEAT_S", 0.01)
     with house.stream("/v1/changes", house.token()) as stream:
         assert [stream.next_raw() for _ in range(3)] == [": ping"] * 3
+
+
+# What a line tells of others
+
+
+def test_of_others_leases_a_journal_tells_neither_numbers_nor_sizes(house: House) -> None:
+    guest, owner = house.token(consumer="guest"), house.token(consumer="owner", sites=("das3",))
+    lost = house.submit(guest, type="suspendable", vms=64, duration_s=3600)
+    won = house.submit(owner, type=None, local=True, vms=20, duration_s=60)
+
+    def told(token: str) -> dict[str, Any]:
+        entries = house.ask("GET", f"/v1/leases/{lost['id']}/journal", token).json()["entries"]
+        [found] = [entry["detail"]["preemption"] for entry in entries if "preemption" in entry["detail"]]
+        assert isinstance(found, dict)
+        return found
+
+    everything = told(house.token(Role.FEDERATION_ADMIN, consumer="admin"))
+    assert (everything["for_lease"], everything["needed_vms"]) == (won["id"], 20)
+    seen = told(guest)
+    assert (seen["for_lease"], seen["needed_vms"]) == ("another consumer's lease", None)
+    assert seen["victims"] == [lost["id"]]
+    assert seen["freed_vms"] == 64
+    assert told(house.token(Role.SITE_OPERATOR, consumer="keeper", sites=("das3",))) == everything
+    with house.stream("/v1/changes?after=0", guest) as stream:
+        lines = stream.changes(
+            len(house.ask("GET", f"/v1/leases/{lost['id']}/journal", guest).json()["entries"])
+        )
+    [streamed] = [line["detail"]["preemption"] for line in lines if "preemption" in line["detail"]]
+    assert streamed == seen

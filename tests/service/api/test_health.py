@@ -3,20 +3,53 @@
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 from tests.service.api.house import House, asked, house_in
+from tests.waiting import until
 
 from leasehold.service.api.settings import ApiSettings
 from leasehold.service.auth.principal import Role
 
 
 def test_a_service_at_work_is_alive_and_ready(house: House) -> None:
-    for path in ("/healthz", "/readyz"):
+    for path, said in (("/healthz", {"status": "ok"}), ("/readyz", {"status": "ok", "warnings": []})):
         answer = house.ask("GET", path)
-        assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
+        assert (answer.status_code, answer.json()) == (200, said)
+
+
+@pytest.mark.parametrize(
+    ("ahead_s", "warning"),
+    [
+        (60, None),
+        (-60, None),
+        (61, "the gateway's time is 61 s ahead of the machine's clock: set the clock right"),
+        (-3600, "the gateway's time is 3600 s behind the machine's clock: set the clock right"),
+    ],
+)
+def test_a_wrong_clock_is_warned_of_and_keeps_nobody_from_asking(
+    house: House, ahead_s: float, warning: str | None
+) -> None:
+    house.federation.health.ahead_s = lambda: ahead_s
+    answer = house.ask("GET", "/readyz")
+    assert (answer.status_code, answer.json()["warnings"]) == (200, [warning] if warning else [])
+    house.submit(house.token())
+
+
+def test_the_log_says_once_that_the_clock_is_wrong_and_that_it_is_right_again(house: House) -> None:
+    told = [("warning", "the clock is off"), ("info", "the clock is right again")]
+
+    def about_the_clock() -> list[tuple[str, str]]:
+        return [found for one in logs if (found := (one["log_level"], one["event"])) in told]
+
+    with capture_logs() as logs:
+        house.federation.health.ahead_s = lambda: 61.0
+        until(lambda: about_the_clock() == told[:1])
+        house.federation.health.ahead_s = lambda: 0.0
+        until(lambda: about_the_clock() == told)
 
 
 def test_who_is_not_ready_says_why(house: House) -> None:
-    house.federation.health.ready, house.federation.health.why_not = False, "still starting"
+    house.federation.health.trouble = "still starting"
     answer = house.ask("GET", "/readyz")
     assert (answer.status_code, answer.json()["detail"]) == (503, "still starting")
     assert house.ask("GET", "/healthz").status_code == 200

@@ -54,7 +54,8 @@ def test_its_result_is_told_once_it_is_over(house: House) -> None:
     assert (done["state"], done["reason"], done["exit_status"]) == ("completed", "completed", 0)
     result = house.ask("GET", f"/v1/jobs/{job['id']}/result", token).json()
     assert result == {
-        "job": job["id"], "attempt": 1, "exit_status": 0, "output": "forty-two\n", "is_whole": True
+        "job": job["id"], "attempt": 1, "exit_status": 0, "output": "forty-two\n",
+        "is_whole": True, "is_kept": True
     }  # fmt: skip
 
 
@@ -79,7 +80,7 @@ def test_there_is_no_result_before_there_is_one(house: House) -> None:
 def test_a_job_that_can_run_nowhere_is_refused_with_what_is_lacking_and_no_error(house: House) -> None:
     job = submit(house, house.token(), software=["matlab >= 9"])
     assert (job["state"], job["reason"]) == ("refused", "never-here")
-    assert job["explanation"].startswith("can run nowhere here: ")
+    assert job["explanation"].startswith("cannot run anywhere here: ")
     assert job["attempts"] == []
 
 
@@ -122,7 +123,7 @@ def test_what_would_become_of_a_job_and_what_each_node_says(still_house: House) 
     assert says["das3/n1"]["as_host"] is None
     assert says["lyon/n1"]["as_node"] == {
         "answer": "never", "reason": "software-not-there", "what": "gcc >= 12",
-        "explanation": "has not the software that is needed",
+        "explanation": "lacks the required software",
     }  # fmt: skip
     assert still_house.ask("GET", "/v1/jobs", token).json()["jobs"] == []
 
@@ -142,6 +143,23 @@ def test_what_would_be_refused(still_house: House) -> None:
     ).json()
     assert (told["state"], told["places"]) == ("refused", [])
     assert len(told["candidates"]) == 3
+
+
+def test_machines_that_are_larger_than_any_node_are_refused_and_the_largest_is_named(
+    still_house: House,
+) -> None:
+    """They could never be there, and would be planned for as if they could."""
+    token = still_house.token()
+
+    def answer(memory_mib: int) -> tuple[int, str]:
+        said = {"type": "suspendable", "vms": 1, "duration_s": 60, "memory_mib": memory_mib}
+        told = still_house.ask("POST", "/v1/leases", token, json=said)
+        return told.status_code, told.json().get("detail", "")
+
+    assert answer(65_536)[0] == 201
+    status, detail = answer(65_537)
+    assert status == 422
+    assert "memory_mib: got 65537, expected at most 65536: no node is larger than lyon/n1" in detail
 
 
 # Looking at them, and taking one back

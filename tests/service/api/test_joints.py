@@ -79,7 +79,7 @@ def test_the_same_key_gets_the_same_joint_lease(house: House) -> None:
     ("said", "detail"),
     [
         ({"components": []}, "components"),
-        ({"components": [{"vms": 1}], "duration_s": None}, "duration_s: got None, expected a duration"),
+        ({"components": [{"vms": 1}], "duration_s": None}, "duration_s: missing, expected a duration"),
         ({"place": "best-fit"}, "placement policy: got 'best-fit', expected one of"),
         ({"components": [{"vms": 1, "site": "mars"}]}, "site: got 'mars', expected one of das3, lyon"),
         ({"margin_s": -1}, "margin_s"),
@@ -134,27 +134,38 @@ def test_who_may_see_one_component_of_another_sees_the_whole_and_may_not_end_it(
 # What would become of a request
 
 
-def test_the_stages_of_a_request_that_is_not_made(house: House) -> None:
+def test_what_would_become_of_a_lease_that_is_not_asked_for(house: House) -> None:
     token = house.token()
-    asked = {"lease": {"type": "suspendable", "vms": 40, "duration_s": 60}}
-    told = house.ask("POST", "/v1/environments", token, json=asked).json()
-    assert told["components"] == [{"virtual": ["das3"], "extended": ["das3"], "barred": []}]
-    assert told["execution"]["sites"] == ["das3"]
-    assert told["execution"]["starts_at"] is not None
-    assert told["reason"] == "routed"
+    asked = {"type": "suspendable", "vms": 40, "duration_s": 60}
+    told = house.ask("POST", "/v1/leases/explain", token, json=asked).json()
+    assert (told["sites"], told["barred"]) == (["das3"], [])
+    assert (told["state"], told["site"], told["reason"]) == ("starting", "das3", "room-free")
+    assert told["starts_at"] is not None
+    assert told["starts_at"] < told["ends_at"]
+    assert told["walltime_s"] == 60
     assert told["domains"][0]["domain"] == "das3"
     assert house.ask("GET", "/v1/leases", token).json()["leases"] == []
 
 
-def test_the_stages_of_a_joint_lease(house: House) -> None:
-    told = house.ask("POST", "/v1/environments", house.token(), json={"joint": body(64, 32)}).json()
-    assert told["execution"]["sites"] == ["das3", "lyon"]
+def test_a_local_request_and_its_price_are_explained_too(house: House) -> None:
+    token = house.token(sites=("lyon",))
+    guest = {"type": "suspendable", "vms": 32, "duration_s": 600, "domain": "lyon"}
+    house.ask("POST", "/v1/leases", token, json=guest)
+    asked = {"local": True, "vms": 32, "duration_s": 60}
+    told = house.ask("POST", "/v1/leases/explain", token, json=asked).json()
+    assert (told["state"], told["reason"]) == ("starting", "room-made")
+    assert (told["preempted_leases"], told["preempted_vms"]) == (1, 32)
+
+
+def test_what_would_become_of_a_joint_lease(house: House) -> None:
+    told = house.ask("POST", "/v1/joint-leases/explain", house.token(), json=body(64, 32)).json()
+    assert told["sites"] == ["das3", "lyon"]
     assert [one["virtual"] for one in told["components"]] == [["das3", "lyon"], ["das3", "lyon"]]
+    assert house.ask("GET", "/v1/joint-leases", house.token()).json()["joints"] == []
 
 
-@pytest.mark.parametrize(
-    "asked", [{}, {"lease": None}, {"lease": {"vms": 1, "duration_s": 1, "local": True}}]
-)
-def test_what_cannot_be_explained(house: House, asked: dict[str, Any]) -> None:
+@pytest.mark.parametrize("asked", [{}, {"vms": 1, "duration_s": 1, "type": "suspendable", "site": "das3"}])
+def test_what_cannot_be_asked_for_cannot_be_explained(house: House, asked: dict[str, Any]) -> None:
     token = house.token(sites=("das3",))
-    assert house.ask("POST", "/v1/environments", token, json=asked).status_code == 422
+    for path in ("/v1/leases", "/v1/leases/explain"):
+        assert house.ask("POST", path, token, json=asked).status_code == 422

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from tests.service.api.house import House, asked
+from tests.waiting import until
 
 from leasehold.model.reason import Reason, sentence
 from leasehold.service.auth.principal import Role
@@ -16,6 +17,18 @@ def at(text: str) -> datetime:
 
 
 # Asking for one
+
+
+def running(house: House, lease_id: int, token: str) -> dict[str, Any]:
+    """Wait until the machines of a lease were seen, and give it as it is then."""
+    shown: dict[str, Any] = {}
+
+    def is_running() -> bool:
+        shown.update(house.ask("GET", f"/v1/leases/{lease_id}", token).json())
+        return bool(shown["state"] == "running")
+
+    until(is_running)
+    return shown
 
 
 def test_an_accepted_request_is_a_lease_with_a_place(house: House) -> None:
@@ -36,7 +49,7 @@ def test_an_accepted_request_is_a_lease_with_a_place(house: House) -> None:
         "group": "",
         "local": False,
         "home": None,
-        "state": "running",
+        "state": "starting",
         "reason": "room-free",
         "explanation": sentence(Reason.ROOM_FREE),
         "deadline_at": None,
@@ -47,8 +60,9 @@ def test_an_accepted_request_is_a_lease_with_a_place(house: House) -> None:
         "command": ["sh", "run.sh"],
     }
     assert {name: lease[name] for name in told} == told
-    assert lease["submitted_at"] == lease["ready_at"] == lease["started_at"]
-    assert at(lease["ends_at"]) - at(lease["started_at"]) == timedelta(hours=1)
+    assert (lease["submitted_at"], lease["started_at"]) == (lease["ready_at"], None)
+    later = running(house, lease["id"], house.token())
+    assert at(later["ends_at"]) - at(later["started_at"]) == timedelta(hours=1)
 
 
 def test_a_request_that_no_site_could_ever_serve_is_a_refused_lease_and_no_error(house: House) -> None:
@@ -160,6 +174,8 @@ def test_leases_are_listed_newest_first_by_whatever_one_asks(house: House) -> No
     house.ask("DELETE", f"/v1/leases/{over}", physics)
     theirs = house.submit(climate)["id"]
     admin = house.token(Role.FEDERATION_ADMIN, consumer="operator")
+    for lease in (local, theirs):
+        running(house, lease, admin)
 
     def listed(query: str) -> list[int]:
         answer = house.ask("GET", f"/v1/leases?{query}", admin).json()
@@ -206,6 +222,19 @@ def test_the_console_is_plain_text(house: House) -> None:
     assert answer.headers["Content-Type"].startswith("text/plain")
 
 
+def test_a_console_that_is_at_another_site_is_said_to_be_there(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = house.token()
+    lease = house.submit(token)["id"]
+    row = house.federation.store.lease(lease)
+    assert row is not None
+    monkeypatch.setattr(type(house.federation.store), "lease", lambda *_: row | {"site": "far-away"})
+    answer = house.ask("GET", f"/v1/leases/{lease}/console", token)
+    assert (answer.status_code, answer.json()["type"]) == (404, "urn:leasehold:problem:console-elsewhere")
+    assert answer.json()["detail"].startswith(f"lease {lease} is at far-away, which decides for itself")
+
+
 # Changing
 
 
@@ -222,6 +251,8 @@ def test_a_lease_is_cancelled_once_and_stays_so(house: House) -> None:
 def test_a_lease_lasts_longer_where_nobody_is_in_the_way(house: House) -> None:
     token = house.token(sites=("das3",))
     lease = house.submit(token, type=None, local=True)
+    assert lease["ends_at"] is None  # its time begins when its machines are seen
+    lease = running(house, lease["id"], token)
     answer = house.ask("POST", f"/v1/leases/{lease['id']}/extension", token, json={"by_s": 600.25})
     assert answer.status_code == 200
     assert at(answer.json()["ends_at"]) - at(lease["ends_at"]) == timedelta(seconds=600.25)
@@ -271,3 +302,24 @@ def test_what_one_may_not_see_is_not_there_as_if_it_had_never_been(
     problems = [answer.json() for answer in answers]
     assert problems[0] == problems[1] | {"detail": problems[0]["detail"]}
     assert problems[0]["detail"] == problems[1]["detail"].replace("4711", str(theirs))
+
+
+# Waiting, or not
+
+
+def test_what_cannot_start_now_waits_unless_it_says_that_it_does_not(house: House) -> None:
+    token = house.token()
+    for site, vms in (("das3", 64), ("lyon", 32)):
+        owner = house.token(consumer=f"owner-{site}", sites=(site,))
+        house.submit(owner, local=True, site=site, vms=vms, type=None, duration_s=3600)
+    queued = house.submit(token, type="migratable", vms=2)
+    refused = house.submit(token, type="migratable", vms=2, wait=False)
+    assert (queued["state"], queued["site"]) == ("waiting", "das3")
+    assert (refused["state"], refused["reason"]) == ("refused", "no-room-at-ready-time")
+
+
+@pytest.mark.parametrize("kind", ["cancelable", "suspendable"])
+def test_who_waits_in_any_case_cannot_say_that_it_does_not(house: House, kind: str) -> None:
+    answer = house.ask("POST", "/v1/leases", house.token(), json=asked(type=kind, wait=False))
+    assert answer.status_code == 422
+    assert f"a {kind} lease waits for room in any case" in answer.text

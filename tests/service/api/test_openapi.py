@@ -3,7 +3,9 @@
 from typing import Any, get_args
 
 import pytest
+from jsonschema_rs import Draft202012Validator, meta
 from pydantic import BaseModel
+from schemathesis.specs.openapi.definitions import OPENAPI_31
 from tests.service.api.house import House
 
 from leasehold.model.request import LEASE_TYPES
@@ -143,3 +145,19 @@ def test_the_document_needs_nothing_from_elsewhere(document: dict[str, Any]) -> 
     assert all(one.startswith("#/components/schemas/") for one in references)
     named = {one.partition("'")[0].rpartition("/")[2] for one in references}
     assert named <= set(document["components"]["schemas"])
+
+
+def test_it_is_what_it_calls_itself(house: House) -> None:
+    """By the schema of OpenAPI 3.1 documents, and each schema in it by the dialect that 3.1 names."""
+    document = house.ask("GET", "/v1/openapi.json").json()
+    assert document["openapi"].startswith("3.1.")
+    assert [error.message for error in Draft202012Validator(OPENAPI_31).iter_errors(document)] == []
+    for schema in document["components"]["schemas"].values():
+        meta.validate(schema)
+
+
+def test_the_check_of_it_can_fail(house: House) -> None:
+    document = house.ask("GET", "/v1/openapi.json").json()
+    stream = document["paths"]["/v1/changes"]["get"]["responses"]["200"]["content"]["text/event-stream"]
+    stream["itemSchema"] = {"type": "object"}
+    assert not Draft202012Validator(OPENAPI_31).is_valid(document)

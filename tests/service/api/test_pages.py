@@ -58,7 +58,7 @@ def test_each_lease_is_seen_once_while_new_ones_come(
 def test_the_link_leads_to_the_same_page_as_the_cursor_and_keeps_what_was_asked(house: House) -> None:
     token = house.token(consumer=next(CONSUMERS))
     oldest, *_ = [house.submit(token)["id"] for _ in range(3)]
-    query = "state=running&state=waiting&site=das3&limit=2"
+    query = "state=starting&state=running&state=waiting&site=das3&limit=2"
     answer = house.ask("GET", f"/v1/leases?{query}", token)
     link, _, relation = answer.headers["Link"].partition("; ")
     assert relation == 'rel="next"'

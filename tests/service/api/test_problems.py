@@ -35,7 +35,7 @@ def told(answer: Any, kind: Kind) -> dict[str, Any]:
 # HTTP
 
 
-@pytest.mark.parametrize("path", ["/", "/v1", "/v2/leases", "/v1/leases/", "/docs", "/v1/leases/1/nothing"])
+@pytest.mark.parametrize("path", ["/v1", "/v2/leases", "/v1/leases/", "/docs/", "/v1/leases/1/nothing"])
 def test_a_path_that_leads_nowhere(house: House, path: str) -> None:
     told(house.ask("GET", path), Kind.NOT_FOUND)
 
@@ -147,6 +147,43 @@ def test_what_is_refused_for_asking_too_often_is_not_done(strict_house: House) -
     assert strict_house.federation.store.highest_lease_id() == 2
 
 
+_LEASE = {"type": "suspendable", "vms": 1, "duration_s": 60}
+_JOB = {"command": ["true"], "execution_s": 60}
+_JOINT = {"components": [{"vms": 1}] * 5, "duration_s": 60}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "cost"),
+    [
+        ("/v1/leases", _LEASE, 1),
+        ("/v1/jobs", _JOB, 1),
+        ("/v1/joint-leases", _JOINT, 5),
+        ("/v1/leases/explain", _LEASE, 10),
+        ("/v1/jobs/explain", _JOB, 10),
+        ("/v1/joint-leases/explain", _JOINT, 14),
+    ],
+)
+def test_what_takes_more_work_counts_as_more_requests(
+    tmp_path: Path, path: str, body: dict[str, Any], cost: int
+) -> None:
+    """One at once, and another in a thousand seconds: so long is waited for each that was counted."""
+    with house_in(tmp_path, ApiSettings(version="0", rate=RateLimit(0.001, 1))) as house:
+        token = house.token()
+        assert house.ask("POST", path, token, json=body).status_code in {200, 201}
+        refused = house.ask("GET", "/v1/leases", token)
+        told(refused, Kind.TOO_MANY_REQUESTS)
+        assert (cost - 1) * 1000 < int(refused.headers["Retry-After"]) <= cost * 1000
+
+
+def test_each_component_of_a_joint_lease_is_one_of_what_a_consumer_submits(tmp_path: Path) -> None:
+    settings = ApiSettings(version="0", rate=RateLimit(0), submissions=RateLimit(5 / 3600, 5))
+    with house_in(tmp_path, settings=settings) as house:
+        token = house.token()
+        assert house.ask("POST", "/v1/joint-leases/explain", token, json=_JOINT).status_code == 200
+        assert house.ask("POST", "/v1/joint-leases", token, json=_JOINT).status_code == 201
+        told(house.ask("POST", "/v1/leases", token, json=_LEASE), Kind.TOO_MANY_REQUESTS)
+
+
 def test_a_consumer_has_only_so_many_open_leases(tmp_path: Path) -> None:
     config = ServiceConfig((SiteSpec("das3", 8),), limits=Limits(open_requests_per_consumer=2))
     with house_in(tmp_path, ApiSettings(version="0"), config) as house:
@@ -212,3 +249,25 @@ def test_a_defect_in_the_middle_of_an_answer_breaks_it_off() -> None:
         return sent
 
     assert asyncio.run(story()) == ["http.response.start"]
+
+
+def test_a_consumer_submits_so_much_an_hour_and_others_are_not_touched(tmp_path: Path) -> None:
+    settings = ApiSettings(version="0", rate=RateLimit(0), submissions=RateLimit(3 / 3600, 3))
+    lease = {"type": "suspendable", "vms": 1, "duration_s": 60}
+    with house_in(tmp_path, settings=settings) as house:
+        token = house.token()
+        for path, body in (
+            ("/v1/leases", lease),
+            ("/v1/joint-leases", {"components": [{"vms": 1}], "duration_s": 60}),
+            ("/v1/jobs", {"command": ["true"], "execution_s": 60}),
+        ):
+            assert house.ask("POST", path, token, json=body).status_code == 201
+        refused = house.ask("POST", "/v1/leases", token, json=lease)
+        assert (
+            "more was submitted than one consumer may in an hour"
+            in told(refused, Kind.TOO_MANY_REQUESTS)["detail"]
+        )
+        assert int(refused.headers["Retry-After"]) > 600
+        assert house.ask("POST", "/v1/leases/explain", token, json=lease).status_code == 200
+        assert house.ask("GET", "/v1/leases", token).status_code == 200
+        assert house.ask("POST", "/v1/leases", house.token(consumer="other"), json=lease).status_code == 201

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 from starlette.routing import Match, Route
-from tests.service.api.house import House, asked, house_in
+from tests.service.api.house import GENEROUS, House, asked, house_in
 
 from leasehold.configuration.domains import DomainSpec
+from leasehold.configuration.sharing import SharingSpec
 from leasehold.service.api.app import DOCUMENT
 from leasehold.service.api.door import GuardedRoute
 from leasehold.service.auth.principal import Role
@@ -49,7 +50,10 @@ GET    /v1/leases/{own}/console                              401     200      20
 GET    /v1/leases/{in astro}/console                         401     404      200       404    200   403
 GET    /v1/leases/{at das3}/console                          401     404      404       200    200   403
 GET    /v1/leases/{elsewhere}/console                        401     404      404       404    200   403
+POST   /v1/leases/explain                                    401     200      200       403    200   403
+POST   /v1/leases/explain (local at das3)                    401     200      200       200    200   403
 POST   /v1/joint-leases                                      401     201      201       403    201   403
+POST   /v1/joint-leases/explain                              401     200      200       403    200   403
 GET    /v1/joint-leases                                      401     200      200       200    200   403
 GET    /v1/joint-leases/{own joint}                          401     200      200       404    200   403
 GET    /v1/joint-leases/{joint at das3}                      401     404      404       200    200   403
@@ -71,7 +75,6 @@ DELETE /v1/jobs/{job at das3}                                401     404      40
 DELETE /v1/jobs/{job elsewhere}                              401     404      404       404    200   403
 GET    /v1/nodes                                             401     200      200       200    200   403
 GET    /v1/images                                            401     200      200       200    200   403
-POST   /v1/environments                                      401     200      200       403    200   403
 GET    /v1/changes                                           401     200      200       200    200   403
 GET    /v1/sites                                             401     200      200       200    200   403
 GET    /v1/sites/das3                                        401     200      200       200    200   403
@@ -116,6 +119,11 @@ GET    /v1/tokens                                            401     403      40
 DELETE /v1/tokens/{token}                                    401     403      403       403    204   403
 GET    /v1/tokens/self                                       401     200      200       200    200   200
 GET    /form/jobs                                            200     200      200       200    200   200
+GET    /form                                                 307     307      307       307    307   307
+GET    /                                                     200     200      200       200    200   200
+POST   /                                                     400     400      400       400    400   400
+GET    /docs                                                 200     200      200       200    200   200
+GET    /favicon.ico                                          204     204      204       204    204   204
 GET    /healthz                                              200     200      200       200    200   200
 GET    /readyz                                               200     200      200       200    200   200
 GET    /metrics                                              401     403      403       200    200   403
@@ -182,7 +190,9 @@ BODIES: dict[str, Any] = {
     "POST /v1/jobs (for astro)": {"command": ["true"], "execution_s": 60, "group": "astro"},
     "POST /v1/jobs (for lattice)": {"command": ["true"], "execution_s": 60, "group": "lattice"},
     "POST /v1/jobs/explain": {"command": ["true"], "execution_s": 60},
-    "POST /v1/environments": {"lease": asked()},
+    "POST /v1/leases/explain": asked(),
+    "POST /v1/leases/explain (local at das3)": asked(type=None, local=True, site="das3", group=""),
+    "POST /v1/joint-leases/explain": {"components": [{"vms": 1}, {"vms": 2}], "duration_s": 60},
     "POST /v1/sites/jena/letters": LETTERS,
     "POST /v1/sites/kiel/letters": LETTERS,
     "PUT /v1/peers/ulm": {"max_vms": 4},
@@ -203,8 +213,10 @@ def lines() -> Iterator[tuple[str, str, int]]:
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     """One house for the whole walk, with room for all that is asked for on the way."""
     folder: Path = tmp_path_factory.mktemp("house")
-    sites = tuple(SiteSpec(name, 1000, options={"nodes": [NODE | {"software": [name]}]}) for name in SITES)
-    config = ServiceConfig(sites, domains=(DomainSpec("ours", SITES),))
+    sites = tuple(
+        SiteSpec(name, 1000, GENEROUS, options={"nodes": [NODE | {"software": [name]}]}) for name in SITES
+    )
+    config = ServiceConfig(sites, domains=(DomainSpec("ours", SITES),), sharing=SharingSpec())
     with house_in(folder, config=config) as house:
         house.wait_for_nodes(len(SITES))
         yield house
@@ -215,7 +227,7 @@ def token_of(house: House) -> Callable[[str], str]:
     """The tokens of all callers; each is a consumer of its own."""
     made = {
         name: house.token(
-            *one["roles"], consumer=name, groups=one.get("groups", ()), sites=one.get("sites", ())
+            *one["roles"], consumer=f"the-{name}", groups=one.get("groups", ()), sites=one.get("sites", ())
         )
         for name, one in CALLERS.items()
     }
@@ -226,7 +238,7 @@ def job(house: House, caller: str, kind: str) -> str:
     """Make a job, and give its number."""
     what = JOBS[kind]
     owner = house.token(
-        consumer=caller if kind == "own job" else "climate",
+        consumer=f"the-{caller}" if kind == "own job" else "climate",
         groups=(what["group"],) if "group" in what else (),
     )
     said = {"command": ["sleep", "3600"], "execution_s": 60, "software": [what["site"]]}
@@ -257,7 +269,7 @@ def agreement(house: House, kind: str) -> str:
 
 def joint(house: House, caller: str, kind: str) -> str:
     """Make a joint lease, and give its number."""
-    owner = house.token(consumer=caller if kind == "own joint" else "climate")
+    owner = house.token(consumer=f"the-{caller}" if kind == "own joint" else "climate")
     components = [{"vms": 1, "site": JOINTS[kind]}]
     made = house.ask("POST", "/v1/joint-leases", owner, json={"components": components, "duration_s": 60})
     assert made.status_code == 201, made.text
@@ -276,7 +288,7 @@ def place(house: House, caller: str, kind: str) -> str:
         return joint(house, caller, kind)
     what = LEASES[kind]
     owner = house.token(
-        consumer=caller if kind == "own" else "climate",
+        consumer=f"the-{caller}" if kind == "own" else "climate",
         groups=(what["group"],) if "group" in what else (),
         sites=(what["site"],),
     )

@@ -110,7 +110,7 @@ UNINHABITED = create_app(NOBODY, NOBODY, NOBODY, SETTINGS)
 schema = schemathesis.openapi.from_asgi(DOCUMENT, UNINHABITED, config=SchemathesisConfig.from_dict(CONFIG))
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @schema.parametrize()
 def test_every_answer_is_as_promised(case: schemathesis.Case[Any], house: House, token: str) -> None:
     case.operation.app = Bridge(house)

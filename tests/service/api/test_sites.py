@@ -62,3 +62,20 @@ def test_a_note_need_not_be_given(house: House, body: dict[str, str] | None) -> 
 def test_a_site_that_is_not_there_is_not_found(house: House, method: str, path: str) -> None:
     answer = house.ask(method, f"/v1/sites/nowhere{path}", house.token(Role.FEDERATION_ADMIN))
     assert (answer.status_code, answer.json()["type"]) == (404, "urn:leasehold:problem:no-such-site")
+
+
+def test_a_site_that_is_not_there_is_told_with_those_that_are(house: House) -> None:
+    answer = house.ask("GET", "/v1/sites/dsa3", house.token(Role.FEDERATION_ADMIN))
+    assert answer.json()["detail"] == (
+        "no site named 'dsa3', expected one of das3, lyon (did you mean 'das3'?)"
+    )
+
+
+def test_leases_of_a_site_that_is_not_there_are_not_just_none(house: House) -> None:
+    token = house.token()
+    assert house.ask("GET", "/v1/leases?site=lyon", token).json()["leases"] == []
+    answer = house.ask("GET", "/v1/leases?site=loyn", token)
+    assert answer.status_code == 422
+    assert "did you mean 'lyon'?" in answer.json()["detail"]
+    lease = house.ask("GET", "/v1/leases/44", token)
+    assert (lease.status_code, lease.json()["detail"]) == (404, "no lease with ID 44")

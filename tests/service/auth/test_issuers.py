@@ -21,8 +21,8 @@ def issuer(url: str = "https://wlcg.example", **more: Any) -> TrustedIssuer:
         ("https://wlcg.example", "wlcg.example"),
         ("https://wlcg.example/", "wlcg.example"),
         ("https://WLCG.example", "wlcg.example"),
-        ("https://wlcg.example/cms", "wlcg.example/cms"),
-        ("https://wlcg.example:8443/cms/", "wlcg.example:8443/cms"),
+        ("https://wlcg.example/cms", "wlcg.example:cms"),
+        ("https://wlcg.example:8443/cms/", "wlcg.example:8443:cms"),
     ],
 )
 def test_consumers_are_called_after_the_host_and_the_path_of_their_issuer(url: str, name: str) -> None:

@@ -21,11 +21,18 @@ from tests.service.auth.issuer import (
 )
 from tests.service.auth.stores import Clock
 
+from leasehold.configuration.agreements import agreement_from_dict
+from leasehold.model.agreement import EVERYBODY
+from leasehold.model.errors import InvalidField
+from leasehold.model.request import LeaseType, Request
 from leasehold.service.auth.errors import BearerError, Forbidden, Unauthenticated
 from leasehold.service.auth.issuers import Grant, Profile, TrustedIssuer
 from leasehold.service.auth.jwts import Jwts
 from leasehold.service.auth.permissions import Permission, ScopedPrincipal, reach
 from leasehold.service.auth.principal import Principal, Role
+from leasehold.service.auth.profiles import principal_of
+from leasehold.service.auth.roles import check_consumer
+from leasehold.sharing.paths import accounts_of_guest, is_path, prefixes
 
 GRANTS = {
     "/cms/production": Grant(frozenset({Role.GROUP_MANAGER})),
@@ -51,7 +58,7 @@ def refusal(jwts: Jwts, token: str) -> str:
     with pytest.raises(Unauthenticated) as error:
         find(jwts, token)
     assert error.value.error is BearerError.INVALID_TOKEN
-    assert not token or token not in error.value.problem
+    assert len(token) < 8 or token not in error.value.problem  # shorter ones are parts of words
     return error.value.problem
 
 
@@ -141,11 +148,11 @@ def test_scopes_may_be_given_another_meaning(issuer: LocalIssuer) -> None:
 @pytest.mark.parametrize(
     ("groups", "roles", "theirs", "sites"),
     [
-        (["/cms"], {Role.MEMBER}, ("/cms",), {"das5"}),
-        (["/cms/uscms", "/cms"], {Role.MEMBER}, ("/cms/uscms", "/cms"), {"das5"}),
-        (["/cms/production", "/cms"], {Role.GROUP_MANAGER}, ("/cms/production",), set()),
-        (["/cms", "/cms/production"], {Role.MEMBER}, ("/cms", "/cms/production"), {"das5"}),
-        (["/cms/operators", "/cms"], {Role.SITE_OPERATOR}, ("/cms/operators", "/cms"), {"das3"}),
+        (["/cms"], {Role.MEMBER}, ("cms",), {"das5"}),
+        (["/cms/uscms", "/cms"], {Role.MEMBER}, ("cms/uscms", "cms"), {"das5"}),
+        (["/cms/production", "/cms"], {Role.GROUP_MANAGER}, ("cms/production",), set()),
+        (["/cms", "/cms/production"], {Role.MEMBER}, ("cms", "cms/production"), {"das5"}),
+        (["/cms/operators", "/cms"], {Role.SITE_OPERATOR}, ("cms/operators", "cms"), {"das3"}),
     ],
 )
 def test_without_scopes_the_first_group_that_is_known_says_what_somebody_is(
@@ -208,6 +215,67 @@ def test_clocks_may_differ_by_a_minute_and_no_more(
     assert refusal(trusting(issuer, clock_skew_s=1), token).startswith("the token")
 
 
+# On whose account
+
+
+ISSUERS = [
+    "https://wlcg.example",
+    "https://wlcg.example/atlas",
+    "https://wlcg.example/atlas/evil",
+    "https://wlcg.example:8443",
+    "https://evil.wlcg.example",
+    "https://cern.ch/a",
+]
+SUBJECTS = st.text(st.sampled_from("ab@/*.:-_ %\t\0"), min_size=1, max_size=6) | st.sampled_from(
+    ["atlas/evil", "@das3", "*", "alice@wlcg.example", "alice@wlcg.example/atlas", "atlas", "..", "alice"]
+)
+GROUPS = ["/cms", "/cms/production", "/cms/operators"]
+
+
+def account(url: str, subject: str, group: str | None) -> tuple[str, str] | None:
+    """The group and the whole path under which the bearer's request is accounted; None: not let in."""
+    trusted = TrustedIssuer(url, (AUDIENCE,), Profile.WLCG, grants=GRANTS)
+    claims: dict[str, Any] = {"wlcg.ver": "1.0", "sub": subject}
+    claims |= {"scope": "compute.create"} if group is None else {"wlcg.groups": [group]}
+    try:
+        who = principal_of(trusted, claims)
+    except Unauthenticated:
+        return None
+    first = who.groups[0] if who.groups else ""
+    request = Request(1, LeaseType.CANCELABLE, 1, 1, 0, 0, consumer=who.consumer, group=first)
+    return first, request.path
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(ISSUERS), SUBJECTS, st.none() | st.sampled_from(GROUPS)), min_size=2)
+)
+def test_no_two_subjects_share_an_account_or_are_beneath_one_another(
+    bearers: list[tuple[str, str, str | None]],
+) -> None:
+    paths: dict[str, tuple[str, str]] = {}
+    for url, subject, group in bearers:
+        found = account(url, subject, group)
+        if found is None:
+            continue
+        stated, path = found
+        assert stated == (group or "").removeprefix("/")
+        above = [one for one in accounts_of_guest(path, "") if one not in ("", EVERYBODY, path)]
+        assert above == list(prefixes(stated)), "on no account but the stated groups'"
+        assert paths.setdefault(path, (url, subject)) == (url, subject)
+        assert is_path(path)
+        with pytest.raises(InvalidField):  # nor can a token of our own have that name
+            check_consumer("consumer", path.rpartition("/")[2], [Role.MEMBER])
+
+
+def test_an_agreement_with_a_group_of_the_wlcg_profile_is_about_that_groups_use() -> None:
+    found = account("https://wlcg.example", "alice", "/cms/production")
+    assert found == ("cms/production", "cms/production/alice@wlcg.example")
+    terms = {"name": "x", "provider": "das3", "consumer": "cms/production", "kind": "no-limit"}
+    agreed = agreement_from_dict(terms)
+    assert agreed.consumer in accounts_of_guest(found[1], "")
+    assert len(set(accounts_of_guest(found[1], ""))) == len(accounts_of_guest(found[1], ""))
+
+
 # One thing wrong
 
 WRONG_CLAIMS = [
@@ -232,6 +300,13 @@ WRONG_CLAIMS = [
     (
         {"sub": "m\N{LATIN SMALL LETTER U WITH DIAERESIS}ller"},
         "the token has a subject that is not printable ASCII",
+    ),
+    *(
+        (
+            {"sub": subject},
+            "the token has a subject with a blank or '/', or one that begins with '@' or '*'",
+        )
+        for subject in ("atlas/evil", "/atlas", "atlas/", "@das3", "*", "*x", "two words", " x", "a/../b")
     ),
     ({"scope": ["compute.read"]}, "the token has scopes that are no text"),
 ]

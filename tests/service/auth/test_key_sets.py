@@ -295,3 +295,44 @@ def test_an_answer_has_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_does_not_answer_is_said_in_one_word(url: str) -> None:
     with pytest.raises(FetchError, match=r"^no answer: \w+$"):
         asyncio.run(fetch_json(url))
+
+
+INSIDE = [
+    "https://127.0.0.1/keys",
+    "http://127.0.0.1:8470/keys",
+    "https://localhost/keys",
+    "https://10.0.0.1/keys",
+    "https://169.254.169.254/latest/meta-data",
+    "https://192.168.1.1/keys",
+    "https://[::1]/keys",
+    "https://[fe80::1]/keys",
+    "https://[fd00::1]/keys",
+    "https://[::ffff:127.0.0.1]/keys",
+    "https://0.0.0.0/keys",
+    "https://metadata.internal/keys",
+]
+
+
+@pytest.mark.parametrize("url", INSIDE)
+def test_metadata_of_an_issuer_elsewhere_lead_to_nobody_in_here(url: str) -> None:
+    asked: list[str] = []
+
+    async def fetch(asked_for: str) -> object:
+        asked.append(asked_for)
+        return {"issuer": "https://wlcg.example", "jwks_uri": url}
+
+    trusted = TrustedIssuer("https://wlcg.example", (AUDIENCE,), Profile.WLCG)
+    with pytest.raises(IssuerUnreachable, match="this machine or a private network"):
+        asyncio.run(KeySet(trusted, fetch, lambda: 0.0).key("rsa"))
+    assert asked == [trusted.discovery_url]
+
+
+@pytest.mark.parametrize("url", ["https://10.0.0.1/keys", "https://keys.internal/keys"])
+def test_an_issuer_that_is_in_here_itself_may_have_its_keys_here(url: str) -> None:
+    keys = {"keys": [published("rsa", signing_key("RS256", "rsa"))]}
+
+    async def fetch(asked_for: str) -> object:
+        return keys if asked_for == url else {"issuer": "https://10.0.0.1", "jwks_uri": url}
+
+    trusted = TrustedIssuer("https://10.0.0.1", (AUDIENCE,), Profile.WLCG)
+    assert asyncio.run(KeySet(trusted, fetch, lambda: 0.0).key("rsa")).key_id == "rsa"

@@ -18,19 +18,19 @@ class Bucket:
         self._limit = limit
         self._left, self._at_s = float(limit.burst), 0.0
 
-    def wait_s(self, now_s: float) -> float:
-        """Take one and wait no time, or take none and wait for it."""
+    def wait_s(self, now_s: float, cost: int = 1) -> float:
+        """Take what it costs where there is one, on credit, or take none and wait for one."""
         gained = (now_s - self._at_s) * self._limit.rate_per_s
         self._left, self._at_s = min(self._limit.burst, self._left + gained), now_s
         if self._left < 1:
             return (1 - self._left) / self._limit.rate_per_s
-        self._left -= 1
+        self._left -= cost
         return 0.0
 
 
-def wait_s(limiter: Limiter, key: str, now_s: float) -> float:
+def wait_s(limiter: Limiter, key: str, now_s: float, cost: int = 1) -> float:
     try:
-        limiter.take(key, now_s)
+        limiter.take(key, now_s, cost)
     except TooManyRequests as refusal:
         return refusal.wait_s
     return 0.0
@@ -48,6 +48,17 @@ def test_it_lets_pass_what_a_bucket_of_tokens_does(rate: float, burst: int, paus
     for pause_s in pauses_s:
         now_s += pause_s
         assert wait_s(limiter, "physics", now_s) == bucket.wait_s(now_s)
+
+
+@given(rate=rates, burst=st.integers(1, 9), asked=st.lists(st.tuples(st.integers(0, 64), st.integers(0, 20))))
+def test_what_costs_more_takes_more_out_of_the_bucket(
+    rate: float, burst: int, asked: list[tuple[int, int]]
+) -> None:
+    limit, now_s = RateLimit(rate, burst), 0.0
+    limiter, bucket = Limiter(limit, "too much"), Bucket(limit)
+    for eighths, cost in asked:
+        now_s += eighths / 8
+        assert wait_s(limiter, "physics", now_s, cost) == bucket.wait_s(now_s, cost)
 
 
 @given(rate=rates, burst=st.integers(1, 9))

@@ -5,6 +5,7 @@ the letters of the roles that may.
 """
 
 import dataclasses
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -27,7 +28,7 @@ from leasehold.service.auth.permissions import (
 )
 from leasehold.service.auth.principal import Principal, Role
 from leasehold.service.store.filters import Visible
-from leasehold.service.store.rows import LeaseRow
+from leasehold.service.store.rows import AttemptRow, JobRow, LeaseRow
 
 LETTERS = {
     "m": Role.MEMBER,
@@ -234,3 +235,16 @@ def test_a_refusal_of_a_token_with_scopes_says_so() -> None:
     member = scoped(asking(Role.MEMBER), Permission.LEASE_SEE)
     with pytest.raises(Forbidden, match=r"lacks lease.cancel here, which takes a token with a scope for it"):
         require_some(member, Permission.LEASE_CANCEL)
+
+
+@pytest.mark.parametrize(
+    ("state", "may"),
+    [("ordered", True), ("running", True), ("succeeded", True), ("failed", False), ("fenced", False)],
+)
+def test_an_operator_sees_and_cancels_a_job_only_where_it_is(state: str, *, may: bool) -> None:
+    operator = Principal("keeper", frozenset({Role.SITE_OPERATOR}), sites=frozenset({"das3"}))
+    attempts = [{"site": "das3", "state": state}, {"site": "lyon", "state": "running"}]
+    job = cast("JobRow", {"consumer": "climate", "group": ""})
+    target = Target.job(job, cast("list[AttemptRow]", attempts))
+    for permission in (Permission.JOB_SEE, Permission.JOB_CANCEL):
+        assert allowed(operator, permission, target) == may

@@ -218,3 +218,36 @@ def test_a_real_store_keeps_tokens_as_the_one_in_memory_does(store: Store, clock
     assert Tokens(store, clock).find(text) == tokens.find(text)
     assert tokens.revoke(row["id"])
     assert refusal(Tokens(store, clock), text) == "the token was revoked"
+
+
+@pytest.mark.parametrize(
+    ("field", "owner"),
+    [
+        ("consumer", Principal(name, frozenset({Role.MEMBER})))
+        for name in (
+            "atlas/evil",
+            "@das3",
+            "*",
+            "alice@wlcg.example",
+            "two words",
+            "",
+            "x" * 256,
+            "peer",
+            "a\0",
+        )
+    ]
+    + [
+        ("groups", Principal("physics", frozenset({Role.MEMBER}), (name,)))
+        for name in ("/cms", "cms/", "cms//x", "@das3", "a/@b", "*", "a@b", "peer/east", "x/" * 16 + "x", "")
+    ],
+)
+def test_a_name_that_could_be_another_account_is_refused(
+    tokens: Tokens, field: str, owner: Principal
+) -> None:
+    with pytest.raises(InvalidField, match=f"^{field}: "):
+        tokens.issue(owner)
+
+
+def test_a_peer_is_called_by_its_path(tokens: Tokens) -> None:
+    _, text = tokens.issue(Principal("peer/east", frozenset({Role.PEER}), sites=frozenset({"peer/east"})))
+    assert tokens.find(text).consumer == "peer/east"

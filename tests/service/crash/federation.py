@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from leasehold.configuration.gateway import GatewaySpec
+from leasehold.configuration.sharing import SharingSpec
 from leasehold.configuration.terms import ClusterTerms
 from leasehold.leasing.overhead import OverheadModel
 from leasehold.service.config import Limits, ServiceConfig, ServiceSpec, SiteSpec
@@ -47,7 +48,8 @@ def config(policy: str, port: int = 0) -> ServiceConfig:
             port=port, reference_mips=REFERENCE_MIPS, check_every_ms=100, reconcile_every_ms=300
         ),
         limits=Limits(requests_per_s=0),
-        gateway=GatewaySpec(policy=policy, try_elsewhere=True, tick_ms=200),
+        gateway=GatewaySpec(policy=policy, try_elsewhere=True, use_free_room=True, tick_ms=200),
+        sharing=SharingSpec(),
     )
 
 

@@ -29,7 +29,7 @@ AGREEMENTS = [
         f"agreement-{number}",
         provider,
         consumer,
-        Commitment(epoch_ppm=400_000, epoch_ms=400, burst_ppm=600_000, burst_ms=100),
+        Commitment(epoch_ppm=400_000, epoch_ms=4_000, burst_ppm=600_000, burst_ms=1_000),
     )
     for number, (provider, consumer) in enumerate((("a", "*"), ("*", "physics"), ("*", "climate")))
 ]

@@ -60,7 +60,7 @@ class Served:
     """One of them, through all its lives: always under the same address, always with the same store."""
 
     def __init__(self, config: ServiceConfig, folder: Path, line: Line | None = None) -> None:
-        folder.mkdir()
+        folder.mkdir(mode=0o700)
         self.witness = Witness()
         self.place = Place(folder, folder / "work")
         self._port = _kept_port()

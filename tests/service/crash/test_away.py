@@ -31,9 +31,11 @@ def state_after(folder: Path, duration_ms: int, away_ms: int) -> str:
 
     async def submit_and_go() -> None:
         async with Federation.open(config("rr"), store, folder, clock, Metrics()) as federation:
-            row, _ = await federation.submit(request)
+            await federation.submit(request)
             while federation.store.open_orders():  # noqa: ASYNC110 - nobody tells that one is confirmed
                 await asyncio.sleep(0)
+            row = federation.store.lease(1)
+            assert row is not None
             assert row["state"] == LeaseState.RUNNING.value
 
     async def come_back() -> str:

@@ -18,7 +18,7 @@ async def storm(house: House) -> None:
         await house.rage(KILLS)
 
 
-@pytest.mark.slow
+@pytest.mark.storm
 @pytest.mark.parametrize("number", range(2))
 def test_gateway_and_site_managers_that_are_killed_lose_nothing_and_do_nothing_twice(
     tmp_path: Path, number: int

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from leasehold.service.commands import Command, Observed, Surveyed, Told
+from leasehold.service.commands import Command
 from leasehold.service.enactment.courier import Courier
 from leasehold.service.enactors.protocol import Capabilities, Observation, Order, Problem
 
@@ -93,11 +93,11 @@ class Scripted:
 class Office:
     """A courier at work, between a scripted enactor and an engine that writes down what it is told."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], int] = now_ms) -> None:
         self.enactor = Scripted()
         self.passed_on: list[tuple[float, Command]] = []
         self.refuse: list[Exception] = []
-        self.courier = Courier(SITE, self.enactor, self._do, now_ms, LOOK_EVERY_S)
+        self.courier = Courier(SITE, self.enactor, self._do, clock, LOOK_EVERY_S)
 
     async def _do(self, command: Command) -> None:
         if self.refuse:
@@ -116,6 +116,6 @@ class Office:
         """Have something happen after so many seconds."""
         asyncio.get_running_loop().call_later(seconds, then)
 
-    def heard(self, kind: type[Told] | type[Observed] | type[Surveyed]) -> list[tuple[float, Any]]:
+    def heard(self, kind: type) -> list[tuple[float, Any]]:
         """What was passed on of this kind, with the time."""
         return [(at_s, command) for at_s, command in self.passed_on if isinstance(command, kind)]

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -9,12 +10,19 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 from tests.service.enactment.still import LOOK_EVERY_S, SITE, Office, now_ms, run
 
-from leasehold.service.commands import Observed, Surveyed, Told
-from leasehold.service.enactment.courier import ANSWER_WITHIN_S, MOST_AT_ONCE, room_first
+from leasehold.service.clock import SteadyClock
+from leasehold.service.commands import MachinesAnswer, MachinesSilent, Observed, Surveyed, Told
+from leasehold.service.enactment.courier import (
+    ANSWER_WITHIN_S,
+    MOST_AT_ONCE,
+    SILENT_AFTER_MS,
+    room_first,
+)
 from leasehold.service.enactors.protocol import Observation, Order, Phase, Problem, Verb, order_id
 from leasehold.service.engine.outbox import row_of_order
 from leasehold.service.errors import Unavailable
 from leasehold.service.store.rows import OrderRow
+from leasehold.testing.live import BEGIN_MS
 
 RUNNING = Observation(1, 1, Phase.RUNNING, 0)
 
@@ -90,6 +98,25 @@ class TestTelling:
             await office.work_for(10)
 
         assert in_the_office(play).enactor.told == [(3, ["2.1.start"]), (5, ["1.1.start"])]
+
+    @pytest.mark.parametrize("jump_ms", [86_400_000, -86_400_000])
+    def test_it_is_told_then_whatever_somebody_does_to_the_clock_on_the_wall(self, jump_ms: int) -> None:
+        """An order that failed while the clock was a day off is told again in seconds."""
+        off_ms = jump_ms
+        offices: list[Office] = []
+
+        async def play() -> None:
+            nonlocal off_ms
+            clock = SteadyClock(0, lambda: BEGIN_MS + now_ms() + off_ms, now_ms)
+            offices.append(Office(clock))
+            offices[0].courier.deliver([order(1, at=clock(), try_ms=clock() + 5_000)])
+            off_ms = 0
+            await offices[0].work_for(10)
+
+        run(play())
+        [(told_s, orders)] = offices[0].enactor.told
+        assert orders == ["1.1.start"]
+        assert told_s == pytest.approx(5, rel=0.02)
 
     def test_a_later_order_of_a_lease_waits_for_the_earlier_one_and_others_do_not(self) -> None:
         async def play(office: Office) -> None:
@@ -180,7 +207,7 @@ class TestNews:
         async def play(office: Office) -> None:
             for news in (RuntimeError("away"), RuntimeError("away"), [RUNNING]):
                 office.enactor.news.put_nowait(news)
-            await office.work_for(5)
+            await office.work_for(4)
             assert office.courier.problem == ""
             assert office.courier.last_seen_ms == 2_000
 
@@ -254,7 +281,9 @@ class TestLooking:
             await office.work_for(LOOK_EVERY_S + 1)
             assert office.courier.problem == ""
 
-        assert [at_s for at_s, _ in in_the_office(play).heard(Surveyed)] == [61]
+        assert [at_s for at_s, _ in in_the_office(play).heard(Surveyed)] == [
+            36
+        ]  # silent sites are looked at more often
 
     def test_orders_and_news_go_on_while_a_look_takes_its_time(self) -> None:
         async def slowly() -> None:
@@ -267,6 +296,93 @@ class TestLooking:
             await office.work_for(45)
 
         assert [at_s for at_s, _ in in_the_office(play).passed_on] == [40, 41]
+
+
+class TestSilence:
+    """Who has not answered for long, or never, is silent; engine and log hear of it once."""
+
+    @staticmethod
+    async def fail(*_: object) -> Any:
+        raise ConnectionError("cut off")
+
+    def test_engine_and_log_hear_of_it_once_and_of_its_end(self) -> None:
+        async def play(office: Office) -> None:
+            office.enactor.on_look = self.fail
+            await office.courier.look()
+            assert office.courier.is_silent  # it has never answered
+            office.at(200, lambda: setattr(office.enactor, "on_look", None))
+            await office.work_for(300)
+            assert not office.courier.is_silent
+
+        with capture_logs() as lines:
+            office = in_the_office(play)
+        assert [command for _, command in office.heard(MachinesSilent)] == [
+            MachinesSilent(SITE, "ConnectionError: cut off")
+        ]
+        [(back_s, _)] = office.heard(MachinesAnswer)
+        assert 200 <= back_s <= 210
+        assert [(one["event"], one["site"]) for one in lines] == [
+            ("site does not answer", SITE),
+            ("site answers again", SITE),
+        ]
+
+    def test_who_has_answered_is_silent_only_after_a_while(self) -> None:
+        async def play(office: Office) -> None:
+            await office.courier.look()
+            office.enactor.on_look = self.fail
+            await office.work_for(SILENT_AFTER_MS / 1000 - 1)
+            assert office.courier.problem
+            assert not office.courier.is_silent
+            await office.work_for(60)
+            assert office.courier.is_silent
+
+        assert len(in_the_office(play).heard(MachinesSilent)) == 1
+
+    def test_that_nothing_changes_is_no_answer(self) -> None:
+        async def play(office: Office) -> None:
+            office.enactor.on_look = self.fail
+            await office.courier.look()
+            office.enactor.news.put_nowait([])
+            await office.work_for(20)
+            assert office.courier.is_silent
+
+        in_the_office(play)
+
+    def test_what_the_engine_did_not_take_in_is_told_again(self) -> None:
+        async def play(office: Office) -> None:
+            office.enactor.on_look = self.fail
+            await office.courier.look()
+            office.refuse.append(Unavailable("the store does not answer"))
+            await office.work_for(10)
+
+        assert len(in_the_office(play).heard(MachinesSilent)) == 1
+
+    def test_orders_say_whether_anybody_answered_and_what_was_wrong_last(self) -> None:
+        async def refuse(orders: Sequence[Order]) -> dict[str, Problem]:
+            return {orders[0].id: Problem("no disk")}
+
+        async def play(office: Office) -> None:
+            for answer in (self.fail, refuse, None):
+                office.enactor.on_orders = answer
+                office.courier.deliver([order(1)])
+                await office.work_for(1)
+                told.append(office.courier.order_problem)
+
+        told: list[str] = []
+        answered = [command.answered for _, command in in_the_office(play).heard(Told)]
+        assert answered == [False, True, True]
+        assert told == ["", "start of lease 1: no disk", ""]
+
+    def test_the_console_of_a_silent_site_is_not_waited_for(self) -> None:
+        async def play(office: Office) -> None:
+            office.enactor.on_look = self.fail
+            await office.courier.look()
+            began_ms = now_ms()
+            with pytest.raises(Unavailable, match="machines of site das3 do not answer"):
+                await office.courier.console(7)
+            assert now_ms() == began_ms
+
+        in_the_office(play)
 
 
 class TestTheConsole:
@@ -282,7 +398,7 @@ class TestTheConsole:
 
         async def play(office: Office) -> None:
             office.enactor.on_console = fail
-            with pytest.raises(Unavailable, match="site das3 cannot be asked now: ConnectionError: cut off"):
+            with pytest.raises(Unavailable, match="site das3 do not answer: ConnectionError: cut off"):
                 await office.courier.console(7)
 
         in_the_office(play)

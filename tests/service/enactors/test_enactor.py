@@ -5,7 +5,7 @@ import sqlite3
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, closing
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any
 
@@ -62,8 +62,9 @@ async def test_what_should_have_ended_meanwhile_has_ended_at_its_time(tmp_path: 
         await here.carry_out([order(Verb.START, command=("sleep", 20))])
     clock.now_ms += 3_600_000
     async with site(tmp_path, clock) as here:
-        assert await here.changes() == [Observation(1, 1, Phase.ENDED, START_MS + 10_000, exit_status=0)]
-        assert await here.observe() == [Observation(1, 1, Phase.ENDED, START_MS + 10_000, exit_status=0)]
+        ended = Observation(1, 1, Phase.ENDED, START_MS + 10_000, exit_status=0, nodes=("n1",))
+        assert await here.changes() == [ended]
+        assert await here.observe() == [ended]
     assert read_audit(tmp_path / LEDGER)[-1].at_ms == START_MS + 10_000
 
 
@@ -106,6 +107,20 @@ def test_a_file_that_is_something_else_is_refused(tmp_path: Path) -> None:
     for _ in range(2):
         with pytest.raises(InputError, match="this is no ledger of emulated machines"):
             EmulatedEnactor(setup(tmp_path, Clock()))
+
+
+def test_a_full_disk_is_not_taken_for_another_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file is a ledger, and nothing is wrong with it: whoever reads the error must not throw it away."""
+
+    class Full(sqlite3.Connection):
+        def executescript(self, *_: object) -> sqlite3.Cursor:
+            raise sqlite3.OperationalError("database or disk is full")
+
+    Ledger(tmp_path / LEDGER, 1).close()
+    opened = partial(sqlite3.connect, factory=Full)
+    monkeypatch.setattr("leasehold.service.enactors.claimed.connect", opened)
+    with pytest.raises(InputError, match="emulated machines cannot be used: database or disk is full"):
+        EmulatedEnactor(setup(tmp_path, Clock()))
 
 
 def test_a_file_that_a_newer_leasehold_wrote_is_refused(tmp_path: Path) -> None:
@@ -314,4 +329,4 @@ async def test_late_news_comes_late_and_is_of_when_it_happened(tmp_path: Path) -
             assert not waiting.done()
         clock.now_ms += 2
         here.clock_was_moved()
-        assert await waiting == [Observation(1, 1, Phase.RUNNING, START_MS)]
+        assert await waiting == [Observation(1, 1, Phase.RUNNING, START_MS, nodes=("n1",))]

@@ -30,7 +30,7 @@ def problem(site: EmulatedMachines, now_ms: int, told_now: Order) -> Problem:
 def test_without_room_the_numbers_are_named_and_telling_it_again_may_help(verb: Verb) -> None:
     site = machines(slots=8)
     told(site, 0, order(Verb.START, 1, vms=6))
-    no_room = Problem("no room for 3 VMs: 6 of 8 are in use", again=True)
+    no_room = Problem("no room for 3 VMs: 6 of 8 are in use", again=True, full=True)
     assert problem(site, 0, order(verb, 2, vms=3)) == no_room
     assert seen(site, 2) is None
 

@@ -15,7 +15,7 @@ from leasehold.service.enactors.protocol import Observation, Phase
 from leasehold.service.store.rows import JournalRow, LeaseRow
 from leasehold.service.store.store import Store
 from leasehold.testing.live import Live
-from leasehold.testing.worlds import site
+from leasehold.testing.worlds import live_site
 
 S = 1_000
 """Milliseconds in a second."""
@@ -31,7 +31,7 @@ def two_sites(store: Store, faults: Faults | None = None, **options: Any) -> Liv
 
 
 def gateway_of_two() -> Gateway:
-    return Gateway([site(name, 4, overhead=QUICK) for name in "ab"], Routing(to_the_first()))
+    return Gateway([live_site(name, 4, overhead=QUICK) for name in "ab"], Routing(to_the_first()))
 
 
 def guest(

@@ -57,7 +57,7 @@ def gateways(
 
     def make() -> Gateway:
         chosen = routing_policy(policy)(Random(0)) if isinstance(policy, str) else policy()
-        return Gateway(three_sites(depth, **site), Routing(chosen), REFERENCE_MIPS)
+        return Gateway(three_sites(depth, confirms_starts=True, **site), Routing(chosen), REFERENCE_MIPS)
 
     return make
 

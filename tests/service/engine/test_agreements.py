@@ -49,7 +49,7 @@ from leasehold.sharing.life import AgreementMove
 from leasehold.sharing.places import Place
 from leasehold.sharing.records import Record, Side
 from leasehold.testing.live import BEGIN_MS, Live
-from leasehold.testing.worlds import site
+from leasehold.testing.worlds import live_site
 
 HOUR = 3_600 * S
 HALF = Commitment(epoch_ppm=500_000, epoch_ms=60 * S, burst_ppm=500_000, burst_ms=60 * S)
@@ -64,7 +64,7 @@ def gateway_of(settings: SharingSettings | None = None) -> Callable[[], Gateway]
 
     def make() -> Gateway:
         places = [Place(name, {CPUS: 4, "licence:matlab": 1}, "ours") for name in "ab"]
-        sites = [site(name, 4, overhead=QUICK) for name in "ab"]
+        sites = [live_site(name, 4, overhead=QUICK) for name in "ab"]
         return Gateway(sites, Routing(to_the_first()), sharing=Sharing(places, settings))
 
     return make
@@ -324,13 +324,51 @@ class TestHeld:
         submitted(live, guest(1, 10, group="cms"))
         assert state(live, 4) == "waiting"
 
-    def test_until_the_agreement_is_over(self, live: Live) -> None:
+    def test_until_the_agreement_is_revoked(self, live: Live) -> None:
         said(live, RevokeAgreement(ATLAS.name, "operators"))
-        assert state(live, 3) == "waiting"  # for room: those that run stay
-        assert lease(live, 3)["breach"] == ""
+        row = lease(live, 3)
+        assert (row["state"], row["reason"]) == ("refused", "agreement-revoked")
+        assert [state(live, lease_id) for lease_id in (1, 2)] == ["running", "running"]
 
     def test_who_runs_is_not_extended(self, live: Live) -> None:
         assert "cannot be extended: share-used" in str(said(live, Extend(1, 60 * S)))
+
+
+class TestEnd:
+    """When an agreement ends by its date, what waited under it is judged by what holds from then on."""
+
+    ENDING = replace(ATLAS, end_ms=BEGIN_MS + 40 * S)
+
+    def _held(self, live: Live) -> None:
+        signed(live, self.ENDING)
+        fill(live)
+        live.pass_time(31 * S)
+        submitted(live, of_atlas(1, 10))
+        assert (state(live, 3), lease(live, 3)["reason"]) == ("held", "share-used")
+
+    def test_it_waits_on_as_one_without_an_agreement_may(self, live: Live) -> None:
+        self._held(live)
+        live.pass_time(10 * S)
+        assert kept(live)["standing"] == "expired"
+        assert (state(live, 3), lease(live, 3)["breach"]) == ("waiting", "")  # for room
+
+    def test_it_is_refused_and_told_why_where_nobody_is_served_without_one(self, sqlite_store: Store) -> None:
+        strict = SharingSettings(without_agreement="refuse")
+        live = two_sites(sqlite_store, make_gateway=gateway_of(strict))
+        self._held(live)
+        live.pass_time(10 * S)
+        assert (state(live, 3), lease(live, 3)["reason"]) == ("refused", "no-agreement")
+        assert [state(live, lease_id) for lease_id in (1, 2)] == ["running", "running"]
+
+    def test_it_waits_on_under_the_agreement_that_follows(self, live: Live) -> None:
+        signed(live, replace(ATLAS, name="next-atlas-at-ours", begin_ms=BEGIN_MS + 40 * S))
+        self._held(live)
+        live.pass_time(10 * S)
+        row = lease(live, 3)
+        assert (row["state"], row["reason"]) == ("held", "share-used")
+        breach = breach_of(row["breach"])
+        assert breach is not None
+        assert breach.agreement == "next-atlas-at-ours"
 
 
 class TestUse:

@@ -1,6 +1,5 @@
 """Whoever is killed between any two steps, or cannot write, decides about jobs as if nothing had been."""
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -134,18 +133,3 @@ def test_how_often_nodes_failed_outlives_a_restart_and_is_written_only_with_news
         shop.pass_time(7 * S)
         shop.do(nodes(facts(), facts("n2")))
         assert store.memories()["job-nodes"] != kept
-
-
-def test_what_earlier_versions_kept_of_nodes_is_not_lost(new_store: NewStore) -> None:
-    with new_store() as store:
-        shop = Shop(store)
-        shop.do(nodes(facts(), facts("n2")))
-        shop.do(nodes(DEAD, DEAD))
-        watched = shop.engine.handlers.jobs.desk.watching.memory()
-        with store.writing() as batch:
-            batch.set_memory("jobs", json.dumps({"watching": watched}))
-            batch.set_memory("job-nodes", "{}")
-        for _ in range(2):
-            shop.restart()
-            shop.do(job(cores=1, runs_s=30))
-            assert shop.engine.handlers.jobs.desk.watching.memory() == watched

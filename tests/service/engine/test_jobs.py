@@ -3,17 +3,20 @@
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from tests.service.engine.job_worlds import NUMPY, SETTINGS, S, Shop, facts, job, nodes, open_shop
 
 from leasehold.jobs.job import Backup
+from leasehold.matching.needs import InputFile
 from leasehold.model.errors import InvalidField
 from leasehold.model.request import LeaseType
 from leasehold.service.commands import (
     Cancel,
     CancelJob,
     Drain,
+    JobNodesSeen,
     JobOutput,
     JobSiteSilent,
     Submit,
@@ -25,6 +28,7 @@ from leasehold.service.enactors.protocol import MachineWishes, Phase, Problem
 from leasehold.service.engine.errands import Fetch
 from leasehold.service.engine.job_setup import JobSetup
 from leasehold.service.errors import IdempotencyConflict, NoSuchJob, TooManyOpen
+from leasehold.service.store.housekeeping import Before
 from leasehold.service.store.store import Store
 from leasehold.testing.live import BEGIN_MS
 
@@ -56,7 +60,7 @@ class TestOneJob:
             stands.append(shop.job()["state"])
             if restarts:
                 shop.restart()
-        assert stands == ["running", "running", "running", "completed"]
+        assert stands == ["starting", "running", "running", "completed"]
         assert shop.state() == ("completed", "completed")
         assert (shop.job()["delivered"], shop.job()["exit_status"]) == (1, 0)
         output = shop.store.output(1, 1)
@@ -133,6 +137,36 @@ class TestOneJob:
         assert output["text"].endswith("\N{REPLACEMENT CHARACTER}the end")
         assert output["is_whole"] == 0
 
+    @pytest.mark.parametrize("restarts", [False, True])
+    def test_beyond_the_quota_of_its_consumer_the_oldest_outputs_go(
+        self, sqlite_store: Store, *, restarts: bool
+    ) -> None:
+        shop = open_shop(sqlite_store, setup=JobSetup(SETTINGS, outputs_mib=1))
+
+        def wrote(job_id: int, text: str, **said: Any) -> None:
+            shop.do(job(**said))
+            (lease_id,) = (row["lease_id"] for row in shop.attempts(job_id))
+            assert lease_id is not None
+            shop.ends(lease_id)
+            shop.fetched(lease_id, text)
+            if restarts:
+                shop.restart()
+
+        wrote(1, "x" * 400_000)
+        wrote(2, "x" * (1 << 20), consumer="cms")
+        wrote(3, "x" * 400_000)
+        assert [job_id for job_id in (1, 2, 3) if shop.store.output(job_id, 1)] == [1, 2, 3]
+        wrote(4, "x" * 400_000)
+        assert [job_id for job_id in (1, 2, 3, 4) if shop.store.output(job_id, 1)] == [2, 3, 4]
+        if not restarts:
+            read = shop.metrics.registry.get_sample_value
+            assert read("leasehold_pruned_rows_total", {"table": "outputs"}) == 1
+        shop.engine.tidy(Before(outputs_ms=shop.now_ms + 1))
+        assert shop.store.output_bytes() == {}
+        wrote(5, "x" * 400_000)
+        wrote(6, "x" * 400_000)
+        assert [job_id for job_id in range(1, 7) if shop.store.output(job_id, 1)] == [5, 6]
+
     def test_that_ends_with_an_error_is_told_and_not_tried_again(self, shop: Shop) -> None:
         shop.do(job())
         shop.ends(exit_status=3, detail="exit status 3")
@@ -146,7 +180,7 @@ class TestOneJob:
         shop.do(job())
         assert shop.state() == ("waiting", "tried-again-later")
         shop.do(nodes(facts()))
-        assert shop.state() == ("running", "runs-on-nodes")
+        assert shop.state() == ("starting", "runs-on-nodes")
 
     def test_that_can_run_nowhere_is_refused_with_what_is_lacking(self, shop: Shop) -> None:
         shop.do(job("gromacs"))
@@ -273,14 +307,15 @@ class TestFaults:
         assert shop.tried() == [("a/n1", "failed", "time-over")]
         assert shop.state() == ("failed", "time-over")
 
-    def test_a_job_whose_machines_were_late_has_not_had_its_time_and_begins_anew(self, shop: Shop) -> None:
+    def test_a_job_whose_machines_were_late_has_all_of_its_time(self, shop: Shop) -> None:
         shop.do(job())
         shop.pass_time(61 * S)
         shop.runs()
         shop.pass_time(59 * S)
+        assert shop.lease(1)["state"] == "running"
+        shop.pass_time(61 * S)
         assert shop.lease(1)["state"] == "killed"
-        assert shop.tried()[0] == ("a/n1", "failed", "taken-away")
-        assert len(shop.attempts()) == 2
+        assert shop.tried()[0] == ("a/n1", "failed", "time-over")
 
     def test_nor_has_one_whose_machines_began_anew_in_between(self, shop: Shop) -> None:
         shop.do(job())
@@ -367,6 +402,10 @@ class TestWhatIsAsked:
         assert isinstance(shop.ask(job(deadline_ms=BEGIN_MS - 1)), InvalidField)
         assert isinstance(shop.ask(job(reliability=0.99)), InvalidField)
         assert isinstance(shop.ask(CancelJob(7)), NoSuchJob)
+        nowhere = job()
+        nowhere = replace(nowhere, needs=replace(nowhere.needs, inputs=(InputFile("sky", 7, "aa"),)))
+        refused = str(shop.ask(nowhere))
+        assert refused == "inputs[0].place: got 'aa', expected one of a, b (did you mean 'a'?)"
         assert shop.store.highest_job_id() == 0
 
     def test_a_job_counts_once_among_the_open_requests(self, sqlite_store: Store) -> None:
@@ -403,9 +442,19 @@ class TestDrainedSites:
         assert shop.tried() == [("b/m1", "ordered", "")]
 
     def test_that_are_drained_meanwhile_are_a_not_now(self, shop: Shop) -> None:
+        large: dict[str, Any] = {
+            "cores": 16,
+            "free_cores": 16,
+            "memory_mib": 65_536,
+            "free_memory_mib": 65_536,
+        }
+        shop.do(nodes(facts(**large)), nodes(facts("m1", free_cores=0), site="b"))
         shop.do(Submit("climate", LeaseType.NON_PREEMPTABLE, 4, 600 * S))
         shop.do(job())
         assert shop.lease(2)["state"] == "waiting"
+        assert (shop.state(), shop.tried()) == (("waiting", "waits-at-site"), [("a/n1", "queued", "")])
+        assert shop.job()["what"] == shop.lease(2)["reason"]
+        shop.do(nodes(facts("m1"), site="b"))
         shop.do(Drain("a", "operator"))
         assert (shop.lease(2)["state"], shop.tried()) == ("cancelled", [("a/n1", "fenced", "")])
         shop.pass_time(120 * S)
@@ -457,3 +506,125 @@ def test_a_machine_is_not_told_twice_to_start(shop: Shop) -> None:
     assert len(shop.attempts()) == 1
     shop.see(1, Phase.RUNNING)
     assert shop.attempts()[0]["state"] == "running"
+
+
+class TestNodesThatAreDown:
+    def test_are_waited_for_and_a_job_that_lost_its_node_goes_on_when_it_is_up_again(
+        self, shop: Shop
+    ) -> None:
+        shop.do(job())
+        shop.runs()
+        shop.do(nodes(facts(problem="is down", fault="node-died")), nodes(site="b"))
+        assert shop.state() == ("waiting", "nodes-down")
+        assert shop.job()["what"] == "a/n1, b/m1"
+        shop.do(job())
+        assert shop.state(2) == ("waiting", "nodes-down")
+        shop.restart()
+        shop.pass_time(1_800 * S)
+        assert (shop.state(1)[0], shop.state(2)[0]) == ("waiting", "waiting")
+        shop.do(nodes(facts()))
+        assert shop.tried(1)[1:] == [("a/n1", "ordered", "")]
+        assert shop.tried(2) == [("a/n1", "ordered", "")]
+
+    def test_are_gone_when_their_site_has_not_listed_them_for_an_hour(self, shop: Shop) -> None:
+        shop.do(nodes(), nodes(site="b"))
+        shop.do(job())
+        shop.pass_time(3_599 * S)
+        shop.do(nodes(), nodes(site="b"))
+        assert shop.state() == ("waiting", "nodes-down")
+        shop.pass_time(1 * S)
+        shop.do(nodes(), nodes(site="b"))
+        shop.pass_time(120 * S)
+        assert shop.state() == ("refused", "never-here")
+
+    def test_are_waited_for_without_limit_while_they_are_listed(self, shop: Shop) -> None:
+        down = facts(problem="is down", fault="node-died")
+        shop.do(nodes(down), nodes(site="b"))
+        shop.do(job())
+        shop.pass_time(86_400 * S)
+        shop.do(nodes(down), nodes(site="b"))
+        shop.pass_time(120 * S)
+        assert shop.state() == ("waiting", "nodes-down")
+
+    def test_of_a_site_that_is_drained_are_waited_for_too(self, shop: Shop) -> None:
+        shop.do(Drain("a", "operator"), Drain("b", "operator"))
+        shop.do(job())
+        assert shop.state() == ("waiting", "nodes-down")
+        shop.do(Undrain("a", "operator"))
+        assert shop.tried() == [("a/n1", "ordered", "")]
+
+    def test_of_a_silent_site_are_waited_for_too(self, shop: Shop) -> None:
+        shop.do(JobSiteSilent("a", "no answer for 120 s"), JobSiteSilent("b", "no answer for 120 s"))
+        shop.do(job())
+        assert (shop.state(), shop.job()["what"]) == (("waiting", "nodes-down"), "a/n1, b/m1")
+
+
+@pytest.mark.parametrize(
+    ("asked", "lacking"),
+    [
+        ({"count": 1000}, "too-few-nodes: asks for 1000, and no site has more than 1 that would do"),
+        (
+            {"memory_mib": 204_800},
+            "too-little-memory: asks for 204800 MiB on each node, and none has more than 4096 MiB",
+        ),
+        ({"cores": 9}, "too-few-cores: asks for 9 cores on each node, and none has more than 4 cores"),
+    ],
+)
+def test_a_job_that_is_too_large_is_told_of_what_it_asks_too_much(
+    shop: Shop, asked: dict[str, int], lacking: str
+) -> None:
+    """And nothing of software, for which it did not ask."""
+    shop.do(job(**asked))
+    assert (shop.state(), shop.job()["what"]) == (("refused", "never-here"), lacking)
+
+
+class TestBesideOtherLeases:
+    """Whose machines are on nodes that nobody has named: any of their site, until a look that shows them."""
+
+    def test_a_job_goes_to_another_site_until_a_look_has_shown_where_there_is_room(self, shop: Shop) -> None:
+        shop.do(nodes(facts(), facts("n2")), nodes(site="b"))
+        shop.do(Submit("climate", LeaseType.SUSPENDABLE, 3, 600 * S))
+        shop.do(job(cores=2))
+        assert (shop.state(), shop.job()["what"]) == (("waiting", "tried-again-later"), "cores-in-use")
+        shop.now_ms += S
+        shop.see(1, Phase.STARTING)
+        assert "a" in shop.errands.looks
+        shop.now_ms += S
+        shop.do(nodes(facts(free_cores=1), facts("n2")))
+        assert shop.tried() == [("a/n2", "ordered", "")]
+
+    def test_a_look_that_began_before_they_were_seen_shows_nothing_of_them(self, shop: Shop) -> None:
+        shop.do(nodes(facts()), nodes(site="b"))
+        shop.do(Submit("climate", LeaseType.SUSPENDABLE, 3, 600 * S))
+        shop.do(job(cores=2))
+        shop.now_ms += 2 * S
+        shop.see(1, Phase.RUNNING)
+        shop.do(JobNodesSeen("a", (facts(),), shop.now_ms - S))
+        assert shop.state() == ("waiting", "tried-again-later")
+
+    def test_machines_that_say_where_they_are_take_room_there_alone(self, shop: Shop) -> None:
+        shop.do(nodes(facts(), facts("n2")), nodes(site="b"))
+        shop.do(Submit("climate", LeaseType.SUSPENDABLE, 3, 600 * S))
+        shop.see(1, Phase.STARTING, nodes=("n1", "n1", "n1"))
+        shop.do(job(cores=2))
+        assert shop.tried() == [("a/n2", "ordered", "")]
+
+    def test_a_full_node_sends_a_job_back_into_the_queue_and_is_looked_at(self, shop: Shop) -> None:
+        shop.do(job(restarts=0))
+        order = shop.orders["a"][0].id
+        full = Problem("node n1 has 0 cores free now", full=True, nodes=("n1",))
+        shop.do(Told("a", (order,), {order: full}))
+        assert shop.tried() == [("a/n1", "fenced", ""), ("b/m1", "ordered", "")]
+        assert (shop.story()[:3], shop.job()["restarts_used"]) == (
+            ["runs-on-nodes", "node-full", "runs-on-nodes"],
+            0,
+        )
+        assert (shop.lease(1)["state"], shop.errands.looks) == ("cancelled", {"a"})
+        assert [row["failures"] for row in shop.store.nodes()] == [0, 0]
+
+    def test_a_site_that_stays_full_is_no_fault_of_its_nodes(self, shop: Shop) -> None:
+        shop.do(job(restarts=0))
+        order = shop.orders["a"][0].id
+        shop.do(Told("a", (order,), {order: Problem("no room for 1 VM", again=False, full=True)}))
+        assert shop.tried() == [("a/n1", "fenced", ""), ("b/m1", "ordered", "")]
+        assert shop.job()["restarts_used"] == 0

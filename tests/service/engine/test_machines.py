@@ -24,8 +24,9 @@ from leasehold.service.commands import Cancel
 from leasehold.service.enactors.emulated.audit import brought_up_twice
 from leasehold.service.enactors.emulated.faults import Faults
 from leasehold.service.enactors.emulated.mishaps import Mishaps
-from leasehold.service.enactors.protocol import Phase, Problem, Verb
-from leasehold.service.engine.outbox import MOST_ATTEMPTS
+from leasehold.service.enactors.protocol import Observation, Order, Phase, Problem, Verb, order_id
+from leasehold.service.engine.observing import confirm
+from leasehold.service.engine.outbox import MOST_ATTEMPTS, Outbox
 from leasehold.testing.live import BEGIN_MS, Live
 
 MIGRATABLE = LeaseType.MIGRATABLE
@@ -122,7 +123,7 @@ class TestNews:
 
     def test_who_fails_is_stopped_and_its_room_is_free(self, live: Live) -> None:
         [_, (row, _)] = live.do(seen(1, 2, Phase.FAILED), local(4, 5))
-        assert row["state"] == "running"
+        assert row["state"] == "starting"
         assert phases(live) == {3: (1, Phase.RUNNING)}
 
 
@@ -132,7 +133,7 @@ class TestTooLate:
     def test_a_command_that_ended_as_it_was_told_to_give_way_has_ended(self, live: Live) -> None:
         submitted(live, guest(4, 60))
         [(row, _)] = live.at(BEGIN_MS + 10 * S, local(1, 1))
-        assert row["state"] == "running"
+        assert row["state"] == "starting"
         live.do(seen(1, 1, Phase.ENDED, BEGIN_MS + 10 * S))
         assert end(live, 1) == ("completed", "completed")
         live.look()
@@ -211,7 +212,7 @@ class TestLost:
         submitted(live, guest(1, 60))
         for _ in range(4):
             live.do(survey(live))
-        assert state(live, 1) == "running"
+        assert state(live, 1) == "starting"
 
     def test_nor_who_waits(self, live: Live) -> None:
         submitted(live, local(4, 60), local(4, 60))
@@ -321,6 +322,31 @@ class TestOrders:
         live.look()
         assert differences(live, "behind") == 0
 
+    def test_nor_what_a_later_order_has_overtaken(self, live: Live) -> None:
+        """Who is saved again while it comes back is past its resumption, though nobody saw it run."""
+        submitted(live, guest(4, 60))
+        live.at(BEGIN_MS + 10 * S, local(1, 5))
+        live.pass_time(6 * S)
+        assert phases(live)[1] == (2, Phase.RESUMING)
+        submitted(live, local(1, 5))
+        live.pass_time(10)
+        assert phases(live)[1] == (2, Phase.SAVING)
+        live.look()
+        assert differences(live, "behind") == 0
+        assert [(row["id"], row["status"]) for row in live.store.open_orders() if row["lease_id"] == 1] == [
+            ("1.2.resume", "taken"),
+            ("1.2.suspend", "taken"),
+        ]
+
+    def test_but_both_are_where_the_later_has_come_to_nothing_too(self, live: Live) -> None:
+        submitted(live, guest(4, 60))
+        live.at(BEGIN_MS + 10 * S, local(1, 5))
+        live.pass_time(6 * S)
+        submitted(live, local(1, 5))
+        live.pass_time(10)
+        live.do(survey(live, (1, 1, Phase.SAVED), (3, 1, Phase.RUNNING)))
+        assert differences(live, "behind") == 2
+
     def test_nor_what_was_ordered_after_looking_began(self, live: Live) -> None:
         submitted(live, guest(4, 60))
         began_ms = live.now_ms + 10 * S - 1
@@ -328,15 +354,12 @@ class TestOrders:
         live.do(survey(live, (1, 1, Phase.RUNNING), asked_ms=began_ms))
         assert differences(live, "behind") == 0
 
-    def test_whatever_comes_later_shows_that_the_earlier_was_done(self, live: Live) -> None:
-        live.sites["a"].line.faults = Faults(lose_observations=1)
-        submitted(live, guest(4, 60))
-        live.at(BEGIN_MS + 10 * S, local(1, 5))
-        assert orders(live, 1) == ["1.1.start", "1.1.suspend"]
-        live.pass_time(2 * S)
-        live.look()
-        assert orders(live, 1) == []
-        assert state(live, 1) == "suspended"
+    def test_whatever_comes_later_shows_that_the_earlier_was_done(self) -> None:
+        outbox = Outbox()
+        for verb in (Verb.START, Verb.SUSPEND):
+            outbox.give("a", Order(order_id(1, 1, verb), verb, 1, 1, 4, 512), BEGIN_MS)
+        confirm(outbox, "a", Observation(1, 1, Phase.SAVED, BEGIN_MS + 10 * S))
+        assert list(outbox) == []
 
     def test_a_problem_that_may_pass_is_tried_again_with_growing_pauses(self, live: Live) -> None:
         mishaps(live).fail_next(Problem("no disk"), times=4, verb=Verb.START)
@@ -353,19 +376,29 @@ class TestOrders:
         assert phases(live) == {1: (1, Phase.RUNNING)}
         assert state(live, 1) == "running"
 
-    def test_after_so_many_attempts_the_lease_has_failed(self, live: Live) -> None:
+    def test_after_so_many_attempts_it_is_tried_elsewhere(self, live: Live) -> None:
         mishaps(live).fail_next(Problem("no disk"), times=1_000, verb=Verb.START)
         submitted(live, guest(1, 6_000))
-        live.pass_time(600 * S)
-        assert end(live, 1) == ("failed", "machines-lost")
-        assert journal(live, 1)[-1]["detail"] == '{"cause": "no disk"}'
+        live.pass_time(590 * S)
+        assert (lease(live, 1)["site"], state(live, 1)) == ("b", "running")
+        [gone] = [line for line in journal(live, 1) if line["reason"] == "never-started"]
+        assert (gone["what"], gone["site"], gone["detail"]) == ("hold", "a", '{"cause": "no disk"}')
         name, labels = "leasehold_order_failures_total", {"site": "a", "verb": "start"}
         assert live.metrics.registry.get_sample_value(name, labels) == MOST_ATTEMPTS
 
-    def test_one_that_will_not_pass_fails_it_at_once(self, live: Live) -> None:
+    def test_one_that_will_not_pass_sends_it_elsewhere_at_once(self, live: Live) -> None:
         mishaps(live).fail_next(Problem("no such image", again=False), verb=Verb.START)
         submitted(live, guest(1, 600))
-        assert end(live, 1) == ("failed", "machines-lost")
+        assert (lease(live, 1)["site"], state(live, 1)) == ("b", "running")
+        live.look()
+        assert orders(live, 1) == []  # the one to stop it at a was obeyed
+
+    def test_who_can_start_nowhere_has_failed_and_the_log_says_why(self, live: Live) -> None:
+        for name in "ab":
+            mishaps(live, name).fail_next(Problem(f"no image at {name}", again=False), verb=Verb.START)
+        submitted(live, guest(1, 600))
+        assert end(live, 1) == ("failed", "never-started")
+        assert journal(live, 1)[-1]["detail"] == '{"cause": "no image at b"}'
 
     @pytest.mark.parametrize("again", [True, False])
     def test_stop_is_tried_for_ever(self, live: Live, *, again: bool) -> None:

@@ -29,9 +29,10 @@ class TestSubmit:
     def test_the_answer_is_the_lease_as_it_is_in_the_store(self, live: Live) -> None:
         [(row, is_new)] = live.do(guest(2, 60, name="fit", group="hep", needed_s=5))
         assert is_new
-        assert (row["id"], row["state"], row["site"], row["reason"]) == (1, "running", "a", "room-free")
+        assert (row["id"], row["state"], row["site"], row["reason"]) == (1, "starting", "a", "room-free")
         assert (row["name"], row["group_name"], row["command"]) == ("fit", "hep", '["sleep", "5"]')
-        assert row == live.store.lease(1)
+        seen_at_once = {"state": "running", "first_start_ms": BEGIN_MS}
+        assert row | seen_at_once == live.store.lease(1)
 
     def test_numbers_count_up_in_the_order_of_asking_also_after_a_restart(self, live: Live) -> None:
         assert submitted(live, guest(1, 60), local(1, 60)) == [1, 2]
@@ -51,8 +52,14 @@ class TestSubmit:
             (4, "wait", "room-in-use"),
         ]
         live.pass_time(10 * S)
-        line = journal(live, 2)[-1]
-        assert (line["at_ms"], line["what"], line["reason"]) == (BEGIN_MS + 10 * S, "start", "reserved-start")
+        start, started = journal(live, 2)[-2:]
+        assert (start["at_ms"], start["what"], start["reason"]) == (
+            BEGIN_MS + 10 * S,
+            "start",
+            "reserved-start",
+        )
+        assert (started["at_ms"], started["what"], started["reason"]) == (BEGIN_MS + 10 * S, "started", "")
+        assert (start["state"], started["state"]) == ("starting", "running")
 
     @pytest.mark.parametrize(
         ("wrong", "field"),
@@ -212,7 +219,7 @@ class TestCancel:
     def test_the_room_is_free_for_who_comes_at_the_same_time(self, live: Live) -> None:
         submitted(live, local(4, 60))
         [_, (row, _)] = live.do(Cancel(1), local(4, 60))
-        assert row["state"] == "running"
+        assert row["state"] == "starting"
 
     def test_a_number_that_nobody_has(self, live: Live) -> None:
         [answer] = live.do(Cancel(7))

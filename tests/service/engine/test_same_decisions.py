@@ -5,6 +5,7 @@ stands 57 years later. Compared is everything that either says: when, about whom
 which rule, for when it is planned, who had to give way and who else might have.
 """
 
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
@@ -50,7 +51,7 @@ def test_random_jobs_in_random_turmoil(tmp_path: Path, turmoil: Turmoil, policy:
         assert said_in_journal(store.journal(0, 10_000)) == sorted(listener.said)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_three_busy_clusters_for_some_hours(tmp_path: Path) -> None:
     scenario = three_busy_clusters()
     listener = Listener()
@@ -60,7 +61,7 @@ def test_three_busy_clusters_for_some_hours(tmp_path: Path) -> None:
     for _ in world.run():
         pass
     with open_store(f"sqlite:///{tmp_path}/hours.db") as store:
-        live = Live(store, lambda: gateway_of(scenario), machines_of(scenario))
+        live = Live(store, lambda: gateway_of(scenario, is_live=True), machines_of(scenario))
         play_live(Turmoil(tuple(jobs), ()), live)
         assert not live.gateway.leases
         assert said_in_journal(store.journal(0, 100_000)) == sorted(listener.said)
@@ -84,8 +85,9 @@ def three_busy_clusters() -> Scenario:
     return busy(horizon_s=3 * HOUR_S, cluster=clusters, stream=streams, gateway={"policy": "pap-rtdp"})
 
 
-def gateway_of(scenario: Scenario) -> Gateway:
-    sites = [Site(settings) for settings in site_settings(scenario)]
+def gateway_of(scenario: Scenario, *, is_live: bool = False) -> Gateway:
+    terms = [replace(settings, confirms_starts=is_live) for settings in site_settings(scenario)]
+    sites = [Site(settings) for settings in terms]
     return Gateway(sites, routing(scenario), scenario.reference_mips)
 
 

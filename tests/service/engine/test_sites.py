@@ -30,7 +30,7 @@ def test_who_runs_stays_and_who_waits_goes_elsewhere(live: Live) -> None:
     live.do(Drain("a", "operator"))
     assert (lease(live, 1)["site"], state(live, 1)) == ("a", "running")
     assert (lease(live, 2)["site"], state(live, 2)) == ("b", "running")
-    assert story(live, 2) == ["submitted", "dispatch", "wait", "hold", "dispatch", "start"]
+    assert story(live, 2) == ["submitted", "dispatch", "wait", "hold", "dispatch", "start", "started"]
 
 
 def test_who_was_promised_a_time_keeps_it(live: Live) -> None:
@@ -66,7 +66,7 @@ def test_where_nobody_lends_requests_wait_until_somebody_does(live: Live, *, res
     assert (state(live, number), lease(live, number)["reason"]) == ("held", "no-site-lends")
     live.do(Undrain("b", "operator"))
     assert (lease(live, number)["site"], state(live, number)) == ("b", "running")
-    assert story(live, number) == ["submitted", "hold", "dispatch", "start"]
+    assert story(live, number) == ["submitted", "hold", "dispatch", "start", "started"]
 
 
 def test_both_may_lend_again_at_once(live: Live) -> None:

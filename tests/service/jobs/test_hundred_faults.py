@@ -26,7 +26,7 @@ from leasehold.service.engine.job_setup import JobSetup
 from leasehold.service.store.rows import JobRow
 from leasehold.service.store.store import Store
 from leasehold.testing.live import Live
-from leasehold.testing.worlds import site
+from leasehold.testing.worlds import live_site
 
 TIMES = 100
 MINUTE_MS = 60_000
@@ -35,11 +35,11 @@ GCC = frozenset({("gcc", "12.2")})
 WORK = ("sh", "-c", "sleep 60; echo done")
 ROOM = 2 * TIMES
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.storm
 
 
 def gateway() -> Gateway:
-    return Gateway([site(name, ROOM, overhead=QUICK) for name in "ab"], Routing(to_the_first()))
+    return Gateway([live_site(name, ROOM, overhead=QUICK) for name in "ab"], Routing(to_the_first()))
 
 
 class Grid(Live):

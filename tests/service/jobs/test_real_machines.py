@@ -13,6 +13,7 @@ import pytest
 from tests.service.enactors.qemu.conftest import need_programs
 from tests.service.enactors.qemu.machines import cleared, now_ms
 from tests.service.enactors.slurm.conftest import real_clusters
+from tests.service.enactors.slurm.sites import guest_options
 from tests.waiting import PATIENCE_S
 
 from leasehold.jobs.job import Backup
@@ -29,7 +30,7 @@ from leasehold.service.store.rows import AttemptRow, JobRow
 from leasehold.service.store.store import open_store
 from leasehold.testing.slurm import SlurmCluster
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.machines
 
 SMALL_PACKAGES = ("figlet", "units", "sl", "bc")
 """Of these, one that is not installed here is built into a machine."""
@@ -64,7 +65,7 @@ async def hybrid(folder: Path, cluster: SlurmCluster) -> AsyncIterator[Federatio
                     "name": "alpha",
                     "slots": cluster.slots,
                     "enactor": "slurm",
-                    "slurm": {"conf": str(cluster.conf), "look_every_s": 0.2, "probe_every_s": 3_600},
+                    "slurm": guest_options(cluster) | {"look_every_s": 0.2, "probe_every_s": 3_600},
                 },
                 {
                     "name": "hosts",

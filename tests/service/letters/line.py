@@ -27,8 +27,9 @@ from leasehold.service.letters.wire import GATEWAY, About
 from leasehold.service.store.filters import EVERYTHING, LeaseFilter
 from leasehold.service.store.rows import LeaseRow
 from leasehold.service.store.store import Store, open_store
+from leasehold.service.surroundings import new_id
 from leasehold.testing.live import Live
-from leasehold.testing.worlds import site
+from leasehold.testing.worlds import live_site
 
 QUICK = OverheadModel(
     suspend_ms_per_gib=400, resume_ms_per_gib=300, network_mbps=10_000, migrate_fixed_ms=100
@@ -44,7 +45,7 @@ def live_of(store: Store, name: str, slots: int, policy: str = "rr", *, try_else
 
     def make() -> Gateway:
         routing = Routing(routing_policy(policy)(Random(0)), try_elsewhere=try_elsewhere)
-        return Gateway([site(name, slots, overhead=QUICK)], routing)
+        return Gateway([live_site(name, slots, overhead=QUICK)], routing)
 
     machines = EmulatedMachines(Hardware(slots, 1, 1, QUICK), Mishaps(Faults(), name))
     return Live(store, make, {name: machines})
@@ -112,7 +113,7 @@ class World:
         live = self.sites[name]
         now = occupancies(live.gateway)[name]
         return About(
-            identity=identity_of(live.store), slots=FAR[name], speed_mips=1, reference_mips=1,
+            identity=identity_of(live.store, new_id), slots=FAR[name], speed_mips=1, reference_mips=1,
             enactor="emulated",
             can_suspend=True, can_migrate=True, lends=self.lends[name],
             local_vms=now.local_vms, guest_vms=now.guest_vms,

@@ -9,8 +9,10 @@ from typing import Any
 
 import httpx2
 import pytest
+from structlog.testing import capture_logs
 from tests.service.letters.line import World, live_of, rows_of
 
+from leasehold.configuration.domains import DomainSpec
 from leasehold.model.errors import InputError, InvalidField
 from leasehold.model.event import SiteFellSilent
 from leasehold.model.lease import LeaseState
@@ -50,8 +52,8 @@ def test_letters_are_kept_until_they_were_acknowledged_and_no_longer(world: Worl
     world.submit(SUSPENDABLE, 2, 500)
     assert kept_letters(world) == ["offer"]
     world.exchange("far")
-    assert kept_letters(world) == ["offer", "report"]
-    world.exchange("far")  # the call acknowledges the offer, and its answer the report
+    assert kept_letters(world) == ["offer", "report", "report"]  # that it starts, and that it runs
+    world.exchange("far")  # the call acknowledges the offer, and its answer the reports
     assert kept_letters(world) == []
 
 
@@ -92,10 +94,10 @@ def test_guests_of_a_gateway_do_not_count_among_what_a_consumer_asks_for_itself(
     world.exchange("far")
     own = Submit("physics", LeaseType.NON_PREEMPTABLE, 4, 500, 64, site="far")
     [(row, _)] = world.sites["far"].do(own)
-    assert row["state"] == "running"
+    assert row["state"] == "starting"
     world.sites["far"].pass_time(5_000)
     [(row, _)] = world.sites["far"].do(own)
-    assert row["state"] == "running"
+    assert row["state"] == "starting"
     world.close()
 
 
@@ -203,6 +205,15 @@ class TestStarting:
     ) -> None:
         world.submit(SUSPENDABLE, 4, 500)
         check_sites(ServiceConfig((SiteSpec("home", 2),)), world.stores[GATEWAY])
+
+    def test_a_site_of_a_domain_that_nobody_knows_is_warned_of(self, world: World) -> None:
+        """Neither `home`, which is configured, nor `far`, which has joined: only the one that is misspelt."""
+        domains = (DomainSpec("both", ("home", "fra", "far")),)
+        with capture_logs() as logs:
+            check_sites(ServiceConfig((SiteSpec("home", 2),), domains=domains), world.stores[GATEWAY])
+        (line,) = logs
+        assert line["event"] == "a domain has a site that is not configured and has never joined"
+        assert (line["log_level"], line["domain"], line["site"]) == ("warning", "both", "fra")
 
     def test_a_name_is_that_of_one_site_only(self, world: World) -> None:
         config = ServiceConfig((SiteSpec("home", 2), SiteSpec("far", 2)))

@@ -3,9 +3,12 @@
 from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
+from random import Random
+from typing import ClassVar
 
 import pytest
 
+from leasehold.configuration.sites import site_settings
 from leasehold.jobs.settings import Matching
 from leasehold.matching.network import Way
 from leasehold.model.errors import InputError, InvalidField
@@ -13,7 +16,7 @@ from leasehold.routing.policies.choosy import Choice, Choosy
 from leasehold.service.auth.issuers import TrustedIssuer
 from leasehold.service.auth.permissions import Permission
 from leasehold.service.auth.principal import Role
-from leasehold.service.config import ServiceConfig
+from leasehold.service.config import ServiceConfig, SiteSpec
 from leasehold.service.config_file import config_from_dict, fitting, load_config
 from leasehold.service.config_text import KEYS, TABLES, commented_toml, without_password
 from leasehold.service.enactors.protocol import Capabilities
@@ -36,6 +39,7 @@ tls_key = "tls/key.pem"
 reference_mips = 1000
 check_every_s = 5
 reconcile_every_s = 2.5
+start_within_s = 1800
 shutdown_s = 0
 probes = "open"
 metrics = "token"
@@ -143,6 +147,7 @@ class TestMeaning:
     def test_every_table_is_read(self, written: Written, tmp_path: Path) -> None:
         config = load_config(written(EVERYTHING))
         assert config.service.reconcile_every_ms == 2_500
+        assert config.service.start_within_ms == 1_800_000
         assert config.service.shutdown_ms == 0
         jobs, settings = config.jobs, config.jobs.settings(frozenset({"das3"}))
         assert (jobs.look_every_ms, jobs.margin) == (5_000, 1.5)
@@ -166,7 +171,7 @@ class TestMeaning:
 
     def test_a_routing_policy_has_the_parameters_that_its_name_says(self, written: Written) -> None:
         config = load_config(written(f'gateway.policy = "choosy:price=0.02"\n{CLUSTER}'))
-        policy = make_gateway(config, {"ours": Capabilities()}).desk.routing.policy
+        policy = make_gateway(config, {"ours": Capabilities()}, Random(1)).desk.routing.policy
         assert isinstance(policy, Choosy)
         assert policy.patience == Choice(price=0.02)
 
@@ -227,6 +232,8 @@ class TestWrongInput:
                 "leasehold.toml:2: service.url: got 'leasehold', expected an address such as",
             ),
             ("prot = 70", "leasehold.toml:2: service.prot: got 'prot', expected one of"),
+            ("start_within_s = 0.5", "leasehold.toml:2: service.start_within_s: got 0.5"),
+            ("start_within_s = 86401", "leasehold.toml:2: service.start_within_s: got 86401"),
             ("reconcile_every_s = 0", "leasehold.toml:2: service.reconcile_every_s: got 0"),
             ('data = "$NO_SUCH_VARIABLE/x"', "leasehold.toml:2: service.data: got '$NO_SUCH_VARIABLE/x'"),
             ('metrics = "everybody"', "leasehold.toml:2: service.metrics: got 'everybody'"),
@@ -239,7 +246,7 @@ class TestWrongInput:
     @pytest.mark.parametrize(
         ("text", "said"),
         [
-            ("slots = 4", "leasehold.toml:1: cluster[0].name: got nothing"),
+            ("slots = 4", "leasehold.toml:1: cluster[0].name: missing"),
             ('name = "a"\nslots = 0', "leasehold.toml:3: cluster[0].slots: got 0"),
             ('name = "a/b"\nslots = 4', "leasehold.toml:2: cluster[0].name: got 'a/b'"),
             (
@@ -274,12 +281,12 @@ class TestWrongInput:
     @pytest.mark.parametrize(
         ("text", "said"),
         [
-            ("", "leasehold.toml: cluster: got nothing, expected at least one [[cluster]]"),
+            ("", "leasehold.toml: cluster: missing, expected at least one [[cluster]]"),
             ('[gateway]\nmoments = "told"', "leasehold.toml:2: gateway.moments: got 'told', expected learnt"),
             ('[log]\nlevel = "loud"', "leasehold.toml:2: log.level: got 'loud'"),
             (
                 "[limits]\nbody_kib = 31",
-                "leasehold.toml:2: limits.body_kib: got 31, expected a whole number of at least 32",
+                "leasehold.toml:2: limits.body_kib: got 31, expected a whole number from 32 to 1048576",
             ),
             ("[service", "leasehold.toml:1: is no TOML"),
             ('[sharing]\nthreshold = "light"', "leasehold.toml:2: sharing.threshold: got 'light'"),
@@ -339,7 +346,7 @@ class TestWrittenDown:
         tables = {name: table for name, table in config.items() if name != "cluster"}
         tables |= {name: tables[name][0] for name in ("issuer", "domain")}
         there = {f"{name}.{key}" for name, table in tables.items() for key in table}
-        rare = {"defaults.non_preemptable_share", "defaults.non_preemptable_max_s"}
+        rare = {"defaults.non_preemptable_max_s"}
         assert set(KEYS) - rare == there
         assert config.keys() <= TABLES.keys()
 
@@ -351,3 +358,43 @@ class TestWrittenDown:
         assert (
             without_password("postgresql+psycopg://a:s3cret@db:5432/x") == "postgresql+psycopg://a@db:5432/x"
         )
+
+
+class TestNonPreemptableGuests:
+    """Nobody's machines are lent for good unless their owner has said how many, and for how long."""
+
+    CLUSTER: ClassVar[dict[str, object]] = {"name": "a", "slots": 8}
+
+    def test_there_are_none_unless_the_owner_says_so(self) -> None:
+        (site,) = config_from_dict({"cluster": [self.CLUSTER]}).clusters
+        assert site_settings("a", 8, site.terms).non_preemptable_share_vms == 0
+
+    def test_nor_on_any_site_that_is_made_without_a_file(self) -> None:
+        for config in (one_site(), demo(), ServiceConfig(clusters=(SiteSpec("a", 8),))):
+            for site in config.clusters:
+                assert site_settings("a", site.slots, site.terms).non_preemptable_share_vms == 0
+
+    @pytest.mark.parametrize("where", ["cluster", "defaults"])
+    def test_how_many_is_not_enough(self, where: str) -> None:
+        said = {"non_preemptable_share": 0.5}
+        own, usual = (said, {}) if where == "cluster" else ({}, said)
+        with pytest.raises(InvalidField) as raised:
+            config_from_dict({"cluster": [self.CLUSTER | own], "defaults": usual})
+        assert raised.value.field == "cluster[0].non_preemptable_max_s"
+
+    def test_both_are(self) -> None:
+        said = {"non_preemptable_share": 0.5, "non_preemptable_max_s": 60}
+        (site,) = config_from_dict({"cluster": [self.CLUSTER | said]}).clusters
+        settings = site_settings("a", 8, site.terms)
+        assert (settings.non_preemptable_share_vms, settings.non_preemptable_max_ms) == (4, 60_000)
+
+
+def test_a_quota_of_outputs_has_room_for_one_of_them() -> None:
+    ours = {"cluster": [{"name": "ours", "slots": 8}], "jobs": {"output_kib": 2_049}}
+    with pytest.raises(
+        InvalidField, match=r"limits\.output_mib_per_consumer: got 2, expected 0, or at least the 2049 KiB"
+    ):
+        config_from_dict(ours | {"limits": {"output_mib_per_consumer": 2}})
+    for quota in (0, 3):
+        config = config_from_dict(ours | {"limits": {"output_mib_per_consumer": quota}})
+        assert config.limits.output_mib_per_consumer == quota

@@ -20,6 +20,7 @@ from leasehold.service.doctor.gateway_registry import GATEWAY, checks_of
 from leasehold.service.doctor.installed import Requirement
 from leasehold.service.doctor.registry import INSTALLED, MACHINE, examine
 from leasehold.service.doctor.subject import Subject
+from leasehold.service.enactors.qemu.cgroups import find_hierarchy
 from leasehold.service.serving import Place
 from leasehold.service.store.store import open_store
 from leasehold.service.upkeep import Contents, StoreStatus
@@ -98,11 +99,12 @@ class TestMachine:
         assert only(machine.check_kvm(tmp_path / "kvm")).severity is NOTE
 
     def test_control_groups_that_lack_something(self, tmp_path: Path) -> None:
-        controllers = tmp_path / "cgroup.controllers"
+        controllers, nowhere = tmp_path / "cgroup.controllers", tmp_path / "nowhere"
+        (tmp_path / "cgroup.procs").touch()
         controllers.write_text("cpu io pids\n")
-        assert "lack memory" in only(machine.check_cgroups(controllers)).text
+        assert "lacks memory" in only(machine.check_cgroups(find_hierarchy(tmp_path, nowhere))).text
         controllers.write_text("cpu io memory pids\n")
-        assert only(machine.check_cgroups(controllers)).severity is OK
+        assert only(machine.check_cgroups(find_hierarchy(tmp_path, nowhere))).severity is OK
 
     def test_a_program_that_is_not_there_is_named(
         self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -225,6 +227,15 @@ class TestStore:
         (folder / "leasehold.db").touch()
         assert keeping.check_store(looked_at)[0].severity is NOTE
 
+    def test_that_is_an_empty_database_of_a_server(self, folder: Path, postgres_url: str) -> None:
+        findings = keeping.check_store(subject(folder, store=postgres_url))
+        assert [(one.severity, one.text.split("/")[-1]) for one in findings][1:] == [
+            (OK, "no gateway is using it"),
+            (OK, "this machine's clock agrees with the store"),
+        ]
+        assert findings[0].severity is NOTE
+        assert "has no tables yet" in findings[0].text
+
     def test_on_a_server_that_does_not_answer(self, folder: Path) -> None:
         looked_at = subject(folder, store="postgresql+psycopg://leasehold:s3cret@127.0.0.1:1/leasehold")
         finding = only(keeping.check_store(looked_at))
@@ -237,14 +248,29 @@ class TestStore:
         assert finding.severity is PROBLEM
         assert "das9" in finding.text
 
+    def test_with_more_held_than_a_site_has(self, made: Subject) -> None:
+        site = made.config.clusters[0]
+        held = Contents({}, 7, frozenset(), {site.name: site.slots + 2, "elsewhere": 99})
+        finding = only(keeping._shrunk(made, held))
+        assert finding.severity is WARNING
+        assert f"{site.slots + 2} VMs are held at {site.name}, which has {site.slots} slots" in finding.text
+        assert "preemptable guests give way" in finding.cure
+        assert keeping._shrunk(made, Contents({}, 7, frozenset(), {site.name: site.slots})) == []
+
     def test_with_a_domain_of_a_site_that_never_came(self, made: Subject) -> None:
         here = made.config.clusters[0].name
         domains = (DomainSpec("das", (here, "jena", "lyno")),)
         config = replace(made.config, domains=domains)
-        contents = Contents({}, 7, frozenset({"jena"}))
-        finding = only(keeping._strangers(replace(made, config=config), contents))
+        finding = only(keeping._strangers(replace(made, config=config), frozenset({"jena"})))
         assert finding.severity is WARNING
         assert "the site lyno of the domain das is not configured" in finding.text
+
+    def test_that_is_not_there_yet_with_a_domain_of_a_site_that_never_came(self, folder: Path) -> None:
+        made = subject(folder)
+        config = replace(made.config, domains=(DomainSpec("das", ("lyno",)),))
+        findings = keeping.check_store(replace(made, config=config))
+        assert [finding.severity for finding in findings] == [NOTE, WARNING]
+        assert "lyno" in findings[1].text
 
     @pytest.mark.parametrize(
         ("kind", "ahead_ms", "severity"),
@@ -257,4 +283,6 @@ class TestStore:
     )
     def test_whose_clock_is_another(self, kind: str, ahead_ms: int, severity: Severity) -> None:
         status = StoreStatus(f"{kind}://x", "0001", in_use=False, latest_ms=0, contents=None)
-        assert keeping._clock(ahead_ms, status).severity is severity
+        finding = keeping._clock(ahead_ms, status)
+        assert finding.severity is severity
+        assert "-" not in finding.text

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 from structlog.contextvars import get_contextvars
 from structlog.testing import capture_logs
@@ -25,7 +26,7 @@ class Application:
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
         self.seen = str(get_contextvars().get("id"))
-        scope["route"] = SimpleNamespace(path=self.route)
+        scope["route"] = Route(self.route, self)
         if self.consumer is not None:
             scope["leasehold.call"] = SimpleNamespace(principal=SimpleNamespace(consumer=self.consumer))
         if self.fails:
@@ -68,6 +69,10 @@ class TestLine:
             "route": "/v1/leases",
             "status": 201,
         }
+
+    def test_names_the_route_as_the_reference_does(self, said: list[Any]) -> None:
+        ask(Application(route="/v1/leases/{lease_id:int}/journal"))
+        assert said[0]["route"] == "/v1/leases/{lease_id}/journal"
 
     def test_of_nobody_known(self, said: list[Any]) -> None:
         ask(Application(consumer=None))

@@ -232,3 +232,40 @@ async def _with_all(serving: Awaitable[None], listeners: list[asyncio.Task[None]
     await serving
     with suppress(httpx2.HTTPError):
         await asyncio.gather(*listeners)
+
+
+class TestItsFiles:
+    """Whatever a gateway writes is its own user's alone, also what machines leave."""
+
+    def test_are_read_by_nobody_else_whatever_is_usual(self, place: Place) -> None:
+        async def visit(_: Listening) -> None:
+            (place.folder / "written").touch()
+
+        before = os.umask(0)
+        try:
+            served(config(), place, visit)
+            assert os.umask(0) == 0  # that is the process's own affair again
+        finally:
+            os.umask(before)
+        written = [place.folder, *place.folder.rglob("*")]
+        assert len(written) > 4
+        assert [path for path in written if path.stat().st_mode & 0o077] == []
+
+    @pytest.mark.parametrize("names", [(), ("leasehold.toml", "notes")])
+    def test_lie_in_a_folder_that_is_closed_where_it_is_ours(
+        self, place: Place, names: tuple[str, ...]
+    ) -> None:
+        place.folder.mkdir()
+        place.folder.chmod(0o755)
+        for name in names:
+            (place.folder / name).touch()
+        place.make()
+        assert place.folder.stat().st_mode & 0o777 == 0o700
+
+    def test_are_not_put_where_somebody_else_looks(self, place: Place) -> None:
+        place.folder.mkdir()
+        place.folder.chmod(0o777)
+        (place.folder / "somebodys.txt").touch()
+        with pytest.raises(InputError, match=r"is open to others \(mode 777\), expected a data folder"):
+            place.make()
+        assert place.folder.stat().st_mode & 0o777 == 0o777

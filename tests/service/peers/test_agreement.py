@@ -121,7 +121,7 @@ class TestNobodyElse:
 
     @pytest.mark.parametrize("name", ["gateway", site_of("a")])
     def test_a_peer_has_a_name_of_its_own(self, world: World, name: str) -> None:
-        answer = world.do("a", KeepPeer(name, "", "none-can", None, "operator"))
+        answer = world.do("a", KeepPeer(name, "", "none-can", None, "operator", "line"))
         assert isinstance(answer, InvalidField)
 
     def test_a_peer_is_no_site_to_be_drained_or_forgotten(self, world: World) -> None:

@@ -65,6 +65,7 @@ STEP: dict[Callable[[Day], None], int] = {
 }  # fmt: skip
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("seed", [1, 2, 3, 4])
 def test_at_its_end_all_agree_and_much_has_been_exchanged(seed: int, tmp_path: Path) -> None:
     draw = Random(seed)

@@ -21,6 +21,7 @@ from leasehold.service.letters.post import identity_of
 from leasehold.service.peers.about import about_us
 from leasehold.service.store.rows import LeaseRow
 from leasehold.service.store.store import open_store
+from leasehold.service.surroundings import new_id
 
 SLOTS = {"a": 2, "b": 3, "c": 4}
 NAMES = tuple(SLOTS)
@@ -66,7 +67,10 @@ class World:
     # What people do
 
     def agree(self, name: str, other: str, ask: Ask = Ask.NONE_CAN, max_vms: int | None = None) -> None:
-        self.do(name, KeepPeer(other, f"https://{other}.example.org", ask.value, max_vms, "operator"))
+        self.do(
+            name,
+            KeepPeer(other, f"https://{other}.example.org", ask.value, max_vms, "operator", new_id()),
+        )
 
     def do(self, name: str, command: Command) -> object:
         [answer] = self.gateways[name].do(command)
@@ -104,7 +108,7 @@ class World:
     def call(self, by: str, to: str) -> None:
         """Who lends calls: what it has, what has become of leases, and how far it has read."""
         engine = self.gateways[by].engine
-        about = about_us(engine, engine.handlers.peers.rows[to], identity_of(self.stores[by]))
+        about = about_us(engine, engine.handlers.peers.rows[to], identity_of(self.stores[by], new_id))
         mail = replace(self._written(by, asking(to), by), about=about)
         self.on_the_line.append(Letter(by, to, mail))
 

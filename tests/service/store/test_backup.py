@@ -1,21 +1,24 @@
 """Backups: whole or not there, of one moment, and a store again wherever they are restored."""
 
+import os
 import sqlite3
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
-from sqlalchemy import text
+from psycopg import sql
+from sqlalchemy import URL, make_url, text
 
 from leasehold.model.errors import InputError
 from leasehold.service.store import backup_postgresql
 from leasehold.service.store.backup import backup, restore
 from leasehold.service.store.engines import writing_engine
 from leasehold.service.store.store import Store, open_store
-from leasehold.testing.postgres import PostgresServer
+from leasehold.testing.postgres import USER, PostgresServer
 from leasehold.testing.rows import answer_row, journal_row, lease_row, letter_row, order_row, token_row
 
 
@@ -109,9 +112,14 @@ def test_a_backup_is_one_file_for_its_owner_alone(full_store: Store, tmp_path: P
     assert stat.S_IMODE((folder / "backup").stat().st_mode) == 0o600
 
 
-def test_a_backup_takes_the_place_of_an_older_one(full_store: Store, tmp_path: Path) -> None:
+def test_a_backup_takes_the_place_of_an_older_one_only_where_it_may(
+    full_store: Store, tmp_path: Path
+) -> None:
     (tmp_path / "backup").write_text("an older one")
-    backup(full_store, tmp_path / "backup")
+    with pytest.raises(InputError, match="backup: exists already; --force overwrites it"):
+        backup(full_store, tmp_path / "backup")
+    assert (tmp_path / "backup").read_text() == "an older one"
+    backup(full_store, tmp_path / "backup", replace=True)
     restore(tmp_path / "backup", url_of(full_store), replace=True)
 
 
@@ -127,9 +135,77 @@ def test_a_backup_that_fails_leaves_the_older_one(
     before = (tmp_path / "backup").read_bytes()
     monkeypatch.setattr("leasehold.service.store.backup._flush", lambda _path: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        backup(full_store, tmp_path / "backup")
+        backup(full_store, tmp_path / "backup", replace=True)
     assert (tmp_path / "backup").read_bytes() == before
     assert not (tmp_path / "backup.partial").exists()
+
+
+def administering(server: PostgresServer) -> psycopg.Connection:
+    return psycopg.connect(host=str(server.folder), user=USER, dbname="postgres", autocommit=True)
+
+
+class TestWithAPassword:
+    """On a server that lets nobody in without the right password (scram), as production servers do."""
+
+    PASSWORD = "p%/ä :@'s"  # noqa: S105 - of a server that lives as long as the test
+
+    @pytest.fixture
+    def role(self, postgres: PostgresServer) -> Iterator[str]:
+        """A user of the server who needs the password."""
+        name = f"scram{os.getpid()}"
+        hba = postgres.folder / "data" / "pg_hba.conf"
+        rule = f"local all {name} scram-sha-256\n"
+        with administering(postgres) as server:
+            create = "SET password_encryption = 'scram-sha-256'; CREATE ROLE {} LOGIN PASSWORD {}"
+            server.execute(sql.SQL(create).format(sql.Identifier(name), sql.Literal(self.PASSWORD)))
+            hba.write_text(rule + hba.read_text())
+            server.execute("SELECT pg_reload_conf()")
+            yield name
+            hba.write_text(hba.read_text().replace(rule, ""))
+            server.execute("SELECT pg_reload_conf()")
+            server.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(name)))
+
+    @pytest.fixture
+    def databases(self, postgres: PostgresServer, role: str) -> Iterator[tuple[URL, URL]]:
+        """Two empty databases of hers, as URLs without the password."""
+        names = [f"{role}_{which}" for which in ("one", "two")]
+        with administering(postgres) as server:
+            for name in names:
+                make = "CREATE DATABASE {} OWNER {} TEMPLATE template0"
+                server.execute(sql.SQL(make).format(sql.Identifier(name), sql.Identifier(role)))
+        here = [make_url(postgres.url(name)).set(username=role) for name in names]
+        yield here[0], here[1]
+        for name in names:
+            postgres.drop(name)
+
+    @pytest.mark.parametrize("place", ["user info", "parameter"])
+    def test_in_the_url_a_store_is_backed_up_and_restored(
+        self, databases: tuple[URL, URL], tmp_path: Path, place: str
+    ) -> None:
+        one, two = (
+            url.set(password=self.PASSWORD)
+            if place == "user info"
+            else url.update_query_dict({"password": self.PASSWORD})
+            for url in databases
+        )
+        with open_store(one.render_as_string(hide_password=False)) as store:
+            assert self.PASSWORD not in str(store)
+            with store.writing() as batch:
+                batch.save_leases([lease_row(1, name="hers")])
+            backup(store, tmp_path / "backup")
+            kept = content(store)
+        restore(tmp_path / "backup", two.render_as_string(hide_password=False))
+        with open_store(two.render_as_string(hide_password=False)) as restored:
+            assert content(restored) == kept
+
+    def test_a_wrong_one_is_refused_and_not_shown(self, databases: tuple[URL, URL], tmp_path: Path) -> None:
+        wrong = "not" + self.PASSWORD
+        with (
+            Store(databases[0].set(password=wrong)) as store,
+            pytest.raises(InputError, match="password authentication failed") as refused,
+        ):
+            backup(store, tmp_path / "backup")
+        assert wrong not in str(refused.value)
 
 
 class TestRefused:

@@ -4,7 +4,7 @@ from dataclasses import asdict, replace
 from typing import Any, cast
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from leasehold.jobs.job import Attempt, AttemptState, Backup, Fault, JobRecord, JobRequest, JobState
@@ -16,8 +16,10 @@ from leasehold.matching.images import Image
 from leasehold.matching.needs import InputFile, Job, Needs
 from leasehold.matching.software import software
 from leasehold.service.engine.job_rows import CameTo, came_to_of, record_of_job, row_of_attempt, row_of_job
+from leasehold.service.store import housekeeping
 from leasehold.service.store.filters import EVERYTHING, JobFilter, Visible
-from leasehold.service.store.rows import AttemptRow, ImageRow, JobAnswerRow, JobRow, NodeRow
+from leasehold.service.store.housekeeping import Before
+from leasehold.service.store.rows import AttemptRow, ImageRow, JobAnswerRow, JobRow, NodeRow, OutputRow
 from leasehold.service.store.store import Store
 from leasehold.testing.rows import BEGIN_MS, journal_row, lease_row
 
@@ -127,7 +129,10 @@ class TestLists:
             job_row(3, consumer="climate", group="", submitted_ms=BEGIN_MS + 5),
             job_row(4, group="cms", state="refused"),
         ]
-        there = (attempt_row(1, 1), attempt_row(2, 1), attempt_row(2, 2))
+        there = (
+            *(attempt_row(1, 1), attempt_row(2, 1), attempt_row(2, 2)),
+            *(attempt_row(4, 1, site="c", state="failed"), attempt_row(4, 2, site="d")),
+        )
         write(store, *jobs, attempts=there)
 
     def test_are_pages_with_the_newest_first(self, store: Store) -> None:
@@ -157,6 +162,8 @@ class TestLists:
             (Visible(consumer="climate"), [3, 2]),
             (Visible(groups=("cms", "")), [4, 2]),
             (Visible(sites=("b",)), [2]),
+            (Visible(sites=("c",)), []),
+            (Visible(sites=("d",)), [4]),
             (Visible(consumer="physics", sites=("b",)), [4, 2, 1]),
         ],
     )
@@ -179,10 +186,68 @@ def test_an_attempt_is_found_by_its_lease(store: Store) -> None:
     assert lease["job_id"] == 1
 
 
+def output_row(job_id: int, number: int, text: str, consumer: str = "physics", at_ms: int = 9) -> OutputRow:
+    return {
+        "job_id": job_id,
+        "number": number,
+        "text": text,
+        "is_whole": 1,
+        "fetched_ms": at_ms,
+        "consumer": consumer,
+        "size_bytes": len(text.encode()),
+    }
+
+
+@given(
+    sizes=st.lists(st.integers(0, 20), min_size=1, max_size=12),
+    excess=st.integers(0, 150),
+    at_once=st.integers(1, 4),
+)
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_of_outputs_the_oldest_go_and_no_more_than_have_to(
+    sqlite_store: Store, sizes: list[int], excess: int, at_once: int
+) -> None:
+    first = sqlite_store.highest_job_id() + 1
+    consumer = f"physics-{first}"
+    numbers = range(first, first + len(sizes))
+    with sqlite_store.writing() as batch:
+        batch.save_jobs([job_row(number, consumer=consumer) for number in numbers])
+        batch.add_outputs(
+            [
+                output_row(number, 1, "x" * size, consumer, at_ms=number)
+                for number, size in zip(numbers, sizes, strict=True)
+            ]
+        )
+        batch.save_jobs([job_row(first + len(sizes), consumer="else")])
+        batch.add_outputs([output_row(first + len(sizes), 1, "of somebody else", "else", at_ms=0)])
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        sqlite_store.writing() as batch,
+    ):
+        patch.setattr(housekeeping, "AT_ONCE", at_once)
+        count, freed = batch.drop_outputs(consumer, excess)
+    needed = next((n for n in range(len(sizes) + 1) if sum(sizes[:n]) >= excess), len(sizes))
+    assert (count, freed) == (needed, sum(sizes[:needed]))
+    left = [number for number in numbers if sqlite_store.output(number, 1)]
+    assert left == list(numbers)[needed:]
+    assert sqlite_store.output_bytes().get(consumer, 0) == sum(sizes[needed:])
+    assert sqlite_store.output(first + len(sizes), 1) is not None
+
+
+def test_outputs_are_counted_in_bytes_by_consumer(store: Store) -> None:
+    write(store, job_row(1))
+    with store.writing() as batch:
+        batch.add_outputs([output_row(1, 1, "42 µm"), output_row(1, 2, "\n"), output_row(1, 3, "a", "cms")])
+    assert store.output_bytes() == {"physics": 7, "cms": 1}
+    with store.writing() as batch:
+        assert batch.drop_outputs("physics", 1) == (1, 6)
+    assert store.output_bytes() == {"physics": 1, "cms": 1}
+
+
 def test_outputs_are_kept_once(store: Store) -> None:
     write(store, job_row(1))
     with store.writing() as batch:
-        batch.add_outputs([{"job_id": 1, "number": 2, "text": "42 µm\n", "is_whole": 1, "fetched_ms": 9}])
+        batch.add_outputs([output_row(1, 2, "42 µm\n")])
     output = store.output(1, 2)
     assert output is not None
     assert (output["text"], output["is_whole"]) == ("42 µm\n", 1)
@@ -198,7 +263,7 @@ def test_answers_are_found_by_their_keys_and_go_when_they_are_old(store: Store) 
         batch.add_job_answers([answer])
     assert store.job_answers([("physics", "k"), ("climate", "k")]) == {("physics", "k"): answer}
     with store.writing() as batch:
-        assert batch.forget(BEGIN_MS + 1) == 1
+        assert batch.forget(Before(answers_ms=BEGIN_MS + 1)) == {"job_answers": 1}
     assert store.job_answers([("physics", "k")]) == {}
 
 

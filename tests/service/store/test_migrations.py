@@ -94,6 +94,30 @@ def test_leases_of_before_jobs_are_attempts_of_none(connection: Connection) -> N
     assert connection.execute(text("SELECT count(*) FROM leases")).scalar() == 1
 
 
+def test_outputs_of_before_their_quota_count_towards_it(store_url: str) -> None:
+    engine = writing_engine(read_url(store_url))
+    output = {"job_id": 1, "number": 1, "text": "42 \N{MICRO SIGN}m", "is_whole": 1, "fetched_ms": 9}
+    with engine.begin() as connection:
+        upgrade(connection, "0009")
+        jobs = {column["name"]: column for column in inspect(connection).get_columns("jobs")}
+        row: dict[str, int | str | None] = {
+            name: 0 if "INT" in str(column["type"]) else "" for name, column in jobs.items()
+        }
+        row |= {"id": 1, "consumer": "physics", "reliability": None, "surest": None}
+        connection.execute(job_schema.jobs.insert().values(row))
+        names = ", ".join(output)
+        values = ", ".join(f":{name}" for name in output)
+        connection.execute(text(f"INSERT INTO outputs ({names}) VALUES ({values})"), output)  # noqa: S608
+    with engine.begin() as connection:
+        upgrade(connection, "0010")
+        found = connection.execute(text("SELECT consumer, size_bytes FROM outputs")).one()
+        assert tuple(found) == ("physics", 6)
+    with engine.begin() as connection:
+        downgrade(connection, "0009")
+        assert connection.execute(text("SELECT text FROM outputs")).scalar() == output["text"]
+    engine.dispose()
+
+
 def test_a_migration_that_fails_leaves_nothing(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(connection: Connection) -> None:
         upgrade(connection)

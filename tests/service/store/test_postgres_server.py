@@ -110,9 +110,29 @@ def test_where_it_cannot_be_installed_the_command_that_does_is_named(
     folder: Path, monkeypatch: pytest.MonkeyPatch, user: int
 ) -> None:
     """Neither without being root, nor on a system without apt-get."""
+    monkeypatch.setenv("LEASEHOLD_INSTALL", "1")
     monkeypatch.setenv("PATH", str(folder))
     monkeypatch.setattr(os, "geteuid", lambda: user)
     monkeypatch.setattr(postgres, "_DEBIAN_BINARIES", folder)
     monkeypatch.setattr(postgres, "_NO_CLUSTER", folder / "createcluster.conf")
     with pytest.raises(ProgramMissing, match=r"run `apt-get install -y postgresql` as root$"):
         postgres.find_binaries()
+
+
+@pytest.mark.parametrize("agreed", [None, "", "0"])
+def test_nothing_is_installed_unless_that_was_agreed_to(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, agreed: str | None
+) -> None:
+    """Whoever runs the tests as root has not said yes to packages on the machine."""
+    monkeypatch.delenv("LEASEHOLD_INSTALL", raising=False)
+    if agreed is not None:
+        monkeypatch.setenv("LEASEHOLD_INSTALL", agreed)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("a program was run"))
+    monkeypatch.setattr(postgres, "_installed", lambda: None)
+    monkeypatch.setattr(postgres, "_NO_CLUSTER", folder / "createcluster.conf")
+    with pytest.raises(
+        ProgramMissing, match=r"LEASEHOLD_INSTALL=1 is not set.*`apt-get install -y postgresql`"
+    ):
+        postgres.find_binaries()
+    assert not (folder / "createcluster.conf").exists()

@@ -11,7 +11,7 @@ from leasehold.model.errors import InvariantBroken
 from leasehold.service.store.filters import EVERYTHING, UsageFilter, Visible
 from leasehold.service.store.rows import UsageRow
 from leasehold.service.store.store import Store
-from leasehold.service.usage import is_asked_for
+from leasehold.service.usage import is_about
 from leasehold.testing.rows import BEGIN_MS, lease_row, usage_row
 
 # Names that a careless comparison would take for each other.
@@ -67,7 +67,13 @@ filters = st.builds(
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(which=filters)
 def test_the_store_finds_what_is_asked_for_in_order(full_store: Store, which: UsageFilter) -> None:
-    assert full_store.usage(which) == [row for row in ROWS if is_asked_for(row, which)]
+    assert full_store.usage(which) == [
+        row
+        for row in ROWS
+        if row["end_ms"] > which.from_ms
+        and row["begin_ms"] < which.to_ms
+        and is_about(which, row["consumer"], row["path"], row["site"], row["domain"])
+    ]
 
 
 def test_no_time_counts_twice(full_store: Store) -> None:

@@ -1,24 +1,40 @@
 """A month's statement, by hand: 8 CPUs in the domain `ours`, 2 at the site `c`, for 1000 ms."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from leasehold.model.agreement import Agreement, Commitment, NoLimit, Standing
+from leasehold.model.agreement import Agreement, Commitment, NoLimit
 from leasehold.service.statement import Ground, Line, statement
 from leasehold.service.store.rows import PenaltyRow
-from leasehold.sharing.records import Record, Revision, Signature
+from leasehold.sharing.life import amend, propose, publish, resume, revoke, sign, suspend
+from leasehold.sharing.records import Record, Side
 from leasehold.testing.rows import usage_row
 
 TIME = (1_000, 2_000)
 GROUND = Ground({"a": 4, "b": 4, "ours": 8, "c": 2, "*": 10}, {"a": "ours", "b": "ours", "c": ""})
 HALF = Commitment(epoch_ppm=500_000, epoch_ms=100, burst_ppm=750_000, burst_ms=10)
 ATLAS = Agreement("atlas-at-ours", "ours", "atlas", HALF)
+PARENT = sign(
+    sign(propose(Agreement("all", "ours", "science", HALF), "x", 300, {}), Side.PROVIDER, 1, "x", 300),
+    Side.CONSUMER,
+    1,
+    "x",
+    300,
+)
 
 
-def record(agreement: Agreement = ATLAS, standing: Standing = Standing.SIGNED, since_ms: int = 500) -> Record:
-    signed = Signature("operators", 400)
-    return Record(Revision(agreement, 1, signed, signed, signed), standing, Signature("operators", since_ms))
+def record(agreement: Agreement = ATLAS, at_ms: int = 400) -> Record:
+    """An agreement that both sign at once."""
+    proposed = propose(agreement, "operators", at_ms, {agreement.parent: PARENT} if agreement.parent else {})
+    for side in Side:
+        proposed = sign(proposed, side, 1, "operators", at_ms)
+    return proposed
+
+
+def revoked(record: Record, at_ms: int) -> Record:
+    return revoke({record.name: record}, record.name, "operators", at_ms)[record.name]
 
 
 def penalty(**said: Any) -> PenaltyRow:
@@ -31,7 +47,8 @@ def penalty(**said: Any) -> PenaltyRow:
 
 
 def lines(*records: Record, rows: Any = (), penalties: Any = ()) -> dict[str, Line]:
-    drawn_up = statement("atlas", TIME, rows, records, penalties, GROUND)
+    known = {one.name: one for one in records}
+    drawn_up = statement("atlas", TIME, rows, records, penalties, GROUND, known=known)
     return {line.domain: line for line in drawn_up}
 
 
@@ -77,6 +94,50 @@ def test_a_share_counts_for_its_time() -> None:
     assert lines(record(part))["ours"].shares[0].vm_ms == 4 * 500
 
 
+def given(*records: Record) -> int:
+    """VM-milliseconds that atlas was given at ours, by these agreements together."""
+    drawn_up = lines(*records)
+    return sum(share.vm_ms for share in drawn_up["ours"].shares) if "ours" in drawn_up else 0
+
+
+def test_it_counts_from_the_second_signature_on() -> None:
+    once = sign(propose(ATLAS, "x", 400, {}), Side.PROVIDER, 1, "operators", 500)
+    assert given(once) == 0
+    assert given(sign(once, Side.CONSUMER, 1, "atlas", 1_900)) == 4 * 100
+
+
+def test_until_it_is_revoked() -> None:
+    assert given(revoked(record(at_ms=1_200), 1_214)) == 4 * 14
+
+
+def test_not_while_it_is_suspended() -> None:
+    away = suspend(record(), "x", 1_100)
+    assert given(away) == 4 * 100
+    assert given(resume(away, "x", 1_700)) == 4 * (100 + 300)
+    assert given(revoked(away, 1_700)) == 4 * 100
+
+
+def test_on_the_terms_of_the_time() -> None:
+    quarter = replace(ATLAS, limit=replace(HALF, epoch_ppm=250_000))
+    drawn_up = amend(record(), quarter, "x", 1_100)
+    assert given(drawn_up) == 4 * 1_000
+    both = sign(sign(drawn_up, Side.PROVIDER, 2, "x", 1_300), Side.CONSUMER, 2, "x", 1_500)
+    assert given(both) == 4 * 500 + 2 * 500
+    assert lines(both)["ours"].shares[0].share_ppm == 250_000
+
+
+def test_what_is_passed_on_counts_as_it_reads_beneath_its_parent_and_while_that_holds() -> None:
+    part = record(Agreement("part", "ours", "atlas", HALF, parent="all", relative=True))
+    assert given(PARENT, part) == 2 * 1_000  # half of the half that the parent gives
+    assert lines(PARENT, part)["ours"].shares[0].share_ppm == 250_000
+    assert given(suspend(PARENT, "x", 1_250), part) == 2 * 250
+    assert given(part) == 0  # a parent that is not there
+
+
+def test_moves_that_change_nothing_of_its_force_change_no_statement() -> None:
+    assert given(publish(sign(record(), Side.PROVIDER, 1, "x", 1_500))) == 4 * 1_000
+
+
 @pytest.mark.parametrize(
     "other",
     [
@@ -85,8 +146,9 @@ def test_a_share_counts_for_its_time() -> None:
         record(Agreement("of-memory", "ours", "atlas", HALF, resource="memory_mib")),
         record(Agreement("later", "ours", "atlas", HALF, begin_ms=2_000)),
         record(Agreement("before", "ours", "atlas", HALF, end_ms=1_000)),
-        record(standing=Standing.REVOKED, since_ms=900),
-        Record(Revision(ATLAS, 1, Signature("x", 1)), Standing.PROPOSED, Signature("x", 1)),
+        revoked(record(), 900),
+        record(at_ms=2_000),
+        propose(ATLAS, "x", 1, {}),
     ],
     ids=lambda one: f"{one.name} {one.standing}",
 )

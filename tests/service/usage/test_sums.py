@@ -2,16 +2,27 @@
 
 from datetime import UTC, datetime
 from itertools import pairwise
+from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from leasehold.gateway.gateway import Gateway, Routing
+from leasehold.model.agreement import CPUS
 from leasehold.model.errors import InvalidField
-from leasehold.service.store.filters import EVERYTHING, UsageFilter
+from leasehold.model.event import Submitted
+from leasehold.model.request import LeaseType, Request
+from leasehold.routing.registry import routing_policy
+from leasehold.service import usage
+from leasehold.service.engine.use import GoingOn, going_on
+from leasehold.service.store.filters import EVERYTHING, UsageFilter, Visible
 from leasehold.service.store.rows import UsageRow
 from leasehold.service.usage import MOST_WINDOWS, By, Use, account, month_of, read_month, together, windows
+from leasehold.sharing.enforcement import Sharing, SharingSettings
+from leasehold.sharing.places import Place
 from leasehold.testing.rows import usage_row
+from leasehold.testing.worlds import site
 
 DAY = 86_400_000
 
@@ -80,13 +91,54 @@ class TestByHand:
 
 class TestTogether:
     def test_what_ended_while_one_looked_counts_once(self) -> None:
-        which = UsageFilter(EVERYTHING, 0, 100)
         finished, still = [usage_row(1, 0, 30)], [usage_row(1, 0, 28), usage_row(2, 5, 28)]
-        assert together(finished, still, which) == [finished[0], still[1]]
+        assert together(finished, still) == [finished[0], still[1]]
 
-    def test_only_what_is_asked_for(self) -> None:
-        which = UsageFilter(EVERYTHING, 0, 100, consumer="cms")
-        assert together([], [usage_row(2, 5, 28)], which) == []
+
+class TestGoingOn:
+    """What is held now; rows are made of what is asked for and may be seen, and of nothing else."""
+
+    def look(self) -> GoingOn:
+        places = [Place("a", {CPUS: 6}, "ours"), Place("b", {CPUS: 4})]
+        sites = [site("a", 6), site("b", 4)]
+        sharing = Sharing(places, SharingSettings(), [])
+        gateway = Gateway(sites, Routing(routing_policy("rr")(Random(0))), sharing=sharing)
+        for number, (consumer, group) in enumerate([("physics", "atlas"), ("climate", ""), ("physics", "")]):
+            asked = Request(number, LeaseType.SUSPENDABLE, 1, 9_000, 5, 5, consumer=consumer, group=group)
+            gateway.handle([Submitted(asked)], 5)
+        return going_on(gateway, 28)
+
+    def test_it_is_as_if_it_ended_now(self) -> None:
+        rows = self.look().rows(UsageFilter(EVERYTHING, 0, 100))
+        assert [(row["lease_id"], row["begin_ms"], row["end_ms"]) for row in rows] == [
+            (0, 5, 28),
+            (1, 5, 28),
+            (2, 5, 28),
+        ]
+        assert {(row["site"], row["domain"]) for row in rows} == {("a", "ours"), ("b", "")}
+
+    @pytest.mark.parametrize(
+        ("which", "expected"),
+        [
+            (UsageFilter(Visible(consumer="physics"), 0, 100), [0, 2]),
+            (UsageFilter(Visible(groups=("atlas",)), 0, 100), [0]),
+            (UsageFilter(Visible(), 0, 100), []),
+            (UsageFilter(EVERYTHING, 0, 100, consumer="atlas"), [0]),
+            (UsageFilter(EVERYTHING, 0, 5), []),
+            (UsageFilter(EVERYTHING, 28, 100), []),
+        ],
+    )
+    def test_only_what_is_asked_for_and_may_be_seen(self, which: UsageFilter, expected: list[int]) -> None:
+        assert [row["lease_id"] for row in self.look().rows(which)] == expected
+
+
+def test_use_in_too_many_windows_is_refused_before_it_is_summed_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(usage, "MOST_PARTS", 4)
+    rows = [usage_row(number, 0, 20) for number in range(2)]
+    parts = [(0, 10), (10, 20)]
+    assert len(account(rows, parts)) == 2
+    with pytest.raises(InvalidField, match="longer windows, or less time"):
+        account([*rows, usage_row(2, 0, 5)], parts)
 
 
 spans = st.tuples(st.integers(0, 60), st.integers(1, 30), st.integers(1, 4), st.sampled_from(["x", "y"]))

@@ -9,12 +9,13 @@ from leasehold.cli.live.moments import show_moment
 from leasehold.cli.screen import answer, answer_json, talk
 from leasehold.client import Penalty, Revision, UsageAgreement
 from leasehold.client.reading import wire
-from leasehold.configuration.agreements import agreement_to_dict, read_agreements
-from leasehold.configuration.keys import NOTHING, Keys
+from leasehold.configuration.agreements import agreement_from_dict, agreement_to_dict, read_agreements
+from leasehold.configuration.keys import Keys
 from leasehold.configuration.moments import UNIX_TIME
 from leasehold.configuration.toml import read_toml
-from leasehold.model.agreement import MILLION
+from leasehold.model.agreement import MILLION, Agreement
 from leasehold.model.errors import InvalidField
+from leasehold.sharing.delegation import under
 from leasehold.sharing.wording import percent, span
 
 HEADS = ["NAME", "STANDING", "FORCE", "PROVIDER", "CONSUMER", "GIVES", "REV", "TO_SIGN"]
@@ -34,7 +35,7 @@ def read_terms(path: Path) -> list[dict[str, Any]]:
         agreements = read_agreements(keys, UNIX_TIME)
         keys.done()
         if not agreements:
-            raise InvalidField("agreement", NOTHING, "at least one [[agreement]]")
+            raise InvalidField("agreement", None, "at least one [[agreement]]")
     return [agreement_to_dict(agreement) for agreement in agreements]
 
 
@@ -87,8 +88,9 @@ def answer_agreement(agreement: UsageAgreement, lines: Iterable[str], *, json: b
         answer("\n".join(lines))
 
 
-def overview(agreements: Iterable[UsageAgreement]) -> list[list[str]]:
-    """Show each agreement in a line."""
+def overview(agreements: Iterable[UsageAgreement], known: Iterable[UsageAgreement]) -> list[list[str]]:
+    """Show each agreement in a line; ``known`` are all that can be seen, parents among them."""
+    by_name = {one.name: one for one in known}
     return [
         [
             one.name,
@@ -96,7 +98,7 @@ def overview(agreements: Iterable[UsageAgreement]) -> list[list[str]]:
             "yes" if one.in_force else "no",
             str(one.current.terms.get("provider", "")),
             str(one.current.terms.get("consumer", "")),
-            gives(one.current.terms),
+            _gives_beneath(one, by_name),
             str(one.current.revision),
             ", ".join(sides_to_sign(one.to_sign)),
         ]
@@ -148,6 +150,20 @@ def _revision(name: str, revision: Revision) -> Iterator[str]:
     for side, signed in (("provider", revision.provider), ("consumer", revision.consumer)):
         told = "not signed yet" if signed is None else f"signed by {signed.by}, {show_moment(signed.at)}"
         yield f"  {'':<10}  for the {side}: {told}"
+
+
+def _gives_beneath(agreement: UsageAgreement, known: Mapping[str, UsageAgreement]) -> str:
+    """Say how much an agreement gives beneath its parents; where those are not seen, which part of theirs."""
+    terms = agreement.current.terms
+    parent = terms.get("parent", "")
+    if parent in known:
+        return gives(agreement_to_dict(_effective(agreement, known)))
+    return f"{gives(terms)} of {parent}" if terms.get("relative") else gives(terms)
+
+
+def _effective(agreement: UsageAgreement, known: Mapping[str, UsageAgreement]) -> Agreement:
+    own, parent = agreement_from_dict(agreement.current.terms), agreement.current.terms.get("parent", "")
+    return under(own, _effective(known[parent], known)) if parent in known else own
 
 
 def gives(terms: Terms) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import cast
 
 from leasehold.cli.live.moments import now, read_moment
+from leasehold.cli.live.submitting import read_memory_mib
 from leasehold.client.job_calls import JobWish
 from leasehold.configuration.durations import read_duration_ms
 from leasehold.configuration.job_description.description import (
@@ -118,7 +119,7 @@ def _needs(base: Needs, said: Said) -> Needs:
     return Needs(
         amounts=Amounts(
             cores=_whole("--cores", said.cores, usual.cores, 1, MOST_CORES),
-            memory_mib=read_mib("--memory", said.memory, "MiB", least=1) if said.memory else usual.memory_mib,
+            memory_mib=read_memory_mib(said.memory) if said.memory else usual.memory_mib,
             disk_mib=read_mib("--disk", said.disk, "MiB") if said.disk else usual.disk_mib,
         ),
         execution_ms=read_duration_ms("--execution", said.execution) if said.execution else base.execution_ms,

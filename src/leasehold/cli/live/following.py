@@ -2,11 +2,11 @@
 
 import asyncio
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import aclosing, closing
+from contextlib import aclosing, closing, contextmanager
 from dataclasses import fields
 
 from leasehold.cli.live.gateway import PATIENCE, advising
-from leasehold.client import AsyncClient, Change, Client, Entry, Lease, Which
+from leasehold.client import AsyncClient, Change, Client, Entry, Lease, Lost, Which
 from leasehold.model.errors import LeaseholdError
 from leasehold.model.lease import LeaseState
 
@@ -16,6 +16,17 @@ REDRAW_S = 1.0
 Paint = Callable[[Sequence[Lease]], None]
 
 _FINAL = frozenset(str(state) for state in LeaseState if state.is_final)
+
+
+@contextmanager
+def going_on(lease_ids: Sequence[int]) -> Iterator[None]:
+    """Say beside a connection that ended that the leases are not over, and how to follow them again."""
+    try:
+        yield
+    except Lost as error:
+        command = " ".join(["leasehold lease watch", *map(str, lease_ids)])
+        advice = f"the connection ended, the leases go on; `{command}` follows them again"
+        raise Lost(error.url, f"{error.why} ({advice})", error.key) from error
 
 
 def until_over(client: Client, lease_ids: Sequence[int]) -> Iterator[Change]:

@@ -8,16 +8,20 @@ from leasehold.model.errors import UnknownName
 CODES = {
     "waiting": "PD",
     "building": "BD",
+    "starting": "CF",
     "running": "R",
+    "suspended": "S",
     "completed": "CD",
     "failed": "F",
     "refused": "RF",
     "cancelled": "CA",
 }
 MEANINGS = {
-    "waiting": "pending: waits for nodes, or for its next try",
-    "building": "an image with its software is built",
-    "running": "at least one attempt is under way",
+    "waiting": "pending: waits for nodes, for its next try, or in the queue of its site",
+    "building": "an image with its software is being built",
+    "starting": "configuring: machines were given to it, and its command does not run yet",
+    "running": "its command runs",
+    "suspended": "its command ran, and gave its machines up for a while",
     "completed": "ran to its end",
     "failed": "ended with an error, or met too many faults",
     "refused": "can run nowhere, or not in time",

@@ -22,6 +22,9 @@ FAULTS = {
 }
 """What went wrong with an attempt, in words."""
 
+_OPEN = frozenset({"queued", "ordered", "running", "suspended"})
+"""The states of attempts of which something may still come."""
+
 HEADS = ["ID", "NAME", "ST", "CONSUMER", "CORES", "MEM", "NODES", "SITE", "TRIES", "SUBMITTED", "DEADLINE"]
 HEADS += ["REASON"]
 FIGURES = (0, 4, 5, 6, 8)
@@ -58,19 +61,22 @@ def overview(jobs: Iterable[Job]) -> list[list[str]]:
 
 def _sites(job: Job) -> str:
     """Say where it runs or ran: open attempts, or else the last."""
-    shown = [one for one in job.attempts if one.state in {"ordered", "running"}] or job.attempts[-1:]
+    shown = [one for one in job.attempts if one.state in _OPEN] or job.attempts[-1:]
     return ",".join(dict.fromkeys(one.site for one in shown))
 
 
 def standing(job: Job) -> str:
     """Say in one sentence how a job stands, and why."""
-    again = "" if job.next_try_at is None else f"; it is tried again at {show_moment(job.next_try_at)}"
-    return f"job {job.id} is {job.state}{_at(job)}: it {job.explanation} ({job.reason}){again}"
+    again = "" if job.next_try_at is None else f"; next try by {show_moment(job.next_try_at)}"
+    stands = "has failed" if job.state == "failed" else f"is {job.state}"
+    return f"job {job.id} {stands}{_at(job)}: it {job.explanation} ({job.reason}){again}"
 
 
 def _at(job: Job) -> str:
     sites = _sites(job)
-    return f" at {sites}" if sites and job.state in {"running", "completed", "failed"} else ""
+    is_tried = not job.is_over and any(one.state in _OPEN for one in job.attempts)
+    is_there = is_tried or job.state in {"completed", "failed"}
+    return f" at {sites}" if sites and is_there else ""
 
 
 def account(job: Job, at: datetime) -> Iterator[str]:
@@ -137,13 +143,16 @@ def tried(attempt: Attempt) -> str:
     return f"{what} {', '.join(attempt.nodes)}{image}{role}{lease}: {_became(attempt)}"
 
 
+_STANDS = {"queued": "waits in the queue of its site", "suspended": "suspended"}
+
+
 def _became(attempt: Attempt) -> str:
     why = FAULTS.get(attempt.fault, attempt.fault)
     detail = f" ({attempt.detail})" if attempt.detail else ""
     when = f" at {show_moment(attempt.ended_at)}" if attempt.ended_at is not None else ""
     match attempt.state:
         case "ordered":
-            return "kept ready" if attempt.lease is None else "ordered, and not begun"
+            return "kept ready" if attempt.lease is None else "starts"
         case "running":
             since = "" if attempt.started_at is None else f" since {show_moment(attempt.started_at)}"
             return f"runs{since}"
@@ -151,7 +160,11 @@ def _became(attempt: Attempt) -> str:
             return f"ran to its end{when}, with exit status {attempt.exit_status}"
         case "failed":
             return f"failed{when}: {why or 'it came to nothing'}{detail}"
-    return f"does not count any more{when}{f': {why}' if why else ''}{detail}"
+        case "fenced":
+            return (
+                f"no longer counts{when}: {why}{detail}" if why else f"sent back to the queue{when}{detail}"
+            )
+    return _STANDS.get(attempt.state, attempt.state)
 
 
 def show_bytes(count: float) -> str:

@@ -9,14 +9,25 @@ import typer
 from leasehold.cli.exit_codes import ANSWER_IS_NO
 from leasehold.cli.live.durations import show_duration
 from leasehold.cli.live.moments import show_distance, show_moment
+from leasehold.cli.live.wording import ADVICE, by_the_clock
 from leasehold.cli.screen import answer, answer_json, talk
 from leasehold.client import Lease
 from leasehold.client.joint_calls import ComponentWish
-from leasehold.client.joint_records import ComponentEnvironment, Environments, JointComponent, JointLease
+from leasehold.client.joint_records import (
+    Barred,
+    DomainOffer,
+    JointComponent,
+    JointExplanation,
+    JointLease,
+    LeaseExplanation,
+)
 from leasehold.client.reading import wire
 from leasehold.model.errors import InvalidField
+from leasehold.model.lease import LeaseState
 
 HEADS = ["ID", "STATE", "CLAIM", "CONSUMER", "VMS", "SITES", "IDLE", "START", "REASON"]
+
+REFUSED = "refused"
 
 _COMPONENT = re.compile(r"(?P<vms>[0-9]+)(@(?P<site>[^:@,]+))?(:(?P<files>.+))?", re.ASCII)
 _FILE = re.compile(r"(?P<mib>[0-9]+)@(?P<site>[^:@,]+)", re.ASCII)
@@ -121,43 +132,88 @@ def _where(lease: Lease) -> str:
     return f"{lease.state} at {lease.site}" if lease.site else f"{lease.state} ({lease.reason})"
 
 
-# The stages of a request that was not made
+# What would become of a request that was not made
 
 
-def answer_explained(told: Environments, *, json: bool) -> None:
-    """Answer with the stages of a request; exits with 1 where it would run nowhere now."""
+def answer_explained_joint(told: JointExplanation, *, json: bool) -> None:
+    """Answer with what would become of a joint lease; exits with 1 where it would be refused."""
     if json:
-        answer_json({"environments": wire(told)})
+        answer_json({"explanation": wire(told)})
     else:
-        answer("\n".join(explained(told)))
-    if not all(told.execution.sites):
+        answer("\n".join(_explained_joint(told)))
+    if told.state == REFUSED:
         raise typer.Exit(ANSWER_IS_NO)
 
 
-def explained(told: Environments) -> Iterator[str]:
-    """Tell the three stages of a request, and how the broker sees its domains."""
+def _explained_joint(told: JointExplanation) -> Iterator[str]:
+    yield _outlook(told)
     for number, component in enumerate(told.components, 1):
-        head = f"component {number}: " if len(told.components) > 1 else ""
-        yield from _stages(head, component)
-    yield f"execution environment: {_placed(told)}"
-    for offer in told.domains:
+        yield from could_run(f"component {number} could run at", component.extended, component.barred)
+    yield from scores(told.domains)
+
+
+def _outlook(told: JointExplanation) -> str:
+    if told.state == REFUSED:
+        return f"would be refused: each component {told.explanation} ({told.reason})"
+    if not all(told.sites):
+        return f"would wait at the gateway: each component {told.explanation} ({told.reason})"
+    start = "" if told.starts_at is None else f", from {show_moment(told.starts_at)}"
+    return f"would run at {', '.join(told.sites)}{start}"
+
+
+def answer_explained(told: LeaseExplanation, duration_s: float, at: datetime, *, json: bool) -> None:
+    """Answer with what would become of a lease of this duration; exits with 1 where it would be refused."""
+    if json:
+        answer_json({"explanation": wire(told)})
+    else:
+        answer("\n".join(_explained(told, duration_s, at)))
+    if told.state is LeaseState.REFUSED:
+        raise typer.Exit(ANSWER_IS_NO)
+
+
+def _explained(told: LeaseExplanation, duration_s: float, at: datetime) -> Iterator[str]:
+    yield _verdict(told, at)
+    if told.state is LeaseState.REFUSED and told.reason in ADVICE:
+        yield f"  {ADVICE[told.reason]}"
+    if duration := by_the_clock(duration_s, told.walltime_s, told.site):
+        yield f"  it would last {duration}"
+    if told.ends_at is not None:
+        end = f"{show_moment(told.ends_at)} ({show_distance(told.ends_at, at)})"
+        yield f"  it would end {end}, unless it is preempted or extended"
+    if told.preempted_leases:
+        some = "1 lease" if told.preempted_leases == 1 else f"{told.preempted_leases} leases"
+        yield f"  {some} with {told.preempted_vms} VMs would give way to it"
+    yield from could_run("open to it", told.sites, told.barred)
+    yield from scores(told.domains)
+
+
+def _verdict(told: LeaseExplanation, at: datetime) -> str:
+    why = f"{told.explanation} ({told.reason})"
+    there = told.elsewhere
+    if there is not None:
+        free = "1 VM was" if there.free_vms == 1 else f"{there.free_vms} VMs were"
+        whom = f"the peer {there.name}" if there.peer else there.name
+        return f"would be offered to {whom}, which decides by itself; {free} free when it was last heard of"
+    if told.state is LeaseState.REFUSED:
+        return f"would be refused: it {why}"
+    if told.state is LeaseState.HELD:
+        return f"would wait at the gateway: it {why}"
+    if told.state is LeaseState.WAITING:
+        start = told.starts_at
+        until = "" if start is None else f" until {show_moment(start)} ({show_distance(start, at)})"
+        return f"would wait at {told.site}{until}: it {why}"
+    return f"would start now at {told.site} ({told.reason})"
+
+
+def could_run(head: str, sites: Sequence[str], barred: Iterable[Barred]) -> Iterator[str]:
+    """Tell where something could run, and which sites agreements close to it."""
+    yield f"  {head}: {', '.join(sites) or 'no site'}"
+    for one in barred:
+        yield f"    not {one.site}: {one.explanation} ({one.reason})"
+
+
+def scores(domains: Iterable[DomainOffer]) -> Iterator[str]:
+    """Tell how the broker sees the virtual domains."""
+    for offer in domains:
         used = f"{100 * offer.used_share:.1f}% used, penalty {offer.penalty}"
         yield f"  {offer.domain}: score {offer.score}, {offer.free_vms} VMs free, {used}"
-
-
-def _stages(head: str, component: ComponentEnvironment) -> Iterator[str]:
-    yield f"{head}virtual environment: {_listed(component.virtual)}"
-    yield f"{head}extended virtual environment: {_listed(component.extended)}"
-    for barred in component.barred:
-        yield f"  not {barred.site}: {barred.explanation} ({barred.reason})"
-
-
-def _placed(told: Environments) -> str:
-    if not all(told.execution.sites):
-        return f"none now: it {told.explanation} ({told.reason})"
-    start = told.execution.starts_at
-    return ", ".join(told.execution.sites) + ("" if start is None else f", from {show_moment(start)}")
-
-
-def _listed(sites: Sequence[str]) -> str:
-    return ", ".join(sites) or "no site"

@@ -9,13 +9,13 @@ from typing import Any
 import typer
 
 from leasehold.cli.exit_codes import DONE
-from leasehold.cli.screen import SCHEMA_VERSION
+from leasehold.cli.screen import SCHEMA_VERSION, legible
 
 
 def answer_line(text: str) -> None:
     """Print one line at once; ends the command where nobody reads any more (``| head``)."""
     try:
-        typer.echo(text)
+        typer.echo(legible(text))
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

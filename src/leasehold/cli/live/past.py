@@ -14,7 +14,7 @@ from leasehold.configuration.domains import DomainSpec
 from leasehold.configuration.moments import RunTime
 from leasehold.configuration.resources import claims_of
 from leasehold.configuration.sharing import SharingSpec
-from leasehold.configuration.terms import ClusterTerms
+from leasehold.configuration.terms import LIVE_POLICY, ClusterTerms
 from leasehold.model.agreement import Agreement, Standing
 from leasehold.model.errors import InvalidField
 from leasehold.model.lease import LeaseState
@@ -74,7 +74,9 @@ def _scenario(sites: Iterable[Site], agreements: Iterable[UsageAgreement], since
 
 
 def _cluster(site: Site) -> ClusterSpec:
-    return ClusterSpec(site.name, site.slots, ClusterTerms(speed_mips=site.speed_mips), site.resources)
+    # Reservations as live gateways make them; to plan everybody who waits anew each time takes far longer.
+    terms = ClusterTerms(speed_mips=site.speed_mips, local_policy=LIVE_POLICY, guest_policy=LIVE_POLICY)
+    return ClusterSpec(site.name, site.slots, terms, site.resources)
 
 
 def _signed(agreements: Iterable[UsageAgreement], clock: RunTime) -> list[Agreement]:

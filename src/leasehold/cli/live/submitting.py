@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable
 
-from leasehold.cli.live.following import until_over
-from leasehold.cli.live.wording import ADVICE, happening, has_ended_well, standing
+from leasehold.cli.live.following import going_on, until_over
+from leasehold.cli.live.wording import ADVICE, happening, has_ended_well, lasting, standing
 from leasehold.cli.screen import answer, answer_json, talk
 from leasehold.client import Client, Lease
 from leasehold.client.reading import wire
+from leasehold.configuration.job_description.quantities import read_mib
 from leasehold.model.errors import InvalidField
 from leasehold.model.lease import LeaseState
 
@@ -20,6 +21,11 @@ def read_claims(texts: Iterable[str]) -> dict[str, int]:
             raise InvalidField("--claim", text, "a resource and how many of it, such as licence:matlab=2")
         claims[resource] = claims.get(resource, 0) + int(units)
     return claims
+
+
+def read_memory_mib(text: str) -> int:
+    """Read the memory of a machine, such as ``2GiB``; raises InvalidField."""
+    return read_mib("--memory", text, "MiB", least=1)
 
 
 def show_number(lease: Lease) -> None:
@@ -39,8 +45,16 @@ def waited_for(client: Client, lease: Lease) -> Lease:
     """Say what happens to a lease until it is over, and give it as it is then."""
     if lease.is_over:
         return lease
-    for change in until_over(client, [lease.id]):
-        talk(happening(change))
+    try:
+        with going_on([lease.id]):
+            for change in until_over(client, [lease.id]):
+                talk(happening(change))
+    except KeyboardInterrupt:
+        talk(
+            f"leasehold: lease {lease.id} goes on; `leasehold lease watch {lease.id}` follows it, "
+            f"`leasehold lease cancel {lease.id}` ends it"
+        )
+        raise
     return client.leases.get(lease.id)
 
 
@@ -51,5 +65,7 @@ def is_a_no(lease: Lease) -> bool:
 
 def _say(lease: Lease) -> None:
     talk(f"leasehold: {standing(lease)}")
+    if duration := lasting(lease):
+        talk(f"leasehold: {duration}")
     if lease.state is LeaseState.REFUSED and lease.reason in ADVICE:
         talk(f"leasehold: {ADVICE[lease.reason]}")

@@ -6,7 +6,7 @@ from collections.abc import Container, Sequence
 from rich.console import Console
 from rich.table import Table
 
-from leasehold.cli.screen import answer
+from leasehold.cli.screen import answer, legible
 
 _ENDLESS = 100_000
 
@@ -20,7 +20,7 @@ def make_table(
         justify = "right" if index in figures else "left"
         table.add_column(name, justify=justify, no_wrap=True, overflow="ellipsis")  # type: ignore[arg-type]
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*(legible(cell, kept="") for cell in row))
     return table
 
 
@@ -37,4 +37,4 @@ def print_table(
     console = terminal()
     with console.capture() as capture:
         console.print(make_table(heads, rows, figures, head=head))
-    answer("\n".join(line.rstrip() for line in capture.get().splitlines()))
+    answer("\n".join(line.rstrip() for line in capture.get().splitlines()), as_it_is=True)

@@ -1,23 +1,30 @@
 """What is said about leases, in sentences."""
 
-from collections.abc import Iterator
-from datetime import datetime
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 from shlex import join
 
 from leasehold.cli.live.columns import show_claims
 from leasehold.cli.live.durations import show_duration
 from leasehold.cli.live.moments import show_distance, show_moment
-from leasehold.client import Change, Entry, Lease
+from leasehold.client import Change, Entry, Lease, Site
 from leasehold.model.lease import LeaseState
 from leasehold.model.reason import Reason
 
 ADVICE: dict[str, str] = {
     Reason.WIDER_THAN_SITE: "Ask for fewer VMs: `leasehold site list` shows how many there are.",
     Reason.WIDER_THAN_ANY_SITE: "Ask for fewer VMs: `leasehold site list` shows how many there are.",
+    Reason.WIDER_THAN_DOMAIN: "Ask for fewer VMs, or leave --domain out.",
     Reason.DEADLINE_TOO_TIGHT: "Ask for less time, or for a later --deadline.",
     Reason.NO_ROOM_AT_READY_TIME: "A later --ready may do; a suspendable or cancelable lease may wait.",
+    Reason.NON_PREEMPTABLE_NOT_LENT: "A suspendable or migratable lease needs no such word of the owner.",
+    Reason.WIDER_THAN_LENT: "Ask for fewer VMs, or for a migratable lease.",
     Reason.NON_PREEMPTABLE_SHARE_USED: "A migratable lease may give way without being lost.",
     Reason.NON_PREEMPTABLE_TOO_LONG: "Ask for less time, or for a migratable lease.",
+    **dict.fromkeys(
+        (Reason.NO_AGREEMENT, Reason.PREEMPTABLE_ONLY, Reason.NOT_A_MEMBER, Reason.AGREEMENT_REVOKED),
+        "An agreement would let it in (`leasehold agreement propose`), or without_agreement in [sharing].",
+    ),
     Reason.LOCAL_QUEUE_CLOSED: "Try again when the site has room: `leasehold site list` shows it.",
     Reason.NO_SITE_CAN: "A cancelable lease needs none of it; see `leasehold site capabilities`.",
     Reason.POLICY_REFUSED: "`leasehold lease logs` names the policy.",
@@ -29,16 +36,68 @@ def standing(lease: Lease) -> str:
     """Say in one sentence how a lease stands, and why."""
     why = f": it {lease.explanation} ({lease.reason})" if lease.explanation else ""
     start = lease.planned_start_at
-    promise = "" if start is None else f"; it is to start by {show_moment(start)}"
+    promise = (
+        "" if start is None else f"; it is to start by {show_moment(start)}, or sooner if room comes free"
+    )
     return f"{_place(lease)}{why}{promise}"
 
 
 def ending(lease: Lease, at: datetime) -> str:
     """Say in one sentence until when a lease will hold its machines."""
     end = lease.ends_at
-    return _place(lease) + (
-        "" if end is None else f", and ends {show_moment(end)} ({show_distance(end, at)})"
+    until = "" if end is None else f", and ends {show_moment(end)} ({show_distance(end, at)})"
+    return f"{_place(lease)}{until}"
+
+
+def asked_back(lease: Lease, site: Site | None, at: datetime) -> str:
+    """Say what becomes of a lease that was cancelled, where its site has something to do yet; else nothing.
+
+    One that decides for itself has to stop the lease first. Where the machines of another do not answer, the
+    lease is over, and the order to stop them waits.
+    """
+    if not may_have_machines(lease):
+        return ""
+    if site is None or site.status != "unreachable":
+        return (
+            "" if lease.is_over else f"  its cancellation was requested: {lease.site} stops it, and says so"
+        )
+    seen = site.last_seen_at
+    since = "" if seen is None else f" since {show_moment(seen)} ({show_distance(seen, at)})"
+    if lease.is_over:
+        return (
+            f"  {lease.site} has not answered{since}: machines that may be left there"
+            " are stopped as soon as it does"
+        )
+    return (
+        f"  its cancellation was requested: {lease.site} has not answered{since},"
+        " and stops it as soon as it does; until then its machines may go on"
     )
+
+
+def by_the_clock(duration_s: float, walltime_s: float | None, site: str) -> str:
+    """Say a duration, which is that of machines of the reference speed, and how long it is at a site.
+
+    Empty where that is the same, or not known.
+    """
+    if walltime_s is None or abs(walltime_s - duration_s) < 1:
+        return ""
+    return f"{show_duration(duration_s)} at the reference speed, {show_duration(walltime_s)} at {site}"
+
+
+def lasting(lease: Lease) -> str:
+    """Say in one sentence how long a lease lasts, where that is another time at its site; else nothing."""
+    both = by_the_clock(lease.duration_s, lease.walltime_s, lease.site)
+    return f"it lasts {both}" if both else ""
+
+
+def may_have_machines(lease: Lease) -> bool:
+    """Whether machines of a lease that was cancelled may be at its site still, if that does not answer."""
+    return bool(lease.site) and (not lease.is_over or lease.state is LeaseState.CANCELLED)
+
+
+def is_asked_back(lease: Lease, journal: Iterable[Entry]) -> bool:
+    """Whether a lease that is not over was cancelled, and its site has been asked to stop it."""
+    return bool(lease.site) and not lease.is_over and any(line.what == "recalled" for line in journal)
 
 
 def _place(lease: Lease) -> str:
@@ -54,8 +113,58 @@ def has_ended_well(lease: Lease) -> bool:
 def happening(told: Change | Entry) -> str:
     """Say in one line what happened."""
     number = f"  {told.lease or '-':>6}" if isinstance(told, Change) else ""
-    why = f"{told.explanation} ({told.reason})" if told.explanation else told.what
-    return f"{show_moment(told.at)}{number}  {told.state or '-':<10}  {told.site or '-':<12}  {why}"
+    return f"{show_moment(told.at)}{number}  {_what(told)}{_planned(told)}"
+
+
+def history(entries: Iterable[Entry]) -> Iterator[str]:
+    """Say line by line what happened; what follows in the same second in the same words is said once.
+
+    Where the same was decided several times in that second, the line says how often, and what came of the
+    last time.
+    """
+    alike: list[Entry] = []
+    for entry in entries:
+        if alike and not _repeats(entry, alike[0]):
+            yield _told_once(alike)
+            alike = []
+        alike.append(entry)
+    if alike:
+        yield _told_once(alike)
+
+
+def _repeats(entry: Entry, first: Entry) -> bool:
+    """Whether an entry says nothing new.
+
+    What is decided for all sites repeats what was for one; that a lease ended repeats why, in fewer words.
+    """
+    if (show_moment(entry.at), entry.state) != (show_moment(first.at), first.state):
+        return False
+    same = entry.reason == first.reason if entry.what == "closed" else _why(entry) == _why(first)
+    return same and entry.site in {first.site, ""}
+
+
+def _told_once(alike: Sequence[Entry]) -> str:
+    """Say what happened, and how often; that a lease ended follows from a decision, and is not counted."""
+    first = alike[0]
+    times = sum((entry.what, entry.site) == (first.what, first.site) for entry in alike)
+    often = f", {show_times(times)}" if times > 1 else ""
+    return f"{show_moment(first.at)}  {_what(first)}{often}{_planned(alike[-1])}"
+
+
+def _what(told: Change | Entry) -> str:
+    return f"{told.state or '-':<10}  {told.site or '-':<12}  {_why(told)}"
+
+
+def _why(told: Change | Entry) -> str:
+    return f"{told.explanation} ({told.reason})" if told.explanation else told.what
+
+
+def _planned(told: Change | Entry) -> str:
+    """Say for when a decision planned a lease, "" where it planned nothing."""
+    planned_ms = (told.detail or {}).get("planned_ms")
+    if not isinstance(planned_ms, int):
+        return ""
+    return f"; planned for {show_moment(datetime.fromtimestamp(planned_ms / 1000, UTC))}"
 
 
 def account(lease: Lease, at: datetime) -> Iterator[str]:
@@ -71,7 +180,9 @@ def _facts(lease: Lease, at: datetime) -> Iterator[tuple[str, str]]:
     yield "type", f"{lease.type.label}, local at {lease.home}" if lease.local else lease.type.label
     yield "consumer", f"{lease.consumer}, group {lease.group}" if lease.group else lease.consumer
     vms, memory = ("1 VM", "") if lease.vms == 1 else (f"{lease.vms} VMs", " each")
-    yield "asked for", f"{vms} with {lease.memory_mib} MiB{memory} for {show_duration(lease.duration_s)}"
+    both = by_the_clock(lease.duration_s, lease.walltime_s, lease.site)
+    duration = both or show_duration(lease.duration_s)
+    yield "asked for", f"{vms} with {lease.memory_mib} MiB{memory} for {duration}"
     yield "bound to", lease.domain
     yield "joint", "" if lease.joint is None else f"a component of joint lease {lease.joint}"
     yield "claims", show_claims(lease.claims)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from leasehold.configuration.durations import read_duration_ms
 from leasehold.configuration.job_description.description import (
@@ -19,7 +19,7 @@ from leasehold.configuration.job_description.quantities import (
     read_mib,
     read_whole,
 )
-from leasehold.configuration.keys import NOTHING, Keys
+from leasehold.configuration.keys import MOST_CHARACTERS, Keys
 from leasehold.jobs.job import Backup
 from leasehold.matching.amounts import Amounts
 from leasehold.matching.needs import InputFile, Needs
@@ -30,7 +30,12 @@ from leasehold.model.request import LEASE_TYPES
 MOST_CORES = 1_000_000
 MOST_NODES = 1_000_000
 MOST_MIB = 2**31
+MOST_MHZ = 1_000_000
 MOST_RESTARTS = 100
+MOST_WORDS = 100
+MOST_LISTED = 1_000
+MOST_FILE_BYTES = 2**50
+MOST_EXECUTION_MS = 10 * 365 * 86_400_000
 
 NOT_SERVED = frozenset(
     {
@@ -69,7 +74,7 @@ def read_fields(values: Mapping[str, Any], looking: Looking) -> JobDescription:
     """Check all fields; raises InvalidField or UnknownName with the place of the first that is wrong."""
     keys = Keys(values)
     for note in _NOTES:
-        keys.take(note, None)
+        _note(keys, note)
     description = JobDescription(
         name=keys.text("JobName", ""),
         group=keys.text("JobProject", ""),
@@ -84,8 +89,15 @@ def read_fields(values: Mapping[str, Any], looking: Looking) -> JobDescription:
     _refuse_the_rest(keys)
     if description.reliability is not None and description.deadline_ms is None:
         expected = "a time, as Reliability is that of being done by then"
-        raise InvalidField("Deadline", NOTHING, expected)
+        raise InvalidField("Deadline", None, expected)
     return description
+
+
+def _note(keys: Keys, key: str) -> None:
+    """Pass over what is said to people, on as many lines as they like."""
+    value = keys.take(key, "")
+    if not isinstance(value, str) or len(value) > MOST_CHARACTERS:
+        raise InvalidField(keys.where(key), value, f"a text of at most {MOST_CHARACTERS} characters")
 
 
 def _refuse_the_rest(keys: Keys) -> None:
@@ -98,8 +110,8 @@ def _refuse_the_rest(keys: Keys) -> None:
 def _command(keys: Keys) -> tuple[str, ...]:
     executable = _word(keys.where("Executable"), keys.take("Executable", expected="the program to run"))
     arguments: object = keys.take("Argument", [])
-    if not isinstance(arguments, list):
-        raise InvalidField(keys.where("Argument"), arguments, "a list of words")
+    if not isinstance(arguments, list) or len(arguments) >= MOST_WORDS:
+        raise InvalidField(keys.where("Argument"), arguments, f"a list of fewer than {MOST_WORDS} words")
     words = (_word(f"{keys.where('Argument')}[{number}]", word) for number, word in enumerate(arguments))
     if not executable:
         raise InvalidField(keys.where("Executable"), executable, "the program to run")
@@ -107,8 +119,9 @@ def _command(keys: Keys) -> tuple[str, ...]:
 
 
 def _word(field: str, value: object) -> str:
-    if not isinstance(value, str) or _NO_WORD.search(value):
-        raise InvalidField(field, value, "a text without NUL characters")
+    if not isinstance(value, str) or len(value) > MOST_CHARACTERS or _NO_WORD.search(value):
+        expected = f"a text of at most {MOST_CHARACTERS} characters, without NUL"
+        raise InvalidField(field, value, expected)
     return value
 
 
@@ -119,7 +132,7 @@ def _needs(keys: Keys, looking: Looking) -> Needs:
             memory_mib=_mib(keys, "IndividualPhysicalMemory", DEFAULT_MEMORY_MIB, least=1),
             disk_mib=_mib(keys, "IndividualDiskSpace", 0, least=0),
         ),
-        cpu_mhz=read_mhz(*speed) if (speed := _ranged(keys, "IndividualCPUSpeed")) else 0,
+        cpu_mhz=_mhz(keys, "IndividualCPUSpeed"),
         nodes=_whole(keys, "TotalResourceCount", 1, 1, MOST_NODES),
         software=tuple(_software(*one) for one in _listed(keys, "Software")),
         inputs=tuple(_input(place, one, looking) for place, one in _listed(keys, "DataStaging")),
@@ -151,6 +164,14 @@ def _mib(keys: Keys, key: str, usual: int, least: int) -> int:
     return mib
 
 
+def _mhz(keys: Keys, key: str) -> int:
+    found = _ranged(keys, key)
+    mhz = 0 if found is None else read_mhz(*found)
+    if found is not None and mhz > MOST_MHZ:
+        raise InvalidField(*found, f"at most {MOST_MHZ} MHz")
+    return mhz
+
+
 def _between(keys: Keys, key: str) -> float | None:
     value = keys.take(key, None)
     return None if value is None else read_between(keys.where(key), value, 0, 1)
@@ -159,9 +180,13 @@ def _between(keys: Keys, key: str) -> float | None:
 def _execution(keys: Keys) -> int:
     expected = "how long the job is thought to run, such as 3600 (seconds) or 90m"
     value = keys.take("ExecutionTime", expected=expected)
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
+    is_said = isinstance(value, int | float | str) and not isinstance(value, bool)
+    if not is_said or (not isinstance(value, str) and not value <= MOST_EXECUTION_MS // 1000):
         raise InvalidField(keys.where("ExecutionTime"), value, expected)
-    return read_duration_ms(keys.where("ExecutionTime"), str(value))
+    execution_ms = read_duration_ms(keys.where("ExecutionTime"), str(value))
+    if execution_ms > MOST_EXECUTION_MS:
+        raise InvalidField(keys.where("ExecutionTime"), value, "at most ten years")
+    return execution_ms
 
 
 def _deadline(keys: Keys, looking: Looking) -> int | None:
@@ -173,11 +198,13 @@ def _listed(keys: Keys, key: str) -> list[tuple[str, Any]]:
     """Take a list, each entry with its place; a single value is a list of one."""
     value: object = keys.take(key, [])
     entries = value if isinstance(value, list) else [value]
+    if len(entries) > MOST_LISTED:
+        raise InvalidField(keys.where(key), value, f"at most {MOST_LISTED} entries")
     return [(f"{keys.where(key)}[{number}]", entry) for number, entry in enumerate(entries)]
 
 
 def _software(place: str, text: object) -> Software:
-    if not isinstance(text, str):
+    if not isinstance(text, str) or len(text) > MOST_CHARACTERS:
         raise InvalidField(place, text, "a name, and constraints as in 'gcc >= 12, < 14'")
     return read_software(place, text)
 
@@ -199,30 +226,40 @@ def _input(place: str, values: object, looking: Looking) -> InputFile:
     _refuse_the_rest(keys)
     where = keys.where("Size")
     if source is None and size is not None:
-        return InputFile(name, read_bytes(where, size), place="")
+        return InputFile(name, _size(where, size, ""), place="")
     path, host = (name, "") if source is None else _at(keys, source)
     if host:
         expected = "how large it is, as it cannot be looked at from here"
-        said = NOTHING if size is None else size
-        return InputFile(name, _size(where, said, expected), host)
+        address = "" if source in {None, address_of(host, name)} else str(source)
+        return InputFile(name, _size(where, size, expected), host, address)
     return InputFile(name, looking.size_of(keys.where("FileName" if source is None else "Source"), path), "")
 
 
 def _size(field: str, value: object, expected: str) -> int:
-    if value is NOTHING:
+    if value is None:
         raise InvalidField(field, value, expected)
-    return read_bytes(field, value)
+    size = read_bytes(field, value)
+    if size > MOST_FILE_BYTES:
+        raise InvalidField(field, value, f"at most {MOST_FILE_BYTES} bytes (1 PiB)")
+    return size
 
 
 def _source(keys: Keys) -> str | None:
     """Take where an input comes from: a text, or a ``URI`` within."""
     value = keys.take("Source", None)
-    if value is None or isinstance(value, str):
-        return value
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return _word(keys.where("Source"), value)
     within = Keys(value, keys.where("Source"))
     uri = within.text("URI")
     within.done()
     return uri
+
+
+def address_of(place: str, name: str) -> str:
+    """Give the address of a file of which no more is said than its name and where it lies."""
+    return f"site://{quote(place, safe='')}/{quote(name)}"
 
 
 def _at(keys: Keys, source: str) -> tuple[str, str]:

@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from leasehold.model.errors import InvalidField
 
+_MOST_BITS = 128
 _AMOUNT = re.compile(r"(?P<number>\d{1,20}(?:\.\d{1,9})?)\s*(?P<unit>[A-Za-z]*)", re.ASCII)
 _WHOLE = re.compile(r"\d{1,19}(\.0+)?", re.ASCII)
 _NUMBER = re.compile(r"\d*\.?\d+(e-?\d+)?", re.ASCII)
@@ -77,5 +78,7 @@ def read_between(field: str, value: object, least: float, most: float) -> float:
 
 def _text(value: object) -> str:
     """Give a number or a text as text; of anything else nothing that could be an amount."""
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+        return ""  # Python refuses to write very long ones
     is_said = isinstance(value, int | float | str) and not isinstance(value, bool)
     return f"{value}".strip() if is_said else ""

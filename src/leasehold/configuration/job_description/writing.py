@@ -5,10 +5,10 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from urllib.parse import quote
 from xml.sax.saxutils import escape
 
 from leasehold.configuration.job_description.description import JobDescription
+from leasehold.configuration.job_description.fields import address_of
 from leasehold.configuration.job_description.xml_form import JSDL, OURS, POSIX
 from leasehold.matching.needs import InputFile
 from leasehold.model.errors import InvalidField
@@ -77,7 +77,7 @@ def to_xml(description: JobDescription) -> str:
 
 
 def _input(file: InputFile) -> dict[str, Any]:
-    source = f"site://{quote(file.place, safe='')}/{quote(file.name)}"
+    source = file.address or address_of(file.place, file.name)
     return {"FileName": file.name} | ({"Source": source} if file.place else {}) | {"Size": file.size_bytes}
 
 

@@ -1,12 +1,14 @@
 """Which component goes to which site, so that all of them have room at the same time?
 
 The widest component chooses first, then the next, as KOALA does. Where that leads to a component without a
-place, those before it take their next best site: so a way is found if there is one, within `MOST_LOOKS`.
+place, those before it take their next best site: so a way is found if there is one, within `MOST_LOOKS` and
+the budget of the instant.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from leasehold.gateway.budget import WorkBudget
 from leasehold.gateway.coallocation.placement.policy import Option, PlacementPolicy
 from leasehold.gateway.coallocation.rooms import Room
 from leasehold.model.joint import Component
@@ -39,9 +41,12 @@ class _Choice:
 class Assigner:
     """Looks for places for components in ``rooms``, which it leaves as they were."""
 
-    def __init__(self, rooms: Mapping[str, Room], policy: PlacementPolicy, window: Window) -> None:
-        """Look in these rooms, with this window."""
+    def __init__(
+        self, rooms: Mapping[str, Room], policy: PlacementPolicy, window: Window, budget: WorkBudget
+    ) -> None:
+        """Look in these rooms, with this window, as long as the budget lasts."""
         self._rooms = rooms
+        self._budget = budget
         self._policy = policy
         self._window = window
         self._looks_left = MOST_LOOKS
@@ -56,7 +61,7 @@ class Assigner:
             return {}
         first, others = wanted[0], wanted[1:]
         for choice in self._choices(first):
-            if self._looks_left <= 0:
+            if self._looks_left <= 0 or self._budget.is_spent:
                 return None
             self._looks_left -= 1
             room, vms = self._rooms[choice.option.site], first.component.vms

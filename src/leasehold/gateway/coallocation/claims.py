@@ -64,7 +64,7 @@ class Claims:
         self._effects.append(Decision(lease, name, Outcome.DISPATCH, Reason.PLACED_TOGETHER, CO_ALLOCATION))
         return None
 
-    def call_off(self, lease: Lease, ready_ms: int, now_ms: int) -> None:
+    def call_off(self, lease: Lease, ready_ms: int, now_ms: int, why: Reason = Reason.CALLED_OFF) -> None:
         """Give back what a component was promised; it waits at the gateway again, ready when it first was."""
         name = lease.site
         self._touch(name).call_off(lease, now_ms)
@@ -72,7 +72,7 @@ class Claims:
         self._knowledge.gone(lease, name)
         self._agreed.over(lease)
         advance(lease, Step.HOLD)
-        self._effects.append(Decision(lease, name, Outcome.HOLD, Reason.CALLED_OFF, CO_ALLOCATION))
+        self._effects.append(Decision(lease, name, Outcome.HOLD, why, CO_ALLOCATION))
         lease.request = replace(lease.request, ready_ms=ready_ms)
         lease.site, lease.dispatched_ms = "", UNPLANNED
 

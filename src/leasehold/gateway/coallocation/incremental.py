@@ -17,7 +17,7 @@ from leasehold.gateway.coallocation.crew import Crew
 from leasehold.gateway.coallocation.placement.policy import PlacementPolicy
 from leasehold.gateway.coallocation.placement.registry import placement_policy
 from leasehold.gateway.coallocation.planner import Planner
-from leasehold.gateway.coallocation.tried import Never, NotNow, Tried
+from leasehold.gateway.coallocation.tried import Never, NotNow, Tried, Unfinished
 from leasehold.gateway.coallocation.windows import at_once, claimed_now, room_now
 from leasehold.model.agreement import MILLION
 from leasehold.model.joint import Joint, JointState
@@ -41,14 +41,17 @@ class Incremental:
 
     def place(self, joint: Joint, now_ms: int) -> Tried:
         """Give every component a site where there is room now, and set the common start."""
-        request = joint.request
+        request, budget = joint.request, self._planner.budget
+        was_whole = budget.is_whole
         rooms = self._planner.rooms(now_ms)
         window = room_now(now_ms, request.margin_ms, request.deadline_ms)
-        looking = Assigner(rooms, placement_policy(request.place), window)
+        looking = Assigner(rooms, placement_policy(request.place), window, budget)
         found = self._planner.find(request, dict(self._crew.open_leases(joint)), looking, now_ms)
         if found.places is None:
             if found.breach is not None and found.breach.reason in NEVER:
                 return Never(found.breach.reason, found.breach)
+            if found.breach is None and budget.is_spent and not was_whole:
+                return Unfinished()
             return NotNow(found.breach)
         transfers = [rooms[site].transfer_ms(request.components[i]) for i, site in found.places.items()]
         wait_ms = max(transfers) + request.margin_ms
@@ -83,7 +86,7 @@ class Incremental:
         policy = _rather_at(part.site, placement_policy(joint.request.place))
         window = claimed_now(part.site, joint.start_ms, now_ms, joint.request.deadline_ms)
         while True:
-            looking = Assigner(self._planner.rooms(now_ms), policy, window)
+            looking = Assigner(self._planner.rooms(now_ms), policy, window, self._planner.budget)
             found = self._planner.find(joint.request, {index: lease}, looking, now_ms, barred)
             if found.places is None:
                 return Reason.NO_COMMON_ROOM if found.breach is None else found.breach.reason
@@ -112,7 +115,7 @@ class Incremental:
         window = at_once(now_ms, joint.request.deadline_ms)
         while True:
             rooms = self._planner.rooms(now_ms)
-            looking = Assigner(rooms, policy, window)
+            looking = Assigner(rooms, policy, window, self._planner.budget)
             found = self._planner.find(joint.request, {index: lease}, looking, now_ms, barred)
             if found.places is None:
                 return False

@@ -5,6 +5,9 @@ from leasehold.model.errors import InvariantBroken
 from leasehold.model.joint import Joint, JointState
 from leasehold.model.lease import Lease, LeaseState
 
+_BEGUN = (LeaseState.RUNNING, LeaseState.STARTING)
+"""The states of who has its machines, or waits for them to start."""
+
 
 def all_or_nothing(joints: Joints, now_ms: int) -> None:
     """Raise InvariantBroken if a component holds something that the others do not agree with."""
@@ -26,9 +29,7 @@ def _problem(joint: Joint, leases: list[Lease], now_ms: int) -> str:
         case JointState.RESERVED:
             return _problem_while_reserved(joint, leases, now_ms)
         case JointState.RUNNING:
-            return (
-                "" if _all_are(leases, LeaseState.RUNNING) else "a component does not run beside the others"
-            )
+            return "" if _all_are(leases, *_BEGUN) else "a component does not run beside the others"
         case _:
             return "it is over, and still open"
 
@@ -38,9 +39,9 @@ def _problem_while_placed(joint: Joint, leases: list[Lease], now_ms: int) -> str
         return "its start has come, and it has neither begun nor given back what it claimed"
     for lease in leases:
         part = joint.parts[joint.request.index_of(lease.id)]
-        expected = LeaseState.RUNNING if part.claimed_ms >= 0 else LeaseState.HELD
-        if lease.state is not expected:
-            return f"lease {lease.id} is {lease.state}, not {expected}"
+        expected = _BEGUN if part.claimed_ms >= 0 else (LeaseState.HELD,)
+        if lease.state not in expected:
+            return f"lease {lease.id} is {lease.state}, not {expected[0]}"
         if part.claimed_ms >= 0 and lease.held_since_ms + lease.overhead_ms != joint.start_ms:
             return f"lease {lease.id} does not wait for the common start"
     return ""
@@ -54,5 +55,5 @@ def _problem_while_reserved(joint: Joint, leases: list[Lease], now_ms: int) -> s
     return ""
 
 
-def _all_are(leases: list[Lease], state: LeaseState) -> bool:
-    return all(lease.state is state for lease in leases)
+def _all_are(leases: list[Lease], *states: LeaseState) -> bool:
+    return all(lease.state in states for lease in leases)

@@ -6,6 +6,7 @@ served, so that they get what is given back; `serve`, after them, so that nothin
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 
 from leasehold.gateway.agreed import AGREEMENT
 from leasehold.gateway.coallocation.alarms import Alarms
@@ -15,7 +16,7 @@ from leasehold.gateway.coallocation.incremental import Incremental, count_idle
 from leasehold.gateway.coallocation.placement.registry import placement_policy
 from leasehold.gateway.coallocation.planner import Planner
 from leasehold.gateway.coallocation.reserving import Reserving
-from leasehold.gateway.coallocation.tried import Never, NotNow, Tried
+from leasehold.gateway.coallocation.tried import Never, NotNow, Tried, Unfinished
 from leasehold.gateway.guests import ASK_AGAIN_MS
 from leasehold.gateway.site import Site
 from leasehold.model.effect import (
@@ -36,6 +37,12 @@ from leasehold.model.request import check_request
 AGAIN_MS = 10_000
 """When a joint request is tried for again of which a try has failed."""
 
+MUCH = 4
+"""Where more than this part of a budget was spent, those who wait are left alone for a while."""
+
+REST_MS = 1_000
+"""For how long."""
+
 _DONE = frozenset({LeaseState.COMPLETED, LeaseState.KILLED})
 
 
@@ -43,6 +50,10 @@ class Joints:
     """All open joint requests of a gateway, by their numbers.
 
     ``moved``  those that may stand otherwise since the last instant
+
+    All of them that wait are tried for in every instant, as long as the budget lasts. Where that takes much
+    of it, they are left alone for a while; where it does not last for all, the others have their turn first
+    after that.
     """
 
     def __init__(
@@ -64,6 +75,9 @@ class Joints:
         self._effects = effects
         self.moved: dict[int, Joint] = {}
         self._stirred: set[int] = set()
+        self._postponed: set[int] = set()
+        self._first = 0
+        self._rests_until_ms = 0
         self._alarms = Alarms(effects)
         self._parts: dict[int, Joint] = {}
 
@@ -139,13 +153,56 @@ class Joints:
         """Go on with whoever waits for room, and whose time has come."""
         if not self.open:
             return
-        self._stirred |= self._alarms.ring(now_ms)
-        for joint in list(self.open.values()):
-            if joint.state is JointState.HELD or joint.id in self._stirred:
+        budget = self.planner.budget
+        budget.renew()
+        self._stirred |= self._alarms.ring(now_ms) | self._postponed
+        self._postponed = set()
+        for joint in self._in_turn(now_ms):
+            if budget.is_spent:
+                self._postpone(joint, now_ms)
+            else:
                 self._go_on(joint, now_ms)
+        if any(type(effect) is LeaseClosed for effect in self._effects):
+            self._bring_forward(now_ms)
+        if budget.spent > budget.looks // MUCH and any(map(_is_held, self.open.values())):
+            self._rest(now_ms)
         freed, self._claims.freed = sorted(self._claims.freed), set()
         for name in freed:
             self._sites[name].serve_locals(now_ms)
+
+    def _bring_forward(self, now_ms: int) -> None:
+        """Room came free: let those that are promised a later start have it, who came first before others."""
+        for joint in sorted(self.open.values(), key=attrgetter("id")):
+            if self.planner.budget.is_spent:
+                return
+            is_to_come = joint.state is JointState.RESERVED and joint.start_ms > now_ms
+            if is_to_come and self._reserving.bring_forward(joint, now_ms):
+                self.moved[joint.id] = joint
+                self._alarms.wake(joint.id, joint.start_ms)
+
+    def _in_turn(self, now_ms: int) -> list[Joint]:
+        """Give those that are to be looked at now: first whoever had no turn when the budget was spent."""
+        concerned = [one for one in self.open.values() if one.id in self._stirred and not _is_held(one)]
+        if now_ms < self._rests_until_ms:
+            return concerned
+        waiting = [joint for joint in self.open.values() if _is_held(joint)]
+        first, self._first = self._first, 0
+        waiting.sort(key=lambda joint: (joint.id < first, joint.id))
+        return waiting + concerned if first else sorted(concerned + waiting, key=attrgetter("id"))
+
+    def _postpone(self, joint: Joint, now_ms: int) -> None:
+        """Leave a joint request for another instant; the first of those that wait comes first then."""
+        if _is_held(joint):
+            self._first = self._first or joint.id
+        else:
+            self._postponed.add(joint.id)
+            self._alarms.wake(joint.id, now_ms + 1)
+        self._rest(now_ms)
+
+    def _rest(self, now_ms: int) -> None:
+        """Look at nobody who waits for a while: much has been looked at for them."""
+        self._rests_until_ms = now_ms + REST_MS
+        self._alarms.wake(0, self._rests_until_ms)
 
     def _go_on(self, joint: Joint, now_ms: int) -> None:
         self.moved[joint.id] = joint
@@ -189,6 +246,8 @@ class Joints:
                 self._alarms.wake(joint.id, joint.start_ms)
             case Never():
                 self._refuse(joint, tried, now_ms)
+            case Unfinished():
+                self._postpone(joint, now_ms)
             case NotNow(breach) if breach is not None:
                 again_ms = now_ms + ASK_AGAIN_MS  # others may use less than they did so far
                 self._alarms.wake(
@@ -302,6 +361,7 @@ class Joints:
         self.moved[joint.id] = joint
         del self.open[joint.id]
         self.crew.dismiss(joint)
+        self._reserving.forget(joint.id)
         self._effects.append(JointClosed(joint, reason, joint.idle_vm_ms))
 
     # A restart
@@ -326,3 +386,7 @@ class Joints:
     def held(self) -> Sequence[int]:
         """Name the leases that wait here, at no site."""
         return list(self.crew.held())
+
+
+def _is_held(joint: Joint) -> bool:
+    return joint.state is JointState.HELD

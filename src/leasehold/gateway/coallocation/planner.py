@@ -3,10 +3,13 @@
 These are the stages of `leasehold.sharing.environments`; nothing here changes anything.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from heapq import merge
+from itertools import groupby, takewhile
 
 from leasehold.gateway.agreed import UnderAgreement
+from leasehold.gateway.budget import WorkBudget
 from leasehold.gateway.coallocation.assigning import Assigner, Wanted, could_fit
 from leasehold.gateway.coallocation.rooms import Room
 from leasehold.gateway.lenders import Lenders
@@ -37,12 +40,18 @@ class Found:
 
 
 class Planner:
-    """Looks at the gateway's own sites."""
+    """Looks at the gateway's own sites; every look counts against the ``budget`` of the instant."""
 
     def __init__(
-        self, sites: Mapping[str, Site], lenders: Lenders, agreed: UnderAgreement, reference_mips: int
+        self,
+        sites: Mapping[str, Site],
+        lenders: Lenders,
+        agreed: UnderAgreement,
+        reference_mips: int,
+        budget: WorkBudget,
     ) -> None:
         """Begin; ``reference_mips`` is the speed that durations refer to."""
+        self.budget = budget
         self._sites = sites
         self._lenders = lenders
         self._agreed = agreed
@@ -55,7 +64,7 @@ class Planner:
 
     def rooms(self, now_ms: int) -> dict[str, Room]:
         """Look at the sites that take guests now."""
-        return {site.name: Room(site, now_ms) for site in self._lenders.own()}
+        return {site.name: Room(site, now_ms, self.budget) for site in self._lenders.own()}
 
     # The stages
 
@@ -100,6 +109,7 @@ class Planner:
         wanted: list[Wanted] = []
         breaches: list[Breach] = []
         for index, lease in leases.items():
+            self.budget.spend(len(self._sites))
             environment = self.extended(request, index, lease, start_ms or now_ms, now_ms)
             if not environment.sites and environment.breaches:
                 breaches.append(min(environment.breaches.values(), key=_lasts))
@@ -113,18 +123,19 @@ class Planner:
         """Give what a component asks for, in work units."""
         return request.components[index].duration_ms * self._reference_mips
 
-    def starts(self, request: JointRequest, rooms: Mapping[str, Room], now_ms: int) -> list[int]:
-        """Give the times at which a common start can become possible, the first one first."""
-        first_ms = max(now_ms, request.ready_ms)
-        starts = {first_ms}
-        for room in rooms.values():
-            starts.update(room.starts_after(first_ms))
-            arrivals = (now_ms + room.transfer_ms(component) for component in request.components)
-            starts.update(at_ms for at_ms in arrivals if at_ms > first_ms)
-        last_ms = None
+    def starts(
+        self, request: JointRequest, rooms: Mapping[str, Room], from_ms: int, now_ms: int
+    ) -> Iterator[int]:
+        """Give the times from ``from_ms`` on at which a common start can become possible, in order."""
+        arrivals = (now_ms + room.transfer_ms(part) for room in rooms.values() for part in request.components)
+        plans = [room.starts_after(from_ms) for room in rooms.values()]
+        starts: Iterable[int] = merge(
+            [from_ms], sorted(at_ms for at_ms in arrivals if at_ms > from_ms), *plans
+        )
         if request.deadline_ms is not None:
             last_ms = request.deadline_ms - self.shortest_ms(request)
-        return sorted(at_ms for at_ms in starts if last_ms is None or at_ms <= last_ms)
+            starts = takewhile(lambda at_ms: at_ms <= last_ms, starts)
+        return (at_ms for at_ms, _ in groupby(starts))
 
     # What can be said without looking at any plan
 
@@ -144,7 +155,10 @@ class Planner:
                 return Reason.WIDER_THAN_ANY_SITE
         work = min(self.work(request, index) for index in range(len(request.components)))
         lent = {name: _lent_for_good(site, work) for name, site in self._sites.items()}
-        return None if could_fit(request.components, lent) else Reason.NO_COMMON_ROOM
+        if could_fit(request.components, lent):
+            return None
+        nobody_lends = all(site.settings.non_preemptable_share_vms == 0 for site in self._sites.values())
+        return Reason.NON_PREEMPTABLE_NOT_LENT if nobody_lends else Reason.NO_COMMON_ROOM
 
 
 def _lent_for_good(site: Site, work: int) -> int:

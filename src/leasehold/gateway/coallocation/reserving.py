@@ -6,8 +6,9 @@ so only those times are tried, in their order. A component that its site refuses
 will have it, whatever was promised is called off, and the next start is tried, as often as the request says.
 """
 
-from collections.abc import Mapping
-from heapq import heapify, heappop, heappush
+from bisect import insort
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from leasehold.gateway.coallocation.assigning import Assigner
 from leasehold.gateway.coallocation.claims import Claims
@@ -15,7 +16,7 @@ from leasehold.gateway.coallocation.crew import Crew
 from leasehold.gateway.coallocation.placement.registry import placement_policy
 from leasehold.gateway.coallocation.planner import Found, Planner
 from leasehold.gateway.coallocation.rooms import Room
-from leasehold.gateway.coallocation.tried import Never, NotNow, Tried
+from leasehold.gateway.coallocation.tried import Never, NotNow, Tried, Unfinished
 from leasehold.gateway.coallocation.windows import all_from
 from leasehold.model.agreement import Breach
 from leasehold.model.joint import Joint, JointState
@@ -23,57 +24,87 @@ from leasehold.model.lease import UNPLANNED, LeaseState
 from leasehold.model.reason import NEVER, Reason
 
 
-class _Starts:
-    """Times to be tried, the earliest first, each once."""
+@dataclass(slots=True)
+class _Search:
+    """How far a search has come.
 
-    def __init__(self, starts_ms: list[int]) -> None:
-        self._left = starts_ms.copy()
-        self._known = set(starts_ms)
-        heapify(self._left)
+    ``from_ms``  starts before this have been tried
+    ``breach``   the first that was met
+    ``others``   further times to be tried: an agreement allows it from then on, as at another hour of the day
+    """
 
-    def next_ms(self) -> int | None:
-        return heappop(self._left) if self._left else None
+    from_ms: int
+    breach: Breach | None = None
+    others: list[int] = field(default_factory=list)
 
-    def add(self, at_ms: int | None) -> None:
-        """Try that time, too: an agreement allows it from then on, as at another hour of the day."""
-        if at_ms is not None and at_ms not in self._known:
-            self._known.add(at_ms)
-            heappush(self._left, at_ms)
+    def met(self, breach: Breach | None) -> None:
+        """Note why agreements left no way at a start."""
+        if breach is None:
+            return
+        self.breach = self.breach or breach
+        if breach.next_ms is not None and breach.next_ms >= self.from_ms:
+            insort(self.others, breach.next_ms)
 
 
 class Reserving:
-    """Reserves room for joint requests."""
+    """Reserves room for joint requests.
+
+    A search that the budget of an instant does not last for goes on, at another instant, from the start that
+    it had come to; room that came free before that is not looked at again.
+    """
 
     def __init__(self, planner: Planner, claims: Claims, crew: Crew) -> None:
         """Begin."""
         self._planner = planner
         self._claims = claims
         self._crew = crew
+        self._searches: dict[int, _Search] = {}
+
+    def forget(self, joint_id: int) -> None:
+        """A joint request is over."""
+        self._searches.pop(joint_id, None)
 
     def reserve(self, joint: Joint, now_ms: int) -> Tried:
         """Have all components promised their room, for as early a start as there is."""
+        budget = self._planner.budget
+        search = self._searches.pop(joint.id, None) or _Search(0)
+        search.from_ms = max(search.from_ms, now_ms, joint.request.ready_ms)
+        may_skip = budget.is_whole  # a start that takes more than a whole budget would be tried for ever
         rooms = self._planner.rooms(now_ms)
-        starts = _Starts(self._planner.starts(joint.request, rooms, now_ms))
-        breach: Breach | None = None
-        while joint.tried < joint.request.tries and (start_ms := starts.next_ms()) is not None:
+        starts = self._planner.starts(joint.request, rooms, search.from_ms, now_ms)
+        next_ms = next(starts, None)
+        while joint.tried < joint.request.tries and (next_ms is not None or search.others):
+            start_ms = _first_of(next_ms, search.others)
             found = self._reserve_from(joint, rooms, start_ms, now_ms)
             if found.places is not None:
                 self._be_reserved(joint, found.places, start_ms)
                 return None
-            if found.breach is not None:
-                breach = breach or found.breach
-                starts.add(found.breach.next_ms)
+            search.met(found.breach)
+            if budget.is_spent and not may_skip:
+                break
+            may_skip, search.from_ms = False, start_ms + 1
+            next_ms = next(starts, None) if next_ms == start_ms else next_ms
+            search.others = [at_ms for at_ms in search.others if at_ms > start_ms]
+            if budget.is_spent:
+                break
+        else:
+            return self._outcome(joint, search.breach)
+        self._searches[joint.id] = search
+        return Unfinished()
+
+    def _outcome(self, joint: Joint, breach: Breach | None) -> Tried:
+        """Say what it means that no start is left to be tried."""
         if joint.tried < joint.request.tries and _may_change(breach, all_lend=self._planner.all_lend):
             return NotNow(breach)
         return Never(Reason.NO_COMMON_ROOM if breach is None else breach.reason, breach)
 
     def _reserve_from(self, joint: Joint, rooms: Mapping[str, Room], start_ms: int, now_ms: int) -> Found:
-        """Try one start, with as many ways to place the components as it takes."""
+        """Try one start, with as many ways to place the components as it takes, or as the budget allows."""
         request, barred = joint.request, set[tuple[int, str]]()
         policy, window = placement_policy(request.place), all_from(start_ms, now_ms, request.deadline_ms)
         while True:
             leases = dict(self._crew.open_leases(joint))
-            looking = Assigner(rooms, policy, window)
+            looking = Assigner(rooms, policy, window, self._planner.budget)
             found = self._planner.find(request, leases, looking, now_ms, barred, start_ms)
             if found.places is None:
                 joint.tried += bool(barred)
@@ -98,13 +129,46 @@ class Reserving:
             joint.parts[index].site = site
         joint.state, joint.start_ms = JointState.RESERVED, start_ms
 
-    def call_off(self, joint: Joint, now_ms: int) -> None:
+    def call_off(self, joint: Joint, now_ms: int, why: Reason = Reason.CALLED_OFF) -> None:
         """Give back whatever was promised: the components wait at the gateway again."""
         for index, lease in self._crew.open_leases(joint):
             if lease.state is LeaseState.WAITING:
-                self._claims.call_off(lease, joint.request.ready_ms, now_ms)
+                self._claims.call_off(lease, joint.request.ready_ms, now_ms, why)
             joint.parts[index].site = ""
         joint.state, joint.start_ms = JointState.HELD, UNPLANNED
+
+    def bring_forward(self, joint: Joint, now_ms: int) -> bool:
+        """Promise all components an earlier start, if there is one by now; whether there was.
+
+        It is looked for as if this joint request had been promised nothing.
+        """
+        request, promised_ms = joint.request, joint.start_ms
+        leases, rooms = dict(self._crew.open_leases(joint)), self._planner.rooms(now_ms)
+        if any(lease.site not in rooms for lease in leases.values()):
+            return False  # a site that lends no more keeps what it has promised
+        for lease in leases.values():
+            rooms[lease.site].give(lease.reserved_ms, lease.reserved_ms + lease.span_ms, lease.vms)
+        policy, budget = placement_policy(request.place), self._planner.budget
+        for start_ms in self._planner.starts(request, rooms, max(now_ms, request.ready_ms), now_ms):
+            if start_ms >= promised_ms or budget.is_spent:
+                return False
+            window = all_from(start_ms, now_ms, request.deadline_ms)
+            looking = Assigner(rooms, policy, window, budget)
+            found = self._planner.find(request, leases, looking, now_ms, (), start_ms)
+            if found.places is not None:
+                return self._move(joint, found.places, start_ms, now_ms)
+        return False
+
+    def _move(self, joint: Joint, places: Mapping[int, str], start_ms: int, now_ms: int) -> bool:
+        """Exchange what is promised for an earlier start; where a site refuses that, all stays as it was."""
+        before, promised_ms = {index: part.site for index, part in enumerate(joint.parts)}, joint.start_ms
+        self.call_off(joint, now_ms, Reason.BROUGHT_FORWARD)
+        if self._promise_all(joint, places, start_ms, now_ms) is None:
+            self._be_reserved(joint, places, start_ms)
+            return True
+        if self._promise_all(joint, before, promised_ms, now_ms) is None:
+            self._be_reserved(joint, before, promised_ms)
+        return False
 
     def keep(self, joint: Joint, now_ms: int) -> bool:
         """See that all are promised the same start, or call them off; whether they are.
@@ -117,6 +181,11 @@ class Reserving:
             return True
         self.call_off(joint, now_ms)
         return False
+
+
+def _first_of(next_ms: int | None, others: Sequence[int]) -> int:
+    """Give the earliest of the starts that are left; there is one."""
+    return min(at_ms for at_ms in (next_ms, *others[:1]) if at_ms is not None)
 
 
 def _may_change(breach: Breach | None, *, all_lend: bool) -> bool:

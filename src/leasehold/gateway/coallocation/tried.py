@@ -21,5 +21,10 @@ class Never:
     breach: Breach | None = None
 
 
-Tried = NotNow | Never | None
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """The budget of the instant was spent before that could be said: the search goes on at another one."""
+
+
+Tried = NotNow | Never | Unfinished | None
 """None: every component has its place."""

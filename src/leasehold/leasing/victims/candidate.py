@@ -15,6 +15,7 @@ class Candidate:
     ``ends_ms``      when it would free its VMs by itself, at the latest
     ``lost_vm_ms``   work done that would be gone: that of a lease whose memory is not saved
     ``ran_ms``       for how long its work has gone on since it started, or last came back
+    ``came_back_in_ms``  how long it took, or takes, to come back; 0 for who never had to
     ``preemptions``  how often it has been preempted before
     """
 
@@ -26,6 +27,7 @@ class Candidate:
     lost_vm_ms: int = 0
     ran_ms: int = 0
     preemptions: int = 0
+    came_back_in_ms: int = 0
 
 
 CandidateSet: TypeAlias = tuple[Candidate, ...]

@@ -18,12 +18,14 @@ class Guard:
     ``most_preemptions``  how often one guest is preempted while others could be
     ``surcharge``         how much dearer each earlier preemption makes it, as a share of its cost
     ``halves_ms``         after so much work since it came back, the surcharge is half
+    ``least_run_resumes`` it works at least so many times as long as it took to come back
     """
 
     least_run_ms: int = 0
     most_preemptions: int = 0
     surcharge: float = 0.0
     halves_ms: int = USUAL_HALVES_MS
+    least_run_resumes: int = 0
 
     def around(self, policy: VictimPolicy) -> VictimPolicy:
         """Put the guarantees before a policy, the order of the lease types being part of it.
@@ -33,8 +35,8 @@ class Guard:
         guarded = policy
         if self.most_preemptions:
             guarded = InTurns(guarded, self.most_preemptions)
-        if self.least_run_ms:
-            guarded = LeastRun(guarded, self.least_run_ms)
+        if self.least_run_ms or self.least_run_resumes:
+            guarded = LeastRun(guarded, self.least_run_ms, self.least_run_resumes)
         return guarded
 
     def within(self, policy: VictimPolicy) -> VictimPolicy:

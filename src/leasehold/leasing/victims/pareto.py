@@ -10,7 +10,7 @@ from leasehold.leasing.victims.mov import least_cost_vm_ms
 from leasehold.leasing.victims.objectives import Objective, Score
 from leasehold.leasing.victims.policy import VictimPolicy
 from leasehold.model.errors import InvalidField, UnknownName
-from leasehold.model.numbers import number_above_0
+from leasehold.model.numbers import ABOVE_0, number_above_0
 
 PARETO = "pareto"
 _PARTS, _SHARE = ",", "="
@@ -123,5 +123,5 @@ def _weight(text: str) -> float:
     """Read a weight; raises InvalidField."""
     weight = number_above_0(text)
     if weight is None:
-        raise InvalidField("weight of a victim policy", text, "a number above 0")
+        raise InvalidField("weight of a victim policy", text, ABOVE_0)
     return weight

@@ -10,12 +10,13 @@ from leasehold.service.api.door import Door
 from leasehold.service.api.last_resort import LastResort
 from leasehold.service.api.measured import Measured
 from leasehold.service.api.openapi import DESCRIPTION, TAGS, TITLE, finish
+from leasehold.service.api.readable import Readable
 from leasehold.service.api.routers import (
     agreements,
     changes,
-    environments,
     form,
     health,
+    home,
     images,
     jobs,
     joints,
@@ -39,9 +40,9 @@ DOCUMENT = "/v1/openapi.json"
 """The one path beside the probes that takes no token."""
 
 ROUTERS = (
-    *(leases.router, joints.router, jobs.router, nodes.router, images.router, environments.router),
+    *(leases.router, joints.router, jobs.router, nodes.router, images.router),
     *(sites.router, changes.router, tokens_.router, letters.router, form.router, peers.router),
-    *(agreements.router, penalties.router, usage.router, health.router),
+    *(agreements.router, penalties.router, usage.router, health.router, home.router),
 )
 """Asked in this order: the one that has most to do first."""
 
@@ -79,12 +80,15 @@ def create_app(
     app.state.settings = settings
     app.state.tokens = tokens
     app.state.post = federation.post
+    app.state.last_look = home.LastLook()
     app.state.streams = Streams(settings.streams_per_consumer, federation.metrics)
     limiter = Limiter(settings.rate, "there were too many requests")
-    app.state.door = Door(federation, authenticator, limiter, health.open_to_all(settings))
+    submissions = Limiter(settings.submissions, "more was submitted than one consumer may in an hour")
+    app.state.door = Door(federation, authenticator, limiter, health.open_to_all(settings), submissions)
     # the last one added is the first one asked
     app.add_middleware(BodyLimit, most_bytes=settings.body_kib * 1024)
     app.add_middleware(LastResort)
+    app.add_middleware(Readable, version=settings.version)
     app.add_middleware(Measured, metrics=federation.metrics)
     refusals.install(app)
     return app

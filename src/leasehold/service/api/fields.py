@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, WithJsonSchema
 from pydantic.types import Strict
+from starlette.convertors import Convertor, register_url_convertor
 
 from leasehold.service.api.moments import read_duration, read_moment
 
@@ -103,8 +104,29 @@ MomentMs = Annotated[
 ]
 """A time: ISO-8601 with a zone outside, Unix milliseconds inside."""
 
-Number = Annotated[int, BeforeValidator(plain_digits), Field(ge=0, le=MAX_INT64)]
+Number = Annotated[int, Field(ge=0, le=MAX_INT64), BeforeValidator(plain_digits)]
 """A whole number in a path or a query: the id of a lease, a place in the journal."""
 
-PageSize = Annotated[int, BeforeValidator(plain_digits), Field(ge=1, le=MAX_PAGE)]
+
+class _InPath(Convertor[str]):
+    """What stands for a number in a path: all but the name of a route beside it.
+
+    Whether it is a number is said with its name and value (`Number`). Starlette's own ``int`` answers instead
+    as if there were no such route, and fails for more digits than Python reads.
+    """
+
+    regex = "(?!explain(?:/|$))[^/]+"
+
+    def convert(self, value: str) -> str:
+        """Leave it as it is."""
+        return value
+
+    def to_string(self, value: str) -> str:
+        """Leave it as it is."""
+        return value
+
+
+register_url_convertor("number", _InPath())
+
+PageSize = Annotated[int, Field(ge=1, le=MAX_PAGE), BeforeValidator(plain_digits)]
 """How many entries one page has at most."""

@@ -36,6 +36,7 @@ def job_submission(body: JobSubmission, principal: Principal, key: str) -> Submi
         restarts=body.restarts,
         key=key,
         request_hash=_hash(body) if key else "",
+        is_foreign=principal.is_foreign,
     )
 
 

@@ -32,6 +32,7 @@ def joint_submission(body: JointLeaseRequest, principal: Principal, key: str) ->
         command=tuple(body.command),
         key=key,
         request_hash=_hash(body) if key else "",
+        is_foreign=principal.is_foreign,
     )
 
 

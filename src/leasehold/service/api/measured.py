@@ -29,7 +29,7 @@ class Measured:
 
         async def measuring(message: Message) -> None:
             if message["type"] == "http.response.start":
-                route = getattr(scope.get("route"), "path", "")
+                route = getattr(scope.get("route"), "path_format", "")
                 self._metrics.answered(route, scope["method"], message["status"], perf_counter() - began_s)
                 if _is_rejection(scope, message["status"]):
                     self._metrics.rejected()

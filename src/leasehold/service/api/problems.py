@@ -17,6 +17,7 @@ class Kind(Enum):
     FORBIDDEN = 403, "The caller may not do this"
     NOT_FOUND = 404, "There is nothing here"
     NO_SUCH_LEASE = 404, "There is no such lease"
+    CONSOLE_ELSEWHERE = 404, "The console is at another site"
     NO_SUCH_JOINT = 404, "There is no such joint lease"
     NO_SUCH_JOB = 404, "There is no such job"
     NO_RESULT = 404, "The job has no result"

@@ -23,6 +23,7 @@ from leasehold.service.errors import (
     CannotForget,
     CannotRemovePeer,
     Closed,
+    ConsoleElsewhere,
     IdempotencyConflict,
     NoSuchAgreement,
     NoSuchJob,
@@ -62,6 +63,7 @@ def _of_a_move(error: AgreementMove) -> Response:
 _OURS: dict[type[LeaseholdError], Callable[..., Response]] = {
     InvalidField: wrong_fields.from_core,
     NoSuchLease: lambda error: problem(Kind.NO_SUCH_LEASE, str(error)),
+    ConsoleElsewhere: lambda error: problem(Kind.CONSOLE_ELSEWHERE, str(error)),
     NoSuchJoint: lambda error: problem(Kind.NO_SUCH_JOINT, str(error)),
     NoSuchJob: lambda error: problem(Kind.NO_SUCH_JOB, str(error)),
     NoResult: lambda error: problem(Kind.NO_RESULT, str(error)),

@@ -35,8 +35,10 @@ def submission(body: LeaseRequest, principal: Principal, key: str) -> Submit:
         command=tuple(body.command),
         domain=_domain(body),
         claims=tuple(sorted(body.claims.items())),
+        wait=_wait(body, request),
         key=key,
         request_hash=_hash(body) if key else "",
+        is_foreign=principal.is_foreign,
     )
 
 
@@ -74,6 +76,15 @@ def _home(body: LeaseRequest, principal: Principal) -> str | None:
     if len(principal.sites) != 1:
         raise InvalidField("site", None, "the home site of a local request")
     return next(iter(principal.sites))
+
+
+def _wait(body: LeaseRequest, request: Request) -> bool:
+    """Whether it waits for what time brings; raises InvalidField for one that waits in any case."""
+    always = request.is_local or request.lease_type.is_best_effort
+    if always and not body.wait:
+        kind = "local" if request.is_local else request.lease_type.label
+        raise InvalidField("wait", "false", f"true: a {kind} lease waits for room in any case")
+    return body.wait
 
 
 def _group(body: LeaseRequest, principal: Principal) -> str:

@@ -6,11 +6,14 @@ from typing import Any
 
 from starlette.responses import Response
 
-from leasehold.configuration.keys import NOTHING
+from leasehold.configuration.validation import expected_by
 from leasehold.model.errors import InvalidField
 from leasehold.service.api.fields import MEANINGS
 from leasehold.service.api.moments import show_duration, show_moment
 from leasehold.service.api.problems import Kind, problem
+
+NOT_SHOWN = "(not shown)"
+"""Stands for a value that an answer does not repeat."""
 
 _MOST_FIELDS = 20
 _THE_KEY = "[key]"  # of a dictionary, where it is not the value that is wrong
@@ -23,16 +26,6 @@ _INSIDE: dict[str, tuple[str, Callable[[int], object]]] = {
     "ready_ms": ("ready", show_moment),
 }
 """What the core calls by another name than the wire, and how its value reads there."""
-
-_SAID: dict[str, Callable[[Mapping[str, Any]], str]] = {
-    "missing": lambda _context: "a value, which must be given",
-    "json_invalid": lambda context: f"JSON ({context['error']})",
-    "model_attributes_type": lambda _context: "a JSON object",
-    "model_type": lambda _context: "a JSON object",
-    "string_pattern_mismatch": lambda context: MEANINGS[context["pattern"]],
-    "value_error": lambda context: str(context["error"]),
-}
-"""What was expected, by the kind of pydantic's error, where its own sentence is not for users."""
 
 
 def from_core(error: InvalidField) -> Response:
@@ -51,7 +44,7 @@ def from_edge(errors: Sequence[Mapping[str, Any]], known: Sequence[str]) -> Resp
 
 def _answer(fields: list[dict[str, Any]]) -> Response:
     shown = fields[:_MOST_FIELDS]
-    detail = "; ".join(f"{it['field']}: got {it['value']!r}, expected {it['expected']}" for it in shown)
+    detail = "; ".join(str(InvalidField(it["field"], it["value"], it["expected"])) for it in shown)
     more = shown[0] | ({"errors": shown} if len(fields) > 1 else {})
     return problem(Kind.INVALID_REQUEST, detail, **more)
 
@@ -70,17 +63,18 @@ def _name(error: Mapping[str, Any]) -> str:
 
 
 def _found(error: Mapping[str, Any]) -> object:
-    return None if error["type"] in {"missing", "json_invalid"} else error["input"]
+    """Give the value; a body that cannot be read is not repeated, as it may hold a secret."""
+    hidden: dict[str, object] = {"missing": None, "json_invalid": NOT_SHOWN}
+    return hidden.get(error["type"], error["input"])
 
 
 def _expected(error: Mapping[str, Any], known: Sequence[str]) -> str:
-    """Turn pydantic's sentence into the end of ours: "expected ..."."""
+    """Say what would have been accepted, the nearest name where there is no such field."""
     if error["type"] == "extra_forbidden":
         return _nearest(_name(error), known)
-    if error["type"] in _SAID:
-        return _SAID[error["type"]](error.get("ctx", {}))
-    _, _, should = error["msg"].partition(" should ")
-    return should.removeprefix("be ") if should.startswith("be ") else f"to {should or error['msg']}"
+    if error["type"] == "string_pattern_mismatch":
+        return MEANINGS[error["ctx"]["pattern"]]
+    return expected_by(error)
 
 
 def _nearest(name: str, known: Sequence[str]) -> str:
@@ -91,9 +85,7 @@ def _nearest(name: str, known: Sequence[str]) -> str:
 
 def _cut(value: object) -> object:
     """Keep an answer short, whatever came."""
-    if value is None or value is NOTHING:
-        return None
-    if isinstance(value, bool | float):
+    if value is None or isinstance(value, bool | float):
         return value
     text = value if isinstance(value, str) else repr(value)
     return value if len(text) <= _MOST_CHARACTERS else text[:_MOST_CHARACTERS] + "…"

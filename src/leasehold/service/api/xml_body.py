@@ -13,6 +13,7 @@ from leasehold.model.errors import InputError, InvalidField
 from leasehold.service.api.body import JsonRequest, media_type_of
 from leasehold.service.api.door import GuardedRoute
 from leasehold.service.api.moments import read_moment, show_moment
+from leasehold.service.api.wrong_fields import NOT_SHOWN
 
 XML = ("application/xml", "text/xml")
 
@@ -52,10 +53,11 @@ def _as_json(content: bytes) -> bytes:
         document = read_xml(content.decode("utf-8-sig"), "body")
         description = read_fields(document.values, Looking(moment_ms=_moment, size_of=_no_size))
     except UnicodeDecodeError:
-        raise InvalidField("body", None, "XML in UTF-8") from None
+        raise InvalidField("body", NOT_SHOWN, "XML in UTF-8") from None
     except InputError as error:
         place = "" if error.line is None else f"line {error.line} "
-        raise InvalidField("body", None, f"a description of a job in XML: {place}{error.problem}") from None
+        expected = f"a description of a job in XML: {place}{error.problem}"
+        raise InvalidField("body", NOT_SHOWN, expected) from None
     deadline_ms = description.deadline_ms
     said = {} if deadline_ms is None else {"deadline": show_moment(deadline_ms)}
     return json.dumps(body_of(description) | said).encode()

@@ -36,9 +36,10 @@ def bearer_token(authorization: str | None) -> str:
 class Authenticator:
     """Finds out who asks. Belongs to one event loop, and never blocks it.
 
-    A token that was good a few seconds ago is good at once. For any other, its address may fail as often as
-    ``failures`` says; after that nothing from there is looked at until some time has passed. Addresses that
-    many people share are why this is generous. ``clock`` gives seconds.
+    A token that was good a few seconds ago is good at once; any other is looked up. An address may fail as
+    often as ``failures`` says; after that its failures are answered with when to ask again. A good token is
+    let in however often its address has failed: many people share one, and one of them must not be able to
+    shut the others out. ``clock`` gives seconds.
     """
 
     def __init__(
@@ -52,20 +53,20 @@ class Authenticator:
     async def principal(self, authorization: str | None, address: str = "") -> Principal:
         """Say who asks, by the Authorization header of a request from this address; "" is not limited.
 
-        Raises Unauthenticated; Forbidden for a good token that gives nothing here; TooManyRequests for an
-        address that failed too often; IssuerUnreachable where the keys of the token's issuer cannot be had.
+        Raises Unauthenticated, or TooManyRequests where the address has failed too often before; Forbidden
+        for a good token that gives nothing here; IssuerUnreachable where the keys of the token's issuer
+        cannot be had.
         """
         token = bearer_token(authorization)
         known = self._recall(token)
         return known if known is not None else await self._look_up(token, address_key(address))
 
     async def _look_up(self, token: str, key: str) -> Principal:
-        self._failures.check(key, self._clock())
         try:
             return await self._find(token)
         except Unauthenticated:
             if key:
-                self._failures.count(key, self._clock())
+                self._failures.take(key, self._clock())
             raise
 
     def _recall(self, token: str) -> Principal | None:

@@ -20,6 +20,12 @@ MOST_KEPT_S = 30 * 86_400
 GROUP_NAME = re.compile(r"(/[a-zA-Z0-9][a-zA-Z0-9_.-]*)+")
 """What a group of the WLCG profile is called (section 2.1.1)."""
 
+
+def group_path(group: str) -> str:
+    """Give the path of a group of the WLCG profile as agreements and accounts have it: no leading slash."""
+    return group.removeprefix("/")
+
+
 _SUBMIT = frozenset(
     {
         Permission.LEASE_SUBMIT,
@@ -112,17 +118,20 @@ class TrustedIssuer:
                 raise InvalidField(
                     "issuer.grants", group, "a group of the WLCG profile, such as /cms/production"
                 )
-            check_roles(grant.roles, grant.groups or (group,), grant.sites, f"issuer.grants.{group}.")
+            check_roles(
+                grant.roles, grant.groups or (group_path(group),), grant.sites, f"issuer.grants.{group}."
+            )
 
     @property
     def name(self) -> str:
         """What stands after the @ of its consumers: its host, and the path if it has one.
 
         The path is part of it because one host may serve the issuers of several organisations, and they may
-        have given the same subject to different people.
+        have given the same subject to different people. It is written with ``:`` instead of ``/``: nobody is
+        beneath anybody by the name of an issuer.
         """
         parts = urlsplit(self.url)
-        return f"{parts.netloc}{parts.path}".rstrip("/").lower()
+        return f"{parts.netloc}{parts.path}".rstrip("/").replace("/", ":").lower()
 
     @property
     def discovery_url(self) -> str:
@@ -151,6 +160,16 @@ def is_fetchable(url: str) -> bool:
     except ValueError:
         return False
     return bool(host) and (parts.scheme == "https" or (parts.scheme == "http" and _is_loopback(host)))
+
+
+def is_inside(url: str) -> bool:
+    """Whether a URL names this machine or a private network, where others' metadata must not lead us."""
+    host = urlsplit(url).hostname or ""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host == "localhost" or host.endswith((".localhost", ".local", ".internal"))
+    return not address.is_global
 
 
 def _is_loopback(host: str) -> bool:

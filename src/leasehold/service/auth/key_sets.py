@@ -13,7 +13,7 @@ import jwt
 
 from leasehold.service.auth.errors import BearerError, IssuerUnreachable, Unauthenticated
 from leasehold.service.auth.fetching import FetchError
-from leasehold.service.auth.issuers import TrustedIssuer, is_fetchable
+from leasehold.service.auth.issuers import TrustedIssuer, is_fetchable, is_inside
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 """Signatures that only who has the private key can make; no other is accepted, whatever a token says."""
@@ -93,6 +93,8 @@ def _keys_url(issuer: TrustedIssuer, metadata: object) -> str:
     url = metadata.get("jwks_uri")
     if not isinstance(url, str) or not is_fetchable(url):
         raise FetchError("its metadata name no HTTPS address of its keys")
+    if is_inside(url) and not is_inside(issuer.url):
+        raise FetchError("its metadata lead to this machine or a private network for its keys")
     return url
 
 

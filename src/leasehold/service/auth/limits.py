@@ -36,6 +36,9 @@ FAILURES = RateLimit(rate_per_s=1, burst=30)
 class Limiter:
     """A token bucket for each key, written as the generic cell rate algorithm: one number for each.
 
+    Whoever has room for one may ask, and what it costs is counted then: nothing costs too much to be asked
+    for, and the rate holds in the long run.
+
     The number is the time at which the bucket will be full again. The ``most`` keys that were used last are
     known; a key that is not has a full bucket. Times are seconds of any clock that goes forward. Belongs to
     one event loop.
@@ -54,18 +57,18 @@ class Limiter:
         if wait_s > 0:
             raise TooManyRequests(self._problem, wait_s)
 
-    def count(self, key: str, now_s: float) -> None:
-        """Count one."""
+    def count(self, key: str, now_s: float, cost: int = 1) -> None:
+        """Count as many as it costs."""
         if self._limit.rate_per_s:
-            self._full_s[key] = max(self._full_s.get(key, now_s), now_s) + 1 / self._limit.rate_per_s
+            self._full_s[key] = max(self._full_s.get(key, now_s), now_s) + cost / self._limit.rate_per_s
             self._full_s.move_to_end(key)
             if len(self._full_s) > self._most:
                 self._full_s.popitem(last=False)
 
-    def take(self, key: str, now_s: float) -> None:
+    def take(self, key: str, now_s: float, cost: int = 1) -> None:
         """Let pass who may ask now, and count it. Raises TooManyRequests, and counts nothing then."""
         self.check(key, now_s)
-        self.count(key, now_s)
+        self.count(key, now_s, cost)
 
     def _wait_s(self, key: str, now_s: float) -> float:
         """Give the seconds until the bucket has room for one more."""

@@ -14,7 +14,7 @@ from typing import Self
 
 from leasehold.service.auth.errors import Forbidden
 from leasehold.service.auth.principal import Principal, Role
-from leasehold.service.store.filters import Visible
+from leasehold.service.store.filters import HAS_JOB, Visible
 from leasehold.service.store.rows import AttemptRow, JobRow, LeaseRow
 
 
@@ -126,8 +126,9 @@ class Target:
 
     @classmethod
     def job(cls, row: JobRow, attempts: Iterable[AttemptRow]) -> Self:
-        """Make a target of a job: it is at every site where it was tried."""
-        return cls(row["consumer"], row["group"], frozenset(attempt["site"] for attempt in attempts))
+        """Make a target of a job: it is where it is tried now, or has succeeded; elsewhere it is no more."""
+        there = frozenset(attempt["site"] for attempt in attempts if attempt["state"] in HAS_JOB)
+        return cls(row["consumer"], row["group"], there)
 
     @classmethod
     def site(cls, name: str) -> Self:

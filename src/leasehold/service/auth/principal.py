@@ -30,3 +30,8 @@ class Principal:
     groups: tuple[str, ...] = ()
     sites: frozenset[str] = frozenset()
     token_id: str = ""
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether another issuer vouches for them, and not a token that was made here."""
+        return not self.token_id

@@ -16,9 +16,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from leasehold.service.auth.errors import BearerError, Forbidden, Unauthenticated
-from leasehold.service.auth.issuers import GROUP_NAME, Profile, TrustedIssuer
+from leasehold.service.auth.issuers import GROUP_NAME, Profile, TrustedIssuer, group_path
 from leasehold.service.auth.permissions import Permission, ScopedPrincipal
 from leasehold.service.auth.principal import Principal, Role
+from leasehold.sharing.paths import MOST_NAME, is_name, is_path
 
 Claims = Mapping[str, Any]
 
@@ -41,7 +42,6 @@ _SCITOKENS_VERSIONS = (
     "scitokens:2.0",
 )  # the second is how the C++ library wrote it for years
 _CAPABILITY = re.compile(r"(storage|compute)\.")
-_MOST_SUBJECT = 255
 
 ALWAYS = frozenset({Permission.SITE_SEE, Permission.NODE_SEE, Permission.TOKEN_INSPECT_SELF})
 """What needs no scope: it tells nothing about anybody else."""
@@ -73,10 +73,12 @@ def _check_version(profile: Profile, claims: Claims) -> None:
 
 def _subject(claims: Claims) -> str:
     subject = claims.get("sub")
-    if not isinstance(subject, str) or not 1 <= len(subject) <= _MOST_SUBJECT:
-        raise _invalid(f"has no subject of 1 to {_MOST_SUBJECT} characters")
+    if not isinstance(subject, str) or not 1 <= len(subject) <= MOST_NAME:
+        raise _invalid(f"has no subject of 1 to {MOST_NAME} characters")
     if not (subject.isascii() and subject.isprintable()):
         raise _invalid("has a subject that is not printable ASCII")
+    if not is_name(subject):
+        raise _invalid("has a subject with a blank or '/', or one that begins with '@' or '*'")
     return subject
 
 
@@ -101,7 +103,7 @@ def _by_scopes(issuer: TrustedIssuer, consumer: str, scopes: Iterable[str]) -> P
 def _groups(claims: Claims) -> list[str]:
     groups = claims.get("wlcg.groups", [])
     if not isinstance(groups, list) or not all(
-        isinstance(name, str) and GROUP_NAME.fullmatch(name) for name in groups
+        isinstance(name, str) and GROUP_NAME.fullmatch(name) and is_path(group_path(name)) for name in groups
     ):
         raise _invalid("has groups that are no list of WLCG group names")
     return list(dict.fromkeys(groups))
@@ -117,7 +119,7 @@ def _by_groups(issuer: TrustedIssuer, consumer: str, groups: list[str]) -> Princ
         raise Forbidden(consumer, "any permission", "a token with a scope, or of a group, that gives one")
     grant = issuer.grants[first]
     own = (first,) if Role.GROUP_MANAGER in grant.roles else tuple(groups)
-    return Principal(consumer, grant.roles, grant.groups or own, grant.sites)
+    return Principal(consumer, grant.roles, grant.groups or tuple(map(group_path, own)), grant.sites)
 
 
 def _invalid(what: str) -> Unauthenticated:

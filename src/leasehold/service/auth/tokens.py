@@ -15,7 +15,7 @@ from leasehold.model.errors import InvalidField
 from leasehold.service.auth.errors import BearerError, Unauthenticated
 from leasehold.service.auth.memory import Memory, hash_of
 from leasehold.service.auth.principal import Principal, Role
-from leasehold.service.auth.roles import check_name, check_roles
+from leasehold.service.auth.roles import check_consumer, check_roles
 from leasehold.service.store.rows import TokenRow
 
 PREFIX = "lh_"
@@ -130,7 +130,7 @@ def token_row(
     text: str, owner: Principal, now_ms: int, *, expires_in_ms: int | None = None, note: str = ""
 ) -> TokenRow:
     """Make the row of a token with this text. Raises InvalidField as `Tokens.issue` does."""
-    check_name("consumer", owner.consumer)
+    check_consumer("consumer", owner.consumer, owner.roles)
     check_roles(owner.roles, owner.groups, owner.sites)
     if expires_in_ms is not None and expires_in_ms <= 0:
         raise InvalidField("expires_in_s", expires_in_ms / 1000, "a positive number of seconds")

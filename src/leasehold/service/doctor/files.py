@@ -19,10 +19,10 @@ def check_configuration(subject: Subject) -> list[Finding]:
     """Where is the configuration from, and is what is secret in it kept so?"""
     file, store = subject.config_file, subject.config.service.store
     if file is None:
-        return [ok("no configuration file: everything is as usual")]
+        return [ok("no configuration file found; using defaults")]
     if store != without_password(store) and is_open_to_others(file):
-        cure = f"chmod 600 {file}, or put the password into a file that PGPASSFILE names"
-        return [problem(f"{file} has the store's password in it, and others can read it", cure)]
+        cure = f"chmod 600 {file}, or move the password to the file that PGPASSFILE names"
+        return [problem(f"{file} contains the store's password and is readable by others", cure)]
     return [ok(f"{file} is well-formed")]
 
 
@@ -32,37 +32,35 @@ def check_data_folder(subject: Subject) -> list[Finding]:
     if not folder.exists():
         return _missing(folder)
     if not folder.is_dir():
-        return [problem(f"{folder} is no folder", "name another one with --data or LEASEHOLD_DATA")]
+        return [problem(f"{folder} is not a folder", "name another one with --data or LEASEHOLD_DATA")]
     if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
         return [
-            problem(
-                f"{folder} cannot be written to by this user", f"chown it: ls -ld {folder} says whose it is"
-            )
+            problem(f"{folder} is not writable by this user", f"chown it: ls -ld {folder} says whose it is")
         ]
     if is_open_to_others(folder):
-        return [warning(f"{folder} can be entered by others: the store is in it", f"chmod 700 {folder}")]
-    return [ok(f"{folder} belongs to this user alone")]
+        return [warning(f"others can enter {folder}, which holds the store", f"chmod 700 {folder}")]
+    return [ok(f"only this user can enter {folder}")]
 
 
 def _missing(folder: Path) -> list[Finding]:
     above = next(path for path in folder.parents if path.exists())
     if not os.access(above, os.W_OK | os.X_OK):
         cure = "name another one with --data or LEASEHOLD_DATA"
-        return [problem(f"{folder} is not there, and cannot be made in {above}", cure)]
-    return [note(f"{folder} is not there yet", "leasehold serve makes it")]
+        return [problem(f"{folder} does not exist and cannot be created in {above}", cure)]
+    return [note(f"{folder} does not exist yet", "leasehold serve creates it")]
 
 
 def check_token(subject: Subject) -> list[Finding]:
     """Is the administrator's token there for its owner, and for nobody else?"""
     path = subject.place.folder / FILE_NAME
     if not os.path.lexists(path):
-        return [note(f"{path} is not there", "leasehold serve makes it at its first start")]
+        return [note(f"{path} does not exist", "leasehold serve creates it when it first starts")]
     try:
         read_token_file(path)
     except InputError as error:
-        cure = "if somebody else may have read it, revoke that token; without the file, a start makes another"
+        cure = "if others may have read it, revoke that token; without the file, a start creates a new one"
         return [problem(str(error), cure)]
-    return [ok(f"{path} can be read by its owner alone")]
+    return [ok(f"{path} is readable by its owner only")]
 
 
 def check_disk_space(subject: Subject) -> list[Finding]:
@@ -75,7 +73,7 @@ def check_disk_space(subject: Subject) -> list[Finding]:
 def _room(free_mib: int, where: Path) -> Finding:
     text = f"{free_mib} MiB are free at {where}"
     if free_mib < _TOO_LITTLE_MIB:
-        return problem(text, "make room: without it no request can be taken in")
+        return problem(text, "free some space: without it no request can be accepted")
     if free_mib < _LITTLE_MIB:
-        return warning(text, "make room, or put the data folder elsewhere")
+        return warning(text, "free some space, or move the data folder")
     return ok(text)

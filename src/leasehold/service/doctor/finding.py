@@ -9,11 +9,11 @@ class Severity(StrEnum):
 
     OK = "ok"
     NOTE = "note"
-    """Something that is not there; whoever does not need it has nothing to do."""
+    """Something that is not there; nothing to do for those who do not need it."""
     WARNING = "warning"
     """It works, and will not for ever, or is not as safe as it should be."""
     PROBLEM = "problem"
-    """It must be mended."""
+    """It does not work, or is not safe."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,5 +41,5 @@ def warning(text: str, cure: str) -> Finding:
 
 
 def problem(text: str, cure: str) -> Finding:
-    """Say that something must be mended."""
+    """Say that something does not work, or is not safe."""
     return Finding(Severity.PROBLEM, text, cure)

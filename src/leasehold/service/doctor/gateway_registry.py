@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from leasehold.service.doctor import files, keeping, network, virtual_machines
+from leasehold.service.doctor import files, keeping, lending, network, slurm_sites, virtual_machines
 from leasehold.service.doctor.finding import Finding
 from leasehold.service.doctor.registry import Check
 from leasehold.service.doctor.subject import Subject
@@ -13,10 +13,12 @@ GATEWAY: Mapping[str, Callable[[Subject], list[Finding]]] = {
     "data-folder": files.check_data_folder,
     "token": files.check_token,
     "disk-space": files.check_disk_space,
+    "lending": lending.check_lending,
     "port": network.check_port,
     "tls": network.check_tls,
     "issuers": network.check_issuers,
     "store": keeping.check_store,
+    "slurm-sites": slurm_sites.check_slurm_sites,
     "virtual-machines": virtual_machines.check_virtual_machines,
 }
 

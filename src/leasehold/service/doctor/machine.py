@@ -10,12 +10,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from leasehold.service.doctor.finding import Finding, note, ok
+from leasehold.service.enactors.qemu.cgroups import Hierarchy, find_hierarchy
 
 _KVM = Path("/dev/kvm")
-_CONTROLLERS = Path("/sys/fs/cgroup/cgroup.controllers")
 _NAMESPACES = Path("/proc/sys/user/max_net_namespaces")
 _USER_NAMESPACES = Path("/proc/sys/user/max_user_namespaces")
-_NEEDED_CONTROLLERS = ("cpu", "memory", "pids")
 
 
 def check_python() -> list[Finding]:
@@ -55,16 +54,14 @@ def check_postgresql_client() -> list[Finding]:
     return [_programs("PostgreSQL's client", ("pg_dump", "pg_restore"), cure)]
 
 
-def check_cgroups(controllers: Path = _CONTROLLERS) -> list[Finding]:
-    """Can what a lease uses be bounded and measured?"""
-    if not controllers.is_file():
-        cure = "boot with systemd.unified_cgroup_hierarchy=1"
-        return [note("no control groups of version 2: use of CPU and memory is not bounded", cure)]
-    there = controllers.read_text(encoding="ascii").split()
-    missing = [name for name in _NEEDED_CONTROLLERS if name not in there]
-    if missing:
-        return [note(f"control groups lack {', '.join(missing)}", "have systemd delegate them: Delegate=yes")]
-    return [ok(f"control groups: {', '.join(there)}")]
+def check_cgroups(hierarchy: Hierarchy | None = None) -> list[Finding]:
+    """Can what a machine uses be bounded?"""
+    found = find_hierarchy() if hierarchy is None else hierarchy
+    if found.why_not:
+        cure = "Delegate=yes in the unit of the service, or run it as root"
+        return [note(f"use of CPU and memory is not bounded: {found.why_not}", cure)]
+    where = ", ".join(map(str, found.parents))
+    return [ok(f"control groups of version {found.version} bound CPU and memory: {where}")]
 
 
 def check_namespaces() -> list[Finding]:

@@ -1,10 +1,11 @@
 """The sites of virtual machines: is QEMU there, an image to boot from, and at which speed will they run?"""
 
+import os
 from pathlib import Path
 
 from leasehold.model.errors import LeaseholdError
 from leasehold.service.config import SiteSpec
-from leasehold.service.doctor.finding import Finding, note, ok, problem
+from leasehold.service.doctor.finding import Finding, note, ok, problem, warning
 from leasehold.service.doctor.subject import Subject
 from leasehold.service.enactors.qemu.command_line import KVM, TCG
 from leasehold.service.enactors.qemu.hardware import could_have_kvm, known_to_work, machine_type
@@ -13,6 +14,7 @@ from leasehold.service.enactors.qemu.images.repository import find_repository
 from leasehold.service.enactors.qemu.images.to_order import why_not
 from leasehold.service.enactors.qemu.images.tools import find_tool, missing_packages
 from leasehold.service.enactors.qemu.options import QemuOptions, read_options
+from leasehold.service.store.place import read_url, sqlite_path
 
 KIND = "qemu"
 
@@ -22,7 +24,7 @@ def check_virtual_machines(subject: Subject) -> list[Finding]:
     sites = [site for site in subject.config.clusters if site.enactor == KIND]
     if not sites:
         return []
-    return [_check_qemu(), *(finding for site in sites for finding in _check_site(site, subject.place.work))]
+    return [_check_qemu(), *(finding for site in sites for finding in _check_site(subject, site))]
 
 
 def _check_qemu() -> Finding:
@@ -36,8 +38,8 @@ def _check_qemu() -> Finding:
     return ok(f"QEMU makes machines of the type {machine}")
 
 
-def _check_site(site: SiteSpec, work: Path) -> list[Finding]:
-    options = read_options(site.options)
+def _check_site(subject: Subject, site: SiteSpec) -> list[Finding]:
+    options, work = read_options(site.options), subject.place.work
     try:
         image = open_image(options.image or usual_folder(work))
     except LeaseholdError as error:
@@ -45,8 +47,28 @@ def _check_site(site: SiteSpec, work: Path) -> list[Finding]:
     return [
         ok(f"site {site.name} boots {image.description.contents}"),
         _building(site, image),
+        *_isolation(subject, site),
         _speed(site, options, image, work / "images"),
     ]
+
+
+def _isolation(subject: Subject, site: SiteSpec) -> list[Finding]:
+    """Say what a guest could do beyond its machine: as root to the computer, and by filling the disk."""
+    findings: list[Finding] = []
+    if os.geteuid() == 0:
+        text = f"site {site.name}: its machines run as root; who breaks out of one has this computer"
+        findings.append(warning(text, "run the gateway as a user of its own, with access to /dev/kvm"))
+    store = sqlite_path(read_url(subject.store_url))
+    machines = subject.place.work / "machines"
+    if store is not None and _file_system(store) == _file_system(machines):
+        text = f"site {site.name}: guests' disks and saved memory are in one file system with the store"
+        findings.append(warning(text, f"mount a file system of its own at {machines}, or use PostgreSQL"))
+    return findings
+
+
+def _file_system(path: Path) -> int:
+    """Name the file system that something is in, or will be."""
+    return next(there for there in (path, *path.parents) if there.exists()).stat().st_dev
 
 
 def _building(site: SiteSpec, image: Image) -> Finding:

@@ -2,25 +2,38 @@
 
 Three things go on side by side: orders are told (again and again, with growing pauses, until they are taken),
 changes are passed on as they happen, and from time to time the whole site is looked at and compared with
-what should be there. The third makes up for whatever the other two have missed.
+what should be there. The third makes up for whatever the other two have missed. That a site has fallen
+silent, and that it answers again, is told to the engine and written to the log once.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import TypeVar
 
 import structlog
 
-from leasehold.service.commands import Command, Observed, Surveyed, Told
+from leasehold.service.commands import (
+    Command,
+    MachinesAnswer,
+    MachinesSilent,
+    Observed,
+    Surveyed,
+    Told,
+)
 from leasehold.service.driver import Clock
-from leasehold.service.enactors.protocol import Enactor, Order, Problem, Verb
+from leasehold.service.enactors.protocol import Enactor, Observation, Order, Problem, Verb
 from leasehold.service.engine.outbox import order_of_row
 from leasehold.service.errors import Unavailable
 from leasehold.service.store.rows import OrderRow
 
 MOST_AT_ONCE = 256
 ANSWER_WITHIN_S = 60.0
+CONSOLE_WITHIN_S = 10.0
+SILENT_AFTER_MS = 90_000
+"""A site whose machines have not answered for so long, or never, is unreachable: it gets no guests."""
+_LOOK_AT_SILENT_S = 5.0
+_MIND_SILENCE_S = 1.0
 _PAUSE_S = 1.0
 _LOOK_SOON_S = 2.0
 
@@ -32,15 +45,18 @@ _MAKES_ROOM = frozenset({Verb.SUSPEND, Verb.SEND, Verb.STOP})
 class Courier:
     """Serves one site.
 
-    ``problem``       what went wrong last, empty while all is well
-    ``last_seen_ms``  when its enactor last answered
+    ``problem``        why its enactor does not answer, empty while it does
+    ``order_problem``  what was wrong with the order that failed last, empty once orders are taken again
+    ``last_seen_ms``   when its enactor last answered
     """
 
     def __init__(self, site: str, enactor: Enactor, do: Do, clock: Clock, look_every_s: float) -> None:
         self.site = site
         self.enactor = enactor
         self.problem = ""
+        self.order_problem = ""
         self.last_seen_ms: int | None = None
+        self._is_told_silent = False
         self._do = do
         self._clock = clock
         self._look_every_s = look_every_s
@@ -56,6 +72,26 @@ class Courier:
             self._waiting[row["id"]] = row
         self._has_orders.set()
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether the site is unreachable: its enactor fails, and has not answered for long, or never."""
+        seen_ms = self.last_seen_ms
+        return bool(self.problem) and (seen_ms is None or self._clock() - seen_ms > SILENT_AFTER_MS)
+
+    async def tell_silence(self) -> None:
+        """Tell the engine, and the log, if the machines have fallen silent, or answer again; each once."""
+        if self.is_silent is self._is_told_silent:
+            return
+        log = structlog.get_logger("leasehold.enactment")
+        if self.is_silent:
+            log.warning("site does not answer", site=self.site, problem=self.problem)
+            was_told = await self._pass_on(MachinesSilent(self.site, self.problem))
+            self._is_told_silent = was_told
+        else:
+            log.warning("site answers again", site=self.site)
+            was_told = await self._pass_on(MachinesAnswer(self.site))
+            self._is_told_silent = not was_told
+
     async def look(self) -> Surveyed | None:
         """Look at the whole site; None where the enactor does not answer."""
         asked_ms = self._clock()
@@ -64,10 +100,11 @@ class Courier:
 
     async def console(self, lease_id: int) -> str:
         """Give what the machines of a lease have written; raises Unavailable where nobody answers."""
-        text = await self._try(self.enactor.console(lease_id))
-        if text is None:
-            raise Unavailable(f"the machines of site {self.site} cannot be asked now: {self.problem}")
-        return text
+        if not self.is_silent:
+            text = await self._try(self.enactor.console(lease_id), CONSOLE_WITHIN_S)
+            if text is not None:
+                return text
+        raise Unavailable(f"the machines of site {self.site} do not answer: {self.problem}")
 
     async def run(self) -> None:
         """Serve until cancelled."""
@@ -75,6 +112,7 @@ class Courier:
             tasks.create_task(self._tell_orders())
             tasks.create_task(self._watch())
             tasks.create_task(self._look_now_and_then())
+            tasks.create_task(self._mind_silence())
 
     def _forget(self, lease_id: int) -> None:
         """Whoever is to be stopped need not do anything else first."""
@@ -127,26 +165,53 @@ class Courier:
 
     async def _tell(self, orders: Sequence[Order]) -> None:
         problems = await self._try(self.enactor.carry_out(orders))
+        answered = problems is not None
         if problems is None:
             problems = {order.id: Problem(self.problem) for order in orders}
-        await self._pass_on(Told(self.site, tuple(order.id for order in orders), problems))
+        else:
+            self._note_problems(orders, problems)
+        await self._pass_on(Told(self.site, tuple(order.id for order in orders), problems, answered))
         if any(order.verb in (Verb.STOP, Verb.SEND) for order in orders):
             self._look_soon.set()
+
+    def _note_problems(self, orders: Sequence[Order], problems: Mapping[str, Problem]) -> None:
+        failed = [order for order in orders if order.id in problems]
+        self.order_problem = ""
+        if failed:
+            last = failed[-1]
+            self.order_problem = f"{last.verb} of lease {last.lease_id}: {problems[last.id].text}"
 
     # Observations
 
     async def _watch(self) -> None:
         while True:
-            changes = await self._attend(self.enactor.changes())
+            changes = await self._changes()
             if changes is None:
                 await asyncio.sleep(_PAUSE_S)
             elif changes:
                 await self._pass_on(Observed(self.site, tuple(changes)))
 
+    async def _changes(self) -> Sequence[Observation] | None:
+        """Wait for changes; that there are none does not show that the machines answer."""
+        try:
+            changes = await self.enactor.changes()
+        except Exception as error:  # noqa: BLE001 - as in _attend
+            self.problem = f"{type(error).__name__}: {error}"
+            return None
+        if changes:
+            self._has_answered()
+        return changes
+
+    async def _mind_silence(self) -> None:
+        while True:
+            await self.tell_silence()
+            await asyncio.sleep(_MIND_SILENCE_S)
+
     async def _look_now_and_then(self) -> None:
         while True:
+            every_s = min(self._look_every_s, _LOOK_AT_SILENT_S) if self.is_silent else self._look_every_s
             try:
-                async with asyncio.timeout(self._look_every_s):
+                async with asyncio.timeout(every_s):
                     await self._look_soon.wait()
                     await asyncio.sleep(min(_LOOK_SOON_S, self._look_every_s))
             except TimeoutError:
@@ -158,13 +223,13 @@ class Courier:
 
     # What both need
 
-    async def _try(self, answer: Awaitable[T]) -> T | None:
+    async def _try(self, answer: Awaitable[T], within_s: float = ANSWER_WITHIN_S) -> T | None:
         """Wait for an enactor's answer, but not for ever."""
         try:
-            async with asyncio.timeout(ANSWER_WITHIN_S):
+            async with asyncio.timeout(within_s):
                 return await self._attend(answer)
         except TimeoutError:
-            self.problem = f"no answer within {ANSWER_WITHIN_S:g} s"
+            self.problem = f"no answer within {within_s:g} s"
             return None
 
     async def _attend(self, answer: Awaitable[T]) -> T | None:
@@ -173,12 +238,15 @@ class Courier:
         except Exception as error:  # noqa: BLE001 - an enactor may fail in any way, and the others go on
             self.problem = f"{type(error).__name__}: {error}"
             return None
-        self.problem = ""
-        self.last_seen_ms = self._clock()
+        self._has_answered()
         return value
 
-    async def _pass_on(self, command: Command) -> None:
-        """Tell the engine; what it cannot take in now is seen again at a look soon."""
+    def _has_answered(self) -> None:
+        self.problem = ""
+        self.last_seen_ms = self._clock()
+
+    async def _pass_on(self, command: Command) -> bool:
+        """Tell the engine; what it cannot take in now is seen again at a look soon. Whether it took it in."""
         try:
             await self._do(command)
         except Exception as error:
@@ -187,6 +255,8 @@ class Courier:
                 log.exception("news were not taken in", site=self.site)
             await asyncio.sleep(_PAUSE_S)
             self._look_soon.set()
+            return False
+        return True
 
 
 def room_first(rows: Sequence[OrderRow]) -> list[OrderRow]:

@@ -4,7 +4,7 @@ import fcntl
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from sqlite3 import Connection, DatabaseError, connect
+from sqlite3 import Connection, DatabaseError, OperationalError, connect
 
 from leasehold.model.errors import InputError
 
@@ -65,6 +65,9 @@ def _open(path: Path, layout: Layout) -> Connection:
     connection = connect(path, check_same_thread=False)
     try:
         _prepare(connection, path, layout)
+    except OperationalError as error:  # a full disk, a file that cannot be written: it may well be one
+        connection.close()
+        raise InputError(path, None, f"the ledger of {layout.of} cannot be used: {error}") from None
     except DatabaseError as error:
         connection.close()
         raise InputError(path, None, f"this is no ledger of {layout.of}: {error}") from None

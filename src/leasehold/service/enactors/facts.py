@@ -6,15 +6,39 @@ Each is something that an enactor may be able to do beside `leasehold.service.en
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from leasehold.model.errors import InvalidField
+from leasehold.service.enactors.bounds import LATEST_MS, one_line, storable, whole_in
 from leasehold.service.enactors.protocol import MachineWishes, Problem
+
+MOST_OUTPUT = 4 * 1024 * 1024
+"""How many characters of what a command wrote are passed on."""
+
+_NODE_NUMBERS = (
+    "cores",
+    "memory_mib",
+    "disk_mib",
+    "free_cores",
+    "free_memory_mib",
+    "free_disk_mib",
+    "cpu_mhz",
+    "bytes_per_s",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What the command of a lease wrote: what is kept of it, and whether that is all."""
+    """What the command of a lease wrote: what is kept of it, and whether that is all.
+
+    No more than its last 4 MiB are; what no store can keep, as a NUL, is replaced.
+    """
 
     text: str
     is_whole: bool = True
+
+    def __post_init__(self) -> None:
+        if len(self.text) > MOST_OUTPUT:
+            object.__setattr__(self, "is_whole", False)
+        object.__setattr__(self, "text", storable(self.text[-MOST_OUTPUT:]))
 
 
 @runtime_checkable
@@ -55,6 +79,15 @@ class NodeFacts:
     fault: str = ""
     unknown: str = ""
     bytes_per_s: int = 0
+
+    def __post_init__(self) -> None:
+        for name in _NODE_NUMBERS:
+            if whole_in(getattr(self, name), 0, LATEST_MS) is None:
+                raise InvalidField(
+                    f"node {self.name!r:.60}: {name}", getattr(self, name), "a size that can be"
+                )
+        for name in ("problem", "unknown"):
+            object.__setattr__(self, name, one_line(getattr(self, name)))
 
 
 @runtime_checkable

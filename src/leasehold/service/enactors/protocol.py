@@ -11,6 +11,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
+from leasehold.jobs.job import Fault
+from leasehold.model.errors import InvalidField
+from leasehold.service.enactors.bounds import LATEST_MS, MOST_EXIT_STATUS, one_line, whole_in
+
+_FAULTS = tuple(fault.value for fault in Fault)
+
 
 class Verb(StrEnum):
     """What is to be done with the machines of one lease.
@@ -102,6 +108,7 @@ class Order:
     ``work_done``    how much of the lease's work was done before, in work units (ms times MIPS)
     ``other_site``   where to SEND it to, or to RECEIVE it from
     ``on``           what its machines are to be, where its job says so
+    ``account``      whose lease it is, from the VO down to the user: ``atlas/production/alice``
     """
 
     id: str
@@ -114,6 +121,7 @@ class Order:
     work_done: int = 0
     other_site: str = ""
     on: MachineWishes = NO_WISHES
+    account: str = ""
 
 
 def order_id(lease_id: int, incarnation: int, verb: Verb) -> str:
@@ -123,15 +131,26 @@ def order_id(lease_id: int, incarnation: int, verb: Verb) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Why an order could not be taken on; ``again`` says whether telling it again may help."""
+    """Why an order could not be taken on.
+
+    ``again``  whether telling it again may help
+    ``full``   whether all that it needs is there, and others have it now: nothing is broken
+    ``nodes``  which of the nodes that the order names are full, where it is these
+    """
 
     text: str
     again: bool = True
+    full: bool = False
+    nodes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What the machines of one lease are doing, since when (ms of the service's clock)."""
+    """What the machines of one lease are doing, since when (ms of the service's clock).
+
+    Raises InvalidField for a number that no store can keep: whoever reads what machines say has to bound it
+    (`leasehold.service.enactors.bounds`). What is said of them, ``detail``, is made one line fit to be shown.
+    """
 
     lease_id: int
     incarnation: int
@@ -142,6 +161,22 @@ class Observation:
     """How the command ended, where the phase is ENDED and that is known."""
     fault: str = ""
     """Which `leasehold.jobs.job.Fault` it was, where the phase is FAILED, or ENDED for want of software."""
+    nodes: tuple[str, ...] = ()
+    """On which node each VM is, by the names that the site has for them; empty where that is not known."""
+
+    def __post_init__(self) -> None:
+        for name in ("lease_id", "incarnation", "since_ms"):
+            _check_whole(name, getattr(self, name), LATEST_MS)
+        if self.exit_status is not None:
+            _check_whole("exit_status", self.exit_status, MOST_EXIT_STATUS)
+        if self.fault and self.fault not in _FAULTS:
+            raise InvalidField("fault", self.fault, f"one of {', '.join(_FAULTS)}")
+        object.__setattr__(self, "detail", one_line(self.detail))
+
+
+def _check_whole(name: str, value: object, most: int) -> None:
+    if whole_in(value, 0, most) != value:
+        raise InvalidField(name, f"{value!r:.40}", f"a whole number from 0 to {most}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ class EnactorSetup:
     ``folder``          for this enactor's own files, and nobody else's; made when it is not there
     ``clock``           tells the time
     ``options``         what the configuration says to this kind of enactor, unchecked
+    ``private``         the service's folders, which nothing that runs in machines may enter
     """
 
     site: str
@@ -31,3 +32,4 @@ class EnactorSetup:
     folder: Path
     clock: Clock
     options: Mapping[str, object] = field(default_factory=dict)
+    private: tuple[Path, ...] = ()

@@ -3,10 +3,13 @@
 import json
 from typing import Any
 
+import structlog
+
 from leasehold.configuration.agreements import agreement_from_dict, agreement_to_dict
 from leasehold.model.agreement import Penalty, Standing
+from leasehold.model.errors import InvalidField
 from leasehold.service.store.rows import AgreementRow, PenaltyRow
-from leasehold.sharing.records import Record, Revision, Signature
+from leasehold.sharing.records import Record, Revision, Signature, Span
 
 Json = dict[str, Any]
 
@@ -28,11 +31,40 @@ def row_of_record(record: Record) -> AgreementRow:
         "since_by": record.since.by,
         "published": int(record.published),
         "note": record.note,
+        "held": json.dumps([_told_span(span) for span in record.held]),
     }
 
 
 def record_of(row: AgreementRow) -> Record:
-    """Read an agreement with its life so far."""
+    """Read an agreement with its life so far.
+
+    One whose terms this version would refuse, kept by an earlier one, gives nothing until it is amended: it
+    is suspended, and its note says what is wrong with it. A start is not the time to refuse it.
+    """
+    try:
+        return _record(row)
+    except InvalidField as error:
+        note = f"suspended at a start: its stored terms are refused ({error})"
+        log = structlog.get_logger("leasehold.agreements")
+        log.warning("stored agreement refused", agreement=row["name"], problem=str(error))
+        terms = json.dumps(_nothing(json.loads(row["document"])))
+        is_signed = row["standing"] == Standing.SIGNED.value
+        standing = Standing.SUSPENDED.value if is_signed else row["standing"]
+        held = json.dumps([one | {"document": _nothing(one["document"])} for one in json.loads(row["held"])])
+        return _record(
+            row | {"document": terms, "amendment": "", "standing": standing, "note": note, "held": held}
+        )
+
+
+def _nothing(document: Json) -> Json:
+    """Give the terms of an agreement between the same two about the same resource that gives nothing."""
+    kept = {key: document[key] for key in ("name", "provider", "consumer", "resource") if key in document}
+    return kept | {"kind": "commitment", "lending_limit": 0} | {
+        "epoch_share": 0, "epoch_s": 3600, "burst_share": 0, "burst_s": 3600
+    }  # fmt: skip
+
+
+def _record(row: AgreementRow) -> Record:
     current = {
         "number": row["revision"],
         "document": json.loads(row["document"]),
@@ -47,6 +79,7 @@ def record_of(row: AgreementRow) -> Record:
         revisions=row["revisions"],
         published=bool(row["published"]),
         note=row["note"],
+        held=tuple(_span(told) for told in json.loads(row["held"])),
     )
 
 
@@ -80,6 +113,18 @@ def _revision(told: Json) -> Revision:
         signed.get("provider"),
         signed.get("consumer"),
     )
+
+
+def _told_span(span: Span) -> Json:
+    return {
+        "document": agreement_to_dict(span.agreement),
+        "begin_ms": span.begin_ms,
+        "end_ms": span.end_ms,
+    }
+
+
+def _span(told: Json) -> Span:
+    return Span(agreement_from_dict(told["document"]), told["begin_ms"], told["end_ms"])
 
 
 def _signatures(revision: Revision) -> Json:

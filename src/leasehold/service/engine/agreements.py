@@ -159,7 +159,7 @@ class AgreementBook:
         revoked = life.revoke(self.records, command.name, command.by, now_ms, command.note)
         for below in revoked.values():
             self._take_down("revoked", below, command.by, now_ms, note=command.note)
-        return self._tell(now_ms), self.records[command.name]
+        return self._tell(now_ms, frozenset(revoked)), self.records[command.name]
 
     # What time brings
 
@@ -215,7 +215,7 @@ class AgreementBook:
         detail = {"agreement": record.name, "consumer": consumer, "by": by, **told}
         self._engine.minutes.line_about_site(provider, f"agreement-{what}", now_ms, **detail)
 
-    def _tell(self, now_ms: int) -> list[Event]:
+    def _tell(self, now_ms: int, revoked: frozenset[str] = frozenset()) -> list[Event]:
         """Tell the decision core what holds from now on, if that has changed; and mind its end."""
         now_agreed = agreed(self.records)
         if now_agreed == self._agreed:
@@ -224,7 +224,7 @@ class AgreementBook:
         self._engine.agenda.add(now_ms, AgreementsEnd())
         reach = max((reach_ms(agreement.limit) for agreement in now_agreed), default=0)
         history = (*self._history(reach, now_ms), *segments(self._engine.minutes.usage))
-        return [Agreed(now_agreed, history)]
+        return [Agreed(now_agreed, history, revoked)]
 
     # Checks
 

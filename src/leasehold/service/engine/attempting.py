@@ -25,7 +25,8 @@ class Heard:
 
     ``ended``         whether its command has ended by itself, and then how
     ``fault``         as which fault it counts, where the machines know that
-    ``refused``       why they could not be told to start
+    ``refused``       why they could not be told to start, or to go on
+    ``full``          whether that was because others had their room
     ``while_it_ran``  what there was to say of its command while that ran
     ``began_anew``    whether it had run, and its machines began anew (a node of a Slurm cluster died)
     """
@@ -35,6 +36,7 @@ class Heard:
     detail: str = ""
     fault: str = ""
     refused: str = ""
+    full: bool = False
     while_it_ran: str = ""
     began_anew: bool = False
 
@@ -84,6 +86,7 @@ class Asking:
                 memory_mib=max(1, needs.amounts.memory_mib + _of_its_system_mib(attempt)),
                 group=asked.group,
                 domain=attempt.site,
+                is_foreign=asked.is_foreign,
             )
         )
 
@@ -111,12 +114,15 @@ def came_to_nothing(
 ) -> JobEvent:
     """Say what it means for an attempt that its lease is over, and its command has not ended by itself.
 
-    Rule: who never began has met a *not now*, whoever refused it. Lost machines are the fault that they
+    Rule: who never began has met a *not now*, whoever refused it, and so has who finds its room taken when it
+    is to go on. Lost machines are the fault that they
     themselves name; else a service that would not start them has stopped, and whatever was lost has died.
     Any other lease was taken away, by whom ever, unless its time is over and its command has had it.
     """
     job_id, number = record.id, attempt.number
-    if reason is Reason.MACHINES_LOST:
+    if reason in {Reason.MACHINES_LOST, Reason.NEVER_STARTED}:
+        if heard.full:
+            return AttemptNotNow(job_id, number, heard.refused, full=attempt.nodes)
         if heard.refused:
             detail = ORDER_REFUSED.format(heard.refused)
             return AttemptFailed(job_id, number, Fault.SERVICE_STOPPED, detail)

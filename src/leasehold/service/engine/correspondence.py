@@ -1,6 +1,7 @@
 """Letters as the engine reads and writes them: offers and recalls at a site, reports at a gateway."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from leasehold.model.errors import InvalidField
@@ -73,9 +74,9 @@ class Correspondence:
                 about.reported = said
                 self._engine.postbox.write(about.origin, wire.report(lease, about), now_ms)
 
-    def offer(self, lease: Lease, now_ms: int) -> None:
-        """Write an offer to the site that a lease is sent to."""
-        body = wire.offer(lease, self._engine.about[lease.id])
+    def offer(self, lease: Lease, wait: bool, now_ms: int) -> None:  # noqa: FBT001 - as the effect says it
+        """Write an offer to the site that a lease is sent to, where it may wait or not."""
+        body = wire.offer(lease, self._engine.about[lease.id], wait=wait)
         self._engine.postbox.write(lease.site, body, now_ms)
 
     def recall(self, lease: Lease, now_ms: int) -> None:
@@ -141,8 +142,12 @@ class Correspondence:
 
     def _consider(self, offer: Offer, gateway: str, now_ms: int) -> Iterable[Event]:
         """Take a request in, or say why that makes no sense: a deadline may have passed on the way."""
+        submit, providers = offer.submit, self._engine.handlers.agreements.providers
+        if submit.domain and not providers.sites_of(submit.domain):
+            submit = replace(submit, domain="")  # a domain of the gateway's, which has chosen in it
         try:
-            return self._take_in(offer.submit, now_ms)
+            wire.check_offer(submit)
+            return self._take_in(submit, now_ms)
         except InvalidField as error:
             is_late = error.field == "deadline_ms"
             reason = Reason.DEADLINE_TOO_TIGHT if is_late else Reason.POLICY_REFUSED

@@ -10,20 +10,32 @@ nobody was running) are the plans made anew from now on.
 The store is the truth. Whenever a step fails, what it did in memory is thrown away and read again.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any
 
+import structlog
+
+from leasehold.gateway.explaining import Explanation, JointExplanation, explain_joint, explain_request
 from leasehold.gateway.gateway import Gateway
 from leasehold.gateway.invariants import Invariants
 from leasehold.gateway.restart import take_up
 from leasehold.model.effect import Effect
 from leasehold.model.errors import InvariantBroken, LeaseholdError
-from leasehold.model.event import Event, LeaseEnded, Tick
-from leasehold.model.lease import Lease, LeaseState
-from leasehold.service.commands import Command
-from leasehold.service.engine.agenda import Agenda, AgreementsEnd, Appointment, JobsDue, TimeIsUp
+from leasehold.model.event import Event, LeaseEnded, LeaseIsLate, Tick
+from leasehold.model.lease import ON_THE_WAY, Lease, LeaseState
+from leasehold.service.commands import Command, Submit, SubmitJoint
+from leasehold.service.engine.agenda import (
+    START_WITHIN_MS,
+    Agenda,
+    AgreementsEnd,
+    Appointment,
+    JobsDue,
+    StartOverdue,
+    TimeIsUp,
+)
 from leasehold.service.engine.errands import Errands
 from leasehold.service.engine.garbage import collecting_no_garbage
 from leasehold.service.engine.handlers import Handlers
@@ -31,16 +43,22 @@ from leasehold.service.engine.job_setup import JobSetup
 from leasehold.service.engine.ledger import Particulars, lease_of, particulars_of, row_of
 from leasehold.service.engine.minutes import Minutes
 from leasehold.service.engine.observing import ended
-from leasehold.service.engine.outbox import Outbox
+from leasehold.service.engine.outbox import DROPPED, Outbox
 from leasehold.service.engine.postbox import Postbox
-from leasehold.service.engine.recording import last_written_ms, recall, write
+from leasehold.service.engine.recording import Learning, last_written_ms, recall, write
 from leasehold.service.engine.tellers import Teller
 from leasehold.service.errors import Unavailable
 from leasehold.service.store.errors import StoreUnavailable
+from leasehold.service.store.housekeeping import Before
 from leasehold.service.store.rows import LeaseRow, OrderRow
 from leasehold.service.store.store import Store
 
 PATIENCE_MS = 10_000
+_ROOM_BYTES = 65_536
+"""As much as a large step writes; a store that was full must have room for it before it is trusted again."""
+
+MOST_EXPLAINED = 200_000
+"""Open leases up to which it is said what would become of a request: all of them are looked at for that."""
 
 Answer = Any
 """What a command is answered with, an exception included."""
@@ -62,6 +80,8 @@ class Engine:
     """One gateway's decisions, and their record.
 
     ``most_open``  how many open requests a consumer may have at a time; None: any number
+    ``start_within_ms``  for how long a guest's machines may be on their way before it is tried elsewhere
+    ``silent``     own sites whose machines do not answer: nobody is sent there
     """
 
     def __init__(
@@ -72,16 +92,20 @@ class Engine:
         now_ms: int,
         most_open: int | None = None,
         setup: JobSetup | None = None,
+        *,
+        start_within_ms: int = START_WITHIN_MS,
     ) -> None:
         """Go on from what is in the store; ``setup`` is about jobs. Raises what `Store` raises."""
         self.store = store
         self.setup = setup or JobSetup()
         self.most_open = most_open
+        self._start_within_ms = start_within_ms
         self.teller = teller
         self.now_ms = max(now_ms, last_written_ms(store))  # a clock may have been set back meanwhile
         self._make_gateway = make_gateway
         self._is_stale = False
         self._have_ended: set[tuple[int, int]] = set()
+        self.silent: set[str] = set()
         self._load()
 
     def _load(self) -> None:
@@ -93,9 +117,10 @@ class Engine:
     def _read(self, now_ms: int) -> None:
         rows = self.store.live_leases()
         self.gateway = self._make_gateway()
+        self.learning = Learning(now_ms)
         self.about: dict[int, Particulars] = {row["id"]: particulars_of(row) for row in rows}
         self.last_lease_id = self.store.highest_lease_id()
-        self.agenda = Agenda()
+        self.agenda = Agenda(self._start_within_ms)
         self.outbox = Outbox(self.store.open_orders())
         self.minutes = Minutes(
             self.about, self.outbox, self.agenda, self.gateway.reference_mips, self.store.last_seq()
@@ -112,6 +137,8 @@ class Engine:
         self.last_lease_id = max(self.last_lease_id, self.handlers.joints.last_lease_id)
         self.gateway.joints.recall(self.handlers.joints.joints)
         recall(self.gateway, self.store)
+        for name in self.silent:
+            self.gateway.desk.fell_silent(name, now_ms)
         self._go_on([lease_of(row) for row in rows], now_ms)
 
     def _go_on(self, leases: Sequence[Lease], now_ms: int) -> None:
@@ -120,12 +147,15 @@ class Engine:
         take_up(self.gateway, leases, now_ms, history)
         self._invariants = Invariants(self.gateway)
         self._since_check = list(self.minutes.decisions)
+        self._planned_ms = now_ms
         self._overdue: list[Appointment] = [Tick(""), AgreementsEnd(), JobsDue()]
         for lease in leases:
-            if lease.held_since_ms >= 0 and lease.reserved_ms + lease.span_ms <= now_ms:
+            if lease.held_since_ms >= 0 and lease.end_ms <= now_ms:
                 self._overdue.append(TimeIsUp(lease.id, lease.incarnation))
             elif lease.held_since_ms >= 0:
-                self.agenda.mind_end_of(lease)
+                self.agenda.mind_end_of(lease, now_ms)
+            if lease.state is LeaseState.STARTING:
+                self.agenda.mind_start_of(lease, now_ms)
 
     def is_own_job(self, lease_id: int) -> bool:
         """Whether a lease stands for a job of the site's own scheduler: no machines are ours to order."""
@@ -173,7 +203,10 @@ class Engine:
         self._rise(now_ms)
         self._have_ended = ended(commands)
         # What came due while nobody was there comes after what machines tell: they may have ended in time.
+        # Both are decided at the time for which plans were made, however long ago: else what was planned
+        # for one after the other would start at once.
         due, self._overdue = self._overdue, []
+        now_ms = self._planned_ms if due else now_ms
         for at_ms, appointments in self.agenda.instants(now_ms):
             if at_ms < now_ms and not due:
                 self._decide(self._events(appointments, at_ms), at_ms)
@@ -202,7 +235,7 @@ class Engine:
         jobs = self.handlers.jobs
         while events or jobs.is_stirred:
             if events:
-                jobs.follow(self._route(events, now_ms), now_ms)
+                jobs.follow(self._route(events, now_ms), self.gateway.moved.values(), now_ms)
             events = jobs.decide(now_ms)
 
     def _route(self, events: Sequence[Event], now_ms: int) -> Sequence[Effect]:
@@ -228,38 +261,75 @@ class Engine:
             lease = self.gateway.leases.get(appointment.lease_id)
             if lease is None or lease.incarnation != appointment.incarnation or lease.held_since_ms < 0:
                 continue
-            if lease.reserved_ms + lease.span_ms <= now_ms:
-                events.append(LeaseEnded(lease.id, lease.incarnation, killed=self._is_cut_off(lease)))
+            if isinstance(appointment, StartOverdue):
+                events += self._overdue_start(lease)
+            elif lease.end_ms <= now_ms:
+                events.append(self._time_is_up(lease))
         return events
+
+    def _overdue_start(self, lease: Lease) -> Sequence[Event]:
+        """A guest was not seen to start for too long; what the machines last said of it is the cause."""
+        if lease.state is not LeaseState.STARTING or self.is_own_job(lease.id):
+            return ()
+        problems = [row["problem"] for row in self.outbox.of(lease.id) if row["problem"]]
+        waited = f"its machines were not seen to run within {self._start_within_ms / 1000:g} s"
+        self.minutes.causes[lease.id] = "; ".join([waited, *problems[-1:]])
+        return [self.handlers.not_started(lease)]
+
+    def _time_is_up(self, lease: Lease) -> Event:
+        """Its time is over: of who has its machines, that is its end; others are still waited for."""
+        if lease.state in ON_THE_WAY:
+            return LeaseIsLate(lease.id, lease.incarnation)
+        return LeaseEnded(lease.id, lease.incarnation, killed=self._is_cut_off(lease))
 
     def _is_cut_off(self, lease: Lease) -> bool:
         """Whether a lease whose time is up is unfinished; the news that it is not may be as late as we are.
 
         Machines without a command have served their time; a command that still runs is cut off.
         """
-        if lease.state is not LeaseState.RUNNING:
-            return True
         return bool(self.about[lease.id].command) and (lease.id, lease.incarnation) not in self._have_ended
 
     def _rise(self, now_ms: int) -> None:
         """After a long sleep, plan anew from now on."""
         next_ms = self.agenda.next_ms()
         if next_ms is not None and next_ms < now_ms - PATIENCE_MS:
-            leases = list(self.gateway.leases.values())
-            memory, experience = self.gateway.knowledge.memory(), self.gateway.experience()
-            desk, joints = self.gateway.desk, self.gateway.joints.open.values()
-            self.gateway = self._make_gateway()
-            self.gateway.joints.recall(joints)
-            self.gateway.desk.lenders.not_lending = desk.lenders.not_lending
-            self.gateway.desk.peering.terms |= desk.peering.terms
-            for remote in desk.remotes.values():
-                self.gateway.desk.join(replace(remote, leases={}))
-            self.gateway.desk.remember(desk.memory())
-            self.gateway.knowledge.recall(memory)
-            self.gateway.recall_experience(experience)
             for _ in self.agenda.instants(now_ms):
                 pass
-            self._go_on(leases, now_ms)
+            self._begin_anew(now_ms)
+
+    def _begin_anew(self, now_ms: int) -> None:
+        """Make a new gateway, which knows what the one before it knew, and plan its leases again."""
+        leases = list(self.gateway.leases.values())
+        memory, experience = self.gateway.knowledge.memory(), self.gateway.experience()
+        desk, joints = self.gateway.desk, self.gateway.joints.open.values()
+        self.gateway = self._make_gateway()
+        self.gateway.joints.recall(joints)
+        self.gateway.desk.lenders.not_lending = desk.lenders.not_lending
+        for name in self.silent & self.gateway.sites.keys():
+            self.gateway.desk.fell_silent(name, now_ms)
+        self.gateway.desk.peering.terms |= desk.peering.terms
+        for remote in desk.remotes.values():
+            self.gateway.desk.join(replace(remote, leases={}))
+        self.gateway.desk.remember(desk.memory())
+        self.gateway.knowledge.recall(memory)
+        self.gateway.recall_experience(experience)
+        self._go_on(leases, now_ms)
+
+    def reconfigure(self, make_gateway: Callable[[], Gateway], most_open: int | None) -> None:
+        """Go on with gateways that are made otherwise; the next step decides what follows from that.
+
+        Raises whatever making one raises, and goes on as before.
+        """
+        if self._is_stale:
+            self._load()
+        make_gateway()  # it may be refused, before anything is changed
+        before, self._make_gateway = self._make_gateway, make_gateway
+        try:
+            self._begin_anew(self.now_ms)
+        except Exception:
+            self._make_gateway, self._is_stale = before, True
+            raise
+        self.most_open = most_open
 
     def _done(self, answers: Sequence[Callable[[], Answer]]) -> Done:
         """Everything is in the store: let go of it, and answer."""
@@ -272,6 +342,8 @@ class Engine:
             self.teller.decided_about_job(reason, site)
         for measured in self.minutes.measured:
             self.teller.took(measured.site, measured.operation, measured.took_ms / 1000)
+        for row in self.minutes.failing:
+            _log_failure(row)
         self._since_check += self.minutes.decisions
         self.handlers.tell()
         for lease in self.minutes.leases.values():
@@ -284,6 +356,22 @@ class Engine:
         errands = self.handlers.jobs.take_errands()
         return Done(said, orders, self.minutes.last_seq, self.agenda.next_ms(), letters_to, errands)
 
+    def finish(self) -> None:
+        """Write what was learnt since the last snapshot, all that is unwritten; raises Unavailable."""
+        if self._is_stale:
+            return  # what is in memory is not what is in the store
+        try:
+            write(self, all_learning=True)
+        except StoreUnavailable as error:
+            raise Unavailable(str(error)) from error
+
+    def prove_store(self, thoroughly: bool) -> None:  # noqa: FBT001 - the driver passes it on as it is
+        """Write something, so that it is known that decisions can be kept; raises Unavailable."""
+        try:
+            self.store.prove_writable(_ROOM_BYTES if thoroughly else 0)
+        except StoreUnavailable as error:
+            raise Unavailable(str(error)) from error
+
     # Questions
 
     def row(self, lease_id: int) -> LeaseRow | None:
@@ -291,10 +379,41 @@ class Engine:
         lease = self.minutes.leases.get(lease_id) or self.gateway.leases.get(lease_id)
         return None if lease is None else row_of(lease, self.about[lease_id])
 
-    def tidy(self, before_ms: int) -> int:
-        """Let go of some of what is older and of no more use; returns how many rows went."""
+    def explain(self, command: Submit) -> Explanation:
+        """Say what would become of a lease that was asked for now; raises what `Submit` is answered with."""
+        with self._untouched():
+            request = self.handlers.would_be(command, self.now_ms)
+            return explain_request(self.gateway, request, self.now_ms)
+
+    def explain_joint(self, command: SubmitJoint) -> JointExplanation:
+        """Say what would become of a joint lease; raises what `SubmitJoint` is answered with."""
+        with self._untouched():
+            request = self.handlers.joints.would_be(command, self.now_ms)
+            return explain_joint(self.gateway, request, self.now_ms)
+
+    @contextmanager
+    def _untouched(self) -> Iterator[None]:
+        """Look at what was written, all of it and nothing else."""
+        if self._is_stale:
+            self._load()
+        if len(self.gateway.leases) > MOST_EXPLAINED:
+            many = f"{len(self.gateway.leases)} leases are open"
+            raise Unavailable(f"{many}: what would become of a request is said up to {MOST_EXPLAINED}")
+        with collecting_no_garbage():
+            yield
+
+    def tidy(self, before: Before) -> Mapping[str, int]:
+        """Let go of some of what is older and of no more use; says how many rows went, by table.
+
+        Use stays for as long as some agreement looks back.
+        """
+        sharing = self.gateway.agreed.sharing
+        reach_ms = 0 if sharing is None else sharing.ledger.watched.reach_ms
         with self.store.writing() as batch:
-            return batch.forget(before_ms)
+            gone = batch.forget(before.not_after(usage_ms=self.now_ms - reach_ms))
+        if "outputs" in gone:
+            self.handlers.jobs.kept.quota.recount()
+        return gone
 
     def check(self) -> None:
         """Check every promise; raises InvariantBroken."""
@@ -305,6 +424,18 @@ class Engine:
             self.teller.invariants(ok=False)
             raise
         self.teller.invariants(ok=True)
+
+
+def _log_failure(row: OrderRow) -> None:
+    """Write down that an order fails: the first time, and when it is given up, not each time between."""
+    is_over = row["status"] == DROPPED
+    structlog.get_logger("leasehold.orders").warning(
+        "order given up" if is_over else "order failed, and is told again",
+        site=row["site"],
+        order=row["verb"],
+        lease=row["lease_id"],
+        problem=row["problem"],
+    )
 
 
 def _said(answer: Callable[[], Answer]) -> Answer:

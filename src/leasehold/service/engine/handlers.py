@@ -10,9 +10,12 @@ from leasehold.model.event import (
     Event,
     ExtendRequested,
     LeaseFailed,
+    LeaseNotStarted,
+    SiteAnswered,
+    SiteFellSilent,
     Submitted,
 )
-from leasehold.model.lease import Lease
+from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.reason import Outcome
 from leasehold.model.request import Request, check_request
 from leasehold.service.commands import (
@@ -26,6 +29,8 @@ from leasehold.service.commands import (
     Happened,
     KeepPeer,
     LiftPenalty,
+    MachinesAnswer,
+    MachinesSilent,
     Mail,
     Observed,
     OwnJobsSeen,
@@ -45,7 +50,7 @@ from leasehold.service.engine.jobbook import JobBook
 from leasehold.service.engine.jointbook import JointBook
 from leasehold.service.engine.ledger import Particulars
 from leasehold.service.engine.observing import Comparison, confirm, news
-from leasehold.service.engine.outbox import PENDING
+from leasehold.service.engine.outbox import DROPPED, PENDING
 from leasehold.service.engine.own_jobs import OwnJobs
 from leasehold.service.engine.peerbook import PeerBook
 from leasehold.service.engine.recording import remembered_abouts
@@ -67,7 +72,7 @@ from leasehold.service.errors import (
 )
 from leasehold.service.letters.names import asking_peer
 from leasehold.service.metrics import Difference
-from leasehold.service.store.rows import LeaseRow
+from leasehold.service.store.rows import LeaseRow, OrderRow
 
 if TYPE_CHECKING:
     from leasehold.service.engine.engine import Engine
@@ -137,6 +142,8 @@ class Handlers:
             Surveyed: self._surveyed,
             OwnJobsSeen: self._own_jobs_seen,
             Told: self._told,
+            MachinesSilent: self._machines_silent,
+            MachinesAnswer: self._machines_answer,
             Mail: self._mail,
             Happened: lambda command, _now_ms: Read(news=[command.event]),
         }
@@ -191,9 +198,7 @@ class Handlers:
         before = self.answers.find(command)
         if before is not None:
             return self._repeat(lambda: self._row(before))
-        if not (command.origin or command.own_job):
-            self._check_limit(command.consumer)
-        request = self._request(command, now_ms)
+        request = self.would_be(command, now_ms)
         engine = self._engine
         engine.last_lease_id = request.id
         engine.about[request.id] = Particulars(
@@ -226,6 +231,8 @@ class Handlers:
         if command.site is not None and command.site not in self._engine.gateway.sites:
             raise UnknownName("site", command.site, self._engine.gateway.sites)
         self.agreements.check_domain(command.domain)
+        if not command.own_job:
+            self._check_memory(command)
         return check_request(
             Request(
                 self._engine.last_lease_id + 1,
@@ -242,8 +249,25 @@ class Handlers:
                 command.group,
                 command.domain,
                 command.claims,
+                command.wait,
+                command.is_foreign or bool(asking_peer(command.origin)),
             )
         )
+
+    def would_be(self, command: Submit, now_ms: int) -> Request:
+        """Give the request that a command would make now; raises what the command would be answered with."""
+        if not (command.origin or command.own_job):
+            self._check_limit(command.consumer)
+        return self._request(command, now_ms)
+
+    def _check_memory(self, command: Submit) -> None:
+        """Refuse VMs that are larger than every node there is; where not all nodes are known, one may be."""
+        gateway = self._engine.gateway
+        sites = gateway.sites.keys() | gateway.desk.remotes.keys() if command.site is None else {command.site}
+        largest = self.jobs.nodes.too_small(command.memory_mib, sites)
+        if largest is not None:
+            expected = f"at most {largest['memory_mib']}: no node is larger than {largest['name']}"
+            raise InvalidField("memory_mib", command.memory_mib, expected)
 
     def _check_limit(self, consumer: str) -> None:
         most = self._engine.most_open
@@ -316,14 +340,14 @@ class Handlers:
 
     # Machines
 
-    def _observed(self, command: Observed, now_ms: int) -> Read:  # noqa: ARG002 - as _cancel
+    def _observed(self, command: Observed, now_ms: int) -> Read:
         events: list[Event] = []
         for seen in command.observations:
             events += confirm(self._engine.outbox, command.site, seen)
-            self.jobs.hearing.saw(seen)
+            self.jobs.saw(command.site, seen, now_ms)
             lease = self._engine.gateway.leases.get(seen.lease_id)
             if lease is not None and lease.site == command.site:
-                events += news(lease, seen)
+                events += news(lease, seen, self.not_started)
                 if seen.phase in {Phase.FAILED, Phase.ENDED} and seen.detail:
                     self._engine.minutes.causes[lease.id] = seen.detail
         return Read(news=events)
@@ -337,6 +361,20 @@ class Handlers:
         leases = self._engine.gateway.leases
         read.news += comparison.compare(leases, command.observations, command.asked_ms, now_ms)
         return read
+
+    def _machines_silent(self, command: MachinesSilent, now_ms: int) -> Read:
+        minutes = self._engine.minutes
+        for lease in self._engine.gateway.sites[command.site].floor.held.values():
+            if lease.state is LeaseState.STARTING:
+                minutes.causes[lease.id] = f"the machines of {command.site} do not answer: {command.problem}"
+        self._engine.silent.add(command.site)
+        minutes.line_about_site(command.site, "unreachable", now_ms, problem=command.problem)
+        return Read(news=[SiteFellSilent(command.site)])
+
+    def _machines_answer(self, command: MachinesAnswer, now_ms: int) -> Read:
+        self._engine.silent.discard(command.site)
+        self._engine.minutes.line_about_site(command.site, "reachable", now_ms)
+        return Read(news=[SiteAnswered(command.site)])
 
     def _own_jobs_seen(self, command: OwnJobsSeen, now_ms: int) -> Read:
         news = self._own_jobs.news(command)
@@ -362,12 +400,34 @@ class Handlers:
             if problem is None:
                 self._engine.outbox.taken(row, now_ms)
                 continue
+            if problem.nodes and row["verb"] == Verb.START and self.jobs.hearing.sent_back(row, problem):
+                self._engine.outbox.close(row, DROPPED)
+                continue
             self._engine.teller.order_failed(command.site, Verb(row["verb"]))
-            if not self._engine.outbox.failed(row, problem, now_ms):
+            is_first = row["attempts"] == 0
+            is_told_again = self._engine.outbox.failed(row, problem, now_ms, answered=command.answered)
+            if command.answered and (is_first or not is_told_again):
+                self._engine.minutes.failing.append(row)
+            if not is_told_again:
                 self._engine.minutes.causes[row["lease_id"]] = problem.text
-                self.jobs.hearing.refused(row["lease_id"], problem.text)
-                read.news.append(LeaseFailed(row["lease_id"], row["incarnation"]))
+                self.jobs.hearing.refused(row["lease_id"], problem)
+                read.news.append(self._given_up(row))
         return read
+
+    def _given_up(self, row: OrderRow) -> Event:
+        """Say what it means that an order is not told any more."""
+        lease = self._engine.gateway.leases.get(row["lease_id"])
+        # Who gave way before its machines were seen is to be saved, if there is anything.
+        unseen = (LeaseState.STARTING, LeaseState.SUSPENDING)
+        is_start = row["verb"] == Verb.START and lease is not None and lease.state in unseen
+        if lease is not None and is_start and lease.incarnation == row["incarnation"]:
+            return self.not_started(lease)
+        return LeaseFailed(row["lease_id"], row["incarnation"])
+
+    def not_started(self, lease: Lease) -> LeaseNotStarted:
+        """Say that the machines of a lease did not start; the attempt of a job is bound to its nodes."""
+        elsewhere = self._engine.about[lease.id].job_id is None
+        return LeaseNotStarted(lease.id, lease.incarnation, elsewhere)
 
     def _is_recorded(self, lease_id: int) -> bool:
         return self._engine.store.lease(lease_id) is not None

@@ -7,23 +7,39 @@ is completed with its output in the store, or not yet.
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from leasehold.jobs.events import AttemptEnded, AttemptFailed, AttemptNotNow, AttemptRuns, JobEvent
-from leasehold.jobs.job import Fault
+from leasehold.jobs.events import (
+    AttemptEnded,
+    AttemptFailed,
+    AttemptNotNow,
+    AttemptRuns,
+    AttemptStands,
+    JobEvent,
+)
+from leasehold.jobs.job import AttemptState, Fault
 from leasehold.model.effect import Decision, Effect, LeaseClosed
 from leasehold.model.event import CancelRequested
+from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.reason import Outcome, Reason
 from leasehold.service.commands import JobOutput
-from leasehold.service.enactors.protocol import Observation, Phase
+from leasehold.service.enactors.protocol import Observation, Phase, Problem
 from leasehold.service.engine.attempting import Heard, came_to_nothing, lost_its_software
 from leasehold.service.engine.errands import Errands, Fetch
 from leasehold.service.engine.job_records import JobRecords, Tried
 from leasehold.service.engine.job_rows import CameTo
+from leasehold.service.store.rows import OrderRow
 
 if TYPE_CHECKING:
     from leasehold.service.engine.engine import Engine
 
 NOT_FETCHED = "what it wrote could not be fetched: {}"
-_SENT_BACK = frozenset({Reason.NO_SITE_LENDS, Reason.SITE_DRAINED})
+_SENT_BACK = frozenset({Reason.NO_SITE_LENDS, Reason.SITE_DRAINED, Reason.SITE_SILENT})
+
+
+_STANDS = {
+    **dict.fromkeys((LeaseState.SUBMITTED, LeaseState.HELD, LeaseState.WAITING), AttemptState.QUEUED),
+    **dict.fromkeys((LeaseState.SUSPENDING, LeaseState.SUSPENDED), AttemptState.SUSPENDED),
+}
+"""How an attempt stands whose lease is in these states; in others it has machines, or is to have them."""
 
 
 class Hearing:
@@ -62,23 +78,50 @@ class Hearing:
         if seen.phase in {Phase.ENDED, Phase.FAILED}:
             self._hear(seen.lease_id).take(seen, ended=seen.phase is Phase.ENDED)
 
-    def refused(self, lease_id: int, problem: str) -> None:
+    def sent_back(self, row: OrderRow, problem: Problem) -> bool:
+        """Others have the nodes of an attempt: it goes back into the queue; False where it is none."""
+        tried = self._kept.find(row["lease_id"])
+        if tried is None or not tried.attempt.state.is_open or tried.attempt.started_ms >= 0:
+            return False
+        nodes = tuple(f"{row['site']}/{name}" for name in problem.nodes)
+        self.inbox.append(AttemptNotNow(*tried.key, problem.text, full=nodes))
+        self.withdrawn.append(CancelRequested(row["lease_id"]))
+        return True
+
+    def refused(self, lease_id: int, problem: Problem) -> None:
         """Machines cannot be told to start, for good."""
         if self._kept.find(lease_id) is not None:
-            self._hear(lease_id).refused = problem
+            heard = self._hear(lease_id)
+            heard.refused, heard.full = problem.text, problem.full
 
     def _hear(self, lease_id: int) -> Heard:
         return self._heard.setdefault(lease_id, Heard())
 
     # The gateway
 
-    def follow(self, effects: Iterable[Effect], now_ms: int) -> None:
+    def follow(self, effects: Iterable[Effect], moved: Iterable[Lease], now_ms: int) -> None:
         """See what the gateway's decisions mean for attempts."""
+        for lease in moved:
+            self._stands(lease)
         for effect in effects:
             if isinstance(effect, LeaseClosed):
                 self._closed(effect, now_ms)
             elif isinstance(effect, Decision) and effect.outcome is Outcome.HOLD:
                 self._held(effect)
+
+    def _stands(self, lease: Lease) -> None:
+        """How the lease of an attempt stands, where its machines do not say more."""
+        tried = self._kept.find(lease.id)
+        state = _STANDS.get(lease.state, AttemptState.ORDERED)
+        if tried is None or lease.state.is_final or not tried.attempt.state.is_open:
+            return
+        if lease.state is LeaseState.RUNNING:
+            state = AttemptState.RUNNING  # its machines were seen
+        elif state is AttemptState.QUEUED and tried.attempt.started_ms >= 0:
+            state = AttemptState.SUSPENDED
+        is_waiting = state in {AttemptState.QUEUED, AttemptState.SUSPENDED}
+        why = self._engine.about[lease.id].reason if is_waiting else ""
+        self.inbox.append(AttemptStands(*tried.key, state, why))
 
     def _closed(self, effect: LeaseClosed, now_ms: int) -> None:
         lease = effect.lease
@@ -126,6 +169,8 @@ class Hearing:
                 "text": text,
                 "is_whole": int(command.output.is_whole and not is_cut and not command.problem),
                 "fetched_ms": now_ms,
+                "consumer": self._kept.row(job_id)["consumer"],
+                "size_bytes": len(text.encode()),
             }
         )
 

@@ -36,15 +36,58 @@ class Tried(NamedTuple):
         return self.record.id, self.attempt.number
 
 
+class OutputQuota:
+    """What the outputs of each consumer take in the store; beyond the quota its oldest ones go.
+
+    Not the new ones: whoever waits for a result gets it, and nobody pays for what others write.
+
+    ``dropped``  how many went with what is being written
+    """
+
+    def __init__(self, store: Reading, most_bytes: int) -> None:
+        """Begin with what is in the store; a quota of 0 bytes is none."""
+        self._store = store
+        self._most_bytes = most_bytes
+        self._used: dict[str, int] = {}
+        self._next: dict[str, int] = {}
+        self.dropped = 0
+        self.recount()
+
+    def recount(self) -> None:
+        """Outputs went for another reason."""
+        self._used = self._store.output_bytes() if self._most_bytes else {}
+
+    def make_room(self, batch: Batch, added: Iterable[OutputRow]) -> None:
+        """Delete old outputs of those to whom these were added."""
+        self._next, self.dropped = {}, 0
+        for row in added if self._most_bytes else ():
+            whose = row["consumer"]
+            self._next[whose] = self._next.get(whose, self._used.get(whose, 0)) + row["size_bytes"]
+        for whose, used in self._next.items():
+            if used > self._most_bytes:
+                count, freed = batch.drop_outputs(whose, used - self._most_bytes)
+                self._next[whose] = used - freed
+                self.dropped += count
+
+    def saved(self) -> None:
+        """What was added and what was deleted is so in the store."""
+        self._used |= self._next
+        self._next, self.dropped = {}, 0
+
+
 class JobRecords:
     """All open jobs, and those of which something may still be heard.
 
     ``outputs``  what commands wrote, to be kept
     """
 
-    def __init__(self, store: Reading, in_orders: Iterable[int]) -> None:
-        """Begin with what is in the store; ``in_orders`` are leases that machines may still have."""
+    def __init__(self, store: Reading, in_orders: Iterable[int], most_output_bytes: int) -> None:
+        """Begin with what is in the store; ``in_orders`` are leases that machines may still have.
+
+        So much is kept of the outputs of one consumer; 0: everything.
+        """
         self._store = store
+        self.quota = OutputQuota(store, most_output_bytes)
         self.last_id = store.highest_job_id()
         self._rows: dict[int, JobRow] = {row["id"]: row for row in store.open_jobs()}
         late = {row["job_id"] for row in store.attempts_of_leases(sorted(set(in_orders)))}
@@ -141,9 +184,11 @@ class JobRecords:
         batch.save_jobs(list(self._changed_jobs.values()))
         batch.save_attempts(list(self._changed_attempts.values()))
         batch.add_outputs(self.outputs)
+        self.quota.make_room(batch, self.outputs)
 
     def saved(self) -> None:
         """Everything is in the store; jobs that are over are found there."""
+        self.quota.saved()
         for job_id, row in self._changed_jobs.items():
             if row["ended_ms"] is not None:
                 self._forget(job_id)

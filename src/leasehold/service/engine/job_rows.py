@@ -51,6 +51,7 @@ def row_of_job(record: JobRecord) -> JobRow:
         "reliability": request.reliability,
         "surest": record.surest,
         "restarts": request.restarts,
+        "is_foreign": int(request.is_foreign),
         "restarts_used": record.restarts,
         "next_ms": _or_none(record.next_ms),
         "since_ms": _or_none(record.since_ms),
@@ -117,6 +118,7 @@ def _request(row: JobRow) -> JobRequest:
         backup=Backup(row["backup"]),
         reliability=row["reliability"],
         restarts=row["restarts"],
+        is_foreign=bool(row["is_foreign"]),
     )
 
 

@@ -14,14 +14,18 @@ class JobSetup:
 
     ``margin``       how many times its estimate a job may take before its lease is over
     ``output_kib``   so much is kept of what a command writes
+    ``outputs_mib``  and of what all commands of one consumer wrote, the newest; 0: everything
     ``image_sites``  the sites whose machines boot from images
+    ``gone_after_ms``  for so long a node is waited for that its site does not list any more
     """
 
     settings: JobSettings = field(default_factory=JobSettings)
     network: Network = field(default_factory=Network)
     margin: float = 2.0
     output_kib: int = 1024
+    outputs_mib: int = 0
     image_sites: frozenset[str] = frozenset()
+    gone_after_ms: int = 3_600_000
 
     def desk(self) -> JobDesk:
         """Make a desk that knows nothing yet."""

@@ -24,8 +24,9 @@ from leasehold.jobs.job import JobRequest
 from leasehold.matching.choice import Virtual
 from leasehold.matching.needs import Job
 from leasehold.model.effect import Effect
-from leasehold.model.errors import InvalidField
+from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.model.event import CancelRequested, Event, Submitted
+from leasehold.model.lease import Lease
 from leasehold.service.commands import (
     CancelJob,
     JobImageBuilt,
@@ -36,6 +37,7 @@ from leasehold.service.commands import (
     JobSiteSilent,
     SubmitJob,
 )
+from leasehold.service.enactors.protocol import Observation
 from leasehold.service.engine.agenda import JobsDue
 from leasehold.service.engine.attempting import Asking, Speeds, particulars
 from leasehold.service.engine.errands import Errands
@@ -66,8 +68,9 @@ class JobBook:
         self._engine = engine
         self._asking = Asking(engine.setup)
         self.errands = Errands()
-        self.kept = JobRecords(engine.store, (row["lease_id"] for row in engine.outbox))
-        self.nodes = NodeBook(engine.store.nodes())
+        in_orders = (row["lease_id"] for row in engine.outbox)
+        self.kept = JobRecords(engine.store, in_orders, engine.setup.outputs_mib << 20)
+        self.nodes = NodeBook(engine.store.nodes(), engine.setup.settings.sites, engine.setup.gone_after_ms)
         self.images = ImageBook(engine.store.images(), engine.setup.image_sites)
         self.hearing = Hearing(engine, self.kept, self.errands)
         memories = engine.store.memories()
@@ -118,6 +121,10 @@ class JobBook:
         """Read what is asked for; raises InvalidField."""
         if not command.command:
             raise InvalidField("command", [], "a command to run")
+        places = self._places()
+        for number, file in enumerate(command.needs.inputs):
+            if file.place and file.place not in places:
+                raise UnknownName(f"inputs[{number}].place", file.place, places)
         job = Job(
             job_id=self.kept.last_id + 1,
             submitted_ms=now_ms,
@@ -134,7 +141,13 @@ class JobBook:
             backup=command.backup,
             reliability=command.reliability,
             restarts=command.restarts,
+            is_foreign=command.is_foreign,
         )
+
+    def _places(self) -> set[str]:
+        """Where files may lie: at a site, or where the operator has said that a way begins."""
+        gateway, ways = self._engine.gateway, self._engine.setup.network.ways
+        return {*gateway.sites, *gateway.desk.remotes, *(place for way in ways for place in way)}
 
     def tell(self, command: object, now_ms: int) -> None:
         """Read what is said of jobs, nodes and images; raises NoSuchJob."""
@@ -161,7 +174,7 @@ class JobBook:
 
     @property
     def _not_lending(self) -> Collection[str]:
-        return self._engine.gateway.desk.lenders.not_lending
+        return self._engine.gateway.desk.lenders.closed
 
     # Deciding
 
@@ -170,7 +183,8 @@ class JobBook:
         """Whether there is anything that the desk has not heard yet."""
         if self._closed_sites != self._not_lending:
             return True
-        return bool(self._inbox or self.hearing.inbox or self.hearing.withdrawn)
+        has_room_news = self.desk.has_waiting and bool(self.nodes.room_news)
+        return bool(self._inbox or self.hearing.inbox or self.hearing.withdrawn) or has_room_news
 
     def due(self) -> None:
         """The time has come for which the desk asked."""
@@ -181,9 +195,10 @@ class JobBook:
         if not self.is_stirred:
             return []
         events: list[Event] = [*self.hearing.withdrawn]
-        inbox = [*self._as_they_lend(), *self.hearing.inbox, *self._inbox]
+        inbox = [*self._as_they_lend(now_ms), *self.hearing.inbox, *self._inbox]
         for box in (self.hearing.inbox, self.hearing.withdrawn, self._inbox):
             box.clear()
+        self.catch_up(now_ms)
         effects = self.desk.handle(inbox, now_ms)
         self.kept.follow(self.desk.moved.values())
         for effect in effects:
@@ -194,18 +209,51 @@ class JobBook:
         self._has_decided = True
         return events
 
-    def _as_they_lend(self) -> Iterable[JobEvent]:
-        """What was last seen of nodes: of all at the start, and whenever a site is drained or lends again."""
+    def _as_they_lend(self, now_ms: int) -> Iterable[JobEvent]:
+        """What was last seen of nodes: of all at the start, and whenever a site is drained or lends again.
+
+        Of sites that are not in the configuration any more nothing is told: their nodes are gone.
+        """
         before, closed = self._closed_sites, set(self._not_lending)
         self._closed_sites = closed
         if before == closed:
             return ()
+        if before is None:
+            for lease in self._engine.gateway.leases.values():
+                self._follow_room(lease, now_ms, after_a_restart=True)
         sites = self.nodes.sites() if before is None else sorted(before ^ closed)
-        return [self.nodes.remembered(site, closed) for site in sites]
+        there = self._engine.gateway.sites
+        return [self.nodes.remembered(site, closed, now_ms) for site in sites if site in there]
 
-    def follow(self, effects: Iterable[Effect], now_ms: int) -> None:
-        """See what the gateway's decisions mean for attempts."""
-        self.hearing.follow(effects, now_ms)
+    def follow(self, effects: Iterable[Effect], moved: Collection[Lease], now_ms: int) -> None:
+        """See what the gateway's decisions mean for attempts, and what it has given to others."""
+        self.hearing.follow(effects, moved, now_ms)
+        for lease in moved:
+            self._follow_room(lease, now_ms)
+
+    def _follow_room(self, lease: Lease, now_ms: int, *, after_a_restart: bool = False) -> None:
+        about = self._engine.about[lease.id]
+        if about.job_id is not None or about.own_job:
+            return
+        left = self.nodes.follow(lease, now_ms, after_a_restart=after_a_restart)
+        if left is not None and not left.nodes:
+            self._look_if_somebody_waits(left.site)
+
+    def saw(self, site: str, seen: Observation, now_ms: int) -> None:
+        """Machines say something of a lease, be it an attempt or any other."""
+        self.hearing.saw(seen)
+        room = self.nodes.saw(site, seen, now_ms)
+        if room is not None and not room.nodes:
+            self._look_if_somebody_waits(site)
+
+    def _look_if_somebody_waits(self, site: str) -> None:
+        """Nobody says on which nodes machines are, or were: only a look at them tells."""
+        if self.desk.has_waiting:
+            self.errands.looks.add(site)
+
+    def catch_up(self, now_ms: int) -> None:
+        """Let the desk know what others have been given, and have given back."""
+        self.desk.note(self.nodes.take_room_news(), now_ms)
 
     # What the desk wants
 
@@ -286,6 +334,8 @@ class JobBook:
 
     def saved(self) -> None:
         """Everything is in the store."""
+        if self.kept.quota.dropped:
+            self._engine.teller.pruned({"outputs": self.kept.quota.dropped})
         for book in (self.kept, self.nodes, self.images):
             book.saved()
 

@@ -28,6 +28,7 @@ def row_of_joint(joint: Joint, about: JointParticulars) -> JointRow:
         "retries": request.retries,
         "margin_ms": request.margin_ms,
         "wait_ppm": request.wait_ppm,
+        "is_foreign": request.is_foreign,
         "claim_ms": joint.claim_ms,
         "tried": joint.tried,
     }
@@ -71,7 +72,7 @@ def joint_of(row: JointRow) -> Joint:
         Claim(row["claim"]),
         row["place"],
         row["deadline_ms"],
-        **{name: document[name] for name in ("tries", "retries", "margin_ms", "wait_ppm")},
+        **{name: document[name] for name in ("tries", "retries", "margin_ms", "wait_ppm", "is_foreign")},
     )
     return Joint(
         request,

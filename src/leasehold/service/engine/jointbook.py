@@ -38,14 +38,18 @@ class JointBook:
 
     def submit(self, command: SubmitJoint, now_ms: int) -> tuple[list[Event], JointRequest]:
         """Take a joint request in; raises InvalidField, UnknownName, TooManyOpen."""
-        engine = self._engine
-        request = self._request(command, now_ms)
-        engine.gateway.joints.check(request)
-        self._check_limit(request)
+        engine, request = self._engine, self.would_be(command, now_ms)
         self._last_id = request.id
         self._about[request.id] = JointParticulars(command.name, command.command)
         engine.last_lease_id = request.lease_ids.stop - 1
         return [JointSubmitted(request)], request
+
+    def would_be(self, command: SubmitJoint, now_ms: int) -> JointRequest:
+        """Give the request that a command would make now; raises what the command would be answered with."""
+        request = self._request(command, now_ms)
+        self._engine.gateway.joints.check(request)
+        self._check_limit(request)
+        return request
 
     def _request(self, command: SubmitJoint, now_ms: int) -> JointRequest:
         return JointRequest(
@@ -62,6 +66,7 @@ class JointBook:
             command.tries,
             command.retries,
             command.margin_ms,
+            is_foreign=command.is_foreign,
         )
 
     def _check_limit(self, request: JointRequest) -> None:

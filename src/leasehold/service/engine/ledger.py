@@ -94,6 +94,8 @@ def row_of(lease: Lease, about: Particulars) -> LeaseRow:
         "breach": "" if about.breach is None else json.dumps(breach_to_dict(about.breach)),
         "joint_id": about.joint_id,
         "job_id": about.job_id,
+        "waits": int(request.wait),
+        "is_foreign": int(request.is_foreign),
         "wishes": "" if about.wishes == NO_WISHES else json.dumps(asdict(about.wishes)),
     }
 
@@ -133,6 +135,8 @@ def lease_of(row: LeaseRow) -> Lease:
         row["group_name"],
         row["domain"],
         claims_of(row["claims"]),
+        bool(row["waits"]),
+        bool(row["is_foreign"]),
     )
     return Lease(
         id=row["id"],

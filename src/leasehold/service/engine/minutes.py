@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from leasehold.jobs.job import JobRecord
@@ -24,10 +25,20 @@ from leasehold.model.effect import (
     SuspendLease,
     Used,
     WakeAt,
+    WithdrawLease,
 )
-from leasehold.model.event import Event, LeaseContinues, LeaseSaved, OverheadMeasured, SiteReported, Tick
+from leasehold.model.event import (
+    Event,
+    LeaseContinues,
+    LeaseIsLate,
+    LeaseSaved,
+    LeaseStarted,
+    OverheadMeasured,
+    SiteReported,
+    Tick,
+)
 from leasehold.model.lease import Lease
-from leasehold.model.reason import Outcome
+from leasehold.model.reason import PREEMPTED, Outcome, Reason
 from leasehold.model.request import Request
 from leasehold.service.enactors.protocol import Order, Verb, order_id
 from leasehold.service.engine.agenda import Agenda
@@ -35,7 +46,7 @@ from leasehold.service.engine.ledger import Particulars
 from leasehold.service.engine.outbox import Outbox
 from leasehold.service.engine.use import usage_row
 from leasehold.service.store.breaches import breach_to_dict
-from leasehold.service.store.rows import JournalRow, UsageRow
+from leasehold.service.store.rows import JournalRow, OrderRow, UsageRow
 
 if TYPE_CHECKING:
     from leasehold.service.engine.agreements import AgreementBook
@@ -46,7 +57,9 @@ Handler = Callable[[Any, int], None]
 REPORTED = "reported"
 JOB = "job"
 """What is written of a line that is about a job, and no lease of it."""
-_HEARD: dict[type, str] = {LeaseSaved: "saved", LeaseContinues: "continues"}
+_MACHINES_ARE_THE_CAUSE = frozenset({Reason.NEVER_STARTED, Reason.SITE_SILENT})
+_PLANNED_ANEW = frozenset({Reason.LOCAL_PLAN_CHANGED, Reason.STARTED_LATE})
+_HEARD: dict[type, str] = {LeaseSaved: "saved", LeaseStarted: "started", LeaseContinues: "continues"}
 
 
 class Minutes:
@@ -56,6 +69,7 @@ class Minutes:
     ``extensions``    what was decided about them in this step, by lease, in the order of the requests
     ``causes``        what machines said about their failure, by lease
     ``measured``      what was learnt of how long operations take
+    ``failing``       orders that machines did not take on, at the first time and at the last
     ``usage``         the times for which leases held machines that are over
     """
 
@@ -74,6 +88,7 @@ class Minutes:
         self.extensions: dict[int, list[Decision]] = {}
         self.causes: dict[int, str] = {}
         self.measured: list[OverheadMeasured] = []
+        self.failing: list[OrderRow] = []
         self.last_seq = last_seq
         self.usage: list[UsageRow] = []
         self.correspondence: Correspondence
@@ -89,8 +104,9 @@ class Minutes:
             ResumeLease: self._resume,
             MigrateLease: self._migrate,
             StopLease: self._nothing,  # every lease that is stopped is closed too
+            WithdrawLease: self._withdraw,
             LeaseClosed: self._close,
-            OfferLease: lambda effect, now_ms: self.correspondence.offer(effect.lease, now_ms),
+            OfferLease: lambda effect, now_ms: self.correspondence.offer(effect.lease, effect.wait, now_ms),
             RecallLease: self._recall,
             Used: self._used,
             PenaltyImposed: self._punish,
@@ -115,9 +131,13 @@ class Minutes:
         for event in events:
             if isinstance(event, SiteReported) and event.lease_id in moved:
                 self._about[event.lease_id].say(event.reason)
-                self.line(moved[event.lease_id], REPORTED, now_ms, {"planned_ms": event.planned_ms})
+                planned = {"planned_ms": event.planned_ms}
+                self.line(moved[event.lease_id], REPORTED, now_ms, planned, site=event.site)
                 self.journal[-1]["state"] = event.state.value  # it may have gone on since
-        news = [event for event in events if isinstance(event, LeaseSaved | LeaseContinues)]
+        for event in events:
+            if isinstance(event, LeaseStarted | LeaseContinues | LeaseIsLate) and event.lease_id in moved:
+                self._mind_end_of(moved[event.lease_id], now_ms)
+        news = [event for event in events if isinstance(event, LeaseSaved | LeaseStarted | LeaseContinues)]
         told = {(event.lease_id, _HEARD[type(event)]): event for event in news if event.lease_id in moved}
         for lease_id, what in told:  # each once: machines may say so twice
             self.step(moved[lease_id], what, now_ms)
@@ -213,6 +233,7 @@ class Minutes:
         self.decisions.clear()
         self.causes.clear()
         self.measured.clear()
+        self.failing.clear()
         self.usage.clear()
 
     # Effects
@@ -221,18 +242,38 @@ class Minutes:
         self.decisions.append(effect)
         if effect.outcome in (Outcome.EXTEND, Outcome.DENY):
             self.extensions.setdefault(effect.lease.id, []).append(effect)
-        if effect.outcome is Outcome.EXTEND and effect.lease.held_since_ms >= 0:
-            self._agenda.mind_end_of(effect.lease)
+        if effect.outcome is Outcome.EXTEND:
+            self._mind_end_of(effect.lease, now_ms)
         about = self._about[effect.lease.id]
         before, breach_before = about.reason, about.breach
         about.say(effect.reason, effect.breach)
-        self.line(effect.lease, effect.outcome, now_ms, _detail(effect), site=effect.site, rule=effect.rule)
-        if effect.outcome is Outcome.DENY:
+        detail = _detail(effect)
+        if effect.reason in _MACHINES_ARE_THE_CAUSE:
+            detail |= self._cause_of(effect.lease)
+        self.line(effect.lease, effect.outcome, now_ms, detail, site=effect.site, rule=effect.rule)
+        if effect.outcome is Outcome.DENY or (effect.reason in _PLANNED_ANEW and before in PREEMPTED):
+            # Why it gave way is still why it does not run, however often its return is planned anew.
             about.reason, about.breach = before, breach_before
 
     def _start(self, effect: StartLease, now_ms: int) -> None:
         self._order(effect.lease, Verb.START, now_ms)
-        self._agenda.mind_end_of(effect.lease)
+        self._agenda.mind_end_of(effect.lease, now_ms)
+        self._agenda.mind_start_of(effect.lease, now_ms)
+
+    def _mind_end_of(self, lease: Lease, now_ms: int) -> None:
+        if lease.held_since_ms >= 0:
+            self._agenda.mind_end_of(lease, now_ms)
+
+    def _withdraw(self, effect: WithdrawLease, now_ms: int) -> None:
+        """Stop what was ordered of a lease that is not over: its end may be ordered of this start too."""
+        lease = effect.lease
+        if not self._about[lease.id].own_job:
+            stop = self._order_for(lease, Verb.STOP, effect.incarnation)
+            self._outbox.give(effect.site, replace(stop, id=f"{stop.id}~withdrawn"), now_ms)
+
+    def _cause_of(self, lease: Lease) -> dict[str, object]:
+        cause = self.causes.get(lease.id, "")
+        return {"cause": cause} if cause else {}
 
     def _suspend(self, effect: SuspendLease, now_ms: int) -> None:
         self._order(effect.lease, Verb.SUSPEND, now_ms)
@@ -240,7 +281,7 @@ class Minutes:
 
     def _resume(self, effect: ResumeLease, now_ms: int) -> None:
         self._order(effect.lease, Verb.RESUME, now_ms)
-        self._agenda.mind_end_of(effect.lease)
+        self._agenda.mind_end_of(effect.lease, now_ms)
         self.step(effect.lease, "resuming", now_ms, resume_ms=effect.resume_ms)
 
     def _migrate(self, effect: MigrateLease, now_ms: int) -> None:
@@ -249,7 +290,7 @@ class Minutes:
         self._outbox.give(effect.source, away, now_ms)
         here = self._order_for(lease, Verb.RECEIVE, lease.incarnation, effect.source)
         self._outbox.give(lease.site, here, now_ms)
-        self._agenda.mind_end_of(lease)
+        self._agenda.mind_end_of(lease, now_ms)
         self.step(lease, "migrating", now_ms, source=effect.source, transfer_ms=effect.transfer_ms)
 
     def _close(self, effect: LeaseClosed, now_ms: int) -> None:
@@ -258,10 +299,11 @@ class Minutes:
         if effect.reason.value != about.reason:
             about.say(effect.reason)
         about.end_ms = now_ms
-        if lease.incarnation > 0:
+        if lease.incarnation > 0 and lease.site:
             self._order(lease, Verb.STOP, now_ms)
-        cause = self.causes.pop(lease.id, "")
-        self.line(lease, "closed", now_ms, {"cause": cause} if cause else None)
+        cause = self._cause_of(lease)
+        self.causes.pop(lease.id, None)
+        self.line(lease, "closed", now_ms, cause)
 
     def _recall(self, effect: RecallLease, now_ms: int) -> None:
         self.correspondence.recall(effect.lease, now_ms)
@@ -304,6 +346,7 @@ class Minutes:
             work_done,
             other_site,
             self._about[lease.id].wishes,
+            request.path,
         )
 
 

@@ -5,27 +5,48 @@ until somebody has looked again. A failure counts once, however often the node i
 """
 
 from collections.abc import Collection
+from dataclasses import replace
 
-from leasehold.jobs.events import JobEvent, NodeFell, NodeOffers, NodesSeen, SeenNode
-from leasehold.jobs.job import Fault
+from leasehold.jobs.events import (
+    JobEvent,
+    NodeFell,
+    NodeOffers,
+    NodesSeen,
+    RoomLeft,
+    RoomTaken,
+    SeenNode,
+)
+from leasehold.jobs.job import NOT_YET, Fault
 from leasehold.matching.amounts import Amounts
 from leasehold.matching.capabilities import Capabilities, Node
+from leasehold.model.lease import Lease, LeaseState
 from leasehold.service.commands import JobNodesSeen, JobSiteSilent
 from leasehold.service.enactors.facts import NodeFacts
+from leasehold.service.enactors.protocol import Observation, Phase
 from leasehold.service.engine.places import software_of, software_text
 from leasehold.service.store.batch import Batch, Seen
 from leasehold.service.store.rows import NodeRow
 
-GONE = "is not among the nodes of its site any more"
+NOT_LISTED = "is not among the nodes of its site any more"
+SITE_CLOSED = "its site takes nobody now"
+_IN_ROOM = frozenset({Phase.STARTING, Phase.RUNNING, Phase.RESUMING, Phase.RECEIVING})
 _USUAL_BYTES_PER_S = 125_000_000
 _FAULTS = {fault.value: fault for fault in Fault}
 
 
 class NodeBook:
-    """Reads what is seen of nodes; ``rows`` are all that were ever seen."""
+    """Reads what is seen of nodes; ``rows`` are all that were ever seen.
 
-    def __init__(self, rows: Collection[NodeRow]) -> None:
-        """Begin with those in the store."""
+    A node that its site does not list any more counts as dead, and for ``gone_after_ms`` as one that may come
+    back; then it is gone for good. One that is listed as down may always come back.
+    """
+
+    def __init__(self, rows: Collection[NodeRow], sites: Collection[str], gone_after_ms: int) -> None:
+        """Begin with those in the store; ``sites`` tell of their nodes."""
+        self._sites = sites
+        self._rooms: dict[int, tuple[int, RoomTaken]] = {}
+        self.room_news: dict[int, RoomTaken | RoomLeft] = {}
+        self._gone_after_ms = gone_after_ms
         self.rows: dict[str, NodeRow] = {row["name"]: row for row in rows}
         self._changed: dict[str, NodeRow] = {}
         self._seen: dict[str, Seen] = {}
@@ -34,22 +55,38 @@ class NodeBook:
         """List the sites that ever told of their nodes."""
         return sorted({row["site"] for row in self.rows.values()})
 
-    def remembered(self, site: str, closed: Collection[str]) -> NodesSeen:
+    def too_small(self, memory_mib: int, sites: Collection[str]) -> NodeRow | None:
+        """Give the largest node of these sites where even that has too little; None where one may do."""
+        if any(row["memory_mib"] >= memory_mib and row["site"] in sites for row in self.rows.values()):
+            return None  # nearly always, and at the first look
+        there = [row for row in self.rows.values() if row["site"] in sites]
+        if not there or {row["site"] for row in there} != set(sites):
+            return None
+        return max(there, key=lambda row: (row["memory_mib"], row["name"]))
+
+    def remembered(self, site: str, closed: Collection[str], now_ms: int) -> NodesSeen:
         """Tell again what was last seen of a site's nodes; ``closed`` are sites that take nobody now."""
-        sound = (row for row in self.rows.values() if row["site"] == site and not row["fault"])
-        return NodesSeen(site, tuple(_seen_node(row, closed) for row in sound))
+        there = (row for row in self.rows.values() if row["site"] == site and not self.is_gone(row, now_ms))
+        return NodesSeen(site, tuple(_seen_node(row, closed) for row in there))
+
+    def is_gone(self, row: NodeRow, now_ms: int) -> bool:
+        """Whether a node was not listed for so long that it is not waited for any more."""
+        since_ms = row["failed_ms"]
+        return (
+            row["problem"] == NOT_LISTED and since_ms is not None and now_ms - since_ms >= self._gone_after_ms
+        )
 
     def see(self, command: JobNodesSeen, closed: Collection[str], now_ms: int) -> list[JobEvent]:
-        """Take in all nodes of a site; those that have failed come first."""
+        """Take in all nodes of a site."""
         before = {name: row for name, row in self.rows.items() if row["site"] == command.site}
         there = {f"{command.site}/{facts.name}": facts for facts in command.nodes}
+        asked_ms = now_ms if command.asked_ms is None else min(command.asked_ms, now_ms)
         for name, facts in there.items():
-            self._keep(_row(name, command.site, facts, before.get(name), now_ms))
+            self._keep(_row(name, command.site, facts, before.get(name), asked_ms))
         for name in before.keys() - there.keys():
-            self._be_gone(self.rows[name], now_ms)
-        fell = [event for name in there if (event := self._fell(before.get(name), self.rows[name]))]
+            self._be_missed(self.rows[name], now_ms)
         offers = (self._offer(before.get(name), self.rows[name], closed) for name in there)
-        return [*fell, self.remembered(command.site, closed), *(offer for offer in offers if offer)]
+        return [self.remembered(command.site, closed, now_ms), *(offer for offer in offers if offer)]
 
     def lose(self, command: JobSiteSilent, now_ms: int) -> list[JobEvent]:
         """A site does not answer: its nodes cannot be reached."""
@@ -62,6 +99,49 @@ class NodeBook:
                 self._keep(failed)
                 events.append(NodeFell(name, fault, command.why))
         return events
+
+    # What leases have that are no attempts
+
+    def follow(self, lease: Lease, now_ms: int, *, after_a_restart: bool = False) -> RoomTaken | None:
+        """Note whether a lease that is no attempt holds machines now; gives what it has let go of.
+
+        After a restart those that run have been seen to, and no node is known where anything is.
+        """
+        known = self._rooms.get(lease.id)
+        if lease.held_since_ms < 0:
+            if known is None:
+                return None
+            del self._rooms[lease.id]
+            self.room_news[lease.id] = RoomLeft(lease.id, now_ms)
+            return known[1]
+        if lease.site in self._sites and (known is None or known[0] != lease.incarnation):
+            was_seen = after_a_restart and lease.state is LeaseState.RUNNING
+            each = Amounts(1, lease.request.memory_mib, 0)
+            since_ms = lease.held_since_ms if was_seen else NOT_YET
+            self._know(lease.incarnation, RoomTaken(lease.id, lease.site, lease.vms, each, (), since_ms))
+        return None
+
+    def saw(self, site: str, seen: Observation, now_ms: int) -> RoomTaken | None:
+        """Note where the machines of such a lease are; gives what is new, None for nothing."""
+        incarnation, room = self._rooms.get(seen.lease_id, (-1, None))
+        if room is None or incarnation != seen.incarnation or seen.phase not in _IN_ROOM:
+            return None
+        nodes = tuple(f"{site}/{name}" for name in seen.nodes)
+        since_ms = now_ms if room.since_ms < 0 else room.since_ms
+        if (nodes, since_ms) == (room.nodes, room.since_ms):
+            return None
+        return self._know(incarnation, replace(room, nodes=nodes, since_ms=since_ms))
+
+    def _know(self, incarnation: int, room: RoomTaken) -> RoomTaken:
+        self._rooms[room.lease_id] = (incarnation, room)
+        self.room_news[room.lease_id] = room
+        return room
+
+    def take_room_news(self) -> list[RoomTaken | RoomLeft]:
+        """Take out what is new of such leases, of each only how it is now."""
+        news = [*self.room_news.values()]
+        self.room_news.clear()
+        return news
 
     # What is written
 
@@ -91,16 +171,13 @@ class NodeBook:
         else:
             self._seen[row["name"]] = _light(row)
 
-    def _be_gone(self, row: NodeRow, now_ms: int) -> None:
-        if row["problem"] != GONE:
-            gone: NodeRow = {**row, "problem": GONE, "fault": Fault.NODE_DIED.value, "failed_ms": now_ms}
-            gone["failures"] += 1
-            self._keep(gone)
-
-    def _fell(self, before: NodeRow | None, row: NodeRow) -> NodeFell | None:
-        if not row["fault"] or (before is not None and before["fault"] == row["fault"]):
-            return None
-        return NodeFell(row["name"], _FAULTS[row["fault"]], row["problem"])
+    def _be_missed(self, row: NodeRow, now_ms: int) -> None:
+        if row["problem"] != NOT_LISTED:
+            missed: NodeRow = {**row, "problem": NOT_LISTED, "fault": Fault.NODE_DIED.value}
+            if not row["fault"]:
+                missed["failures"] += 1
+            missed["failed_ms"] = now_ms
+            self._keep(missed)
 
     def _offer(self, before: NodeRow | None, row: NodeRow, closed: Collection[str]) -> NodeOffers | None:
         """A node that has just become idle says so."""
@@ -125,8 +202,9 @@ def node_of(row: NodeRow) -> Node:
 
 def _seen_node(row: NodeRow, closed: Collection[str]) -> SeenNode:
     """Nobody is sent where nothing can run now, be it the node or its whole site."""
-    is_open = not row["problem"] and row["site"] not in closed
-    return SeenNode(node_of(row), is_open and bool(row["is_host"]), is_open and bool(row["runs"]))
+    problem = row["problem"] or (SITE_CLOSED if row["site"] in closed else "")
+    fault = _FAULTS[row["fault"]] if row["fault"] else None
+    return SeenNode(node_of(row), bool(row["is_host"]), bool(row["runs"]), problem, fault)
 
 
 def _row(name: str, site: str, facts: NodeFacts, before: NodeRow | None, now_ms: int) -> NodeRow:

@@ -8,6 +8,7 @@ from leasehold.model.event import (
     LeaseEnded,
     LeaseFailed,
     LeaseSaved,
+    LeaseStarted,
     OverheadMeasured,
 )
 from leasehold.model.lease import Lease, LeaseState
@@ -25,7 +26,7 @@ ON_THE_WAY: dict[Verb, Phase] = {
 }
 _CONTINUING = (LeaseState.RESUMING, LeaseState.MIGRATING)
 _SAVING_OR_SAVED = (LeaseState.SUSPENDING, LeaseState.SUSPENDED)
-_ON_MACHINES = (LeaseState.RUNNING, *_CONTINUING, *_SAVING_OR_SAVED)
+_ON_MACHINES = (LeaseState.STARTING, LeaseState.RUNNING, *_CONTINUING, *_SAVING_OR_SAVED)
 
 LOST, STRAY, BEHIND = "lost", "stray", "behind"
 Report = Callable[[str], None]
@@ -38,19 +39,29 @@ IsOwnJob = Callable[[int], bool]
 """Whether a lease stands for a job that the site's own scheduler looks after."""
 
 
-def news(lease: Lease, seen: Observation) -> Iterator[Event]:
+NotStarted = Callable[[Lease], Event]
+"""Says what it means that the machines of a lease did not start."""
+
+
+def _lost(lease: Lease) -> Event:
+    return LeaseFailed(lease.id, lease.incarnation)
+
+
+def news(lease: Lease, seen: Observation, not_started: NotStarted = _lost) -> Iterator[Event]:
     """What an observation of the present incarnation of a lease tells the decision core."""
     if lease.incarnation != seen.incarnation:
         return
     match seen.phase:
         case Phase.FAILED:
-            yield LeaseFailed(lease.id, seen.incarnation)
+            yield not_started(lease) if lease.state is LeaseState.STARTING else _lost(lease)
         case Phase.SAVED:
             if lease.state is LeaseState.SUSPENDING:
                 yield LeaseSaved(lease.id, seen.incarnation)
         case Phase.RUNNING | Phase.ENDED:
-            if lease.state in _CONTINUING:
-                yield LeaseContinues(lease.id, seen.incarnation)
+            if lease.state is LeaseState.STARTING:
+                yield LeaseStarted(lease.id, seen.incarnation, seen.since_ms)
+            elif lease.state in _CONTINUING:
+                yield LeaseContinues(lease.id, seen.incarnation, seen.since_ms)
             if seen.phase is Phase.ENDED:
                 yield from _end(lease, seen)
         case _:
@@ -172,8 +183,10 @@ class Comparison:
     def _is_missing(self, lease: Lease, seen: Observation | None, asked_ms: int, now_ms: int) -> bool:
         """Whether a lease has no machines and none are ordered; what came to nothing is ordered again."""
         mine = self._orders(lease.id)
-        for row in mine:
-            if _was_told(row, asked_ms) and not _is_on_the_way(row, seen):
+        for place, row in enumerate(mine):
+            # Machines that are being saved are past their start, though nobody saw them run.
+            is_under_way = any(_is_on_the_way(one, seen) for one in mine[place:])
+            if _was_told(row, asked_ms) and not is_under_way:
                 self._differs(BEHIND)
                 self._outbox.tell_again(row, now_ms)
         return not mine and (seen is None or seen.incarnation < lease.incarnation)

@@ -16,6 +16,8 @@ CONFIRMED = "confirmed"
 DROPPED = "dropped"
 
 MOST_ATTEMPTS = 8
+_MOST_UNANSWERED = MOST_ATTEMPTS - 2
+"""So many attempts, at most, count of those to which nobody answered: they make pauses longer, no more."""
 _LONGEST_PAUSE_MS = 60_000
 _NEVER_DROPPED = frozenset({Verb.STOP, Verb.SEND})
 _MOVES = frozenset({Verb.SEND, Verb.RECEIVE})
@@ -71,11 +73,14 @@ class Outbox:
         self._note(row)
         self._let_follow(row)
 
-    def failed(self, row: OrderRow, problem: Problem, now_ms: int) -> bool:
-        """The enactor did not take it on: tell it again later. False where that makes no sense any more."""
-        row["attempts"] += 1
+    def failed(self, row: OrderRow, problem: Problem, now_ms: int, *, answered: bool = True) -> bool:
+        """The enactor did not take it on: tell it again later. False where that makes no sense any more.
+
+        Where nobody ``answered``, nothing is known of what the machines would say: that is never the end.
+        """
+        row["attempts"] = row["attempts"] + 1 if answered else min(row["attempts"] + 1, _MOST_UNANSWERED)
         row["problem"] = problem.text
-        for_good = not problem.again or row["attempts"] >= MOST_ATTEMPTS
+        for_good = answered and (not problem.again or row["attempts"] >= MOST_ATTEMPTS)
         if for_good and row["verb"] not in _NEVER_DROPPED:
             self.close(row, DROPPED)
             return False
@@ -142,6 +147,7 @@ def row_of_order(site: str, order: Order, now_ms: int) -> OrderRow:
         "command": order.command,
         "work_done": order.work_done,
         "other_site": order.other_site,
+        "account": order.account,
     }
     if order.on != NO_WISHES:
         body["on"] = asdict(order.on)
@@ -174,4 +180,5 @@ def order_of_row(row: OrderRow) -> Order:
         body["work_done"],
         body["other_site"],
         wishes_of(body.get("on", {})),
+        body["account"],
     )

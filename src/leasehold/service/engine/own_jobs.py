@@ -7,8 +7,8 @@ started, changed or gone is seen, not decided.
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from leasehold.model.event import CancelRequested, Event, LeaseEnded, OwnQueueSeen
-from leasehold.model.lease import Lease
+from leasehold.model.event import CancelRequested, Event, LeaseEnded, LeaseStarted, OwnQueueSeen
+from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.request import LeaseType
 from leasehold.service.commands import OwnJobsSeen, Submit
 from leasehold.service.enactors.protocol import OwnJob, Verb
@@ -34,11 +34,16 @@ class OwnJobs:
     def news(self, seen: OwnJobsSeen) -> list[Event]:
         """Say whose job is gone, or is not what it was: another lease will stand for it."""
         there = {job.name: job for job in seen.jobs}
-        return [
-            _ended(lease) if name not in there else CancelRequested(lease.id)
-            for name, lease in self._leases(seen.site).items()
-            if name not in there or lease.vms != self._vms(seen.site, there[name])
-        ]
+        events: list[Event] = []
+        for name, lease in self._leases(seen.site).items():
+            job = there.get(name)
+            if job is None:
+                events += _ended(lease)
+            elif lease.vms != self._vms(seen.site, job):
+                events.append(CancelRequested(lease.id))
+            elif job.running and lease.state is LeaseState.STARTING:
+                events.append(LeaseStarted(lease.id, lease.incarnation))
+        return events
 
     def arrivals(self, seen: OwnJobsSeen) -> list[Submit]:
         """Say for which jobs no lease stands yet."""
@@ -88,8 +93,9 @@ class OwnJobs:
         )
 
 
-def _ended(lease: Lease) -> Event:
-    """Its job is gone: it ran, or was taken back before that."""
-    if lease.held_since_ms >= 0:
-        return LeaseEnded(lease.id, lease.incarnation)
-    return CancelRequested(lease.id)
+def _ended(lease: Lease) -> list[Event]:
+    """Its job is gone: it ran, perhaps between two looks, or was taken back before that."""
+    if lease.held_since_ms < 0:
+        return [CancelRequested(lease.id)]
+    began = [LeaseStarted(lease.id, lease.incarnation)] if lease.state is LeaseState.STARTING else []
+    return [*began, LeaseEnded(lease.id, lease.incarnation)]

@@ -1,7 +1,6 @@
 """The peers of one engine: what was agreed with them, and what is to be written of that."""
 
 from typing import TYPE_CHECKING
-from uuid import uuid4
 
 from leasehold.gateway.peering import Ask, Terms
 from leasehold.model.errors import InvalidField
@@ -41,7 +40,7 @@ class PeerBook:
             "url": command.url,
             "ask": Ask(command.ask).value,
             "max_vms": command.max_vms,
-            "line": uuid4().hex if before is None else before["line"],
+            "line": command.line if before is None else before["line"],
             "added_ms": now_ms if before is None else before["added_ms"],
             "added_by": command.by if before is None else before["added_by"],
         }
@@ -62,7 +61,7 @@ class PeerBook:
         """
         name, engine = command.name, self._engine
         if name not in self.rows:
-            raise NoSuchPeer(name)
+            raise NoSuchPeer(name, self.rows)
         guests = list(engine.gateway.desk.peering.here.get(name, ()))
         self._check_quiet(command, guests)
         for lease_id in guests:

@@ -13,19 +13,50 @@ from leasehold.service.store.store import Store
 if TYPE_CHECKING:
     from leasehold.service.engine.engine import Engine
 
+LEARNING_LINES = 256
+LEARNING_MS = 10_000
+"""What policies have learnt is written after so many lines of the journal, or so long after the last time."""
+
 MEMORY = "gateway"
 DESK = "desk"
 EXPERIENCE = "experience"
 REMOTES = "remotes"
 
 
-def write(engine: "Engine") -> None:
-    """Write what is not written yet; all of it or nothing."""
+class Learning:
+    """When what policies have learnt is to be written again: a snapshot is too large for every step.
+
+    It is advice, and no promise depends on it. Whoever is killed loses what was learnt since the last one.
+    """
+
+    def __init__(self, now_ms: int) -> None:
+        self._lines = 0
+        self._written_ms = now_ms
+
+    def saw(self, lines: int) -> None:
+        """So many lines of the journal tell of what policies may have learnt from."""
+        self._lines += lines
+
+    def is_due(self, now_ms: int, *, at_once: bool) -> bool:
+        """Whether a snapshot is to be taken now; ``at_once``: if there is anything new at all."""
+        if not self._lines:
+            return False
+        return at_once or self._lines >= LEARNING_LINES or now_ms - self._written_ms >= LEARNING_MS
+
+    def written(self, now_ms: int) -> None:
+        """A snapshot is in the store."""
+        self._lines, self._written_ms = 0, now_ms
+
+
+def write(engine: "Engine", *, all_learning: bool = False) -> None:
+    """Write what is not written yet, all of it or nothing; of what was learnt a snapshot, if one is due."""
     minutes, outbox, handlers = engine.minutes, engine.outbox, engine.handlers
     postbox, mail = engine.postbox, handlers.correspondence
     mail.report_on(minutes.leases.values(), engine.now_ms)
     books = (handlers.sites, handlers.peers, handlers.agreements, handlers.joints, handlers.jobs)
-    is_told = minutes.leases or minutes.journal or any(book.has_news() for book in books)
+    engine.learning.saw(len(minutes.journal))
+    snapshot = engine.learning.is_due(engine.now_ms, at_once=all_learning)
+    is_told = snapshot or minutes.leases or minutes.journal or any(book.has_news() for book in books)
     if not (is_told or outbox.new or outbox.changed or postbox.has_news() or mail.has_new_abouts):
         return
     with engine.store.writing() as batch:
@@ -43,9 +74,12 @@ def write(engine: "Engine") -> None:
             batch.set_memory(REMOTES, json.dumps(told))
         if minutes.measured:
             batch.set_memory(EXPERIENCE, json.dumps(engine.gateway.experience()))
-        if minutes.journal:
+        if snapshot:
             batch.set_memory(MEMORY, json.dumps(engine.gateway.knowledge.memory()))
+        if minutes.journal:
             batch.set_memory(DESK, json.dumps(engine.gateway.desk.memory()))
+    if snapshot:
+        engine.learning.written(engine.now_ms)
 
 
 def last_written_ms(store: Store) -> int:

@@ -70,7 +70,8 @@ class SiteBook:
         gateway = self._engine.gateway
         remote = gateway.desk.remotes.get(site)
         if site not in gateway.sites and (remote is None or remote.is_peer):
-            raise NoSuchSite(site)
+            remotes = (name for name, remote in gateway.desk.remotes.items() if not remote.is_peer)
+            raise NoSuchSite(site, [*gateway.sites, *remotes])
 
 
 def _lending(site: str) -> SiteRow:

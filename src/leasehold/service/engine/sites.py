@@ -81,12 +81,3 @@ def overhead_factors(gateway: Gateway) -> dict[tuple[str, str], float]:
 def occupancies(gateway: Gateway) -> dict[str, Occupancy]:
     """Look at all sites."""
     return {name: occupancy(site) for name, site in gateway.sites.items()}
-
-
-def leases_by_site_and_state(gateway: Gateway) -> dict[tuple[str, str], int]:
-    """Count the open leases."""
-    counts: dict[tuple[str, str], int] = {}
-    for lease in gateway.leases.values():
-        key = (lease.site, lease.state.value)
-        counts[key] = counts.get(key, 0) + 1
-    return counts

@@ -1,5 +1,6 @@
 """To whom the engine tells how it is doing."""
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from leasehold.jobs.why import JobReason
@@ -38,6 +39,9 @@ class Teller(Protocol):
 
     def difference(self, site: str, kind: Difference) -> None:
         """Be told of something that is not as it should be."""
+
+    def pruned(self, rows: Mapping[str, int]) -> None:
+        """Be told of rows that the store let go of, by table."""
 
     def invariants(self, ok: bool) -> None:  # noqa: FBT001 - the result of the check
         """Be told of a check."""

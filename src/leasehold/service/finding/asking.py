@@ -50,12 +50,25 @@ class Asking:
             return False
         return True
 
-    async def tell_until_heard(self, command: Command) -> None:
-        """Tell the engine again and again until it has taken it in."""
+    async def tell_until_heard(self, command: Command, otherwise: Command) -> None:
+        """Tell the engine, again while it cannot be asked; what it can never take in, ``otherwise`` instead.
+
+        If it cannot take that in either, nothing more is said: it would fail in the same way for ever.
+        """
         pause_s = PAUSE_S
-        while not await self.tell(command):
-            await asyncio.sleep(pause_s)
-            pause_s = longer(pause_s)
+        for said in (command, otherwise):
+            while True:
+                try:
+                    await self._do(said)
+                except Unavailable:
+                    await asyncio.sleep(pause_s)
+                    pause_s = longer(pause_s)
+                except Exception:
+                    log = structlog.get_logger("leasehold.finding")
+                    log.exception("news for jobs were not taken in", site=self.site)
+                    break
+                else:
+                    return
 
 
 def longer(pause_s: float) -> float:

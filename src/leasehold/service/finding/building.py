@@ -9,6 +9,8 @@ from leasehold.service.enactors.protocol import Enactor
 from leasehold.service.engine.imagebook import Build
 from leasehold.service.finding.asking import Asking, Do
 
+NOT_KEPT = "it is built, and what there is to know of it cannot be kept"
+
 
 class Building:
     """Builds at one site."""
@@ -23,7 +25,7 @@ class Building:
         """Build an image, and tell the engine what came of it."""
         async with self._turn:
             command = await self._build(build)
-        await self._asking.tell_until_heard(command)
+        await self._asking.tell_until_heard(command, JobImageFailed(build.key, self._site, NOT_KEPT))
 
     async def _build(self, build: Build) -> Command:
         if not isinstance(self._enactor, BuildsImages):

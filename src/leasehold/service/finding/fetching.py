@@ -15,6 +15,7 @@ from leasehold.service.enactors.protocol import Enactor
 from leasehold.service.finding.asking import PAUSE_S, Asking, Do, longer
 
 NOTHING = Output("", is_whole=False)
+NOT_KEPT = "the store cannot keep it"
 
 
 class Fetching:
@@ -33,7 +34,8 @@ class Fetching:
             await asyncio.sleep(pause_s)
             pause_s = longer(pause_s)
         problem = self._asking.problem if output is None else ""
-        await self._asking.tell_until_heard(JobOutput(lease_id, output or NOTHING, problem))
+        lost = JobOutput(lease_id, NOTHING, NOT_KEPT)
+        await self._asking.tell_until_heard(JobOutput(lease_id, output or NOTHING, problem), lost)
 
     async def _try(self, lease_id: int) -> Output | None:
         """Where commands have no output apart, what is on the console has to do, which is not the same."""

@@ -47,12 +47,13 @@ class Looking:
     async def look(self) -> None:
         """Look once."""
         if isinstance(self._enactor, HasNodes):
+            asked_ms = self._clock()
             nodes = await self._asking.ask(self._enactor.nodes())
             if nodes is None:
                 await self._note_silence()
                 return
             self._answered_ms, self._is_silent = self._clock(), False
-            await self._asking.tell(JobNodesSeen(self._site, tuple(nodes)))
+            await self._asking.tell(JobNodesSeen(self._site, tuple(nodes), asked_ms))
         if isinstance(self._enactor, BuildsImages):
             await self._look_at_images(self._enactor)
 

@@ -7,7 +7,10 @@ name it is asked, as a site would be, and as ``peer/NAME`` it asks.
 GATEWAY = "gateway"
 """How a site calls its gateway."""
 
-_ASKING = "peer/"
+OF_PEERS = "peer"
+"""The first part of the path of every peer that asks us, and of its consumers and groups: nobody else's."""
+
+_ASKING = f"{OF_PEERS}/"
 
 
 def asking(name: str) -> str:

@@ -3,7 +3,6 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterable
-from uuid import uuid4
 
 from leasehold.service.commands import Command, Mail
 from leasehold.service.driver import Clock
@@ -17,11 +16,11 @@ MOST_AT_ONCE = 100
 _IDENTITY = "identity"
 
 
-def identity_of(store: Store) -> str:
+def identity_of(store: Store, new_id: Callable[[], str]) -> str:
     """Give the name that this store, and no other, goes by; it gets one at the first time."""
     known = store.memories().get(_IDENTITY)
     if known is None:
-        known = json.dumps(uuid4().hex)
+        known = json.dumps(new_id())
         with store.writing() as batch:
             batch.set_memory(_IDENTITY, known)
     name: str = json.loads(known)

@@ -66,12 +66,20 @@ class Uplink:
 
     ``site``           how the gateway calls us; "": it is asked for that first
     ``correspondent``  how we call the gateway
+    ``transport``      carries the calls; None: sockets
 
     ``problem``  why the gateway cannot be reached now, empty while it can
     """
 
     def __init__(
-        self, side: Side, site: str, gateway_url: str, token: str, correspondent: str = GATEWAY
+        self,
+        side: Side,
+        site: str,
+        gateway_url: str,
+        token: str,
+        correspondent: str = GATEWAY,
+        *,
+        transport: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
         self.problem = ""
         self._side = side
@@ -81,6 +89,7 @@ class Uplink:
             base_url=gateway_url,
             headers={"Authorization": f"Bearer {token}"},
             timeout=httpx2.Timeout(WAIT_S + _ANSWER_WITHIN_S),
+            transport=transport,
         )
         self._acknowledged = 0
 

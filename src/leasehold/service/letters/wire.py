@@ -18,13 +18,19 @@ from leasehold.routing.facts import SiteLive
 from leasehold.service.commands import Submit
 from leasehold.service.engine.ledger import Particulars
 from leasehold.service.letters.names import GATEWAY, asking_peer
+from leasehold.sharing.paths import is_path
 
 __all__ = ["GATEWAY", "About", "Letter", "Offer", "Recall", "offer", "read", "recall", "refusal", "report"]
 
 Body = dict[str, Any]
 OFFER, RECALL, REPORT = "offer", "recall", "report"
-_LARGEST = 2**53
+LARGEST = 2**53
 """No whole number in a letter is larger: so far any JSON can be trusted."""
+MOST_VMS = 1_000_000
+"""Nor does any count of VMs, or any speed, go beyond this, as in requests."""
+MOST_DURATION_MS, MOST_MEMORY_MIB = 10 * 365 * 86_400_000, 2**31
+_MOST_TEXT, _MOST_WORDS, _MOST_CLAIMS = 131_072, 1_024, 64
+"""Of characters in a text, of words in a command, and of further resources."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +74,20 @@ class About:
             kind = {"int": int, "bool": bool, "str": str}[str(getattr(field.type, "__name__", field.type))]
             if type(value) is not kind:
                 raise InvalidField(f"about.{field.name}", value, f"a value of type {kind.__name__}")
-        return cls(**said)
+            if isinstance(value, int) and not 0 <= value <= MOST_VMS:
+                raise InvalidField(f"about.{field.name}", value, f"a whole number from 0 to {MOST_VMS}")
+        about = cls(**said)
+        about.check()
+        return about
+
+    def check(self) -> None:
+        """Refuse what cannot be so, as more that is free than there is; raises InvalidField."""
+        for name in ("slots", "speed_mips", "reference_mips"):
+            if getattr(self, name) < 1:
+                raise InvalidField(f"about.{name}", getattr(self, name), "a whole number of at least 1")
+        for name, most in (("widest_vms", self.slots), ("widest_free_vms", self.widest_vms)):
+            if getattr(self, name) > most:
+                raise InvalidField(f"about.{name}", getattr(self, name), f"a whole number from 0 to {most}")
 
     def as_remote(self, name: str) -> RemoteSite:
         """Give it as the decision core knows it."""
@@ -146,7 +165,7 @@ def _lease_id(body: Body) -> int:
     return _whole(body["lease"])
 
 
-def offer(lease: Lease, about: Particulars) -> Body:
+def offer(lease: Lease, about: Particulars, *, wait: bool = False) -> Body:
     """Ask a site to take a lease in.
 
     A ready time that has come is left out: the site's clock may be behind, and it would wait for nothing.
@@ -164,18 +183,21 @@ def offer(lease: Lease, about: Particulars) -> Body:
         "memory_mib": request.memory_mib,
         "ready_ms": request.ready_ms if request.ready_ms > lease.dispatched_ms else None,
         "deadline_ms": request.deadline_ms,
+        "wait": wait,
+        "domain": request.domain,
+        "claims": [list(claim) for claim in request.claims],
         "command": list(about.command),
     }
 
 
 def _submit_of(body: Body, gateway: str) -> Submit:
-    group = _text(body["group"])
+    group = body["group"]
     return Submit(
-        consumer=_called_here(gateway, _text(body["consumer"])),
+        consumer=_called_here(gateway, body["consumer"]),
         lease_type=LEASE_TYPES[body["lease_type"]],
-        vms=_whole(body["vms"]),
-        duration_ms=_whole(body["duration_ms"]),
-        memory_mib=_whole(body["memory_mib"]),
+        vms=_whole(body["vms"], -LARGEST),
+        duration_ms=_whole(body["duration_ms"], -LARGEST),
+        memory_mib=_whole(body["memory_mib"], -LARGEST),
         ready_ms=_whole_or_none(body["ready_ms"]),
         deadline_ms=_whole_or_none(body["deadline_ms"]),
         name=_text(body["name"]),
@@ -183,29 +205,57 @@ def _submit_of(body: Body, gateway: str) -> Submit:
         command=_words(body["command"]),
         origin=gateway,
         origin_id=body["lease"],
+        wait=_truth(body["wait"]),
+        domain=_text(body["domain"]),
+        claims=_claims(body["claims"]),
     )
 
 
-def _called_here(gateway: str, name: str) -> str:
+def check_offer(submit: Submit) -> None:
+    """Refuse a request that was understood, and that nobody here could have made; raises InvalidField."""
+    for name, most in (("vms", MOST_VMS), ("duration_ms", MOST_DURATION_MS), ("memory_mib", MOST_MEMORY_MIB)):
+        if not 1 <= getattr(submit, name) <= most:
+            raise InvalidField(name, getattr(submit, name), f"a whole number from 1 to {most}")
+    for name, units in submit.claims:
+        if units < 1:
+            raise InvalidField(f"claims.{name}", units, "a whole number of at least 1")
+
+
+def _called_here(gateway: str, name: object) -> str:
     """Name somebody: a peer's consumers and groups are not ours, even where they are called alike."""
+    if not isinstance(name, str) or not is_path(name):
+        raise TypeError(f"{name!r:.40} is not the path of a consumer or group")
     return f"{gateway}/{name}" if asking_peer(gateway) else name
 
 
 def _text(value: object) -> str:
-    if not isinstance(value, str) or "\0" in value:
-        raise TypeError(f"{value!r:.40} is no text")
+    if not isinstance(value, str) or "\0" in value or len(value) > _MOST_TEXT:
+        raise TypeError(f"{value!r:.40} is no text that can be kept")
+    value.encode()  # half a character cannot be kept either
+    return value
+
+
+def _claims(value: object) -> tuple[tuple[str, int], ...]:
+    if not isinstance(value, list) or len(value) > _MOST_CLAIMS:
+        raise TypeError(f"{value!r:.40} is no list of further resources")
+    return tuple((_text(name), _whole(units, -LARGEST)) for name, units in value)
+
+
+def _truth(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"{value!r:.40} is neither true nor false")
     return value
 
 
 def _words(value: object) -> tuple[str, ...]:
-    if not isinstance(value, list):
+    if not isinstance(value, list) or len(value) > _MOST_WORDS:
         raise TypeError(f"{value!r:.40} is no list of words")
     return tuple(_text(word) for word in value)
 
 
-def _whole(value: object) -> int:
-    if type(value) is not int or abs(value) > _LARGEST:
-        raise TypeError(f"{value!r:.40} is no whole number")
+def _whole(value: object, least: int = 0, most: int = LARGEST) -> int:
+    if type(value) is not int or not least <= value <= most:
+        raise TypeError(f"{value!r:.40} is no whole number from {least} to {most}")
     return value
 
 
@@ -252,8 +302,8 @@ def _news_of(body: Body, site: str) -> SiteReported:
         site,
         LeaseState(body["state"]),
         Reason(body["reason"] or Reason.ROUTED),
-        body["planned_ms"],
-        body["first_start_ms"],
-        body["preemptions"],
-        body["overhead_vm_ms"],
+        _whole(body["planned_ms"], -1),
+        _whole(body["first_start_ms"], -1),
+        _whole(body["preemptions"]),
+        _whole(body["overhead_vm_ms"]),
     )

@@ -72,12 +72,12 @@ def places(engine: Engine) -> Iterator[Place]:
             now.waiting_guests,
             now.waiting_local_vms,
             now.waiting_guest_vms,
-            name not in desk.lenders.not_lending,
+            name not in desk.lenders.closed,
         )
     for name, about in engine.handlers.correspondence.abouts.items():
         remote = desk.remotes.get(name)
         if remote is not None and not remote.silent and not remote.is_peer:
-            lends = about.lends and name not in desk.lenders.not_lending
+            lends = about.lends and name not in desk.lenders.closed
             yield replace(_place(about), lends=lends)
 
 

@@ -12,6 +12,7 @@ from leasehold.service.letters.wire import About
 from leasehold.service.peers.purse import Purse
 from leasehold.service.store.rows import PeerRow
 from leasehold.service.store.store import Store
+from leasehold.service.surroundings import Surroundings
 
 Tell = Callable[[PeerRow], Awaitable[About]]
 """Says what a peer is to know of us."""
@@ -43,11 +44,14 @@ class _Line:
 class Lines:
     """The lines to all peers that are called."""
 
-    def __init__(self, store: Store, post: PostOffice, tell: Tell, purse: Purse) -> None:
+    def __init__(
+        self, store: Store, post: PostOffice, tell: Tell, purse: Purse, surroundings: Surroundings
+    ) -> None:
         self._store = store
         self._post = post
         self._tell = tell
         self._purse = purse
+        self._surroundings = surroundings
         self._lines: dict[str, _Line] = {}
 
     async def hold(self, peer: PeerRow) -> None:
@@ -62,7 +66,8 @@ class Lines:
             line.problem = str(error)
             return
         side = OurSide(self._store, self._post, peer, self._tell)
-        line.uplink = Uplink(side, "", peer["url"], token, asking(peer["name"]))
+        transport = self._surroundings.transport()
+        line.uplink = Uplink(side, "", peer["url"], token, asking(peer["name"]), transport=transport)
         line.task = asyncio.create_task(line.uplink.run())
 
     async def cut(self, name: str) -> None:

@@ -19,6 +19,7 @@ from leasehold.service.peers.about import about_us
 from leasehold.service.peers.lines import Lines
 from leasehold.service.peers.purse import Purse
 from leasehold.service.store.rows import PeerRow
+from leasehold.service.surroundings import Surroundings
 
 if TYPE_CHECKING:
     from leasehold.service.federation import Federation
@@ -94,10 +95,11 @@ class _Seen:
 class Peers:
     """What `Federation` has to do with peers."""
 
-    def __init__(self, federation: "Federation", folder: Path) -> None:
+    def __init__(self, federation: "Federation", folder: Path, surroundings: Surroundings) -> None:
         self._federation = federation
+        self._new_id = surroundings.new_id
         self._purse = Purse(folder / FOLDER)
-        self._lines = Lines(federation.store, federation.post, self._tell, self._purse)
+        self._lines = Lines(federation.store, federation.post, self._tell, self._purse, surroundings)
 
     async def open(self) -> None:
         """Call all who are called."""
@@ -114,7 +116,8 @@ class Peers:
         ``token`` is what it gave us; without one, what it gave before goes on. Raises InvalidField.
         """
         self._check(name, agreement, token)
-        await self._federation.do(KeepPeer(name, agreement.url, agreement.ask.value, agreement.max_vms, by))
+        ask, most = agreement.ask.value, agreement.max_vms
+        await self._federation.do(KeepPeer(name, agreement.url, ask, most, by, self._new_id()))
         if not agreement.url:
             self._purse.drop(name)
         elif token is not None:
@@ -138,10 +141,10 @@ class Peers:
 
     async def get(self, name: str) -> PeerState:
         """Look at one; raises NoSuchPeer."""
-        for state in await self.list():
-            if state.row["name"] == name:
-                return state
-        raise NoSuchPeer(name)
+        states = {state.row["name"]: state for state in await self.list()}
+        if name not in states:
+            raise NoSuchPeer(name, states)
+        return states[name]
 
     def _check(self, name: str, agreement: Agreement, token: str | None) -> None:
         if NAME.fullmatch(name) is None:
@@ -200,7 +203,8 @@ def _asked(engine: Engine, name: str) -> Traffic:
 
 def _asking(engine: Engine, name: str) -> Traffic:
     peering = engine.gateway.desk.peering
-    return _traffic(peering.asking.get(name), peering.here.get(name, {}), 0, engine.now_ms)
+    leases = {lease.id: lease.vms for lease in peering.here.get(name, {}).values()}
+    return _traffic(peering.asking.get(name), leases, 0, engine.now_ms)
 
 
 def _traffic(tally: Tally | None, leases: dict[int, int], unanswered: int, now_ms: int) -> Traffic:

@@ -39,11 +39,14 @@ _KINDS = {
 }
 
 
-def backup(store: Store, path: Path) -> None:
-    """Copy a store into the file ``path``, which takes the place of an older one; only its owner may read it.
+def backup(store: Store, path: Path, *, replace: bool = False) -> None:
+    """Copy a store into the file ``path``, which only its owner may read.
 
-    InputError where the file cannot be written, or a program that is needed is not there.
+    InputError where there is such a file, unless ``replace`` says that it may go; where it cannot be written,
+    or a program that is needed is not there.
     """
+    if path.exists() and not replace:
+        raise InputError(path, None, "exists already; --force overwrites it")
     kind = _KINDS[store.dialect]
     with _whole_or_not_at_all(path) as partial:
         kind.save(store, partial)

@@ -41,9 +41,10 @@ def load(path: Path, store: Store) -> None:
 
 def _run_on(url: URL, program: str, *arguments: str) -> None:
     """Run a program on the database at ``url``; other users of the machine do not see the password."""
-    address = url.set(drivername="postgresql", password=None).render_as_string()
+    # made anew: URL.set(password=None) leaves the password as it is
+    address = URL.create("postgresql", url.username, None, url.host, url.port, url.database, url.query)
     password = {} if url.password is None else {"PGPASSWORD": str(url.password)}
-    _run(url, program, f"--dbname={address}", *arguments, environment=password)
+    _run(url, program, f"--dbname={address.render_as_string()}", *arguments, environment=password)
 
 
 def _run(about: object, program: str, *arguments: str, environment: dict[str, str] | None = None) -> str:

@@ -6,7 +6,7 @@ from typing import TypedDict
 from sqlalchemy import Connection
 
 from leasehold.model.errors import InvariantBroken
-from leasehold.service.store.housekeeping import forget
+from leasehold.service.store.housekeeping import Before, drop_outputs, forget
 from leasehold.service.store.rows import (
     AgreementRow,
     AnswerRow,
@@ -123,6 +123,10 @@ class Batch:
         """Keep what commands wrote; a second one of an attempt is a defect (InvariantBroken)."""
         self._write(self._statements.add_output, rows)
 
+    def drop_outputs(self, consumer: str, least_bytes: int) -> tuple[int, int]:
+        """Let go of the oldest outputs of a consumer, of so many bytes; see `housekeeping`."""
+        return drop_outputs(self._connection, consumer, least_bytes)
+
     def add_job_answers(self, rows: Sequence[JobAnswerRow]) -> None:
         """Remember answers; a second one for the same key of a consumer is a defect (InvariantBroken)."""
         self._write(self._statements.add_job_answer, rows)
@@ -161,9 +165,9 @@ class Batch:
         for statement in (self._statements.drop_all_letters, self._statements.drop_mail):
             self._write(statement, [{"correspondent": correspondent}])
 
-    def forget(self, before_ms: int) -> int:
-        """Let go of what nobody asks for any more, and say how many rows went; see `housekeeping`."""
-        return forget(self._connection, before_ms)
+    def forget(self, before: Before) -> Mapping[str, int]:
+        """Let go of some of what is old, and say how many rows went, by table; see `housekeeping`."""
+        return forget(self._connection, before)
 
     def _write(self, statement: str, rows: Sequence[Mapping[str, object]]) -> None:
         if not rows:

@@ -4,7 +4,14 @@ from collections.abc import Iterator
 
 from sqlalchemy import ColumnElement, Table, TextClause, and_, false, func, or_, select, true
 
-from leasehold.service.store.filters import JobFilter, JournalFilter, LeaseFilter, UsageFilter, Visible
+from leasehold.service.store.filters import (
+    HAS_JOB,
+    JobFilter,
+    JournalFilter,
+    LeaseFilter,
+    UsageFilter,
+    Visible,
+)
 from leasehold.service.store.job_schema import CLOSED_JOBS, OPEN_JOBS, attempts, jobs
 from leasehold.service.store.schema import CLOSED, LIVE, journal, leases, usage
 
@@ -32,7 +39,7 @@ def _about_jobs(which: JobFilter) -> Iterator[ColumnElement[bool] | TextClause]:
     if which.states:
         yield jobs.c.state.in_(which.states)
     if which.site is not None:
-        yield _tried_at((which.site,))
+        yield _tried_at(which.site)
     if which.consumer is not None:
         yield jobs.c.consumer == which.consumer
     if which.since_ms is not None:
@@ -46,12 +53,17 @@ def _visible_job(visible: Visible) -> ColumnElement[bool]:
         return true()
     own = jobs.c.consumer == visible.consumer if visible.consumer else false()
     groups = jobs.c.group.in_([group for group in visible.groups if group])
-    return or_(own, groups, _tried_at(visible.sites))
+    return or_(own, groups, _is_at(visible.sites))
 
 
-def _tried_at(sites: tuple[str, ...]) -> ColumnElement[bool]:
-    there = select(attempts.c.job_id).where(attempts.c.site.in_([site for site in sites if site]))
-    return jobs.c.id.in_(there)
+def _tried_at(site: str) -> ColumnElement[bool]:
+    return jobs.c.id.in_(select(attempts.c.job_id).where(attempts.c.site == site))
+
+
+def _is_at(sites: tuple[str, ...]) -> ColumnElement[bool]:
+    """Jobs that are tried at a site now, or have succeeded there; one that only failed there is gone."""
+    is_there = attempts.c.site.in_([site for site in sites if site]), attempts.c.state.in_(HAS_JOB)
+    return jobs.c.id.in_(select(attempts.c.job_id).where(*is_there))
 
 
 def _about_leases(which: LeaseFilter) -> Iterator[ColumnElement[bool] | TextClause]:

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from leasehold.jobs.job import AttemptState
+
 
 @dataclass(frozen=True, slots=True)
 class Visible:
@@ -22,6 +24,9 @@ class Visible:
 
 
 EVERYTHING = Visible(everything=True)
+
+HAS_JOB = tuple(state.value for state in AttemptState if state.is_open or state is AttemptState.SUCCEEDED)
+"""A job is at the sites of its attempts in these states; where one only failed, it is no more."""
 
 
 @dataclass(frozen=True, slots=True)

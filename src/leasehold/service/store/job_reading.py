@@ -65,6 +65,12 @@ class JobReading(Querying):
         of_it = select(outputs).where(outputs.c.job_id == within(job_id), outputs.c.number == number)
         return cast("OutputRow | None", self._row(of_it))
 
+    def output_bytes(self) -> dict[str, int]:
+        """How much is kept of what commands wrote, in bytes, by consumer."""
+        sums = select(outputs.c.consumer, func.sum(outputs.c.size_bytes).label("bytes"))
+        rows = self._rows(sums.group_by(outputs.c.consumer))
+        return {str(row["consumer"]): int(str(row["bytes"])) for row in rows}
+
     def highest_job_id(self) -> int:
         """The highest number that a job ever had; 0 before the first."""
         return self._number(select(func.max(jobs.c.id)))
@@ -82,6 +88,13 @@ class JobReading(Querying):
     def nodes(self) -> list[NodeRow]:
         """All nodes that were ever seen, by name."""
         return cast("list[NodeRow]", self._rows(select(nodes).order_by(nodes.c.name)))
+
+    def nodes_after(self, name: str, limit: int, site: str | None = None) -> list[NodeRow]:
+        """The next nodes by name, ``limit`` of them; at one site where it is given."""
+        page = select(nodes).where(nodes.c.name > name).order_by(nodes.c.name).limit(limit)
+        if site is not None:
+            page = page.where(nodes.c.site == site)
+        return cast("list[NodeRow]", self._rows(page))
 
     def images(self) -> list[ImageRow]:
         """All images, and those that are being built or could not be, by name and site."""

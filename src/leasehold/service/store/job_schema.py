@@ -1,6 +1,6 @@
 """The tables about jobs, and the nodes and images for them; `leasehold.service.store.schema` has the rest."""
 
-from sqlalchemy import Column, Index
+from sqlalchemy import Column, Index, Text
 from sqlalchemy import text as sql
 
 from leasehold.jobs.job import JobState
@@ -37,6 +37,7 @@ jobs = table(
     text("standby"),
     whole("delivered"),
     Column("exit_status", WHOLE),
+    Column("is_foreign", WHOLE, nullable=False, server_default="0"),
 )
 jobs_open = Index("jobs_open", jobs.c.id, sqlite_where=OPEN_JOBS, postgresql_where=OPEN_JOBS)
 jobs_consumer = Index("jobs_consumer", jobs.c.consumer, jobs.c.id)
@@ -64,6 +65,11 @@ outputs = table(
     whole_key("number"),
     text("text"),
     *(whole(name) for name in ("is_whole", "fetched_ms")),
+    Column("consumer", Text, nullable=False, server_default=""),
+    Column("size_bytes", WHOLE, nullable=False, server_default="0"),
+)
+outputs_consumer = Index(
+    "outputs_consumer", outputs.c.consumer, outputs.c.fetched_ms, outputs.c.job_id, outputs.c.size_bytes
 )
 
 # What nodes were last seen to be like, and how often they failed.

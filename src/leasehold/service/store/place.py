@@ -18,7 +18,7 @@ def read_url(text: str) -> URL:
     except (ArgumentError, ValueError):
         raise InvalidField("store", _without_credentials(text), _EXPECTED) from None
     if url.drivername in _POSTGRESQL and url.database:
-        return url.set(drivername="postgresql+psycopg")
+        return _with_password_in_its_place(url).set(drivername="postgresql+psycopg")
     if url.drivername == "sqlite" and url.database not in {None, "", ":memory:"} and not url.query:
         return url
     raise InvalidField("store", str(url), _EXPECTED)
@@ -35,6 +35,15 @@ def make_private_file(path: Path) -> None:
         path.touch(mode=0o600)
     except OSError as error:
         raise InputError(path, None, f"cannot be a store: {error.strerror}") from error
+
+
+def _with_password_in_its_place(url: URL) -> URL:
+    """Move a password that is given as a parameter, ``?password=...``, to where messages hide it."""
+    password = url.query.get("password")
+    if password is None:
+        return url
+    last = password if isinstance(password, str) else password[-1]
+    return url.difference_update_query(["password"]).set(password=last)
 
 
 def _without_credentials(text: str) -> str:

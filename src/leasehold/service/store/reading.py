@@ -63,6 +63,13 @@ class Reading(JobReading):
         counted = select(site, state, func.count().label("number")).where(LIVE).group_by(site, state)
         return {(row.site, row.state): row.number for row in self._fetch(counted)}
 
+    def held_vms(self) -> dict[str, int]:
+        """How many VMs leases hold, by site."""
+        site, vms = schema.leases.c.site, schema.leases.c.vms
+        holding = LIVE & (schema.leases.c.held_since_ms >= 0)
+        summed = select(site, func.sum(vms).label("vms")).where(holding).group_by(site)
+        return {row.site: int(row.vms) for row in self._fetch(summed)}
+
     # The journal
 
     def journal(

@@ -55,6 +55,8 @@ class LeaseRow(TypedDict):
     joint_id: int | None  # the joint request of which this is a component
     job_id: int | None  # the job of which this is an attempt
     wishes: str  # JSON, `leasehold.service.enactors.protocol.MachineWishes`, "" for none
+    waits: int  # whether it is queued where it would otherwise be refused
+    is_foreign: int  # whether somebody else than this gateway vouches for its consumer
 
 
 class JointRow(TypedDict):
@@ -176,6 +178,7 @@ class AgreementRow(TypedDict):
     since_by: str
     published: int  # 1 or 0
     note: str
+    held: str  # JSON, when it was in force by itself, and on which terms
 
 
 class PenaltyRow(TypedDict):
@@ -245,6 +248,7 @@ class JobRow(TypedDict):
     standby: str  # JSON: the place that is kept ready, "" for none
     delivered: int  # the number of the attempt whose result is the job's, 0 while there is none
     exit_status: int | None  # of that attempt
+    is_foreign: int  # as in `LeaseRow`
 
 
 class AttemptRow(TypedDict):
@@ -276,6 +280,8 @@ class OutputRow(TypedDict):
     text: str
     is_whole: int  # 1 or 0
     fetched_ms: int
+    consumer: str
+    size_bytes: int
 
 
 class JobAnswerRow(TypedDict):

@@ -74,6 +74,8 @@ leases = table(
     Column("joint_id", WHOLE),
     Column("job_id", WHOLE),
     Column("wishes", Text, nullable=False, server_default=""),
+    Column("waits", WHOLE, nullable=False, server_default="0"),
+    Column("is_foreign", WHOLE, nullable=False, server_default="0"),
 )
 leases_live = Index(
     "leases_live", leases.c.id, leases.c.site, leases.c.state, sqlite_where=LIVE, postgresql_where=LIVE
@@ -171,6 +173,7 @@ agreements = table(
     text("since_by"),
     whole("published"),
     text("note"),
+    text("held"),
 )
 
 penalties = table(
@@ -182,15 +185,16 @@ penalties = table(
     whole("points"),
     whole("since_ms"),
     Column("until_ms", WHOLE),
-    of_a_lease(nullable=False),
+    whole("lease_id"),  # which may have been let go of
     Column("lifted_ms", WHOLE),
     text("lifted_by"),
 )
 
-# A row for each time that a lease held machines, once that is over: all use is summed from it.
+# A row for each time that a lease held machines, once that is over: all use is summed from it. It outlives
+# the lease, so that statements and the windows of agreements stay right.
 usage = table(
     "usage",
-    of_a_lease(nullable=False, primary_key=True),
+    whole_key("lease_id"),
     whole_key("begin_ms"),
     Column("end_ms", WHOLE, nullable=False, index=True),
     text("consumer"),

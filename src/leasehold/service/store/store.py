@@ -4,6 +4,7 @@ One writer and many readers. `Store.writing` is one transaction of the one write
 called from any thread at any time, and never waits for the writer.
 """
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
@@ -15,13 +16,15 @@ from leasehold.service.store import schema
 from leasehold.service.store.batch import Batch
 from leasehold.service.store.claim import FileClaim, ServerClaim
 from leasehold.service.store.engines import reading_engine, writing_engine
-from leasehold.service.store.errors import translated
+from leasehold.service.store.errors import StoreUnavailable, translated
 from leasehold.service.store.migrating import needs_migration, upgrade
 from leasehold.service.store.place import make_private_file, read_url, sqlite_path
 from leasehold.service.store.reading import Reading
 from leasehold.service.store.rows import TokenRow
 from leasehold.service.store.statements import Statements
 from leasehold.service.store.writer import Writer
+
+_PROBE = "probe"
 
 
 def open_store(url: str) -> "Store":
@@ -77,6 +80,14 @@ class Store(Reading):
         """
         with translated(self), self._writer.transaction() as connection:
             yield Batch(connection, self._statements)
+
+    def prove_writable(self, room_bytes: int = 0) -> None:
+        """Write so many bytes, in the place of those written last; StoreUnavailable where that cannot be."""
+        if self.path is not None and not self.path.exists():
+            # its open file would take everything, and nothing of that would be found after a restart
+            raise StoreUnavailable(f"{self}: the file has been removed")
+        with self.writing() as batch:
+            batch.set_memory(_PROBE, json.dumps("0" * room_bytes))
 
     # Tokens are written in transactions of their own, between the writer's, from whatever thread
 

@@ -3,6 +3,8 @@
 The factors weigh the windows directly, the present one first; how busy the provider was does not matter.
 """
 
+from functools import cache
+
 from leasehold.model.agreement import TimeDecay
 from leasehold.sharing.decay import Past, past_windows_ms
 from leasehold.sharing.limits.decaying import Decaying
@@ -21,9 +23,10 @@ def decayed_usage_ppm(limit: TimeDecay, usage: Usage, now_ms: int) -> int:
 
 def _decaying(limit: TimeDecay, usage: Usage) -> Decaying:
     weight_now, *factors_ppm = limit.factors_ppm
+    used = cache(usage.used)  # the windows before one bound are nearly those before the next
 
     def past_before(begin_ms: int) -> Past:
         bounds = past_windows_ms(begin_ms, limit.window_ms, len(factors_ppm))
-        return Past.of([usage.used(*bound) for bound in bounds], factors_ppm)
+        return Past.of([used(*bound) for bound in bounds], factors_ppm)
 
     return Decaying(limit, usage, len(factors_ppm), past_before, weight_now)

@@ -3,6 +3,8 @@
 A window in which the provider was idle is soon forgotten: nobody was kept waiting in it.
 """
 
+from functools import cache
+
 from leasehold.model.agreement import UsageDecay
 from leasehold.sharing.decay import Past, past_windows_ms, step_factor_ppm, weights_ppm
 from leasehold.sharing.limits.decaying import Decaying
@@ -20,9 +22,15 @@ def decayed_usage_ppm(limit: UsageDecay, usage: Usage, now_ms: int) -> int:
 
 
 def _decaying(limit: UsageDecay, usage: Usage) -> Decaying:
+    used = cache(usage.used)  # the windows before one bound are nearly those before the next
+
+    @cache
+    def factor_ppm(from_ms: int, to_ms: int) -> int:
+        return step_factor_ppm(usage.busy_ppm(from_ms, to_ms), limit.steps)
+
     def past_before(begin_ms: int) -> Past:
         bounds = past_windows_ms(begin_ms, limit.window_ms, limit.windows)
-        factors_ppm = [step_factor_ppm(usage.busy_ppm(*bound), limit.steps) for bound in bounds]
-        return Past.of([usage.used(*bound) for bound in bounds], weights_ppm(factors_ppm))
+        weights = weights_ppm(factor_ppm(*bound) for bound in bounds)
+        return Past.of([used(*bound) for bound in bounds], weights)
 
     return Decaying(limit, usage, limit.windows, past_before)

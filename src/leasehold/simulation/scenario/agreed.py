@@ -6,7 +6,7 @@ from leasehold.configuration.domains import check_sites, domain_by_site
 from leasehold.model.agreement import CPUS, EVERYBODY, MEMORY, Agreement
 from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.sharing.delegation import check_delegation
-from leasehold.sharing.enforcement import REFUSE, Sharing
+from leasehold.sharing.enforcement import ALLOW, Sharing
 from leasehold.sharing.places import Place, Providers
 from leasehold.simulation.scenario.spec import ClusterSpec, Scenario
 
@@ -25,7 +25,7 @@ def sharing(scenario: Scenario) -> Sharing | None:
 def is_about_sharing(scenario: Scenario) -> bool:
     """Whether a scenario has agreements, or anything else that only whoever enforces them can keep."""
     is_bound = any(stream.domain or stream.claims for stream in scenario.streams)
-    strict = scenario.sharing.without_agreement == REFUSE
+    strict = scenario.sharing.without_agreement != ALLOW
     return bool(scenario.agreements or scenario.domains or is_bound or strict)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from leasehold.configuration.agreements import read_agreements
 from leasehold.configuration.domains import read_domains
 from leasehold.configuration.gateway import read_gateway
-from leasehold.configuration.keys import NOTHING, Keys
+from leasehold.configuration.keys import MOST_SEED, MOST_SLOTS, Keys
 from leasehold.configuration.moments import RunTime
 from leasehold.configuration.resources import read_resources
 from leasehold.configuration.sharing import read_sharing_of_run
@@ -45,7 +45,7 @@ def scenario_from_dict(values: Mapping[str, Any], folder: Path = Path()) -> Scen
         clusters=clusters,
         gateway=read_gateway(keys.table("gateway"), folder),
         defaults=defaults,
-        seed=keys.whole("seed", DEFAULT_SEED, least=0),
+        seed=keys.whole("seed", DEFAULT_SEED, least=0, most=MOST_SEED),
         horizon_ms=keys.milliseconds("horizon_s", None, least_ms=1),
         drain=keys.flag("drain", default=True),
         too_wide=keys.name_of("too_wide", TOO_WIDE, "error"),
@@ -62,13 +62,13 @@ def scenario_from_dict(values: Mapping[str, Any], folder: Path = Path()) -> Scen
 def _fitting(scenario: Scenario) -> Scenario:
     """Check what concerns more than one key."""
     if not scenario.streams:
-        raise InvalidField("stream", NOTHING, "at least one [[stream]]")
+        raise InvalidField("stream", None, "at least one [[stream]]")
     _check_different("stream", [stream.name for stream in scenario.streams])
     _check_different("cluster", [cluster.name for cluster in scenario.clusters])
     if not scenario.clusters and not any(_makes_clusters(stream) for stream in scenario.streams):
-        raise InvalidField("cluster", NOTHING, "at least one [[cluster]], or a stream with cluster_by")
+        raise InvalidField("cluster", None, "at least one [[cluster]], or a stream with cluster_by")
     if scenario.horizon_ms is None and any(isinstance(s, ModelStream) for s in scenario.streams):
-        raise InvalidField("horizon_s", NOTHING, _NEEDS_HORIZON)
+        raise InvalidField("horizon_s", None, _NEEDS_HORIZON)
     if not any(_makes_clusters(stream) for stream in scenario.streams):
         check_agreements(scenario)  # otherwise when the logs have told which clusters there are
     return scenario
@@ -85,6 +85,6 @@ def _check_different(kind: str, names: list[str]) -> None:
 
 
 def _cluster(keys: Keys, defaults: ClusterTerms, folder: Path) -> ClusterSpec:
-    name, slots = keys.text("name"), keys.whole_or_name("slots", SIZE_RULES)
+    name, slots = keys.text("name"), keys.whole_or_name("slots", SIZE_RULES, most=MOST_SLOTS)
     resources = read_resources(keys)
     return ClusterSpec(name, slots, read_terms(keys, defaults, folder), resources)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from leasehold.configuration.keys import NOTHING, Keys
+from leasehold.configuration.keys import MOST_ENTRIES, MOST_SLOTS, Keys
 from leasehold.configuration.resources import read_claims
 from leasehold.model.errors import InvalidField
 from leasehold.model.request import LEASE_TYPES
@@ -29,7 +29,7 @@ def parse_stream(keys: Keys, folder: Path, clusters: Sequence[ClusterSpec]) -> S
     site = keys.name_of("site", named, None)
     kinds = [kind for kind in ("log", "model") if kind in keys]
     if len(kinds) != 1:
-        found = " and ".join(kinds) or NOTHING
+        found = " and ".join(kinds) or None
         raise InvalidField(keys.where("log"), found, 'either log = "file" or model = "das2"')
     stream = _log(keys, name, site, folder) if kinds == ["log"] else _model(keys, name, site)
     together = read_together(keys, named, has_externals=stream.has_externals)
@@ -62,7 +62,7 @@ def _log(keys: Keys, name: str, site: str | None, folder: Path) -> LogStream:
     log_format = keys.name_of("format", FORMATS, None) or format_of(path)
     if log_format is None:
         expected = f"one of {', '.join(FORMATS)}, since the name {path.name} does not say"
-        raise InvalidField(keys.where("format"), NOTHING, expected)
+        raise InvalidField(keys.where("format"), None, expected)
     cluster_by = keys.name_of("cluster_by", ID_FIELDS, None)
     everything, some = _external(keys)
     _check_whose(keys, site, cluster_by, everything)
@@ -74,7 +74,7 @@ def _log(keys: Keys, name: str, site: str | None, folder: Path) -> LogStream:
         cluster_by=cluster_by,
         external=everything,
         external_where=some,
-        slots=PEAK if cluster_by is None else keys.whole_or_name("slots", SIZE_RULES, PEAK),
+        slots=PEAK if cluster_by is None else keys.whole_or_name("slots", SIZE_RULES, PEAK, most=MOST_SLOTS),
         reading=_reading(keys),
         consumer_by=_consumer_by(keys),
         load=_load(keys),
@@ -121,7 +121,7 @@ def _values(fields: Keys, name: str) -> tuple[str, ...]:
     """Read the values of a field of the log: numbers or names."""
     values = fields.take(name)
     plain = isinstance(values, list) and all(type(value) in (int, str) for value in values)
-    if not plain or not values:
+    if not plain or not 1 <= len(values) <= MOST_ENTRIES:
         raise InvalidField(fields.where(name), values, "a list of values of this field, such as [2, 5]")
     return tuple(str(value) for value in values)
 
@@ -133,7 +133,7 @@ def _check_whose(keys: Keys, site: str | None, cluster_by: str | None, everythin
     ]
     if len(said) != 1:
         expected = 'exactly one of site = "a cluster", cluster_by = "a field" and external = true'
-        raise InvalidField(keys.where("site"), " and ".join(said) or NOTHING, expected)
+        raise InvalidField(keys.where("site"), " and ".join(said) or None, expected)
 
 
 def _reading(keys: Keys) -> Interpretation:

@@ -36,6 +36,7 @@ def routing(scenario: Scenario) -> Routing:
         told_external=told.external,
         told_locals=told.local,
         try_elsewhere=gateway.try_elsewhere,
+        use_free_room=gateway.use_free_room,
         tick_ms=gateway.tick_ms,
         learns=scenario.has_externals,
     )

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from leasehold.configuration.resources import claims_of
+from leasehold.model.errors import InputError
 from leasehold.simulation.scenario.spec import LogStream, ModelStream, Scenario, StreamSpec
 from leasehold.simulation.workload.combine import from_zero, merged, scaled, shifted, within
 from leasehold.simulation.workload.das2 import Das2Parameters, das2_jobs
@@ -56,7 +57,7 @@ def _open(stream: StreamSpec, seed: int, notes: list[ReadingNotes]) -> Iterator[
         jobs = das2_jobs(parameters, seed, stream.name, stream.site, stream.mix, stream.consumer)
         return jobs if stream.load == 1.0 else scaled(jobs, stream.load)
     notes.append(ReadingNotes(stream.name))
-    return _in_window(open_log(stream, seed, notes[-1]), stream)
+    return _some(_in_window(open_log(stream, seed, notes[-1]), stream), stream, notes[-1])
 
 
 def open_log(stream: LogStream, seed: int, notes: ReadingNotes) -> Iterator[Job]:
@@ -64,6 +65,19 @@ def open_log(stream: LogStream, seed: int, notes: ReadingNotes) -> Iterator[Job]
     records = _READERS[stream.format](Path(stream.path), notes)
     split = Split(placing_rules(stream), seed, stream.name)
     return logged_jobs(records, stream.reading, split, notes)
+
+
+def _some(jobs: Iterator[Job], stream: LogStream, notes: ReadingNotes) -> Iterator[Job]:
+    """Yield the jobs; InputError, with what became of the lines, for a log that was read and left none."""
+    is_empty = True
+    for job in jobs:
+        is_empty = False
+        yield job
+    if is_empty:
+        kept = [] if notes.jobs == 0 else [f"{notes.jobs:,} are outside the window from begin_s to end_s"]
+        reasons = [f"{count:,} {phrase}" for phrase, count in notes.skipped.most_common()]
+        problem = f"no job is left of the {notes.read:,} in this log: {'; '.join([*reasons, *kept])}"
+        raise InputError(Path(stream.path), None, problem)
 
 
 def _in_window(jobs: Iterator[Job], stream: LogStream) -> Iterator[Job]:

@@ -22,6 +22,7 @@ class Job:
     ``group``         the VO, or the group within it, on whose account ``consumer`` asks, "" for none
     ``domain``        the virtual domain or site that it is bound to, "" for any
     ``claims``        units of further resources that it holds while it runs
+    ``wait``          as in `leasehold.model.request.Request`
     ``together``      how it is split into components that run together, None for a request of its own
     """
 
@@ -41,6 +42,7 @@ class Job:
     domain: str = ""
     claims: tuple[tuple[str, int], ...] = ()
     together: Together | None = None
+    wait: bool = False
 
     def __post_init__(self) -> None:
         """Default the ready time to the submission."""
@@ -63,4 +65,7 @@ def job_of(request: Request) -> Job:
         request.deadline_ms,
         request.memory_mib,
         group=request.group,
+        domain=request.domain,
+        claims=request.claims,
+        wait=request.wait,
     )

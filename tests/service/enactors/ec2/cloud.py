@@ -19,6 +19,7 @@ from moto.server import ThreadedMotoServer
 from tests.service.enactors.sites import REFERENCE_MIPS, Clock
 
 from leasehold.leasing.overhead import OverheadModel
+from leasehold.service.enactors.ec2.words import LEASE
 from leasehold.service.enactors.protocol import Enactor
 from leasehold.service.enactors.registry import enactor
 from leasehold.service.enactors.setup import EnactorSetup
@@ -52,7 +53,7 @@ class Cloud:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self.exit_status = 0
+        self.exit_status: int | str = 0
         self._worked_ms: dict[str, int] = {}
 
     @property
@@ -163,6 +164,13 @@ class Ec2Rig:
         """Closing tells the cloud nothing, as a crash would not; a real one is in its own test."""
         self._open = [one for one in self._open if one is not enactor]
         await enactor.close()
+
+    def lie(self, lease_id: int, said: str) -> None:
+        """Let a machine write this on its console, and shut itself down."""
+        self.cloud.exit_status = said
+        for one in self.cloud.instances("running"):
+            if {"key": LEASE, "value": str(lease_id)} in one.get_tags():
+                self.cloud.shut_down(one)
 
     async def pass_time(self) -> None:
         self.clock.now_ms += self.step_ms

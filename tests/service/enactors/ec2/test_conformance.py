@@ -8,6 +8,8 @@ from tests.service.enactors.ec2.cloud import Cloud, Ec2Rig
 from leasehold.testing.enactor_rig import Rig
 from leasehold.testing.enactors import EnactorConformance
 
+pytestmark = pytest.mark.machines
+
 
 class TestHibernating(EnactorConformance):
     @pytest.fixture

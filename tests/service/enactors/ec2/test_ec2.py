@@ -230,7 +230,7 @@ class TestTrouble:
         written = "".join(path.read_bytes().decode("latin-1") for path in rig.folder.glob("a/*"))
         assert "pretended-secret" not in f"{said.value}{caplog.text}{written}"
 
-    @pytest.mark.slow
+    @pytest.mark.machines
     def test_killed_at_any_moment_it_has_what_it_asked_for_and_once(self, rig: Ec2Rig, cloud: Cloud) -> None:
         rig.slots = VMS * len(LEASES)
         for moment in (*LEASES, "all"):

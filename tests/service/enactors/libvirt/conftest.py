@@ -1,39 +1,26 @@
 """What tests of libvirt run on: its Python library, its own pretended machines, hosts, and a guest."""
 
-import os
 import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests import needing
 from tests.service.enactors.libvirt.binding import libvirt_python
 from tests.service.enactors.libvirt.guest import CMDLINE, Guest, build_guest
 from tests.service.enactors.libvirt.hosts import LibvirtHost, install_packages, libvirt_host
 from tests.service.enactors.libvirt.rigs import LibvirtRig, PretendedRig
 from tests.service.enactors.sites import Clock
 
-from leasehold.testing.debian import ProgramMissing
-
 PRETENDED = "test:///default"
-
-
-@contextmanager
-def _loudly() -> Iterator[None]:
-    try:
-        yield
-    except ProgramMissing as missing:
-        if os.environ.get("CI") == "true":
-            pytest.fail(str(missing))
-        pytest.skip(str(missing))
 
 
 @pytest.fixture(scope="session")
 def library() -> Iterator[Path]:
     """Let libvirt-python be importable."""
-    with _loudly():
+    with needing.programs():
         folder = libvirt_python()
     sys.path.append(str(folder))
     yield folder
@@ -57,8 +44,8 @@ def pretended(library: Path, tmp_path: Path) -> Iterator[PretendedRig]:  # noqa:
 
 @pytest.fixture(scope="session")
 def hosts(library: Path) -> Iterator[list[LibvirtHost]]:  # noqa: ARG001 - whoever needs hosts needs it
-    """Two hosts for all tests of this process."""
-    with _loudly():
+    """Two hosts for all tests."""
+    with needing.programs():
         install_packages()
     home = Path(tempfile.mkdtemp(prefix="leasehold-lv-"))
     try:
@@ -71,7 +58,7 @@ def hosts(library: Path) -> Iterator[list[LibvirtHost]]:  # noqa: ARG001 - whoev
 @pytest.fixture(scope="session")
 def guest() -> Guest:
     """What real machines boot from."""
-    with _loudly():
+    with needing.programs():
         return build_guest()
 
 

@@ -1,10 +1,13 @@
 """How the conformance suite gets at sites under libvirt: pretended machines by our clock, real by theirs."""
 
 import asyncio
+import base64
+import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tests.service.enactors.sites import REFERENCE_MIPS, Clock
 
@@ -60,6 +63,28 @@ class LibvirtRig:
         await asyncio.sleep(self.step_s)
 
 
+@dataclass
+class Agents:
+    """Guest agents for machines that are only pretended, each of which says of its command what it likes."""
+
+    said: dict[str, str] = field(default_factory=dict)
+
+    def answer(self, domain: Any, asked: str, _within_s: int, _flags: int) -> str:
+        """Answer as qemu-ga would; the first file that is opened is the one with the exit status."""
+        import libvirt  # noqa: PLC0415 - it is there when its fixture is
+
+        told = self.said.get(domain.name().split("-")[2])
+        match json.loads(asked)["execute"]:
+            case "guest-exec":
+                return '{"return": {"pid": 1}}'
+            case "guest-file-open" if told is None:
+                raise libvirt.libvirtError("no such file")
+            case "guest-file-read":
+                encoded = base64.b64encode(str(told).encode()).decode()
+                return json.dumps({"return": {"count": len(encoded), "buf-b64": encoded, "eof": True}})
+        return '{"return": 1000}'
+
+
 class PretendedRig(LibvirtRig):
     """Sites whose machines libvirt only pretends, and whose clock is ours."""
 
@@ -69,3 +94,13 @@ class PretendedRig(LibvirtRig):
         self.clock.now_ms += 500
         for one in self._open:
             await one.observe()
+
+
+class LyingRig(PretendedRig):
+    """Those whose guests have an agent; ``agents`` are all of them."""
+
+    agents: Agents
+
+    def lie(self, lease_id: int, said: str) -> None:
+        """Let the machine of a lease say this of how its command has ended."""
+        self.agents.said[str(lease_id)] = said

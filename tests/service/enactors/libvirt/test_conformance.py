@@ -1,7 +1,7 @@
 """Machines under libvirt keep to what every enactor keeps to."""
 
 import pytest
-from tests.service.enactors.libvirt.rigs import LibvirtRig, PretendedRig
+from tests.service.enactors.libvirt.rigs import Agents, LibvirtRig, LyingRig, PretendedRig
 
 from leasehold.testing.enactor_rig import Rig
 from leasehold.testing.enactors import EnactorConformance
@@ -15,10 +15,28 @@ class TestPretended(EnactorConformance):
         return pretended
 
 
-@pytest.mark.slow
+def test_a_machine_that_lies_harms_nobody_else(
+    pretended: PretendedRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same pretended machines, with guest agents that say what they like."""
+    import libvirt_qemu  # noqa: PLC0415 - it is there when its fixture is
+
+    liars = LyingRig(
+        pretended.folder, {**pretended.options, "guest_agent": True}, clock=pretended.clock, patience=200
+    )
+    liars.agents = Agents()
+    monkeypatch.setattr(libvirt_qemu, "qemuAgentCommand", liars.agents.answer)
+    monkeypatch.setattr(
+        "leasehold.service.enactors.libvirt.domain._has_agent", lambda _: True
+    )  # no channel fits
+    suite = EnactorConformance()
+    suite.test_a_machine_that_lies_harms_nobody_else(liars)
+
+
+@pytest.mark.machines
 class TestReal(EnactorConformance):
     """On two real hosts, with guests whose agent runs commands, and that move while they run."""
 
     @pytest.fixture
-    def rig(self, real: LibvirtRig, alone_with_many_guests: None) -> Rig:  # noqa: ARG002 - it waits
+    def rig(self, real: LibvirtRig) -> Rig:
         return real

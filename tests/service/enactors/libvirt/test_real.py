@@ -19,7 +19,7 @@ from leasehold.service.enactors.protocol import Phase, Verb
 from leasehold.testing.enactor_rig import Site, order, site
 from leasehold.testing.killable import Killable
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.machines
 
 KILLED_AFTER_S = (0.0, 0.15, 0.4, 0.8)
 """Saving, loading and moving take about half a second, half a second, and a second and a half."""
@@ -114,6 +114,26 @@ async def test_who_is_not_wanted_any_more_where_it_was_to_go_ends_where_it_is(
             await real.pass_time()
         await there.do(order(Verb.STOP, incarnation=2))
         await there_are(real, hosts, [], [])
+
+
+@played
+async def test_a_machine_that_stands_still_does_not_stand_still_where_it_goes(
+    real: LibvirtRig, hosts: list[LibvirtHost]
+) -> None:
+    """As one whose saving was cut short: libvirt moves it as it stands, and it would be received for ever."""
+    import libvirt  # noqa: PLC0415 - it is there when its fixture is
+
+    async with both(real) as (here, there):
+        await here.do(order(Verb.START))
+        await here.until(Phase.RUNNING)
+        connection = libvirt.open(hosts[0].uri)
+        connection.lookupByName("leasehold-a-1-1-0").suspend()
+        connection.close()
+        await here.do(order(Verb.SEND, other_site="b"))
+        await there.do(order(Verb.RECEIVE, incarnation=2, other_site="a"))
+        await there.until(Phase.RUNNING)
+        await there.do(order(Verb.STOP, incarnation=2))
+        await there.until_gone()
 
 
 @played

@@ -1,16 +1,16 @@
 """The image from which the machines of these tests boot: built once, and kept in pytest's cache."""
 
-import os
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
+from tests import needing
 from tests.service.enactors.qemu.machines import cleared
 
 from leasehold.service.enactors.qemu.images.build import build_image
 from leasehold.service.enactors.qemu.images.tools import PACKAGES, find_tool
-from leasehold.testing.debian import ProgramMissing, find_or_install
+from leasehold.testing.debian import find_or_install
 
 
 @pytest.fixture(scope="session")
@@ -27,14 +27,10 @@ def image(request: pytest.FixtureRequest) -> Path:
 
 
 def need_programs() -> None:
-    """Install what builds and runs machines, if we may; without it a test is skipped, and in CI it fails."""
-    try:
+    """Find what builds and runs machines."""
+    with needing.programs():
         for program, package in PACKAGES.items():
             find_or_install(partial(_found, program), program, package)
-    except ProgramMissing as error:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(str(error))
 
 
 def _found(program: str) -> Path | None:

@@ -8,10 +8,14 @@ from tests.service.enactors.qemu.machines import QemuRig
 from leasehold.testing.enactor_rig import Rig
 from leasehold.testing.enactors import EnactorConformance
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("qemu")]
+pytestmark = pytest.mark.machines
 
 
 class TestQemu(EnactorConformance):
     @pytest.fixture
-    def rig(self, place: Path, image: Path, alone_with_many_guests: None) -> Rig:  # noqa: ARG002 - it waits
+    def rig(self, place: Path, image: Path) -> Rig:
         return QemuRig(place, image)
+
+    @pytest.mark.example
+    def test_work_goes_on_where_it_was_suspended(self, rig: Rig) -> None:
+        super().test_work_goes_on_where_it_was_suspended(rig)

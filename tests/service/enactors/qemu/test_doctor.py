@@ -22,12 +22,14 @@ def test_it_is_silent_where_no_site_has_any(tmp_path: Path) -> None:
     assert check_virtual_machines(subject(tmp_path, "emulated")) == []
 
 
+@pytest.mark.machines
 def test_all_is_well_where_there_is_an_image(tmp_path: Path, image: Path) -> None:
     findings = check_virtual_machines(subject(tmp_path, image=str(image)))
     assert [one.severity for one in findings[:2]] == [Severity.OK, Severity.OK]
     assert all(bool(one.cure) is (one.severity is not Severity.OK) for one in findings)
 
 
+@pytest.mark.machines
 def test_what_images_can_be_built_on_is_looked_at(
     tmp_path: Path, image: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -42,6 +44,25 @@ def test_what_images_can_be_built_on_is_looked_at(
     monkeypatch.setattr(virtual_machines, "missing_packages", lambda: ["mmdebstrap"])
     building = check_virtual_machines(about)[2]
     assert building.cure == "apt-get install -y --no-install-recommends mmdebstrap"
+
+
+def test_what_a_guest_could_do_to_others_is_warned_of(
+    tmp_path: Path, image: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    told = [
+        one
+        for one in check_virtual_machines(subject(tmp_path, image=str(image)))
+        if one.severity is Severity.WARNING
+    ]
+    as_root, one_disk = told
+    assert "its machines run as root" in as_root.text
+    assert "in one file system with the store" in one_disk.text
+    assert str(tmp_path / "machines") in one_disk.cure
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    monkeypatch.setattr(virtual_machines, "_file_system", lambda path: path.name)
+    told = check_virtual_machines(subject(tmp_path / "x" / "y", image=str(image)))
+    assert [one for one in told if one.severity is Severity.WARNING] == []
 
 
 def test_interpreted_machines_are_worth_a_note(tmp_path: Path, image: Path) -> None:

@@ -18,7 +18,7 @@ from leasehold.service.federation import Federation
 from leasehold.service.metrics import Metrics
 from leasehold.service.store.store import Store, open_store
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("qemu")]
+pytestmark = pytest.mark.machines
 
 COUNT = ("sh", "-c", "n=0; while :; do n=$((n + 1)); echo COUNT $n; sleep 0.2; done")
 SLOTS = 4
@@ -31,7 +31,11 @@ def two_sites(image: Path) -> ServiceConfig:
         {
             "service": {"reconcile_every_s": 2},
             "gateway": {"policy": "rr"},
-            "defaults": {"overhead": overhead, "non_preemptable_share": 0.25},
+            "defaults": {
+                "overhead": overhead,
+                "non_preemptable_share": 0.25,
+                "non_preemptable_max_s": 3_600,
+            },
             "cluster": [
                 {"name": "a", "slots": SLOTS, "enactor": "qemu", "qemu": qemu},
                 {"name": "b", "slots": 1, "enactor": "qemu", "qemu": qemu},
@@ -81,7 +85,6 @@ async def live(config: ServiceConfig, place: Path) -> AsyncIterator[Live]:
             yield Live(federation, store)
 
 
-@pytest.mark.usefixtures("alone_with_many_guests")
 def test_local_users_take_their_room_and_no_guest_loses_anything(place: Path, image: Path) -> None:
     place.mkdir()
 

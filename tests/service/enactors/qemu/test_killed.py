@@ -23,7 +23,7 @@ from leasehold.service.enactors.qemu.consoles import console_text
 from leasehold.service.enactors.qemu.ledger import Neighbour
 from leasehold.testing.enactor_rig import order
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("qemu")]
+pytestmark = pytest.mark.machines
 
 TIMES = 20
 COUNT = ("sh", "-c", "n=0; while :; do n=$((n + 1)); echo COUNT $n; sleep 0.05; done")

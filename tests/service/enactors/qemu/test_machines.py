@@ -18,7 +18,7 @@ from leasehold.service.enactors.qemu.enactor import QemuEnactor
 from leasehold.service.enactors.qemu.limits import OVERHEAD_MIB
 from leasehold.testing.enactor_rig import order
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("qemu")]
+pytestmark = pytest.mark.machines
 
 
 class Here:

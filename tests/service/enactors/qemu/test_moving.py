@@ -13,7 +13,7 @@ from leasehold.service.enactors.protocol import Order, Phase, Verb
 from leasehold.service.enactors.qemu.enactor import QemuEnactor
 from leasehold.testing.enactor_rig import order
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("qemu")]
+pytestmark = pytest.mark.machines
 
 COUNT = ("sh", "-c", "n=0; while :; do n=$((n + 1)); echo COUNT $n; sleep 0.1; done")
 

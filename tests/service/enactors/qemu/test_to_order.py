@@ -24,7 +24,7 @@ from leasehold.service.enactors.qemu.images.repository import find_repository
 from leasehold.service.enactors.qemu.images.to_order import image_with, read_packages
 from leasehold.testing.enactor_rig import order
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("qemu")]
+pytestmark = pytest.mark.machines
 
 MOST = 1 << 20
 COUNT = "n=0; while [ $n -lt 40 ]; do n=$((n + 1)); echo $n; sleep 0.05; done"

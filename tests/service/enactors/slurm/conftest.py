@@ -1,30 +1,24 @@
-"""A real Slurm, once for each file of tests: two clusters, or one whose configuration is another."""
+"""A real Slurm, once for all tests: a cluster, and for some tests others whose configuration is another."""
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests import needing
 from tests.service.enactors.slurm.sites import SlurmRig
 
-from leasehold.testing.debian import ProgramMissing
 from leasehold.testing.slurm import SlurmCluster, slurm_clusters
 
 
 @contextmanager
 def real_clusters(*names: str, **settings: str) -> Iterator[tuple[SlurmCluster, ...]]:
-    """Run clusters; where they cannot be had, a skip says how, and in CI it is a failure."""
-    try:
-        with slurm_clusters(*names, **settings) as clusters:
-            yield clusters
-    except ProgramMissing as missing:
-        if os.environ.get("CI") == "true":
-            pytest.fail(str(missing))
-        pytest.skip(str(missing))
+    """Run clusters for the length of the block."""
+    with needing.programs(), slurm_clusters(*names, **settings) as clusters:
+        yield clusters
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def alpha() -> Iterator[SlurmCluster]:
     """A cluster of three nodes of four CPUs."""
     with real_clusters("alpha") as (cluster,):

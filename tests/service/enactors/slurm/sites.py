@@ -1,6 +1,7 @@
 """Slurm sites for tests: how the conformance suite gets at them, and a command that really works."""
 
 import asyncio
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -33,9 +34,22 @@ def working_sleep(folder: Path) -> str:
     """Make a ``sleep`` that counts the time only in which it runs; returns the PATH that finds it first."""
     programs = folder / "programs"
     programs.mkdir(exist_ok=True)
+    programs.chmod(0o755)
     (programs / "sleep").write_text(TICKING)
     (programs / "sleep").chmod(0o755)
     return f"{programs}:/usr/bin:/bin"
+
+
+def guest_options(cluster: SlurmCluster) -> dict[str, Any]:
+    """Have jobs run as nobody, in a folder that nobody can reach; that of a test, nobody can."""
+    folder = Path(tempfile.mkdtemp(prefix="guests-", dir=cluster.folder))
+    folder.chmod(0o711)
+    return {
+        "conf": str(cluster.conf),
+        "user": "nobody",
+        "job_folder": str(folder / "jobs"),
+        "environment": {"PATH": working_sleep(folder)},
+    }
 
 
 def setup(
@@ -64,9 +78,8 @@ class SlurmRig:
     step_s: float = 0.05
 
     def __post_init__(self) -> None:
-        environment = {"PATH": working_sleep(self.folder)}
-        usual = {"conf": str(self.cluster.conf), "environment": environment, "look_every_s": LOOK_EVERY_S}
-        self.options = usual | {"probe_every_s": 0} | self.options
+        usual = guest_options(self.cluster) | {"look_every_s": LOOK_EVERY_S, "probe_every_s": 0}
+        self.options = usual | self.options
 
     def open(self, site: str) -> Enactor:
         return SlurmEnactor(setup(self.folder, site, self.slots, **self.options))

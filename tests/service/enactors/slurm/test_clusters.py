@@ -37,7 +37,7 @@ def processes(folder: str) -> list[str]:
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.machines
 @pytest.mark.usefixtures("alpha")  # which says why, where there can be none
 def test_with_whoever_started_it_a_cluster_ends_jobs_and_all_and_the_next_clears_up() -> None:
     command = [sys.executable, "-c", PROGRAM]
@@ -54,7 +54,7 @@ def test_with_whoever_started_it_a_cluster_ends_jobs_and_all_and_the_next_clears
     assert not Path(folder).parent.exists()
 
 
-@pytest.mark.slow
+@pytest.mark.machines
 def test_a_command_that_fails_says_what_slurm_says(cluster: SlurmCluster) -> None:
     with pytest.raises(SlurmFailed, match=r"sbatch .*: .*invalid partition"):
         cluster.submit("--partition=none")

@@ -28,7 +28,7 @@ def slurm(**options: Any) -> Slurm:
 
 
 def submit(cluster: Slurm) -> int:
-    return cluster.submit(Path("script"), ["--nice=5"], {"LEASEHOLD_LEASE": "7"})
+    return cluster.submit("#!/bin/sh\n", ["--nice=5"], {"LEASEHOLD_LEASE": "7"})
 
 
 def test_a_command_that_takes_too_long_is_silence(programs: Path) -> None:

@@ -20,7 +20,7 @@ LONGEST_S = 0.4
 PATIENCE_S = 30
 
 
-@pytest.mark.slow
+@pytest.mark.machines
 def test_a_manager_that_is_killed_again_and_again_is_missed_by_nobody(
     rig: SlurmRig, cluster: SlurmCluster, tmp_path: Path
 ) -> None:

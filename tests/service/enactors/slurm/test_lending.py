@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.service.enactors.slurm.conftest import real_clusters
-from tests.service.enactors.slurm.sites import LOOK_EVERY_S, REFERENCE_MIPS, now_ms, working_sleep
+from tests.service.enactors.slurm.sites import LOOK_EVERY_S, REFERENCE_MIPS, guest_options, now_ms
 from tests.waiting import PATIENCE_S
 
 from leasehold.configuration.gateway import GatewaySpec
@@ -25,7 +25,7 @@ from leasehold.testing.slurm import SlurmCluster
 
 _AT_ONCE = OverheadModel(suspend_ms_per_gib=0, resume_ms_per_gib=0)
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.machines
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,6 @@ def clusters() -> Iterator[tuple[SlurmCluster, ...]]:
 @asynccontextmanager
 async def lending(folder: Path, clusters: tuple[SlurmCluster, ...]) -> AsyncIterator[Federation]:
     """A gateway in front of both."""
-    environment = {"PATH": working_sleep(folder)}
     terms = ClusterTerms(speed_mips=REFERENCE_MIPS, overhead=_AT_ONCE)
     sites = tuple(
         SiteSpec(
@@ -46,12 +45,7 @@ async def lending(folder: Path, clusters: tuple[SlurmCluster, ...]) -> AsyncIter
             one.slots,
             terms,
             enactor="slurm",
-            options={
-                "conf": str(one.conf),
-                "environment": environment,
-                "look_every_s": LOOK_EVERY_S,
-                "probe_every_s": 0,
-            },
+            options=guest_options(one) | {"look_every_s": LOOK_EVERY_S, "probe_every_s": 0},
         )
         for one in clusters
     )
@@ -89,6 +83,7 @@ async def fill(federation: Federation, clusters: tuple[SlurmCluster, ...]) -> No
         await until(lambda one=one: running_vms(one) == one.slots, f"{one.name} is not full")  # type: ignore[misc]
 
 
+@pytest.mark.example
 def test_a_users_job_that_wants_whole_nodes_starts_although_guests_are_everywhere(
     clusters: tuple[SlurmCluster, ...], tmp_path: Path
 ) -> None:

@@ -15,6 +15,7 @@ from leasehold.service.enactors.slurm.node import Node
 from leasehold.service.enactors.slurm.options import OnSuspend
 from leasehold.service.enactors.slurm.papers import Traces
 from leasehold.service.enactors.slurm.tag import Tag, tag_of
+from leasehold.service.enactors.slurm.users import JobUser
 from leasehold.testing.enactor_rig import order
 
 ORDERED_MS, NOW_MS = 1_000_000, 1_060_000
@@ -24,7 +25,7 @@ START_S = 1_010
 def holding(
     phase: Phase = Phase.STARTING, wanted: Wanted = Wanted.RUNNING, job_id: int | None = 5
 ) -> Holding:
-    made = Holding.ordered(order(Verb.START), ORDERED_MS)
+    made = Holding.ordered(order(Verb.START), ORDERED_MS, JobUser.us(), "5ec4e7")
     return replace(made, phase=phase, wanted=wanted, job_id=job_id)
 
 
@@ -250,7 +251,7 @@ def test_nothing_is_done_to_a_job_that_is_over_and_nothing_but_cancelling_to_one
 
 @given(st.integers(1, 999), st.integers(1, 99))
 def test_a_job_is_known_by_its_comment_or_by_its_name(lease_id: int, birth: int) -> None:
-    tag = Tag("0123456789ab", lease_id, birth)
+    tag = Tag("0123456789ab", lease_id, birth, "5ec4e7")
     assert tag_of(Job(1, ("PENDING",), comment=tag.comment)) == tag
     assert tag_of(Job(1, ("PENDING",), name=tag.name, comment="changed by a plugin")) == tag
     assert tag_of(Job(1, ("PENDING",), name="wrap", comment="ask for leasehold 1 lease 2.3")) is None

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from tests.service.enactors.slurm.conftest import real_clusters
@@ -9,10 +10,11 @@ from tests.service.enactors.slurm.sites import SlurmRig
 
 from leasehold.service.enactors.protocol import Phase, Verb
 from leasehold.service.enactors.slurm.meaning import BEGINS_ANEW
+from leasehold.service.enactors.slurm.papers import WORK
 from leasehold.testing.enactor_rig import order, site
 from leasehold.testing.slurm import SlurmCluster
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.machines
 
 
 @pytest.fixture(scope="module")
@@ -58,5 +60,5 @@ def test_a_requeued_job_leaves_its_memory_and_begins_anew(rig: SlurmRig, cluster
 
 def _said(rig: SlurmRig) -> int:
     """How often a VM has come up: what it wrote before it began anew is on its console."""
-    folder = rig.folder / "a" / "jobs" / "1.1"
+    folder = Path(rig.options["job_folder"]) / "a" / "1.1" / WORK
     return sum(file.read_text().count("up\n") for file in folder.glob("[co]*") if file.is_file())

@@ -47,7 +47,7 @@ def test_everything_may_be_said() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"cpus_per_vm": 0}, "cpus_per_vm: got 0, expected a whole number of at least 1"),
+        ({"cpus_per_vm": 0}, "cpus_per_vm: got 0, expected a whole number from 1 to 2147483648"),
         ({"memory": "yes"}, "memory: got 'yes', expected true or false"),
         ({"user": "nobody-of-that-name"}, "user: got 'nobody-of-that-name', expected a user of this machine"),
         ({"environment": {"A": 1}}, "environment.A: got 1, expected a text"),

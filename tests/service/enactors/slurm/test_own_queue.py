@@ -169,7 +169,7 @@ async def own(enactor: object) -> list[OwnJob]:
     return await enactor.own_jobs()
 
 
-@pytest.mark.slow
+@pytest.mark.machines
 def test_native_jobs_are_seen_as_they_were_submitted(rig: SlurmRig, cluster: SlurmCluster) -> None:
     """Three nodes of four CPUs, two of which make a VM."""
     rig.options["cpus_per_vm"] = 2
@@ -194,7 +194,7 @@ def test_native_jobs_are_seen_as_they_were_submitted(rig: SlurmRig, cluster: Slu
     asyncio.run(look())
 
 
-@pytest.mark.slow
+@pytest.mark.machines
 def test_a_native_job_gets_the_room_of_guests_and_they_come_back(
     rig: SlurmRig, cluster: SlurmCluster
 ) -> None:
@@ -226,7 +226,7 @@ def test_a_native_job_gets_the_room_of_guests_and_they_come_back(
     asyncio.run(play())
 
 
-@pytest.mark.slow
+@pytest.mark.machines
 def test_a_guest_that_came_back_too_soon_steps_back_again(
     rig: SlurmRig, cluster: SlurmCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -246,7 +246,7 @@ def test_a_guest_that_came_back_too_soon_steps_back_again(
                 await here.until(Phase.RUNNING)
             stepped_back = await here.until(Phase.RESUMING)
             assert (stepped_back.incarnation, stepped_back.detail) == (2, NO_ROOM)
-            assert cluster.run("squeue", "--noheader", "--format=%T", "--user=root").split() == [
+            assert cluster.run("squeue", "--noheader", "--format=%T", "--user=root,nobody").split() == [
                 "RUNNING",
                 "SUSPENDED",
             ]
@@ -256,7 +256,7 @@ def test_a_guest_that_came_back_too_soon_steps_back_again(
     asyncio.run(play())
 
 
-@pytest.mark.slow
+@pytest.mark.machines
 def test_a_newcomer_does_not_sit_down_on_the_memory_of_a_suspended_guest(rig: SlurmRig) -> None:
     async def play() -> None:
         async with site(rig) as here:

@@ -1,5 +1,6 @@
 """What jobs leave behind: the output of their command, whole or its end, and nobody else's files."""
 
+import os
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,8 @@ from leasehold.service.enactors.facts import Output
 from leasehold.service.enactors.protocol import MachineWishes, Verb
 from leasehold.service.enactors.slurm import papers as papers_module
 from leasehold.service.enactors.slurm.holding import Holding
-from leasehold.service.enactors.slurm.papers import CONSOLE, OUTPUT, Papers
+from leasehold.service.enactors.slurm.papers import BEGUN, CONSOLE, ENDED, NODES, OUTPUT, Papers
+from leasehold.service.enactors.slurm.users import JobUser
 from leasehold.testing.enactor_rig import order
 
 NOBODY = Output("")
@@ -18,25 +20,26 @@ NOBODY = Output("")
 
 def holding(*command: str, nodes: tuple[str, ...] = ()) -> Holding:
     told = replace(order(Verb.START, 7, vms=len(nodes) or 1, command=command), on=MachineWishes(nodes))
-    return Holding.ordered(told, 0)
+    return Holding.ordered(told, 0, JobUser.us(), "5ec4e7")
 
 
 @pytest.fixture
 def papers(tmp_path: Path) -> Papers:
-    return Papers(tmp_path, "", 1)
+    return Papers(tmp_path, 1)
 
 
 def played(papers: Papers, one: Holding) -> int:
     """Run a job's script as Slurm would."""
     script = papers.write(one)
-    with (script.parent / CONSOLE).open("a") as console:
-        return subprocess.run([script], stdout=console, stderr=console, check=False).returncode
+    with (papers.work(one) / CONSOLE).open("a") as console:
+        done = subprocess.run(["sh"], input=script, stdout=console, stderr=console, text=True, check=False)
+    return done.returncode
 
 
 def test_what_a_command_wrote_is_told_apart_from_what_slurm_did(papers: Papers) -> None:
     one = holding("sh", "-c", "echo out; echo err >&2; exit 3")
     assert played(papers, one) == 3
-    with (papers.of(one) / CONSOLE).open("a") as console:
+    with (papers.work(one) / CONSOLE).open("a") as console:
         console.write("slurmstepd: error: some trouble\n")
     assert papers.output(7) == Output("out\nerr\n")
     assert papers.console(7) == "slurmstepd: error: some trouble\nout\nerr\n"
@@ -62,7 +65,7 @@ def test_the_outputs_of_several_nodes_come_in_the_order_in_which_they_were_named
     one = holding("hostname", nodes=("n2", "n10", "n1"))
     papers.write(one)
     for node in ("n1", "n2", "n10"):
-        (papers.of(one) / f"{OUTPUT}.{node}").write_text(f"on {node}\n")
+        (papers.work(one) / f"{OUTPUT}.{node}").write_text(f"on {node}\n")
     assert papers.output(7) == Output("on n2\non n10\non n1\n")
 
 
@@ -83,7 +86,7 @@ def test_nothing_is_known_of_others(papers: Papers) -> None:
 def test_files_that_are_not_the_jobs_own_are_not_read(papers: Papers, tmp_path: Path, kind: str) -> None:
     one = holding("true")
     played(papers, one)
-    secret, output = tmp_path / "secret", papers.of(one) / OUTPUT
+    secret, output = tmp_path / "secret", papers.work(one) / OUTPUT
     secret.write_text("of the gateway's\n")
     output.unlink()
     make = {"symlink": output.symlink_to, "hard link": output.hardlink_to}
@@ -95,12 +98,80 @@ def test_files_that_are_not_the_jobs_own_are_not_read(papers: Papers, tmp_path: 
     assert papers.console(7) == ""
 
 
-def test_nor_is_anything_written_through_a_link(papers: Papers, tmp_path: Path) -> None:
-    one, precious = holding("true"), tmp_path / "precious"
-    script = papers.write(one)
-    precious.write_text("of the gateway's\n")
-    script.unlink()
-    script.symlink_to(precious)
+def test_nor_is_a_list_of_nodes_believed_that_a_guest_wrote(papers: Papers, tmp_path: Path) -> None:
+    """With it a guest would name any file of the gateway's as its output."""
+    one = holding("true")
+    played(papers, one)
+    (tmp_path / "admin.token").write_text("of the gateway's\n")
+    (papers.work(one) / "output.").mkdir()
+    (papers.work(one) / NODES).write_text("/../../../admin.token\n")
+    assert papers.output(7) == NOBODY
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make somebody else's file")
+def test_nor_is_a_file_read_that_belongs_to_somebody_else(papers: Papers) -> None:
+    one = holding("echo", "hello")
+    played(papers, one)
+    os.chown(papers.work(one) / OUTPUT, 1, 1)
+    assert papers.output(7) == NOBODY
+
+
+def test_the_folder_in_which_a_job_works_is_its_users_alone(papers: Papers) -> None:
+    one = holding("true")
+    before = os.umask(0)
+    try:
+        papers.write(one)
+    finally:
+        os.umask(before)
+    assert papers.work(one).stat().st_mode & 0o777 == 0o700
+    assert papers.of(one).stat().st_mode & 0o777 == 0o711
+    assert papers.of(one).parent.stat().st_mode & 0o777 == 0o711
+
+
+GARBAGE = [
+    "",
+    "garbage",
+    "9" * 5_000,
+    f"{10**30} {10**30}",
+    "-1 5",
+    "256 -5",
+    "0 -5",
+    "\0\0 \0",
+    "\N{ARABIC-INDIC DIGIT FIVE} 5",
+]
+
+
+@pytest.mark.parametrize("written", GARBAGE)
+def test_what_a_guest_writes_about_its_end_is_believed_only_if_it_can_be_so(
+    papers: Papers, written: str
+) -> None:
+    one = holding("true")
     papers.write(one)
-    assert precious.read_text() == "of the gateway's\n"
-    assert not script.is_symlink()
+    (papers.work(one) / ENDED).write_text(written)
+    (papers.work(one) / BEGUN).write_text(written)
+    traces = papers.traces(one)
+    assert traces.exit_status in {None, 0}
+    assert traces.ended_ms is None
+    assert (traces.begun_ms or 0) < 1_000
+
+
+def test_a_folder_deeper_than_anybody_can_go_is_cleared_out(
+    papers: Papers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(papers_module, "_KEPT", 1)
+    one = holding("true")
+    for birth in (2, 3, 1):
+        papers.write(replace(one, birth=birth))
+    inside = os.open(papers.work(one), os.O_DIRECTORY)
+    for _ in range(1_500):
+        os.mkdir("d", dir_fd=inside)
+        deeper = os.open("d", os.O_DIRECTORY, dir_fd=inside)
+        os.close(inside)
+        inside = deeper
+    os.close(inside)
+    os.utime(papers.of(one), (0, 0))
+    try:
+        papers.clear_out([])
+        assert not papers.of(one).exists()
+    finally:
+        subprocess.run(["rm", "-rf", papers.of(one)], check=True)  # pytest could not

@@ -14,7 +14,7 @@ from leasehold.service.enactors.protocol import MachineWishes, Order, Phase, Ver
 from leasehold.testing.enactor_rig import Site, order, site
 from leasehold.testing.slurm import SlurmCluster
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.machines
 
 
 def start_on(*nodes: str, command: tuple[object, ...], lease_id: int = 1) -> Order:

@@ -12,8 +12,10 @@ from leasehold.service.enactors.slurm.commands import Slurm, SlurmRefused
 from leasehold.service.enactors.slurm.job import Job
 from leasehold.service.enactors.slurm.node import Node
 from leasehold.service.enactors.slurm.options import SlurmOptions
+from leasehold.service.enactors.slurm.papers import WORK
 from leasehold.service.enactors.slurm.probes import Probes
 from leasehold.service.enactors.slurm.tag import probe_comment, tag_of
+from leasehold.service.enactors.slurm.users import JobUser
 
 OWNER, DAY_MS, BEGIN_MS = "0123456789ab", 86_400_000, 1_795_257_816_000
 NODE = Node("n1", 4, 2000, words=("IDLE",), free_cpus=4, booted_ms=BEGIN_MS - DAY_MS)
@@ -29,8 +31,8 @@ class ToldSlurm(Slurm):
         self.cancelled: list[int] = []
         self.refuses = ""
 
-    def submit(self, script: Path, words: Sequence[str], environment: Mapping[str, str]) -> int:
-        assert script.is_file()
+    def submit(self, script: str, words: Sequence[str], environment: Mapping[str, str]) -> int:
+        assert script.startswith("#!/bin/sh\n")
         assert not environment
         if self.refuses:
             raise SlurmRefused(self.refuses)
@@ -53,7 +55,8 @@ class Site:
     jobs: list[Job] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.probes = Probes(self.slurm, self.folder, OWNER, self.options, lambda: self.now_ms)
+        self.probes = Probes(self.slurm, self.folder, OWNER, self.options, JobUser.us(), lambda: self.now_ms)
+        (self.folder / WORK).mkdir(exist_ok=True)
 
     def look(self, *nodes: Node, **doubted: int) -> list[str]:
         """Look once; returns the nodes to which probes were sent at that."""
@@ -62,7 +65,7 @@ class Site:
         sent = self.slurm.submitted[before:]
         first = before + 1
         self.jobs += [
-            Job(number, ("RUNNING",), comment=probe_comment(OWNER, name))
+            Job(number, ("RUNNING",), uid=os.geteuid(), comment=probe_comment(OWNER, name))
             for number, name in enumerate(sent, first)
         ]
         return sent
@@ -71,8 +74,8 @@ class Site:
         """Let all probes end, and one of them leave this."""
         self.jobs.clear()
         if text is not None:
-            (self.folder / node).write_text(text)
-            os.utime(self.folder / node, ns=(self.now_ms * 10**6, self.now_ms * 10**6))
+            (self.folder / WORK / node).write_text(text)
+            os.utime(self.folder / WORK / node, ns=(self.now_ms * 10**6, self.now_ms * 10**6))
 
     def software(self, node: Node = NODE, doubted_ms: int = 0) -> frozenset[tuple[str, str]]:
         report = self.probes.found(node, doubted_ms)
@@ -122,7 +125,7 @@ def test_no_probe_waits_for_a_node_that_takes_none_now(site: Site, node: Node) -
 
 def test_one_that_does_not_start_soon_is_cancelled_and_sent_again_later(site: Site) -> None:
     site.look()
-    site.jobs = [Job(1, ("PENDING",), comment=probe_comment(OWNER, "n1"))]
+    site.jobs = [Job(1, ("PENDING",), uid=os.geteuid(), comment=probe_comment(OWNER, "n1"))]
     site.look()
     assert site.slurm.cancelled == []
     site.now_ms += 31_000
@@ -136,7 +139,7 @@ def test_one_that_does_not_start_soon_is_cancelled_and_sent_again_later(site: Si
 
 
 def test_one_that_was_left_by_a_crash_is_waited_for_and_then_cancelled(site: Site) -> None:
-    site.jobs = [Job(7, ("PENDING",), comment=probe_comment(OWNER, "n1"))]
+    site.jobs = [Job(7, ("PENDING",), uid=os.geteuid(), comment=probe_comment(OWNER, "n1"))]
     assert site.look() == []
     site.now_ms += 31_000
     assert site.look() == []
@@ -144,7 +147,7 @@ def test_one_that_was_left_by_a_crash_is_waited_for_and_then_cancelled(site: Sit
 
 
 def test_those_of_another_site_are_none_of_ours(site: Site) -> None:
-    site.jobs = [Job(7, ("PENDING",), comment=probe_comment("another", "n1"))]
+    site.jobs = [Job(7, ("PENDING",), uid=os.geteuid(), comment=probe_comment("another", "n1"))]
     assert site.look() == ["n1"]
 
 

@@ -226,7 +226,7 @@ function tell(...story) {
 function attemptLine(attempt) {
   const where = `${attempt.virtual ? "in machines on" : "on"} ${attempt.nodes.join(", ")}`;
   const since = attempt.ended_at ?? attempt.started_at;
-  const how = { ordered: attempt.lease === null ? "kept ready" : "ordered", running: "runs", succeeded: `ran to its end, exit status ${attempt.exit_status}`, failed: `failed: ${FAULTS[attempt.fault] ?? "it came to nothing"}`, fenced: "does not count any more" };
+  const how = { queued: "waits in the queue of its site", ordered: attempt.lease === null ? "kept ready" : "starts", running: "runs", suspended: "is suspended", succeeded: `ran to its end, exit status ${attempt.exit_status}`, failed: `failed: ${FAULTS[attempt.fault] ?? "it came to nothing"}`, fenced: attempt.fault ? "no longer counts" : "sent back to the queue" };
   return make("li", {},
     make("b", {}, `${attempt.number}. ${where}`),
     make("span", {}, `${attempt.backup ? "a backup; " : ""}${how[attempt.state] ?? attempt.state}${since ? `, ${moment(since)}` : ""}`),

@@ -1,6 +1,7 @@
 """What happened, on the wire: the lines of the journal, as a page or as they come."""
 
 import json
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from pydantic import Field
@@ -14,7 +15,7 @@ from leasehold.service.store.rows import JournalRow
 
 _ENTRY = {
     "seq": 1007, "at": A_MOMENT, "what": "start", "state": "running", "site": "das3", "reason": "room-free",
-    "explanation": "started at once in free room", "rule": "home-first", "detail": {},
+    "explanation": "got free room at once", "rule": "home-first", "detail": {},
 }  # fmt: skip
 
 
@@ -71,18 +72,65 @@ class JournalPage(Shown):
     next: str | None = Field(description="The `cursor` of the next page; null: this was the last.")
 
 
-def show_entry(row: JournalRow) -> Entry:
-    """Show a line of one lease's journal."""
-    return Entry(**_shared(row))
+ANOTHERS = "another consumer's lease"
+"""Stands for the number of a lease that the reader may not see."""
 
 
-def show_change(row: JournalRow) -> Change:
-    """Show a line of the journal to who follows it."""
-    return Change(lease=row["lease_id"], job=row["job_id"], consumer=row["consumer"], **_shared(row))
+def leases_named(rows: Iterable[JournalRow]) -> set[int]:
+    """Give the leases that these lines name beside their own."""
+    named: set[int] = set()
+    for row in rows:
+        if _PREEMPTION in row["detail"]:
+            told = json.loads(row["detail"]).get(_PREEMPTION, {})
+            for key in ("for_lease", "victims", "runner_up"):
+                named |= set(_numbers(told.get(key)))
+    return named
 
 
-def _shared(row: JournalRow) -> dict[str, Any]:
+def show_entry(row: JournalRow, may_see: Callable[[int], bool]) -> Entry:
+    """Show a line of one lease's journal to somebody who may see these leases."""
+    return Entry(**_shared(row, may_see))
+
+
+def show_change(row: JournalRow, may_see: Callable[[int], bool]) -> Change:
+    """Show a line of the journal to who follows it, and may see these leases."""
+    said = _shared(row, may_see)
+    return Change(lease=row["lease_id"], job=row["job_id"], consumer=row["consumer"], **said)
+
+
+_PREEMPTION = "preemption"
+_SIZES = {
+    "for_lease": ("needed_vms",),
+    "victims": ("freed_vms", "cost_vm_ms"),
+    "runner_up": ("runner_up_cost_vm_ms",),
+}
+"""What tells how large leases are, by where these are named."""
+
+
+def _numbers(value: object) -> list[int]:
+    values = value if isinstance(value, list) else [value]
+    return [one for one in values if isinstance(one, int)]
+
+
+def _concealed(told: dict[str, Any], may_see: Callable[[int], bool]) -> dict[str, Any]:
+    """Leave out numbers and sizes of leases that the reader may not see."""
+    shown = dict(told)
+    for key, sizes in _SIZES.items():
+        value = told.get(key)
+        if all(map(may_see, _numbers(value))):
+            continue
+        if isinstance(value, list):
+            shown[key] = [one if may_see(one) else ANOTHERS for one in value]
+        else:
+            shown[key] = ANOTHERS
+        shown |= dict.fromkeys(sizes)
+    return shown
+
+
+def _shared(row: JournalRow, may_see: Callable[[int], bool]) -> dict[str, Any]:
     detail = json.loads(row["detail"])
+    if _PREEMPTION in detail:
+        detail[_PREEMPTION] = _concealed(detail[_PREEMPTION], may_see)
     breach = breach_from_dict(detail["breach"]) if "breach" in detail else None
     return {
         "seq": row["seq"],

@@ -13,7 +13,6 @@ from leasehold.matching.needs import Needs
 from leasehold.matching.software import software
 from leasehold.model.errors import InvalidField
 from leasehold.service.api.fields import (
-    MAX_INT64,
     MAX_MEMORY_MIB,
     CommandWords,
     DurationMs,
@@ -37,6 +36,7 @@ MAX_MHZ = 1_000_000
 MAX_RESTARTS = 100
 MAX_SOFTWARE = 100
 MAX_INPUTS = 1000
+MAX_FILE_BYTES = 2**50
 
 _ASKED = {
     "name": "survey", "command": ["python3", "run.py"], "cores": 2, "memory_mib": 2048,
@@ -86,7 +86,7 @@ class JobInput(Asked):
     """A file that the job reads."""
 
     name: Name = Field(description="What it is called.")
-    size_bytes: int = Field(strict=True, ge=0, le=MAX_INT64, description="How large it is.")
+    size_bytes: int = Field(strict=True, ge=0, le=MAX_FILE_BYTES, description="How large it is.")
     place: Text = Field("", description="The site where it lies now; empty: with whoever asks.")
 
 
@@ -179,7 +179,8 @@ class Attempt(Shown):
     virtual: bool = Field(description="Whether machines are built for it.")
     backup: bool = Field(description="Whether it stands or runs beside another one.")
     state: str = Field(
-        description="`ordered`, `running`, `succeeded`, `failed`, or `fenced`: does not count."
+        description="`queued` (at its site), `ordered`, `running`, `suspended`, `succeeded`, `failed`, or "
+        "`fenced`: does not count."
     )
     fault: str = Field(description="What went wrong, one of a closed list; empty: nothing.")
     detail: str = Field(description="What was said of it.")
@@ -226,15 +227,21 @@ class JobPage(Shown):
 
 
 class Result(Shown):
-    """What came of a job; once it is there it never changes."""
+    """What came of a job; once it is there it never changes, but that its output is let go of some day."""
 
-    model_config = examples({"job": 7, "attempt": 1, "exit_status": 0, "output": "42\n", "is_whole": True})
+    model_config = examples(
+        {"job": 7, "attempt": 1, "exit_status": 0, "output": "42\n", "is_whole": True, "is_kept": True}
+    )
 
     job: int = Field(description="The job.")
     attempt: int = Field(description="The number of the attempt whose result is the job's.")
     exit_status: int | None = Field(description="Of its command.")
     output: str = Field(description="What its command wrote.")
     is_whole: bool = Field(description="Whether that is all of it; of very long output only a part is kept.")
+    is_kept: bool = Field(
+        description="Whether the output is still kept; one that is old, or beyond the quota of its consumer, "
+        "is let go of."
+    )
 
 
 def show_job(row: JobRow, attempts: Iterable[AttemptRow]) -> Job:
@@ -308,4 +315,5 @@ def show_result(result: JobResult) -> Result:
         exit_status=result.exit_status,
         output=result.output,
         is_whole=result.is_whole,
+        is_kept=result.is_kept,
     )

@@ -45,16 +45,22 @@ _ASKED_WITH_DEADLINE = {
     "type": "migratable", "vms": 4, "duration_s": 7200, "memory_mib": 4096, "deadline": "2026-11-22T06:00:00Z"
 }  # fmt: skip
 _SHOWN = {
-    "id": 42, "name": "sky-survey", "type": "suspendable", "vms": 2, "duration_s": 3600, "memory_mib": 1024,
-    "consumer": "physics", "group": "", "local": False, "home": None, "site": "das3", "state": "running",
-    "reason": "room-free", "explanation": "started at once in free room", "submitted_at": A_MOMENT,
-    "ready_at": A_MOMENT, "deadline_at": None, "planned_start_at": None, "started_at": A_MOMENT,
-    "ends_at": "2026-11-21T11:43:36.120Z", "ended_at": None, "preemptions": 0, "migrations": 0,
-    "domain": "", "claims": {}, "joint": None, "job": None, "command": ["sh", "run.sh"],
+    "id": 42, "name": "sky-survey", "type": "suspendable", "vms": 2, "duration_s": 3600, "walltime_s": 3600,
+    "memory_mib": 1024, "consumer": "physics", "group": "", "local": False, "home": None, "site": "das3",
+    "state": "running", "reason": "room-free", "explanation": "got free room at once",
+    "submitted_at": A_MOMENT, "ready_at": A_MOMENT, "deadline_at": None, "planned_start_at": None,
+    "started_at": A_MOMENT, "ends_at": "2026-11-21T11:43:36.120Z", "ended_at": None, "preemptions": 0,
+    "migrations": 0, "domain": "", "claims": {}, "joint": None, "job": None, "command": ["sh", "run.sh"],
 }  # fmt: skip
 
 
 _OF_LEASES = frozenset(Reason)
+_CLOCK_RUNS = (LeaseState.RUNNING, LeaseState.RESUMING, LeaseState.MIGRATING)
+"""The states in which the end of a lease is known, or planned; it is not before its machines were seen."""
+
+
+_HAS_ALL_OF_IT = (LeaseState.STARTING, LeaseState.RUNNING)
+"""The states in which a lease that was not disturbed holds machines for all of its time."""
 
 
 class LeaseRequest(Asked):
@@ -100,6 +106,12 @@ class LeaseRequest(Asked):
     claims: Claims = Field(
         {}, description="Units of further resources that it holds while it runs: licences, services."
     )
+    wait: bool = Field(
+        default=True,
+        strict=True,
+        description="Whether a `migratable` or `non-preemptable` request waits for room that comes free "
+        "later; else it is refused at once where it cannot start at its ready time. All others wait.",
+    )
     command: CommandWords = Field([], description="What to run in the machines, word by word.")
 
 
@@ -137,6 +149,9 @@ class Lease(Shown):
     duration_s: Annotated[
         int | float, Field(description="The requested time, on a machine of the reference speed.")
     ]
+    walltime_s: int | float | None = Field(
+        description="How long that is by the clock at its site, while it has machines there for all of it."
+    )
     memory_mib: int
     consumer: str = Field(description="Whose it is.")
     group: str
@@ -173,12 +188,17 @@ def show_lease(row: LeaseRow) -> Lease:
     """Show a lease as it is in the store."""
     state = LeaseState(row["state"])
     held_ms = row["held_since_ms"]
+    has_all_of_it = (
+        held_ms >= 0 and state in _HAS_ALL_OF_IT and not row["preemptions"] and not row["migrations"]
+    )
+    wall_ms = row["span_ms"] - row["overhead_ms"] if has_all_of_it else 0
     return Lease(
         id=row["id"],
         name=row["name"],
         type=cast("LeaseTypeName", row["lease_type"]),
         vms=row["vms"],
         duration_s=show_duration(row["duration_ms"]),
+        walltime_s=show_duration(wall_ms) if wall_ms > 0 else None,
         memory_mib=row["memory_mib"],
         consumer=row["consumer"],
         group=row["group_name"],
@@ -193,7 +213,7 @@ def show_lease(row: LeaseRow) -> Lease:
         deadline_at=show_planned(row["deadline_ms"]),
         planned_start_at=show_planned(row["reserved_ms"]) if state is LeaseState.WAITING else None,
         started_at=show_planned(row["first_start_ms"]),
-        ends_at=show_moment(held_ms + row["span_ms"]) if held_ms >= 0 and not state.is_final else None,
+        ends_at=show_moment(held_ms + row["span_ms"]) if held_ms >= 0 and state in _CLOCK_RUNS else None,
         ended_at=show_planned(row["end_ms"]),
         preemptions=row["preemptions"],
         migrations=row["migrations"],

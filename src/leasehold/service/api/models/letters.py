@@ -10,10 +10,11 @@ from leasehold.model.reason import Reason
 from leasehold.service.api.fields import MAX_INT64, MAX_VMS, Name
 from leasehold.service.api.models.base import Asked, Shown
 from leasehold.service.letters.post import MOST_AT_ONCE
+from leasehold.service.letters.wire import LARGEST
 
 Seq = Annotated[int, Strict(), Field(ge=0, le=MAX_INT64)]
 Count = Annotated[int, Strict(), Field(ge=0, le=MAX_VMS)]
-Ms = Annotated[int, Strict(), Field(ge=-1, le=MAX_INT64)]
+Ms = Annotated[int, Strict(), Field(ge=-1, le=LARGEST)]
 Flag = Annotated[bool, Strict()]
 
 
@@ -43,13 +44,13 @@ class Report(Asked):
     """What has become of a lease that the gateway sent there."""
 
     kind: Literal["report"]
-    lease: Annotated[int, Strict(), Field(ge=1, le=MAX_INT64)]
+    lease: Annotated[int, Strict(), Field(ge=1, le=LARGEST)]
     state: LeaseState
     reason: Reason | Literal[""]
     planned_ms: Ms
     first_start_ms: Ms
-    preemptions: Annotated[int, Strict(), Field(ge=0, le=MAX_INT64)]
-    overhead_vm_ms: Annotated[int, Strict(), Field(ge=0, le=MAX_INT64)]
+    preemptions: Annotated[int, Strict(), Field(ge=0, le=LARGEST)]
+    overhead_vm_ms: Annotated[int, Strict(), Field(ge=0, le=LARGEST)]
 
 
 class ReportLetter(Asked):

@@ -11,11 +11,11 @@ from leasehold.service.api.models.explaining import explain_job
 from leasehold.service.explaining_jobs import Candidate, Chosen, Prospect
 
 _LACKS = {
-    "answer": "never", "reason": "software-not-there", "explanation": "has not the software that is needed",
+    "answer": "never", "reason": "software-not-there", "explanation": "lacks the required software",
     "what": "python3-numpy >= 1.24",
 }  # fmt: skip
 _FITS = {
-    "answer": "fit", "reason": "fits", "explanation": "has all that is needed, and it is free", "what": ""
+    "answer": "fit", "reason": "fits", "explanation": "has all that is required, and it is free", "what": ""
 }  # fmt: skip
 _CANDIDATE = {"node": "das3/node017", "problem": "", "as_node": _LACKS, "as_host": _FITS}
 _PLACE = {

@@ -15,6 +15,7 @@ _SITE = {
     "drained_by": "", "note": "", "last_seen_at": A_MOMENT, "problem": "",
     "overheads": [{"operation": "suspend", "configured_s": 160, "learnt_s": 16.5, "count": 9}],
     "domain": "das", "resources": {"licence:matlab": 5},
+    "allows": "guests that can be preempted; no Non-preemptable ones. Without an agreement: nobody",
 }  # fmt: skip
 
 
@@ -83,6 +84,7 @@ class Site(Shown):
     overheads: list[OverheadShown] = Field(description="Empty for a site that decides for itself.")
     domain: str = Field(description="The virtual domain that it is in; empty: none.")
     resources: dict[str, int] = Field(description="Units of what it has besides its machines.")
+    allows: str = Field(description="Which guests its owner takes; empty for a site that decides for itself.")
 
 
 class SiteList(Shown):
@@ -112,6 +114,7 @@ def show_site(state: SiteState) -> Site:
         overheads=[_overhead(one) for one in state.overheads],
         domain=state.domain,
         resources=dict(state.resources),
+        allows=state.allows,
     )
 
 

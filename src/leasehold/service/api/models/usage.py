@@ -25,7 +25,7 @@ _LINE = {
     "used_share": 0.000521, "peak_vms": 16, "leases": 12, "penalties": [],
 }  # fmt: skip
 
-Depth = Annotated[int, BeforeValidator(plain_digits), Field(ge=1, le=10)]
+Depth = Annotated[int, Field(ge=1, le=10), BeforeValidator(plain_digits)]
 
 
 class UsageQuery(Asked):

@@ -1,6 +1,6 @@
 """Changes as they happen, as server-sent events."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Header, Query, Request
@@ -8,9 +8,9 @@ from fastapi.responses import StreamingResponse
 from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 from starlette.concurrency import run_in_threadpool
 
-from leasehold.service.api.door import Admitted, Call, GuardedRoute, needs
+from leasehold.service.api.door import Admitted, Call, GuardedRoute, needs, seen_by
 from leasehold.service.api.fields import Number
-from leasehold.service.api.models.changes import ChangesQuery, show_change
+from leasehold.service.api.models.changes import ChangesQuery, leases_named, show_change
 from leasehold.service.api.openapi import refuses
 from leasehold.service.api.problems import Kind
 from leasehold.service.api.streams import Follower, follow
@@ -79,6 +79,7 @@ async def _start(call: Admitted, query: Asked, last_event_id: LastEventId = None
 )
 @needs(Permission.CHANGES_SEE)
 async def follow_changes(
+    call: Admitted,
     request: Request,
     follower: Annotated[Follower, Depends(_follower)],
     start_seq: Annotated[int, Depends(_start)],
@@ -89,7 +90,7 @@ async def follow_changes(
     `Last-Event-ID` without missing anything.
     """
     pages = follow(request.app.state.streams, follower, start_seq)
-    return EventStream((_written(lines) async for lines in pages), headers=_UNBUFFERED)
+    return EventStream(_events(call, pages), headers=_UNBUFFERED)
 
 
 def _check_lease(call: Call, lease_id: int) -> None:
@@ -98,11 +99,13 @@ def _check_lease(call: Call, lease_id: int) -> None:
         raise NoSuchLease(lease_id)
 
 
-def _written(lines: list[JournalRow]) -> bytes:
+async def _events(call: Call, pages: AsyncIterator[list[JournalRow]]) -> AsyncIterator[bytes]:
     """Write each line as an event, and no lines as a comment."""
-    return b"".join(map(_event, lines)) or KEEPALIVE_COMMENT
+    async for lines in pages:
+        may_see = await run_in_threadpool(seen_by, call, Permission.CHANGES_SEE, leases_named(lines))
+        yield b"".join(_event(line, may_see) for line in lines) or KEEPALIVE_COMMENT
 
 
-def _event(line: JournalRow) -> bytes:
-    data = show_change(line).model_dump_json()
+def _event(line: JournalRow, may_see: Callable[[int], bool]) -> bytes:
+    data = show_change(line, may_see).model_dump_json()
     return format_sse_event(event="change", id=str(line["seq"]), data_str=data)

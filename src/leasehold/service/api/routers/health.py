@@ -2,12 +2,14 @@
 
 from fastapi import APIRouter, Response
 from fastapi.responses import PlainTextResponse
+from pydantic import Field
 
 from leasehold.service.api.door import Admitted, GuardedRoute, needs
 from leasehold.service.api.models.base import Shown
 from leasehold.service.api.openapi import refuses
 from leasehold.service.api.problems import Kind
 from leasehold.service.api.routers.form import FORM
+from leasehold.service.api.routers.home import OPEN_PAGES
 from leasehold.service.api.settings import ApiSettings
 from leasehold.service.auth.permissions import Permission
 from leasehold.service.errors import Unavailable
@@ -24,11 +26,17 @@ class Healthy(Shown):
     status: str = "ok"
 
 
+class Ready(Healthy):
+    """Requests are decided; there may be something to look at even so."""
+
+    warnings: list[str] = Field(description="What an operator should look at.")
+
+
 def open_to_all(settings: ApiSettings) -> frozenset[str]:
     """The paths that take no token."""
     probes = () if settings.probes_need_token else PROBES
     metrics = () if settings.metrics_need_token else (METRICS,)
-    return frozenset((FORM, *probes, *metrics))
+    return frozenset((FORM, *OPEN_PAGES, *probes, *metrics))
 
 
 @router.get("/healthz", operation_id="isAlive", responses=refuses(Kind.UNAVAILABLE))
@@ -43,12 +51,15 @@ async def is_alive(call: Admitted) -> Healthy:
 
 @router.get("/readyz", operation_id="isReady", responses=refuses(Kind.UNAVAILABLE))
 @needs(Permission.METRICS_SEE)
-async def is_ready(call: Admitted) -> Healthy:
-    """Whether requests are taken in; after a restart only once every promise has been checked."""
+async def is_ready(call: Admitted) -> Ready:
+    """Whether requests are taken in; after a restart only once every promise has been checked.
+
+    A machine whose clock is wrong is ready, with a warning: no lease is shorter or longer for it.
+    """
     health = call.federation.health
     if not health.ready:
-        raise Unavailable(health.why_not)
-    return Healthy()
+        raise Unavailable(health.why_not) from health.cause
+    return Ready(warnings=health.warnings)
 
 
 @router.get("/metrics", operation_id="showMetrics", response_class=PlainTextResponse)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from leasehold.service.api.door import Admitted, Call, needs
+from leasehold.service.api.door import EXPLAINING, Admitted, Call, needs
 from leasehold.service.api.errors import NoResult
 from leasehold.service.api.fields import Number
 from leasehold.service.api.job_submission import job_submission
@@ -41,7 +41,7 @@ Stored = tuple[JobRow, list[AttemptRow]]
     "",
     operation_id="submitJob",
     status_code=201,
-    response_description="The job. One that can run nowhere here is `refused`, with its reason.",
+    response_description="The job. One that cannot run anywhere here is `refused`, with its reason.",
     responses={
         201: {"headers": LOCATION},
         200: {"model": Job, "description": "The job that came of it before.", "headers": LOCATION},
@@ -65,7 +65,7 @@ async def submit_job(
 
 
 @router.post("/explain", operation_id="explainJob", openapi_extra=DECLARED)
-@needs(Permission.JOB_SUBMIT)
+@needs(Permission.JOB_SUBMIT, cost=EXPLAINING)
 async def explain_job(call: Admitted, body: JobSubmission) -> JobProspect:
     """Say what would become of a job, and what each node says to it. Nothing is changed by it."""
     return show_prospect(await call.federation.jobs.explain(job_submission(body, call.principal, "")))
@@ -92,14 +92,14 @@ async def list_jobs(
     return JobPage(jobs=[show_job(*one) for one in page], next=cursor)
 
 
-@router.get("/{job_id:int}", operation_id="showJob", responses=refuses(Kind.NO_SUCH_JOB))
+@router.get("/{job_id:number}", operation_id="showJob", responses=refuses(Kind.NO_SUCH_JOB))
 @needs(Permission.JOB_SEE)
 async def show_one_job(call: Admitted, job_id: Number) -> Job:
     """Show one job, with all of its attempts."""
     return show_job(*await _visible_job(call, job_id))
 
 
-@router.delete("/{job_id:int}", operation_id="cancelJob", responses=refuses(Kind.NO_SUCH_JOB))
+@router.delete("/{job_id:number}", operation_id="cancelJob", responses=refuses(Kind.NO_SUCH_JOB))
 @needs(Permission.JOB_CANCEL)
 async def cancel_job(call: Admitted, job_id: Number) -> Job:
     """Take a job back, with all of its attempts. One that is over stays as it is."""
@@ -110,7 +110,9 @@ async def cancel_job(call: Admitted, job_id: Number) -> Job:
 
 
 @router.get(
-    "/{job_id:int}/result", operation_id="showJobResult", responses=refuses(Kind.NO_SUCH_JOB, Kind.NO_RESULT)
+    "/{job_id:number}/result",
+    operation_id="showJobResult",
+    responses=refuses(Kind.NO_SUCH_JOB, Kind.NO_RESULT),
 )
 @needs(Permission.JOB_SEE)
 async def show_job_result(call: Admitted, job_id: Number) -> Result:

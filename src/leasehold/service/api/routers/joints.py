@@ -5,9 +5,10 @@ from typing import Annotated, cast
 from fastapi import APIRouter, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from leasehold.service.api.door import Admitted, Call, GuardedRoute, needs
+from leasehold.service.api.door import EXPLAINING, Admitted, Call, GuardedRoute, needs
 from leasehold.service.api.fields import Number
 from leasehold.service.api.joint_submission import joint_submission
+from leasehold.service.api.models.explanations import JointLeaseExplanation, show_joint_explanation
 from leasehold.service.api.models.joints import (
     JointLease,
     JointLeaseRequest,
@@ -50,11 +51,24 @@ async def submit_joint_lease(
     Each component becomes a Non-preemptable lease of its own, which has the number of this one as `joint`.
     The answer comes once all of it is kept durably.
     """
+    call.charge(len(body.components) - 1)
     command = joint_submission(body, call.principal, idempotency_key)
     row, new = cast("tuple[JointRow, bool]", await call.federation.do(command))
     response.headers["Location"] = f"{router.prefix}/{row['id']}"
     response.status_code = 201 if new else 200
     return show_joint(row)
+
+
+@router.post("/explain", operation_id="explainJointLease", responses=refuses(Kind.TOO_MANY_OPEN))
+@needs(Permission.LEASE_SUBMIT, cost=EXPLAINING)
+async def explain_joint_lease(call: Admitted, body: JointLeaseRequest) -> JointLeaseExplanation:
+    """Say what would become of a joint lease if it were asked for now; nothing is changed.
+
+    For each component: the sites that there are (`virtual`), and those that are open to it (`extended`).
+    """
+    call.charge(len(body.components) - 1)
+    command = joint_submission(body, call.principal, "")
+    return show_joint_explanation(await call.federation.explain_joint(command))
 
 
 @router.get("", operation_id="listJointLeases")
@@ -71,14 +85,14 @@ def list_joint_leases(
     return JointPage(joints=[show_joint(row) for row in page], next=cursor)
 
 
-@router.get("/{joint_id}", operation_id="showJointLease", responses=refuses(Kind.NO_SUCH_JOINT))
+@router.get("/{joint_id:number}", operation_id="showJointLease", responses=refuses(Kind.NO_SUCH_JOINT))
 @needs(Permission.LEASE_SEE)
 def show_joint_lease(call: Admitted, joint_id: Number) -> JointLease:
     """Show one joint lease."""
     return show_joint(_visible_joint(call, joint_id))
 
 
-@router.delete("/{joint_id}", operation_id="cancelJointLease", responses=refuses(Kind.NO_SUCH_JOINT))
+@router.delete("/{joint_id:number}", operation_id="cancelJointLease", responses=refuses(Kind.NO_SUCH_JOINT))
 @needs(Permission.LEASE_CANCEL)
 async def cancel_joint_lease(call: Admitted, joint_id: Number) -> JointLease:
     """Take a joint lease back, with all of its components. One that is over stays as it is."""

@@ -6,9 +6,10 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import PlainTextResponse
 from starlette.concurrency import run_in_threadpool
 
-from leasehold.service.api.door import Admitted, Call, GuardedRoute, needs
+from leasehold.service.api.door import EXPLAINING, Admitted, Call, GuardedRoute, needs, seen_by
 from leasehold.service.api.fields import Key, Number
-from leasehold.service.api.models.changes import JournalPage, JournalQuery, show_entry
+from leasehold.service.api.models.changes import JournalPage, JournalQuery, leases_named, show_entry
+from leasehold.service.api.models.explanations import LeaseExplanation, show_explanation
 from leasehold.service.api.models.leases import (
     ExtensionRequest,
     Lease,
@@ -27,8 +28,6 @@ from leasehold.service.store.filters import LeaseFilter
 from leasehold.service.store.rows import LeaseRow
 
 router = APIRouter(prefix="/v1/leases", tags=["leases"], route_class=GuardedRoute)
-
-LOCATION = {"Location": "Where the lease can be seen."}
 
 LOCATION = headers({"Location": "Where the lease can be seen."})
 
@@ -68,9 +67,19 @@ async def submit_lease(
     return show_lease(row)
 
 
+@router.post("/explain", operation_id="explainLease", responses=refuses(Kind.TOO_MANY_OPEN))
+@needs(Permission.LEASE_SUBMIT, Permission.LEASE_SUBMIT_LOCAL, cost=EXPLAINING)
+async def explain_lease(call: Admitted, body: LeaseRequest) -> LeaseExplanation:
+    """Say what would become of a lease if it were asked for now: where, when, and at whose cost, or why not.
+
+    It is decided by the same code as a lease that is asked for, and then undone: nothing is changed.
+    """
+    return show_explanation(await call.federation.explain(submission(body, call.principal, "")))
+
+
 @router.get("", operation_id="listLeases")
 @needs(Permission.LEASE_SEE)
-def list_leases(
+async def list_leases(
     call: Admitted, query: Annotated[LeaseQuery, Query()], request: Request, response: Response
 ) -> LeasePage:
     """List leases, newest first. New ones that come in between move nothing from one page to another."""
@@ -82,21 +91,24 @@ def list_leases(
         since_ms=query.since_ms,
         open=query.open,
     )
-    rows = call.federation.store.leases(which, query.limit + 1, before_id=place_of(query.cursor))
+    before_id = place_of(query.cursor)
+    rows = await run_in_threadpool(call.federation.store.leases, which, query.limit + 1, before_id=before_id)
+    if query.site and not rows:
+        await call.federation.check_place(query.site)
     page = rows[: query.limit]
     cursor = cursor_at(page[-1]["id"]) if len(rows) > len(page) else None
     link_next(request, response, cursor)
     return LeasePage(leases=[show_lease(row) for row in page], next=cursor)
 
 
-@router.get("/{lease_id}", operation_id="showLease", responses=refuses(Kind.NO_SUCH_LEASE))
+@router.get("/{lease_id:number}", operation_id="showLease", responses=refuses(Kind.NO_SUCH_LEASE))
 @needs(Permission.LEASE_SEE)
 def show_one_lease(call: Admitted, lease_id: Number) -> Lease:
     """Show one lease."""
     return show_lease(_visible_lease(call, lease_id))
 
 
-@router.delete("/{lease_id}", operation_id="cancelLease", responses=refuses(Kind.NO_SUCH_LEASE))
+@router.delete("/{lease_id:number}", operation_id="cancelLease", responses=refuses(Kind.NO_SUCH_LEASE))
 @needs(Permission.LEASE_CANCEL)
 async def cancel_lease(call: Admitted, lease_id: Number) -> Lease:
     """Take a lease back, wherever it is in its life. One that is over stays as it is."""
@@ -105,7 +117,7 @@ async def cancel_lease(call: Admitted, lease_id: Number) -> Lease:
 
 
 @router.post(
-    "/{lease_id}/extension",
+    "/{lease_id:number}/extension",
     operation_id="extendLease",
     responses=refuses(Kind.NO_SUCH_LEASE, Kind.CANNOT_EXTEND, Kind.LEASE_CLOSED),
 )
@@ -116,7 +128,9 @@ async def extend_lease(call: Admitted, lease_id: Number, body: ExtensionRequest)
     return show_lease(await call.federation.extend(lease_id, body.by_ms))
 
 
-@router.get("/{lease_id}/journal", operation_id="showLeaseJournal", responses=refuses(Kind.NO_SUCH_LEASE))
+@router.get(
+    "/{lease_id:number}/journal", operation_id="showLeaseJournal", responses=refuses(Kind.NO_SUCH_LEASE)
+)
 @needs(Permission.LEASE_SEE)
 def show_journal(
     call: Admitted,
@@ -132,14 +146,15 @@ def show_journal(
     page = rows[: query.limit]
     cursor = cursor_at(page[-1]["seq"]) if len(rows) > len(page) else None
     link_next(request, response, cursor)
-    return JournalPage(entries=[show_entry(row) for row in page], next=cursor)
+    may_see = seen_by(call, Permission.LEASE_SEE, leases_named(page))
+    return JournalPage(entries=[show_entry(row, may_see) for row in page], next=cursor)
 
 
 @router.get(
-    "/{lease_id}/console",
+    "/{lease_id:number}/console",
     operation_id="showLeaseConsole",
     response_class=PlainTextResponse,
-    responses=refuses(Kind.NO_SUCH_LEASE),
+    responses=refuses(Kind.NO_SUCH_LEASE, Kind.CONSOLE_ELSEWHERE),
 )
 @needs(Permission.LEASE_SEE)
 async def show_console(call: Admitted, lease_id: Number) -> PlainTextResponse:

@@ -1,7 +1,6 @@
 """Nodes: what they have, when they were seen, and how often they failed."""
 
 import json
-from bisect import bisect_right
 from collections.abc import Iterable
 from typing import Annotated
 
@@ -24,20 +23,18 @@ async def list_nodes(
     call: Admitted, query: Annotated[NodeQuery, Query()], request: Request, response: Response
 ) -> NodePage:
     """List the nodes that jobs run on, by name, as they were last seen."""
-    rows = sorted(await call.federation.jobs.nodes(), key=_name)
-    needed = tuple(software(text) for text in query.software)
-    found = [row for row in rows if query.site in {None, row["site"]} and _has(row, needed)]
-    begin = bisect_right(found, name_after(query.cursor), key=_name)
-    page = found[begin : begin + query.limit]
-    cursor = cursor_after(page[-1]["name"]) if begin + len(page) < len(found) else None
+    needed, after = tuple(software(text) for text in query.software), name_after(query.cursor)
+    found = await call.federation.jobs.nodes(
+        after, query.limit + 1, query.site, lambda row: _has(row, needed)
+    )
+    page = found[: query.limit]
+    cursor = cursor_after(page[-1]["name"]) if len(found) > len(page) else None
     link_next(request, response, cursor)
     return NodePage(nodes=[show_node(row, brief=query.brief) for row in page], next=cursor)
 
 
-def _name(row: NodeRow) -> str:
-    return row["name"]
-
-
 def _has(row: NodeRow, needed: tuple[Software, ...]) -> bool:
+    if not needed:
+        return True
     pairs: Iterable[tuple[str, str]] = (tuple(pair) for pair in json.loads(row["software"]))
-    return not needed or has_software(needed, installed(pairs)) is FITS
+    return has_software(needed, installed(pairs)) is FITS

@@ -3,7 +3,6 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Query
-from starlette.concurrency import run_in_threadpool
 
 from leasehold.model.errors import InvalidField
 from leasehold.service.agreements import Accounts
@@ -44,7 +43,7 @@ async def show_use(call: Admitted, query: Annotated[UsageQuery, Query()]) -> Usa
     def sum_up() -> Usage:
         return show_usage(time, account(_rows(call, accounts, which), parts, depth))
 
-    return await run_in_threadpool(sum_up)
+    return await call.federation.agreements.drawn_up(sum_up)
 
 
 @router.get("/statement", operation_id="showStatement")
@@ -56,14 +55,15 @@ async def show_one_statement(call: Admitted, query: Annotated[StatementQuery, Qu
     accounts = await call.federation.agreements.accounts()
     records = [state.record for state in accounts.states if may_see(call.principal, state)]
     names = {record.name for record in records}
+    known = {state.record.name: state.record for state in accounts.states}
 
     def draw_up() -> Statement:
         penalties = [row for row in call.federation.store.penalties() if row["agreement"] in names]
         rows = _rows(call, accounts, which)
-        lines = statement(query.consumer, time, rows, records, penalties, accounts.ground)
+        lines = statement(query.consumer, time, rows, records, penalties, accounts.ground, known=known)
         return show_statement(query.month, query.consumer, time, lines, call.federation.clock())
 
-    return await run_in_threadpool(draw_up)
+    return await call.federation.agreements.drawn_up(draw_up)
 
 
 def _visible(call: Call) -> Visible:
@@ -72,7 +72,8 @@ def _visible(call: Call) -> Visible:
 
 def _rows(call: Call, accounts: Accounts, which: UsageFilter) -> list[UsageRow]:
     """What is over and what goes on; the latter was looked up first, so that nothing is left out between."""
-    return together(call.federation.store.usage(which), accounts.going_on, which)
+    going_on = accounts.going_on.rows(which)
+    return together(call.federation.store.usage(which), going_on)
 
 
 def _time(query: UsageQuery, now_ms: int) -> Window:

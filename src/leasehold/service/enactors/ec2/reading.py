@@ -5,11 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from leasehold.service.enactors.bounds import LATEST_MS, exit_status_in, whole_in
 from leasehold.service.enactors.ec2.words import INCARNATION, LEASE
 from leasehold.service.enactors.kept.holding import Key
 from leasehold.service.enactors.kept.machine import State
 
-_EXIT_STATUS = re.compile(r"^leasehold: exit status (\d+)\s*$", re.MULTILINE)
+_EXIT_STATUS = re.compile(r"^leasehold: exit status ([0-9]{1,3})[ \t\r]*$", re.MULTILINE)
 _SHUT_ITSELF_DOWN = "Client.InstanceInitiatedShutdown"
 _HIBERNATED = "Client.UserInitiatedHibernate"
 _PLAIN = {
@@ -56,15 +57,14 @@ class Instance:
 def read_instance(described: Mapping[str, Any]) -> Instance | None:
     """Read a description; None where its tags are not those that we give."""
     tags = {tag["Key"]: tag["Value"] for tag in described.get("Tags", ())}
-    try:
-        key = int(tags[LEASE]), int(tags[INCARNATION])
-    except (KeyError, ValueError):
+    lease_id, birth = (whole_in(tags.get(name), 0, LATEST_MS) for name in (LEASE, INCARNATION))
+    if lease_id is None or birth is None:
         return None
     reason = str(described.get("StateReason", {}).get("Code", ""))
-    return Instance(key, described["InstanceId"], described["State"]["Name"], reason)
+    return Instance((lease_id, birth), described["InstanceId"], described["State"]["Name"], reason)
 
 
 def exit_status(console: str) -> int | None:
     """Find what the command of a machine ended with; None where the console does not say."""
     said = _EXIT_STATUS.findall(console)
-    return int(said[-1]) if said else None
+    return exit_status_in(said[-1]) if said else None

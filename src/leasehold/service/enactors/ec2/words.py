@@ -29,6 +29,7 @@ def launch(options: Ec2Options, site: str, ledger: str, holding: Holding) -> dic
         "InstanceInitiatedShutdownBehavior": "stop",
         "InstanceType": options.instance_type,
         "MaxCount": holding.vms,
+        "MetadataOptions": {"HttpTokens": "required", "HttpPutResponseHopLimit": 1},
         "MinCount": holding.vms,
         "TagSpecifications": [{"ResourceType": kind, "Tags": _tags(site, holding)} for kind in _TAGGED],
     }

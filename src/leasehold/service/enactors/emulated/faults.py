@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, fields
 
-from leasehold.configuration.keys import Keys
+from leasehold.configuration.keys import MOST_SEED, Keys
 from leasehold.model.errors import InvalidField
 
 _PROBABILITIES = frozenset(
@@ -89,7 +89,7 @@ def read_faults(keys: Keys) -> Faults:
             delay_ms=keys.milliseconds("delay_s", usual.delay_ms),
             node_down_ms=keys.milliseconds("node_down_s", usual.node_down_ms),
             observations_late_ms=keys.milliseconds("observations_late_s", usual.observations_late_ms),
-            seed=keys.whole("seed", usual.seed, least=0),
+            seed=keys.whole("seed", usual.seed, least=0, most=MOST_SEED),
         )
 
 

@@ -98,9 +98,8 @@ class Holding:
     def observed(self) -> Observation:
         """Say what can be seen of them."""
         now = self.now
-        return Observation(
-            self.lease_id, self.incarnation, now.phase, self.since_ms, now.detail, now.exit_status, now.fault
-        )
+        how = (now.detail, now.exit_status, now.fault)
+        return Observation(self.lease_id, self.incarnation, now.phase, self.since_ms, *how, self.nodes)
 
     def work_done_at(self, now_ms: int, speed_mips: int) -> int:
         """How much of the lease's work is done; they work while they run."""

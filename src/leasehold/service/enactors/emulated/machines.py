@@ -141,7 +141,8 @@ class EmulatedMachines:
         slots, used_vms = self.hardware.slots, self._floor.used_vms
         if used_vms + vms <= slots:
             return None
-        return Problem(f"no room for {vms} VMs: {used_vms} of {slots} are in use", again=vms <= slots)
+        fits = vms <= slots
+        return Problem(f"no room for {vms} VMs: {used_vms} of {slots} are in use", again=fits, full=fits)
 
     # how each is followed
 

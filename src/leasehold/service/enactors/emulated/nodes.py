@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 
-from leasehold.configuration.keys import Keys
+from leasehold.configuration.keys import MOST_SLOTS, Keys
 from leasehold.matching.software import installed
 from leasehold.matching.versions import version
 from leasehold.model.errors import InvalidField
@@ -48,7 +48,7 @@ def read_nodes(keys: Keys) -> tuple[EmulatedNode, ...]:
 def _read_alike(table: Keys, numbers: Iterator[int]) -> list[EmulatedNode]:
     """Read one table, and give as many nodes as it says."""
     usual = EmulatedNode("")
-    many, name = table.whole("count", 1), table.text("name", "")
+    many, name = table.whole("count", 1, most=MOST_SLOTS), table.text("name", "")
     pattern = EmulatedNode(
         "",
         cores=table.whole("cores", usual.cores),

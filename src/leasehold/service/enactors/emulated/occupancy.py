@@ -97,5 +97,6 @@ class Occupancy:
             return Problem(f"node {name} has {has}, and no {cores} and {memory_mib}", again=False)
         free_cores, free_mib = self.free_of(name)
         if cores > free_cores or memory_mib > free_mib:
-            return Problem(f"node {name} has {free_cores} cores and {free_mib} MiB free now")
+            told = f"node {name} has {free_cores} cores and {free_mib} MiB free now"
+            return Problem(told, full=True, nodes=(name,))
         return None

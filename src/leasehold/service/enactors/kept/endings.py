@@ -2,7 +2,9 @@
 
 import re
 
-_STATUS = re.compile(r"exit status (\d+)")
+from leasehold.service.enactors.bounds import exit_status_in
+
+_STATUS = re.compile(r"exit status ([0-9]{1,3})")
 
 
 def in_words(status: int) -> str:
@@ -14,5 +16,5 @@ def status_of(detail: str, command: tuple[str, ...]) -> int | None:
     """Read how a command ended; None where nothing is said of it, or there was none."""
     found = _STATUS.fullmatch(detail)
     if found is not None:
-        return int(found[1])
+        return exit_status_in(found[1])
     return 0 if command and not detail else None

@@ -167,9 +167,8 @@ class Floor:
         used_vms = sum(one.room_vms for one in self._here.values())
         if used_vms + vms <= self.slots:
             return None
-        return Problem(
-            f"no room for {vms} VMs: {used_vms} of {self.slots} are in use", again=vms <= self.slots
-        )
+        fits = vms <= self.slots
+        return Problem(f"no room for {vms} VMs: {used_vms} of {self.slots} are in use", again=fits, full=fits)
 
     # how each is followed
 

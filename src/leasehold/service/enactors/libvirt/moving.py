@@ -15,6 +15,7 @@ from leasehold.service.enactors.kept.holding import Goal, Holding
 from leasehold.service.enactors.kept.ledger import LEDGER, Neighbour, read_neighbour
 from leasehold.service.enactors.kept.machine import Hopeless
 from leasehold.service.enactors.libvirt.names import Name
+from leasehold.service.enactors.libvirt.reading import is_on_its_way
 
 PEER_URI, DATA_URI = "peer_uri", "data_uri"
 """What sites under libvirt tell their neighbours."""
@@ -66,8 +67,11 @@ def _send(domain: Any, name: str, there: Neighbour) -> None:  # noqa: ANN401 - l
     if state == libvirt.VIR_DOMAIN_SHUTOFF:
         _clear_up(domain, reason)
         return
-    if state == libvirt.VIR_DOMAIN_PAUSED and domain.jobInfo()[0] != libvirt.VIR_DOMAIN_JOB_NONE:
-        raise NotYet("it is on its way already")
+    if state == libvirt.VIR_DOMAIN_PAUSED:
+        if is_on_its_way(domain):
+            raise NotYet("it is on its way already")
+        domain.resume()  # one that is sent as it stands would stand still there, and nobody would know why
+        raise NotYet("it was stopped, and goes on before it is sent")
     wishes = {libvirt.VIR_MIGRATE_PARAM_DEST_NAME: name}
     if DATA_URI in there.about:
         wishes[libvirt.VIR_MIGRATE_PARAM_URI] = there.about[DATA_URI]

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 from leasehold.service.enactors.kept.holding import Holding, Key
 
+_NUMBERS = re.compile(r"([0-9]{1,15})-([0-9]{1,15})-([0-9]{1,6})")
+
 
 @dataclass(frozen=True, slots=True)
 class Name:
@@ -22,7 +24,8 @@ class Name:
 
 def read_name(text: str, site: str) -> Name | None:
     """Read the name of a domain; None where it is not one of this site."""
-    found = re.fullmatch(rf"leasehold-{re.escape(site)}-(\d+)-(\d+)-(\d+)", text)
+    prefix = f"leasehold-{site}-"
+    found = _NUMBERS.fullmatch(text.removeprefix(prefix)) if text.startswith(prefix) else None
     return Name(site, (int(found[1]), int(found[2])), int(found[3])) if found else None
 
 

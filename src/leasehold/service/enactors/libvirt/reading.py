@@ -23,12 +23,24 @@ _SHUT_OFF = {
 _MAY_BE_MEANT = frozenset({libvirt.VIR_DOMAIN_PAUSED_USER, libvirt.VIR_DOMAIN_PAUSED_MIGRATION})
 
 
-def look_at(domain: Any, holding: Holding | None, *, has_agent: bool) -> Seen | None:  # noqa: ANN401 - no types
-    """Say what a domain is doing; None where it is as good as not there yet."""
+def look_at(
+    domain: Any,  # noqa: ANN401 - libvirt-python carries no types
+    holding: Holding | None,
+    *,
+    has_agent: bool,
+    is_asked: bool = True,
+) -> Seen | None:
+    """Say what a domain is doing; None where it is as good as not there yet.
+
+    ``is_asked``: whether its agent is asked now; else it is taken to be as it was.
+    """
     state, reason = domain.state()
     if state == libvirt.VIR_DOMAIN_RUNNING:
-        is_asked = has_agent and holding is not None and bool(holding.command)
-        return _running(domain, holding) if is_asked and holding is not None else (State.UP, "")
+        if not has_agent or holding is None or not holding.command:
+            return State.UP, ""
+        return (
+            _running(domain, holding) if is_asked else (State.UP if holding.commanded else State.COMING, "")
+        )
     if state == libvirt.VIR_DOMAIN_SHUTOFF:
         return _shut_off(domain, reason, holding)
     if state == libvirt.VIR_DOMAIN_CRASHED:
@@ -41,7 +53,10 @@ def look_at(domain: Any, holding: Holding | None, *, has_agent: bool) -> Seen | 
 def _running(domain: Any, holding: Holding) -> Seen:  # noqa: ANN401 - as above
     if not holding.commanded:
         return (State.BARE, "") if agent.answers(domain) else (State.COMING, "")
-    status = agent.exit_status(domain, holding.lease_id)
+    try:
+        status = agent.exit_status(domain, holding.lease_id)
+    except agent.Nonsense as nonsense:
+        return State.FAILED, str(nonsense)
     if status is None:
         return State.UP, ""
     return State.ENDED, in_words(status)
@@ -69,8 +84,25 @@ def _shut_itself_down(holding: Holding | None) -> Seen:
     return State.ENDED, "it has shut itself down"
 
 
+def is_on_its_way(domain: Any) -> bool:  # noqa: ANN401 - as above
+    """Whether it is being saved, sent or received now.
+
+    libvirt's pretended host has no such jobs; a host that receives a machine says of its job only that the
+    host that sends it knows more.
+    """
+    try:
+        return bool(domain.jobInfo()[0] != libvirt.VIR_DOMAIN_JOB_NONE)
+    except libvirt.libvirtError as error:
+        code = error.get_error_code()
+        if code not in {libvirt.VIR_ERR_NO_SUPPORT, libvirt.VIR_ERR_OPERATION_UNSUPPORTED}:
+            raise
+        return bool(code == libvirt.VIR_ERR_OPERATION_UNSUPPORTED)
+
+
 def _was_left(domain: Any, reason: int, holding: Holding | None) -> bool:  # noqa: ANN401 - as above
     """Whether it was paused to be saved or sent by somebody who did not come to that, and is wanted up."""
-    if holding is None or holding.goal is not Goal.UP or holding.phase is Phase.RECEIVING:
+    if holding is None or holding.goal is not Goal.UP or is_on_its_way(domain):
         return False
-    return reason not in _MAY_BE_MEANT and domain.jobInfo()[0] == libvirt.VIR_DOMAIN_JOB_NONE
+    # While a machine comes it is stopped for the move; it has come stopped where it was sent so.
+    has_come = reason == libvirt.VIR_DOMAIN_PAUSED_USER
+    return bool(has_come if holding.phase is Phase.RECEIVING else reason not in _MAY_BE_MEANT)

@@ -1,5 +1,6 @@
 """The machines of one site under libvirt: domains with names of ours, which it keeps while we are away."""
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from os import SEEK_END
@@ -21,6 +22,8 @@ from leasehold.service.enactors.libvirt.reading import look_at
 from leasehold.service.enactors.protocol import Capabilities
 
 _MOST_CONSOLE_BYTES = 64 * 1024
+_TOO_SLOW_S, _LEFT_ALONE_S = 2.0, 10.0
+"""A look waits for each guest; one that lets it wait must not keep it from the others."""
 _WRONG_WORDS = frozenset(
     {
         libvirt.VIR_ERR_XML_ERROR,
@@ -43,6 +46,7 @@ class LibvirtWorld:
         self._site = site
         self._moving = moving
         self._host = Host(options.uri)
+        self._asked_from_s: dict[str, float] = {}
         self._ways: dict[Work, Callable[[Holding, Sequence[Machine]], None]] = {
             Work.CREATE: self._create,
             Work.RESUME: self._resume,
@@ -65,18 +69,25 @@ class LibvirtWorld:
     def look(self, holdings: Sequence[Holding]) -> list[Machine]:
         """See every domain that has a name of this site's."""
         known = {holding.key: holding for holding in holdings}
-        machines: list[Machine] = []
+        machines: list[Machine | None] = []
         for domain in self._host.connection.listAllDomains():
             name = read_name(domain.name(), self._site)
             if name is not None:
                 with unless_gone():
-                    machines += self._seen(name, domain, known.get(name.key))
-        return machines
+                    machines.append(self._seen(name, domain, known.get(name.key)))
+        there = [machine for machine in machines if machine is not None]
+        for handle in self._asked_from_s.keys() - {machine.handle for machine in there}:
+            del self._asked_from_s[handle]
+        return there
 
-    def _seen(self, name: Name, domain: Any, holding: Holding | None) -> Iterator[Machine]:  # noqa: ANN401 - no types
-        seen = look_at(domain, holding, has_agent=self._options.guest_agent)
-        if seen is not None:
-            yield Machine(name.key, str(name), *seen, takes_room=bool(domain.isActive()))
+    def _seen(self, name: Name, domain: Any, holding: Holding | None) -> Machine | None:  # noqa: ANN401 - no types
+        """See one domain. A guest agent that answers nobody costs its deadline once, and then seldom."""
+        handle, now_s = str(name), time.monotonic()
+        is_asked = now_s >= self._asked_from_s.get(handle, now_s)
+        seen = look_at(domain, holding, has_agent=self._options.guest_agent, is_asked=is_asked)
+        if time.monotonic() - now_s > _TOO_SLOW_S:
+            self._asked_from_s[handle] = time.monotonic() + _LEFT_ALONE_S
+        return None if seen is None else Machine(name.key, handle, *seen, takes_room=bool(domain.isActive()))
 
     def do(self, work: Work, holding: Holding, machines: Sequence[Machine]) -> None:
         """Do it; raises whatever libvirt says, as Hopeless where that will not change."""

@@ -5,10 +5,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from leasehold.model.errors import LeaseholdError
+from leasehold.service.enactors.bounds import whole_in
 from leasehold.service.enactors.probing.modules import read_avail
 from leasehold.service.enactors.probing.script import BEGINS, ENDS
 
 _PACKAGE = re.compile(r"(?P<name>[A-Za-z0-9][\w.+-]*)(?::\w+)? (?P<version>[0-9A-Za-z][\w.+~:^-]*)")
+_MOST = 2**40
+"""Neither a disk has more MiB, nor a processor more MHz."""
 _NO_EPOCH = re.compile(r"^0:")
 
 
@@ -65,9 +68,10 @@ def _numbers(lines: list[str], what: str, count: int) -> list[int]:
     if not lines:
         return [0] * count
     words = lines[0].split()
-    if len(words) != count or not all(word.isdecimal() for word in words):
+    numbers = [number for word in words if (number := whole_in(word, 0, _MOST)) is not None]
+    if len(words) != count or len(numbers) != count:
         raise BadReport(f"a probe has written {what} {lines[0][:60]!r}, where {count} numbers should be")
-    return [int(word) for word in words]
+    return numbers
 
 
 def _package(line: str) -> tuple[str, str]:

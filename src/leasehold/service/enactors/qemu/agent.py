@@ -8,6 +8,8 @@ from pathlib import Path
 from secrets import randbelow
 from typing import Any
 
+from leasehold.service.enactors.bounds import exit_status_in, one_line, whole_in
+from leasehold.service.enactors.qemu.process import MachineFailed
 from leasehold.service.enactors.qemu.qmp import Refused
 from leasehold.service.enactors.qemu.wire import Silent, Wire
 
@@ -16,6 +18,8 @@ RUN_ONCE = "/sbin/leasehold-run-once"
 _SYNC_S = 1.0
 _RESET = b"\xff"
 _HIGHEST = 1 << 31
+_LAST_SIGNAL = 64
+_MOST_SAID = 200
 
 
 class Agent:
@@ -47,23 +51,34 @@ class Agent:
         """Run a command in the guest, or find the one of this key; gives a number to ask `ended` with."""
         named = [f"{name}={value}" for name, value in environment.items()]
         answer = await self._ask("guest-exec", path=RUN_ONCE, arg=[key, *command], env=named)
-        return int(answer["pid"])
+        number = whole_in(answer.get("pid"), 0, _HIGHEST)
+        if number is None:
+            raise Refused("the guest agent has begun a command, and given it no number")
+        return number
 
     async def ended(self, number: int) -> int | None:
         """Say how that ended: its exit status, 128 and the signal where it was killed; None: it runs yet.
 
-        Raises Refused for a number that the agent does not know, or not any more.
+        Raises Refused for a number that the agent does not know, or not any more, and MachineFailed where a
+        command is said to have ended as none can: an agent that lies says nothing of use any more.
         """
         answer = await self._ask("guest-exec-status", pid=number)
-        if not answer["exited"]:
+        if not answer.get("exited"):
             return None
-        return int(answer["exitcode"]) if "exitcode" in answer else 128 + int(answer.get("signal", 0))
+        if "exitcode" in answer:
+            status = exit_status_in(answer["exitcode"])
+        else:
+            by_signal = whole_in(answer.get("signal", 0), 0, _LAST_SIGNAL)
+            status = None if by_signal is None else 128 + by_signal
+        if status is None:
+            raise MachineFailed("its guest agent told an exit status that no command can have")
+        return status
 
     async def set_time(self, now_ms: int) -> None:
         """Tell the guest what time it is; while its memory was saved it has missed some."""
         await self._ask("guest-set-time", time=now_ms * 1_000_000)
 
-    async def _ask(self, command: str, **arguments: object) -> Any:  # noqa: ANN401 - whatever it returns
+    async def _ask(self, command: str, **arguments: object) -> Mapping[str, Any]:
         try:
             async with asyncio.timeout(ANSWER_S):
                 await self.meet()
@@ -73,9 +88,14 @@ class Agent:
         except TimeoutError:
             raise Silent(f"the guest agent did not answer {command} within {ANSWER_S:g} s") from None
         self._is_in_step = True
-        if "error" in answer:
-            raise Refused(f"guest agent, {command}: {answer['error'].get('desc', 'no reason given')}")
-        return answer["return"]
+        error = answer.get("error")
+        if error is not None:
+            why = error.get("desc", "no reason given") if isinstance(error, dict) else error
+            raise Refused(one_line(f"guest agent, {command}: {why}", _MOST_SAID))
+        returned = answer.get("return")
+        if not isinstance(returned, dict):
+            raise Refused(f"guest agent, {command}: its answer is none")
+        return returned
 
 
 @asynccontextmanager

@@ -5,7 +5,7 @@ import platform
 import re
 import shutil
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from leasehold.service.enactors.protocol import Order, Problem
@@ -116,7 +116,10 @@ def does_not_fit(order: Order, hardware: Hardware, host: Host) -> Problem | None
         )
     free_cores, cores = (host.free_cores, order.vms) if order.on.cores else (host.cores, 1)
     few = _too_few(host, "cores", cores * hardware.cpus, host.cores, free_cores)
-    return few or has_no_memory(order.vms, hardware, host)
+    problem = few or has_no_memory(order.vms, hardware, host)
+    if problem is not None and problem.full:
+        return replace(problem, nodes=order.on.nodes)
+    return problem
 
 
 def has_no_memory(vms: int, hardware: Hardware, host: Host) -> Problem | None:
@@ -129,5 +132,7 @@ def _too_few(host: Host, what: str, needed: int, there: int, free: int) -> Probl
     if needed > there:
         return Problem(f"{host.name} has {there} {what}, and {needed} are needed", again=False)
     if needed > free:
-        return Problem(f"{free} of {there} {what} are free on {host.name}, and {needed} are needed")
+        return Problem(
+            f"{free} of {there} {what} are free on {host.name}, and {needed} are needed", full=True
+        )
     return None

@@ -159,4 +159,5 @@ def _no_room_for(vms: int, standing: Standing) -> Problem | None:
     if standing.used_vms + vms <= standing.slots:
         return None
     told = f"no room for {vms} VMs: {standing.used_vms} of {standing.slots} are in use"
-    return Problem(told, again=vms <= standing.slots)
+    fits = vms <= standing.slots
+    return Problem(told, again=fits, full=fits)

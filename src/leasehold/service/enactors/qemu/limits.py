@@ -1,20 +1,19 @@
-"""How much may the process of a machine use? Bounded by control groups (version 1), where we may make any."""
+"""How much may the process of a machine use? Bounded by control groups, where we may make any."""
 
 import os
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
 import structlog
 
+from leasehold.service.enactors.qemu.cgroups import Hierarchy, find_hierarchy
 from leasehold.service.enactors.qemu.record import Hardware
 
-ROOT = Path("/sys/fs/cgroup")
 OVERHEAD_MIB = 512
 """What QEMU itself may need beside the memory of the guest: translated code, buffers of disk and screen."""
 
-_PERIOD_US = 100_000
 _MIB = 1 << 20
 _LETTERS = 12
 
@@ -25,18 +24,11 @@ class Limits:
     A group is named by the site's folder, so that sites do not mix and what is left of a crash is found.
     """
 
-    def __init__(self, folder: Path, root: Path = ROOT, *, wanted: bool = True) -> None:
-        name = f"leasehold-{sha256(os.fsencode(folder)).hexdigest()[:_LETTERS]}"
-        self._memory = root / "memory" / name
-        self._cpu = root / "cpu" / name
-        self.why_not = "" if wanted else "switched off"
-        if wanted:
-            self._try()
-
-    def _try(self) -> None:
-        missing = [one.parent for one in (self._memory, self._cpu) if not _is_writable(one.parent)]
-        if missing:
-            self.why_not = f"{missing[0]} cannot be written to"
+    def __init__(self, folder: Path, hierarchy: Hierarchy | None = None, *, wanted: bool = True) -> None:
+        self._name = f"leasehold-{sha256(os.fsencode(folder)).hexdigest()[:_LETTERS]}"
+        self._hierarchy = find_hierarchy() if hierarchy is None else hierarchy
+        self.why_not = self._hierarchy.why_not if wanted else "switched off"
+        if wanted and self.why_not:
             log = structlog.get_logger("leasehold.enactors.qemu")
             log.warning("memory and CPU of machines are not bounded", why=self.why_not)
 
@@ -44,11 +36,10 @@ class Limits:
         """Bound what a process uses; one that is bounded already stays so."""
         if self.why_not:
             return
-        most = (hardware.memory_mib + OVERHEAD_MIB) * _MIB
+        values = self._hierarchy.values((hardware.memory_mib + OVERHEAD_MIB) * _MIB, hardware.cpus)
         try:
-            _bound(self._memory / name, pid, {"memory.limit_in_bytes": most})
-            quota = {"cpu.cfs_period_us": _PERIOD_US, "cpu.cfs_quota_us": _PERIOD_US * hardware.cpus}
-            _bound(self._cpu / name, pid, quota)
+            for group, bounds in zip(self._hierarchy.make(self._name), values, strict=True):
+                _bound(group / name, pid, bounds)
         except OSError as error:
             log = structlog.get_logger("leasehold.enactors.qemu")
             log.warning("a machine is not bounded", machine=name, why=str(error))
@@ -62,17 +53,17 @@ class Limits:
         self._remove(lambda name: name not in known)
 
     def _remove(self, is_meant: Callable[[str], bool]) -> None:
-        for controller in (self._memory, self._cpu):
-            for group in controller.glob("*.*"):
+        for ours in (parent / self._name for parent in self._hierarchy.parents):
+            for group in ours.glob("*.*"):
                 if group.is_dir() and is_meant(group.name.rpartition(".")[0]):
                     _remove(group)
-            _remove(controller)  # the last one takes it along
+            _remove(ours)  # the last one takes it along
 
 
-def _bound(group: Path, pid: int, values: dict[str, int]) -> None:
-    group.mkdir(parents=True, exist_ok=True)
+def _bound(group: Path, pid: int, values: Mapping[str, str]) -> None:
+    group.mkdir(exist_ok=True)
     for key, value in values.items():
-        (group / key).write_text(str(value), encoding="ascii")
+        (group / key).write_text(value, encoding="ascii")
     with suppress(ProcessLookupError):
         (group / "cgroup.procs").write_text(str(pid), encoding="ascii")
 
@@ -80,8 +71,3 @@ def _bound(group: Path, pid: int, values: dict[str, int]) -> None:
 def _remove(group: Path) -> None:
     with suppress(OSError):
         group.rmdir()
-
-
-def _is_writable(controller: Path) -> bool:
-    """Whether groups of this controller can be made here; one that is missing has no list of processes."""
-    return (controller / "cgroup.procs").is_file() and os.access(controller, os.W_OK)

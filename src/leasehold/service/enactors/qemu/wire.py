@@ -69,7 +69,10 @@ class Wire:
                 raise self._cut()
             try:
                 message = json.loads(line.replace(b"\xff", b""))
-            except ValueError:  # an echo, or half an answer to somebody before us
+            except (
+                ValueError,
+                RecursionError,
+            ):  # an echo, or half an answer to somebody before us, or a joke
                 continue
             if isinstance(message, dict):
                 return message

@@ -10,10 +10,10 @@ import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from pwd import getpwnam
 from typing import TypeVar
 
 from leasehold.model.errors import LeaseholdError
+from leasehold.service.enactors.bounds import whole_in
 from leasehold.service.enactors.slurm.job import Job, Partition
 from leasehold.service.enactors.slurm.node import Node
 from leasehold.service.enactors.slurm.node_reply import BadReply, read_nodes
@@ -26,6 +26,7 @@ from leasehold.service.enactors.slurm.replies import (
 
 Result = TypeVar("Result")
 
+_LAST_JOB = 2**32
 _PATH = "/usr/local/bin:/usr/bin:/bin"
 _NO_CONTACT = (
     "unable to contact",
@@ -86,14 +87,17 @@ class Slurm:
 
     # doing: what comes back is what the command complained of, empty where it did not
 
-    def submit(self, script: Path, words: Sequence[str], environment: Mapping[str, str]) -> int:
-        """Submit a job, and return its number.
+    def submit(self, script: str, words: Sequence[str], environment: Mapping[str, str]) -> int:
+        """Submit a job with the text of its script, and return its number.
 
         Raises SlurmRefused where the cluster does not take it, SlurmSilent where it may have taken it.
         """
-        done = self._run(["sbatch", *self._cluster, "--parsable", *words, str(script)], environment)
+        done = self._run(["sbatch", *self._cluster, "--parsable", *words], environment, script)
         if done.returncode == 0:
-            return int(done.stdout.strip().partition(";")[0])
+            number = whole_in(done.stdout.strip().partition(";")[0], 1, _LAST_JOB)
+            if number is None:
+                raise SlurmSilent(f"sbatch answered something else than a number: {done.stdout!r:.60}")
+            return number
         said = _said(done)
         if any(word in said.lower() for word in _NO_CONTACT):
             raise SlurmSilent(said)
@@ -140,7 +144,7 @@ class Slurm:
             raise SlurmSilent(str(error)) from error
 
     def _run(
-        self, command: Sequence[str], environment: Mapping[str, str] | None = None
+        self, command: Sequence[str], environment: Mapping[str, str] | None = None, said: str = ""
     ) -> subprocess.CompletedProcess[str]:
         program = shutil.which(command[0])
         if program is None:
@@ -149,7 +153,7 @@ class Slurm:
             return subprocess.run(  # noqa: S603 - the words are ours, the options', and numbers
                 [program, *command[1:]],
                 env=self.environment(environment or {}),
-                stdin=subprocess.DEVNULL,
+                input=said,
                 capture_output=True,
                 text=True,
                 errors="replace",
@@ -166,8 +170,6 @@ class Slurm:
         kept = {name: os.environ[name] for name in ("LANG", "SLURM_CONF") if name in os.environ}
         if self._options.conf:
             kept["SLURM_CONF"] = str(Path(self._options.conf).absolute())
-        if self._options.user:
-            kept |= {"USER": self._options.user, "HOME": getpwnam(self._options.user).pw_dir}
         return {"PATH": _PATH, **kept, **more}
 
 

@@ -20,8 +20,8 @@ from leasehold.service.enactors.slurm.own_queue import Ground
 from leasehold.service.enactors.slurm.papers import Papers
 from leasehold.service.enactors.slurm.probes import PROBES, Probes
 from leasehold.service.enactors.slurm.steward import Steward
+from leasehold.service.enactors.slurm.users import JobUsers, check_site
 
-_JOBS = "jobs"
 _GROUND_KEPT_S = 30.0
 
 Result = TypeVar("Result")
@@ -37,16 +37,17 @@ class SlurmEnactor:
     def __init__(self, setup: EnactorSetup) -> None:
         self._options = options = read_options(setup.options)
         self._slots = setup.slots
+        check_site(setup.site, options, (*setup.private, setup.folder))
         self._ledger = Ledger(setup.folder / LEDGER)
-        folder = Path(options.job_folder) / setup.site if options.job_folder else setup.folder / _JOBS
-        self._papers = Papers(folder, options.user, options.cpus_per_vm)
+        folder = Path(options.job_folder).resolve() / setup.site
+        self._papers, users = Papers(folder, options.cpus_per_vm), JobUsers(options)
         self._slurm = Slurm(options)
-        self._steward = Steward(self._slurm, self._ledger, self._papers, options.suspend, setup.clock)
+        self._steward = Steward(self._slurm, self._ledger, self._papers, users, options.suspend, setup.clock)
         self._intake = Intake(self._steward, options, setup.slots, setup.clock)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"slurm-{setup.site}")
         self._told: dict[int, Observation] = {}
         self._stirred = asyncio.Event()
-        probes = Probes(self._slurm, folder / PROBES, self._ledger.owner, options, setup.clock)
+        probes = Probes(self._slurm, folder / PROBES, self._ledger.owner, options, users.usual, setup.clock)
         self._finder = NodeFinder(self._slurm, self._steward, probes, Modules(options, setup.clock))
         self._known_ground: Ground | None = None
         self._known_until_s = 0.0

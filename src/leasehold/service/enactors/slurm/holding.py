@@ -8,6 +8,7 @@ from leasehold.jobs.job import Fault
 from leasehold.service.enactors.endings import fault_of_exit
 from leasehold.service.enactors.protocol import Observation, Order, Phase
 from leasehold.service.enactors.slurm.tag import Tag
+from leasehold.service.enactors.slurm.users import JobUser
 
 HOLDING_ROOM = frozenset({Phase.STARTING, Phase.RUNNING, Phase.RESUMING})
 """The phases that take room in the plan. Jobs that are being suspended do not: the planner gives their room
@@ -33,6 +34,8 @@ class Holding:
     ``job_id``    None until Slurm is known to have it: then it is looked for by what it carries
     ``restarts``  how often Slurm had put it back into the queue when it was last looked at
     ``nodes``     on which it is, one VM on each, where its order named them; ``cores`` of each of its VMs
+    ``user``      as whom its job runs, with ``uid`` and ``gid``; nobody else's job is ever taken for it
+    ``secret``    what its job carries and nobody could know before it was submitted
     """
 
     lease_id: int
@@ -49,11 +52,15 @@ class Holding:
     restarts: int = 0
     nodes: tuple[str, ...] = ()
     cores: int = 0
+    user: str = ""
+    uid: int = 0
+    gid: int = 0
+    secret: str = ""
     exit_status: int | None = None
     fault: str = ""
 
     @classmethod
-    def ordered(cls, order: Order, now_ms: int) -> "Holding":
+    def ordered(cls, order: Order, now_ms: int, user: JobUser, secret: str) -> "Holding":
         """Make what an order asks for; Slurm knows nothing of it yet."""
         return cls(
             order.lease_id,
@@ -67,6 +74,10 @@ class Holding:
             now_ms,
             nodes=order.on.nodes,
             cores=order.on.cores,
+            user=user.name,
+            uid=user.uid,
+            gid=user.gid,
+            secret=secret,
         )
 
     @property
@@ -81,7 +92,7 @@ class Holding:
 
     def tag(self, owner: str) -> Tag:
         """What its job carries."""
-        return Tag(owner, self.lease_id, self.birth)
+        return Tag(owner, self.lease_id, self.birth, self.secret)
 
     def become(self, phase: Phase, since_ms: int, detail: str = "") -> None:
         """Move it to another phase, never back in time; in the same one it stays since when it was."""

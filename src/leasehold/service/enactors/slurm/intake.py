@@ -12,6 +12,7 @@ yet) is a problem that may solve itself.
 """
 
 from collections.abc import Callable, Sequence
+from uuid import uuid4
 
 from leasehold.service.enactors.facts import not_one_on_each
 from leasehold.service.enactors.protocol import Order, Phase, Problem, Verb
@@ -20,9 +21,10 @@ from leasehold.service.enactors.slurm.commands import SlurmRefused, SlurmSilent
 from leasehold.service.enactors.slurm.holding import Holding, Wanted
 from leasehold.service.enactors.slurm.job import Job, Standing
 from leasehold.service.enactors.slurm.options import OnSuspend, SlurmOptions
-from leasehold.service.enactors.slurm.papers import CONSOLE, as_user
+from leasehold.service.enactors.slurm.papers import CONSOLE
 from leasehold.service.enactors.slurm.snapshot import Snapshot
 from leasehold.service.enactors.slurm.steward import NO_ROOM, Steward
+from leasehold.service.enactors.slurm.users import JobUser
 
 _BRINGS_UP = frozenset({Verb.START, Verb.RESUME})
 
@@ -90,16 +92,21 @@ class Intake:
         if used + order.vms <= self._slots:
             return None
         text = f"no room for {order.vms} VMs: {used} of {self._slots} are in use"
-        return Problem(text, again=order.vms <= self._slots)
+        fits = order.vms <= self._slots
+        return Problem(text, again=fits, full=fits)
 
     # how each is followed
 
     def _start(self, order: Order, here: Holding | None, seen: Snapshot) -> Problem | None:
         if here is not None and here.incarnation < order.incarnation:
             return Problem(f"incarnation {here.incarnation} of lease {here.lease_id} is {here.phase} here")
+        user = self._steward.users.of(order.account)
+        if user is None:
+            text = f"no Unix user is named for {order.account}: say one in [cluster.slurm.users], or user"
+            return Problem(text, again=False)
         problem = _impossible(order) or self._no_room_for(order) or self._memory_matters()
         if problem is None:
-            holding = here or Holding.ordered(order, self._clock())
+            holding = here or Holding.ordered(order, self._clock(), user, uuid4().hex)
             self._keep(holding)
             problem = self._submit(holding, seen)
         return problem
@@ -107,15 +114,22 @@ class Intake:
     def _submit(self, holding: Holding, seen: Snapshot) -> Problem | None:
         """Give a job to Slurm. That we may have is on file, and what the job carries says whether we did."""
         steward, tag = self._steward, holding.tag(self._steward.ledger.owner)
-        script = steward.papers.write(holding)
-        environment = {**self._options.environment, "LEASEHOLD_LEASE": str(holding.lease_id)}
+        user = JobUser.named(holding.user)
+        more = {"LEASEHOLD_LEASE": str(holding.lease_id)}
         try:
-            words = self._words(holding, self._nodes_to_avoid(holding, seen))
+            script = steward.papers.write(holding)
+            words = self._words(holding, user, self._nodes_to_avoid(holding, seen))
+            environment = {**user.environment, **self._options.environment, **more}
             holding.job_id = steward.slurm.submit(script, words, environment)
         except SlurmRefused as refused:
             steward.drop(holding)
             return Problem(str(refused), again=refused.again)
-        seen.add(Job(holding.job_id, ("PENDING",), name=tag.name, comment=tag.comment))
+        except OSError as error:
+            if isinstance(error, SlurmSilent):
+                raise
+            steward.drop(holding)
+            return Problem(f"the folder of its job cannot be made: {error}")
+        seen.add(Job(holding.job_id, ("PENDING",), name=tag.name, comment=tag.comment, uid=holding.uid))
         steward.ledger.keep([holding])
         return None
 
@@ -130,8 +144,8 @@ class Intake:
             return []
         return seen.floorplan().to_keep_free(suspended, holding.vms, self._options.cpus_per_vm)
 
-    def _words(self, holding: Holding, avoid: Sequence[str]) -> list[str]:
-        options, folder = self._options, self._steward.papers.of(holding)
+    def _words(self, holding: Holding, user: JobUser, avoid: Sequence[str]) -> list[str]:
+        options, folder = self._options, self._steward.papers.work(holding)
         tag = holding.tag(self._steward.ledger.owner)
         console = str(folder / CONSOLE).replace("%", "%%")
         given = {
@@ -147,7 +161,7 @@ class Intake:
             "chdir": str(folder),
             "output": console,
             "open-mode": "append",
-            **as_user(options.user),
+            **user.words,
         }
         again = "--no-requeue" if self._is_lost_with_its_node(holding) else "--requeue"
         return [again, *(f"--{name}={value}" for name, value in given.items() if value), *options.extra]
@@ -211,7 +225,7 @@ class Intake:
         job = seen.job_of(here)
         if job is None or job.standing is not Standing.SUSPENDED or seen.floorplan().has_room_for(job):
             return None
-        return Problem(f"the job of lease {here.lease_id} cannot go on yet: {NO_ROOM}")
+        return Problem(f"the job of lease {here.lease_id} cannot go on yet: {NO_ROOM}", full=True)
 
     def _stop(self, order: Order, here: Holding | None, seen: Snapshot) -> Problem | None:
         if here is not None:

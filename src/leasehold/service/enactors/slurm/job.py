@@ -55,6 +55,7 @@ class Job:
     """One job. Times are Unix seconds, 0 where there is none yet.
 
     ``words``           Slurm's words for its state, as ``("RUNNING",)``
+    ``user``, ``uid``   whose it is; -1 where that is not told
     ``exit_status``     of its script, None where a signal ended it, or it is not over
     ``cpus_by_node``    what it has, or had: the CPUs of each of its nodes
     ``cpus``            what it asked for in all, of so many nodes (``nodes_wanted``), and its memory
@@ -73,6 +74,7 @@ class Job:
     name: str = ""
     comment: str = ""
     user: str = ""
+    uid: int = -1
     partitions: tuple[str, ...] = ()
     reason: str = ""
     exit_status: int | None = None

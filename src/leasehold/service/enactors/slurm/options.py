@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pwd import getpwnam
 
-from leasehold.configuration.keys import Keys
+from leasehold.configuration.keys import NOTHING, Keys
 from leasehold.model.errors import InvalidField
 
 
@@ -31,7 +31,9 @@ class SlurmOptions:
     ``cluster``          its name, where slurmdbd knows several; empty: the one of ``conf``
     ``partition``        where guests' jobs go; empty: the default partition, and all nodes count
     ``qos``, ``account``  what they are given; empty: nothing
-    ``user``             as whom they run; empty: as we do. Only root may say another
+    ``user``             as whom jobs run of whoever is not named in ``users``, and probes; empty: none do
+    ``users``            as whom the jobs of a consumer run, or of a VO or a group and all who are in it
+    ``run_as_gateway``   whether that may be the gateway's own user, who can read its tokens; never root
     ``cpus_per_vm``      how many CPUs a VM is
     ``memory``           whether Slurm gives memory out as it does CPUs: then guests' jobs ask for theirs
     ``nice``             how far they step back in the queue
@@ -39,7 +41,7 @@ class SlurmOptions:
     ``suspended_jobs``   whether own jobs that somebody else suspended keep their room
     ``extra``            more words for sbatch
     ``environment``      what guests' commands find in their environment
-    ``job_folder``       where jobs write, seen by us and by all nodes; empty: below the enactor's folder
+    ``job_folder``       where jobs write, seen by us and by all nodes, and no part of the data folder
     ``modules``          folders of modulefiles that all nodes have; ``modules_command`` lists more of them
     ``probe_every_ms``   how often each node is asked what is installed there, by a small job; 0: never
     ``look_every_ms``    how often Slurm is asked while nothing is ordered
@@ -52,6 +54,8 @@ class SlurmOptions:
     qos: str = ""
     account: str = ""
     user: str = ""
+    users: Mapping[str, str] = field(default_factory=dict)
+    run_as_gateway: bool = False
     cpus_per_vm: int = 1
     memory: bool = False
     nice: int = 100_000
@@ -76,7 +80,9 @@ def read_options(options: Mapping[str, object]) -> SlurmOptions:
     keys, usual = Keys(options), SlurmOptions()
     read = SlurmOptions(
         **{name: keys.text(name, "") for name in ("conf", "cluster", "partition", "qos", "account")},
-        user=_user(keys),
+        user=_user(keys, "user", ""),
+        users=_users(keys),
+        run_as_gateway=keys.flag("run_as_gateway", default=usual.run_as_gateway),
         cpus_per_vm=keys.whole("cpus_per_vm", usual.cpus_per_vm),
         memory=keys.flag("memory", default=usual.memory),
         nice=keys.whole("nice", usual.nice, least=0),
@@ -101,15 +107,26 @@ def read_options(options: Mapping[str, object]) -> SlurmOptions:
     return read
 
 
-def _user(keys: Keys) -> str:
-    user = keys.text("user", "")
+def _users(keys: Keys) -> dict[str, str]:
+    """Read for each consumer or group the name of its user."""
+    table = keys.table("users")
+    read = {account: _user(table, account) for account in table.left()}
+    table.done()
+    return read
+
+
+def _user(keys: Keys, key: str, default: str = NOTHING) -> str:
+    """Read the name of a user as whom jobs may run."""
+    user = keys.text(key, default)
     if user:
         try:
-            getpwnam(user)
+            found = getpwnam(user)
         except KeyError:
-            raise InvalidField(keys.where("user"), user, "a user of this machine") from None
-        if os.geteuid() != 0:
-            raise InvalidField(keys.where("user"), user, "nothing, as only root may submit jobs for others")
+            raise InvalidField(keys.where(key), user, "a user of this machine") from None
+        if found.pw_uid == 0:
+            raise InvalidField(keys.where(key), user, "another user than root, whom no guest may be")
+        if os.geteuid() not in {0, found.pw_uid}:
+            raise InvalidField(keys.where(key), user, "nothing, as only root may submit jobs for others")
     return user
 
 

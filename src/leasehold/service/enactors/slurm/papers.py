@@ -3,22 +3,31 @@
 The script writes down when its command began, and how and when it ended, so that it is known to the
 millisecond, and also when Slurm has long forgotten the job. What the command writes has a file of its own:
 what Slurm says of the job comes between no lines of it.
+
+The folder of a job is ours, and nobody else can list it; what we rely on lies there. In it is another one,
+``work``, which belongs to the user as whom the job runs, and which no other guest can enter. Whatever is read
+from there is a guest's word: it is bounded, and believed for that guest's lease alone.
 """
 
 import os
 import shlex
-import shutil
+import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from pwd import getpwnam
 
+from leasehold.service.enactors.bounds import exit_status_in, time_ms_in
 from leasehold.service.enactors.facts import Output
 from leasehold.service.enactors.slurm.holding import Holding
 from leasehold.service.enactors.slurm.others_files import read_end, write_anew
 
-SCRIPT, CONSOLE, BEGUN, ENDED, OUTPUT, NODES = "script", "console", "begun", "ended", "output", "nodes"
+CONSOLE, BEGUN, ENDED, OUTPUT, NODES = "console", "begun", "ended", "output", "nodes"
+WORK = "work"
+"""The folder of the job's own user, in the one that is ours."""
 
+_OURS, _PASSED_THROUGH, _ITS_USERS = 0o600, 0o711, 0o700
+_REMOVED_WITHIN_S = 60
 _KEPT = 500
 """How many folders of leases that are gone are kept, for their consoles and outputs."""
 _CONSOLE_BYTES = 256 * 1024
@@ -54,26 +63,29 @@ class Traces:
 
 
 class Papers:
-    """The folders of all jobs. ``user`` is whose they are, empty for our own."""
+    """The folders of all jobs."""
 
-    def __init__(self, folder: Path, user: str, cpus_per_vm: int) -> None:
+    def __init__(self, folder: Path, cpus_per_vm: int) -> None:
         self._folder = folder.absolute()
-        self._user = user
         self._cpus_per_vm = cpus_per_vm
 
     def of(self, holding: Holding) -> Path:
-        """The folder of one lease's job."""
+        """Our folder about one lease's job."""
         return self._folder / f"{holding.lease_id}.{holding.birth}"
 
-    def write(self, holding: Holding) -> Path:
-        """Make the folder of a job, and the script in it."""
+    def work(self, holding: Holding) -> Path:
+        """The folder in which that job works."""
+        return self.of(holding) / WORK
+
+    def write(self, holding: Holding) -> str:
+        """Make the folders of a job, and give the script that runs there; raises OSError."""
         folder = self.of(holding)
-        folder.mkdir(parents=True, exist_ok=True)
-        write_anew(folder / NODES, "\n".join(holding.nodes))
-        return hand_over(folder, self._text(holding), self._user)
+        make_work_folder(folder, holding.uid, holding.gid)
+        write_anew(folder / NODES, "\n".join(holding.nodes), _OURS)
+        return self._text(holding)
 
     def _text(self, holding: Holding) -> str:
-        folder = shlex.quote(str(self.of(holding)))
+        folder = shlex.quote(str(self.work(holding)))
         return _TEXT.format(
             lease=holding.lease_id,
             folder=folder,
@@ -97,18 +109,20 @@ class Papers:
 
     def traces(self, holding: Holding) -> Traces:
         """Read what a job has left behind so far."""
-        folder = self.of(holding)
-        ended = _numbers(folder / ENDED)
-        begun = _numbers(folder / BEGUN)
-        status, ended_ms = ended if len(ended) == 2 else (None, None)  # noqa: PLR2004 - status and time
-        return Traces(begun[0] if begun else None, ended_ms, status)
+        work = self.work(holding)
+        begun = read(work / BEGUN, _NOTE_BYTES).text.split()
+        ended = read(work / ENDED, _NOTE_BYTES).text.split()
+        status, ended_ms = ended if len(ended) == 2 else ("", "")  # noqa: PLR2004 - status and time
+        exit_status = exit_status_in(status)
+        end = None if exit_status is None else time_ms_in(ended_ms)
+        return Traces(time_ms_in(begun[0]) if begun else None, end, exit_status)
 
     def console(self, lease_id: int) -> str:
         """Read the end of what Slurm and a lease's last job have written; empty where there is nothing."""
         folder = self._last_of(lease_id)
         if folder is None:
             return ""
-        said = (read(path, _CONSOLE_BYTES).text for path in (folder / CONSOLE, *_outputs(folder)))
+        said = (read(path, _CONSOLE_BYTES).text for path in (folder / WORK / CONSOLE, *_outputs(folder)))
         return "".join(said)[-_CONSOLE_BYTES:]
 
     def output(self, lease_id: int) -> Output:
@@ -128,29 +142,41 @@ class Papers:
         free = [folder for folder in self._folder.glob("*.*") if folder not in kept]
         if len(free) > 2 * _KEPT:
             for folder in sorted(free, key=_made)[:-_KEPT]:
-                shutil.rmtree(folder, ignore_errors=True)
+                _remove(folder)
 
 
-def hand_over(folder: Path, script: str, user: str) -> Path:
-    """Put a script into a folder, in which its user may then write what he likes."""
-    path = folder / SCRIPT
-    write_anew(path, script)
-    path.chmod(0o755)
-    if user:
-        found = getpwnam(user)
-        os.chown(folder, found.pw_uid, found.pw_gid)
-    return path
+def make_work_folder(folder: Path, uid: int, gid: int) -> None:
+    """Make a folder of ours that others can pass through and not list, and in it one that is a user's alone.
+
+    Raises OSError.
+    """
+    for ours in (*reversed([above for above in folder.parents if not above.exists()]), folder.parent, folder):
+        ours.mkdir(exist_ok=True)
+        ours.chmod(_PASSED_THROUGH)  # whatever the umask is
+    work = folder / WORK
+    work.mkdir(mode=_ITS_USERS, exist_ok=True)
+    if uid != os.geteuid():
+        os.chown(work, uid, gid, follow_symlinks=False)
 
 
-def as_user(user: str) -> dict[str, str]:
-    """Only root may say it; without its group too, a job would run with root's."""
-    return {"uid": user, "gid": str(getpwnam(user).pw_gid)} if user else {}
+def _remove(folder: Path) -> None:
+    """Remove a folder in which somebody else could write, and which may be deeper than Python can go."""
+    with suppress(OSError, subprocess.TimeoutExpired):
+        subprocess.run(  # noqa: S603 - our own path
+            ["/bin/rm", "-rf", "--one-file-system", "--", folder],
+            stderr=subprocess.DEVNULL,
+            timeout=_REMOVED_WITHIN_S,
+            check=False,
+        )
 
 
 def _outputs(folder: Path) -> list[Path]:
     """The files of what a command wrote, in the order in which its nodes were named."""
-    named = read(folder / NODES, _OUTPUT_BYTES).text.split()
-    return [folder / OUTPUT, *(folder / f"{OUTPUT}.{node}" for node in named)]
+    try:
+        named = (folder / NODES).read_text(encoding="utf-8").split()
+    except OSError:
+        named = []
+    return [folder / WORK / OUTPUT, *(folder / WORK / f"{OUTPUT}.{node}" for node in named)]
 
 
 def read(path: Path, most_bytes: int) -> Output:
@@ -159,14 +185,6 @@ def read(path: Path, most_bytes: int) -> Output:
         return Output(*read_end(path, most_bytes))
     except OSError:
         return Output("")
-
-
-def _numbers(path: Path) -> list[int]:
-    """Read the numbers in a file; none where it is not there, or is only half written."""
-    try:
-        return [int(word) for word in read(path, _NOTE_BYTES).text.split()]
-    except ValueError:
-        return []
 
 
 def _birth(folder: Path) -> int:

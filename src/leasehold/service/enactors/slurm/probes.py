@@ -19,8 +19,9 @@ from leasehold.service.enactors.slurm.job import Job, Standing
 from leasehold.service.enactors.slurm.node import Node
 from leasehold.service.enactors.slurm.options import SlurmOptions
 from leasehold.service.enactors.slurm.others_files import NotAFile, read_end
-from leasehold.service.enactors.slurm.papers import as_user, hand_over
+from leasehold.service.enactors.slurm.papers import WORK, make_work_folder
 from leasehold.service.enactors.slurm.tag import probe_comment, probed_by
+from leasehold.service.enactors.slurm.users import JobUser
 
 PROBES = "probes"
 """The name of the folder of their reports."""
@@ -60,11 +61,20 @@ class _UnderWay:
 class Probes:
     """The probes of one site. To be used from one thread at a time."""
 
-    def __init__(self, slurm: Slurm, folder: Path, owner: str, options: SlurmOptions, clock: Clock) -> None:
+    def __init__(
+        self,
+        slurm: Slurm,
+        folder: Path,
+        owner: str,
+        options: SlurmOptions,
+        user: JobUser | None,
+        clock: Clock,
+    ) -> None:
         self._slurm = slurm
         self._folder = folder.absolute()
         self._owner = owner
         self._options = options
+        self._user = user
         self._clock = clock
         self._read: dict[str, tuple[int, Look]] = {}
         self._softwares: dict[frozenset[tuple[str, str]], frozenset[tuple[str, str]]] = {}
@@ -83,6 +93,8 @@ class Probes:
         """Say why nothing is known of a node, one line; empty where something is, or nobody is to look."""
         if not self._options.probe_every_ms or self.found(node, doubted_ms) is not None:
             return ""
+        if self._user is None:
+            return "its software: no user is named as whom to look (user in [cluster.slurm])"
         look = self._current(node, doubted_ms)
         trouble = look.trouble if look else self._troubles.get(node.name, "")
         return f"its software: {trouble or 'nobody has looked yet'}"
@@ -93,11 +105,12 @@ class Probes:
 
     def _last(self, node: str) -> Look | None:
         """Read a node's last report, once for each that is made."""
-        path = self._folder / node
+        path = self._folder / WORK / node
         try:
             made_ns = path.lstat().st_mtime_ns
             if self._read.get(node, (0, None))[0] != made_ns:
-                self._read[node] = made_ns, self._shared(_look(path, made_ns))
+                made_ms = min(made_ns // _NS_PER_MS, self._clock())  # whoever made it may say what he likes
+                self._read[node] = made_ns, self._shared(_look(path, made_ms))
         except OSError:
             return None
         return self._read[node][1]
@@ -115,12 +128,13 @@ class Probes:
 
     def look(self, nodes: Iterable[Node], jobs: Iterable[Job], doubted: Mapping[str, int]) -> None:
         """See what has become of the probes that are under way, and send others where it is time."""
-        if self._options.probe_every_ms:
-            live = {name: job for job in jobs if job.is_live and (name := probed_by(job, self._owner))}
+        if self._options.probe_every_ms and self._user is not None:
+            found = ((job, probed_by(job, self._owner, self._user)) for job in jobs if job.is_live)
+            live = {name: job for job, name in found if name}
             self._let_go(live)
             due = [node for node in nodes if self._is_due(node, live, doubted.get(node.name, 0))]
             for node in due[: max(0, _AT_ONCE - len(live))]:
-                self._send(node)
+                self._send(node, self._user)
 
     def _let_go(self, live: Mapping[str, Job]) -> None:
         for node, job in live.items():
@@ -152,21 +166,21 @@ class Probes:
         look = self._current(node, doubted_ms)
         return look is None or look.report is None or now_ms - look.at_ms >= self._options.probe_every_ms
 
-    def _send(self, node: Node) -> None:
+    def _send(self, node: Node, user: JobUser) -> None:
         last = self._last(node.name)
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            script = hand_over(self._folder, self._text(), self._options.user)
-            job_id = self._slurm.submit(script, self._words(node), self._options.environment)
+            make_work_folder(self._folder, user.uid, user.gid)
+            environment = {**user.environment, **self._options.environment}
+            job_id = self._slurm.submit(self._text(), self._words(node, user), environment)
         except (SlurmRefused, SlurmSilent, OSError) as error:
             self._give_up(node.name, f"its probe was not taken: {error}")
         else:
             self._under_way[node.name] = _UnderWay(job_id, self._clock(), last.at_ms if last else 0)
 
     def _text(self) -> str:
-        return _SCRIPT.format(folder=shlex.quote(str(self._folder)), probe=PROBE)
+        return _SCRIPT.format(folder=shlex.quote(str(self._folder / WORK)), probe=PROBE)
 
-    def _words(self, node: Node) -> list[str]:
+    def _words(self, node: Node, user: JobUser) -> list[str]:
         options = self._options
         given = {
             "job-name": f"leasehold-probe-{node.name}",
@@ -178,9 +192,9 @@ class Probes:
             "partition": options.partition,
             "qos": options.qos,
             "account": options.account,
-            "chdir": str(self._folder),
+            "chdir": str(self._folder / WORK),
             "output": "/dev/null",
-            **as_user(options.user),
+            **user.words,
         }
         return [
             "--no-requeue",
@@ -189,8 +203,7 @@ class Probes:
         ]
 
 
-def _look(path: Path, made_ns: int) -> Look:
-    at_ms = made_ns // _NS_PER_MS
+def _look(path: Path, at_ms: int) -> Look:
     try:
         text, _ = read_end(path, _REPORT_BYTES)  # of what is longer the beginning is missing, and is missed
         return Look(at_ms, read_report(text))

@@ -30,7 +30,9 @@ def read_jobs(text: str) -> list[Job]:
         if reply["errors"]:
             raise BadReply("; ".join(_error(error) for error in reply["errors"]))
         return [_job(job) for job in reply["jobs"]]
-    except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
+        if isinstance(error, BadReply):
+            raise
         raise BadReply(f"squeue answered something else than jobs: {error!r}") from error
 
 
@@ -46,6 +48,7 @@ def _job(said: Mapping[str, Any]) -> Job:
         name=said.get("name") or "",
         comment=_comment(said.get("comment")),
         user=said.get("user_name") or str(said.get("user_id", "")),
+        uid=_or(_number(said.get("user_id")), -1),
         partitions=tuple((said.get("partition") or "").split(",")),
         reason=said.get("state_reason") or "",
         exit_status=_exit_status(said.get("exit_code")),
@@ -59,7 +62,7 @@ def _job(said: Mapping[str, Any]) -> Job:
         array_task=_number(said.get("array_task_id")),
         array_tasks=said.get("array_task_string") or "",
         array_limit=_number(said.get("array_max_tasks")) or 0,
-        priority=_or_1(_number(said.get("priority"))),
+        priority=_or(_number(said.get("priority")), 1),
         time_limit_min=_number(said.get("time_limit")),
         start_s=_number(said.get("start_time")) or 0,
         end_s=_number(said.get("end_time")) or 0,
@@ -76,11 +79,11 @@ def _number(said: object) -> int | None:
         said = said.get("number")
     if isinstance(said, bool) or not isinstance(said, int | float):
         return None
-    return int(said) if said < _NO_NUMBER else None
+    return int(said) if 0 <= said < _NO_NUMBER else None
 
 
-def _or_1(number: int | None) -> int:
-    return 1 if number is None else number
+def _or(number: int | None, otherwise: int) -> int:
+    return otherwise if number is None else number
 
 
 def _words(said: object) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """The jobs as one look has seen them, kept up with what we have done since."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 
 from leasehold.service.enactors.slurm.floorplan import Floorplan
@@ -14,24 +14,34 @@ _BECOMES = {Step.SUSPEND: "SUSPENDED", Step.RESUME: "RUNNING"}
 
 
 class Snapshot:
-    """All jobs of the cluster; ``owner`` is whose of them are ours. Nodes are asked for when they matter."""
+    """All jobs of the cluster; those of ``uids`` that carry ``owner`` are ours."""
 
-    def __init__(self, jobs: Iterable[Job], owner: str, nodes: Callable[[], Mapping[str, Node]]) -> None:
+    def __init__(
+        self, jobs: Iterable[Job], owner: str, uids: Collection[int], nodes: Callable[[], Mapping[str, Node]]
+    ) -> None:
         self._jobs = {job.id: job for job in jobs}
         self._owner = owner
+        self._uids = uids
         self._ask_nodes = nodes
         self._nodes: Mapping[str, Node] | None = None
 
     def job_of(self, holding: Holding) -> Job | None:
-        """Find the job of a holding; a number that means another job by now does not count."""
+        """Find the job of a holding; a number that means another job by now does not count.
+
+        It is known by its number and its user. Its name and comment a guest can change while it runs, and
+        would so get rid of us; they only tell when it is the job of another lease by now.
+        """
         job = self._jobs.get(holding.job_id) if holding.job_id is not None else None
-        return job if job is not None and tag_of(job) == holding.tag(self._owner) else None
+        if job is None or job.uid != holding.uid:
+            return None
+        tag = tag_of(job)
+        is_of_another = tag is not None and tag.owner == self._owner and tag != holding.tag(self._owner)
+        return None if is_of_another else job
 
     def ours(self) -> list[tuple[Tag, Job]]:
         """List the jobs that carry our sign, live ones first, and of those the first submitted first."""
-        tagged = [
-            (tag, job) for job in self._jobs.values() if (tag := tag_of(job)) and tag.owner == self._owner
-        ]
+        of_our_users = [job for job in self._jobs.values() if job.uid in self._uids]
+        tagged = [(tag, job) for job in of_our_users if (tag := tag_of(job)) and tag.owner == self._owner]
         return sorted(tagged, key=lambda pair: (not pair[1].is_live, pair[1].id))
 
     def add(self, job: Job) -> None:

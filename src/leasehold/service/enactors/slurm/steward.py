@@ -20,6 +20,7 @@ from leasehold.service.enactors.slurm.own_queue import Ground, own_jobs
 from leasehold.service.enactors.slurm.papers import Papers
 from leasehold.service.enactors.slurm.snapshot import Snapshot
 from leasehold.service.enactors.slurm.tag import probed_by, tag_of
+from leasehold.service.enactors.slurm.users import JobUsers
 
 NO_ROOM = "its CPUs are taken by others"
 _MAKES_WAY = frozenset({Step.HOLD, Step.SUSPEND, Step.REQUEUE, Step.CANCEL})
@@ -34,11 +35,18 @@ class Steward:
     """
 
     def __init__(
-        self, slurm: Slurm, ledger: Ledger, papers: Papers, on_suspend: OnSuspend, clock: Clock
+        self,
+        slurm: Slurm,
+        ledger: Ledger,
+        papers: Papers,
+        users: JobUsers,
+        on_suspend: OnSuspend,
+        clock: Clock,
     ) -> None:
         self.slurm = slurm
         self.ledger = ledger
         self.papers = papers
+        self.users = users
         self.here = {holding.lease_id: holding for holding in ledger.load()}
         self.doubted: dict[str, int] = {}
         self._on_suspend = on_suspend
@@ -60,7 +68,7 @@ class Steward:
 
     def look(self) -> Snapshot:
         """Look at all jobs, and do what is next; raises SlurmSilent where they cannot be seen."""
-        seen = Snapshot(self.slurm.jobs(), self.ledger.owner, self.slurm.nodes)
+        seen = Snapshot(self.slurm.jobs(), self.ledger.owner, self._uids(), self.slurm.nodes)
         before = {lease_id: holding.to_text() for lease_id, holding in self.here.items()}
         strays = self._claim(seen)
         now_ms = self._clock()
@@ -83,7 +91,13 @@ class Steward:
 
     def _is_guest(self, job: Job) -> bool:
         tag, owner = tag_of(job), self.ledger.owner
-        return (tag is not None and tag.owner == owner) or bool(probed_by(job, owner))
+        is_tagged = tag is not None and tag.owner == owner and job.uid in self._uids()
+        is_held = any(job.id == one.job_id and job.uid == one.uid for one in self.here.values())
+        return is_tagged or is_held or bool(probed_by(job, owner, self.users.usual))
+
+    def _uids(self) -> frozenset[int]:
+        """As whom our jobs run, also those that were submitted before the configuration was changed."""
+        return self.users.uids.union(holding.uid for holding in self.here.values())
 
     def _claim(self, seen: Snapshot) -> list[Job]:
         """Find the jobs that were submitted just before a crash; returns those that nobody wants."""

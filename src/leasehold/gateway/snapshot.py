@@ -1,0 +1,252 @@
+"""Everything that a gateway can change, so that what is done to try something can be undone.
+
+Objects stay the ones that they are, and get back what was in them: nothing that compares identities, shares
+an object or holds a reference can tell that anything happened. No class has to know of this. Whatever can be
+reached from the gateway is visited: attributes, containers, what functions close over, and generators of
+random numbers. Nouns that never change (`VALUES`) and plain values are left out.
+
+Of leases there can be a hundred thousand: the containers that they are in are copied as wholes, and of those
+that are open the fields are kept. One that is over is changed by nobody, wherever it is still found.
+"""
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from enum import Enum
+from functools import partial
+from operator import attrgetter
+from random import Random
+from types import (
+    BuiltinFunctionType,
+    CellType,
+    FunctionType,
+    MappingProxyType,
+    MethodType,
+    ModuleType,
+    NoneType,
+    TracebackType,
+)
+from typing import Any
+
+from leasehold.model.agreement import Agreement, Breach
+from leasehold.model.lease import Lease
+from leasehold.model.request import Request
+from leasehold.model.use import Holding, Segment
+from leasehold.routing.facts import SiteFacts
+from leasehold.routing.policy import Waiting
+from leasehold.sharing.grants import Grant
+
+VALUES: tuple[type, ...] = (Agreement, Breach, Grant, Holding, Lease, Request, Segment, SiteFacts, Waiting)
+"""Nouns of which there can be very many, and that nobody changes once they are made; of leases see above."""
+
+_PLAIN: tuple[type, ...] = (
+    *(NoneType, bool, int, float, complex, str, bytes, range, Enum, type),
+    *(BuiltinFunctionType, ModuleType, TracebackType),
+)
+_PLAIN_MODULES = frozenset({"datetime", "decimal", "fractions", "functools", "pathlib", "re", "uuid"})
+_FIELDS = tuple(name for name in Lease.__dataclass_fields__ if name not in {"id", "vms", "order"})
+_picture: Callable[[Lease], tuple[Any, ...]] = attrgetter(*_FIELDS)
+_MISSING = object()
+
+
+@contextmanager
+def undone(root: object, leases: Iterable[Lease]) -> Iterator[None]:
+    """Let everything that can be reached from ``root``, and these leases, be afterwards as it was before."""
+    before = Snapshot(root, leases)
+    try:
+        yield
+    finally:
+        before.restore()
+
+
+class Snapshot:
+    """How everything is that can be reached from ``root``, and the leases that are open."""
+
+    def __init__(self, root: object, leases: Iterable[Lease]) -> None:
+        """Look at everything; raises TypeError for what can neither be looked into nor be copied."""
+        self._seen: set[int] = set()
+        self._undo: list[Callable[[], object]] = []
+        self._leases = list(leases)
+        self._left: list[Any] = [root]
+        self._slots: dict[type, list[str]] = {}
+        self._kinds: dict[type, Callable[[Any], None] | None] = {}
+        self._pictures = list(map(_picture, self._leases))
+        try:
+            self._look_at_all()
+        except BaseException:
+            self.restore()  # copies may have been put in the place of what cannot be looked into
+            raise
+
+    def _look_at_all(self) -> None:
+        while self._left:
+            found = self._left.pop()
+            if id(found) not in self._seen:
+                self._seen.add(id(found))
+                visit = self._how(type(found))
+                if visit is not None:
+                    visit(found)
+
+    def restore(self) -> None:
+        """Let everything be as it was."""
+        for undo in self._undo:
+            undo()
+        for lease, before, now in zip(self._leases, self._pictures, map(_picture, self._leases), strict=True):
+            if now != before:
+                for name, value in zip(_FIELDS, before, strict=True):
+                    setattr(lease, name, value)
+
+    # How to look at things, by their type
+
+    def _how(self, kind: type) -> Callable[[Any], None] | None:
+        """Say how objects of a type are visited; None for values."""
+        if kind not in self._kinds:
+            self._kinds[kind] = self._choose(kind)
+        return self._kinds[kind]
+
+    def _choose(self, kind: type) -> Callable[[Any], None] | None:
+        if issubclass(kind, (*_PLAIN, *VALUES)):
+            return None
+        ways: list[tuple[type | tuple[type, ...], Callable[[Any], None]]] = [
+            (dict, self._dict),
+            (list, self._list),
+            (set, self._set),
+            (deque, self._deque),
+            ((tuple, frozenset), self._visit_all),
+            (MappingProxyType, lambda found: self._visit_all(found.values())),
+            (FunctionType, lambda found: self._visit_all(found.__closure__ or ())),
+            (CellType, self._cell),
+            (MethodType, lambda found: self._left.append(found.__self__)),
+            (partial, lambda found: self._visit_all([found.func, *found.args, *found.keywords.values()])),
+            (Random, self._random),
+        ]
+        for known, way in ways:
+            if issubclass(kind, known):
+                return way
+        if kind.__module__ in _PLAIN_MODULES:
+            return None
+        if _attributes_of(kind) or kind.__dictoffset__ or _is_empty(kind):
+            return self._attributes
+        raise TypeError(f"cannot look into a {kind.__module__}.{kind.__qualname__}")
+
+    def _visit_all(self, found: Collection[Any]) -> None:
+        """Look at each of these; where there are many of a kind, at all of them at once."""
+        kinds = {kind for kind in set(map(type, found)) if self._how(kind) is not None}
+        if kinds == {tuple} and len(set(map(len, found))) == 1:
+            for column in zip(*found, strict=True):
+                self._visit_all(column)
+        elif kinds:
+            self._left.extend(one for one in found if type(one) in kinds)
+
+    def _has_unknown(self, found: Iterable[Any]) -> bool:
+        """Whether there is anything among these that cannot be looked into."""
+        try:
+            for kind in set(map(type, found)):
+                self._how(kind)
+        except TypeError:
+            return True
+        return False
+
+    def _dict(self, found: dict[Any, Any]) -> None:
+        kept = found.copy() if type(found) in {dict, OrderedDict} else dict(found)
+        self._undo.append(partial(_refill, found, kept))
+        self._visit_all(kept.keys())
+        if self._has_unknown(kept.values()):
+            found.update({key: self._looked_into(value) for key, value in kept.items()})
+        else:
+            self._visit_all(kept.values())
+        self._attributes(found)
+
+    def _list(self, found: list[Any]) -> None:
+        kept = found.copy()
+        self._undo.append(partial(found.__setitem__, slice(None), kept))
+        if self._has_unknown(kept):
+            found[:] = [self._looked_into(value) for value in kept]
+        else:
+            self._visit_all(kept)
+        self._attributes(found)
+
+    def _set(self, found: set[Any]) -> None:
+        kept = found.copy()
+        self._undo.append(partial(_refill_set, found, kept))
+        self._visit_all(kept)
+
+    def _deque(self, found: deque[Any]) -> None:
+        kept = list(found)
+        self._undo += (found.clear, partial(found.extend, kept))
+        self._visit_all(kept)
+
+    def _random(self, found: Random) -> None:
+        self._undo.append(partial(found.setstate, found.getstate()))
+
+    def _cell(self, found: CellType) -> None:
+        self._slot(found, "cell_contents", found.cell_contents)
+
+    def _attributes(self, found: object) -> None:
+        """Keep the attributes of an object; what cannot be looked into is tried on a copy of it."""
+        inside = getattr(found, "__dict__", None)
+        if inside is not None:
+            kept = dict(inside)
+            self._undo.append(partial(_refill, inside, kept))
+            for name, value in kept.items():
+                inside[name] = self._looked_into(value)
+        for name in self._names(type(found)):
+            value = getattr(found, name, _MISSING)
+            if value is not _MISSING:
+                self._slot(found, name, value)
+
+    def _names(self, kind: type) -> list[str]:
+        if kind not in self._slots:
+            self._slots[kind] = _attributes_of(kind)
+        return self._slots[kind]
+
+    def _slot(self, found: object, name: str, value: object) -> None:
+        spare = self._looked_into(value)
+        self._undo.append(partial(_put, found, name, value))
+        if spare is not value:
+            _put(found, name, spare)
+
+    def _looked_into(self, value: object) -> object:
+        """Look into a value later on; give a copy of one that cannot be looked into, to be changed."""
+        try:
+            if self._how(type(value)) is not None:
+                self._left.append(value)
+        except TypeError:
+            return deepcopy(value)
+        return value
+
+
+def _refill(found: dict[Any, Any], kept: dict[Any, Any]) -> None:
+    found.clear()
+    found.update(kept)  # in the order that it had
+
+
+def _refill_set(found: set[Any], kept: set[Any]) -> None:
+    if found != kept:
+        found.clear()
+        found.update(kept)
+
+
+def _put(found: object, name: str, value: object) -> None:
+    """Set an attribute, of frozen dataclasses too."""
+    if getattr(found, name, _MISSING) is not value:
+        object.__setattr__(found, name, value)
+
+
+def _attributes_of(kind: type) -> list[str]:
+    """Name what an object keeps besides its ``__dict__``: slots, and attributes of compiled classes."""
+    names: dict[str, None] = {}
+    for base in kind.__mro__:
+        slots = base.__dict__.get("__slots__", ())
+        for name in (
+            *([slots] if isinstance(slots, str) else slots),
+            *base.__dict__.get("__mypyc_attrs__", ()),
+        ):
+            is_private = name.startswith("__") and not name.endswith("__")
+            names[f"_{base.__name__.lstrip('_')}{name}" if is_private else name] = None
+    return [name for name in names if name not in {"__dict__", "__weakref__"}]
+
+
+def _is_empty(kind: type) -> bool:
+    """Whether objects of a type written in Python keep nothing at all."""
+    return all("__slots__" in base.__dict__ for base in kind.__mro__[:-1])

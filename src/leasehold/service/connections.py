@@ -1,0 +1,213 @@
+"""The connections of a gateway: how many there are, and how long one may take to say what it wants.
+
+uvicorn waits without end for whoever has connected and says nothing, or says a little now and then. Here
+each connection has so long for the head of a request, so long for its body, and so long to take its answer;
+and there are at most so many connections. Where there are too many, those go first that have waited longest
+without having asked for anything: of the address that has the most of them, or of all. A request that was
+read, and so every stream and every letter that is waited for, is left alone for as long as it lasts.
+"""
+
+import asyncio
+import resource
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
+
+from leasehold.service.auth.limits import address_key
+
+MOST_DESCRIPTORS = 65_536
+"""So many files are opened at most, where the system allows more: some programs look through all of them."""
+
+_KEPT_DESCRIPTORS = 256
+"""So many are left for the store, machines, and calls to others."""
+
+MOST_HEAD_BYTES = 64 * 1024
+"""The longest head of a request: its line and its headers."""
+
+_TIMEOUT = b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+_BUSY = (
+    b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nRetry-After: 1\r\nConnection: close\r\n\r\n"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    """Bounds on connections.
+
+    ``most``          open at a time
+    ``per_address``   of them, those of one address (a /64 of IPv6) that have not asked for anything yet
+    ``head_s``        for the head of a request, from its first byte (of the first one, from connecting)
+    ``body_s``        for the body after it
+    ``answer_s``      for the other side to take in some of an answer that waits for it
+    """
+
+    most: int = 4_000
+    per_address: int = 200
+    head_s: float = 10.0
+    body_s: float = 60.0
+    answer_s: float = 60.0
+
+
+def raise_descriptor_limit() -> int:
+    """Let this process open as many files as the system allows it, within reason; gives how many."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MOST_DESCRIPTORS)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return MOST_DESCRIPTORS if soft == resource.RLIM_INFINITY else soft
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return wanted
+
+
+def fitting_descriptors(limits: ConnectionLimits, descriptors: int) -> ConnectionLimits:
+    """Take no more connections than there are descriptors for, beside those for everything else."""
+    most = max(1, min(limits.most, descriptors - _KEPT_DESCRIPTORS))
+    return ConnectionLimits(most, limits.per_address, limits.head_s, limits.body_s, limits.answer_s)
+
+
+class Connections:
+    """All connections of one gateway; the idle ones, who have not asked for anything, in their order."""
+
+    def __init__(self, limits: ConnectionLimits) -> None:
+        self.limits = limits
+        self.open = 0
+        self._idle: OrderedDict[Connection, None] = OrderedDict()
+        self._by_address: dict[str, OrderedDict[Connection, None]] = {}
+
+    def admit(self, connection: "Connection") -> bool:
+        """Take a connection in, and let another one go where there are too many; False: there is no room."""
+        self.open += 1
+        own = self._by_address.get(connection.address, OrderedDict())
+        if len(own) >= self.limits.per_address:
+            next(iter(own)).drop()
+        elif self.open > self.limits.most:
+            if not self._idle:
+                return False
+            next(iter(self._idle)).drop()
+        self.is_idle(connection)
+        return True
+
+    def is_idle(self, connection: "Connection") -> None:
+        """A connection waits for a request; what has waited longest is first in line."""
+        self._idle[connection] = None
+        self._by_address.setdefault(connection.address, OrderedDict())[connection] = None
+
+    def is_busy(self, connection: "Connection") -> None:
+        """A connection has a request under way."""
+        if connection in self._idle:
+            del self._idle[connection]
+            own = self._by_address[connection.address]
+            del own[connection]
+            if not own:
+                del self._by_address[connection.address]
+
+    def leave(self, connection: "Connection") -> None:
+        """A connection is closed."""
+        self.open -= 1
+        self.is_busy(connection)
+
+
+class Connection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]  # whichever parser is installed
+    """One connection: uvicorn's, with deadlines."""
+
+    def __init__(self, connections: Connections, **of_uvicorn: Any) -> None:  # noqa: ANN401 - passed on
+        super().__init__(**of_uvicorn)
+        self.address = ""
+        self._all = connections
+        self._deadline: asyncio.TimerHandle | None = None
+        self._slow_reader: asyncio.TimerHandle | None = None
+        self._phase = ""
+        self._head_bytes = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        """Begin to wait for a request, if there is room."""
+        super().connection_made(transport)
+        self.address = address_key(self.client[0]) if self.client else ""
+        if not self._all.admit(self):
+            transport.write(_BUSY)
+            transport.close()
+            return
+        self._enter("head", self._all.limits.head_s)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop waiting."""
+        self._all.leave(self)
+        self._stop(self._deadline, self._slow_reader)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Read on; whoever has begun a request has to end it in time."""
+        if self._phase == "idle":
+            self._enter("head", self._all.limits.head_s)
+        super().data_received(data)
+        self._head_bytes += len(data)
+        self._look()
+        if self._phase == "head" and self._head_bytes > MOST_HEAD_BYTES:
+            self.drop()
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request; uvicorn closes a connection that stays silent then."""
+        super().on_response_complete()
+        self._look()
+
+    def pause_writing(self) -> None:
+        """Nobody takes in what is written: wait, but not for ever."""
+        super().pause_writing()
+        self._slow_reader = self.loop.call_later(self._all.limits.answer_s, self.drop)
+
+    def resume_writing(self) -> None:
+        """The other side takes its answer in."""
+        super().resume_writing()
+        self._stop(self._slow_reader)
+
+    def drop(self) -> None:
+        """Let go of it at once, whatever was still to be written."""
+        self._all.is_busy(self)
+        self.transport.abort()
+
+    def _look(self) -> None:
+        """See how far the request is."""
+        cycle = self.cycle
+        if cycle is None or cycle.response_complete:
+            if self._phase in {"body", "answer"}:
+                self._enter("idle", 0)
+        elif cycle.more_body:
+            self._enter("body", self._all.limits.body_s)
+        else:
+            self._enter("answer", 0)
+
+    def _enter(self, phase: str, within_s: float) -> None:
+        if phase == self._phase:
+            return
+        self._phase, self._head_bytes = phase, 0
+        self._stop(self._deadline)
+        self._deadline = self.loop.call_later(within_s, self._too_late) if within_s else None
+        if phase == "idle":
+            self._all.is_idle(self)
+        elif phase != "head":
+            self._all.is_busy(self)
+
+    def _too_late(self) -> None:
+        """Say so where nothing was answered yet, and close; the kernel takes care of so few bytes."""
+        if self._phase == "head":
+            self.transport.write(_TIMEOUT)
+            self.transport.close()
+        else:
+            self.drop()
+
+    @staticmethod
+    def _stop(*timers: asyncio.TimerHandle | None) -> None:
+        for timer in timers:
+            if timer is not None:
+                timer.cancel()
+
+
+def protocol_of(connections: Connections) -> Callable[..., asyncio.Protocol]:
+    """Give what makes the protocol of each connection, as uvicorn asks for it."""
+
+    def make(**of_uvicorn: Any) -> asyncio.Protocol:  # noqa: ANN401 - passed on
+        return Connection(connections, **of_uvicorn)
+
+    return make

@@ -1,0 +1,50 @@
+"""What machines say is read here: bounded before it is parsed, and made fit to be stored and shown.
+
+Whoever runs a command on a machine decides what that machine writes and answers. A number that is too large
+to be stored, a text without end or a control character is that machine's fault, and may cost nobody else
+anything: what cannot be believed is read as None, and nothing is raised.
+"""
+
+import re
+
+LATEST_MS = 2**53
+"""No time (Unix ms), size or count that is larger is believed: so far JSON and every store can be trusted."""
+MOST_EXIT_STATUS = 255
+"""What a process can end with; one that a signal has ended counts as 128 and the signal."""
+MOST_DETAIL = 2_000
+"""How many characters of what was said of a machine are kept."""
+
+_NUMBER = re.compile(r"[0-9]{1,20}", re.ASCII)
+
+
+def whole_in(said: object, least: int, most: int) -> int | None:
+    """Read a whole number, or a text that is one; None where it is none from ``least`` to ``most``."""
+    if isinstance(said, str):
+        text = said.strip()[:21]
+        said = int(text) if _NUMBER.fullmatch(text) else None
+    if not isinstance(said, int) or isinstance(said, bool):
+        return None
+    return said if least <= said <= most else None
+
+
+def exit_status_in(said: object) -> int | None:
+    """Read what a command ended with; None where nothing can have."""
+    return whole_in(said, 0, MOST_EXIT_STATUS)
+
+
+def time_ms_in(said: object) -> int | None:
+    """Read a time in Unix milliseconds; None where it is none."""
+    return whole_in(said, 0, LATEST_MS)
+
+
+def storable(said: str) -> str:
+    """Replace what no store can keep: NULs, and halves of characters."""
+    return said.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
+
+
+def one_line(said: str, most: int = MOST_DETAIL) -> str:
+    """Make one line of what was said, of so many characters at most, with nothing in it that is not seen."""
+    cut = said[: 4 * most]
+    plain = "".join(letter if letter.isprintable() else " " for letter in cut)  # not so are bidi marks
+    line = " ".join(plain.split())
+    return line if len(line) <= most and len(said) <= 4 * most else f"{line[: most - 1]}…"

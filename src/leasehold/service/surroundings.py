@@ -1,0 +1,34 @@
+"""What a process takes from outside besides its store and the time: chance, names, and the way to others.
+
+A process in earnest uses `REAL`; whoever wants to repeat a run to the last bit gives seeded ones.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from uuid import uuid4
+
+import httpx2
+
+
+def new_id() -> str:
+    """Make a name that nobody else has."""
+    return uuid4().hex
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What differs from run to run.
+
+    ``random``     makes the random numbers of a routing policy
+    ``new_id``     makes a name that nobody else has
+    ``transport``  makes what carries calls to other gateways; None: sockets
+    """
+
+    random: Callable[[], Random] = Random
+    new_id: Callable[[], str] = new_id
+    transport: Callable[[], httpx2.AsyncBaseTransport | None] = lambda: None
+
+
+REAL = Surroundings()
+"""Those of a process in earnest."""

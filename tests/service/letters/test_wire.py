@@ -1,0 +1,174 @@
+"""Letters: what is asked for arrives whole, and nothing is believed that cannot be so."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leasehold.gateway.remote import can_follow, follow
+from leasehold.model.errors import InvalidField
+from leasehold.model.event import SiteReported
+from leasehold.model.lease import Lease, LeaseState
+from leasehold.model.lifecycle import MOVES, Step
+from leasehold.model.reason import Reason
+from leasehold.model.request import LeaseType, Request
+from leasehold.service.engine.ledger import Particulars
+from leasehold.service.letters import wire
+from leasehold.service.letters.wire import MOST_VMS, About, Offer
+from leasehold.simulation.workload.job import job_of
+
+ABOUT = About("id", 8, 1000, 1000, "emulated", True, True, True, 0, 0, 0, 0, 0, 0)  # noqa: FBT003 - as it is told
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=8,
+)
+
+
+def leased(**fields: Any) -> Lease:
+    usual: dict[str, Any] = {"id": 7, "lease_type": LeaseType.SUSPENDABLE, "vms": 2, "duration_ms": 60_000}
+    request = Request(**(usual | {"submit_ms": 0, "ready_ms": 0, "consumer": "alice"} | fields))
+    return Lease(7, request, request.vms, 0, 0, site="far")
+
+
+def offered(lease: Lease) -> dict[str, Any]:
+    told: dict[str, Any] = json.loads(json.dumps(wire.offer(lease, Particulars(command=("true",)))))
+    return told
+
+
+def reported(state: LeaseState, **fields: int) -> SiteReported:
+    return SiteReported(7, "far", state, Reason.ROUTED, **fields)
+
+
+def test_what_is_asked_for_arrives_whole() -> None:
+    lease = leased(group="atlas", domain="das3", claims=(("licence:matlab", 2), ("gpu", 1)), memory_mib=512)
+    offer = wire.read(offered(lease), "gateway")
+    assert isinstance(offer, Offer)
+    asked = offer.submit
+    for name in (
+        "consumer",
+        "group",
+        "lease_type",
+        "vms",
+        "duration_ms",
+        "memory_mib",
+        "domain",
+        "claims",
+        "wait",
+    ):
+        assert getattr(asked, name) == getattr(lease.request, name), name
+
+
+def test_a_request_that_becomes_a_job_keeps_what_it_is_bound_to() -> None:
+    request = leased(domain="das3", claims=(("gpu", 1),)).request
+    assert (job_of(request).domain, job_of(request).claims) == ("das3", (("gpu", 1),))
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        {"vms": 10**30},
+        {"duration_ms": 10**30},
+        {"memory_mib": 1.5},
+        {"ready_ms": -5},
+        {"lease": 10**30},
+        {"consumer": "a\0b"},
+        {"consumer": "\ud800"},
+        {"name": "x" * 200_000},
+        {"command": ["x"] * 2_000},
+        {"claims": [["gpu", 10**30]]},
+        {"claims": "gpu"},
+        {"domain": 5},
+    ],
+)
+def test_an_offer_that_cannot_be_understood_is_no_letter(lie: dict[str, object]) -> None:
+    with pytest.raises(InvalidField):
+        wire.read(offered(leased()) | lie, "gateway")
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [{"vms": 0}, {"vms": MOST_VMS + 1}, {"memory_mib": -1}, {"duration_ms": 2**53}, {"claims": [["gpu", 0]]}],
+)
+def test_one_that_asks_for_what_nobody_could_ask_for_is_answered_with_a_refusal(
+    lie: dict[str, object],
+) -> None:
+    """It is read, as else the line would stand still for ever."""
+    offer = wire.read(offered(leased()) | lie, "gateway")
+    assert isinstance(offer, Offer)
+    with pytest.raises(InvalidField):
+        wire.check_offer(offer.submit)
+
+
+@pytest.mark.parametrize("name", ["planned_ms", "first_start_ms", "preemptions", "overhead_vm_ms", "lease"])
+@pytest.mark.parametrize("lie", [10**30, -2, "5", 1.5, None, True])
+def test_so_is_a_report(name: str, lie: object) -> None:
+    told = wire.report(leased(), Particulars(origin_id=7, reason=Reason.ROUTED.value))
+    assert isinstance(wire.read(told, "far"), SiteReported)
+    with pytest.raises(InvalidField):
+        wire.read(told | {name: lie}, "far")
+
+
+@given(
+    st.dictionaries(st.text(), JSON)
+    | JSON.map(lambda lie: offered(leased()) | {"claims": lie, "command": lie})
+)
+def test_whatever_a_letter_says_it_is_read_or_refused(body: dict[str, Any]) -> None:
+    try:
+        wire.read(body, "gateway")
+    except InvalidField:
+        return
+
+
+@pytest.mark.parametrize(
+    ("lie", "field"),
+    [
+        ({"slots": 10**12}, "slots"),
+        ({"slots": 0}, "slots"),
+        ({"local_vms": -1}, "local_vms"),
+        ({"guest_vms": 10**30}, "guest_vms"),
+        ({"widest_vms": 9}, "widest_vms"),
+        ({"widest_vms": 8, "widest_free_vms": MOST_VMS}, "widest_free_vms"),
+    ],
+)
+def test_a_site_cannot_have_more_than_it_has(lie: dict[str, int], field: str) -> None:
+    with pytest.raises(InvalidField, match=f"about.{field}"):
+        About.from_dict(ABOUT.to_dict() | lie)
+    assert About.from_dict(ABOUT.to_dict()) == ABOUT
+
+
+@pytest.mark.parametrize("first_start_ms", [-1, 5])
+@pytest.mark.parametrize("lease_type", LeaseType)
+def test_a_lease_is_never_followed_back_in_its_life(lease_type: LeaseType, first_start_ms: int) -> None:
+    """Against the table of moves itself: what a walk from here cannot come to is not believed."""
+    for state in LeaseState:
+        lease = leased(lease_type=lease_type)
+        lease.state, lease.first_start_ms = state, first_start_ms
+        has_run = first_start_ms >= 0 or state is LeaseState.RUNNING
+        within = {state}
+        for _ in LeaseState:
+            within |= {
+                then
+                for (before, step), then in MOVES[lease_type].items()
+                if before in within and not (has_run and (before, step) == (LeaseState.SUSPENDING, Step.HOLD))
+            }
+        for told in LeaseState:
+            assert can_follow(lease, reported(told)) == (told in within)
+
+
+def test_what_is_over_stays_so_and_what_has_run_does_not_wait_for_its_first_start_again() -> None:
+    lease = leased()
+    lease.state = LeaseState.COMPLETED
+    assert not can_follow(lease, reported(LeaseState.RUNNING))
+    lease.state = LeaseState.RUNNING
+    assert not can_follow(lease, reported(LeaseState.WAITING))
+    assert can_follow(lease, reported(LeaseState.SUSPENDED))
+
+
+def test_nor_are_its_counts_taken_back() -> None:
+    lease = leased()
+    follow(lease, reported(LeaseState.RUNNING, first_start_ms=5, preemptions=3, overhead_vm_ms=9))
+    follow(lease, reported(LeaseState.SUSPENDED, first_start_ms=-1, preemptions=1, overhead_vm_ms=0))
+    assert (lease.first_start_ms, lease.preemptions, lease.overhead_vm_ms) == (5, 3, 9)
