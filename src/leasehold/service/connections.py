@@ -9,10 +9,11 @@ read, and so every stream and every letter that is waited for, is left alone for
 
 import asyncio
 import resource
+import ssl
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
@@ -67,16 +68,25 @@ def fitting_descriptors(limits: ConnectionLimits, descriptors: int) -> Connectio
     return ConnectionLimits(most, limits.per_address, limits.head_s, limits.body_s, limits.answer_s)
 
 
+class Connected(Protocol):
+    """Whoever has connected: ``address`` is where from."""
+
+    address: str
+
+    def drop(self) -> None:
+        """Let go of it at once, whatever was still to be written."""
+
+
 class Connections:
     """All connections of one gateway; the idle ones, who have not asked for anything, in their order."""
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits
         self.open = 0
-        self._idle: OrderedDict[Connection, None] = OrderedDict()
-        self._by_address: dict[str, OrderedDict[Connection, None]] = {}
+        self._idle: OrderedDict[Connected, None] = OrderedDict()
+        self._by_address: dict[str, OrderedDict[Connected, None]] = {}
 
-    def admit(self, connection: "Connection") -> bool:
+    def admit(self, connection: Connected) -> bool:
         """Take a connection in, and let another one go where there are too many; False: there is no room."""
         self.open += 1
         own = self._by_address.get(connection.address, OrderedDict())
@@ -89,12 +99,12 @@ class Connections:
         self.is_idle(connection)
         return True
 
-    def is_idle(self, connection: "Connection") -> None:
+    def is_idle(self, connection: Connected) -> None:
         """A connection waits for a request; what has waited longest is first in line."""
         self._idle[connection] = None
         self._by_address.setdefault(connection.address, OrderedDict())[connection] = None
 
-    def is_busy(self, connection: "Connection") -> None:
+    def is_busy(self, connection: Connected) -> None:
         """A connection has a request under way."""
         if connection in self._idle:
             del self._idle[connection]
@@ -103,7 +113,7 @@ class Connections:
             if not own:
                 del self._by_address[connection.address]
 
-    def leave(self, connection: "Connection") -> None:
+    def leave(self, connection: Connected) -> None:
         """A connection is closed."""
         self.open -= 1
         self.is_busy(connection)
@@ -163,7 +173,7 @@ class Connection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]  # whichev
         self._stop(self._slow_reader)
 
     def drop(self) -> None:
-        """Let go of it at once, whatever was still to be written."""
+        """Let go of it at once."""
         self._all.is_busy(self)
         self.transport.abort()
 
@@ -204,10 +214,78 @@ class Connection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]  # whichev
                 timer.cancel()
 
 
-def protocol_of(connections: Connections) -> Callable[..., asyncio.Protocol]:
-    """Give what makes the protocol of each connection, as uvicorn asks for it."""
+class Handshake(asyncio.Protocol):
+    """A connection until TLS stands: counted from the first, it gives way like those that ask for nothing.
 
-    def make(**of_uvicorn: Any) -> asyncio.Protocol:  # noqa: ANN401 - passed on
+    asyncio's TLS servers make a protocol only when the handshake is over; until then nobody would count it.
+    """
+
+    def __init__(
+        self, connections: Connections, context: ssl.SSLContext, make: Callable[[], asyncio.Protocol]
+    ) -> None:
+        self.address = ""
+        self._all = connections
+        self._context = context
+        self._make = make
+        self._transport: asyncio.Transport
+        self._task: asyncio.Task[None] | None = None
+        self._early = b""
+        self._is_lost = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin the handshake, if there is room."""
+        assert isinstance(transport, asyncio.Transport)
+        transport.pause_reading()  # until TLS reads
+        self._transport = transport
+        peer = transport.get_extra_info("peername")
+        self.address = address_key(peer[0]) if peer else ""
+        if self._all.admit(self):
+            self._task = asyncio.get_running_loop().create_task(self._shake_hands())
+        else:
+            self._all.leave(self)
+            transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        """Keep what came with the end of the handshake; the connection's own protocol reads on from there."""
+        self._early += data
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio calls it so
+        """There is nobody to go on with."""
+        self._is_lost = True
+
+    def drop(self) -> None:
+        """Let go of it at once."""
+        self._all.is_busy(self)
+        self._transport.abort()
+
+    async def _shake_hands(self) -> None:
+        loop = asyncio.get_running_loop()
+        within_s = self._all.limits.head_s
+        try:
+            secured = await loop.start_tls(
+                self._transport, self, self._context, server_side=True, ssl_handshake_timeout=within_s
+            )
+        except OSError:  # of TLS too: whoever does not speak it, or leaves, or takes too long
+            return
+        finally:
+            self._all.leave(self)
+        if secured is None or self._is_lost:
+            return
+        protocol = self._make()
+        secured.set_protocol(protocol)
+        protocol.connection_made(secured)
+        if self._early and not secured.is_closing():
+            protocol.data_received(self._early)
+
+
+def protocol_of(
+    connections: Connections,
+    context: ssl.SSLContext | None,
+    **of_uvicorn: Any,  # noqa: ANN401 - passed on
+) -> Callable[[], asyncio.Protocol]:
+    """Give what makes the protocol of each connection, behind TLS where there is a context for it."""
+
+    def make() -> asyncio.Protocol:
         return Connection(connections, **of_uvicorn)
 
-    return make
+    return make if context is None else lambda: Handshake(connections, context, make)

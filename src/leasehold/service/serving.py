@@ -14,7 +14,6 @@ import sys
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from math import ceil
 from pathlib import Path
 
@@ -217,17 +216,13 @@ class Server(uvicorn.Server):
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen, and say so. Whoever does not get on with TLS in time is let go, as uvicorn would not."""
+        """Listen, and say so."""
         config, loop = self.config, asyncio.get_running_loop()
-        make = partial(
-            protocol_of(self._connections), config=config, server_state=self.server_state, app_state={}
+        make = protocol_of(
+            self._connections, config.ssl, config=config, server_state=self.server_state, app_state={}
         )
-        within_s = self._connections.limits.head_s if config.ssl else None
         self.servers = [
-            await loop.create_server(
-                make, sock=one, ssl=config.ssl, backlog=config.backlog, ssl_handshake_timeout=within_s
-            )
-            for one in sockets or []
+            await loop.create_server(make, sock=one, backlog=config.backlog) for one in sockets or []
         ]
         self.started = True
         self._beside = asyncio.ensure_future(self._accompany())
