@@ -20,6 +20,7 @@ from leasehold.gateway.site import Site
 from leasehold.model.agreement import CPUS
 from leasehold.model.event import LendingChanged
 from leasehold.model.lease import LeaseState
+from leasehold.model.request import LeaseType
 from leasehold.routing.registry import routing_policy
 from leasehold.service.api.models.leases import show_lease
 from leasehold.service.commands import Cancel, Extend, MachinesAnswer, MachinesSilent
@@ -112,6 +113,15 @@ class TestBooting:
         submitted(slow, guest(2, 10), local(1, 30))
         slow.pass_time(600 * S)
         assert sorted(used_s(slow)) == [(1, "a", 10), (2, "a", 30)]
+
+    def test_who_moves_on_in_that_very_instant_started_where_it_was(self, slow: Live) -> None:
+        submitted(slow, guest(4, 60, LeaseType.MIGRATABLE))
+        slow.at(BEGIN_MS + 20 * S, local(1, 5))
+        told = [(line["what"], line["site"]) for line in journal(slow, 1)]
+        assert [line for line in told if line[0] in ("started", "migrating")] == [
+            ("started", "a"),
+            ("migrating", "b"),
+        ]
 
     def test_who_is_cancelled_before_costs_nothing(self, slow: Live) -> None:
         submitted(slow, guest(2, 10))

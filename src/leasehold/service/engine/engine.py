@@ -240,7 +240,7 @@ class Engine:
 
     def _route(self, events: Sequence[Event], now_ms: int) -> Sequence[Effect]:
         effects = self.gateway.handle(events, now_ms)
-        self.minutes.heard(events, self.gateway.moved, now_ms)
+        self.minutes.heard(events, effects, self.gateway.moved, now_ms)
         self.minutes.take_down(effects, self.gateway.moved, now_ms)
         self.handlers.joints.follow(self.gateway.joints.moved.values())
         return effects

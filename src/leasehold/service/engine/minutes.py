@@ -125,8 +125,10 @@ class Minutes:
                 self.leases[effect.lease.id] = effect.lease
             self._handlers[type(effect)](effect, now_ms)
 
-    def heard(self, events: Sequence[Event], moved: Mapping[int, Lease], now_ms: int) -> None:
-        """Write down the news of machines that changed a lease and had no other effect."""
+    def heard(
+        self, events: Sequence[Event], effects: Iterable[Effect], moved: Mapping[int, Lease], now_ms: int
+    ) -> None:
+        """Write down the news of machines that changed a lease, and where: it may have moved on since."""
         self.measured += [event for event in events if isinstance(event, OverheadMeasured)]
         for event in events:
             if isinstance(event, SiteReported) and event.lease_id in moved:
@@ -139,8 +141,13 @@ class Minutes:
                 self._mind_end_of(moved[event.lease_id], now_ms)
         news = [event for event in events if isinstance(event, LeaseSaved | LeaseStarted | LeaseContinues)]
         told = {(event.lease_id, _HEARD[type(event)]): event for event in news if event.lease_id in moved}
+        left: dict[int, str] = {}
+        for effect in effects:
+            if isinstance(effect, MigrateLease):
+                left.setdefault(effect.lease.id, effect.source)
         for lease_id, what in told:  # each once: machines may say so twice
-            self.step(moved[lease_id], what, now_ms)
+            self.line(moved[lease_id], what, now_ms, site=left.get(lease_id, ""))
+            self.journal[-1]["reason"] = ""
 
     def submitted(self, request: Request, now_ms: int) -> None:
         """Write down that a request came."""
