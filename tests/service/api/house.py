@@ -13,6 +13,7 @@ from typing import Any
 import anyio
 import httpx2
 from anyio.from_thread import BlockingPortal, start_blocking_portal
+from tests.waiting import until
 
 from leasehold.configuration.sharing import SharingSpec
 from leasehold.service.api.app import Api, create_app
@@ -104,6 +105,17 @@ class House:
         assert answer.status_code == 201, answer.text
         lease: dict[str, Any] = answer.json()
         return lease
+
+    def running(self, lease_id: int, token: str) -> dict[str, Any]:
+        """Wait until the machines of a lease were seen, and give it as it is then."""
+        shown: dict[str, Any] = {}
+
+        def is_running() -> bool:
+            shown.update(self.ask("GET", f"/v1/leases/{lease_id}", token).json())
+            return bool(shown["state"] == "running")
+
+        until(is_running)
+        return shown
 
 
 class Stream:

@@ -221,8 +221,9 @@ class TestKeptTo:
 class TestUsage:
     def test_what_goes_on_counts_until_now(self, house: House, operator: str, manager: str) -> None:
         team = house.token(consumer="team", groups=("atlas",))
-        house.submit(team, vms=3, domain="das3")
-        house.submit(house.token(consumer="owner", sites=("das3",)), type=None, local=True, vms=2)
+        owner = house.token(consumer="owner", sites=("das3",))
+        house.running(house.submit(team, vms=3, domain="das3")["id"], team)
+        house.running(house.submit(owner, type=None, local=True, vms=2)["id"], owner)
         shown = house.ask("GET", "/v1/usage?by=day", operator).json()["usage"]
         assert [(use["consumer"], use["local"], use["peak_vms"], use["leases"]) for use in shown] == [
             ("atlas", False, 3, 1),
@@ -234,6 +235,7 @@ class TestUsage:
     def test_a_cancelled_lease_has_used_to_the_millisecond_what_it_held(self, house: House) -> None:
         team = house.token(consumer="team", groups=("atlas",))
         lease = house.submit(team, vms=3)
+        house.running(lease["id"], team)
         cancelled = house.ask("DELETE", f"/v1/leases/{lease['id']}", team).json()
         (use,) = house.ask("GET", "/v1/usage?consumer=atlas/team", team).json()["usage"]
         (row,) = house.federation.store.usage(_ALL)

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 from tests.service.api.house import House, asked
-from tests.waiting import until
 
 from leasehold.model.reason import Reason, sentence
 from leasehold.service.auth.principal import Role
@@ -17,18 +16,6 @@ def at(text: str) -> datetime:
 
 
 # Asking for one
-
-
-def running(house: House, lease_id: int, token: str) -> dict[str, Any]:
-    """Wait until the machines of a lease were seen, and give it as it is then."""
-    shown: dict[str, Any] = {}
-
-    def is_running() -> bool:
-        shown.update(house.ask("GET", f"/v1/leases/{lease_id}", token).json())
-        return bool(shown["state"] == "running")
-
-    until(is_running)
-    return shown
 
 
 def test_an_accepted_request_is_a_lease_with_a_place(house: House) -> None:
@@ -61,7 +48,7 @@ def test_an_accepted_request_is_a_lease_with_a_place(house: House) -> None:
     }
     assert {name: lease[name] for name in told} == told
     assert (lease["submitted_at"], lease["started_at"]) == (lease["ready_at"], None)
-    later = running(house, lease["id"], house.token())
+    later = house.running(lease["id"], house.token())
     assert at(later["ends_at"]) - at(later["started_at"]) == timedelta(hours=1)
 
 
@@ -175,7 +162,7 @@ def test_leases_are_listed_newest_first_by_whatever_one_asks(house: House) -> No
     theirs = house.submit(climate)["id"]
     admin = house.token(Role.FEDERATION_ADMIN, consumer="operator")
     for lease in (local, theirs):
-        running(house, lease, admin)
+        house.running(lease, admin)
 
     def listed(query: str) -> list[int]:
         answer = house.ask("GET", f"/v1/leases?{query}", admin).json()
@@ -252,7 +239,7 @@ def test_a_lease_lasts_longer_where_nobody_is_in_the_way(house: House) -> None:
     token = house.token(sites=("das3",))
     lease = house.submit(token, type=None, local=True)
     assert lease["ends_at"] is None  # its time begins when its machines are seen
-    lease = running(house, lease["id"], token)
+    lease = house.running(lease["id"], token)
     answer = house.ask("POST", f"/v1/leases/{lease['id']}/extension", token, json={"by_s": 600.25})
     assert answer.status_code == 200
     assert at(answer.json()["ends_at"]) - at(lease["ends_at"]) == timedelta(seconds=600.25)

@@ -57,7 +57,8 @@ def _isolation(subject: Subject, site: SiteSpec) -> list[Finding]:
     findings: list[Finding] = []
     if os.geteuid() == 0:
         text = f"site {site.name}: its machines run as root; who breaks out of one has this computer"
-        findings.append(warning(text, "run the gateway as a user of its own, with access to /dev/kvm"))
+        cure = f"run the gateway, or leasehold site {site.name}, as a user with nothing but /dev/kvm"
+        findings.append(warning(text, cure))
     store = sqlite_path(read_url(subject.store_url))
     machines = subject.place.work / "machines"
     if store is not None and _file_system(store) == _file_system(machines):
