@@ -261,7 +261,8 @@ class TestUsage:
         proposed(house, manager)
         for token, side in ((manager, "consumer"), (operator, "provider")):
             sign(house, token, side)
-        house.submit(house.token(consumer="team", groups=("atlas",)), vms=3, domain="das3")
+        team = house.token(consumer="team", groups=("atlas",))
+        house.running(house.submit(team, vms=3, domain="das3")["id"], team)
         month = house.ask("GET", PATH, manager).json()["since"][:7]
         shown = house.ask("GET", f"/v1/usage/statement?month={month}&consumer=atlas", manager).json()
         das3, total = shown["lines"]
