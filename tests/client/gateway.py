@@ -6,9 +6,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
+
+from tests.waiting import PATIENCE_S
 
 MOMENT = "2026-11-21T10:43:36.120Z"
 
@@ -37,6 +39,14 @@ class Stream:
 
 
 @dataclass(frozen=True)
+class Held:
+    """An answer that is given once something has happened, however long that takes."""
+
+    answer: "Reply | Cut | Stream"
+    until: Event
+
+
+@dataclass(frozen=True)
 class Asked:
     """What was asked; the names of the headers are in small letters."""
 
@@ -47,7 +57,7 @@ class Asked:
     body: Any
 
 
-Step = Reply | Cut | Stream
+Step = Reply | Cut | Stream | Held
 
 
 class Gateway:
@@ -206,6 +216,9 @@ class _Handler(BaseHTTPRequestHandler):
     do_GET = do_POST = do_PUT = do_DELETE = _handle  # noqa: N815 - http.server looks for these names
 
     def _carry_out(self, step: Step) -> None:
+        if isinstance(step, Held):
+            assert step.until.wait(PATIENCE_S)
+            step = step.answer
         if isinstance(step, Reply):
             text = step.body if isinstance(step.body, str) else json.dumps(step.body)
             self._head(step.status, {"Content-Type": step.kind, **step.headers}, len(text.encode()))

@@ -2,11 +2,14 @@
 
 import json
 import sys
+from threading import Event
 from typing import Any
 
 import pytest
 from tests.cli.saying import Cli
-from tests.client.gateway import MOMENT, Cut, Gateway, Reply, Stream, change, event, lease, problem
+from tests.client.gateway import MOMENT, Cut, Gateway, Held, Reply, Stream, change, event, lease, problem
+
+from leasehold.cli.live.columns import rows
 
 WAITING: dict[str, Any] = {
     "state": "waiting",
@@ -241,7 +244,15 @@ class TestList:
     ) -> None:
         monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
         monkeypatch.setattr("leasehold.cli.live.following.REDRAW_S", 0)
-        gateway.answer("GET", "/v1/changes", Stream(event(change(7))), Cut(), problem(403, "x", "No longer."))
+        drawn = Event()
+
+        def draw(*shown: Any) -> list[list[str]]:
+            drawn.set()
+            return rows(*shown)
+
+        monkeypatch.setattr("leasehold.cli.live.listing.rows", draw)
+        no_longer = Held(problem(403, "x", "No longer."), drawn)
+        gateway.answer("GET", "/v1/changes", Stream(event(change(7))), Cut(), no_longer)
         said = cli("lease", "list", "--watch")
         assert "sky-survey" in said.out
         assert (said.code, said.err.splitlines()[-1]) == (1, "leasehold: No longer.")

@@ -191,7 +191,7 @@ class Storm:
 
     def _what_is_left(self, look: Look | None) -> str:
         if look is None:
-            return self._errors()
+            return f"not answered: {self._pending}\n\n{self._errors()}"
         waiting = [row for row in look.leases if not LeaseState(row["state"]).is_final]
         tales = [f"{row}\n{self.witness.tale(row['id'])}" for row in waiting]
         parts = [*tales, *map(str, look.orders), str(look.machines), str(self._pending), self._errors()]
