@@ -1,6 +1,8 @@
 """The storm: a gateway under load that is killed again and again, and started again each time."""
 
 import itertools
+import os
+import signal
 import time
 from pathlib import Path
 from random import Random
@@ -169,7 +171,10 @@ class Storm:
         self._unanswered = []
         last: Look | None = None
         while last is None or not self._is_over(last):
-            assert time.monotonic() < give_up_s, f"it does not come to an end:\n{self._what_is_left(last)}"
+            if time.monotonic() > give_up_s:
+                os.kill(process.pid, signal.SIGABRT)  # its log says then what each of its threads was doing
+                process.ended()
+                raise AssertionError(f"it does not come to an end:\n{self._what_is_left(last)}")
             self._looks = []
             if not self._pending:
                 self._ask(process, Ask.LOOK)
