@@ -185,7 +185,7 @@ class AnyOrder(RuleBasedStateMachine):
     def restart(self) -> None:
         """The twin begins anew from what was kept, and both are told what is known."""
         kept = deepcopy([*self.twin.records.values(), *self.fenced_and_closed()])
-        memory, watched = json.loads(json.dumps([self.twin.memory(), self.twin.watching.memory()]))
+        memory, watched = json.loads(json.dumps(self.twin.memory())), deepcopy(self.twin.watching.all())
         self.twin = JobDesk(self.settings)
         self.twin.take_up(kept, self.now_ms)
         self.twin.recall(memory)

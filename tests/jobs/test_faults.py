@@ -192,7 +192,7 @@ def test_a_node_may_be_listed_as_long_as_it_is_said_to_have_fallen() -> None:
     told.tell(4, *later, submitted(2, cores=4, at_ms=4))
 
     assert told.started == []
-    assert told.desk.watching.memory()["a/1"]["failures"] == 1
+    assert told.desk.watching.all()["a/1"].failures == 1
 
 
 def test_all_that_runs_on_a_node_falls_with_it_and_each_of_several_nodes_ends_a_job() -> None:

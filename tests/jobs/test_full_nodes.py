@@ -99,7 +99,7 @@ class TestANodeThatIsFullAllTheSame:
         assert told.looked_at == ["a/1"]
         record = told.desk.records[1]
         assert (record.restarts, record.attempt(1).fault) == (0, None)
-        assert told.desk.watching.memory()["a/1"]["failures"] == 0
+        assert told.desk.watching.all()["a/1"].failures == 0
 
     def test_is_not_used_before_it_was_looked_at_again(self) -> None:
         told = Told(site(seen("a/1", at_ms=1))).tell(1, submitted(at_ms=1))
@@ -325,7 +325,7 @@ class GivingAway(RuleBasedStateMachine):
                 self.tell(AttemptEnded(*key, 0))
         assert {record.state.value for record in self.closed.values()} <= {"completed"}
         assert set(self.closed) == set(range(1, self.last + 1))
-        assert all(known["failures"] == 0 for known in self.desk.watching.memory().values())
+        assert all(known.failures == 0 for known in self.desk.watching.all().values())
 
 
 TestGivingAway = GivingAway.TestCase

@@ -1,5 +1,7 @@
 """A job that asks to be sure gets the cheapest plan that is, or hears how sure it can be had."""
 
+from copy import deepcopy
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,6 +11,7 @@ from leasehold.jobs.events import NodeFell
 from leasehold.jobs.job import Fault
 from leasehold.jobs.settings import JobSettings
 from leasehold.jobs.sureness import at_most
+from leasehold.jobs.watching import Watched
 from leasehold.matching.reliability.learning import FailureRate
 
 OFTEN = JobSettings(belief=FailureRate(1, 100), takeover_ms=0)
@@ -84,13 +87,12 @@ def test_rates_are_learnt_from_what_happened() -> None:
         if second < 5:
             told.tell(second * S + 1, NodeFell("a/1", Fault.NODE_DIED))
 
-    watched = told.desk.watching.memory()
+    watched = told.desk.watching.all()
 
-    assert watched["a/1"] == {"failures": 4, "watched_ms": 4_004, "well_ms": 8 * S}
-    assert watched["a/2"] == {"failures": 0, "watched_ms": 8 * S, "well_ms": 8 * S}
+    assert watched == {"a/1": Watched(4, 4_004, 8 * S), "a/2": Watched(0, 8 * S, 8 * S)}
     again = nodes(0)
-    again.desk.watching.recall(watched)
-    assert again.desk.watching.memory() == watched
+    again.desk.watching.recall(deepcopy(watched))
+    assert again.desk.watching.all() == watched
     told.tell(9 * S, submitted(at_ms=9 * S, reliability=0.5, deadline_ms=25 * S))
     assert told.started == [(1, 1, ("a/2",))]
 

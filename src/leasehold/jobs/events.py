@@ -46,10 +46,14 @@ class SeenNode:
 
 @dataclass(frozen=True, slots=True)
 class NodesSeen:
-    """A site was looked at: these are all of its nodes, also those that are down. Any other is gone."""
+    """A site was looked at; those of its nodes that are down are told, too. Any that is not named is gone.
+
+    ``names``  all that it has, where ``nodes`` are only some of them; None: there are no others
+    """
 
     site: str
     nodes: tuple[SeenNode, ...]
+    names: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

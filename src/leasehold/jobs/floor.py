@@ -88,6 +88,8 @@ class Floor:
         self._left: dict[str, list[Left]] = {}
         self._stale: set[str] = set()
         """Sites where something changed on unknown nodes: all are laid anew when somebody asks."""
+        self.complete: set[str] = set()
+        """Sites that have told of all of their nodes."""
         self.roomier: set[str] = set()
         """Sites where some node, nobody knows which, has more room than when this was last emptied."""
 
@@ -125,8 +127,9 @@ class Floor:
         return is_newer and out is not None and out.fault is not None
 
     def expect_no_more(self, site: str) -> None:
-        """Note that a site has told of its nodes, even if it has none."""
+        """Note that a site has told of all of its nodes, even if it has none."""
         self._ground_of(site)
+        self.complete.add(site)
 
     def names(self, site: str) -> list[str]:
         """List the nodes of a site that were seen, by name, whether they have fallen or not."""

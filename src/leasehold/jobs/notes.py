@@ -87,12 +87,14 @@ class Notes:
     # --- nodes ---------------------------------------------------------------------------------------------
 
     def _nodes_seen(self, event: NodesSeen, now_ms: int) -> None:
-        there = {seen.node.name for seen in event.nodes}
-        for name in self._office.floor.names(event.site):
+        floor = self._office.floor
+        there = {seen.node.name for seen in event.nodes} if event.names is None else event.names
+        for name in floor.names(event.site):
             if name not in there:
                 self._faults.gone(name, now_ms)
-        self._office.floor.expect_no_more(event.site)
         self._see(event.nodes, now_ms)
+        if event.names is None or event.names.issubset(floor.names(event.site)):
+            floor.expect_no_more(event.site)
 
     def _see(self, nodes: Sequence[SeenNode], now_ms: int) -> None:
         floor = self._office.floor

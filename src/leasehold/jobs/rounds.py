@@ -199,7 +199,7 @@ class Rounds:
 
     def _hopeful(self, verdict: Verdict) -> Verdict:
         """Say *not now* as long as not everything was seen that should be."""
-        unseen = sorted(self._settings.sites - self._floor.sites.keys())
+        unseen = sorted(self._settings.sites - self._floor.complete)
         if verdict.answer is not Answer.NEVER:
             return verdict
         if unseen:

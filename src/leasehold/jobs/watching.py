@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from leasehold.jobs.job import NOT_YET
 from leasehold.matching.reliability.learning import FailureRate
@@ -25,40 +24,38 @@ class Watching:
     def __init__(self, belief: FailureRate) -> None:
         self._belief = belief
         self._nodes: dict[str, Watched] = {}
-        self.notes = 0
-        """How often anything was noted: what was kept at the same number is still true."""
+        self.news: dict[str, Watched] = {}
+        """Nodes of which anything was noted since this was last emptied."""
 
     def well(self, node: str, now_ms: int) -> None:
         """Note that a node was seen well: since it was last seen well, it did not fail."""
-        watched = self._nodes.setdefault(node, Watched())
+        watched = self._noted(node)
         _until(watched, now_ms)
         watched.well_ms = now_ms
-        self.notes += 1
 
     def failed(self, node: str, now_ms: int, share: float = 1.0) -> None:
         """Note that a node fell; less than one where it may have been another."""
-        watched = self._nodes.setdefault(node, Watched())
+        watched = self._noted(node)
         _until(watched, now_ms)
         watched.failures += share
         watched.well_ms = NOT_YET
-        self.notes += 1
+
+    def _noted(self, node: str) -> Watched:
+        self.news[node] = watched = self._nodes.setdefault(node, Watched())
+        return watched
 
     def rate(self, node: str) -> FailureRate:
         """Give what is known of a node's failures."""
         watched = self._nodes.get(node, Watched())
         return self._belief.after(watched.failures, watched.watched_ms / MS_PER_S)
 
-    def memory(self) -> dict[str, Any]:
-        """Give what was counted, as plain JSON."""
-        return {
-            node: {"failures": known.failures, "watched_ms": known.watched_ms, "well_ms": known.well_ms}
-            for node, known in sorted(self._nodes.items())
-        }
+    def all(self) -> dict[str, Watched]:
+        """Give what was counted, by node."""
+        return dict(self._nodes)
 
-    def recall(self, memory: Mapping[str, Any]) -> None:
+    def recall(self, nodes: Mapping[str, Watched]) -> None:
         """Go on counting."""
-        self.notes += len(memory)
-        self._nodes.update({node: Watched(**told) for node, told in memory.items()})
+        self._nodes.update(nodes)
 
 
 def _until(watched: Watched, now_ms: int) -> None:

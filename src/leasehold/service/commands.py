@@ -118,11 +118,15 @@ class CancelJob:
 
 @dataclass(frozen=True, slots=True)
 class JobNodesSeen:
-    """A site was asked for its nodes at ``asked_ms``, or just now (None): these are all of them."""
+    """A site was asked for its nodes at ``asked_ms``, or just now (None).
+
+    ``names``  all that it has, where ``nodes`` are only some of them; None: there are no others
+    """
 
     site: str
     nodes: tuple[NodeFacts, ...]
     asked_ms: int | None = None
+    names: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

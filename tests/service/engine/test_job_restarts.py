@@ -12,6 +12,7 @@ from tests.service.engine.job_worlds import S, Shop, facts, job, nodes
 from tests.service.engine.test_atomicity import failing
 
 from leasehold.jobs.job import Backup
+from leasehold.jobs.watching import Watched
 from leasehold.service.commands import CancelJob, Drain, JobOutput, JobSiteSilent, Observed, Undrain
 from leasehold.service.enactors.facts import Output
 from leasehold.service.enactors.protocol import Phase
@@ -124,12 +125,17 @@ def test_how_often_nodes_failed_outlives_a_restart_and_is_written_only_with_news
         shop.do(nodes(facts(), facts("n2")))
         shop.pass_time(7 * S)
         shop.do(nodes(DEAD, facts("n2")))
-        kept, watched = store.memories()["job-nodes"], shop.engine.handlers.jobs.desk.watching.memory()
-        assert watched["a/n1"] == {"failures": 1, "watched_ms": 7 * S, "well_ms": -1}
+        watched = shop.engine.handlers.jobs.desk.watching.all()
+        assert watched["a/n1"] == Watched(1, 7 * S, -1)
+        kept = store.nodes()
+        assert [(row["charged"], row["watched_ms"], row["well_ms"]) for row in kept] == [
+            (1, 7 * S, -1),
+            (0, 7 * S, shop.now_ms),
+        ]
         shop.do(job(cores=1, runs_s=30))
-        assert store.memories()["job-nodes"] == kept
+        assert store.nodes() == kept
         shop.restart()
-        assert shop.engine.handlers.jobs.desk.watching.memory() == watched
+        assert shop.engine.handlers.jobs.desk.watching.all() == watched
         shop.pass_time(7 * S)
         shop.do(nodes(facts(), facts("n2")))
-        assert store.memories()["job-nodes"] != kept
+        assert store.nodes() != kept

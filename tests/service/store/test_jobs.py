@@ -278,9 +278,10 @@ def test_nodes_are_kept_with_what_is_free_now(store: Store) -> None:
         "name": "a/n1", "site": "a", "cores": 4, "memory_mib": 4096, "disk_mib": 99, "free_cores": 4,
         "free_memory_mib": 4096, "free_disk_mib": 99, "cpu_mhz": 0, "bytes_per_s": 0, "software": "[]",
         "is_host": 1, "runs": 0, "problem": "", "fault": "", "seen_ms": 1, "first_ms": 1, "failures": 2,
-        "failed_ms": None,
+        "failed_ms": None, "charged": 0.5, "watched_ms": 7, "well_ms": 1,
     }  # fmt: skip
-    light = {"free_cores": 1, "free_memory_mib": 7, "free_disk_mib": 8, "seen_ms": 2}
+    light: dict[str, float] = {"free_cores": 1, "free_memory_mib": 7, "free_disk_mib": 8, "seen_ms": 2}
+    light |= {"charged": 1.5, "watched_ms": 8, "well_ms": -1}
     with store.writing() as batch:
         batch.save_nodes([row])
     with store.writing() as batch:

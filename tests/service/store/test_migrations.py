@@ -1,5 +1,6 @@
 """The schema, up and down, on both databases; and that it comes with the package."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -115,6 +116,30 @@ def test_outputs_of_before_their_quota_count_towards_it(store_url: str) -> None:
     with engine.begin() as connection:
         downgrade(connection, "0009")
         assert connection.execute(text("SELECT text FROM outputs")).scalar() == output["text"]
+    engine.dispose()
+
+
+def test_how_often_nodes_failed_goes_from_a_text_to_the_nodes_and_back(store_url: str) -> None:
+    engine = writing_engine(read_url(store_url))
+    kept = {"a/n1": {"failures": 1.5, "watched_ms": 7, "well_ms": -1}}
+    with engine.begin() as connection:
+        upgrade(connection, "0010")
+        nodes = {column["name"]: column for column in inspect(connection).get_columns("nodes")}
+        row = {name: 0 if "INT" in str(column["type"]) else "" for name, column in nodes.items()}
+        names = ", ".join(row)
+        values = ", ".join(f":{name}" for name in row)
+        insert = text(f"INSERT INTO nodes ({names}) VALUES ({values})")  # noqa: S608
+        connection.execute(insert, row | {"name": "a/n1"})
+        told = {"name": "job-nodes", "text": json.dumps(kept)}
+        connection.execute(text("INSERT INTO memories (name, text) VALUES (:name, :text)"), told)
+    with engine.begin() as connection:
+        upgrade(connection, "0011")
+        found = connection.execute(text("SELECT name, charged, watched_ms, well_ms FROM nodes")).one()
+        assert tuple(found) == ("a/n1", 1.5, 7, -1)
+        assert connection.execute(text("SELECT count(*) FROM memories")).scalar() == 0
+    with engine.begin() as connection:
+        downgrade(connection, "0010")
+        assert json.loads(connection.execute(text("SELECT text FROM memories")).scalar_one()) == kept
     engine.dispose()
 
 

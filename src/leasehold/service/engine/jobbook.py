@@ -52,7 +52,7 @@ from leasehold.service.store.batch import Batch
 if TYPE_CHECKING:
     from leasehold.service.engine.engine import Engine
 
-MEMORY, WATCHED = "jobs", "job-nodes"
+MEMORY = "jobs"
 IMAGE_NOT_THERE = "{} has not the image {} yet"
 
 
@@ -80,8 +80,7 @@ class JobBook:
         self._has_decided = False
         self.desk = engine.setup.desk()
         self.desk.take_up(self.kept.records, engine.now_ms)
-        self.desk.watching.recall(json.loads(memories.get(WATCHED, "{}")))
-        self._notes_kept = self.desk.watching.notes
+        self.desk.watching.recall(self.nodes.watched())
         self.desk.recall(json.loads(self._memory))  # what it still has of nodes is written where it belongs
         for consumer in self.kept.open_of():
             self._count(consumer, 1)
@@ -317,19 +316,19 @@ class JobBook:
 
     def has_news(self) -> bool:
         """Whether there is anything to write."""
-        return any(book.has_news() for book in (self.kept, self.nodes, self.images))
+        books = (self.kept, self.nodes, self.images)
+        return bool(self.desk.watching.news) or any(book.has_news() for book in books)
 
     def save(self, batch: Batch) -> None:
         """Write everything into the store."""
+        self.nodes.note_watched(self.desk.watching.news)
+        self.desk.watching.news.clear()
         for book in (self.kept, self.nodes, self.images):
             book.save(batch)
         memory = json.dumps(self.desk.memory()) if self._has_decided else self._memory
         if memory != self._memory:
             batch.set_memory(MEMORY, memory)
             self._memory = memory
-        if self.desk.watching.notes != self._notes_kept:
-            batch.set_memory(WATCHED, json.dumps(self.desk.watching.memory()))
-            self._notes_kept = self.desk.watching.notes
         self._has_decided = False
 
     def saved(self) -> None:

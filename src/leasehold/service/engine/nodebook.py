@@ -4,7 +4,7 @@ What a node is like is found, and kept with the time at which it was seen: after
 until somebody has looked again. A failure counts once, however often the node is seen with it.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from leasehold.jobs.events import (
@@ -17,6 +17,7 @@ from leasehold.jobs.events import (
     SeenNode,
 )
 from leasehold.jobs.job import NOT_YET, Fault
+from leasehold.jobs.watching import Watched
 from leasehold.matching.amounts import Amounts
 from leasehold.matching.capabilities import Capabilities, Node
 from leasehold.model.lease import Lease, LeaseState
@@ -48,26 +49,37 @@ class NodeBook:
         self.room_news: dict[int, RoomTaken | RoomLeft] = {}
         self._gone_after_ms = gone_after_ms
         self.rows: dict[str, NodeRow] = {row["name"]: row for row in rows}
+        self._of_site: dict[str, set[str]] = {}
+        for row in rows:
+            self._of_site.setdefault(row["site"], set()).add(row["name"])
+        self._incomplete: set[str] = set()
+        """Sites of whose nodes only some have been taken in."""
         self._changed: dict[str, NodeRow] = {}
         self._seen: dict[str, Seen] = {}
 
     def sites(self) -> list[str]:
         """List the sites that ever told of their nodes."""
-        return sorted({row["site"] for row in self.rows.values()})
+        return sorted(self._of_site)
 
     def too_small(self, memory_mib: int, sites: Collection[str]) -> NodeRow | None:
         """Give the largest node of these sites where even that has too little; None where one may do."""
         if any(row["memory_mib"] >= memory_mib and row["site"] in sites for row in self.rows.values()):
             return None  # nearly always, and at the first look
         there = [row for row in self.rows.values() if row["site"] in sites]
-        if not there or {row["site"] for row in there} != set(sites):
+        if not there or {row["site"] for row in there} != set(sites) or self._incomplete & set(sites):
             return None
         return max(there, key=lambda row: (row["memory_mib"], row["name"]))
 
     def remembered(self, site: str, closed: Collection[str], now_ms: int) -> NodesSeen:
         """Tell again what was last seen of a site's nodes; ``closed`` are sites that take nobody now."""
-        there = (row for row in self.rows.values() if row["site"] == site and not self.is_gone(row, now_ms))
-        return NodesSeen(site, tuple(_seen_node(row, closed) for row in there))
+        known = self._known(site, now_ms)
+        return NodesSeen(site, tuple(_seen_node(self.rows[name], closed) for name in known))
+
+    def _known(self, site: str, now_ms: int) -> list[str]:
+        """Name the nodes of a site that are there or may come back."""
+        return sorted(
+            name for name in self._of_site.get(site, ()) if not self.is_gone(self.rows[name], now_ms)
+        )
 
     def is_gone(self, row: NodeRow, now_ms: int) -> bool:
         """Whether a node was not listed for so long that it is not waited for any more."""
@@ -77,23 +89,34 @@ class NodeBook:
         )
 
     def see(self, command: JobNodesSeen, closed: Collection[str], now_ms: int) -> list[JobEvent]:
-        """Take in all nodes of a site."""
-        before = {name: row for name, row in self.rows.items() if row["site"] == command.site}
-        there = {f"{command.site}/{facts.name}": facts for facts in command.nodes}
+        """Take in nodes of a site, and miss those that it does not have any more."""
+        site = command.site
+        there = {f"{site}/{facts.name}": facts for facts in command.nodes}
+        listed = there.keys() if command.names is None else {f"{site}/{name}" for name in command.names}
+        before = {name: self.rows[name] for name in there if name in self.rows}
         asked_ms = now_ms if command.asked_ms is None else min(command.asked_ms, now_ms)
         for name, facts in there.items():
-            self._keep(_row(name, command.site, facts, before.get(name), asked_ms))
-        for name in before.keys() - there.keys():
+            self._keep(_row(name, site, facts, before.get(name), asked_ms))
+        missed = self._of_site.get(site, set()) - listed
+        for name in missed:
             self._be_missed(self.rows[name], now_ms)
+        if listed <= self._of_site.get(site, set()):
+            self._incomplete.discard(site)
+        else:
+            self._incomplete.add(site)
+        known = frozenset(self._known(site, now_ms)) | listed
+        told = sorted((there.keys() | missed) & known)
+        seen = NodesSeen(site, tuple(_seen_node(self.rows[name], closed) for name in told), known)
         offers = (self._offer(before.get(name), self.rows[name], closed) for name in there)
-        return [self.remembered(command.site, closed, now_ms), *(offer for offer in offers if offer)]
+        return [seen, *(offer for offer in offers if offer)]
 
     def lose(self, command: JobSiteSilent, now_ms: int) -> list[JobEvent]:
         """A site does not answer: its nodes cannot be reached."""
         fault = Fault.NETWORK_FAILED
         events: list[JobEvent] = []
-        for name, row in self.rows.items():
-            if row["site"] == command.site and not row["fault"]:
+        for name in sorted(self._of_site.get(command.site, ())):
+            row = self.rows[name]
+            if not row["fault"]:
                 failed: NodeRow = {**row, "problem": command.why, "fault": fault.value, "failed_ms": now_ms}
                 failed["failures"] += 1
                 self._keep(failed)
@@ -145,6 +168,23 @@ class NodeBook:
 
     # What is written
 
+    def watched(self) -> dict[str, Watched]:
+        """Tell again how long nodes were watched, and how often they failed."""
+        return {
+            name: Watched(row["charged"], row["watched_ms"], row["well_ms"])
+            for name, row in self.rows.items()
+        }
+
+    def note_watched(self, news: Mapping[str, Watched]) -> None:
+        """Keep with the nodes how long they were watched, and how often they failed."""
+        for name, watched in news.items():
+            if name in self.rows:
+                told = (watched.failures, watched.watched_ms, watched.well_ms)
+                row = self.rows[name]
+                if told != (row["charged"], row["watched_ms"], row["well_ms"]):
+                    charged, watched_ms, well_ms = told
+                    self._keep({**row, "charged": charged, "watched_ms": watched_ms, "well_ms": well_ms})
+
     def has_news(self) -> bool:
         """Whether there is anything to write."""
         return bool(self._changed or self._seen)
@@ -165,6 +205,7 @@ class NodeBook:
         """Keep what is new; where only what is free has changed, no more than that is written."""
         before = self.rows.get(row["name"])
         self.rows[row["name"]] = row
+        self._of_site.setdefault(row["site"], set()).add(row["name"])
         is_known = before is not None and {**before, **_light(row)} == row
         if not is_known or row["name"] in self._changed:
             self._changed[row["name"]] = row
@@ -231,6 +272,9 @@ def _row(name: str, site: str, facts: NodeFacts, before: NodeRow | None, now_ms:
         "first_ms": now_ms if before is None else before["first_ms"],
         "failures": (0 if before is None else before["failures"]) + has_failed,
         "failed_ms": now_ms if has_failed else failed_ms,
+        "charged": 0.0 if before is None else before["charged"],
+        "watched_ms": 0 if before is None else before["watched_ms"],
+        "well_ms": NOT_YET if before is None else before["well_ms"],
     }
 
 
@@ -241,6 +285,9 @@ def _light(row: NodeRow) -> Seen:
         "free_memory_mib": row["free_memory_mib"],
         "free_disk_mib": row["free_disk_mib"],
         "seen_ms": row["seen_ms"],
+        "charged": row["charged"],
+        "watched_ms": row["watched_ms"],
+        "well_ms": row["well_ms"],
     }
 
 

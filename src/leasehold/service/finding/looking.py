@@ -5,9 +5,12 @@ import asyncio
 from leasehold.service.commands import JobImagesSeen, JobNodesSeen, JobSiteSilent
 from leasehold.service.config_jobs import JobsSpec
 from leasehold.service.driver import Clock
-from leasehold.service.enactors.facts import Buildable, BuildsImages, HasNodes
+from leasehold.service.enactors.facts import Buildable, BuildsImages, HasNodes, NodeFacts
 from leasehold.service.enactors.protocol import Enactor
 from leasehold.service.finding.asking import PAUSE_S, Asking, Do
+
+NODES_AT_ONCE = 500
+"""The engine takes in no more nodes in one step."""
 
 WHAT_CAN_BE_BUILT_EVERY_MS = 600_000
 """How often a site is asked what could be built: that may mean to fetch the lists of a repository."""
@@ -53,9 +56,20 @@ class Looking:
                 await self._note_silence()
                 return
             self._answered_ms, self._is_silent = self._clock(), False
-            await self._asking.tell(JobNodesSeen(self._site, tuple(nodes), asked_ms))
+            await self._tell(tuple(nodes), asked_ms)
         if isinstance(self._enactor, BuildsImages):
             await self._look_at_images(self._enactor)
+
+    async def _tell(self, nodes: tuple[NodeFacts, ...], asked_ms: int) -> None:
+        """Tell of the nodes, of very many a part at a time: requests come in between."""
+        if len(nodes) <= NODES_AT_ONCE:
+            await self._asking.tell(JobNodesSeen(self._site, nodes, asked_ms))
+            return
+        names = frozenset(node.name for node in nodes)
+        for first in range(0, len(nodes), NODES_AT_ONCE):
+            part = nodes[first : first + NODES_AT_ONCE]
+            if not await self._asking.tell(JobNodesSeen(self._site, part, asked_ms, names)):
+                return  # all of them are told again at the next look
 
     async def _note_silence(self) -> None:
         silent_ms = self._clock() - self._answered_ms

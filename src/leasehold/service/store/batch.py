@@ -40,13 +40,16 @@ class OrderUpdate(TypedDict):
 
 
 class Seen(TypedDict):
-    """What is free on the node ``name``, and when that was seen; the names are those of `NodeRow`."""
+    """What changes of the node ``name`` whenever somebody looks; the names are those of `NodeRow`."""
 
     name: str
     free_cores: int
     free_memory_mib: int
     free_disk_mib: int
     seen_ms: int
+    charged: float
+    watched_ms: int
+    well_ms: int
 
 
 class Batch:
@@ -136,7 +139,7 @@ class Batch:
         self._write(self._statements.save_node, rows)
 
     def see_nodes(self, rows: Sequence[Seen]) -> None:
-        """Say what is free on nodes of which nothing else has changed."""
+        """Say what is free on nodes and how long they were watched, where nothing else has changed."""
         self._write(self._statements.see_node, rows)
 
     def save_images(self, rows: Sequence[ImageRow]) -> None:

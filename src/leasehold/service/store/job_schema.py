@@ -85,6 +85,8 @@ nodes = table(
     *(text(name) for name in ("problem", "fault")),
     *(whole(name) for name in ("seen_ms", "first_ms", "failures")),
     Column("failed_ms", WHOLE),
+    Column("charged", NUMBER, nullable=False),
+    *(whole(name) for name in ("watched_ms", "well_ms")),
 )
 
 # Images that sites have, those that are being built, and those that could not be.

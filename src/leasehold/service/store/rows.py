@@ -316,6 +316,9 @@ class NodeRow(TypedDict):
     first_ms: int  # when it was seen for the first time
     failures: int  # how often it failed since
     failed_ms: int | None  # when last
+    charged: float  # how many failures it is charged with, parts of one where it may have been another node
+    watched_ms: int  # for how long it was seen well
+    well_ms: int  # when it was last seen well, -1 while it is not
 
 
 class ImageRow(TypedDict):

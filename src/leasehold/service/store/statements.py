@@ -41,7 +41,8 @@ class Statements:
         self.save_node = self._upsert(job_schema.nodes)
         self.see_node = self._text(
             "UPDATE nodes SET free_cores = :free_cores, free_memory_mib = :free_memory_mib,"
-            " free_disk_mib = :free_disk_mib, seen_ms = :seen_ms WHERE name = :name"
+            " free_disk_mib = :free_disk_mib, seen_ms = :seen_ms, charged = :charged,"
+            " watched_ms = :watched_ms, well_ms = :well_ms WHERE name = :name"
         )
         self.save_image = self._upsert(job_schema.images)
         self.drop_image = self._text("DELETE FROM images WHERE name = :name AND site = :site")
