@@ -52,8 +52,8 @@ class NodeBook:
         self._of_site: dict[str, set[str]] = {}
         for row in rows:
             self._of_site.setdefault(row["site"], set()).add(row["name"])
-        self._incomplete: set[str] = set()
-        """Sites of whose nodes only some have been taken in."""
+        self._awaited: dict[str, Collection[str]] = {}
+        """All nodes of a site that tells of them in parts, until all have been told of."""
         self._changed: dict[str, NodeRow] = {}
         self._seen: dict[str, Seen] = {}
 
@@ -66,14 +66,15 @@ class NodeBook:
         if any(row["memory_mib"] >= memory_mib and row["site"] in sites for row in self.rows.values()):
             return None  # nearly always, and at the first look
         there = [row for row in self.rows.values() if row["site"] in sites]
-        if not there or {row["site"] for row in there} != set(sites) or self._incomplete & set(sites):
+        if not there or {row["site"] for row in there} != set(sites) or self._awaited.keys() & set(sites):
             return None
         return max(there, key=lambda row: (row["memory_mib"], row["name"]))
 
     def remembered(self, site: str, closed: Collection[str], now_ms: int) -> NodesSeen:
         """Tell again what was last seen of a site's nodes; ``closed`` are sites that take nobody now."""
         known = self._known(site, now_ms)
-        return NodesSeen(site, tuple(_seen_node(self.rows[name], closed) for name in known))
+        names = frozenset(known).union(self._awaited.get(site, ()))
+        return NodesSeen(site, tuple(_seen_node(self.rows[name], closed) for name in known), names)
 
     def _known(self, site: str, now_ms: int) -> list[str]:
         """Name the nodes of a site that are there or may come back."""
@@ -101,10 +102,10 @@ class NodeBook:
         for name in missed:
             self._be_missed(self.rows[name], now_ms)
         if listed <= self._of_site.get(site, set()):
-            self._incomplete.discard(site)
+            self._awaited.pop(site, None)
         else:
-            self._incomplete.add(site)
-        known = frozenset(self._known(site, now_ms)) | listed
+            self._awaited[site] = listed
+        known = frozenset(self._known(site, now_ms)).union(listed)
         told = sorted((there.keys() | missed) & known)
         seen = NodesSeen(site, tuple(_seen_node(self.rows[name], closed) for name in told), known)
         offers = (self._offer(before.get(name), self.rows[name], closed) for name in there)

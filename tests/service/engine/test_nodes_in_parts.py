@@ -1,0 +1,78 @@
+"""A large site tells of its nodes in parts: what comes of it is what comes of telling of all at once."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.service.engine.job_worlds import S, Shop, facts, job, nodes
+
+from leasehold.jobs.events import NodesSeen
+from leasehold.service.commands import JobNodesSeen
+from leasehold.service.enactors.facts import NodeFacts
+from leasehold.service.engine.nodebook import NodeBook
+from leasehold.service.store.filters import EVERYTHING, JobFilter
+from leasehold.service.store.store import Store
+
+DEAD = facts(problem="it does not answer", fault="node-died")
+NAMES = [f"n{number}" for number in range(6)]
+
+
+def in_parts(there: list[NodeFacts], size: int, at_ms: int) -> list[JobNodesSeen]:
+    names = frozenset(one.name for one in there)
+    cuts = range(0, max(1, len(there)), size)
+    return [JobNodesSeen("a", tuple(there[first : first + size]), at_ms, names) for first in cuts]
+
+
+def told(book: NodeBook, command: JobNodesSeen, now_ms: int) -> NodesSeen:
+    (seen,) = (event for event in book.see(command, (), now_ms) if isinstance(event, NodesSeen))
+    return seen
+
+
+SITES = st.lists(
+    st.builds(
+        lambda name, free, is_dead: replace(DEAD if is_dead else facts(), name=name, free_cores=free),
+        st.sampled_from(NAMES),
+        st.integers(0, 4),
+        st.booleans(),
+    ),
+    unique_by=lambda one: one.name,
+)
+
+
+@given(st.lists(SITES, min_size=1, max_size=6), st.integers(1, 4))
+def test_parts_come_to_the_same_as_the_whole(looks: list[list[NodeFacts]], size: int) -> None:
+    whole, parts = NodeBook([], {"a"}, 20 * S), NodeBook([], {"a"}, 20 * S)
+    for number, there in enumerate(looks):
+        now_ms = number * 7 * S
+        at_once = told(whole, JobNodesSeen("a", tuple(there), now_ms), now_ms)
+        bit_by_bit = [told(parts, one, now_ms) for one in in_parts(there, size, now_ms)]
+        assert parts.rows == whole.rows
+        assert bit_by_bit[-1].names == at_once.names
+        assert {seen.node.name: seen for one in bit_by_bit for seen in one.nodes} == {
+            seen.node.name: seen for seen in at_once.nodes
+        }
+        known = {name for name, row in whole.rows.items() if not whole.is_gone(row, now_ms)}
+        assert at_once.names is not None and set(at_once.names) == known
+
+
+def test_no_job_is_refused_for_want_of_nodes_that_are_told_of_next(store: Store) -> None:
+    shop = Shop(store)
+    first, last = in_parts([facts("n1"), replace(facts("n2"), cores=16, free_cores=16)], 1, shop.now_ms)
+    shop.do(nodes(facts("m1"), site="b"), first)
+    shop.do(job(cores=16))
+    assert [row["state"] for row in store.jobs(JobFilter(EVERYTHING), 9)] == ["waiting"]
+    shop.do(last)
+    assert [row["state"] for row in store.jobs(JobFilter(EVERYTHING), 9)] == ["starting"]
+
+
+@pytest.mark.parametrize("part", [0, 1])
+def test_what_no_part_names_is_missed_with_the_first_that_is_told(store: Store, part: int) -> None:
+    shop = Shop(store)
+    shop.do(nodes(facts("n1"), facts("n2"), facts("n3")))
+    shop.do(in_parts([facts("n1"), facts("n3")], 1, shop.now_ms)[part])
+    assert {row["name"]: row["fault"] for row in store.nodes()} == {
+        "a/n1": "",
+        "a/n2": "node-died",
+        "a/n3": "",
+    }

@@ -1,0 +1,39 @@
+"""Looking at a site: what is seen of it is told, of a large one in parts."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+from tests.service.finding.pretend import NODE
+
+from leasehold.service.commands import Command, JobNodesSeen
+from leasehold.service.config_jobs import JobsSpec
+from leasehold.service.enactors.facts import NodeFacts
+from leasehold.service.finding.looking import NODES_AT_ONCE, Looking
+
+
+class Nodes:
+    """Machines with so many nodes."""
+
+    def __init__(self, count: int) -> None:
+        self.there = [replace(NODE, name=f"n{number}") for number in range(count)]
+
+    async def nodes(self) -> list[NodeFacts]:
+        return self.there
+
+
+@pytest.mark.parametrize("count", [0, 1, NODES_AT_ONCE, NODES_AT_ONCE + 1, 3 * NODES_AT_ONCE])
+def test_no_part_is_larger_than_what_is_taken_in_at_once(count: int) -> None:
+    heard: list[Command] = []
+
+    async def hear(command: Command) -> None:
+        heard.append(command)
+
+    machines = Nodes(count)
+    asyncio.run(Looking("a", machines, hear, lambda: 7, JobsSpec()).look())  # type: ignore[arg-type]
+    parts = [command for command in heard if isinstance(command, JobNodesSeen)]
+    assert parts == heard
+    assert [node for part in parts for node in part.nodes] == machines.there
+    assert all(len(part.nodes) <= NODES_AT_ONCE and part.asked_ms == 7 for part in parts)
+    names = frozenset(node.name for node in machines.there)
+    assert {part.names for part in parts} == ({names} if len(parts) > 1 else {None})
