@@ -154,14 +154,17 @@ async def serve(
         metrics.watch_clock(clock.ahead_s)
         async with Federation.open(config, store, place.work, clock, metrics) as federation:
             federation.health.ahead_s = clock.ahead_s
-            _collect_less_garbage()
             _let_the_engine_go_first()
             token_file = first_admin_token(store, place.folder, clock())
             listening = Listening(_url(service, listener), token_file, federation)
             app = _application(config, federation)
             connections = Connections(fitting_descriptors(config.limits.connections(), descriptors))
             server = Server(_uvicorn_config(app, service), connections, lambda: companion(listening))
-            with announced(place.address_file, listening.url), _stopping_on_signals(server, app):
+            with (
+                _collecting_little_garbage(),
+                announced(place.address_file, listening.url),
+                _stopping_on_signals(server, app),
+            ):
                 if reread is not None:
                     asyncio.get_running_loop().add_signal_handler(
                         signal.SIGHUP, _Reloading(federation, reread)
@@ -189,14 +192,29 @@ def _files_for_nobody_else() -> Generator[None, None, None]:
         os.umask(before)
 
 
-def _collect_less_garbage() -> None:
-    """Look for reference cycles rarely, and never among what was read at the start.
+@contextmanager
+def _collecting_little_garbage() -> Generator[None, None, None]:
+    """Look for reference cycles only among what is new.
 
-    A hundred thousand leases have none, and looking through them would hold everybody up for a while.
+    A hundred thousand leases and their nodes have no cycles, and looking through all of them would hold
+    everybody up for a second. So whatever is there at the start, and what has outlived the second generation
+    since, is not looked through.
     """
+
+    def let_the_old_be(phase: str, info: dict[str, int]) -> None:
+        if phase == "stop" and info["generation"] > 0:
+            gc.freeze()
+
+    before = gc.get_threshold()
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 50)
+    gc.set_threshold(50_000, 4, 1_000_000)
+    gc.callbacks.append(let_the_old_be)
+    try:
+        yield
+    finally:
+        gc.callbacks.remove(let_the_old_be)
+        gc.set_threshold(*before)
 
 
 class Server(uvicorn.Server):
