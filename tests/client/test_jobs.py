@@ -101,10 +101,13 @@ def test_what_would_become_of_one(talk: Talk, gateway: Gateway) -> None:
         "site": "das3", "nodes": ["das3/n1"], "image": "", "virtual": True, "builds": ["gcc 12"],
         "reason": "no-physical-node", "explanation": "gets a virtual machine",
     }  # fmt: skip
+    group = {
+        "site": "das3", "nodes": ["das3/n1"], "count": 1, "problem": "", "as_node": said, "as_host": None
+    }  # fmt: skip
     told = {
         "state": "building", "reason": "image-is-built", "explanation": "waits", "what": "k", "surest": 0.99,
         "places": [place],
-        "candidates": [{"node": "das3/n1", "problem": "", "as_node": said, "as_host": None}],
+        "groups": [group],
     }  # fmt: skip
     gateway.answer("POST", "/v1/jobs/explain", Reply(body=told))
     assert wire(talk("jobs.explain", command=["a"], execution_s=1)) == told

@@ -73,7 +73,7 @@ RECORDS = {
     "Attempt": job_records.Attempt,
     "Result": job_records.JobResult,
     "NodeVerdict": job_records.NodeVerdict,
-    "JobCandidate": job_records.JobCandidate,
+    "NodeGroup": job_records.NodeGroup,
     "JobPlace": job_records.JobPlace,
     "JobProspect": job_records.JobProspect,
     "Node": job_records.Node,

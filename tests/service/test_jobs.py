@@ -279,11 +279,11 @@ def test_what_would_become_of_a_job_is_said_without_making_it(sites: Sites) -> N
         assert (in_machines.state, chosen.nodes) == (JobState.BUILDING, ("a/h1",))
         assert chosen.builds == (("gromacs", "2022.5"),)
         assert chosen.why is Why.NO_PHYSICAL_NODE
-        host, node = in_machines.candidates
-        assert (host.node, host.as_node, node.as_host) == ("a/h1", None, None)
-        assert host.as_host is not None
-        assert node.as_node is not None
-        assert (host.as_host.why, node.as_node.why) == (Why.FITS, Why.SOFTWARE_NOT_THERE)
+        host, node = in_machines.groups
+        assert (host.nodes, host.says.as_node, node.says.as_host) == (("a/h1",), None, None)
+        assert host.says.as_host is not None
+        assert node.says.as_node is not None
+        assert (host.says.as_host.why, node.says.as_node.why) == (Why.FITS, Why.SOFTWARE_NOT_THERE)
         nowhere = await fed.jobs.explain(job("fortran-77"))
         assert (nowhere.state, nowhere.chosen) == (JobState.REFUSED, ())
         with pytest.raises(InvalidField):

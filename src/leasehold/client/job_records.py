@@ -116,7 +116,7 @@ class JobResult:
 
 @dataclass(frozen=True, slots=True)
 class NodeVerdict:
-    """What a node says to a job: never here, not now (wait), or fit; ``what`` may be missing."""
+    """What nodes say to a job: never here, not now (wait), or fit; ``what`` may be missing."""
 
     answer: str
     reason: str
@@ -125,13 +125,16 @@ class NodeVerdict:
 
 
 @dataclass(frozen=True, slots=True)
-class JobCandidate:
-    """One node, and what it says to a job: to run there as it is, and in a machine on it.
+class NodeGroup:
+    """Nodes of a site that say the same to a job: to run there as they are, and in a machine on one.
 
+    ``nodes``    the first of them by name, ``count`` how many they are in all
     ``problem``  why nothing can run there now, "" for nothing
     """
 
-    node: str
+    site: str
+    nodes: tuple[str, ...]
+    count: int
     problem: str = ""
     as_node: NodeVerdict | None = None
     as_host: NodeVerdict | None = None
@@ -158,12 +161,13 @@ class JobProspect:
     """What would become of a job: it would be running, building, waiting or refused.
 
     ``surest``  how sure it is to be done by its deadline, None where nothing was asked
+    ``groups``  what the nodes say to it: those that would do first, then the many before the few
     """
 
     state: str
     reason: str
     places: tuple[JobPlace, ...]
-    candidates: tuple[JobCandidate, ...]
+    groups: tuple[NodeGroup, ...]
     explanation: str = ""
     what: str = ""
     surest: float | None = None

@@ -1,34 +1,48 @@
-"""What would become of a job that came now, and what each node says to it. Nothing is changed by asking."""
+"""What would become of a job that came now, and what the nodes say to it. Nothing is changed by asking.
 
-from collections.abc import Iterable, Iterator
+Nodes are judged by kind, and told of by what they say: a site may have ten thousand that are alike.
+"""
+
+from collections.abc import Iterable
 from dataclasses import dataclass
-from operator import itemgetter
+from itertools import chain
 
-from leasehold.jobs.job import JobRequest, JobState, Place
+from leasehold.jobs.job import JobState, Place
 from leasehold.jobs.why import JobReason
 from leasehold.matching.choice import Physical
 from leasehold.matching.images import Recipe
+from leasehold.matching.needs import Job
 from leasehold.matching.network import Network
 from leasehold.matching.satisfying import Moment, judge, judge_machine
 from leasehold.matching.verdict import Verdict, Why
 from leasehold.service.commands import SubmitJob
 from leasehold.service.engine.engine import Engine
+from leasehold.service.engine.kinds import Kind, facts_of, first_of
 from leasehold.service.engine.nodebook import node_of
 from leasehold.service.store.rows import NodeRow
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class Said:
     """What a node says to a job: whether it could run there as the node is, or in a machine on it.
 
     ``as_node, as_host``  None where the node is not for that
     ``problem``           why nothing can run there now, "" for nothing
     """
 
-    node: str
     problem: str
     as_node: Verdict | None
     as_host: Verdict | None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGroup:
+    """Nodes of a site that say the same: the first few by name, and how many there are."""
+
+    site: str
+    nodes: tuple[str, ...]
+    count: int
+    says: Said
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +73,7 @@ class Prospect:
     what: str
     chosen: tuple[Chosen, ...]
     surest: float | None
-    candidates: tuple[Candidate, ...]
+    groups: tuple[NodeGroup, ...]
 
 
 def prospect(engine: Engine, command: SubmitJob, now_ms: int) -> Prospect:
@@ -69,23 +83,43 @@ def prospect(engine: Engine, command: SubmitJob, now_ms: int) -> Prospect:
     book.catch_up(now_ms)
     seen = book.desk.foresee(request, now_ms)
     moment = Moment(now_ms, engine.setup.settings.fresh_for_ms)
-    nodes = (row for row in book.nodes.rows.values() if not book.nodes.is_gone(row, now_ms))
-    says = _says(nodes, request, engine.setup.network, moment)
+    groups = grouped(book.nodes.kinds(now_ms), request.job, engine.setup.network, moment)
     chosen = tuple(_chosen(place) for place in seen.places)
-    return Prospect(seen.state, seen.reason, seen.what, chosen, seen.surest, tuple(says))
+    return Prospect(seen.state, seen.reason, seen.what, chosen, seen.surest, groups)
 
 
-def _says(
-    rows: Iterable[NodeRow], request: JobRequest, network: Network, moment: Moment
-) -> Iterator[Candidate]:
-    job = request.job
-    for row in sorted(rows, key=itemgetter("name")):
-        node = node_of(row)
-        able = node.capabilities
-        transfer_ms = network.transfer_ms(job.needs.inputs, able.place, able.bytes_per_s)
-        as_node = judge(job, node, transfer_ms, moment) if row["runs"] else None
-        as_host = judge_machine(job, node, transfer_ms, moment) if row["is_host"] else None
-        yield Candidate(row["name"], row["problem"], as_node, as_host)
+def grouped(kinds: Iterable[Kind], job: Job, network: Network, moment: Moment) -> tuple[NodeGroup, ...]:
+    """Give the nodes that say the same together; those that would do first, then the many before the few."""
+    judged: dict[tuple[object, ...], Said] = {}
+    alike: dict[tuple[str, Said], list[Kind]] = {}
+    for kind in kinds:
+        # When it was seen counts only in so far as it is too long ago.
+        facts = facts_of(kind.row), kind.row["seen_ms"] >= moment.oldest_ms
+        if facts not in judged:
+            judged[facts] = _says(kind.row, job, network, moment)
+        alike.setdefault((kind.row["site"], judged[facts]), []).append(kind)
+    return tuple(sorted((_group(*which, few) for which, few in alike.items()), key=_rank))
+
+
+def _says(row: NodeRow, job: Job, network: Network, moment: Moment) -> Said:
+    node = node_of(row)
+    able = node.capabilities
+    transfer_ms = network.transfer_ms(job.needs.inputs, able.place, able.bytes_per_s)
+    as_node = judge(job, node, transfer_ms, moment) if row["runs"] else None
+    as_host = judge_machine(job, node, transfer_ms, moment) if row["is_host"] else None
+    return Said(row["problem"], as_node, as_host)
+
+
+def _group(site: str, says: Said, kinds: Iterable[Kind]) -> NodeGroup:
+    listed = list(kinds)
+    names = first_of(chain.from_iterable(kind.nodes for kind in listed))
+    return NodeGroup(site, names, sum(kind.count for kind in listed), says)
+
+
+def _rank(group: NodeGroup) -> tuple[int, int, str, tuple[str, ...]]:
+    says = group.says
+    answers = [] if says.problem else [said.answer for said in (says.as_node, says.as_host) if said]
+    return -max(answers, default=-1), -group.count, group.site, group.nodes
 
 
 def _chosen(place: Place) -> Chosen:

@@ -186,10 +186,14 @@ PLACE: dict[str, Any] = {
 TOLD: dict[str, Any] = {
     "state": "building", "reason": "image-is-built", "what": "", "surest": 0.99951,
     "explanation": "waits until an image with its software is built", "places": [PLACE],
-    "candidates": [
-        {"node": "das3/n1", "problem": "", "as_node": LACKS, "as_host": USED},
-        {"node": "das3/n2", "problem": "it is drained", "as_node": None, "as_host": None},
-        {"node": "lyon/n1", "problem": "", "as_node": None, "as_host": FITS},
+    "groups": [
+        {"site": "lyon", "nodes": ["lyon/n1"], "count": 1, "problem": "", "as_node": None, "as_host": FITS},
+        {"site": "das3", "nodes": ["das3/n1", "das3/n10"], "count": 391, "problem": "",
+         "as_node": LACKS, "as_host": USED},
+        {"site": "das3", "nodes": ["das3/n2"], "count": 1, "problem": "it is drained",
+         "as_node": None, "as_host": None},
+        {"site": "das3", "nodes": ["das3/n3"], "count": 1, "problem": "it is drained",
+         "as_node": FITS, "as_host": USED},
     ],
 }  # fmt: skip
 
@@ -200,9 +204,7 @@ class TestExplaining:
     def test_where_it_could_run_and_what_nodes_say_those_that_say_the_same_together(
         self, cli: Cli, gateway: Gateway
     ) -> None:
-        alike = [TOLD["candidates"][0] | {"node": f"das3/n{number}"} for number in range(10, 400)]
-        told = TOLD | {"candidates": [*TOLD["candidates"], *alike]}
-        gateway.answer("POST", "/v1/jobs/explain", Reply(body=told))
+        gateway.answer("POST", "/v1/jobs/explain", Reply(body=TOLD))
         said = cli(*self.ARGUMENTS)
         lines = said.out.splitlines()
         assert said.code == 0
@@ -222,9 +224,15 @@ class TestExplaining:
                 "das3/n1",
             ],
             ["1", "down: it is drained", "-", "das3/n2"],
+            [
+                "1",
+                "down: it is drained; else yes",
+                "else not now, it has enough cores, but they are in use",
+                "das3/n3",
+            ],
         ]
         assert asked(gateway) == USUAL
-        assert json.loads(cli(*self.ARGUMENTS[:2], "--json", *self.ARGUMENTS[2:]).out)["prospect"] == told
+        assert json.loads(cli(*self.ARGUMENTS[:2], "--json", *self.ARGUMENTS[2:]).out)["prospect"] == TOLD
 
     @pytest.mark.parametrize(
         ("place", "line"),

@@ -118,9 +118,10 @@ def test_what_would_become_of_a_job_and_what_each_node_says(still_house: House) 
     assert (told["state"], told["reason"]) == ("running", "runs-on-nodes")
     (place,) = told["places"]
     assert (place["site"], place["virtual"], place["image"], place["builds"]) == ("das3", False, "", [])
-    says = {one["node"]: one for one in told["candidates"]}
+    says = {one["nodes"][0]: one for one in told["groups"]}
     assert says["das3/n1"]["as_node"]["answer"] == "fit"
     assert says["das3/n1"]["as_host"] is None
+    assert (says["das3/n1"]["site"], says["das3/n1"]["problem"]) == ("das3", "")
     assert says["lyon/n1"]["as_node"] == {
         "answer": "never", "reason": "software-not-there", "what": "gcc >= 12",
         "explanation": "lacks the required software",
@@ -142,7 +143,7 @@ def test_what_would_be_refused(still_house: House) -> None:
         "POST", "/v1/jobs/explain", still_house.token(), json=asked(memory_mib=10**6)
     ).json()
     assert (told["state"], told["places"]) == ("refused", [])
-    assert len(told["candidates"]) == 3
+    assert sum(one["count"] for one in told["groups"]) == 3
 
 
 def test_machines_that_are_larger_than_any_node_are_refused_and_the_largest_is_named(

@@ -1,4 +1,4 @@
-"""What would become of a job: where it would run, and what each node says to it."""
+"""What would become of a job: where it would run, and what the nodes say to it."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ import typer
 from leasehold.cli.exit_codes import ANSWER_IS_NO
 from leasehold.cli.live.table import print_table
 from leasehold.cli.screen import answer, answer_json
-from leasehold.client.job_records import JobCandidate, JobPlace, JobProspect, NodeVerdict
+from leasehold.client.job_records import JobPlace, JobProspect, NodeGroup, NodeVerdict
 from leasehold.client.reading import wire
 
 _WORDS = {"fit": "yes", "wait": "not now", "never": "never"}
@@ -19,7 +19,8 @@ def answer_prospect(told: JobProspect, *, json: bool) -> None:
         answer_json({"prospect": wire(told)})
     else:
         answer("\n".join(_summary(told)))
-        print_table(["NODES", "AS THEY ARE", "IN A MACHINE", "FOR EXAMPLE"], _nodes(told), (0,))
+        heads = ["NODES", "AS THEY ARE", "IN A MACHINE", "FOR EXAMPLE"]
+        print_table(heads, [_nodes(group) for group in told.groups], (0,))
     if not told.places:
         raise typer.Exit(ANSWER_IS_NO)
 
@@ -41,29 +42,21 @@ def _place(place: JobPlace) -> str:
     return f"in machines on {nodes}, from the image {place.image}"
 
 
-def _nodes(told: JobProspect) -> list[list[str]]:
-    """Group the nodes that say the same, those that would do first, then the many before the few."""
-    names: dict[tuple[str, str], list[str]] = {}
-    for one in told.candidates:
-        names.setdefault(_group(one), []).append(one.node)
-    groups = sorted(names.items(), key=lambda group: (_rank(group[0]), -len(group[1]), group))
-    return [[str(len(nodes)), *says, nodes[0]] for says, nodes in groups]
+def _nodes(group: NodeGroup) -> list[str]:
+    return [str(group.count), *_answers(group), group.nodes[0]]
 
 
-def _group(one: JobCandidate) -> tuple[str, str]:
-    return (f"down: {one.problem}", "-") if one.problem else (_says(one.as_node), _says(one.as_host))
-
-
-def _rank(says: tuple[str, str]) -> int:
-    words = [*_WORDS.values()]
-    return min(
-        (rank for rank, word in enumerate(words) for one in says if one.startswith(word)), default=len(words)
-    )
+def _answers(group: NodeGroup) -> tuple[str, str]:
+    as_node, as_host = _says(group.as_node), _says(group.as_host)
+    if not group.problem:
+        return as_node or "-", as_host or "-"
+    down = f"down: {group.problem}"
+    return f"{down}; else {as_node}" if as_node else down, f"else {as_host}" if as_host else "-"
 
 
 def _says(verdict: NodeVerdict | None) -> str:
     if verdict is None:
-        return "-"
+        return ""
     missing = f" ({verdict.what})" if verdict.what else ""
     why = "" if verdict.answer == "fit" else f", it {verdict.explanation}{missing}"
     return f"{_WORDS.get(verdict.answer, verdict.answer)}{why}"

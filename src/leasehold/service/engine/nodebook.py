@@ -4,7 +4,7 @@ What a node is like is found, and kept with the time at which it was seen: after
 until somebody has looked again. A failure counts once, however often the node is seen with it.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from leasehold.jobs.events import (
@@ -24,11 +24,11 @@ from leasehold.model.lease import Lease, LeaseState
 from leasehold.service.commands import JobNodesSeen, JobSiteSilent
 from leasehold.service.enactors.facts import NodeFacts
 from leasehold.service.enactors.protocol import Observation, Phase
+from leasehold.service.engine.kinds import NOT_LISTED, Kind, Kinds
 from leasehold.service.engine.places import software_of, software_text
 from leasehold.service.store.batch import Batch, Seen
 from leasehold.service.store.rows import NodeRow
 
-NOT_LISTED = "is not among the nodes of its site any more"
 SITE_CLOSED = "its site takes nobody now"
 _IN_ROOM = frozenset({Phase.STARTING, Phase.RUNNING, Phase.RESUMING, Phase.RECEIVING})
 _USUAL_BYTES_PER_S = 125_000_000
@@ -50,8 +50,10 @@ class NodeBook:
         self._gone_after_ms = gone_after_ms
         self.rows: dict[str, NodeRow] = {row["name"]: row for row in rows}
         self._of_site: dict[str, set[str]] = {}
+        self._kinds = Kinds()
         for row in rows:
             self._of_site.setdefault(row["site"], set()).add(row["name"])
+            self._kinds.put(row)
         self._awaited: dict[str, Collection[str]] = {}
         """All nodes of a site that tells of them in parts, until all have been told of."""
         self._changed: dict[str, NodeRow] = {}
@@ -81,6 +83,10 @@ class NodeBook:
         return sorted(
             name for name in self._of_site.get(site, ()) if not self.is_gone(self.rows[name], now_ms)
         )
+
+    def kinds(self, now_ms: int) -> Iterator[Kind]:
+        """Give all nodes that are not gone, those together of which the same is known."""
+        return (kind for kind in self._kinds if not self.is_gone(kind.row, now_ms))
 
     def is_gone(self, row: NodeRow, now_ms: int) -> bool:
         """Whether a node was not listed for so long that it is not waited for any more."""
@@ -207,6 +213,7 @@ class NodeBook:
         before = self.rows.get(row["name"])
         self.rows[row["name"]] = row
         self._of_site.setdefault(row["site"], set()).add(row["name"])
+        self._kinds.put(row)
         is_known = before is not None and {**before, **_light(row)} == row
         if not is_known or row["name"] in self._changed:
             self._changed[row["name"]] = row

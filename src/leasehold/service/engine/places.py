@@ -42,8 +42,9 @@ def image_name(place: Place) -> str:
     return ""
 
 
+@lru_cache(maxsize=1024)
 def software_text(software: Installed) -> str:
-    """Write down what is installed."""
+    """Write down what is installed: the same on most nodes of a site, and kept once."""
     return json.dumps(sorted(software))
 
 

@@ -300,16 +300,22 @@ function placeLine(place) {
   return place.builds.length ? `in machines on ${nodes}, once an image with ${place.builds.join(", ")} is built` : `in machines on ${nodes}, from the image ${place.image}`;
 }
 
+/** The nodes of a site that say the same: the first of them by name, and how many more there are. */
+function nodesLine(group) {
+  const more = group.count - group.nodes.length;
+  return `${group.nodes.join(", ")}${more ? ` and ${more} more` : ""}`;
+}
+
 function prospectStory(told) {
   return [
     make("p", { class: "state" }, pill(told.state, false), make("b", {}, "if it were asked for now")),
     make("p", { class: "said" }, `It ${told.explanation}.`),
     ...told.places.map((place) => make("p", { class: "said" }, placeLine(place))),
     told.surest === null ? null : make("p", { class: "said" }, `Done by its deadline with a probability of ${told.surest.toPrecision(6)}.`),
-    told.candidates.length ? make("h3", {}, "Node by node") : null,
-    make("ul", { class: "nodes" }, ...told.candidates.map((one) => make("li", {},
-      make("b", {}, one.node), one.problem ? make("span", {}, `down: ${one.problem}`) : null,
-      verdict("as it is", one.as_node), verdict("in a machine", one.as_host)))),
+    told.groups.length ? make("h3", {}, "What the nodes say") : null,
+    make("ul", { class: "nodes" }, ...told.groups.map((group) => make("li", {},
+      make("b", {}, nodesLine(group)), group.problem ? make("span", {}, `down: ${group.problem}`) : null,
+      verdict("as it is", group.as_node), verdict("in a machine", group.as_host)))),
   ];
 }
 

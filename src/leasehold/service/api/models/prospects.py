@@ -6,9 +6,10 @@ from pydantic import Field
 
 from leasehold.jobs.job import JobState
 from leasehold.matching.verdict import Verdict, sentence
+from leasehold.service import explaining_jobs
 from leasehold.service.api.models.base import Shown, examples
 from leasehold.service.api.models.explaining import explain_job
-from leasehold.service.explaining_jobs import Candidate, Chosen, Prospect
+from leasehold.service.explaining_jobs import Chosen, Prospect
 
 _LACKS = {
     "answer": "never", "reason": "software-not-there", "explanation": "lacks the required software",
@@ -17,7 +18,10 @@ _LACKS = {
 _FITS = {
     "answer": "fit", "reason": "fits", "explanation": "has all that is required, and it is free", "what": ""
 }  # fmt: skip
-_CANDIDATE = {"node": "das3/node017", "problem": "", "as_node": _LACKS, "as_host": _FITS}
+_GROUP = {
+    "site": "das3", "nodes": ["das3/node017", "das3/node018"], "count": 2, "problem": "",
+    "as_node": _LACKS, "as_host": _FITS,
+}  # fmt: skip
 _PLACE = {
     "site": "das3", "nodes": ["das3/node017"], "image": "", "virtual": True,
     "builds": ["python3-numpy 1:1.24.2-1"], "reason": "no-physical-node",
@@ -26,14 +30,14 @@ _PLACE = {
 _SHOWN = {
     "state": "building", "reason": "image-is-built",
     "explanation": "waits until an image with its software is built", "what": "", "surest": None,
-    "places": [_PLACE], "candidates": [_CANDIDATE],
+    "places": [_PLACE], "groups": [_GROUP],
 }  # fmt: skip
 
 Said = Literal["never", "wait", "fit"]
 
 
 class NodeVerdict(Shown):
-    """What a node says to a job."""
+    """What nodes say to a job."""
 
     answer: Said = Field(description="`never` here, not now (`wait`), or `fit`.")
     reason: str
@@ -41,12 +45,14 @@ class NodeVerdict(Shown):
     what: str = Field(description="What is missing, where something is.")
 
 
-class JobCandidate(Shown):
-    """One node, and what it says to a job."""
+class NodeGroup(Shown):
+    """Nodes of a site that say the same to a job."""
 
-    model_config = examples(_CANDIDATE)
+    model_config = examples(_GROUP)
 
-    node: str = Field(description="The node, as `site/node`.")
+    site: str
+    nodes: list[str] = Field(description="The first of them by name, as `site/node`: five at most.")
+    count: int = Field(description="How many they are in all.")
     problem: str = Field(description="Why nothing can run there now; empty: nothing is known against it.")
     as_node: NodeVerdict | None = Field(description="To run there as it is; null: no jobs run there so.")
     as_host: NodeVerdict | None = Field(description="In a machine on it; null: none can be built there.")
@@ -77,7 +83,9 @@ class JobProspect(Shown):
     what: str = Field(description="What is missing, where something is.")
     surest: float | None = Field(description="How sure it is to be done by its deadline; null: not asked.")
     places: list[JobPlace] = Field(description="Where it would begin, and its copies.")
-    candidates: list[JobCandidate] = Field(description="What each node says to it.")
+    groups: list[NodeGroup] = Field(
+        description="What the nodes say to it: those that would do first, then the many before the few."
+    )
 
 
 def show_prospect(prospect: Prospect) -> JobProspect:
@@ -89,7 +97,7 @@ def show_prospect(prospect: Prospect) -> JobProspect:
         what=prospect.what,
         surest=prospect.surest,
         places=[_place(chosen) for chosen in prospect.chosen],
-        candidates=[_candidate(one) for one in prospect.candidates],
+        groups=[_group(one) for one in prospect.groups],
     )
 
 
@@ -105,9 +113,14 @@ def _place(chosen: Chosen) -> JobPlace:
     )
 
 
-def _candidate(one: Candidate) -> JobCandidate:
-    return JobCandidate(
-        node=one.node, problem=one.problem, as_node=_verdict(one.as_node), as_host=_verdict(one.as_host)
+def _group(group: explaining_jobs.NodeGroup) -> NodeGroup:
+    return NodeGroup(
+        site=group.site,
+        nodes=list(group.nodes),
+        count=group.count,
+        problem=group.says.problem,
+        as_node=_verdict(group.says.as_node),
+        as_host=_verdict(group.says.as_host),
     )
 
 

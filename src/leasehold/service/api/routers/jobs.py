@@ -67,7 +67,7 @@ async def submit_job(
 @router.post("/explain", operation_id="explainJob", openapi_extra=DECLARED)
 @needs(Permission.JOB_SUBMIT, cost=EXPLAINING)
 async def explain_job(call: Admitted, body: JobSubmission) -> JobProspect:
-    """Say what would become of a job, and what each node says to it. Nothing is changed by it."""
+    """Say what would become of a job, and what the nodes say to it. Nothing is changed by it."""
     return show_prospect(await call.federation.jobs.explain(job_submission(body, call.principal, "")))
 
 
