@@ -10,6 +10,7 @@ import schemathesis
 from anyio import sleep_forever, to_thread
 from schemathesis.config import SchemathesisConfig
 from starlette.types import Message, Receive, Scope, Send
+from tests.searching import PROFILE, examples
 from tests.service.api.house import SETTINGS, House, house_in
 
 from leasehold.service.api import streams
@@ -21,7 +22,9 @@ from leasehold.service.metrics import Metrics
 from leasehold.service.peers.lines import Lines
 
 CONFIG = {
-    "generation": {"deterministic": True, "max-examples": 30, "database": "none"},
+    "generation": {"deterministic": True, "max-examples": examples(30), "database": "none"},
+    # its thousands of cases are made while tests are collected, by every worker
+    "phases": {"coverage": {"enabled": PROFILE != "quick"}},
     "checks": {
         # what is well-formed may still make no sense: a deadline for a cancelable lease, roles that exclude
         # each other; that those are refused with a reason is tested field by field elsewhere
