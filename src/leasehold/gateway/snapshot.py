@@ -5,17 +5,17 @@ an object or holds a reference can tell that anything happened. No class has to 
 reached from the gateway is visited: attributes, containers, what functions close over, and generators of
 random numbers. Nouns that never change (`VALUES`) and plain values are left out.
 
-Of leases there can be a hundred thousand: the containers that they are in are copied as wholes, and of those
-that are open the fields are kept. One that is over is changed by nobody, wherever it is still found.
+Of leases there can be a hundred thousand: the containers that they are in are copied as wholes, and those
+that are open are watched (`watch.py`), so that something is kept only of the few that change. One that is
+over is changed by nobody, wherever it is still found.
 """
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from enum import Enum
 from functools import partial
-from operator import attrgetter
 from random import Random
 from types import (
     BuiltinFunctionType,
@@ -29,7 +29,9 @@ from types import (
 )
 from typing import Any
 
+from leasehold.gateway.watch import Watch, watch
 from leasehold.model.agreement import Agreement, Breach
+from leasehold.model.joint import Component, JointRequest, Part
 from leasehold.model.lease import Lease
 from leasehold.model.request import Request
 from leasehold.model.use import Holding, Segment
@@ -37,16 +39,20 @@ from leasehold.routing.facts import SiteFacts
 from leasehold.routing.policy import Waiting
 from leasehold.sharing.grants import Grant
 
-VALUES: tuple[type, ...] = (Agreement, Breach, Grant, Holding, Lease, Request, Segment, SiteFacts, Waiting)
+VALUES: tuple[type, ...] = (
+    *(Agreement, Breach, Component, Grant, Holding, JointRequest),
+    *(Lease, Request, Segment, SiteFacts, Waiting),
+)
 """Nouns of which there can be very many, and that nobody changes once they are made; of leases see above."""
+
+WATCHED: tuple[type, ...] = (Part,)
+"""Nouns of which there can be very many, and of which nothing changes but which plain values they have."""
 
 _PLAIN: tuple[type, ...] = (
     *(NoneType, bool, int, float, complex, str, bytes, range, Enum, type),
     *(BuiltinFunctionType, ModuleType, TracebackType),
 )
 _PLAIN_MODULES = frozenset({"datetime", "decimal", "fractions", "functools", "pathlib", "re", "uuid"})
-_FIELDS = tuple(name for name in Lease.__dataclass_fields__ if name not in {"id", "vms", "order"})
-_picture: Callable[[Lease], tuple[Any, ...]] = attrgetter(*_FIELDS)
 _MISSING = object()
 
 
@@ -67,16 +73,23 @@ class Snapshot:
         """Look at everything; raises TypeError for what can neither be looked into nor be copied."""
         self._seen: set[int] = set()
         self._undo: list[Callable[[], object]] = []
-        self._leases = list(leases)
         self._left: list[Any] = [root]
         self._slots: dict[type, list[str]] = {}
         self._kinds: dict[type, Callable[[Any], None] | None] = {}
-        self._pictures = list(map(_picture, self._leases))
+        self._to_watch: list[Any] = []
+        self._watches: list[Watch] = []
         try:
             self._look_at_all()
+            self._watches += watch(list(leases))
+            self._watches += watch(self._to_watch)
         except BaseException:
             self.restore()  # copies may have been put in the place of what cannot be looked into
             raise
+
+    @property
+    def visited(self) -> int:
+        """How many objects were looked at, each by itself."""
+        return len(self._seen)
 
     def _look_at_all(self) -> None:
         while self._left:
@@ -89,12 +102,10 @@ class Snapshot:
 
     def restore(self) -> None:
         """Let everything be as it was."""
+        for watched in self._watches:
+            watched.end()
         for undo in self._undo:
             undo()
-        for lease, before, now in zip(self._leases, self._pictures, map(_picture, self._leases), strict=True):
-            if now != before:
-                for name, value in zip(_FIELDS, before, strict=True):
-                    setattr(lease, name, value)
 
     # How to look at things, by their type
 
@@ -107,6 +118,8 @@ class Snapshot:
     def _choose(self, kind: type) -> Callable[[Any], None] | None:
         if issubclass(kind, (*_PLAIN, *VALUES)):
             return None
+        if issubclass(kind, WATCHED):
+            return self._to_watch.append
         ways: list[tuple[type | tuple[type, ...], Callable[[Any], None]]] = [
             (dict, self._dict),
             (list, self._list),
@@ -131,39 +144,31 @@ class Snapshot:
 
     def _visit_all(self, found: Collection[Any]) -> None:
         """Look at each of these; where there are many of a kind, at all of them at once."""
-        kinds = {kind for kind in set(map(type, found)) if self._how(kind) is not None}
+        kinds = set(map(type, found))
+        to_visit = {kind for kind in kinds if self._how(kind) is not None}
         if kinds == {tuple} and len(set(map(len, found))) == 1:
             for column in zip(*found, strict=True):
                 self._visit_all(column)
-        elif kinds:
-            self._left.extend(one for one in found if type(one) in kinds)
-
-    def _has_unknown(self, found: Iterable[Any]) -> bool:
-        """Whether there is anything among these that cannot be looked into."""
-        try:
-            for kind in set(map(type, found)):
-                self._how(kind)
-        except TypeError:
-            return True
-        return False
+        elif to_visit:
+            self._left.extend(one for one in found if type(one) in to_visit)
 
     def _dict(self, found: dict[Any, Any]) -> None:
         kept = found.copy() if type(found) in {dict, OrderedDict} else dict(found)
         self._undo.append(partial(_refill, found, kept))
         self._visit_all(kept.keys())
-        if self._has_unknown(kept.values()):
-            found.update({key: self._looked_into(value) for key, value in kept.items()})
-        else:
+        try:
             self._visit_all(kept.values())
+        except TypeError:
+            found.update({key: self._looked_into(value) for key, value in kept.items()})
         self._attributes(found)
 
     def _list(self, found: list[Any]) -> None:
         kept = found.copy()
         self._undo.append(partial(found.__setitem__, slice(None), kept))
-        if self._has_unknown(kept):
-            found[:] = [self._looked_into(value) for value in kept]
-        else:
+        try:
             self._visit_all(kept)
+        except TypeError:
+            found[:] = [self._looked_into(value) for value in kept]
         self._attributes(found)
 
     def _set(self, found: set[Any]) -> None:
@@ -180,31 +185,30 @@ class Snapshot:
         self._undo.append(partial(found.setstate, found.getstate()))
 
     def _cell(self, found: CellType) -> None:
-        self._slot(found, "cell_contents", found.cell_contents)
+        self._slots_of(found, ("cell_contents",))
 
     def _attributes(self, found: object) -> None:
         """Keep the attributes of an object; what cannot be looked into is tried on a copy of it."""
         inside = getattr(found, "__dict__", None)
         if inside is not None:
-            kept = dict(inside)
-            self._undo.append(partial(_refill, inside, kept))
-            for name, value in kept.items():
-                inside[name] = self._looked_into(value)
-        for name in self._names(type(found)):
-            value = getattr(found, name, _MISSING)
-            if value is not _MISSING:
-                self._slot(found, name, value)
+            self._dict(inside)
+        names = self._names(type(found))
+        if names:
+            self._slots_of(found, names)
 
     def _names(self, kind: type) -> list[str]:
         if kind not in self._slots:
             self._slots[kind] = _attributes_of(kind)
         return self._slots[kind]
 
-    def _slot(self, found: object, name: str, value: object) -> None:
-        spare = self._looked_into(value)
-        self._undo.append(partial(_put, found, name, value))
-        if spare is not value:
-            _put(found, name, spare)
+    def _slots_of(self, found: object, names: Sequence[str]) -> None:
+        """Keep the attributes of these names, as far as there are such."""
+        kept = [getattr(found, name, _MISSING) for name in names]
+        self._undo.append(partial(_put_all, found, names, kept))
+        try:
+            self._visit_all(kept)
+        except TypeError:
+            _put_all(found, names, list(map(self._looked_into, kept)))
 
     def _looked_into(self, value: object) -> object:
         """Look into a value later on; give a copy of one that cannot be looked into, to be changed."""
@@ -227,10 +231,11 @@ def _refill_set(found: set[Any], kept: set[Any]) -> None:
         found.update(kept)
 
 
-def _put(found: object, name: str, value: object) -> None:
-    """Set an attribute, of frozen dataclasses too."""
-    if getattr(found, name, _MISSING) is not value:
-        object.__setattr__(found, name, value)
+def _put_all(found: object, names: Sequence[str], values: Sequence[object]) -> None:
+    """Set attributes, of frozen dataclasses too; those that are missing stay as they are."""
+    for name, value in zip(names, values, strict=True):
+        if value is not _MISSING and getattr(found, name, _MISSING) is not value:
+            object.__setattr__(found, name, value)
 
 
 def _attributes_of(kind: type) -> list[str]:
