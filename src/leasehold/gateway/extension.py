@@ -75,11 +75,12 @@ def prolong(site: "Site", lease: Lease, more_work: int) -> None:
 def count_from(site: "Site", lease: Lease, since_ms: int, works_from_ms: int, now_ms: int) -> None:
     """The machines of a lease are there since ``since_ms``: let its time count from ``works_from_ms`` on.
 
-    Where that is over by now, its room is its own until the next instant, in which it ends: were it given
-    away in this one, two leases would hold it.
+    Where that is over by now, it counts from so late that it is over in the next instant: its room is its own
+    until then. Were it given away in this one, two leases would hold it.
     """
-    end_ms = max(works_from_ms + site.floor.wall_ms(lease.work_left), now_ms + 1)
-    end_ms = _end_if_moved_to(site, lease, end_ms, now_ms)
+    wall_ms = site.floor.wall_ms(lease.work_left)
+    works_from_ms = max(works_from_ms, now_ms + 1 - wall_ms)
+    end_ms = _end_if_moved_to(site, lease, works_from_ms + wall_ms, now_ms)
     lease.reserved_ms = lease.held_since_ms = since_ms
     lease.overhead_ms = works_from_ms - since_ms
     lease.span_ms = end_ms - since_ms
@@ -87,7 +88,8 @@ def count_from(site: "Site", lease: Lease, since_ms: int, works_from_ms: int, no
 
 def keep_room(site: "Site", lease: Lease, now_ms: int) -> bool:
     """Book the room of a lease as if its machines came now; False if there is none for it any more."""
-    end_ms = _end_if_moved_to(site, lease, now_ms + site.floor.wall_ms(lease.work_left), now_ms)
+    wall_ms = max(1, site.floor.wall_ms(lease.work_left))
+    end_ms = _end_if_moved_to(site, lease, now_ms + wall_ms, now_ms)
     lease.overhead_ms = now_ms - lease.held_since_ms
     lease.span_ms = end_ms - lease.reserved_ms
     return end_ms > now_ms

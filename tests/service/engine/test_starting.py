@@ -123,6 +123,18 @@ class TestBooting:
             ("migrating", "b"),
         ]
 
+    def test_who_gives_way_when_it_is_heard_that_its_time_was_over_has_hardly_any_work_left(
+        self, slow: Live
+    ) -> None:
+        submitted(slow, guest(4, 10, LeaseType.MIGRATABLE))
+        slow.sites["a"].is_cut = True
+        slow.pass_time(60 * S)
+        slow.sites["a"].is_cut = False
+        slow.at(BEGIN_MS + 60 * S, local(1, 5))
+        assert lease(slow, 1)["work_left"] > 0
+        slow.pass_time(600 * S)
+        assert end(slow, 1)[0] == "completed"
+
     def test_who_is_cancelled_before_costs_nothing(self, slow: Live) -> None:
         submitted(slow, guest(2, 10))
         slow.pass_time(5 * S)
