@@ -204,11 +204,27 @@ class TestGivingWay:
         world.at(5, own(2, 4, 10))
         assert state(world, 1) is SUSPENDING
 
-    def test_a_local_one_whose_room_is_over_waits_again(self) -> None:
+    def test_a_local_one_that_may_have_begun_keeps_its_room_even_before_what_was_promised(self) -> None:
         world = told(4)
         world.at(0, own(1, 4, 60), lent(2, 4, 60, "non-preemptable", ready_s=60))
-        world.at(60, LeaseIsLate(1, 1))
-        assert (state(world, 1), state(world, 2)) == (WAITING, STARTING)
+        world.at(1, lent(3, 1, 30, "non-preemptable", ready_s=400))
+        effects = world.at(60, LeaseIsLate(1, 1))
+        assert (state(world, 1), state(world, 2)) == (STARTING, WAITING)
+        assert decided(effects) == [(2, Outcome.MOVE, Reason.STARTED_LATE)]
+        assert [world.lease(number).reserved_ms for number in (2, 3)] == [120_000, 400_000]
+        world.at(70, LeaseStarted(1, 1, since_ms=55_000))
+        world.at(115, LeaseEnded(1, 1))
+        assert (state(world, 2), state(world, 3)) == (WAITING, WAITING)
+        world.at(120, Tick("a"))
+        assert state(world, 2) is STARTING
+
+    def test_a_guest_whose_room_a_local_user_needs_has_failed_and_is_not_begun_again(self) -> None:
+        world = told(4, 4)
+        world.at(0, lent(1, 4, 60, "non-preemptable"))
+        world.at(1, own(2, 4, 60, world.lease(1).site))
+        effects = world.at(60, LeaseIsLate(1, 1))
+        assert closed(effects) == [(1, Reason.NEVER_STARTED)]
+        assert state(world, 2) is STARTING
 
 
 class TestNeverStarted:

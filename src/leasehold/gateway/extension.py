@@ -10,7 +10,9 @@ then its room is booked as if they came when they usually do, and once that is o
 its end moves: earlier, which gives room back; or later, and then whoever waits for that room is planned anew.
 Two things do not give way to that: what is booked at home limits a Non-preemptable guest, whose time is then
 cut short, since no machine that is slow to start may delay the site's own users; and Non-preemptable guests
-that were promised their start limit everybody else at home.
+that were promised their start limit everybody else at home. Only where the machines of a local lease have
+not been seen by the time at which they should be free again, even those wait for them: they may have begun,
+and whoever took the lease back to start it once more could run its command twice.
 """
 
 from collections.abc import Iterable
@@ -20,7 +22,7 @@ from typing import TYPE_CHECKING
 from leasehold.gateway.preemption import plan_guests_anew
 from leasehold.leasing.profile import Profile
 from leasehold.model.lease import Lease
-from leasehold.model.reason import Reason
+from leasehold.model.reason import Outcome, Reason
 from leasehold.model.request import LeaseType
 
 if TYPE_CHECKING:
@@ -87,9 +89,20 @@ def count_from(site: "Site", lease: Lease, since_ms: int, works_from_ms: int, no
 
 
 def keep_room(site: "Site", lease: Lease, now_ms: int) -> bool:
-    """Book the room of a lease as if its machines came now; False if there is none for it any more."""
+    """Book the room of a lease as if its machines came now; False if there is none for it any more.
+
+    There always is for a local one: what is held at a site fits it, and what is not held yet can wait.
+    """
     wall_ms = max(1, site.floor.wall_ms(lease.work_left))
+    guests = site.guests if lease.request.is_local else None
+    promised = [] if guests is None else guests.call_off_appointments(now_ms)
     end_ms = _end_if_moved_to(site, lease, now_ms + wall_ms, now_ms)
+    for promised_ms, guest in promised:
+        assert guests is not None
+        start_ms = site.home.earliest(max(promised_ms, now_ms), guest.span_ms, guest.vms)
+        guests.appoint(guest, start_ms)
+        if start_ms != promised_ms:
+            site.floor.decide(guest, Outcome.MOVE, Reason.STARTED_LATE, STARTS, start_ms)
     lease.overhead_ms = now_ms - lease.held_since_ms
     lease.span_ms = end_ms - lease.reserved_ms
     return end_ms > now_ms

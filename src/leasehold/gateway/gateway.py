@@ -264,12 +264,8 @@ class Gateway:
             return
         site = self._touch(lease.site)
         self.moved[lease.id] = lease
-        if site.keep_room(lease, now_ms) or lease.state is not LeaseState.STARTING:
-            return
-        if lease.request.is_local:
-            site.hold_back(lease, now_ms)
-        else:
-            self._give_up_start(lease, now_ms, elsewhere=True)
+        if not site.keep_room(lease, now_ms) and lease.state is LeaseState.STARTING:
+            self._give_up_start(lease, now_ms, elsewhere=False)
 
     def _note_not_started(self, event: LeaseNotStarted, now_ms: int) -> None:
         lease = self._find(event.lease_id, event.incarnation)

@@ -172,11 +172,15 @@ class Guests:
         self._home.book(start_ms, lease)
         heappush(self._appointments, (start_ms, lease.order, lease))
 
-    def call_off_appointments(self, now_ms: int) -> list[Lease]:
-        """Give back what Non-preemptable guests who have not started yet were promised."""
-        waiting = [lease for _, _, lease in self._appointments if lease.state is LeaseState.WAITING]
+    def call_off_appointments(self, now_ms: int) -> list[tuple[int, Lease]]:
+        """Give back what Non-preemptable guests who have not started were promised; gives when, and who."""
+        waiting = [
+            (start_ms, lease)
+            for start_ms, _, lease in sorted(self._appointments)
+            if lease.state is LeaseState.WAITING
+        ]
         self._appointments.clear()
-        for lease in waiting:
+        for _, lease in waiting:
             self._home.release(lease, now_ms)
         return waiting
 

@@ -126,14 +126,6 @@ class Site:
         """
         return keep_room(self, lease, now_ms)
 
-    def hold_back(self, lease: Lease, now_ms: int) -> None:
-        """Take its room from a local lease that has not begun, and let it wait in the queue again."""
-        self.floor.hold_back(lease, now_ms)
-        self.locals.release(lease, now_ms)
-        self.locals.submit(lease)
-        self._locals_changed = True
-        self.floor.decide(lease, Outcome.WAIT, Reason.ROOM_IN_USE, HOME_FIRST)
-
     def plan_locals_anew(self, now_ms: int) -> None:
         """Let reservations of local leases that wait step aside for one whose machines were late."""
         for lease in repair_conflicts(self.locals, now_ms):
