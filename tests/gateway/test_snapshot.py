@@ -1,5 +1,6 @@
 """What is done to try something is undone, and what is looked at for that does not go with the leases."""
 
+import gc
 import pickle
 from collections.abc import Callable
 from copy import deepcopy
@@ -182,3 +183,19 @@ def test_tuples_beside_other_values_are_looked_into() -> None:
     assert root.some == [("x", [1]), None]
     assert root.some[0][1] is inside
     assert root.one["a"][0] is inside
+
+
+def left_for_the_garbage_collector(gateway: Gateway) -> int:
+    gc.collect()
+    gc.disable()
+    try:
+        with undone(gateway, gateway.leases.values()):
+            pass
+        return gc.collect()
+    finally:
+        gc.enable()
+
+
+def test_hardly_anything_is_left_for_the_garbage_collector() -> None:
+    """A class is made for the watch, and nothing grows with the leases."""
+    assert left_for_the_garbage_collector(holding(50)) == left_for_the_garbage_collector(holding(500)) < 100

@@ -106,6 +106,7 @@ class Snapshot:
             watched.end()
         for undo in self._undo:
             undo()
+        self._kinds.clear()  # it refers to our methods: without that circle all of this is freed at once
 
     # How to look at things, by their type
 
