@@ -1,6 +1,8 @@
 """A job that asks to be sure gets the cheapest plan that is, or hears how sure it can be had."""
 
 from copy import deepcopy
+from dataclasses import replace
+from unittest import mock
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +12,7 @@ from tests.jobs.making import S, Told, catalogue, image, seen, site, submitted
 from leasehold.jobs.events import NodeFell
 from leasehold.jobs.job import Fault
 from leasehold.jobs.settings import JobSettings
-from leasehold.jobs.sureness import at_most
+from leasehold.jobs.sureness import Sureness, at_most
 from leasehold.jobs.watching import Watched
 from leasehold.matching.reliability.learning import FailureRate
 
@@ -95,6 +97,33 @@ def test_rates_are_learnt_from_what_happened() -> None:
     assert again.desk.watching.all() == watched
     told.tell(9 * S, submitted(at_ms=9 * S, reliability=0.5, deadline_ms=25 * S))
     assert told.started == [(1, 1, ("a/2",))]
+
+
+WATCHED = st.builds(Watched, st.sampled_from([0, 0, 1, 5]), st.sampled_from([0, 10 * S, 90 * S]))
+
+
+@given(
+    st.lists(st.tuples(WATCHED, st.sampled_from([0, 3 * S])), min_size=1, max_size=12),
+    st.sampled_from([0.5, 0.9, 0.99, 0.9999]),
+    st.sampled_from([15 * S, 40 * S]),
+    st.integers(0, 3),
+)
+@settings(deadline=None)
+def test_of_nodes_that_are_alike_so_many_are_looked_at_as_a_plan_can_have_and_no_other_comes_of_it(
+    histories: list[tuple[Watched, int]], reliability: float, deadline_ms: int, restarts: int
+) -> None:
+    asked = submitted(reliability=reliability, deadline_ms=deadline_ms, restarts=restarts)
+    said = []
+    for few_of_each in (Sureness._few_of_each, lambda _, edges: list(edges)):
+        nodes = [seen(f"a/{number}", waiting_ms=ms) for number, (_, ms) in enumerate(histories)]
+        told = Told(site(*nodes), settings=OFTEN)
+        history = {f"a/{number}": replace(watched) for number, (watched, _) in enumerate(histories)}
+        told.desk.watching.recall(history)
+        with mock.patch.object(Sureness, "_few_of_each", few_of_each):
+            told.tell(0, asked)
+        standby = told.desk.records[1].standby if 1 in told.desk.records else None
+        said.append((told.started, told.decided, told.closed, standby))
+    assert said[0] == said[1]
 
 
 @given(st.floats(0.0, 1.0, exclude_max=True))

@@ -13,7 +13,7 @@ from leasehold.matching.network import Network, Way
 from leasehold.matching.retrying import Retrying
 from leasehold.matching.satisfying import Moment
 from leasehold.matching.software import installed
-from leasehold.matching.verdict import Why, never, wait
+from leasehold.matching.verdict import Verdict, Why, never, wait
 from leasehold.model.errors import InvalidField
 
 R = {"r": "4.3"}
@@ -134,3 +134,22 @@ class TestTryingAgain:
 
     def test_a_machine_takes_its_time(self) -> None:
         assert Making().boot_ms == 30_000
+
+
+def test_nodes_that_are_alike_are_judged_once_to_say_what_a_job_waits_for() -> None:
+    judged = []
+
+    class Counting(Chooser):
+        def judge(self, job: Job, node: Node, moment: Moment) -> Verdict:
+            judged.append(node.name)
+            return super().judge(job, node, moment)
+
+    busy = [make_node(f"n{number}", free=NONE_FREE) for number in range(100)]
+    chooser = Counting([*busy, make_node("small", cores=1)], [], CATALOGUE)
+    assert chooser.physical_verdict(make_job(cores=2, nodes=100), Moment(0)) == wait(Why.CORES_IN_USE)
+    assert len(judged) == 2
+    without = frozenset({"n0", "small", "nobody"})
+    assert chooser.physical_verdict(make_job(cores=2, nodes=100), Moment(0), without) == never(
+        Why.TOO_FEW_NODES
+    )
+    assert chooser.physical_verdict(make_job(cores=2, nodes=99), Moment(0), without) == wait(Why.CORES_IN_USE)

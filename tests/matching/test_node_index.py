@@ -1,5 +1,6 @@
 """The index finds what looking at every node would find, also after nodes have changed."""
 
+from collections import Counter
 from dataclasses import replace
 from unittest import mock
 
@@ -120,6 +121,26 @@ def test_after_changes_it_is_as_if_made_anew(before: list[Node], after: list[Nod
     assert list(InTurn(index, NOW).edges(job, ())) == list(
         InTurn(NodeIndex(after, NETWORK), NOW).edges(job, ())
     )
+
+
+@given(FLEETS, FLEETS, st.sampled_from([0, 1, 2]), st.sets(st.sampled_from(["n0", "n1", "n2", "n99"])))
+def test_nodes_that_differ_in_their_names_alone_are_one_kind(
+    before: list[Node], after: list[Node], unlike: int, without: set[str]
+) -> None:
+    """Of a few nodes none is like another: so only some of those that were drawn are what the others are."""
+    index = NodeIndex(before, NETWORK)
+    drawn = after[: unlike + 1]
+    fleet = [_named(drawn[number % len(drawn)], node.name) for number, node in enumerate(after)]
+    index.put_all(fleet)
+    index.drop_all([node.name for node in before[len(after) :]])
+    kinds = [(_named(node, ""), count) for node, count in index.kinds(without)]
+    expected = Counter(_named(node, "") for node in fleet if node.name not in without)
+    assert len(kinds) == len(expected)
+    assert dict(kinds) == expected
+
+
+def _named(node: Node, name: str) -> Node:
+    return replace(node, capabilities=replace(node.capabilities, name=name))
 
 
 @given(FLEETS, FLEETS, JOBS, st.sampled_from([0, 1, 16]))

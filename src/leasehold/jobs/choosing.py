@@ -1,6 +1,6 @@
 """Where could a job run now? Nodes, or machines on hosts, all at one site, or why nowhere."""
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import groupby
 
 from leasehold.jobs.floor import site_of
@@ -8,6 +8,7 @@ from leasehold.jobs.job import Place
 from leasehold.jobs.office import Office
 from leasehold.matching.assignment.graph import Edge
 from leasehold.matching.assignment.resource_sets import InTurn
+from leasehold.matching.capabilities import Node
 from leasehold.matching.choice import Chooser, Ground, Physical
 from leasehold.matching.hosts import judge_hosts
 from leasehold.matching.needs import Job
@@ -53,7 +54,7 @@ class Choosing:
         """Say when nodes are judged, and how old what is known of them may be."""
         return Moment(now_ms, self._settings.fresh_for_ms or FOR_EVER_MS)
 
-    def find(self, job: Job, now_ms: int, without: Container[str] = ()) -> Place | Verdict:
+    def find(self, job: Job, now_ms: int, without: Collection[str] = ()) -> Place | Verdict:
         """Give the best place, but for some nodes; or the two kinds of no."""
         return self._best(self._grounds(job), job, now_ms, without)
 
@@ -119,26 +120,35 @@ class Choosing:
         if verdict.why not in _SIZES:
             return verdict
         needs, nodes = job.needs, self._floor.nodes()
-        able = [node.capabilities for node in nodes]
-        sizes = (
-            (needs.amounts.cores, "cores", [one.total.cores for one in able], Why.TOO_FEW_CORES),
-            (needs.amounts.memory_mib, "MiB", [one.total.memory_mib for one in able], Why.TOO_LITTLE_MEMORY),
-            (needs.cpu_mhz, "MHz", [one.cpu_mhz for one in able], Why.CPU_TOO_SLOW),
-            (needs.amounts.disk_mib, "MiB", [one.total.disk_mib for one in able], Why.TOO_LITTLE_DISK),
+        sizes: tuple[tuple[int, str, Callable[[Node], int], Why], ...] = (
+            (needs.amounts.cores, "cores", _cores, Why.TOO_FEW_CORES),
+            (needs.amounts.memory_mib, "MiB", _memory_mib, Why.TOO_LITTLE_MEMORY),
+            (needs.cpu_mhz, "MHz", _cpu_mhz, Why.CPU_TOO_SLOW),
+            (needs.amounts.disk_mib, "MiB", _disk_mib, Why.TOO_LITTLE_DISK),
         )
-        for asked, unit, there, why in sizes:
-            most = max(there, default=0)
+        for asked, unit, size, why in sizes:
+            if any(size(node) >= asked for node in nodes):
+                continue  # nearly always, and at the first look
+            most = max(map(size, nodes), default=0)
             if asked > most:
                 return never(
                     why, f"asks for {asked} {unit} on each node, and none has more than {most} {unit}"
                 )
         grounds = [self._floor.with_down(site) for site in sorted(self._floor.sites)]
-        most = max((len(self._able(job, ground, now_ms)) for ground in grounds), default=0)
+        most = max((self._how_many_able(job, ground, now_ms) for ground in grounds), default=0)
         if 0 < most < needs.nodes or needs.nodes > len(nodes):
             return never(
                 Why.TOO_FEW_NODES, f"asks for {needs.nodes}, and no site has more than {most} that would do"
             )
         return verdict
+
+    def _how_many_able(self, job: Job, ground: Ground, now_ms: int) -> int:
+        """Count the nodes of `_able`."""
+        if ground.hosts and self._images.catalogue.find(job.needs.software) is not None:
+            return len(self._able(job, ground, now_ms))
+        chooser, moment = self._chooser(ground, now_ms), self.moment(now_ms)
+        kinds = ground.index.kinds()
+        return sum(c for node, c in kinds if chooser.judge(job, node, moment).answer is not Answer.NEVER)
 
     def _grounds(self, job: Job) -> list[Ground]:
         if job.needs.nodes == 1:
@@ -146,7 +156,7 @@ class Choosing:
         return [ground for _, ground in sorted(self._floor.sites.items())] or [self._floor.whole]
 
     def _best(
-        self, grounds: Iterable[Ground], job: Job, now_ms: int, without: Container[str] = ()
+        self, grounds: Iterable[Ground], job: Job, now_ms: int, without: Collection[str] = ()
     ) -> Place | Verdict:
         moment = self.moment(now_ms)
         choosers = [self._chooser(ground, now_ms) for ground in grounds]
@@ -163,6 +173,22 @@ class Choosing:
         chooser = Chooser.over(ground, self._images.catalogue, self._network, self._settings.choosing)
         chooser.warm = lambda image: self._warmth.hosts(image, now_ms)
         return chooser
+
+
+def _cores(node: Node) -> int:
+    return node.capabilities.total.cores
+
+
+def _memory_mib(node: Node) -> int:
+    return node.capabilities.total.memory_mib
+
+
+def _disk_mib(node: Node) -> int:
+    return node.capabilities.total.disk_mib
+
+
+def _cpu_mhz(node: Node) -> int:
+    return node.capabilities.cpu_mhz
 
 
 def are_down(names: Sequence[str]) -> Verdict:

@@ -78,6 +78,8 @@ class Floor:
         self.shrunk: set[str] = set()
         """Nodes that have less in all than was promised there when they had more."""
         self._lost: dict[str, tuple[frozenset[str], int]] = {}
+        self._unusable: dict[str, set[str]] = {}
+        """Nodes that are known and cannot be used now, by site."""
         self._down: dict[str, SeenNode] | None = None
         self._with_down: dict[str, Ground] = {}
         self._others: dict[int, RoomTaken] = {}
@@ -139,6 +141,7 @@ class Floor:
         """Know nothing of a node any more, but that it fell."""
         self._seen.pop(name, None)
         self._names.get(site_of(name), {}).pop(name, None)
+        self._unusable.get(site_of(name), set()).discard(name)
         self._down, self._with_down = None, {}
         self._left.pop(name, None)
         for ground in (self._whole, self._ground_of(site_of(name))):
@@ -152,7 +155,7 @@ class Floor:
     def down(self) -> dict[str, SeenNode]:
         """Give the nodes that are known and cannot be used now, by name."""
         if self._down is None:
-            names = (name for name in sorted(self._seen) if not self.is_usable(name))
+            names = sorted(chain.from_iterable(self._unusable.values()))
             self._down = {name: self._as_it_is(self._seen[name]) for name in names}
         return self._down
 
@@ -345,6 +348,9 @@ class Floor:
 
     def with_down(self, site: str) -> Ground:
         """Give all nodes of a site, those that are down without room."""
+        if not self._unusable.get(site):
+            self._settle()
+            return self._ground_of(site)
         if site not in self._with_down:
             there = (self._seen[name] for name in self.names(site))
             self._with_down[site] = self._ground_with(map(self._as_it_is, there))
@@ -366,7 +372,11 @@ class Floor:
         self._down, self._with_down = None, {}
         self._lay_anew(self._whole, changed)
         for site, its_own in groupby(sorted(changed, key=site_of), key=site_of):
-            self._lay_anew(self._ground_of(site), {name: changed[name] for name in its_own})
+            here = {name: changed[name] for name in its_own}
+            self._lay_anew(self._ground_of(site), here)
+            unusable = self._unusable.setdefault(site, set())
+            unusable.difference_update(here)
+            unusable.update(name for name in here if not self.is_usable(name))
 
     def _lay_anew(self, ground: Ground, nodes: Mapping[str, SeenNode]) -> None:
         _take_out(ground, nodes)

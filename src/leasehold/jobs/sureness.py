@@ -10,7 +10,8 @@ Source: Thamarai Selvi et al., section 5; the rates of failures are those that w
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from heapq import nsmallest
 from itertools import groupby
 
 from leasehold.jobs.choosing import Choosing, are_down
@@ -92,11 +93,24 @@ class Sureness:
         """Give all places of a kind that do not overlap, by the names of their nodes."""
         job = record.request.job
         edges = self._choosing.all_edges(job, ground, like, now_ms)
+        if job.needs.nodes == 1:
+            edges = self._few_of_each(edges)
         places = {}
         for chosen in self._sets(edges, job.needs.nodes):
             name = "+".join(edge.node for edge in chosen)
             places[name] = Physical(chosen) if isinstance(like, Physical) else Virtual(chosen, like.image)
         return places
+
+    def _few_of_each(self, edges: Iterable[Edge]) -> list[Edge]:
+        """Keep of nodes that are as near and as sure as each other no more than a plan can have.
+
+        No other plan comes of it: of such nodes `cheapest_plan` takes the first by name.
+        """
+        alike: dict[tuple[int, float, int], list[Edge]] = {}
+        for edge in edges:
+            alike.setdefault((edge.weight_ms, *self._watching.counted(edge.node)), []).append(edge)
+        most = 1 + self._settings.spares
+        return [edge for few in alike.values() for edge in nsmallest(most, few, key=_name)]
 
     def _sets(self, edges: Sequence[Edge], size: int) -> Iterator[tuple[Edge, ...]]:
         """Put nodes of a site together, the surest first, then the nearest."""
@@ -108,6 +122,10 @@ class Sureness:
 
     def _rate(self, edge: Edge) -> float:
         return self._watching.rate(edge.node).mean_per_s
+
+
+def _name(edge: Edge) -> str:
+    return edge.node
 
 
 def _placing(plan: Plan, places: dict[str, Place]) -> Placing:

@@ -49,6 +49,11 @@ class Watching:
         watched = self._nodes.get(node, Watched())
         return self._belief.after(watched.failures, watched.watched_ms / MS_PER_S)
 
+    def counted(self, node: str) -> tuple[float, int]:
+        """Give how often a node failed and for how long it was watched: all that its rate depends on."""
+        watched = self._nodes.get(node)
+        return (0.0, 0) if watched is None else (watched.failures, watched.watched_ms)
+
     def all(self) -> dict[str, Watched]:
         """Give what was counted, by node."""
         return dict(self._nodes)

@@ -13,7 +13,7 @@ step 1; here a node must have everything that it would not get by waiting, so th
 a machine on a large host can have is not kept waiting for small nodes.
 """
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Collection, Container, Iterable
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -138,18 +138,16 @@ class Chooser:
         nodes = tuple(islice(found, job.needs.nodes))
         return Physical(nodes) if len(nodes) == job.needs.nodes else None
 
-    def physical_verdict(self, job: Job, moment: Moment, without: Container[str] = ()) -> Verdict:
+    def physical_verdict(self, job: Job, moment: Moment, without: Collection[str] = ()) -> Verdict:
         """Say whether waiting for physical nodes helps, and what is lacking, where there are too few now."""
-        nodes = (node for node in self.ground.index.nodes() if node.name not in without)
-        verdicts = [self.judge(job, node, moment) for node in nodes]
-        later = [verdict for verdict in verdicts if verdict.answer is not Answer.NEVER]
-        if len(later) < job.needs.nodes:
-            return (
-                never(Why.TOO_FEW_NODES)
-                if later
-                else max(verdicts, key=nearness, default=never(Why.TOO_FEW_NODES))
-            )
-        return max((verdict for verdict in later if verdict.answer is Answer.WAIT), key=nearness)
+        kinds = self.ground.index.kinds(without)
+        verdicts = [(self.judge(job, node, moment), count) for node, count in kinds]
+        later = [(said, count) for said, count in verdicts if said.answer is not Answer.NEVER]
+        if sum(count for _, count in later) < job.needs.nodes:
+            if later:
+                return never(Why.TOO_FEW_NODES)
+            return max((said for said, _ in verdicts), key=nearness, default=never(Why.TOO_FEW_NODES))
+        return max((said for said, _ in later if said.answer is Answer.WAIT), key=nearness)
 
     def judge(self, job: Job, node: Node, moment: Moment) -> Verdict:
         """Say whether one node serves a job."""

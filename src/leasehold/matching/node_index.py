@@ -3,13 +3,15 @@
 Nodes lie on shelves by free memory, and of the same memory in bundles that files reach in the same time, each
 sorted by waiting time. So the nodes for a job are a few sorted bundles, and the best of them are near
 their heads. There is one shelf with all nodes, for software that many have, and one for each set of
-software, for software that few have. A change of one node moves two entries.
+software, for software that few have. A change of one node moves two entries. Nodes that differ in nothing but
+their names are counted, so that all can be judged by judging one of each kind.
 
 It is quick where nodes are alike in memory and place, or the window of memory is narrow (`BestFit`). Of
 nodes that differ in all of these it has to look at one bundle for each.
 """
 
-from collections.abc import Container, Iterable, Iterator
+from collections import Counter
+from collections.abc import Collection, Container, Iterable, Iterator
 from heapq import merge
 from itertools import repeat
 
@@ -20,6 +22,8 @@ from leasehold.matching.satisfying import Moment
 from leasehold.matching.shelf import Bundle, Entry, Item, Reach, Shelf, item_of
 from leasehold.matching.software import Installed, Software, has_software
 from leasehold.matching.verdict import FITS
+
+Kind = tuple[object, ...]
 
 _FEW = 4
 """Up to so many shelves are looked through one by one; beyond that the one with all nodes is quicker."""
@@ -32,6 +36,7 @@ class NodeIndex:
         self._network = network or Network()
         self._nodes: dict[str, Node] = {}
         self._items: dict[str, Item] = {}
+        self._alike: dict[Kind, dict[str, Node]] = {}
         self._all = Shelf()
         self._shelves: dict[Installed, Shelf] = {}
         self._with_software: dict[tuple[Software, ...], frozenset[Installed]] = {}
@@ -55,6 +60,13 @@ class NodeIndex:
         """Give all nodes, in the order in which they were first put."""
         return self._nodes.values()
 
+    def kinds(self, without: Collection[str] = ()) -> Iterator[tuple[Node, int]]:
+        """Give a node of each kind, and how many there are of it, but for some."""
+        fewer = Counter(_kind(self._nodes[name]) for name in {*without} if name in self._nodes)
+        for kind, alike in self._alike.items():
+            if (count := len(alike) - fewer[kind]) > 0:
+                yield next(iter(alike.values())), count
+
     def put(self, node: Node) -> None:
         """Take in a node, in place of what was known of it."""
         self.put_all((node,))
@@ -64,6 +76,8 @@ class NodeIndex:
         fresh = {node.name: node for node in nodes}
         self.drop_all([name for name in fresh if name in self._nodes])
         self._nodes |= fresh
+        for name, node in fresh.items():
+            self._alike.setdefault(_kind(node), {})[name] = node
         items = {name: item_of(node) for name, node in fresh.items()}
         self._items |= items
         self._all.put(items.values())
@@ -81,11 +95,17 @@ class NodeIndex:
         """Forget nodes, each named once. Raises KeyError for one that is not there."""
         items = []
         for name in names:
-            del self._nodes[name]
+            self._be_one_fewer(self._nodes.pop(name))
             items.append(self._items.pop(name))
         self._all.take_out(items)
         for software, alike in _by_software(items).items():
             self._shelves[software].take_out(alike)
+
+    def _be_one_fewer(self, node: Node) -> None:
+        kind = _kind(node)
+        del self._alike[kind][node.name]
+        if not self._alike[kind]:
+            del self._alike[kind]
 
     def search(self, job: Job, moment: Moment, without: Container[str] = ()) -> "Search":
         """Begin to look for nodes for a job, but for some."""
@@ -200,6 +220,26 @@ class Search:
             return float("inf")
         begun_ms = self._moment.now_ms + self.transfer_ms(bundle.reach)
         return self._job.deadline_ms - begun_ms - self._job.needs.execution_ms - 1
+
+
+def _kind(node: Node) -> Kind:
+    """Give all that a verdict on a node depends on."""
+    able, free = node.capabilities, node.free
+    total = able.total
+    return (
+        total.cores,
+        total.memory_mib,
+        total.disk_mib,
+        free.cores,
+        free.memory_mib,
+        free.disk_mib,
+        able.cpu_mhz,
+        able.software,
+        able.place,
+        able.bytes_per_s,
+        node.waiting_ms,
+        node.seen_ms,
+    )
 
 
 def _by_software(items: Iterable[Item]) -> dict[Installed, list[Item]]:
