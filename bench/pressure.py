@@ -119,15 +119,29 @@ def serving(folder: Path, leases: int) -> Iterator[None]:
             process.terminate()
 
 
-async def pressed(folder: Path, attackers: int, submits: int, only: str) -> list[Waited]:
-    """Measure one route after the other."""
+async def pressed(folder: Path, leases: int, attackers: int, submits: int, only: str) -> list[Waited]:
+    """Measure one route after the other, once the gateway has found its sites' nodes."""
     host, port = await address(folder, within_s=600)
     admin = (folder / "admin.token").read_text(encoding="utf-8").strip()
     async with httpx.AsyncClient(base_url=f"http://{host}:{port}", timeout=600) as client:
         tokens = [await _member(client, admin, consumer) for consumer in ("physics", "climate")]
+        await _all_nodes_taken_in(client, tokens[0], leases)
         chosen = [attack for attack in ATTACKS if only in attack.name]
         nobody = [await _under(client, None, tokens, 0, submits)]
         return nobody + [await _under(client, one, tokens, attackers, submits) for one in chosen]
+
+
+async def _all_nodes_taken_in(client: httpx.AsyncClient, token: dict[str, str], leases: int) -> None:
+    """Wait until each VM of the emulated sites has told of its node: there are no others."""
+    wanted = sum(site.slots for site in lending(leases).clusters)
+    found = 0
+    while found < wanted:
+        await asyncio.sleep(1)
+        found, which = 0, {"limit": "1000", "brief": "true"}
+        while which:
+            page = (await client.get("/v1/nodes", params=which, headers=token)).raise_for_status().json()
+            found += len(page["nodes"])
+            which = which | {"cursor": page["next"]} if page["next"] else {}
 
 
 async def _member(client: httpx.AsyncClient, admin: str, consumer: str) -> dict[str, str]:
@@ -186,7 +200,7 @@ def main() -> None:
     if not (given.folder / "leasehold.db").exists():
         asyncio.run(filled(given.folder, given.leases))
     with serving(given.folder, given.leases):
-        told = asyncio.run(pressed(given.folder, given.attackers, given.submits, given.only))
+        told = asyncio.run(pressed(given.folder, given.leases, given.attackers, given.submits, given.only))
     if given.json:
         print(json.dumps([asdict(one) for one in told]))
         return

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import TextIO
 
 import structlog
-from uvicorn.loops.auto import auto_loop_factory
 
 from leasehold import __version__
 from leasehold.cli.demo_load import DemoLoad
@@ -16,7 +15,7 @@ from leasehold.service.config import ServiceConfig
 from leasehold.service.config_text import without_password
 from leasehold.service.lending import allowed_at, summary
 from leasehold.service.logs import is_for_people, set_up_logs
-from leasehold.service.serving import Listening, Place, serve
+from leasehold.service.serving import Listening, Place, loop_for, serve
 
 
 def be_a_gateway(wanted: Wanted, config: ServiceConfig, stream: TextIO, *, json: bool) -> None:
@@ -24,7 +23,7 @@ def be_a_gateway(wanted: Wanted, config: ServiceConfig, stream: TextIO, *, json:
     set_up_logs(config.log, stream)
     place = wanted.place(config)
     herald = Herald(config, place, wanted, for_people=is_for_people(config.log, stream), json=json)
-    with asyncio.Runner(loop_factory=auto_loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=loop_for(config.service)) as runner:
         runner.run(serve(config, place, herald.accompany, wanted.configuration))
     herald.say("Stopped; machines go on, and so will the gateway when it is started again.", "stopped")
 

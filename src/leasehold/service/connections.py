@@ -113,6 +113,11 @@ class Connections:
             if not own:
                 del self._by_address[connection.address]
 
+    def drop_handshakes(self) -> None:
+        """Wait for nobody who has not got on with TLS: uvicorn does not know them."""
+        for connection in [one for one in self._idle if isinstance(one, Handshake)]:
+            connection.drop()
+
     def leave(self, connection: Connected) -> None:
         """A connection is closed."""
         self.open -= 1
@@ -263,7 +268,12 @@ class Handshake(asyncio.Protocol):
         within_s = self._all.limits.head_s
         try:
             secured = await loop.start_tls(
-                self._transport, self, self._context, server_side=True, ssl_handshake_timeout=within_s
+                self._transport,
+                self,
+                self._context,
+                server_side=True,
+                ssl_handshake_timeout=within_s,
+                ssl_shutdown_timeout=within_s,
             )
         except OSError:  # of TLS too: whoever does not speak it, or leaves, or takes too long
             return

@@ -21,6 +21,7 @@ import structlog
 import uvicorn
 from anyio.to_thread import current_default_thread_limiter
 from sqlalchemy import URL
+from uvicorn.loops.auto import auto_loop_factory
 
 from leasehold import __version__
 from leasehold.model.errors import InputError, LeaseholdError
@@ -172,6 +173,15 @@ async def serve(
                 await server.serve(sockets=[listener])
 
 
+def loop_for(service: ServiceSpec) -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Choose the event loop: uvloop where it is installed, and asyncio's own behind TLS.
+
+    uvloop reads from a new connection whatever its protocol says, so that the first words of a handshake are
+    lost where it is begun by ourselves (`Handshake`).
+    """
+    return None if service.tls_certificate else auto_loop_factory()
+
+
 def _let_the_engine_go_first() -> None:
     """Let few threads read beside the engine, and none of them keep the processor for long.
 
@@ -251,6 +261,9 @@ class Server(uvicorn.Server):
         if self._beside is not None:
             self._beside.cancel()
             await asyncio.gather(self._beside, return_exceptions=True)
+        for one in self.servers:
+            one.close()
+        self._connections.drop_handshakes()
         await super().shutdown(sockets)
 
     async def _accompany(self) -> None:

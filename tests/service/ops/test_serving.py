@@ -18,7 +18,7 @@ from leasehold.client.async_client import AsyncClient
 from leasehold.client.place import is_at_work
 from leasehold.model.errors import InputError
 from leasehold.service.config import ServiceConfig, ServiceSpec, SiteSpec
-from leasehold.service.serving import Listening, Place, serve
+from leasehold.service.serving import Listening, Place, loop_for, serve
 from leasehold.service.store.store import open_store
 
 Visit = Callable[[Listening], Awaitable[None]]
@@ -38,7 +38,7 @@ def stop() -> None:
 
 
 def served(config: ServiceConfig, place: Place, visit: Visit) -> None:
-    """Serve until the visit is over; whatever goes wrong in it is raised here."""
+    """Serve until the visit is over, on the loop of `leasehold serve`; what goes wrong in it is raised."""
     troubles: list[BaseException] = []
 
     async def visiting(listening: Listening) -> None:
@@ -48,7 +48,8 @@ def served(config: ServiceConfig, place: Place, visit: Visit) -> None:
             troubles.append(trouble)
         stop()
 
-    asyncio.run(serve(config, place, visiting))
+    with asyncio.Runner(loop_factory=loop_for(config.service)) as runner:
+        runner.run(serve(config, place, visiting))
     for trouble in troubles:
         raise trouble
 
