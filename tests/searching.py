@@ -9,7 +9,7 @@ import os
 from hypothesis import HealthCheck, settings
 
 _USUAL = 100
-_SHARE = {"quick": 0.2, "ci": 1, "explore": 10}
+_SHARE = {"quick": 0.1, "ci": 1, "explore": 10}
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "ci")
 
 
