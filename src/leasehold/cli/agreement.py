@@ -186,8 +186,8 @@ def revoke(name: Name, note: Note = "", json: Json = False) -> None:
     from leasehold.cli.screen import talk
 
     with gateway() as client:
-        revoked = client.agreements.revoke(name, note)
         allows = next((site.allows for site in client.sites.list() if site.allows), "")
+        revoked = client.agreements.revoke(name, note)
     answer_agreement(revoked, [standing(revoked)], json=json)
     talk(f"leasehold: requests that waited under it are refused. {allows.partition('. ')[2]}".rstrip())
 

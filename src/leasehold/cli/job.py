@@ -56,7 +56,7 @@ def submit(
 def explain(description: "JobDescription", json: Json = False) -> None:
     """Say what would become of a job, and what nodes say to it, those that say the same in one line.
 
-    Nothing is asked for; with --json each node is listed.
+    Nothing is asked for; --json names up to five nodes of each group.
 
     Exits with 1 if it would run nowhere now.
     """

@@ -270,7 +270,10 @@ def list_leases(  # noqa: PLR0913, PLR0917 - one argument for each option
         ),
     ] = "",
     limit: Annotated[
-        int, typer.Option("--limit", "-n", metavar="N", help="The newest N at most; 0 for all.", min=0)
+        int,
+        typer.Option(
+            "--limit", "-n", metavar="N", help="The newest N at most; 0 for all. --watch shows all.", min=0
+        ),
     ] = 200,
 ) -> None:
     """List the leases that are not over, the newest first."""

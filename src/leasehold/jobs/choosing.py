@@ -1,14 +1,14 @@
 """Where could a job run now? Nodes, or machines on hosts, all at one site, or why nowhere."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import groupby
+from operator import attrgetter
 
 from leasehold.jobs.floor import site_of
 from leasehold.jobs.job import Place
 from leasehold.jobs.office import Office
 from leasehold.matching.assignment.graph import Edge
 from leasehold.matching.assignment.resource_sets import InTurn
-from leasehold.matching.capabilities import Node
 from leasehold.matching.choice import Chooser, Ground, Physical
 from leasehold.matching.hosts import judge_hosts
 from leasehold.matching.needs import Job
@@ -120,13 +120,14 @@ class Choosing:
         if verdict.why not in _SIZES:
             return verdict
         needs, nodes = job.needs, self._floor.nodes()
-        sizes: tuple[tuple[int, str, Callable[[Node], int], Why], ...] = (
-            (needs.amounts.cores, "cores", _cores, Why.TOO_FEW_CORES),
-            (needs.amounts.memory_mib, "MiB", _memory_mib, Why.TOO_LITTLE_MEMORY),
-            (needs.cpu_mhz, "MHz", _cpu_mhz, Why.CPU_TOO_SLOW),
-            (needs.amounts.disk_mib, "MiB", _disk_mib, Why.TOO_LITTLE_DISK),
+        sizes = (
+            (needs.amounts.cores, "cores", "total.cores", Why.TOO_FEW_CORES),
+            (needs.amounts.memory_mib, "MiB", "total.memory_mib", Why.TOO_LITTLE_MEMORY),
+            (needs.cpu_mhz, "MHz", "cpu_mhz", Why.CPU_TOO_SLOW),
+            (needs.amounts.disk_mib, "MiB", "total.disk_mib", Why.TOO_LITTLE_DISK),
         )
-        for asked, unit, size, why in sizes:
+        for asked, unit, which, why in sizes:
+            size = attrgetter(f"capabilities.{which}")
             if any(size(node) >= asked for node in nodes):
                 continue  # nearly always, and at the first look
             most = max(map(size, nodes), default=0)
@@ -173,22 +174,6 @@ class Choosing:
         chooser = Chooser.over(ground, self._images.catalogue, self._network, self._settings.choosing)
         chooser.warm = lambda image: self._warmth.hosts(image, now_ms)
         return chooser
-
-
-def _cores(node: Node) -> int:
-    return node.capabilities.total.cores
-
-
-def _memory_mib(node: Node) -> int:
-    return node.capabilities.total.memory_mib
-
-
-def _disk_mib(node: Node) -> int:
-    return node.capabilities.total.disk_mib
-
-
-def _cpu_mhz(node: Node) -> int:
-    return node.capabilities.cpu_mhz
 
 
 def are_down(names: Sequence[str]) -> Verdict:

@@ -13,6 +13,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import nsmallest
 from itertools import groupby
+from operator import attrgetter
 
 from leasehold.jobs.choosing import Choosing, are_down
 from leasehold.jobs.floor import site_of
@@ -110,7 +111,7 @@ class Sureness:
         for edge in edges:
             alike.setdefault((edge.weight_ms, *self._watching.counted(edge.node)), []).append(edge)
         most = 1 + self._settings.spares
-        return [edge for few in alike.values() for edge in nsmallest(most, few, key=_name)]
+        return [edge for few in alike.values() for edge in nsmallest(most, few, key=attrgetter("node"))]
 
     def _sets(self, edges: Sequence[Edge], size: int) -> Iterator[tuple[Edge, ...]]:
         """Put nodes of a site together, the surest first, then the nearest."""
@@ -122,10 +123,6 @@ class Sureness:
 
     def _rate(self, edge: Edge) -> float:
         return self._watching.rate(edge.node).mean_per_s
-
-
-def _name(edge: Edge) -> str:
-    return edge.node
 
 
 def _placing(plan: Plan, places: dict[str, Place]) -> Placing:

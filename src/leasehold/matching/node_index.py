@@ -224,21 +224,10 @@ class Search:
 
 def _kind(node: Node) -> Kind:
     """Give all that a verdict on a node depends on."""
-    able, free = node.capabilities, node.free
-    total = able.total
+    able = node.capabilities
     return (
-        total.cores,
-        total.memory_mib,
-        total.disk_mib,
-        free.cores,
-        free.memory_mib,
-        free.disk_mib,
-        able.cpu_mhz,
-        able.software,
-        able.place,
-        able.bytes_per_s,
-        node.waiting_ms,
-        node.seen_ms,
+        *(able.total, able.cpu_mhz, able.software, able.place, able.bytes_per_s),
+        *(node.free, node.waiting_ms, node.seen_ms),
     )
 
 

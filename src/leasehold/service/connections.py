@@ -114,7 +114,7 @@ class Connections:
                 del self._by_address[connection.address]
 
     def drop_handshakes(self) -> None:
-        """Wait for nobody who has not got on with TLS: uvicorn does not know them."""
+        """Abort the handshakes under way, which uvicorn does not know of."""
         for connection in [one for one in self._idle if isinstance(one, Handshake)]:
             connection.drop()
 

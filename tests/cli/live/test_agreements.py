@@ -215,7 +215,8 @@ class TestMoving:
         gateway.answer("GET", "/v1/sites", Reply(body={"sites": []}))
         answer = cli("agreement", command[0], "atlas-at-das3", *command[1:])
         assert said in answer.out
-        assert gateway.asked[0].body == body
+        moved = next(asked for asked in gateway.asked if asked.method == "POST")
+        assert moved.body == body
         as_json = cli("agreement", command[0], "atlas-at-das3", *command[1:], "--json")
         assert json.loads(as_json.out)["agreement"] == told
 

@@ -66,6 +66,19 @@ def test_no_job_is_refused_for_want_of_nodes_that_are_told_of_next(store: Store)
     assert [row["state"] for row in store.jobs(JobFilter(EVERYTHING), 9)] == ["starting"]
 
 
+def test_nor_after_a_restart_in_between(store: Store) -> None:
+    shop = Shop(store)
+    there = [facts("n1"), replace(facts("n2"), cores=16, free_cores=16)]
+    shop.do(nodes(facts("m1"), site="b"), in_parts(there, 1, shop.now_ms)[0])
+    shop.restart()
+    shop.do(job(cores=16))
+    assert shop.state()[0] == "waiting"
+    for part in in_parts(there, 1, shop.now_ms):
+        shop.do(part)
+    assert shop.state()[0] == "starting"
+    assert [row["name"] for row in store.nodes()] == ["a/n1", "a/n2", "b/m1"]
+
+
 @pytest.mark.parametrize("part", [0, 1])
 def test_what_no_part_names_is_missed_with_the_first_that_is_told(store: Store, part: int) -> None:
     shop = Shop(store)

@@ -9,7 +9,7 @@ from tests.service.finding.pretend import NODE
 from leasehold.service.commands import Command, JobNodesSeen
 from leasehold.service.config_jobs import JobsSpec
 from leasehold.service.enactors.facts import NodeFacts
-from leasehold.service.finding.looking import NODES_AT_ONCE, Looking
+from leasehold.service.finding.looking import NODE_BATCH, Looking
 
 
 class Nodes:
@@ -22,7 +22,7 @@ class Nodes:
         return self.there
 
 
-@pytest.mark.parametrize("count", [0, 1, NODES_AT_ONCE, NODES_AT_ONCE + 1, 3 * NODES_AT_ONCE])
+@pytest.mark.parametrize("count", [0, 1, NODE_BATCH, NODE_BATCH + 1, 3 * NODE_BATCH])
 def test_no_part_is_larger_than_what_is_taken_in_at_once(count: int) -> None:
     heard: list[Command] = []
 
@@ -34,6 +34,6 @@ def test_no_part_is_larger_than_what_is_taken_in_at_once(count: int) -> None:
     parts = [command for command in heard if isinstance(command, JobNodesSeen)]
     assert parts == heard
     assert [node for part in parts for node in part.nodes] == machines.there
-    assert all(len(part.nodes) <= NODES_AT_ONCE and part.asked_ms == 7 for part in parts)
+    assert all(len(part.nodes) <= NODE_BATCH and part.asked_ms == 7 for part in parts)
     names = frozenset(node.name for node in machines.there)
     assert {part.names for part in parts} == ({names} if len(parts) > 1 else {None})

@@ -11,21 +11,10 @@ NOT_LISTED = "is not among the nodes of its site any more"
 NAMED = 5
 """So many nodes of a kind are named."""
 
-_FACTS = (
-    "site",
-    "problem",
-    "runs",
-    "is_host",
-    "cores",
-    "memory_mib",
-    "disk_mib",
-    "free_cores",
-    "free_memory_mib",
-    "free_disk_mib",
-    "cpu_mhz",
-    "bytes_per_s",
-    "software",
+_OF_EACH = frozenset(
+    ("name", "seen_ms", "first_ms", "fault", "failures", "failed_ms", "charged", "watched_ms", "well_ms")
 )
+_FACTS = tuple(column for column in NodeRow.__annotations__ if column not in _OF_EACH)
 facts_of = itemgetter(*_FACTS)
 """All that is known of a node, but for its name, when it was seen, and how it failed before."""
 _seen_facts_of = itemgetter("seen_ms", *_FACTS)

@@ -185,26 +185,36 @@ class NodeBook:
     def note_watched(self, news: Mapping[str, Watched]) -> None:
         """Keep with the nodes how long they were watched, and how often they failed."""
         for name, watched in news.items():
-            if name in self.rows:
-                told = (watched.failures, watched.watched_ms, watched.well_ms)
-                row = self.rows[name]
-                if told != (row["charged"], row["watched_ms"], row["well_ms"]):
-                    charged, watched_ms, well_ms = told
-                    self._keep({**row, "charged": charged, "watched_ms": watched_ms, "well_ms": well_ms})
+            row = self.rows.get(name)
+            if row is None:
+                continue
+            noted: NodeRow = {
+                **row,
+                "charged": watched.failures,
+                "watched_ms": watched.watched_ms,
+                "well_ms": watched.well_ms,
+            }
+            if noted != row:
+                self._keep(noted)
 
     def has_news(self) -> bool:
         """Whether there is anything to write."""
-        return bool(self._changed or self._seen)
+        return bool(self._seen or self._to_save())
 
     def save(self, batch: Batch) -> None:
         """Write everything into the store."""
-        batch.save_nodes(list(self._changed.values()))
+        batch.save_nodes(self._to_save())
         batch.see_nodes(list(self._seen.values()))
 
     def saved(self) -> None:
         """Everything is in the store."""
-        self._changed.clear()
+        for row in self._to_save():
+            del self._changed[row["name"]]
         self._seen.clear()
+
+    def _to_save(self) -> list[NodeRow]:
+        """Give what changed, but for sites that are still telling: a restart must not take a part for all."""
+        return [row for row in self._changed.values() if row["site"] not in self._awaited]
 
     # How
 

@@ -9,7 +9,7 @@ from leasehold.service.enactors.facts import Buildable, BuildsImages, HasNodes, 
 from leasehold.service.enactors.protocol import Enactor
 from leasehold.service.finding.asking import PAUSE_S, Asking, Do
 
-NODES_AT_ONCE = 500
+NODE_BATCH = 500
 """The engine takes in no more nodes in one step."""
 
 WHAT_CAN_BE_BUILT_EVERY_MS = 600_000
@@ -62,12 +62,12 @@ class Looking:
 
     async def _tell(self, nodes: tuple[NodeFacts, ...], asked_ms: int) -> None:
         """Tell of the nodes, of very many a part at a time: requests come in between."""
-        if len(nodes) <= NODES_AT_ONCE:
+        if len(nodes) <= NODE_BATCH:
             await self._asking.tell(JobNodesSeen(self._site, nodes, asked_ms))
             return
         names = frozenset(node.name for node in nodes)
-        for first in range(0, len(nodes), NODES_AT_ONCE):
-            part = nodes[first : first + NODES_AT_ONCE]
+        for first in range(0, len(nodes), NODE_BATCH):
+            part = nodes[first : first + NODE_BATCH]
             if not await self._asking.tell(JobNodesSeen(self._site, part, asked_ms, names)):
                 return  # all of them are told again at the next look
 

@@ -241,12 +241,16 @@ function jobStory(job, result) {
   return [
     make("p", { class: "state" }, pill(job.state, !over), make("b", {}, `job ${job.id}${job.name ? ` · ${job.name}` : ""}`), cancel),
     make("p", { class: "said" }, `It ${job.explanation}.`),
-    job.next_try_at ? make("p", { class: "said" }, `It is tried again ${moment(job.next_try_at)}.`) : null,
+    job.next_try_at ? make("p", { class: "said" }, `Next try by ${moment(job.next_try_at)}.`) : null,
     job.attempts.length ? make("h3", {}, "Tries") : null,
     job.attempts.length ? make("ol", { class: "attempts" }, ...job.attempts.map(attemptLine)) : null,
-    result ? make("h3", {}, `What it wrote${result.is_whole ? "" : ", as far as it was kept"}`) : null,
-    result ? make("pre", { tabindex: "0", "aria-label": "What the job wrote" }, result.output || "nothing") : null,
+    result ? make("h3", {}, `What it wrote${result.is_whole || !result.is_kept ? "" : ", as far as it was kept"}`) : null,
+    result ? make("pre", { tabindex: "0", "aria-label": "What the job wrote" }, wrote(result)) : null,
   ];
+}
+
+function wrote(result) {
+  return result.is_kept ? result.output || "nothing" : "no longer kept: it was too old, or there was too much";
 }
 
 let followed = 0;
@@ -264,7 +268,7 @@ async function follow(id) {
         const result = over ? await ask("GET", `/v1/jobs/${id}/result`).catch(() => null) : null;
         if (followed !== id) return;
         tell(...jobStory(job, result));
-        at("news").textContent = `job ${job.id} is ${job.state}: it ${job.explanation}`;
+        at("news").textContent = `job ${job.id} ${job.state === "failed" ? "has failed" : `is ${job.state}`}: it ${job.explanation}`;
         pause = SOONEST_MS;
         if (over) return;
       }

@@ -1,10 +1,10 @@
 """The page of the form, whole: its style and its script are in it, and nothing comes from elsewhere."""
 
-from base64 import b64encode
 from collections.abc import Mapping
 from functools import cache
-from hashlib import sha256
 from importlib.resources import files
+
+from leasehold.service.api.page_headers import page_headers, source_hash
 
 _HERE = files(__package__)
 
@@ -19,21 +19,12 @@ def page() -> str:
 def headers() -> Mapping[str, str]:
     """Say what a browser may do for it: run this script and no other, and talk to nobody but this gateway."""
     policy = {
-        "default-src": "'none'",
-        "script-src": _hash_of(_script()),
-        "style-src": _hash_of(_style()),
-        "img-src": "data:",
+        "script-src": source_hash(_script()),
+        "style-src": source_hash(_style()),
         "connect-src": "'self'",
-        "base-uri": "'none'",
         "form-action": "'none'",
-        "frame-ancestors": "'none'",
     }
-    return {
-        "Content-Security-Policy": "; ".join(f"{name} {source}" for name, source in policy.items()),
-        "Referrer-Policy": "no-referrer",
-        "X-Content-Type-Options": "nosniff",
-        "Cache-Control": "no-cache",
-    }
+    return page_headers(policy, cache="no-cache")
 
 
 def _style() -> str:
@@ -47,7 +38,3 @@ def _script() -> str:
 @cache
 def _text(name: str) -> str:
     return (_HERE / name).read_text(encoding="utf-8")
-
-
-def _hash_of(text: str) -> str:
-    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"

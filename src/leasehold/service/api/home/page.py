@@ -1,10 +1,8 @@
 """The pages, rendered here: they need no script, and nothing comes from elsewhere."""
 
 import json
-from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from functools import cache
-from hashlib import sha256
 from importlib.resources import files
 from itertools import islice
 from typing import Any
@@ -13,6 +11,7 @@ import jinja2
 from markupsafe import Markup
 
 from leasehold.model.request import LEASE_TYPES
+from leasehold.service.api.page_headers import page_headers, source_hash
 from leasehold.service.overview import FREE, GUESTS, LOCAL, OUT, Glance, Overview
 
 KINDS = (LOCAL, *reversed(LEASE_TYPES), GUESTS, FREE, OUT)
@@ -29,20 +28,8 @@ def render(template: str, version: str, **said: object) -> str:
 @cache
 def headers() -> Mapping[str, str]:
     """Say what a browser may do for these pages: no script at all, and forms only for this gateway."""
-    policy = {
-        "default-src": "'none'",
-        "style-src": f"'sha256-{b64encode(sha256(_style().encode()).digest()).decode()}'",
-        "img-src": "data:",
-        "base-uri": "'none'",
-        "form-action": "'self'",
-        "frame-ancestors": "'none'",
-    }
-    return {
-        "Content-Security-Policy": "; ".join(f"{name} {source}" for name, source in policy.items()),
-        "Referrer-Policy": "no-referrer",
-        "X-Content-Type-Options": "nosniff",
-        "Cache-Control": "no-store",
-    }
+    policy = {"style-src": source_hash(_style()), "form-action": "'self'"}
+    return page_headers(policy, cache="no-store")
 
 
 def shown(overview: Overview) -> dict[str, Any]:

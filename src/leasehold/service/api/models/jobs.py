@@ -206,7 +206,9 @@ class Job(Shown):
     submitted_at: str
     deadline: str | None = Field(description="By when it has to be done.")
     ended_at: str | None
-    next_try_at: str | None = Field(description="When it is tried again.")
+    next_try_at: str | None = Field(
+        description="When it is tried next at the latest; sooner if room comes free."
+    )
     command: list[str]
     type: LeaseTypeName
     backup: str = Field(description="What is kept ready against a fault: `none`, `cold` or `hot`.")
