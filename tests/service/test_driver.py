@@ -271,3 +271,29 @@ def test_long_questions_that_wait_when_the_driver_stops_are_still_answered() -> 
         return await asked
 
     assert asyncio.run(play()) == ["0", "1", "2"]
+
+
+def test_long_questions_are_told_that_the_store_is_down_and_do_not_hold_up_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("leasehold.service.driver._PAUSE_AFTER_FAILURE_S", 0.0)
+
+    class Down(FailingEngine):
+        def prove_store(self, thoroughly: bool) -> None:  # noqa: FBT001 - as the engine's
+            if len(self.proofs) == 50:
+                self.failure = None  # else a driver that waits for this store would never end
+            super().prove_store(thoroughly)
+
+    engine = Down(Unavailable("the disk is full"))
+
+    async def play() -> list[Any]:
+        driver = Driver(cast("Engine", engine), lambda: 7, lambda _: None)
+        long = [driver.ask(lambda _: "answered", whose=whose) for whose in ("a", "a", "b")]
+        told = asyncio.gather(driver.do(Cancel(1)), *long, return_exceptions=True)
+        await asyncio.sleep(0)
+        driver.stop()
+        await driver.run()
+        return await told
+
+    assert [str(one) for one in asyncio.run(play())] == ["the disk is full"] * 4
+    assert not engine.proofs[1:], "the store is not asked again when nobody waits"

@@ -258,7 +258,8 @@ class Driver:
         self.trouble = str(error) or type(error).__name__
         if was_well:
             self._on_trouble(error)
-        for one in asked:
+        for one in (*asked, *chain.from_iterable(self._long.values())):
             one.tell(error)
+        self._long.clear()  # asked only after a step that succeeds, who knows when
         if not self._stopping:
             await asyncio.sleep(_PAUSE_AFTER_FAILURE_S)
