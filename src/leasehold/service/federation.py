@@ -308,12 +308,16 @@ class Federation:
         every_s = self.config.service.check_every_ms / 1000
         while every_s:
             await asyncio.sleep(every_s)
-            try:
-                await self._driver.ask(lambda engine: engine.check())
-            except InvariantBroken as error:
-                self.health.broken = self.health.broken or str(error)
-            except LeaseholdError:
-                continue  # the store does not answer now
+            await self._check()
+
+    async def _check(self) -> None:
+        """Check every promise, and keep the first that was found broken."""
+        try:
+            await self._driver.ask(lambda engine: engine.check())
+        except InvariantBroken as error:
+            self.health.broken = self.health.broken or str(error)
+        except LeaseholdError:
+            pass  # the store does not answer now: the next time will do
 
     async def _listen_for_silence(self) -> None:
         """Send nothing more to sites that have not been heard of for too long."""
@@ -346,7 +350,7 @@ class Federation:
             await self._driver.ask(lambda engine: engine.reconfigure(make, most_open))
             self.config = config
             self._states = SiteStates(config, self._couriers, self._drained, self.post)
-            await self._driver.ask(lambda engine: engine.check())  # after the step that decides what follows
+            await self._check()  # after the step that decides what follows; by now all of it is applied
         return outcome
 
     # Leases

@@ -11,8 +11,10 @@ from structlog.testing import capture_logs
 from tests.service.api.house import CONFIG, House, house_in
 from tests.waiting import until
 
-from leasehold.model.errors import LeaseholdError
+from leasehold.model.errors import InvariantBroken, LeaseholdError
 from leasehold.service.config import ServiceConfig, ServiceSpec, SiteSpec
+from leasehold.service.engine.engine import Engine
+from leasehold.service.errors import Unavailable
 from leasehold.service.reloading import Reloaded, reloaded
 from leasehold.service.serving import Listening, Place, serve
 
@@ -86,6 +88,24 @@ def test_what_cannot_be_served_is_refused_and_changes_nothing(tmp_path: Path) ->
         assert house.federation.config == CONFIG
         assert house.portal.call(house.federation.site, "das3").slots == 64
         house.submit(house.token(), vms=50)
+
+
+@pytest.mark.parametrize(
+    ("error", "broken"),
+    [(InvariantBroken("lease 4 is lost"), "lease 4 is lost"), (Unavailable("the store is down"), "")],
+)
+def test_what_a_check_finds_after_a_reload_does_not_undo_it_and_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: LeaseholdError, broken: str
+) -> None:
+    def fail(_: Engine) -> None:
+        raise error
+
+    with house_in(tmp_path) as house:
+        monkeypatch.setattr(Engine, "check", fail)
+        outcome = reload(house, having(replace(DAS3, slots=10), LYON))
+        assert outcome.applied == ("cluster.das3.slots",)
+        assert house.federation.config == outcome.config
+        assert house.federation.health.broken == broken
 
 
 def test_sighup_reads_the_file_again_and_says_what_came_of_it(tmp_path: Path) -> None:
