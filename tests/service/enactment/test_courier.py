@@ -326,6 +326,19 @@ class TestSilence:
             ("site answers again", SITE),
         ]
 
+    def test_the_log_has_it_once_however_often_the_engine_does_not_take_it_in(self) -> None:
+        async def play(office: Office) -> None:
+            office.enactor.on_look = self.fail
+            office.refuse += [Unavailable("the store does not answer")] * 5
+            await office.courier.look()
+            await office.work_for(60)
+
+        with capture_logs() as lines:
+            office = in_the_office(play)
+        assert not office.refuse
+        assert len(office.heard(MachinesSilent)) == 1
+        assert [one["event"] for one in lines] == ["site does not answer"]
+
     def test_who_has_answered_is_silent_only_after_a_while(self) -> None:
         async def play(office: Office) -> None:
             await office.courier.look()

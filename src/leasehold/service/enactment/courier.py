@@ -80,17 +80,18 @@ class Courier:
 
     async def tell_silence(self) -> None:
         """Tell the engine, and the log, if the machines have fallen silent, or answer again; each once."""
-        if self.is_silent is self._is_told_silent:
+        is_silent, problem = self.is_silent, self.problem
+        if is_silent is self._is_told_silent:
             return
-        log = structlog.get_logger("leasehold.enactment")
-        if self.is_silent:
-            log.warning("site does not answer", site=self.site, problem=self.problem)
-            was_told = await self._pass_on(MachinesSilent(self.site, self.problem))
-            self._is_told_silent = was_told
+        news = MachinesSilent(self.site, problem) if is_silent else MachinesAnswer(self.site)
+        if not await self._pass_on(news):
+            return  # told again in a moment
+        self._is_told_silent = is_silent
+        log = structlog.get_logger("leasehold.enactment").bind(site=self.site)
+        if is_silent:
+            log.warning("site does not answer", problem=problem)
         else:
-            log.warning("site answers again", site=self.site)
-            was_told = await self._pass_on(MachinesAnswer(self.site))
-            self._is_told_silent = not was_told
+            log.warning("site answers again")
 
     async def look(self) -> Surveyed | None:
         """Look at the whole site; None where the enactor does not answer."""
@@ -193,14 +194,7 @@ class Courier:
 
     async def _changes(self) -> Sequence[Observation] | None:
         """Wait for changes; that there are none does not show that the machines answer."""
-        try:
-            changes = await self.enactor.changes()
-        except Exception as error:  # noqa: BLE001 - as in _attend
-            self.problem = f"{type(error).__name__}: {error}"
-            return None
-        if changes:
-            self._has_answered()
-        return changes
+        return await self._attend(self.enactor.changes(), shows=bool)
 
     async def _mind_silence(self) -> None:
         while True:
@@ -232,18 +226,17 @@ class Courier:
             self.problem = f"no answer within {within_s:g} s"
             return None
 
-    async def _attend(self, answer: Awaitable[T]) -> T | None:
+    async def _attend(self, answer: Awaitable[T], shows: Callable[[T], bool] = lambda _: True) -> T | None:
+        """Wait for an answer; ``shows`` says whether this one shows that the machines answer."""
         try:
             value = await answer
         except Exception as error:  # noqa: BLE001 - an enactor may fail in any way, and the others go on
             self.problem = f"{type(error).__name__}: {error}"
             return None
-        self._has_answered()
+        if shows(value):
+            self.problem = ""
+            self.last_seen_ms = self._clock()
         return value
-
-    def _has_answered(self) -> None:
-        self.problem = ""
-        self.last_seen_ms = self._clock()
 
     async def _pass_on(self, command: Command) -> bool:
         """Tell the engine; what it cannot take in now is seen again at a look soon. Whether it took it in."""
