@@ -89,3 +89,15 @@ def test_what_no_part_names_is_missed_with_the_first_that_is_told(store: Store, 
         "a/n2": "node-died",
         "a/n3": "",
     }
+
+
+def test_a_node_that_is_gone_is_not_the_largest_one() -> None:
+    book = NodeBook([], {"a"}, 20 * S)
+    small, large = facts("small"), replace(facts("large"), memory_mib=64 * 1024)
+    too_much_mib = small.memory_mib + 1
+    book.see(JobNodesSeen("a", (small, large)), (), 0)
+    book.see(JobNodesSeen("a", (small,)), (), 1 * S)
+    assert book.too_small(too_much_mib, {"a"}, 20 * S) is None  # it may come back
+    largest = book.too_small(too_much_mib, {"a"}, 21 * S)
+    assert largest is not None
+    assert largest["name"] == "a/small"

@@ -232,7 +232,7 @@ class Handlers:
             raise UnknownName("site", command.site, self._engine.gateway.sites)
         self.agreements.check_domain(command.domain)
         if not command.own_job:
-            self._check_memory(command)
+            self._check_memory(command, now_ms)
         return check_request(
             Request(
                 self._engine.last_lease_id + 1,
@@ -260,11 +260,11 @@ class Handlers:
             self._check_limit(command.consumer)
         return self._request(command, now_ms)
 
-    def _check_memory(self, command: Submit) -> None:
+    def _check_memory(self, command: Submit, now_ms: int) -> None:
         """Refuse VMs that are larger than every node there is; where not all nodes are known, one may be."""
         gateway = self._engine.gateway
         sites = gateway.sites.keys() | gateway.desk.remotes.keys() if command.site is None else {command.site}
-        largest = self.jobs.nodes.too_small(command.memory_mib, sites)
+        largest = self.jobs.nodes.too_small(command.memory_mib, sites, now_ms)
         if largest is not None:
             expected = f"at most {largest['memory_mib']}: no node is larger than {largest['name']}"
             raise InvalidField("memory_mib", command.memory_mib, expected)

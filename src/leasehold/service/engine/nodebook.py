@@ -63,11 +63,15 @@ class NodeBook:
         """List the sites that ever told of their nodes."""
         return sorted(self._of_site)
 
-    def too_small(self, memory_mib: int, sites: Collection[str]) -> NodeRow | None:
+    def too_small(self, memory_mib: int, sites: Collection[str], now_ms: int) -> NodeRow | None:
         """Give the largest node of these sites where even that has too little; None where one may do."""
-        if any(row["memory_mib"] >= memory_mib and row["site"] in sites for row in self.rows.values()):
-            return None  # nearly always, and at the first look
-        there = [row for row in self.rows.values() if row["site"] in sites]
+        there: list[NodeRow] = []
+        for row in self.rows.values():
+            if row["site"] not in sites or self.is_gone(row, now_ms):
+                continue
+            if row["memory_mib"] >= memory_mib:
+                return None  # nearly always, and at the first look
+            there.append(row)
         if not there or {row["site"] for row in there} != set(sites) or self._awaited.keys() & set(sites):
             return None
         return max(there, key=lambda row: (row["memory_mib"], row["name"]))
@@ -75,14 +79,12 @@ class NodeBook:
     def remembered(self, site: str, closed: Collection[str], now_ms: int) -> NodesSeen:
         """Tell again what was last seen of a site's nodes; ``closed`` are sites that take nobody now."""
         known = self._known(site, now_ms)
-        names = frozenset(known).union(self._awaited.get(site, ()))
-        return NodesSeen(site, tuple(_seen_node(self.rows[name], closed) for name in known), names)
+        names = frozenset(known.union(self._awaited.get(site, ())))
+        return NodesSeen(site, tuple(_seen_node(self.rows[name], closed) for name in sorted(known)), names)
 
-    def _known(self, site: str, now_ms: int) -> list[str]:
+    def _known(self, site: str, now_ms: int) -> set[str]:
         """Name the nodes of a site that are there or may come back."""
-        return sorted(
-            name for name in self._of_site.get(site, ()) if not self.is_gone(self.rows[name], now_ms)
-        )
+        return {name for name in self._of_site.get(site, ()) if not self.is_gone(self.rows[name], now_ms)}
 
     def kinds(self, now_ms: int) -> Iterator[Kind]:
         """Give all nodes that are not gone, those together of which the same is known."""
@@ -111,7 +113,7 @@ class NodeBook:
             self._awaited.pop(site, None)
         else:
             self._awaited[site] = listed
-        known = frozenset(self._known(site, now_ms)).union(listed)
+        known = frozenset(self._known(site, now_ms).union(listed))
         told = sorted((there.keys() | missed) & known)
         seen = NodesSeen(site, tuple(_seen_node(self.rows[name], closed) for name in told), known)
         offers = (self._offer(before.get(name), self.rows[name], closed) for name in there)
