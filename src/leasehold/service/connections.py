@@ -12,7 +12,7 @@ import resource
 import ssl
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
@@ -65,7 +65,7 @@ def raise_descriptor_limit() -> int:
 def fitting_descriptors(limits: ConnectionLimits, descriptors: int) -> ConnectionLimits:
     """Take no more connections than there are descriptors for, beside those for everything else."""
     most = max(1, min(limits.most, descriptors - _KEPT_DESCRIPTORS))
-    return ConnectionLimits(most, limits.per_address, limits.head_s, limits.body_s, limits.answer_s)
+    return replace(limits, most=most)
 
 
 class Connected(Protocol):

@@ -70,7 +70,7 @@ class SiteStates:
             speed_mips=spec.terms.speed_mips,
             enactor=spec.enactor,
             capabilities=courier.enactor.capabilities,
-            status=self._status(name),
+            status=self.status(name),
             drained_by="" if drained is None else drained["drained_by"],
             note="" if drained is None else drained["note"],
             local_vms=now.local_vms,
@@ -113,13 +113,10 @@ class SiteStates:
 
     def status(self, name: str) -> str:
         """Say of a site of this gateway whether it is ``up``, ``drained`` or ``unreachable``."""
-        return self._status(name)
-
-    def is_up(self, name: str) -> bool:
-        """Whether the machines of a site of this gateway can be reached."""
-        return self._status(name) != "unreachable"
-
-    def _status(self, name: str) -> str:
         if self._couriers[name].is_silent:
             return "unreachable"
         return "drained" if name in self._drained else "up"
+
+    def is_up(self, name: str) -> bool:
+        """Whether the machines of a site of this gateway can be reached."""
+        return self.status(name) != "unreachable"

@@ -68,7 +68,7 @@ def statement(
 ) -> list[Line]:
     """Draw up the lines of a statement by domain, and last the sum; ``rows`` are the consumer's use.
 
-    ``records`` are the agreements that whoever asks may see, ``known`` all that there are.
+    ``records`` are the agreements that whoever asks may see, ``known`` all that there are, those included.
     """
     of_guests = [row for row in rows if not row["is_local"]]
     found = [
@@ -141,13 +141,12 @@ def _share(record: Record, time: Window, ground: Ground, known: Records) -> Shar
 
 def _in_force(record: Record, time: Window, known: Records) -> list[tuple[int, int, Agreement]]:
     """When an agreement was in force, in order, and how it read then beneath those that it is a part of."""
-    names = lineage({**known, record.name: record}, record.name)
-    if not all(name in known or name == record.name for name in names):
+    names = lineage(known, record.name)
+    if not all(name in known for name in names):
         return []
     spans: list[tuple[int, int, Agreement]] = [(*time, Agreement("", EVERYBODY, "", NoLimit()))]
     for name in reversed(names):
-        own = record if name == record.name else known[name]
-        held = [_span(span, time) for span in own.held]
+        held = [_span(span, time) for span in known[name].held]
         spans = [
             (max(begin_ms, since_ms), min(end_ms, until_ms), under(agreement, above))
             for since_ms, until_ms, above in spans

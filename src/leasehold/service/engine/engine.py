@@ -137,12 +137,12 @@ class Engine:
         self.last_lease_id = max(self.last_lease_id, self.handlers.joints.last_lease_id)
         self.gateway.joints.recall(self.handlers.joints.joints)
         recall(self.gateway, self.store)
-        for name in self.silent:
-            self.gateway.desk.fell_silent(name, now_ms)
         self._go_on([lease_of(row) for row in rows], now_ms)
 
     def _go_on(self, leases: Sequence[Lease], now_ms: int) -> None:
         """Plan on with these leases."""
+        for name in self.silent & self.gateway.sites.keys():
+            self.gateway.desk.fell_silent(name, now_ms)
         history = self.handlers.agreements.furnish(self.gateway, now_ms)
         take_up(self.gateway, leases, now_ms, history)
         self._invariants = Invariants(self.gateway)
@@ -305,8 +305,6 @@ class Engine:
         self.gateway = self._make_gateway()
         self.gateway.joints.recall(joints)
         self.gateway.desk.lenders.not_lending = desk.lenders.not_lending
-        for name in self.silent & self.gateway.sites.keys():
-            self.gateway.desk.fell_silent(name, now_ms)
         self.gateway.desk.peering.terms |= desk.peering.terms
         for remote in desk.remotes.values():
             self.gateway.desk.join(replace(remote, leases={}))

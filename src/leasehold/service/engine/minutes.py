@@ -140,23 +140,23 @@ class Minutes:
             if isinstance(event, LeaseStarted | LeaseContinues | LeaseIsLate) and event.lease_id in moved:
                 self._mind_end_of(moved[event.lease_id], now_ms)
         news = [event for event in events if isinstance(event, LeaseSaved | LeaseStarted | LeaseContinues)]
-        told = {(event.lease_id, _HEARD[type(event)]): event for event in news if event.lease_id in moved}
+        told = dict.fromkeys((event.lease_id, _HEARD[type(event)]) for event in news)
         left: dict[int, str] = {}
         for effect in effects:
             if isinstance(effect, MigrateLease):
                 left.setdefault(effect.lease.id, effect.source)
         for lease_id, what in told:  # each once: machines may say so twice
-            self.line(moved[lease_id], what, now_ms, site=left.get(lease_id, ""))
-            self.journal[-1]["reason"] = ""
+            if lease_id in moved:
+                self.step(moved[lease_id], what, now_ms, site=left.get(lease_id, ""))
 
     def submitted(self, request: Request, now_ms: int) -> None:
         """Write down that a request came."""
         lease = Lease(request.id, request, request.vms, 0, 0, site=request.site or "")
         self.line(lease, "submitted", now_ms)
 
-    def step(self, lease: Lease, what: str, now_ms: int, **detail: object) -> None:
+    def step(self, lease: Lease, what: str, now_ms: int, *, site: str = "", **detail: object) -> None:
         """Add a line about what follows from a decision, and has no reason of its own."""
-        self.line(lease, what, now_ms, detail)
+        self.line(lease, what, now_ms, detail, site=site)
         self.journal[-1]["reason"] = ""
 
     def line(
@@ -322,8 +322,8 @@ class Minutes:
 
     def _punish(self, effect: PenaltyImposed, now_ms: int) -> None:
         self.agreements.penalties.imposed(effect.penalty, effect.lease.id)
-        told = {"agreement": effect.penalty.agreement, "until_ms": effect.penalty.until_ms}
-        self.step(effect.lease, "punished", now_ms, **told)
+        penalty = effect.penalty
+        self.step(effect.lease, "punished", now_ms, agreement=penalty.agreement, until_ms=penalty.until_ms)
 
     def _wake(self, effect: WakeAt, now_ms: int) -> None:
         self._agenda.add(max(effect.at_ms, now_ms + 1), Tick(effect.site))
