@@ -114,9 +114,9 @@ class Intake:
     def _submit(self, holding: Holding, seen: Snapshot) -> Problem | None:
         """Give a job to Slurm. That we may have is on file, and what the job carries says whether we did."""
         steward, tag = self._steward, holding.tag(self._steward.ledger.owner)
-        user = JobUser.named(holding.user)
         more = {"LEASEHOLD_LEASE": str(holding.lease_id)}
         try:
+            user = JobUser.named(holding.user)
             script = steward.papers.write(holding)
             words = self._words(holding, user, self._nodes_to_avoid(holding, seen))
             environment = {**user.environment, **self._options.environment, **more}
@@ -124,9 +124,13 @@ class Intake:
         except SlurmRefused as refused:
             steward.drop(holding)
             return Problem(str(refused), again=refused.again)
+        except SlurmSilent:
+            raise
+        except KeyError:
+            # Also of a directory service that is away for a while, so it may be told again.
+            steward.drop(holding)
+            return Problem(f"the Unix user {holding.user} of its job is not known any more")
         except OSError as error:
-            if isinstance(error, SlurmSilent):
-                raise
             steward.drop(holding)
             return Problem(f"the folder of its job cannot be made: {error}")
         seen.add(Job(holding.job_id, ("PENDING",), name=tag.name, comment=tag.comment, uid=holding.uid))

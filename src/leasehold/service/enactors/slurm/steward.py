@@ -87,24 +87,35 @@ class Steward:
 
     def own_jobs(self, ground: Callable[[], Ground]) -> list[OwnJob]:
         """List the jobs of the site's own users; raises SlurmSilent where they cannot be seen."""
-        return own_jobs(self.slurm.jobs(), self._is_guest, ground())
+        # Gathered once: of both there may be tens of thousands, and each job is held against all holdings.
+        uids, held = self._uids(), frozenset((one.job_id, one.uid) for one in self.here.values())
+        owner, prober = self.ledger.owner, self.users.usual
 
-    def _is_guest(self, job: Job) -> bool:
-        tag, owner = tag_of(job), self.ledger.owner
-        is_tagged = tag is not None and tag.owner == owner and job.uid in self._uids()
-        is_held = any(job.id == one.job_id and job.uid == one.uid for one in self.here.values())
-        return is_tagged or is_held or bool(probed_by(job, owner, self.users.usual))
+        def is_guest(job: Job) -> bool:
+            tag = tag_of(job)
+            is_tagged = tag is not None and tag.owner == owner and job.uid in uids
+            return is_tagged or (job.id, job.uid) in held or bool(probed_by(job, owner, prober))
+
+        return own_jobs(self.slurm.jobs(), is_guest, ground())
 
     def _uids(self) -> frozenset[int]:
         """As whom our jobs run, also those that were submitted before the configuration was changed."""
         return self.users.uids.union(holding.uid for holding in self.here.values())
 
     def _claim(self, seen: Snapshot) -> list[Job]:
-        """Find the jobs that were submitted just before a crash; returns those that nobody wants."""
+        """Find the jobs that were submitted just before a crash; returns those that nobody wants.
+
+        The number of a lease is no secret, and a guest may write what it likes on its own job: only the user
+        that was chosen for the lease and all of its tag make a job the lease's.
+        """
         strays: list[Job] = []
         for tag, job in seen.ours():
             holding = self.here.get(tag.lease_id)
-            if holding is not None and holding.birth == tag.birth and holding.job_id in {None, job.id}:
+            if (
+                holding is not None
+                and (job.uid, tag) == (holding.uid, holding.tag(self.ledger.owner))
+                and holding.job_id in {None, job.id}
+            ):
                 holding.job_id = job.id
             elif job.is_live:
                 strays.append(job)
