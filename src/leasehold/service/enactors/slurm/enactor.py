@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
+from leasehold.model.errors import InvalidField
 from leasehold.service.enactors.facts import NodeFacts, Output
 from leasehold.service.enactors.protocol import Capabilities, Observation, Order, OwnJob, Problem
 from leasehold.service.enactors.setup import EnactorSetup
@@ -15,9 +16,9 @@ from leasehold.service.enactors.slurm.commands import Slurm
 from leasehold.service.enactors.slurm.finding import Modules, NodeFinder
 from leasehold.service.enactors.slurm.intake import Intake
 from leasehold.service.enactors.slurm.ledger import LEDGER, Ledger
-from leasehold.service.enactors.slurm.options import OnSuspend, read_options
+from leasehold.service.enactors.slurm.options import OnSuspend, SlurmOptions, read_options
 from leasehold.service.enactors.slurm.own_queue import Ground
-from leasehold.service.enactors.slurm.papers import Papers
+from leasehold.service.enactors.slurm.papers import Papers, make_job_folder
 from leasehold.service.enactors.slurm.probes import PROBES, Probes
 from leasehold.service.enactors.slurm.steward import Steward
 from leasehold.service.enactors.slurm.users import JobUsers, check_site
@@ -38,8 +39,8 @@ class SlurmEnactor:
         self._options = options = read_options(setup.options)
         self._slots = setup.slots
         check_site(setup.site, options, (*setup.private, setup.folder))
+        folder = _made_job_folder(setup.site, options) / setup.site
         self._ledger = Ledger(setup.folder / LEDGER)
-        folder = Path(options.job_folder).resolve() / setup.site
         self._papers, users = Papers(folder, options.cpus_per_vm), JobUsers(options)
         self._slurm = Slurm(options)
         self._steward = Steward(self._slurm, self._ledger, self._papers, users, options.suspend, setup.clock)
@@ -118,3 +119,14 @@ class SlurmEnactor:
 
     async def _in_turn(self, work: Callable[..., Result], *details: object) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work, *details)
+
+
+def _made_job_folder(site: str, options: SlurmOptions) -> Path:
+    """Make the folder of all jobs before any runs: beside it, guests may be able to make folders, too."""
+    folder = Path(options.job_folder).resolve()
+    try:
+        make_job_folder(folder)
+    except OSError as error:
+        expected = f"a folder that can be made: {error.strerror}"
+        raise InvalidField(f"cluster {site}: slurm.job_folder", str(folder), expected) from error
+    return folder

@@ -27,7 +27,9 @@ WORK = "work"
 """The folder of the job's own user, in the one that is ours."""
 
 _OURS, _PASSED_THROUGH, _ITS_USERS = 0o600, 0o711, 0o700
-_REMOVED_WITHIN_S = 60
+_REMOVED_WITHIN_S = 10
+_REMOVED_AT_ONCE = 2_000
+"""So that their paths go into one command."""
 _KEPT = 500
 """How many folders of leases that are gone are kept, for their consoles and outputs."""
 _CONSOLE_BYTES = 256 * 1024
@@ -141,8 +143,15 @@ class Papers:
         kept = {self.of(holding) for holding in needed}
         free = [folder for folder in self._folder.glob("*.*") if folder not in kept]
         if len(free) > 2 * _KEPT:
-            for folder in sorted(free, key=_made)[:-_KEPT]:
-                _remove(folder)
+            # The oldest last: it may be one that cannot be removed in time, which must not be in others' way.
+            _remove(sorted(free, key=_made, reverse=True)[_KEPT:][:_REMOVED_AT_ONCE])
+
+
+def make_job_folder(folder: Path) -> None:
+    """Make what is missing of a folder of ours; raises OSError, also where somebody else is faster."""
+    for ours in reversed([path for path in (folder, *folder.parents) if not path.exists()]):
+        ours.mkdir(mode=_PASSED_THROUGH)
+        ours.chmod(_PASSED_THROUGH)  # whatever the umask is
 
 
 def make_work_folder(folder: Path, uid: int, gid: int) -> None:
@@ -150,7 +159,8 @@ def make_work_folder(folder: Path, uid: int, gid: int) -> None:
 
     Raises OSError.
     """
-    for ours in (*reversed([above for above in folder.parents if not above.exists()]), folder.parent, folder):
+    make_job_folder(folder.parent)
+    for ours in (folder.parent, folder):
         ours.mkdir(exist_ok=True)
         ours.chmod(_PASSED_THROUGH)  # whatever the umask is
     work = folder / WORK
@@ -159,11 +169,14 @@ def make_work_folder(folder: Path, uid: int, gid: int) -> None:
         os.chown(work, uid, gid, follow_symlinks=False)
 
 
-def _remove(folder: Path) -> None:
-    """Remove a folder in which somebody else could write, and which may be deeper than Python can go."""
+def _remove(folders: Sequence[Path]) -> None:
+    """Remove folders in which somebody else could write, and which may be deeper than Python can go.
+
+    All of the site waits for it: what cannot be done in time is left, and goes on the next time.
+    """
     with suppress(OSError, subprocess.TimeoutExpired):
         subprocess.run(  # noqa: S603 - our own path
-            ["/bin/rm", "-rf", "--one-file-system", "--", folder],
+            ["/bin/rm", "-rf", "--one-file-system", "--", *folders],
             stderr=subprocess.DEVNULL,
             timeout=_REMOVED_WITHIN_S,
             check=False,

@@ -15,7 +15,7 @@ from leasehold.model.errors import InvalidField
 from leasehold.service.enactors.slurm.options import SlurmOptions
 from leasehold.sharing.paths import prefixes
 
-_FOR_OTHERS = 0o022
+_FOR_GROUP, _FOR_EVERYBODY = 0o020, 0o002
 _STICKY = 0o1000
 
 
@@ -121,33 +121,60 @@ def _folder_faults(options: SlurmOptions, private: Sequence[Path]) -> Iterator[I
         yield InvalidField("job_folder", None, expected)
         return
     folder = Path(options.job_folder).resolve()
+    guests = [user for user in JobUsers(options).all() if not user.is_us]
     for closed in private:
         if folder.is_relative_to(closed.resolve()):
             yield InvalidField(
                 "job_folder", str(folder), f"a folder outside {closed}, which is the gateway's"
             )
-    for path in (folder, *folder.parents):
-        if path.exists() and (who := _who_else_may_replace(path, is_job_folder=path == folder)):
+    for path in filter(Path.exists, (folder, *folder.parents)):
+        who = _who_else_may_change(path) if path == folder else _who_else_may_replace(path, guests)
+        if who:
             yield InvalidField(
                 "job_folder", str(folder), f"a folder of the gateway's own: {who} may change {path}"
             )
 
 
-def _who_else_may_replace(path: Path, *, is_job_folder: bool) -> str:
-    """Say who else may rename what lies in a folder; empty where nobody may."""
-    found = path.stat()
-    if found.st_uid not in {0, os.geteuid()} and is_job_folder:
+def _who_else_may_change(folder: Path) -> str:
+    """Say who beside us can make and rename what lies in the job folder; empty where nobody can."""
+    found = folder.stat()
+    if found.st_uid not in {0, os.geteuid()}:
         return f"user {found.st_uid}"
-    open_to = found.st_mode & (_FOR_OTHERS if is_job_folder else 0o002)
-    if open_to and not (found.st_mode & _STICKY and not is_job_folder):
-        return "everybody" if open_to & 0o002 else "its group"
-    return ""
+    if found.st_mode & _FOR_EVERYBODY:
+        return "everybody"
+    return "its group" if found.st_mode & _FOR_GROUP else ""
+
+
+def _who_else_may_replace(folder: Path, guests: Sequence[JobUser]) -> str:
+    """Say who can put something else in the place of ours, in a folder above; empty where nobody can.
+
+    Above there may be other people and groups, as long as no guest is one of them: as root we would then work
+    in whatever a guest has put there.
+    """
+    found = folder.stat()
+    who = [guest for guest in guests if guest.uid == found.st_uid]  # sticky or not, its owner may do anything
+    if not who and not found.st_mode & _STICKY:
+        if found.st_mode & _FOR_EVERYBODY:
+            return "everybody"
+        if found.st_mode & _FOR_GROUP:
+            who = [guest for guest in guests if _is_let_in_by_group(guest, folder, found.st_gid)]
+    return f"user {who[0].name}" if who else ""
+
+
+def _is_let_in_by_group(user: JobUser, folder: Path, group: int) -> bool:
+    """Say whether a user is in the group that may write there, or on an access list, which looks the same."""
+    return group in os.getgrouplist(user.name, user.gid) or _finds(user, 'test -w "$1"', folder)
 
 
 def may_enter(user: JobUser, folder: Path) -> bool:
-    """Say whether a user can read or enter a folder: tried as that user, so that access lists count too."""
+    """Say whether a user can read or enter a folder."""
+    return _finds(user, 'test -r "$1" || test -x "$1"', folder)
+
+
+def _finds(user: JobUser, true: str, folder: Path) -> bool:
+    """Say whether something is true of a folder: tried as that user, so that access lists count too."""
     done = subprocess.run(  # noqa: S603 - our own words, and a path
-        ["/bin/sh", "-c", 'test -r "$1" || test -x "$1"', "sh", folder],
+        ["/bin/sh", "-c", true, "sh", folder],
         user=user.uid,
         group=user.gid,
         extra_groups=os.getgrouplist(user.name, user.gid),
