@@ -231,8 +231,8 @@ class Floor:
             anywhere = self._others_on.setdefault(room.site, {})
             anywhere[room.lease_id] = Held(everything, room.since_ms)
             self._count_unseen(room.site, room.since_ms, Amounts.__add__, everything)
-        self._is_stale(room)
-        return before
+        self._is_stale([room] if before is None else [before, room])
+        return _nodes_of(before)
 
     def leave(self, gone: RoomLeft) -> list[str]:
         """A lease that is no attempt let go of its machines; the nodes that may have more room for it."""
@@ -243,23 +243,25 @@ class Floor:
             seen = self._seen.get(name)
             if seen is not None and 0 <= room.since_ms < seen.node.seen_ms < gone.at_ms:
                 self._left.setdefault(name, []).append(Left(_times(room.each, vms), gone.at_ms))
-        return self._forget_other(gone.lease_id)
+        self._forget_other(gone.lease_id)
+        self._is_stale([room])
+        return _nodes_of(room)
 
-    def _forget_other(self, lease_id: int) -> list[str]:
+    def _forget_other(self, lease_id: int) -> RoomTaken | None:
+        """Count no longer what a lease has; gives what it had. Its nodes are still to be laid anew."""
         room = self._others.pop(lease_id, None)
         if room is None:
-            return []
+            return None
         places = set(room.nodes) or {room.site}
         for place in places:
             held = self._others_on[place]
             del held[lease_id]
             if not held:
                 del self._others_on[place]
-        self._is_stale(room)
         if not room.nodes:
             self.roomier.add(room.site)
             self._count_unseen(room.site, room.since_ms, _less, _times(room.each, room.vms))
-        return sorted(set(room.nodes))
+        return room
 
     def _count_unseen(
         self, site: str, since_ms: int, count: Callable[[Amounts, Amounts], Amounts], amounts: Amounts
@@ -283,13 +285,10 @@ class Floor:
             sums[seen_ms] = _sum(one.amounts for one in anywhere if not 0 <= one.begun_ms < seen_ms)
         return sums[seen_ms]
 
-    def _is_stale(self, room: RoomTaken) -> None:
-        """Lay the nodes of a lease anew; all of its site, once somebody asks, where they are not known."""
-        if room.nodes:
-            self._refresh(set(room.nodes))
-        else:
-            self._stale.add(room.site)
-            self._down, self._with_down = None, {}
+    def _is_stale(self, rooms: Sequence[RoomTaken]) -> None:
+        """Lay the nodes of leases anew; all of a site, once somebody asks, where they are not known."""
+        self._refresh({name for room in rooms for name in room.nodes})
+        self._stale.update(room.site for room in rooms if not room.nodes)
 
     def _settle(self) -> None:
         stale, self._stale = self._stale, set()
@@ -442,6 +441,10 @@ def _take_out(ground: Ground, names: Iterable[str]) -> None:
     ground.index.drop_all([name for name in names if name in ground.index])
     for name in names:
         ground.hosts.pop(name, None)
+
+
+def _nodes_of(room: RoomTaken | None) -> list[str]:
+    return [] if room is None else sorted(set(room.nodes))
 
 
 def _unused(node: Node) -> Node:

@@ -54,7 +54,7 @@ class Lives:
         self._line.drop(record.id)
         self._images.leave(record.id)
         self.hold(record, attempt)
-        _stand(record, *_standing(record))
+        _stand(record, *_standing(_furthest(record)))
         self._book.effects.append(StartAttempt(record, attempt))
         self._book.decide(record, reason or where(place), what, attempt.number)
         return attempt
@@ -81,11 +81,11 @@ class Lives:
     def follow(self, record: JobRecord, why: str = "") -> None:
         """Let a job stand as the furthest of its open attempts; another reason is told."""
         self._book.moved[record.id] = record
-        state, reason = _standing(record)
+        furthest = _furthest(record)
+        state, reason = _standing(furthest)
         is_news = record.reason is not reason
         _stand(record, state, reason, why if reason in _AT_SITE else "")
         if is_news:
-            furthest = max(record.open_attempts, key=_how_far)
             self._book.decide(record, reason, record.what, furthest.number)
 
     def end(self, record: JobRecord, attempt: Attempt, state: AttemptState, now_ms: int) -> None:
@@ -161,9 +161,13 @@ def _how_far(attempt: Attempt) -> int:
     return _FURTHER.index(attempt.state)
 
 
-def _standing(record: JobRecord) -> tuple[JobState, JobReason]:
-    """Say how a job stands of which attempts are open."""
-    furthest = max(record.open_attempts, key=_how_far)
+def _furthest(record: JobRecord) -> Attempt:
+    """Give the open attempt of a job that has come furthest; there must be one."""
+    return max(record.open_attempts, key=_how_far)
+
+
+def _standing(furthest: Attempt) -> tuple[JobState, JobReason]:
+    """Say how a job stands by the one of its open attempts that has come furthest."""
     match furthest.state:
         case AttemptState.QUEUED:
             return JobState.WAITING, JobReason.WAITS_AT_SITE
