@@ -82,6 +82,15 @@ def test_where_no_agreement_opens_a_site_the_breach_is_the_reason() -> None:
     assert told.breach.agreement == "few"
 
 
+def test_the_broker_is_asked_just_what_the_gateway_asks() -> None:
+    there = gateway(without_agreement="preemptable")
+    told = explain_request(there, request(kind=LeaseType.NON_PREEMPTABLE), 0)
+    assert (told.reason, told.brokered.offers) == (Reason.PREEMPTABLE_ONLY, ())
+    assert explain_request(there, request(), 0).brokered.offers
+    told = explain_request(there, replace(request(), is_foreign=True), 0)
+    assert (told.reason, told.brokered.offers) == (Reason.NOT_A_MEMBER, ())
+
+
 def test_where_nobody_lends_that_is_the_reason() -> None:
     there = gateway()
     there.handle([LendingChanged(name, lends=False) for name in "ab"], 0)

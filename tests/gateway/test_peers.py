@@ -27,7 +27,7 @@ from leasehold.model.event import (
     Submitted,
     Tick,
 )
-from leasehold.model.lease import LeaseState
+from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.reason import Outcome, Reason
 from leasehold.model.request import LeaseType, Request
 from leasehold.routing.estimators import StreamEstimator
@@ -390,6 +390,31 @@ class TestRates:
         asked, asking = peering.asked["north"], peering.asking["north"]
         assert (asked.offered, asked.refused, told.gateway.desk.unanswered.leases_at("north")) == (3, 1, 1)
         assert (asking.offered, asking.refused, peering.vms_here("north")) == (2, 1, 3)
+
+
+class Counted(dict[int, Lease]):
+    """Leases, and how many were looked at when all of them were."""
+
+    looked_at = 0
+
+    def values(self) -> Any:
+        self.looked_at += len(self)
+        return super().values()
+
+
+def test_however_many_of_a_peer_wait_only_what_counts_against_its_limit_is_looked_at() -> None:
+    told = Told(peer(), own=4, north=Terms(max_vms=2))
+    for _ in range(100):
+        told.submit(1, via="north", wait=True)
+    peering = told.gateway.desk.peering
+    kept = [peering.here, peering._within]
+    for leases in kept:
+        leases["north"] = Counted(leases["north"])
+    told.gateway.desk.look_again()
+    told.gateway.handle([Tick()], told.now_ms + 1)
+    assert len(told.gateway.held) == 98
+    looked_at = sum(leases["north"].looked_at for leases in kept)  # type: ignore[attr-defined]
+    assert 98 * 2 <= looked_at <= 100 * 3
 
 
 class TestStreamsTogether:

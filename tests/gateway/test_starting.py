@@ -3,6 +3,7 @@
 import pytest
 from tests.gateway.telling import Told, begun, closed, decided, lent, own
 
+from leasehold.gateway.remote import RemoteSite
 from leasehold.model.effect import StopLease, SuspendLease, Used, WithdrawLease
 from leasehold.model.event import (
     CancelRequested,
@@ -16,10 +17,12 @@ from leasehold.model.event import (
     OverheadMeasured,
     SiteAnswered,
     SiteFellSilent,
+    SiteReported,
     Tick,
 )
 from leasehold.model.lease import LeaseState
 from leasehold.model.reason import Outcome, Reason
+from leasehold.routing.facts import SiteLive
 from leasehold.sharing.enforcement import Sharing
 from leasehold.sharing.places import Place
 from leasehold.testing.worlds import live_site, site
@@ -33,6 +36,8 @@ STARTING, RUNNING, SUSPENDING, SUSPENDED, MIGRATING, WAITING, HELD = (
     LeaseState.WAITING,
     LeaseState.HELD,
 )
+
+USUALLY_30_S = OverheadMeasured("a", Operation.START, 1024, 1, 30_000)
 
 
 def told(*slots: int) -> Told:
@@ -135,11 +140,44 @@ class TestOthers:
 
     def test_room_is_given_back_where_they_start_sooner_than_planned(self) -> None:
         world = told(4)
-        world.at(0, OverheadMeasured("a", Operation.START, 1024, 1, 30_000))
+        world.at(0, USUALLY_30_S)
         world.at(0, lent(1, 4, 60), lent(2, 4, 60))
         assert world.lease(2).reserved_ms == 90_000  # 30 s to start, and 60 s of its own
         world.at(5, LeaseStarted(1, 1))
         assert world.lease(2).reserved_ms == 65_000
+
+    def test_who_waits_for_room_is_promised_enough_to_start_in_too(self) -> None:
+        world = told(4)
+        world.at(0, own(1, 4, 60), USUALLY_30_S)
+        world.at(1, lent(2, 4, 60, "migratable", ready_s=1, deadline_s=150, wait=True))
+        assert (world.lease(2).reserved_ms, world.lease(2).end_ms) == (60_000, 150_000)
+
+    def test_who_could_not_start_in_time_where_machines_take_so_long_is_promised_nothing(self) -> None:
+        world = told(4)
+        world.at(0, own(1, 4, 60), USUALLY_30_S)
+        world.at(1, lent(2, 4, 60, "migratable", ready_s=1, deadline_s=149, wait=True))
+        assert state(world, 2) is HELD
+
+    def test_nobody_is_sent_on_to_where_its_machines_would_not_start_soon_enough(self) -> None:
+        world = Told(live_site("a", 4), live_site("b", 4), use_free_room=True, try_elsewhere=True)
+        world.at(0, own(1, 4, 60, "a"), own(2, 4, 70, "b"))
+        world.at(1, lent(3, 4, 20, "migratable", ready_s=1, wait=True))
+        assert world.lease(3).site == "a"
+        world.at(2, lent(4, 4, 60, "non-preemptable", ready_s=40, domain="b", wait=True))
+        assert world.lease(4).reserved_ms == 70_000
+        world.at(3, OverheadMeasured("b", Operation.START, 1024, 1, 30_000))
+        world.at(30, CancelRequested(2))  # b is free for 40 s: enough to run, but not to start as well
+        assert (world.lease(3).site, state(world, 3)) == ("a", WAITING)
+
+    @pytest.mark.parametrize(("span_s", "where"), [(60, "b"), (61, "a")])
+    def test_the_time_to_start_counts_against_no_owners_limit_and_raises_none(
+        self, span_s: int, where: str
+    ) -> None:
+        world = Told(live_site("a", 4), live_site("b", 4, non_preemptable_max_ms=60_000))
+        world.at(0, OverheadMeasured("b", Operation.START, 1024, 1, 30_000))
+        world.at(1, own(1, 4, 600, "a"), own(2, 4, 60, "b"))
+        world.at(2, lent(3, 4, span_s, "non-preemptable", ready_s=2, wait=True))
+        assert world.lease(3).site == where
 
     def test_no_guest_that_is_late_delays_a_local_user(self) -> None:
         world = told(4)
@@ -247,6 +285,16 @@ class TestNeverStarted:
         world.at(0, lent(1, 2, 60))
         world.at(9, LeaseNotStarted(1, 1))
         assert closed(world.at(18, LeaseNotStarted(1, 2))) == [(1, Reason.NEVER_STARTED)]
+
+    @pytest.mark.parametrize("kind", ["cancelable", "suspendable", "migratable", "non-preemptable"])
+    def test_so_has_who_is_then_refused_by_a_site_that_decides_for_itself(self, kind: str) -> None:
+        world = told(4)
+        world.gateway.desk.join(RemoteSite("far", 4, 1, live=SiteLive(4)))
+        world.at(0, lent(1, 2, 60, kind))
+        world.at(9, LeaseNotStarted(1, 1))
+        assert world.lease(1).site == "far"
+        refused = SiteReported(1, "far", LeaseState.REFUSED, Reason.ROOM_IN_USE)
+        assert closed(world.at(18, refused)) == [(1, Reason.NEVER_STARTED)]
 
     def test_a_local_one_has_failed(self) -> None:
         world = told(4, 4)

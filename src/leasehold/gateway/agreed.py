@@ -81,7 +81,7 @@ class UnderAgreement:
         """Of sites that are open to a request, give those of the domains that the broker recommends."""
         if self._broker is None or not sites:
             return sites
-        ask = self._ask(lease, self._reference_mips, now_ms)
+        ask = self.ask(lease, self._reference_mips, now_ms)
         best = self._broker.recommend(ask, [site.name for site in sites], room, now_ms).sites
         return [site for site in sites if site.name in best]
 
@@ -113,7 +113,7 @@ class UnderAgreement:
         """Whether its consumer has so much left that it may let several requests wait at these sites."""
         if self.sharing is None:
             return True
-        ask = self._ask(lease, self._reference_mips, now_ms)
+        ask = self.ask(lease, self._reference_mips, now_ms)
         return all(self.sharing.stays_below(ask, site.name, now_ms) for site in sites)
 
     def peers_not_open(self, lease: Lease, peers: Iterable[str], now_ms: int) -> set[str]:
@@ -123,7 +123,7 @@ class UnderAgreement:
         sharing = self.sharing
         if sharing is None or self._asks_nothing(lease):
             return bound_elsewhere
-        ask = self._ask(lease, self._reference_mips, now_ms)
+        ask = self.ask(lease, self._reference_mips, now_ms)
         return bound_elsewhere | {name for name in peers if sharing.why_not(ask, name, now_ms) is not None}
 
     def why_not_there(self, lease: Lease, site: str, speed_mips: int, now_ms: int) -> Breach | None:
@@ -131,7 +131,7 @@ class UnderAgreement:
         if self.sharing is None or self._asks_nothing(lease):
             return None
         has = self.sharing.grants.take_back(lease.id)  # it is not asked for twice
-        breach = self.sharing.why_not(self._ask(lease, speed_mips, now_ms), site, now_ms)
+        breach = self.sharing.why_not(self.ask(lease, speed_mips, now_ms), site, now_ms)
         if has is not None:
             self.sharing.grants.give(lease.id, has)
         return breach
@@ -140,7 +140,7 @@ class UnderAgreement:
         """Say why a lease may not go on where it is, or for longer; None if it may."""
         if self.sharing is None or self._asks_nothing(lease):
             return None
-        ask = self._ask(lease, speed_mips, now_ms, more_work)
+        ask = self.ask(lease, speed_mips, now_ms, more_work)
         breach = self.sharing.why_not_without(ask, lease.site, now_ms) if more_work else None
         return breach or self.sharing.why_not_on(ask, lease.site, now_ms)
 
@@ -151,9 +151,10 @@ class UnderAgreement:
 
     def _why_not(self, lease: Lease, site: SiteFacts, now_ms: int) -> Breach | None:
         assert self.sharing is not None
-        return self.sharing.why_not(self._ask(lease, site.speed_mips, now_ms), site.name, now_ms)
+        return self.sharing.why_not(self.ask(lease, site.speed_mips, now_ms), site.name, now_ms)
 
-    def _ask(self, lease: Lease, speed_mips: int, now_ms: int, more_work: int = 0) -> Ask:
+    def ask(self, lease: Lease, speed_mips: int, now_ms: int, more_work: int = 0) -> Ask:
+        """Say what a lease asks of agreements, on machines of this speed, with so much work added to it."""
         request = lease.request
         start_ms = max(now_ms, request.ready_ms)
         work = request.duration_ms * self._reference_mips + more_work
@@ -174,7 +175,7 @@ class UnderAgreement:
         """A lease was sent to the site or peer that it names."""
         if self.sharing is None:
             return
-        ask = self._ask(lease, speed_mips, now_ms)
+        ask = self.ask(lease, speed_mips, now_ms)
         if not self.sharing.is_silent:
             for penalty in self.sharing.punish(ask, lease.site, now_ms):
                 self._effects.append(PenaltyImposed(lease, penalty))

@@ -120,7 +120,6 @@ class Desk:
 
     def fell_silent(self, name: str, now_ms: int) -> None:
         """The machines of an own site do not answer: it gets no guests; who waits there is routed anew."""
-        self.lenders.silent.add(name)
         self._sites[name].floor.is_silent = True
         self._empty_queue(name, Reason.SITE_SILENT, SILENT, now_ms)
 
@@ -342,6 +341,8 @@ class Desk:
         self.let_go(lease)
         rule = rule or self.routing.policy.name
         if Reason.NEVER_STARTED in self.refused_by.get(lease.id, {}).values():
+            if lease.state is LeaseState.WAITING:  # it was on offer to a site elsewhere
+                advance(lease, Step.HOLD)
             advance(lease, Step.FAIL)  # it was taken in, and promised room
             self.effects.append(LeaseClosed(lease, Reason.NEVER_STARTED))
             return

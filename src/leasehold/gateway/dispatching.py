@@ -17,7 +17,6 @@ from leasehold.model.errors import UnknownName
 from leasehold.model.lease import Lease
 from leasehold.model.lifecycle import Step, advance
 from leasehold.model.reason import NEVER, Outcome, Reason
-from leasehold.model.request import Request
 from leasehold.routing.facts import SiteFacts
 from leasehold.routing.policy import Dispatch, Hold, Refuse
 from leasehold.routing.view import RoutingView
@@ -109,7 +108,7 @@ class Dispatcher:
         as much is lent for good as may be, it waits at the gateway, until it is certain that it is too late.
         """
         places = [self._sites[site.name].open_to_guests(now_ms) for site in sites if site.name in self._sites]
-        for guests in sorted(places, key=lambda one: one.earliest_ms(lease, now_ms) + one.wall_ms(lease)):
+        for guests in sorted(places, key=lambda one: one.earliest_ms(lease, now_ms) + one.span_ms(lease)):
             refused = guests.admit_later(lease, now_ms)
             if refused is None:
                 self._desk.touch(guests.floor.name)
@@ -167,7 +166,7 @@ class Dispatcher:
             if site.name == lease.site or site.free_vms < lease.vms or site.name in refused_by:
                 continue
             guests = site.open_to_guests(now_ms)
-            if best is not None and guests.wall_ms(lease) >= best.wall_ms(lease):
+            if best is not None and guests.span_ms(lease) >= best.span_ms(lease):
                 continue
             if self._may_start_at(lease, site, guests, now_ms):
                 best = guests
@@ -212,7 +211,7 @@ class Dispatcher:
         """Let a request stand in line if others of its consumer are before it, or have its turn."""
         behind = self._desk.lines.is_behind(lease, line)
         if not behind and self._desk.lines.has_one_out(line):
-            starts_now = any(self._starts_now(lease.request, site.name, now_ms) for site in sites)
+            starts_now = any(self._starts_now(lease, site.name, now_ms) for site in sites)
             behind = not (starts_now or self._agreed.has_plenty(lease, sites, now_ms))
         if behind:
             breach = self._agreed.behind_its_own(lease, sites, now_ms)
@@ -243,7 +242,7 @@ class Dispatcher:
             return self._send_to_a_peer(lease, Ask.NONE_CAN, now_ms)
         if not self._desk.peering.asks_early or lease.request.ready_ms > now_ms:
             return False
-        if any(self._starts_now(lease.request, site.name, now_ms) for site in sites):
+        if any(self._starts_now(lease, site.name, now_ms) for site in sites):
             return False
         return self._send_to_a_peer(lease, Ask.NONE_CAN_NOW, now_ms)
 
@@ -259,13 +258,13 @@ class Dispatcher:
         """Whether a site's plan has room for a request now; of a site elsewhere, as far as that is known."""
         if name in self._sites:
             return self._sites[name].open_to_guests(now_ms).has_room_now(lease, now_ms)
-        return self._starts_now(lease.request, name, now_ms)
+        return self._starts_now(lease, name, now_ms)
 
-    def _starts_now(self, request: Request, name: str, now_ms: int) -> bool:
+    def _starts_now(self, lease: Lease, name: str, now_ms: int) -> bool:
         """Whether a site would start a guest at once, beside those that were sent there in this instant."""
         live = self._desk.knowledge.live(name, now_ms)
-        is_room_left = live.unclaimed_vms >= request.vms
-        return is_room_left and starts_now(live, request, now_ms)
+        is_room_left = live.unclaimed_vms >= lease.vms
+        return is_room_left and starts_now(live, lease.request, now_ms)
 
     def _send_to_a_peer(self, lease: Lease, when: Ask, now_ms: int) -> bool:
         """Offer a request to the peer that is best for it; returns whether there is one."""

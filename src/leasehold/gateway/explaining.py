@@ -17,7 +17,6 @@ from leasehold.model.joint import Joint, JointRequest, JointState
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.reason import Reason
 from leasehold.model.request import Request
-from leasehold.sharing.asking import Ask, amounts_of
 from leasehold.sharing.broker import Broker
 from leasehold.sharing.environments import ExtendedVirtualEnvironment, VirtualEnvironment, extend, virtual
 from leasehold.sharing.offers import Offer, Reading
@@ -220,8 +219,7 @@ def _brokered(gateway: Gateway, request: Request, sites: Collection[str], now_ms
     sharing = gateway.agreed.sharing
     if sharing is None:
         return Brokered()
-    start_ms = max(now_ms, request.ready_ms)
-    ask = Ask(request.path, amounts_of(request), request.duration_ms, start_ms)
+    ask = gateway.agreed.ask(_probe(gateway, request), gateway.reference_mips, now_ms)
 
     def room(site: str) -> int:
         return gateway.knowledge.live(site, now_ms).free_vms

@@ -374,7 +374,6 @@ class Gateway:
         site.floor.is_silent = False
         if site.guests is not None:
             site.guests.site_answers(now_ms)
-        self.desk.lenders.silent.discard(event.site)
         self.desk.look_again()
 
     def _note_forgotten(self, event: SiteForgotten, now_ms: int) -> None:

@@ -73,23 +73,23 @@ class Guests:
 
     def earliest_ms(self, lease: Lease, now_ms: int) -> int:
         """When a request that is not here could start by the present plan."""
-        return self.full.earliest(max(now_ms, lease.request.ready_ms), self.wall_ms(lease), lease.vms)
+        return self.full.earliest(max(now_ms, lease.request.ready_ms), self.span_ms(lease), lease.vms)
 
     def latest_ms(self, lease: Lease) -> int | None:
         """When a request that is not here would have to start at the latest; None without a deadline."""
         deadline_ms = lease.request.deadline_ms
-        return None if deadline_ms is None else deadline_ms - self.wall_ms(lease)
+        return None if deadline_ms is None else deadline_ms - self.span_ms(lease)
 
-    def wall_ms(self, lease: Lease) -> int:
-        """How long a request that is not here would take here."""
-        return self.floor.wall_ms(lease.work_left)
+    def span_ms(self, lease: Lease) -> int:
+        """How long a request that is not here would have its VMs here: until they run, and then its work."""
+        return self.floor.start_ms() + self.floor.wall_ms(lease.work_left)
 
     def has_room_now(self, lease: Lease, now_ms: int) -> bool:
         """Whether a request would start at once, beside those who have come in this instant."""
         if self.queue.depth == 0 and len(self.queue):
             return False
         arriving_vms = sum(one.vms for one in self._arrivals)
-        return self.full.lowest(now_ms, now_ms + self.wall_ms(lease)) - arriving_vms >= lease.vms
+        return self.full.lowest(now_ms, now_ms + self.span_ms(lease)) - arriving_vms >= lease.vms
 
     def admit_later(self, lease: Lease, now_ms: int) -> Reason | None:
         """Take in who cannot start at its ready time and waits for a later one, or say why not.
@@ -99,7 +99,7 @@ class Guests:
         start_ms, latest_ms = self.earliest_ms(lease, now_ms), self.latest_ms(lease)
         if latest_ms is not None and start_ms > latest_ms:
             return Reason.NO_ROOM_AT_READY_TIME
-        lease.span_ms, lease.overhead_ms = self.wall_ms(lease), 0
+        lease.span_ms, lease.overhead_ms = self.span_ms(lease), self.floor.start_ms()
         lease.earliest_ms = max(now_ms, lease.request.ready_ms)
         if lease.request.lease_type is NON_PREEMPTABLE:
             refusal = self._why_not_lent_for_good(lease)
@@ -150,7 +150,10 @@ class Guests:
         longest_ms, share_vms = settings.non_preemptable_max_ms, settings.non_preemptable_share_vms
         if share_vms == 0:
             return Reason.NON_PREEMPTABLE_NOT_LENT
-        if longest_ms is not None and lease.span_ms - self.floor.start_ms() > longest_ms:
+        if (
+            longest_ms is not None
+            and lease.span_ms - min(lease.overhead_ms, self.floor.start_ms()) > longest_ms
+        ):
             return Reason.NON_PREEMPTABLE_TOO_LONG
         if share_vms is not None and lease.vms > share_vms:
             return Reason.WIDER_THAN_LENT

@@ -72,7 +72,7 @@ class Invariants:
         if full.free_at(now_ms) < 0 and not site.floor.held.keys() <= site.floor.outlasting:
             raise InvariantBroken(f"{site.name}: more VMs booked now than there are")
         for lease in site.guests.queue.reserved.values():
-            if full.lowest(lease.reserved_ms, lease.reserved_ms + lease.span_ms) < 0:
+            if full.lowest(lease.reserved_ms, lease.end_ms) < 0:
                 raise InvariantBroken(f"{site.name}: guest {lease.id} is promised room that is taken")
 
     def _use_is_accounted_for(self, site: Site) -> None:
@@ -154,7 +154,7 @@ def _is_overbooked(site: Site, profile: Profile, booked: list[Lease], now_ms: in
         lease.id not in site.floor.outlasting
         for at_ms in over
         for lease in booked
-        if lease.reserved_ms <= at_ms < lease.reserved_ms + lease.span_ms
+        if lease.reserved_ms <= at_ms < lease.end_ms
     )
 
 
@@ -162,7 +162,7 @@ def _compare(site: Site, name: str, kept: Profile, leases: Iterable[Lease], now_
     """Add up what the leases leave, and compare it with the profile that is kept, from now on."""
     change: dict[int, int] = {at_ms: 0 for at_ms in (now_ms, *kept.times) if at_ms >= now_ms}
     for lease in leases:
-        begin_ms, end_ms = max(now_ms, lease.reserved_ms), lease.reserved_ms + lease.span_ms
+        begin_ms, end_ms = max(now_ms, lease.reserved_ms), lease.end_ms
         if begin_ms < end_ms:
             change[begin_ms] = change.get(begin_ms, 0) - lease.vms
             change[end_ms] = change.get(end_ms, 0) + lease.vms

@@ -171,7 +171,7 @@ class Knowledge:
         site = self._sites[site_name]
         floor = site.floor
         return SiteLive(
-            free_vms=floor.settings.slots - floor.local_vms - floor.guest_vms,
+            free_vms=site.free_vms,
             local_waiting_vms=site.locals.waiting_vms(),
             guest_waiting_vms=0 if site.guests is None else site.guests.in_line_vms(),
             running_guest_vms=floor.guest_vms,
@@ -218,7 +218,7 @@ def _ask(site: Site, reference_mips: int, now_ms: int) -> Callable[[int, int], i
         if vms > site.settings.slots:
             return None
         guests = site.open_to_guests(now_ms)
-        span_ms = site.floor.wall_ms(duration_ms * reference_mips)
+        span_ms = site.floor.start_ms() + site.floor.wall_ms(duration_ms * reference_mips)
         return guests.full.earliest(now_ms, span_ms, vms)
 
     return earliest_start_ms

@@ -15,7 +15,6 @@ class Lenders:
 
     ``remotes``      who decides for itself: sites elsewhere, and peers
     ``not_lending``  sites whose owners take no new guests
-    ``silent``       own sites whose machines do not answer
     ``federation``   the sites that routing policies choose from
     """
 
@@ -25,7 +24,6 @@ class Lenders:
         """Begin with the gateway's own sites."""
         self.remotes: dict[str, RemoteSite] = {}
         self.not_lending: set[str] = set()
-        self.silent: set[str] = set()
         self._sites = sites
         self._reference_mips = reference_mips
         self._be(self._facts(s.settings, told_locals.get(s.name)) for s in sites.values())
@@ -62,7 +60,7 @@ class Lenders:
     @property
     def closed(self) -> set[str]:
         """Own sites, and others, to which no guests are sent because of their owner, or their machines."""
-        return self.not_lending | self.silent
+        return self.not_lending | {name for name, site in self._sites.items() if site.floor.is_silent}
 
     def own(self) -> list[Site]:
         """Give the gateway's own sites that take guests now."""

@@ -78,7 +78,8 @@ class Peering:
         self.asked: dict[str, Tally] = {}
         self.asking: dict[str, Tally] = {}
         self.here: dict[str, dict[int, Lease]] = {}
-        self._beyond: set[int] = set()
+        self._within: dict[str, dict[int, Lease]] = {}
+        """Those of them that count against its limit: the others wait until there is room below it."""
         self._remotes = remotes
         self._unanswered = unanswered
 
@@ -109,52 +110,52 @@ class Peering:
         self.begin_to_count(name, now_ms)
         self.asking[name].count(request, now_ms)
         most = self.terms.get(name, Terms()).max_vms
-        is_too_much = most is not None and self.vms_here(name) + request.vms > most
-        if is_too_much and (not request.wait or (most is not None and request.vms > most)):
+        if most is None or self.vms_here(name) + request.vms <= most:
+            self._let_in(lease)
+        elif not request.wait or request.vms > most:
             return Reason.PEER_HAS_ITS_FILL
         self._count(lease)
-        if is_too_much:
-            self._beyond.add(lease.id)
         return None
 
     def _count(self, lease: Lease) -> None:
         self.here.setdefault(lease.request.from_peer, {})[lease.id] = lease
 
+    def _let_in(self, lease: Lease) -> None:
+        self._within.setdefault(lease.request.from_peer, {})[lease.id] = lease
+
     def take_up(self, lease: Lease) -> None:
         """Go on from a record: a lease that came from a peer is here."""
         if lease.request.from_peer:
             self._count(lease)
-            if lease.state is LeaseState.HELD:
-                self._beyond.add(lease.id)  # `is_full_for` lets it in again, if there is room
+            if lease.state is not LeaseState.HELD:
+                self._let_in(lease)  # the others are let in by `is_full_for`, if there is room
 
     def is_full_for(self, lease: Lease) -> bool:
         """Whether a lease waits because its peer has as much here as it may have at a time."""
-        if lease.id not in self._beyond:
-            return False
         name = lease.request.from_peer
+        if not name or lease.id in self._within.get(name, ()):
+            return False
         most = self.terms.get(name, Terms()).max_vms
         if most is not None and self.vms_here(name) + lease.vms > most:
             return True
-        self._beyond.discard(lease.id)
+        self._let_in(lease)
         return False
 
     def vms_here(self, name: str) -> int:
         """Give how many VMs a peer's open leases have here, or wait for within its limit."""
-        here = self.here.get(name, {})
-        return sum(
-            lease.vms for lease in here.values() if lease.id not in self._beyond and not lease.state.is_final
-        )
+        within = self._within.get(name, {})
+        return sum(lease.vms for lease in within.values() if not lease.state.is_final)
 
     def forget(self, lease: Lease) -> None:
         """A lease is over."""
         name = lease.request.from_peer
         if name and lease.state is LeaseState.REFUSED and name in self.asking:
             self.asking[name].refused += 1
-        self._beyond.discard(lease.id)
-        left = self.here.get(name, {})
-        left.pop(lease.id, None)
-        if not left:
-            self.here.pop(name, None)
+        for kept in (self.here, self._within):
+            left = kept.get(name, {})
+            left.pop(lease.id, None)
+            if not left:
+                kept.pop(name, None)
 
     def streams(self, now_ms: int) -> list[StreamMoments]:
         """Give the streams of requests that come from peers, one for each of them."""

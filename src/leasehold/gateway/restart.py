@@ -79,7 +79,7 @@ def _fit(gateway: Gateway, site: Site, leases: list[Lease], now_ms: int, *, was_
         for lease in held:
             if lease in too_wide and lease.state is LeaseState.SUSPENDING:
                 _part_with(gateway, site, lease, now_ms)
-    if floor.local_vms + floor.guest_vms > site.settings.slots:
+    if site.free_vms < 0:
         floor.outlasting = frozenset(floor.held)
     if was_late or any(0 <= lease.reserved_ms < now_ms and lease.held_since_ms < 0 for lease in leases):
         _plan_again(site, Reason.WAS_AWAY, now_ms)
@@ -90,9 +90,7 @@ def _fit(gateway: Gateway, site: Site, leases: list[Lease], now_ms: int, *, was_
 def _promised_too_much(guests: Guests) -> bool:
     """Whether waiting guests were promised room that others have; those that run may be in their own way."""
     reserved = guests.queue.reserved.values()
-    return any(
-        guests.full.lowest(lease.reserved_ms, lease.reserved_ms + lease.span_ms) < 0 for lease in reserved
-    )
+    return any(guests.full.lowest(lease.reserved_ms, lease.end_ms) < 0 for lease in reserved)
 
 
 def _part_with(gateway: Gateway, site: Site, lease: Lease, now_ms: int) -> None:

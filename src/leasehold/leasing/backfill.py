@@ -91,7 +91,7 @@ class Backfiller:
         """Give back what a lease still has booked from now on: it ended, or it gives way."""
         start_ms = max(now_ms, lease.reserved_ms)
         for profile in self.books:
-            profile.give(start_ms, lease.reserved_ms + lease.span_ms, lease.vms)
+            profile.give(start_ms, lease.end_ms, lease.vms)
         lease.reserved_ms = UNPLANNED
 
     def withdraw(self, lease: Lease, now_ms: int) -> None:

@@ -1,12 +1,21 @@
 """Joint requests under agreements: each component is asked about, and those before it count."""
 
 from collections.abc import Iterable
+from random import Random
 
 import pytest
 from tests.gateway.coallocation.together import Together, joint, part, run_together, two_sites
 
-from leasehold.model.agreement import CPUS, MILLION, Agreement, DailyHours, NoLimit, Rules, TimeDecay
+from leasehold.gateway.coallocation.reserving import _Search
+from leasehold.gateway.gateway import Gateway, Routing
+from leasehold.gateway.invariants import Invariants
+from leasehold.model.agreement import CPUS, MILLION, Agreement, Breach, DailyHours, NoLimit, Rules, TimeDecay
+from leasehold.model.effect import WakeAt
+from leasehold.model.event import Agreed, CancelRequested, JointSubmitted, Submitted
+from leasehold.model.joint import JointState
 from leasehold.model.reason import Outcome, Reason
+from leasehold.model.request import LeaseType, Request
+from leasehold.routing.registry import routing_policy
 from leasehold.sharing.enforcement import Sharing, SharingSettings
 from leasehold.sharing.places import Place
 
@@ -88,3 +97,31 @@ def test_only_the_domains_that_the_broker_recommends_are_used() -> None:
     sharing = Sharing(places, SharingSettings(top_n=1))
     history = run_together([joint(1, part(2), part(2), part(2))], two_sites(), sharing=sharing)
     assert {site for _, site, _ in history.starts_s(1)} == {"b"}
+
+
+def test_a_time_that_an_agreement_names_at_many_starts_is_tried_once() -> None:
+    search = _Search(0)
+    for next_ms in (60_000, 90_000, 60_000, 90_000, 60_000):
+        search.met(
+            Breach("hours", "das", "physics", CPUS, Reason.OUTSIDE_AGREED_HOURS, 1, 0, next_ms=next_ms)
+        )
+    assert search.others == [60_000, 90_000]
+
+
+def test_a_promise_that_is_lost_on_the_way_to_an_earlier_one_is_looked_for_again_at_once() -> None:
+    gateway = Gateway(two_sites(), Routing(routing_policy("most-free")(Random(0))), sharing=under())
+    owners = [
+        Request(number, LeaseType.NON_PREEMPTABLE, vms, span_ms, 0, 0, site=home)
+        for number, vms, span_ms, home in [(1, 4, 60_000, "a"), (2, 6, 900_000, "b")]
+    ]
+    asked = joint(1, part(2), part(2), claim="reservation", consumer="physics")
+    gateway.handle([*map(Submitted, owners), JointSubmitted(asked)], 0)
+    assert gateway.joints.open[1].start_ms == 60_000
+    gateway.joints.moved.clear()
+    # At b there is room now for both, but not by what is agreed; and a promises nothing in advance any more.
+    no_longer = Agreement("not-ahead", "a", "physics", NoLimit(), rules=Rules(reserved_longest_ms=1))
+    effects = gateway.handle([Agreed((at_a_time(3, "b"), no_longer)), CancelRequested(2)], 5_000)
+    Invariants(gateway).check(effects, 5_000)
+    assert gateway.joints.open[1].state is JointState.HELD
+    assert 1 in gateway.joints.moved
+    assert 5_001 in {one.at_ms for one in effects if isinstance(one, WakeAt)}

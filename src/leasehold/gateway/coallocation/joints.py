@@ -175,10 +175,12 @@ class Joints:
         for joint in sorted(self.open.values(), key=attrgetter("id")):
             if self.planner.budget.is_spent:
                 return
-            is_to_come = joint.state is JointState.RESERVED and joint.start_ms > now_ms
-            if is_to_come and self._reserving.bring_forward(joint, now_ms):
+            if joint.state is not JointState.RESERVED or joint.start_ms <= now_ms:
+                continue
+            is_earlier = self._reserving.bring_forward(joint, now_ms)
+            if is_earlier or _is_held(joint):  # what it was promised may not be had any more either
                 self.moved[joint.id] = joint
-                self._alarms.wake(joint.id, joint.start_ms)
+                self._alarms.wake(joint.id, joint.start_ms if is_earlier else now_ms + 1)
 
     def _in_turn(self, now_ms: int) -> list[Joint]:
         """Give those that are to be looked at now: first whoever had no turn when the budget was spent."""

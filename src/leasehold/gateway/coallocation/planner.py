@@ -90,8 +90,7 @@ class Planner:
         """Of these sites, give those that the broker recommends."""
 
         def room(site: str) -> int:
-            floor = self._sites[site].floor
-            return floor.settings.slots - floor.local_vms - floor.guest_vms
+            return self._sites[site].free_vms
 
         facts = [one for one in self._lenders.federation.sites if one.name in sites]
         return tuple(one.name for one in self._agreed.best(lease, facts, room, now_ms))

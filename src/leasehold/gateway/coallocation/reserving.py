@@ -42,8 +42,9 @@ class _Search:
         if breach is None:
             return
         self.breach = self.breach or breach
-        if breach.next_ms is not None and breach.next_ms >= self.from_ms:
-            insort(self.others, breach.next_ms)
+        next_ms = breach.next_ms  # often the same at many starts: it is tried once
+        if next_ms is not None and next_ms >= self.from_ms and next_ms not in self.others:
+            insort(self.others, next_ms)
 
 
 class Reserving:
@@ -147,7 +148,7 @@ class Reserving:
         if any(lease.site not in rooms for lease in leases.values()):
             return False  # a site that lends no more keeps what it has promised
         for lease in leases.values():
-            rooms[lease.site].give(lease.reserved_ms, lease.reserved_ms + lease.span_ms, lease.vms)
+            rooms[lease.site].give(lease.reserved_ms, lease.end_ms, lease.vms)
         policy, budget = placement_policy(request.place), self._planner.budget
         for start_ms in self._planner.starts(request, rooms, max(now_ms, request.ready_ms), now_ms):
             if start_ms >= promised_ms or budget.is_spent:
@@ -160,7 +161,10 @@ class Reserving:
         return False
 
     def _move(self, joint: Joint, places: Mapping[int, str], start_ms: int, now_ms: int) -> bool:
-        """Exchange what is promised for an earlier start; where a site refuses that, all stays as it was."""
+        """Exchange what is promised for an earlier start; where a site refuses that, all stays as it was.
+
+        Where a site will not promise even that again, the joint request is held.
+        """
         before, promised_ms = {index: part.site for index, part in enumerate(joint.parts)}, joint.start_ms
         self.call_off(joint, now_ms, Reason.BROUGHT_FORWARD)
         if self._promise_all(joint, places, start_ms, now_ms) is None:
