@@ -140,6 +140,14 @@ class BuildsImages(Protocol):
         ...
 
 
+def no_room_for(vms: int, used_vms: int, slots: int) -> Problem | None:
+    """Say why so many VMs cannot come to a site that has others; None where they can."""
+    if used_vms + vms <= slots:
+        return None
+    fits = vms <= slots
+    return Problem(f"no room for {vms} VMs: {used_vms} of {slots} are in use", again=fits, full=fits)
+
+
 def not_one_on_each(wishes: MachineWishes, vms: int) -> Problem | None:
     """Say why so many VMs cannot be on the nodes that are named: one goes on each, and on none a second."""
     named = len(wishes.nodes)

@@ -87,6 +87,16 @@ def test_whoever_lives_in_the_group_moves_into_a_part_of_it_first(
     assert find_hierarchy(tmp_path / "cgroup", own).parents == (base,)
 
 
+def test_so_does_whoever_is_alone_in_a_container_whose_group_looks_like_the_root(
+    tmp_path: Path, own: Path
+) -> None:
+    root = tmp_path / "cgroup"
+    group(root, cgroup_controllers="cpu memory", cgroup_procs="", cgroup_subtree_control="")
+    for where in ("/", "/supervisor"):  # before, and from then on
+        own.write_text(f"0::{where}\n")
+        assert find_hierarchy(root, own).parents == (root,)
+
+
 @pytest.mark.parametrize(
     ("controllers", "why"), [("cpu io pids", "lacks memory"), ("hugetlb", "lacks cpu, memory")]
 )

@@ -1,5 +1,8 @@
 """The line to a cluster: what its commands are told, what they find, and what is made of their complaints."""
 
+import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -101,6 +104,19 @@ def test_a_job_finds_nothing_of_ours_in_its_environment(
     assert found["SLURM_CONF"] == "/etc/slurm/slurm.conf"
     assert found["LEASEHOLD_LEASE"] == "7"
     assert found.keys() - {"PWD", "SHLVL", "_", "LANG"} == {"PATH", "SLURM_CONF", "LEASEHOLD_LEASE"}
+
+
+def test_a_script_arrives_as_it_was_written_whatever_the_locale_of_the_gateway(programs: Path) -> None:
+    program(programs, "sbatch", f"cat > {programs}/told; echo 1")
+    submits = (
+        "from leasehold.service.enactors.slurm.commands import Slurm\n"
+        "from leasehold.service.enactors.slurm.options import SlurmOptions\n"
+        r"Slurm(SlurmOptions()).submit('echo gr\xfc\xdfe', [], {})"
+    )
+    # Python would take UTF-8 instead of the locale of a computer that says nothing of it.
+    locale = {"LC_ALL": "POSIX", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    subprocess.run([sys.executable, "-c", submits], env={**os.environ, **locale}, check=True)
+    assert (programs / "told").read_text(encoding="utf-8") == "echo gr\xfc\xdfe"
 
 
 def test_every_command_names_the_cluster(programs: Path) -> None:

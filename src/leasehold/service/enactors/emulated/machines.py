@@ -26,7 +26,7 @@ from leasehold.service.enactors.emulated.mishaps import Mishaps
 from leasehold.service.enactors.emulated.node_floor import NodeFloor
 from leasehold.service.enactors.emulated.programs import Ending, ending, failing, not_found, said_of
 from leasehold.service.enactors.endings import NOT_FOUND, fault_of_exit
-from leasehold.service.enactors.facts import NodeFacts
+from leasehold.service.enactors.facts import NodeFacts, no_room_for
 from leasehold.service.enactors.protocol import Observation, Order, Phase, Problem, Verb
 
 _BRINGS_UP = frozenset({Verb.START, Verb.RESUME, Verb.RECEIVE})
@@ -138,11 +138,7 @@ class EmulatedMachines:
         return None
 
     def _no_room_for(self, vms: int) -> Problem | None:
-        slots, used_vms = self.hardware.slots, self._floor.used_vms
-        if used_vms + vms <= slots:
-            return None
-        fits = vms <= slots
-        return Problem(f"no room for {vms} VMs: {used_vms} of {slots} are in use", again=fits, full=fits)
+        return no_room_for(vms, self._floor.used_vms, self.hardware.slots)
 
     # how each is followed
 

@@ -12,6 +12,7 @@ Following an order sets a goal. Nothing here touches a machine.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from leasehold.service.enactors.facts import no_room_for
 from leasehold.service.enactors.kept.holding import OVER, Goal, Holding, Key
 from leasehold.service.enactors.kept.machine import Machine, State
 from leasehold.service.enactors.protocol import Capabilities, Observation, Order, Phase, Problem, Verb
@@ -165,10 +166,7 @@ class Floor:
 
     def _no_room_for(self, vms: int) -> Problem | None:
         used_vms = sum(one.room_vms for one in self._here.values())
-        if used_vms + vms <= self.slots:
-            return None
-        fits = vms <= self.slots
-        return Problem(f"no room for {vms} VMs: {used_vms} of {self.slots} are in use", again=fits, full=fits)
+        return no_room_for(vms, used_vms, self.slots)
 
     # how each is followed
 

@@ -83,7 +83,7 @@ def _own_group(own: Path) -> str:
         for line in own.read_text(encoding="utf-8").splitlines():
             of_version_2, _, path = line.partition("::")
             if of_version_2 == "0":
-                return path.strip("/").removesuffix(f"/{_SUPERVISOR}")
+                return path.removesuffix(f"/{_SUPERVISOR}").strip("/")
     return ""
 
 

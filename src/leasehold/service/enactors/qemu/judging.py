@@ -13,6 +13,7 @@ not been stopped) is a problem that may solve itself.
 
 from dataclasses import dataclass, replace
 
+from leasehold.service.enactors.facts import no_room_for
 from leasehold.service.enactors.protocol import Capabilities, Order, Phase, Problem, Verb
 from leasehold.service.enactors.qemu.record import OVER, Handover, Hardware, Memory, Record, new_record
 
@@ -156,8 +157,4 @@ def _somebody_there(here: Record | None) -> Problem | None:
 
 
 def _no_room_for(vms: int, standing: Standing) -> Problem | None:
-    if standing.used_vms + vms <= standing.slots:
-        return None
-    told = f"no room for {vms} VMs: {standing.used_vms} of {standing.slots} are in use"
-    fits = vms <= standing.slots
-    return Problem(told, again=fits, full=fits)
+    return no_room_for(vms, standing.used_vms, standing.slots)

@@ -155,7 +155,7 @@ class Slurm:
                 env=self.environment(environment or {}),
                 input=said,
                 capture_output=True,
-                text=True,
+                encoding="utf-8",  # what a lease's command has in it, whatever locale the gateway was given
                 errors="replace",
                 timeout=self._deadline_s,
                 check=False,

@@ -14,7 +14,7 @@ yet) is a problem that may solve itself.
 from collections.abc import Callable, Sequence
 from uuid import uuid4
 
-from leasehold.service.enactors.facts import not_one_on_each
+from leasehold.service.enactors.facts import no_room_for, not_one_on_each
 from leasehold.service.enactors.protocol import Order, Phase, Problem, Verb
 from leasehold.service.enactors.setup import Clock
 from leasehold.service.enactors.slurm.commands import SlurmRefused, SlurmSilent
@@ -89,11 +89,7 @@ class Intake:
     def _no_room_for(self, order: Order) -> Problem | None:
         others = (one for one in self._steward.here.values() if one.lease_id != order.lease_id)
         used = sum(one.room_vms for one in others)
-        if used + order.vms <= self._slots:
-            return None
-        text = f"no room for {order.vms} VMs: {used} of {self._slots} are in use"
-        fits = order.vms <= self._slots
-        return Problem(text, again=fits, full=fits)
+        return no_room_for(order.vms, used, self._slots)
 
     # how each is followed
 
