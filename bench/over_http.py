@@ -20,7 +20,7 @@ from statistics import median, quantiles
 from typing import Any
 
 from bench.held import config
-from leasehold.service.config import LogSpec
+from leasehold.service.config import LogSpec, ServiceConfig
 from leasehold.service.config_text import commented_toml
 
 CONNECTIONS = 32
@@ -29,11 +29,10 @@ _SILENT: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DE
 
 
 @contextmanager
-def serving(folder: Path) -> Iterator[None]:
-    """Serve until the end of the block."""
-    quiet = replace(config(leases=10_000), log=LogSpec(requests=False))
+def serving(folder: Path, service: ServiceConfig) -> Iterator[None]:
+    """Serve what is in the folder until the end of the block, without a line of log for each request."""
     file = folder / "leasehold.toml"
-    file.write_text(commented_toml(quiet), encoding="utf-8")
+    file.write_text(commented_toml(replace(service, log=LogSpec(requests=False))), encoding="utf-8")
     command = [sys.executable, "-m", "leasehold.cli.main", "serve", "--config", str(file)]
     with subprocess.Popen([*command, "--data", str(folder), "--port", "0"], **_SILENT) as process:
         try:
@@ -108,5 +107,5 @@ if __name__ == "__main__":
     parser.add_argument("folder", type=Path)
     parser.add_argument("requests", type=int)
     given = parser.parse_args()
-    with serving(given.folder):
+    with serving(given.folder, config(leases=10_000)):
         print(json.dumps(asyncio.run(ask(given.folder, given.requests))))

@@ -11,11 +11,10 @@ Printed is how long the other one waited for each answer. Nothing is asserted.
 import argparse
 import asyncio
 import json
-import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from random import Random
@@ -25,17 +24,15 @@ from typing import Any
 import httpx2 as httpx
 
 from bench.held import config, fill
-from bench.over_http import address
+from bench.over_http import address, serving
 from bench.table import show
 from leasehold.service.clock import wall_ms
-from leasehold.service.config import LogSpec, ServiceConfig
+from leasehold.service.config import ServiceConfig
 from leasehold.service.config_jobs import JobsSpec
-from leasehold.service.config_text import commented_toml
 from leasehold.service.federation import Federation
 from leasehold.service.metrics import Metrics
 from leasehold.service.store.store import open_store
 
-_SILENT: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 _PAUSE_S = 0.02
 
 _GUEST = {"type": "suspendable", "vms": 1, "duration_s": 3_600}
@@ -95,8 +92,7 @@ def lending(leases: int) -> ServiceConfig:
     terms = replace(asked.defaults, non_preemptable_share=1.0, non_preemptable_max_ms=10**9)
     clusters = tuple(replace(one, terms=terms) for one in asked.clusters)
     seldom = JobsSpec(look_every_ms=3_600_000)  # the emulated sites have a node for each VM
-    quiet = LogSpec(requests=False)
-    return replace(asked, clusters=clusters, defaults=terms, jobs=seldom, log=quiet)
+    return replace(asked, clusters=clusters, defaults=terms, jobs=seldom)
 
 
 async def filled(folder: Path, leases: int) -> None:
@@ -104,19 +100,6 @@ async def filled(folder: Path, leases: int) -> None:
     with open_store(f"sqlite:///{folder / 'leasehold.db'}") as store:
         async with Federation.open(lending(leases), store, folder, wall_ms, Metrics()) as federation:
             await fill(federation, leases, Random(leases))
-
-
-@contextmanager
-def serving(folder: Path, leases: int) -> Iterator[None]:
-    """Serve what is in the folder until the end of the block."""
-    file = folder / "leasehold.toml"
-    file.write_text(commented_toml(lending(leases)), encoding="utf-8")
-    command = [sys.executable, "-m", "leasehold.cli.main", "serve", "--config", str(file)]
-    with subprocess.Popen([*command, "--data", str(folder), "--port", "0"], **_SILENT) as process:
-        try:
-            yield
-        finally:
-            process.terminate()
 
 
 async def pressed(folder: Path, leases: int, attackers: int, submits: int, only: str) -> list[Waited]:
@@ -199,7 +182,7 @@ def main() -> None:
     given.folder.mkdir(parents=True, exist_ok=True)
     if not (given.folder / "leasehold.db").exists():
         asyncio.run(filled(given.folder, given.leases))
-    with serving(given.folder, given.leases):
+    with serving(given.folder, lending(given.leases)):
         told = asyncio.run(pressed(given.folder, given.leases, given.attackers, given.submits, given.only))
     if given.json:
         print(json.dumps([asdict(one) for one in told]))

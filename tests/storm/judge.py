@@ -10,7 +10,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from contextlib import closing
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -390,8 +389,3 @@ def _sums(parts: list[int]) -> set[int]:
     for part in parts:
         sums |= {one + part for one in sums}
     return sums
-
-
-def moment_ms(text: str) -> int:
-    """Read a moment as the API writes it."""
-    return round(datetime.fromisoformat(text).timestamp() * 1000)

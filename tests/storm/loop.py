@@ -62,7 +62,6 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._pause_s = pause_s
         self._now_s = 0.0
         self._free_at: dict[Executor, float] = {}
-        self.steps = 0
         look: Callable[[float | None], list[Any]] = self._selector.select  # type: ignore[attr-defined]
 
         def jump(timeout: float | None) -> list[Any]:
@@ -108,7 +107,6 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return super().call_at(when, callback, *args, context=context)
 
     def _guarded(self, callback: Any, args: Any, context: Context | None) -> tuple[Any, Any]:
-        self.steps += 1
         life = LIFE.get() if context is None else context.get(LIFE)
         return (callback, args) if life is None else (_if_alive, (life, callback, args))
 

@@ -40,21 +40,12 @@ class Weather:
     cut: frozenset[str] = frozenset()
 
 
-@dataclass(slots=True)
-class Count:
-    """What became of messages so far."""
-
-    calls: int = 0
-    lost: int = 0
-    doubled: int = 0
-
-
 class Network:
-    """All lines between all processes; ``servers`` are found by their names."""
+    """All lines between all processes; ``servers`` are found by their names. ``lost`` counts messages."""
 
     def __init__(self, rng: Random, servers: dict[str, Any], trace: Callable[[str], None]) -> None:
         self.weather = Weather()
-        self.count = Count()
+        self.lost = 0
         self.rng = rng
         self.strips: frozenset[str] = frozenset()
         self._servers = servers
@@ -64,14 +55,12 @@ class Network:
         """Bring a request to the host that it names, and its answer back."""
         name = request.url.host
         body = await request.aread()
-        self.count.calls += 1
         await self._travel(source, name, httpx2.ConnectError)
         server = self._servers[name]
         if server.app is None:
             raise httpx2.ConnectError("connection refused")
         answer = self._ask(server, request, body)
         if self.rng.random() < self.weather.doubled and may_be_doubled(request):
-            self.count.doubled += 1
             later = asyncio.get_running_loop().call_later
             later(self.rng.uniform(0, 5), self._ask_again, server, request, body)
         try:
@@ -86,7 +75,7 @@ class Network:
         weather = self.weather
         await asyncio.sleep(self.rng.uniform(0.001, weather.late_s))
         if source in weather.cut or to in weather.cut or self.rng.random() < weather.lost:
-            self.count.lost += 1
+            self.lost += 1
             await asyncio.sleep(self.rng.uniform(0, 3))
             raise error(f"lost between {source} and {to}")
 

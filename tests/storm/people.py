@@ -105,7 +105,7 @@ class Somebody:
 
 
 class Crowd:
-    """All users. ``until_s`` is when they go home."""
+    """All users of all gateways; ``admins`` has the operator of each."""
 
     def __init__(self, world: World, judge: Judge) -> None:
         self._world = world

@@ -69,7 +69,7 @@ def run(seed: int, terms: Terms) -> Outcome:
                 world.violated(f"the storm itself ended: {error!r}\n{where[-3000:]}")
         outcome.violations, outcome.digest, outcome.reach = world.violations, world.digest, world.reach
         outcome.virtual_s, outcome.events = world.loop.time(), world.events
-        outcome.accepted, outcome.calls, outcome.lost = judge.accepted, judge.calls, world.network.count.lost
+        outcome.accepted, outcome.calls, outcome.lost = judge.accepted, judge.calls, world.network.lost
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     outcome.real_s = time.monotonic() - began_s
