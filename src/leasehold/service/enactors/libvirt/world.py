@@ -23,7 +23,7 @@ from leasehold.service.enactors.protocol import Capabilities
 
 _MOST_CONSOLE_BYTES = 64 * 1024
 _TOO_SLOW_S, _LEFT_ALONE_S = 2.0, 10.0
-"""A look waits for each guest; one that lets it wait must not keep it from the others."""
+"""A look waits for each guest; those that let it wait must not keep it from the others."""
 _WRONG_WORDS = frozenset(
     {
         libvirt.VIR_ERR_XML_ERROR,
@@ -70,23 +70,31 @@ class LibvirtWorld:
         """See every domain that has a name of this site's."""
         known = {holding.key: holding for holding in holdings}
         machines: list[Machine | None] = []
+        turn = self._turn()
         for domain in self._host.connection.listAllDomains():
             name = read_name(domain.name(), self._site)
             if name is not None:
                 with unless_gone():
-                    machines.append(self._seen(name, domain, known.get(name.key)))
+                    machines.append(self._seen(name, domain, known.get(name.key), turn))
         there = [machine for machine in machines if machine is not None]
         for handle in self._asked_from_s.keys() - {machine.handle for machine in there}:
             del self._asked_from_s[handle]
         return there
 
-    def _seen(self, name: Name, domain: Any, holding: Holding | None) -> Machine | None:  # noqa: ANN401 - no types
-        """See one domain. A guest agent that answers nobody costs its deadline once, and then seldom."""
+    def _turn(self) -> str:
+        """Of the guests that let looks wait, the one that may do so now: it was left alone the longest."""
+        handle = min(self._asked_from_s, key=self._asked_from_s.__getitem__, default="")
+        return handle if handle and time.monotonic() >= self._asked_from_s[handle] else ""
+
+    def _seen(self, name: Name, domain: Any, holding: Holding | None, turn: str) -> Machine | None:  # noqa: ANN401 - no types
+        """See one domain. A guest agent that answers nobody costs its deadline once, and then in its turn."""
         handle, now_s = str(name), time.monotonic()
-        is_asked = now_s >= self._asked_from_s.get(handle, now_s)
+        is_asked = handle == turn or handle not in self._asked_from_s
         seen = look_at(domain, holding, has_agent=self._options.guest_agent, is_asked=is_asked)
         if time.monotonic() - now_s > _TOO_SLOW_S:
             self._asked_from_s[handle] = time.monotonic() + _LEFT_ALONE_S
+        elif is_asked:
+            self._asked_from_s.pop(handle, None)
         return None if seen is None else Machine(name.key, handle, *seen, takes_room=bool(domain.isActive()))
 
     def do(self, work: Work, holding: Holding, machines: Sequence[Machine]) -> None:
