@@ -83,7 +83,7 @@ class Agreements:
 
         return await self._federation.ask(lambda engine: _states(engine, now_ms))
 
-    async def accounts(self) -> Accounts:
+    async def _accounts(self) -> Accounts:
         """Look at everything that accounts are drawn up from, all at one moment."""
         now_ms = self._federation.clock()
 
@@ -95,10 +95,14 @@ class Agreements:
 
         return await self._federation.ask(look)
 
-    async def drawn_up(self, work: Callable[[], T]) -> T:
-        """Draw accounts up beside the engine: one at a time, so that they never take most of a processor."""
+    async def drawn_up(self, work: Callable[[Accounts], T]) -> T:
+        """Draw accounts up beside the engine: one at a time, so that they never take most of a processor.
+
+        What they are drawn up from is looked up when it is their turn, so that whoever waits holds no copy of
+        all leases: while Python looks through what is new for garbage, everybody waits.
+        """
         async with self._one_at_a_time:
-            return await asyncio.to_thread(work)
+            return await asyncio.to_thread(work, await self._accounts())
 
     async def get(self, name: str) -> AgreementState:
         """Look at one; raises NoSuchAgreement."""

@@ -1,5 +1,6 @@
 """Agreements, penalties and usage over HTTP: drawn up, signed by both sides, kept to, and accounted for."""
 
+import asyncio
 from datetime import datetime
 from typing import Any
 
@@ -8,6 +9,7 @@ from tests.service.api.house import House
 
 from leasehold.model.errors import InvalidField
 from leasehold.service.auth.principal import Role
+from leasehold.service.engine.use import GoingOn, going_on
 from leasehold.service.store.filters import EVERYTHING, UsageFilter
 
 TERMS: dict[str, Any] = {
@@ -241,6 +243,38 @@ class TestUsage:
         (row,) = house.federation.store.usage(_ALL)
         assert row["lease_id"] == cancelled["id"]
         assert use["slot_s"] * 1000 == pytest.approx(3 * (row["end_ms"] - row["begin_ms"]), abs=1e-6)
+
+    @pytest.mark.parametrize("path", ["", "/statement?month=2026-11&consumer=atlas"])
+    def test_who_waits_for_accounts_holds_no_copy_of_what_goes_on(
+        self, house: House, monkeypatch: pytest.MonkeyPatch, path: str
+    ) -> None:
+        """All copies together were looked through for garbage, which held up the engine."""
+        copies, most = 0, 0
+
+        def copied(*told: Any) -> GoingOn:
+            nonlocal copies, most
+            copies += 1
+            most = max(most, copies)
+            return going_on(*told)
+
+        def used(rows: GoingOn, which: UsageFilter) -> Any:
+            nonlocal copies
+            found = rows_of(rows, which)
+            copies -= 1
+            return found
+
+        rows_of = GoingOn.rows
+        monkeypatch.setattr("leasehold.service.agreements.going_on", copied)
+        monkeypatch.setattr(GoingOn, "rows", used)
+        token = house.token(groups=("atlas",))
+
+        async def ask() -> list[int]:
+            heads = {"Authorization": f"Bearer {token}"}
+            asked = (house.client.get(f"/v1/usage{path}", headers=heads) for _ in range(8))
+            return [answer.status_code for answer in await asyncio.gather(*asked)]
+
+        assert house.portal.call(ask) == [200] * 8
+        assert (copies, most) == (0, 1)
 
     @pytest.mark.parametrize(
         ("query", "field"),

@@ -37,10 +37,9 @@ async def show_use(call: Admitted, query: Annotated[UsageQuery, Query()]) -> Usa
     time = _time(query, call.federation.clock())
     parts = windows(*time, query.by)
     which = UsageFilter(_visible(call), *time, query.consumer, query.domain)
-    accounts = await call.federation.agreements.accounts()
     depth = max(query.depth, len((query.consumer or "").split("/")))
 
-    def sum_up() -> Usage:
+    def sum_up(accounts: Accounts) -> Usage:
         return show_usage(time, account(_rows(call, accounts, which), parts, depth))
 
     return await call.federation.agreements.drawn_up(sum_up)
@@ -52,12 +51,11 @@ async def show_one_statement(call: Admitted, query: Annotated[StatementQuery, Qu
     """Give the statement of a consumer for a month: what was agreed, used and punished, by virtual domain."""
     time = read_month(query.month)
     which = UsageFilter(_visible(call), *time, query.consumer)
-    accounts = await call.federation.agreements.accounts()
-    records = [state.record for state in accounts.states if may_see(call.principal, state)]
-    names = {record.name for record in records}
-    known = {state.record.name: state.record for state in accounts.states}
 
-    def draw_up() -> Statement:
+    def draw_up(accounts: Accounts) -> Statement:
+        records = [state.record for state in accounts.states if may_see(call.principal, state)]
+        names = {record.name for record in records}
+        known = {state.record.name: state.record for state in accounts.states}
         penalties = [row for row in call.federation.store.penalties() if row["agreement"] in names]
         rows = _rows(call, accounts, which)
         lines = statement(query.consumer, time, rows, records, penalties, accounts.ground, known=known)
