@@ -1,11 +1,18 @@
-"""The floor knows which nodes are down without looking at each."""
+"""The floor knows which nodes are down, and which lie as they should, without looking at each."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.jobs.making import seen
 
+from leasehold.jobs.events import RoomLeft, RoomTaken, SeenNode
 from leasehold.jobs.floor import Floor
-from leasehold.jobs.job import Fault
+from leasehold.jobs.job import NOT_YET, Fault
+from leasehold.matching.amounts import Amounts
+from leasehold.matching.capabilities import Node
 from leasehold.matching.network import Network
 
 NAMES = [f"{site}/{number}" for site in "ab" for number in range(3)]
@@ -49,3 +56,134 @@ def test_a_site_with_those_that_are_down_has_all_nodes_that_are_known(steps: lis
     for site in "ab":
         there = {node.name: node for node in floor.with_down(site).index.nodes()}
         assert there == {name: floor.node(name) for name in floor.names(site)}
+
+
+SITE_STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["see", "see", "take", "take", "leave", "hold", "fall", "forget", "ask"]),
+        st.sampled_from(NAMES),
+        st.integers(0, 3),
+        st.integers(-2, 3),
+    ),
+    max_size=40,
+)
+
+
+@given(SITE_STEPS)
+def test_whatever_happens_each_node_lies_with_what_can_be_promised_there(
+    steps: list[tuple[str, str, int, int]],
+) -> None:
+    floor, each = Floor(Network()), Amounts(1, 100, 0)
+    for now_ms, (what, name, number, ago_ms) in enumerate(steps, 3):
+        since_ms = now_ms - ago_ms if ago_ms >= 0 else NOT_YET
+        if what == "see":
+            floor.see([seen(name, at_ms=now_ms - number // 2)], now_ms)
+        elif what == "take":
+            nodes = (name,) if ago_ms % 2 else ()
+            floor.take(RoomTaken(number, name[0], 2, each, nodes, since_ms))
+        elif what == "leave":
+            floor.leave(RoomLeft(number, now_ms))
+        elif what == "hold":
+            floor.hold((now_ms, 1), [name], each)
+        elif what == "fall":
+            floor.fall(name, Fault.NODE_DIED, now_ms)
+        elif what == "forget":
+            floor.forget(name)
+        else:
+            assert lies(floor) == there(floor)
+    assert lies(floor) == there(floor)
+
+
+def lies(floor: Floor) -> dict[str, Node]:
+    """All nodes as they lie where they are looked for."""
+    whole = {node.name: node for node in floor.whole.index.nodes()}
+    by_site = {node.name: node for ground in floor.sites.values() for node in ground.index.nodes()}
+    assert whole == by_site
+    return whole
+
+
+def there(floor: Floor) -> dict[str, Node]:
+    """All nodes that can be used, each worked out by itself."""
+    names = [name for site in "ab" for name in floor.names(site) if floor.is_usable(name)]
+    return {name: node for name in names if (node := floor.node(name)) is not None}
+
+
+class Counted(Floor):
+    """Counts the nodes that are judged."""
+
+    judged = 0
+
+    def _as_it_is(self, seen: SeenNode) -> SeenNode:
+        self.judged += 1
+        return super()._as_it_is(seen)
+
+    def judged_by(self, step: Callable[[], object]) -> int:
+        before = self.judged
+        step()
+        return self.judged - before
+
+
+class TestALargeSite:
+    """Whether nodes lie as they should is known without judging each of them."""
+
+    NODES = 50
+
+    def told(self, at_ms: int) -> Counted:
+        """A site of many nodes on some of which leases were found that are not known to be on any."""
+        floor = Counted(Network())
+        for number in range(20):
+            floor.take(RoomTaken(number, "a", 1, Amounts(1, 100, 0), (), 50))
+        self.look(floor, at_ms)
+        return floor
+
+    def look(self, floor: Floor, at_ms: int) -> None:
+        floor.see([seen(f"a/{number}", at_ms=at_ms) for number in range(self.NODES)], at_ms)
+
+    def test_after_a_start_nothing_is_laid_twice(self) -> None:
+        floor = self.told(100)
+        assert floor.judged == self.NODES
+        assert floor.judged_by(lambda: floor.whole) == 0
+
+    def test_nor_as_it_becomes_known_where_leases_are_that_were_seen(self) -> None:
+        floor = self.told(100)
+        for number in range(20):
+            taken = RoomTaken(number, "a", 1, Amounts(1, 100, 0), (f"a/{number}",), 50)
+            assert floor.judged_by(partial(floor.take, taken)) == 1
+        assert floor.judged_by(lambda: floor.whole) == 0
+
+    def test_the_nodes_of_a_lease_that_is_better_known_are_judged_once(self) -> None:
+        floor = self.told(100)
+        taken = RoomTaken(99, "a", 2, Amounts(1, 100, 0), ("a/7", "a/8"))
+        assert floor.judged_by(lambda: floor.take(taken)) == 2
+        assert floor.judged_by(lambda: floor.take(replace(taken, since_ms=120))) == 2
+
+    def test_nor_for_a_lease_that_is_found_before_anybody_asks(self) -> None:
+        floor = self.told(100)
+        begun = RoomTaken(99, "a", 1, Amounts(1, 100, 0))
+        floor.take(begun)
+        floor.take(replace(begun, nodes=("a/7",), since_ms=120))
+        assert floor.judged_by(lambda: floor.whole) == 0
+        assert lies(floor) == there(floor)
+
+    def test_but_of_one_that_may_be_anywhere_all_have_to_know(self) -> None:
+        floor = self.told(100)
+        floor.take(RoomTaken(99, "a", 1, Amounts(1, 100, 0)))
+        assert floor.judged_by(lambda: floor.whole) == self.NODES
+        assert floor.judged_by(lambda: floor.sites) == 0
+
+    def test_what_was_laid_meanwhile_with_more_is_laid_anew_and_nothing_else(self) -> None:
+        floor = self.told(100)
+        floor.take(RoomTaken(99, "a", 1, Amounts(1, 100, 0)))
+        floor.hold((1, 1), ["a/7"], Amounts(1, 100, 0))
+        floor.leave(RoomLeft(99, 110))
+        assert floor.judged_by(lambda: floor.whole) == 1
+        assert lies(floor) == there(floor)
+
+    def test_of_one_that_leaves_unfound_those_alone_have_to_know_that_had_not_seen_it(self) -> None:
+        floor = self.told(100)
+        floor.take(RoomTaken(99, "a", 1, Amounts(1, 100, 0), (), 150))
+        assert floor.judged_by(lambda: floor.whole) == self.NODES
+        floor.see([seen("a/7", at_ms=200)], 200)
+        floor.leave(RoomLeft(99, 210))
+        assert floor.judged_by(lambda: floor.whole) == self.NODES - 1
+        assert lies(floor) == there(floor)

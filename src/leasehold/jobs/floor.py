@@ -12,7 +12,7 @@ its site would not take what should have fitted, is there, and has no room until
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, groupby
 from typing import Any
 
@@ -48,6 +48,19 @@ class Left:
 
     amounts: Amounts
     at_ms: int
+
+
+@dataclass(slots=True)
+class Look:
+    """The nodes of a site that were last seen at the same time.
+
+    ``unseen``     what leases on unknown nodes have that this look did not see, when its nodes were laid
+    ``otherwise``  those of the nodes that were laid when that was more, or less
+    """
+
+    unseen: Amounts
+    names: set[str] = field(default_factory=set)
+    otherwise: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +101,10 @@ class Floor:
         self._unseen_at: dict[str, dict[int, Amounts]] = {}
         """By site and time: what leases of the second kind have that a look at that time did not see."""
         self._left: dict[str, list[Left]] = {}
+        self._looks: dict[str, dict[int, Look]] = {}
+        """By site and time; of a large one there are few, since its nodes are seen together."""
         self._stale: set[str] = set()
-        """Sites where something changed on unknown nodes: all are laid anew when somebody asks."""
+        """Sites where something changed on unknown nodes, which is looked into when somebody asks."""
         self.complete: set[str] = set()
         """Sites that have told of all of their nodes."""
         self.roomier: set[str] = set()
@@ -120,6 +135,7 @@ class Floor:
         node = seen.node if seen.node.seen_ms else replace(seen.node, seen_ms=now_ms)
         out = self.out.get(node.name)
         is_newer = out is not None and node.seen_ms > out.since_ms and seen.fault is None
+        self._leave_look(node.name)
         self._seen[node.name] = replace(seen, node=self._without_lost(node))
         self._names.setdefault(site_of(node.name), {})[node.name] = None
         self._left[node.name] = [one for one in self._left.get(node.name, ()) if one.at_ms > node.seen_ms]
@@ -139,6 +155,7 @@ class Floor:
 
     def forget(self, name: str) -> None:
         """Know nothing of a node any more, but that it fell."""
+        self._leave_look(name)
         self._seen.pop(name, None)
         self._names.get(site_of(name), {}).pop(name, None)
         self._unusable.get(site_of(name), set()).discard(name)
@@ -286,14 +303,46 @@ class Floor:
         return sums[seen_ms]
 
     def _is_stale(self, rooms: Sequence[RoomTaken]) -> None:
-        """Lay the nodes of leases anew; all of a site, once somebody asks, where they are not known."""
+        """Lay the nodes of leases anew; those of a site, once somebody asks, where they are not known."""
         self._refresh({name for room in rooms for name in room.nodes})
         self._stale.update(room.site for room in rooms if not room.nodes)
 
     def _settle(self) -> None:
+        """Lay anew what does not lie as it should: nearly always all does, and a site has many nodes."""
         stale, self._stale = self._stale, set()
-        for site in sorted(stale):
-            self._refresh(self.names(site))
+        names = [name for site in sorted(stale) for name in sorted(self._laid_wrong(site))]
+        if names:
+            self._refresh(names)
+
+    def _laid_wrong(self, site: str) -> Iterator[str]:
+        """Name the nodes that were laid when leases on unknown nodes had more that was not seen, or less."""
+        for seen_ms, look in self._looks.get(site, {}).items():
+            unseen = self._unseen(site, seen_ms)
+            yield from look.otherwise if unseen == look.unseen else look.names
+            look.unseen = unseen
+
+    def _leave_look(self, name: str) -> None:
+        """A node is seen again, or forgotten."""
+        seen, looks = self._seen.get(name), self._looks.get(site_of(name), {})
+        look = None if seen is None else looks.get(seen.node.seen_ms)
+        if seen is None or look is None:
+            return
+        look.names.discard(name)
+        look.otherwise.discard(name)
+        if not look.names:
+            del looks[seen.node.seen_ms]
+
+    def _judge(self, seen: SeenNode) -> SeenNode:
+        """Give a node as it is to be laid, and remember what leases on unknown nodes are taken to have."""
+        node, site = seen.node, site_of(seen.node.name)
+        unseen = self._unseen(site, node.seen_ms)
+        look = self._looks.setdefault(site, {}).setdefault(node.seen_ms, Look(unseen))
+        look.names.add(node.name)
+        if unseen == look.unseen:
+            look.otherwise.discard(node.name)
+        else:
+            look.otherwise.add(node.name)
+        return self._as_it_is(seen)
 
     def held(self) -> Iterator[tuple[str, Mapping[Holder, Held]]]:
         """Give each node on which something is promised, and to whom."""
@@ -366,20 +415,29 @@ class Floor:
         return ground
 
     def _refresh(self, names: Iterable[str]) -> None:
-        """Lay nodes anew wherever they lie, of which something has changed; some may never have been seen."""
-        changed = {name: self._as_it_is(self._seen[name]) for name in names if name in self._seen}
+        """Judge nodes of which something has changed, and lay them anew; some may never have been seen."""
+        judged = {name: self._judge(self._seen[name]) for name in names if name in self._seen}
         self._down, self._with_down = None, {}
+        changed = {name: seen for name, seen in judged.items() if not self._lies_so(seen)}
         self._lay_anew(self._whole, changed)
-        for site, its_own in groupby(sorted(changed, key=site_of), key=site_of):
-            here = {name: changed[name] for name in its_own}
-            self._lay_anew(self._ground_of(site), here)
+        for site, its_own in groupby(sorted(judged, key=site_of), key=site_of):
+            here = [*its_own]
+            its_changed = {name: changed[name] for name in here if name in changed}
+            self._lay_anew(self._ground_of(site), its_changed)
             unusable = self._unusable.setdefault(site, set())
             unusable.difference_update(here)
             unusable.update(name for name in here if not self.is_usable(name))
 
+    def _lies_so(self, seen: SeenNode) -> bool:
+        """Whether a node lies already as it is now: to look is much quicker than to lay it anew."""
+        name, node = seen.node.name, seen.node if self.is_usable(seen.node.name) else None
+        as_node, as_host = self._whole.index.find(name), self._whole.hosts.get(name)
+        return as_node == (node if seen.runs else None) and as_host == (node if seen.is_host else None)
+
     def _lay_anew(self, ground: Ground, nodes: Mapping[str, SeenNode]) -> None:
-        _take_out(ground, nodes)
-        _lay(ground, [seen for name, seen in nodes.items() if self.is_usable(name)])
+        if nodes:
+            _take_out(ground, nodes)
+            _lay(ground, [seen for name, seen in nodes.items() if self.is_usable(name)])
 
     def _ground_of(self, site: str) -> Ground:
         return self._sites.setdefault(site, Ground(NodeIndex((), self._network)))

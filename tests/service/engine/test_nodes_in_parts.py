@@ -5,14 +5,23 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.gateway.random_worlds import QUICK, to_the_first
 from tests.service.engine.job_worlds import S, Shop, facts, job, nodes
 
-from leasehold.jobs.events import NodesSeen
-from leasehold.service.commands import JobNodesSeen
+from leasehold.gateway.gateway import Gateway, Routing
+from leasehold.jobs.events import NodesSeen, SeenNode
+from leasehold.jobs.floor import Floor
+from leasehold.jobs.job import JobState
+from leasehold.model.request import LeaseType
+from leasehold.service.commands import JobNodesSeen, Submit, Surveyed
 from leasehold.service.enactors.facts import NodeFacts
+from leasehold.service.enactors.protocol import Observation, Phase
+from leasehold.service.engine.jobbook import MUCH_NEWS
 from leasehold.service.engine.nodebook import NodeBook
+from leasehold.service.explaining_jobs import prospect
 from leasehold.service.store.filters import EVERYTHING, JobFilter
 from leasehold.service.store.store import Store
+from leasehold.testing.worlds import live_site
 
 DEAD = facts(problem="it does not answer", fault="node-died")
 NAMES = [f"n{number}" for number in range(6)]
@@ -54,6 +63,47 @@ def test_parts_come_to_the_same_as_the_whole(looks: list[list[NodeFacts]], size:
         }
         known = {name for name, row in whole.rows.items() if not whole.is_gone(row, now_ms)}
         assert set(at_once.names or ()) == known
+
+
+def test_no_question_after_a_start_has_all_nodes_judged(
+    sqlite_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In parts is how all that is told of a large site is worked off, also where its leases are."""
+    judged: list[str] = []
+    as_it_is = Floor._as_it_is
+
+    def counted(floor: Floor, seen: SeenNode) -> SeenNode:
+        judged.append(seen.node.name)
+        return as_it_is(floor, seen)
+
+    def gateway() -> Gateway:
+        sites = [live_site(name, slots, overhead=QUICK) for name, slots in (("a", 2 * MUCH_NEWS), ("b", 4))]
+        return Gateway(sites, Routing(to_the_first()))
+
+    shop = Shop(sqlite_store, make_gateway=gateway)
+    there = [facts(f"n{number}", free_cores=3) for number in range(2 * MUCH_NEWS)]
+    guests = range(1, MUCH_NEWS + 1)
+
+    def look_at_machines() -> None:
+        seen = [Observation(one, 1, Phase.RUNNING, shop.now_ms, nodes=(f"n{one}",)) for one in guests]
+        shop.do(Surveyed("a", tuple(seen), shop.now_ms))
+
+    shop.do(*(Submit("climate", LeaseType.SUSPENDABLE, 1, 600 * S) for _ in guests))
+    look_at_machines()
+    shop.pass_time(1)
+    for part in in_parts(there, 100, shop.now_ms):
+        shop.do(part)
+    shop.restart()
+    shop.pass_time(1)
+    for part in in_parts(there, 100, shop.now_ms):
+        shop.do(part)
+    look_at_machines()
+
+    monkeypatch.setattr(Floor, "_as_it_is", counted)
+    assert prospect(shop.engine, job(), shop.now_ms).state is JobState.RUNNING
+    assert len(judged) < 10
+    shop.do(job())
+    assert len(judged) < 20
 
 
 def test_no_job_is_refused_for_want_of_nodes_that_are_told_of_next(store: Store) -> None:

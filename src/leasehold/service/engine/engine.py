@@ -237,6 +237,7 @@ class Engine:
             if events:
                 jobs.follow(self._route(events, now_ms), self.gateway.moved.values(), now_ms)
             events = jobs.decide(now_ms)
+        jobs.keep_up(now_ms)
 
     def _route(self, events: Sequence[Event], now_ms: int) -> Sequence[Effect]:
         effects = self.gateway.handle(events, now_ms)

@@ -53,6 +53,8 @@ if TYPE_CHECKING:
     from leasehold.service.engine.engine import Engine
 
 MEMORY = "jobs"
+MUCH_NEWS = 500
+"""Less than this is left untold until the desk is asked something: much of it is soon out of date."""
 IMAGE_NOT_THERE = "{} has not the image {} yet"
 
 
@@ -253,6 +255,11 @@ class JobBook:
     def catch_up(self, now_ms: int) -> None:
         """Let the desk know what others have been given, and have given back."""
         self.desk.note(self.nodes.take_room_news(), now_ms)
+
+    def keep_up(self, now_ms: int) -> None:
+        """Let the desk know of much news now: whoever asks it something need not wait for that."""
+        if len(self.nodes.room_news) >= MUCH_NEWS:
+            self.catch_up(now_ms)
 
     # What the desk wants
 
