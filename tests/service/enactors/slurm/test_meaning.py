@@ -199,6 +199,35 @@ class TestANodeThatFails:
         assert seen(one, lost) == (Phase.SAVED, ORDERED_MS, BEGINS_ANEW)
 
 
+class TestOnWhichNodesItIs:
+    @pytest.mark.parametrize(
+        ("cpus_by_node", "vms", "nodes"),
+        [
+            ({}, 2, ()),
+            ({"n1": 8}, 2, ("n1", "n1")),
+            ({"n1": 4, "n2": 8}, 3, ("n1", "n2", "n2")),
+            ({"n1": 2, "n2": 2}, 3, ()),  # of three, two have a core to share, and who knows where
+        ],
+    )
+    def test_is_told_of_each_vm_where_it_can_be_known(
+        self, cpus_by_node: dict[str, int], vms: int, nodes: tuple[str, ...]
+    ) -> None:
+        one = replace(holding(), vms=vms)
+        seen(one, job("RUNNING", cpus_by_node=cpus_by_node))
+        assert one.observed().nodes == nodes
+
+    def test_is_remembered_until_its_job_is_elsewhere(self) -> None:
+        one = holding()
+        seen(one, job("RUNNING", cpus_by_node={"n1": 1}))
+        assert Holding.from_text(one.to_text()).observed().nodes == ("n1",)
+        seen(one, job("SUSPENDED", cpus_by_node={"n1": 1}))
+        assert one.observed().nodes == ("n1",)
+        seen(one, job("PENDING", restarts=1))
+        assert one.observed().nodes == ()
+        seen(one, job("RUNNING", restarts=1, cpus_by_node={"n2": 1}))
+        assert one.observed().nodes == ("n2",)
+
+
 def test_what_is_to_go_is_cancelled_whatever_it_is_doing() -> None:
     one = holding(Phase.RUNNING, Wanted.GONE)
     for words in ("PENDING", "RUNNING", "SUSPENDED", "COMPLETING"):

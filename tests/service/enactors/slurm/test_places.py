@@ -1,6 +1,7 @@
 """A real Slurm: its nodes are found with what they have, jobs run on chosen ones, lost nodes are noticed."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -79,6 +80,22 @@ def test_a_job_runs_where_it_is_told_to_and_its_output_comes_back(
             assert (await here.until(Phase.ENDED, 2)).exit_status == 3
             assert (await here.enactor.output(1)).text == f"on {third}\non {first}\n"
             assert (await here.enactor.output(2)).text == f"on {second}\n"
+
+    asyncio.run(play())
+
+
+def test_it_is_told_on_which_node_each_vm_is(rig: SlurmRig, cluster: SlurmCluster) -> None:
+    first, second, third = cluster.nodes
+
+    async def play() -> None:
+        async with site(rig) as here:
+            await here.do(start_on(third, first, command=("sleep", 300)))
+            assert sorted((await here.until(Phase.RUNNING)).nodes) == [first, third]
+            await here.do(order(Verb.START, 2, vms=10, command=("sleep", 300)))
+            running = await here.until(Phase.RUNNING, 2)
+            assert Counter(running.nodes) == {first: 3, second: 4, third: 3}
+            await here.do(order(Verb.SUSPEND, 2))
+            assert (await here.until(Phase.SAVED, 2)).nodes == running.nodes
 
     asyncio.run(play())
 

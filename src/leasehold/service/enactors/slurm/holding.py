@@ -34,6 +34,7 @@ class Holding:
     ``job_id``    None until Slurm is known to have it: then it is looked for by what it carries
     ``restarts``  how often Slurm had put it back into the queue when it was last looked at
     ``nodes``     on which it is, one VM on each, where its order named them; ``cores`` of each of its VMs
+    ``seen_on``   on which node each VM was when its job was last seen; empty where that is not known
     ``user``      as whom its job runs, with ``uid`` and ``gid``; nobody else's job is ever taken for it
     ``secret``    what its job carries and nobody could know before it was submitted
     """
@@ -58,6 +59,7 @@ class Holding:
     secret: str = ""
     exit_status: int | None = None
     fault: str = ""
+    seen_on: tuple[str, ...] = ()
 
     @classmethod
     def ordered(cls, order: Order, now_ms: int, user: JobUser, secret: str) -> "Holding":
@@ -112,7 +114,7 @@ class Holding:
 
     def observed(self) -> Observation:
         """Say what can be seen of it."""
-        how = (self.detail, self.exit_status, self.fault)
+        how = (self.detail, self.exit_status, self.fault, self.seen_on)
         return Observation(self.lease_id, self.incarnation, self.phase, self.since_ms, *how)
 
     def to_text(self) -> str:
@@ -123,6 +125,6 @@ class Holding:
     def from_text(cls, text: str) -> "Holding":
         """Read what `to_text` wrote."""
         values = json.loads(text)
-        values["command"], values["nodes"] = tuple(values["command"]), tuple(values.get("nodes", ()))
+        values |= {name: tuple(values.get(name, ())) for name in ("command", "nodes", "seen_on")}
         values["wanted"], values["phase"] = Wanted(values["wanted"]), Phase(values["phase"])
         return cls(**values)

@@ -115,6 +115,17 @@ class Job:
         """Whether a node of it has failed, and it is not put back into the queue for that."""
         return "NODE_FAIL" in self.words
 
+    def nodes_of(self, vms: int) -> tuple[str, ...]:
+        """Say on which node each of so many equal VMs of it is; empty where that does not come out even.
+
+        It does not where Slurm rounds up what a job has on a node, as to whole cores.
+        """
+        cpus = sum(self.cpus_by_node.values())
+        shares = [(node, divmod(there * vms, cpus)) for node, there in self.cpus_by_node.items()]
+        if any(rest for _, (_, rest) in shares):
+            return ()
+        return tuple(node for node, (count, _) in shares for _ in range(count))
+
     @property
     def ended_by_itself(self) -> bool:
         """Whether its script ran to its end, whatever it returned."""

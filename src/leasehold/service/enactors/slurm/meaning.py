@@ -59,7 +59,9 @@ def update(holding: Holding, job: Job | None, traces: Read, now_ms: int) -> None
         return
     if job is None:
         _without_a_job(holding, traces, now_ms)
-    elif not job.is_live or job.lost_its_node:
+        return
+    holding.seen_on = job.nodes_of(holding.vms)
+    if not job.is_live or job.lost_its_node:
         _over(holding, job, traces, now_ms)
     else:
         _live(holding, job, traces, now_ms)
