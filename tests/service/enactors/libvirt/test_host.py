@@ -76,6 +76,18 @@ async def test_a_machine_that_shuts_itself_down_has_ended(pretended: PretendedRi
 
 
 @played
+async def test_it_is_told_on_which_host_each_machine_is(pretended: PretendedRig, connection: Any) -> None:
+    host = connection.getHostname()
+    async with site(pretended) as here:
+        await here.do(order(Verb.START, vms=2))
+        assert (await here.until(Phase.RUNNING)).nodes == (host, host)
+        await pretended.kill(here.enactor)
+        here.enactor = pretended.open()
+        await here.do(order(Verb.SUSPEND))
+        assert (await here.until(Phase.SAVED)).nodes == (host, host)
+
+
+@played
 async def test_what_somebody_else_has_saved_is_resumed(pretended: PretendedRig, connection: Any) -> None:
     async with site(pretended) as here:
         await here.do(order(Verb.START))

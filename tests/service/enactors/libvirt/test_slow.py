@@ -72,7 +72,7 @@ def looking(guests: Guests, monkeypatch: pytest.MonkeyPatch, folder: Path) -> An
     monkeypatch.setattr(module, "time", guests)
     options = read_options({"uri": "test:///default", "type": "test", "guest_agent": True})
     world = module.LibvirtWorld(options, "a", Moving(folder))
-    monkeypatch.setattr(world, "_host", SimpleNamespace(connection=guests))
+    monkeypatch.setattr(world, "_host", SimpleNamespace(connection=guests, name="host"))
     started = [order(Verb.START, one.number, command=("true",)) for one in guests.domains]
     holdings = [Holding.ordered(one, Phase.STARTING, 0) for one in started]
 

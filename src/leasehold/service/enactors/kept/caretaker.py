@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from threading import Event, Lock, RLock, Thread
 
-from leasehold.service.enactors.kept.comparing import meaning, next_work
+from leasehold.service.enactors.kept.comparing import meaning, next_work, nodes_of
 from leasehold.service.enactors.kept.floor import Floor
 from leasehold.service.enactors.kept.holding import Goal, Holding, Key
 from leasehold.service.enactors.kept.ledger import Ledger
@@ -179,7 +179,8 @@ class Caretaker:
         if phase is Phase.STARTING and now_ms - holding.since_ms > self._boot_within_ms:
             phase, detail = Phase.FAILED, detail or f"not up within {self._boot_within_ms // 1000} s"
         holding.came_up |= phase in {Phase.RUNNING, Phase.ENDED}
-        if (phase, detail) != (holding.phase, holding.detail):
+        before, holding.nodes = holding.nodes, nodes_of(holding, machines)
+        if (phase, detail, holding.nodes) != (holding.phase, holding.detail, before):
             self._floor.become(holding, phase, now_ms, detail)
 
     def _forget(self, holding: Holding) -> None:

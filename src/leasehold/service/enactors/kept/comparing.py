@@ -42,6 +42,12 @@ def _wanted_saved(holding: Holding, machines: Sequence[Machine]) -> Meaning:
     return holding.phase, holding.detail
 
 
+def nodes_of(holding: Holding, machines: Sequence[Machine]) -> tuple[str, ...]:
+    """Say on which node each machine of a holding is; empty while any is missing, or nobody knows."""
+    nodes = tuple(machine.node for machine in machines)
+    return nodes if len(nodes) == holding.vms and all(nodes) else ()
+
+
 def _has_to_be_saved(machine: Machine) -> bool:
     """Also one whose command has ended, if it would otherwise keep its room."""
     return machine.state in _RUNNING_ON or (machine.state is State.ENDED and machine.takes_room)

@@ -39,6 +39,7 @@ class Holding:
     ``begun``        whether something may have been made of them
     ``came_up``      whether all of them ran once, or may have been sent: none is made anew after that
     ``commanded``    whether their command was started
+    ``nodes``        on which node each of them was when all were last seen; empty where that is not known
     """
 
     lease_id: int
@@ -55,6 +56,7 @@ class Holding:
     begun: bool = False
     came_up: bool = False
     commanded: bool = False
+    nodes: tuple[str, ...] = ()
 
     @classmethod
     def ordered(cls, order: Order, phase: Phase, now_ms: int) -> "Holding":
@@ -90,7 +92,7 @@ class Holding:
     def observed(self) -> Observation:
         """Say what can be seen of it."""
         status = status_of(self.detail, self.command) if self.phase is Phase.ENDED else None
-        how = (self.detail, status, fault_of_exit(status))
+        how = (self.detail, status, fault_of_exit(status), self.nodes)
         return Observation(self.lease_id, self.incarnation, self.phase, self.since_ms, *how)
 
     def to_text(self) -> str:
@@ -103,6 +105,7 @@ class Holding:
         written = json.loads(text)
         written |= {
             "command": tuple(written["command"]),
+            "nodes": tuple(written.get("nodes", ())),
             "goal": Goal(written["goal"]),
             "phase": Phase(written["phase"]),
         }

@@ -45,6 +45,7 @@ class Machine:
 
     ``handle``      what its world calls it
     ``takes_room``  whether it takes the place of another on the same hardware
+    ``node``        what the site calls the computer that it is on; empty where that is not known
     """
 
     key: Key
@@ -52,6 +53,7 @@ class Machine:
     state: State
     detail: str = ""
     takes_room: bool = True
+    node: str = ""
 
 
 class Hopeless(LeaseholdError):

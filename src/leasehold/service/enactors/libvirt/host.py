@@ -33,6 +33,16 @@ class Host:
                 self._connection = self._open()
             return self._connection
 
+    @property
+    def name(self) -> str:
+        """What it calls itself; empty where libvirt cannot say."""
+        try:
+            return str(self.connection.getHostname())
+        except libvirt.libvirtError as error:
+            if error.get_error_code() != libvirt.VIR_ERR_NO_SUPPORT:
+                raise
+            return ""
+
     def close(self) -> None:
         """Let go of it."""
         with self._lock, suppress(libvirt.libvirtError):

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from os import SEEK_END
 from pathlib import Path
 from typing import Any
@@ -70,13 +71,13 @@ class LibvirtWorld:
         """See every domain that has a name of this site's."""
         known = {holding.key: holding for holding in holdings}
         machines: list[Machine | None] = []
-        turn = self._turn()
+        turn, node = self._turn(), self._host.name
         for domain in self._host.connection.listAllDomains():
             name = read_name(domain.name(), self._site)
             if name is not None:
                 with unless_gone():
                     machines.append(self._seen(name, domain, known.get(name.key), turn))
-        there = [machine for machine in machines if machine is not None]
+        there = [replace(machine, node=node) for machine in machines if machine is not None]
         for handle in self._asked_from_s.keys() - {machine.handle for machine in there}:
             del self._asked_from_s[handle]
         return there
