@@ -16,8 +16,7 @@ from time import process_time
 from bench.table import show
 from leasehold.experiments.intergrid import world
 from leasehold.experiments.intergrid.evaluation import REPLICATIONS
-from leasehold.experiments.intergrid.scenario import scenario
-from leasehold.experiments.intergrid.settings import Configuration, plan
+from leasehold.experiments.intergrid.plan import FederationRun, plan
 from leasehold.simulation.scenario.sites import told_moments
 from leasehold.simulation.scenario.sources import open_streams
 
@@ -56,25 +55,25 @@ def evaluation(runs: int, hours: int) -> Evaluation:
     )
 
 
-def spread(every: Sequence[Configuration], count: int) -> Iterator[Configuration]:
+def spread(every: Sequence[FederationRun], count: int) -> Iterator[FederationRun]:
     """Pick some, evenly over all."""
     for place in range(min(count, len(every))):
         yield every[(2 * place + 1) * len(every) // (2 * min(count, len(every)))]
 
 
-def requests_of(one: Configuration) -> int:
+def requests_of(one: FederationRun) -> int:
     """Count the requests of a run."""
-    return sum(1 for _ in open_streams(scenario(one, FIRST), []))
+    return sum(1 for _ in open_streams(world.scenario(one, FIRST), []))
 
 
-def expected(every: Sequence[Configuration]) -> int:
+def expected(every: Sequence[FederationRun]) -> int:
     """Say how many requests all configurations have in one replication, by their rates."""
     return round(sum(rate_per_s(one) * one.hours * 3_600 for one in every))
 
 
-def rate_per_s(one: Configuration) -> float:
+def rate_per_s(one: FederationRun) -> float:
     """Say how many requests come in a second on average, by the moments of its streams."""
-    told = told_moments(scenario(one, FIRST))
+    told = told_moments(world.scenario(one, FIRST))
     streams = [*told.local.values(), *([told.external] if told.external else [])]
     return sum(stream.rate_per_s for stream in streams)
 

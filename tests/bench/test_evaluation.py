@@ -3,7 +3,7 @@
 import pytest
 
 from bench.evaluation import evaluation, expected, requests_of, spread
-from leasehold.experiments.intergrid.settings import plan
+from leasehold.experiments.intergrid.plan import plan
 
 EVERY = list(plan("003").configurations.values())
 

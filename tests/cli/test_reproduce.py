@@ -10,8 +10,7 @@ import polars as pl
 import pytest
 from tests.cli.saying import Cli
 
-from leasehold.experiments.usla.published import METRICS
-from leasehold.experiments.usla.settings import plan
+from leasehold.experiments.usla.plan import METRICS, plan
 
 NUMBERS = 27 * len(METRICS)
 CONFIGURATIONS = len(plan().configurations)
@@ -29,7 +28,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> Measured:
         made.append((name, seed))
         return {metric: 20.0 + place + seed / 10 for place, metric in enumerate(METRICS)}
 
-    monkeypatch.setattr("leasehold.experiments.usla.evaluation.measure", measure)
+    monkeypatch.setattr("leasehold.experiments.usla.world.measure", measure)
     monkeypatch.setattr("leasehold.experiments.campaign.estimate_s", lambda *_: 90.0)
     return made
 
@@ -103,7 +102,7 @@ def test_interrupted_it_goes_on_where_it_was(
         return dict.fromkeys(METRICS, float(seed))
 
     with monkeypatch.context() as changed:
-        changed.setattr("leasehold.experiments.usla.evaluation.measure", interrupted)
+        changed.setattr("leasehold.experiments.usla.world.measure", interrupted)
         said = cli(*COMMAND)
     assert said.code == 130
     assert f"{3 * CONFIGURATIONS - 3} of {3 * CONFIGURATIONS} runs are done, and kept" in said.err
@@ -137,7 +136,7 @@ def test_refuses_a_file_and_one_seed(cli: Cli) -> None:
 
 
 def test_says_what_to_install(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leasehold.cli.reproducing.folders.find_spec", lambda _: None)
+    monkeypatch.setattr("leasehold.cli.reproducing.running.find_spec", lambda _: None)
     said = cli(*COMMAND)
     assert said.code == 2
     assert "pip install 'leasehold[experiments]'" in said.err

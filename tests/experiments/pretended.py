@@ -25,7 +25,7 @@ def pretend_to_measure(
 
     monkeypatch.chdir(folder)
     monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setattr(f"leasehold.experiments.{evaluation}.evaluation.measure", measure)
+    monkeypatch.setattr(f"leasehold.experiments.{evaluation}.world.measure", measure)
     monkeypatch.setattr("leasehold.experiments.campaign.estimate_s", lambda *_: 90.0)
     monkeypatch.setattr("leasehold.experiments.pictures.write", _only_named)
     return made

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from tests.searching import examples
 
-from leasehold.experiments.anova import Values, normality_p, signed_rank_p, two_way
+from leasehold.experiments.statistics import Values, normality_p, signed_rank_p, two_way
 
 
 def drawn(shape: tuple[int, int, int], seed: int) -> Values:
@@ -95,21 +95,21 @@ def test_by_hand() -> None:
 def test_what_never_varies_tells_nothing() -> None:
     found = two_way(np.ones((2, 2, 4)))
     assert np.isnan(found.first.p)
-    assert np.isnan(found.assumptions.normal_p)
+    assert np.isnan(found.normal_p)
 
 
 def test_notices_unequal_variances_and_what_is_not_normal() -> None:
     random = np.random.default_rng(1)
     wide = random.normal(size=(2, 2, 60)) * np.array([1.0, 20.0]).reshape(2, 1, 1)
-    assert two_way(wide).assumptions.equal_spread_p < 0.001
-    assert two_way(random.standard_exponential((2, 2, 60)) ** 3).assumptions.normal_p < 0.001
-    even = two_way(random.normal(size=(2, 2, 60))).assumptions
+    assert two_way(wide).equal_spread_p < 0.001
+    assert two_way(random.standard_exponential((2, 2, 60)) ** 3).normal_p < 0.001
+    even = two_way(random.normal(size=(2, 2, 60)))
     assert min(even.normal_p, even.equal_spread_p) > 0.01
 
 
 def test_of_two_values_nobody_can_say_whether_they_are_normal() -> None:
     assert np.isnan(normality_p(np.array([1.0, 2.0])))
-    assert np.isnan(two_way(drawn((2, 2, 2), 1)).assumptions.equal_spread_p)
+    assert np.isnan(two_way(drawn((2, 2, 2), 1)).equal_spread_p)
 
 
 def test_signs_and_ranks() -> None:

@@ -8,7 +8,7 @@ import pytest
 from tests.experiments.pretended import Measured, pretend_to_measure, reproduce
 
 from leasehold.experiments.beyond.evaluation import numbers
-from leasehold.experiments.beyond.settings import plan
+from leasehold.experiments.beyond.plan import plan
 from leasehold.experiments.intergrid.metrics import METRICS
 
 

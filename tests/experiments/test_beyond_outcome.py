@@ -5,11 +5,11 @@ from math import nan
 
 import pytest
 
-from leasehold.experiments.beyond.evaluation import possible, replications
-from leasehold.experiments.beyond.outcome import Outcome, Reach, outcome_of, reach_of
-from leasehold.experiments.beyond.report import ROLES, markdown, summary, which_policy
-from leasehold.experiments.beyond.settings import Plan, Setting, Wanted, plan, settings_named
+from leasehold.experiments.beyond.evaluation import ROLES, page, possible, replications, summary, which_policy
+from leasehold.experiments.beyond.outcome import BeyondOutcome, Reach, outcome_of, reach_of
+from leasehold.experiments.beyond.plan import Plan, Setting, Wanted, plan, settings_named
 from leasehold.experiments.intergrid.metrics import METRICS
+from leasehold.experiments.report import markdown
 from leasehold.experiments.statistics import Interval
 from leasehold.model.errors import InvalidField
 from leasehold.routing.parameters import parted
@@ -115,7 +115,7 @@ def preempting_less(contender: str, metric: str) -> float:
     return HALF.get(contender, 1.0) if metric == "vms_preempted" else 1.0
 
 
-def results(read: Plan, settings: list[Setting], part: Part = preempting_less) -> Outcome:
+def results(read: Plan, settings: list[Setting], part: Part = preempting_less) -> BeyondOutcome:
     """Ten replications in which policies differ from RR by a factor, and in nothing else."""
     found = {
         read.name_of(setting, one.name): {
@@ -130,7 +130,7 @@ def results(read: Plan, settings: list[Setting], part: Part = preempting_less) -
 def test_the_report_says_who_comes_nearest_and_what_was_reached() -> None:
     settings = [one for one in READ.settings if one.role == "main"]
     outcome = results(READ, settings)
-    report = markdown(outcome, ["beyond-pareto.svg"])
+    report = markdown(page(outcome))
     assert "R2: price and park preempts 0.35 (0.35 to 0.35) of the VMs that RR does" in report
     assert "what is wanted: reached." in report
     assert "](beyond-pareto.svg)" in report
@@ -162,7 +162,7 @@ def test_the_goal_is_more_than_what_is_wanted() -> None:
 
 
 def test_settings_of_one_kind_stand_together() -> None:
-    report = markdown(results(READ, list(READ.settings)), [])
+    report = markdown(page(results(READ, list(READ.settings))))
     assert {one.role for one in READ.settings} == set(ROLES)
     for role, heading in ROLES.items():
         names = [one.name for one in READ.settings if one.role == role]

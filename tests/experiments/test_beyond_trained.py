@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leasehold.experiments.beyond import evaluation, trained
-from leasehold.experiments.beyond.settings import Configuration, plan
+from leasehold.experiments.beyond import evaluation, world
+from leasehold.experiments.beyond.plan import ContenderRun, plan
+from leasehold.experiments.evaluation import Size
 from leasehold.routing.demand import HORIZONS_MS, Demand
 
 S, HOUR = 1_000, 3_600_000
@@ -15,24 +16,24 @@ HOURS = 2
 SITES = {"C64": 64, "C128": 128, "C256": 256}
 
 
-def configuration(setting: str, contender: str) -> Configuration:
+def configuration(setting: str, contender: str) -> ContenderRun:
     return plan(HOURS).configurations[f"beyond-{setting}-{contender}-{HOURS}h"]
 
 
 @pytest.mark.parametrize("contender", ["price", "choosy"])
 def test_who_looks_at_sites_as_they_are_has_a_past(contender: str) -> None:
-    assert trained.is_trained(configuration("r2-learnt-at-1.6", contender))
-    assert not trained.is_trained(configuration("r2", contender))
+    assert world.is_trained(configuration("r2-learnt-at-1.6", contender))
+    assert not world.is_trained(configuration("r2", contender))
 
 
 @pytest.mark.parametrize("contender", ["rr", "least-in-flight", "clairvoyant"])
 def test_who_does_not_has_none(contender: str) -> None:
-    assert not trained.is_trained(configuration("r2-learnt-at-1.6", contender))
+    assert not world.is_trained(configuration("r2-learnt-at-1.6", contender))
 
 
 def test_results_of_a_trained_run_are_not_taken_for_others() -> None:
-    kept = evaluation.kept_in(None, plan(HOURS))
-    marks = {name: kept._marks[f"beyond-{name}-choosy-{HOURS}h"] for name in ("r2", "r2-learnt-at-1.6")}
+    found = evaluation.campaign([], Size(quick=True)).marks
+    marks = {name: found[f"beyond-{name}-choosy-6h"] for name in ("r2", "r2-learnt-at-1.6")}
     assert len(set(marks.values())) == len(marks)
 
 
@@ -40,18 +41,18 @@ def test_results_of_a_trained_run_are_not_taken_for_others() -> None:
 def _shorter_past() -> Iterator[None]:
     """A day is enough to see what is learnt."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trained, "WEEK_MS", 24 * HOUR)
+        patch.setattr(world, "WEEK_MS", 24 * HOUR)
         yield
 
 
 @pytest.fixture(scope="module")
-def memories() -> dict[float, dict[str, trained.Memory]]:
+def memories() -> dict[float, dict[str, world.Memory]]:
     """What each site remembers of its past at two rates."""
-    return {rate: trained.learnt(configuration(f"r2-learnt-at-{rate}", "choosy"), 1) for rate in (0.6, 1.6)}
+    return {rate: world.learnt(configuration(f"r2-learnt-at-{rate}", "choosy"), 1) for rate in (0.6, 1.6)}
 
 
 @pytest.fixture(scope="module")
-def learnt(memories: dict[float, dict[str, trained.Memory]]) -> dict[float, dict[str, Demand]]:
+def learnt(memories: dict[float, dict[str, world.Memory]]) -> dict[float, dict[str, Demand]]:
     """The tables of that past."""
     return {
         rate: {name: Demand.recalled(memory, SITES[name]) for name, memory in by_site.items()}
@@ -78,7 +79,7 @@ def test_a_run_goes_on_from_what_was_learnt() -> None:
     """Who asks for it decides otherwise, who does not as ever."""
     found, usual = (
         {
-            contender: evaluation.measure(configuration(setting, contender).name, 1)
+            contender: world.measure(configuration(setting, contender).name, 1)
             for contender in ("choosy", "rr")
         }
         for setting in ("r2-learnt-at-0.6", "r2")
@@ -88,10 +89,10 @@ def test_a_run_goes_on_from_what_was_learnt() -> None:
 
 
 @pytest.mark.soak
-def test_each_replication_has_a_past_of_its_own(memories: dict[float, dict[str, trained.Memory]]) -> None:
+def test_each_replication_has_a_past_of_its_own(memories: dict[float, dict[str, world.Memory]]) -> None:
     one = configuration("r2-learnt-at-0.6", "choosy")
-    assert trained.learnt(one, 1) == memories[0.6]
-    assert trained.learnt(one, 2) != memories[0.6]
+    assert world.learnt(one, 1) == memories[0.6]
+    assert world.learnt(one, 2) != memories[0.6]
 
 
 @given(st.lists(st.tuples(st.integers(1, 600), st.integers(1, 8), st.integers(1, 900)), max_size=40))
@@ -104,9 +105,7 @@ def test_a_table_says_the_same_when_its_past_ends_now(leases: list[tuple[int, in
         now_ms += held_s * S
         table.ended(number, held_s * S, now_ms)
     table.advance(now_ms)
-    then, now = (
-        Demand.recalled(memory, 8) for memory in (table.memory(), trained.ending_now(table.memory()))
-    )
+    then, now = (Demand.recalled(memory, 8) for memory in (table.memory(), world.ending_now(table.memory())))
     assert now.scale_ms == then.scale_ms
     assert now.is_learnt == then.is_learnt
     for span_ms in (10 * S, 300 * S, HOUR):

@@ -8,11 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leasehold.experiments.beyond import logs, world
-from leasehold.experiments.beyond.clairvoyant import Clairvoyant, room_beside
-from leasehold.experiments.beyond.scenario import as_keys
-from leasehold.experiments.beyond.settings import Configuration, Log, plan
-from leasehold.experiments.beyond.stale import StaleKnowledge
+from leasehold.experiments.beyond import world
+from leasehold.experiments.beyond.plan import ContenderRun, Log, plan
+from leasehold.experiments.beyond.world import Clairvoyant, StaleKnowledge, as_keys, room_beside
 from leasehold.gateway.settings import SiteSettings
 from leasehold.leasing.victims.registry import victim_policy
 from leasehold.model.errors import InvalidField
@@ -27,7 +25,7 @@ HOURS = 2
 NON_PREEMPTABLE, SUSPENDABLE = LeaseType.NON_PREEMPTABLE, LeaseType.SUSPENDABLE
 
 
-def configuration(setting: str, contender: str) -> Configuration:
+def configuration(setting: str, contender: str) -> ContenderRun:
     return plan(HOURS).configurations[f"beyond-{setting}-{contender}-{HOURS}h"]
 
 
@@ -169,7 +167,7 @@ SLOTS = {"small": 5, "large": 40}
 
 
 def local_jobs(folder: Path, log: Log, replication: int = 1) -> list[Job]:
-    jobs: Iterator[Job] = logs.local_jobs(log, folder, SLOTS, 48 * HOUR, replication)
+    jobs: Iterator[Job] = world.local_jobs(log, folder, SLOTS, 48 * HOUR, replication)
     return list(jobs)
 
 
@@ -199,7 +197,7 @@ def test_sites_of_a_log_are_given_away_up_to_a_load(folder: Path) -> None:
 
 def test_a_log_that_is_too_short_is_refused(folder: Path) -> None:
     with pytest.raises(InvalidField, match="239 h long"):
-        list(logs.local_jobs(Log("small.swf", procs=10), folder, SLOTS, 480 * HOUR, 1))
+        list(world.local_jobs(Log("small.swf", procs=10), folder, SLOTS, 480 * HOUR, 1))
 
 
 @pytest.mark.soak

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from leasehold.experiments.bootstrap import ratio_of_means
+from leasehold.experiments.statistics import bootstrap_ratio
 
 amounts = st.floats(min_value=0.5, max_value=1_000.0)
 
@@ -33,7 +33,7 @@ def test_agrees_with_scipy(count: int, seed: int) -> None:
     theirs = stats.bootstrap(
         (one, other), ratio, paired=True, vectorized=True, n_resamples=9_999, method="BCa", rng=seed
     ).confidence_interval
-    ours = ratio_of_means(one, other)
+    ours = bootstrap_ratio(one, other)
     width = theirs.high - theirs.low
     assert ours.low == pytest.approx(theirs.low, abs=0.06 * width)
     assert ours.high == pytest.approx(theirs.high, abs=0.06 * width)
@@ -44,7 +44,7 @@ def test_scales_with_what_is_above_and_holds_the_estimate(
     pairs: list[tuple[float, float]], times: float
 ) -> None:
     one, other = (list(side) for side in zip(*pairs, strict=True))
-    found, scaled = ratio_of_means(one, other), ratio_of_means([times * value for value in one], other)
+    found, scaled = bootstrap_ratio(one, other), bootstrap_ratio([times * value for value in one], other)
     assert found.mean == pytest.approx(sum(one) / sum(other))
     for ours, theirs in ((scaled.mean, found.mean), (scaled.low, found.low), (scaled.high, found.high)):
         assert ours == pytest.approx(times * theirs, rel=1e-6)
@@ -52,28 +52,28 @@ def test_scales_with_what_is_above_and_holds_the_estimate(
 
 
 def test_is_the_same_every_time() -> None:
-    assert ratio_of_means(*drawn(50)) == ratio_of_means(*drawn(50))
+    assert bootstrap_ratio(*drawn(50)) == bootstrap_ratio(*drawn(50))
 
 
 def test_a_policy_is_to_itself_as_one_to_one() -> None:
     one, _ = drawn(20)
-    found = ratio_of_means(one, one)
+    found = bootstrap_ratio(one, one)
     assert (found.mean, found.low, found.high) == (1.0, 1.0, 1.0)
 
 
 def test_replications_without_a_number_are_left_out() -> None:
     one, other = drawn(30)
-    assert ratio_of_means([*one, nan, 5.0], [*other, 3.0, nan]) == ratio_of_means(one, other)
+    assert bootstrap_ratio([*one, nan, 5.0], [*other, 3.0, nan]) == bootstrap_ratio(one, other)
 
 
 def test_there_is_no_ratio_to_nothing() -> None:
-    assert isnan(ratio_of_means([1.0, 2.0, 3.0], [0.0, 0.0, 0.0]).mean)
-    assert isnan(ratio_of_means([nan], [nan]).mean)
-    assert isnan(ratio_of_means([1.0, 2.0, 0.0], [0.0, 0.0, 5.0]).low)
+    assert isnan(bootstrap_ratio([1.0, 2.0, 3.0], [0.0, 0.0, 0.0]).mean)
+    assert isnan(bootstrap_ratio([nan], [nan]).mean)
+    assert isnan(bootstrap_ratio([1.0, 2.0, 0.0], [0.0, 0.0, 5.0]).low)
 
 
 def test_two_replications_have_no_spread_that_anybody_knows() -> None:
-    found = ratio_of_means([1.0, 2.0], [2.0, 2.0])
+    found = bootstrap_ratio([1.0, 2.0], [2.0, 2.0])
     assert found.mean == 0.75
     assert isnan(found.low)
     assert isnan(found.high)

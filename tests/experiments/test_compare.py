@@ -2,14 +2,17 @@
 
 import pytest
 
+from leasehold.experiments.claims import Status
 from leasehold.experiments.statistics import interval
-from leasehold.experiments.status import Status
-from leasehold.experiments.usla import published
-from leasehold.experiments.usla.claims import Order, claims, verdicts
-from leasehold.experiments.usla.compare import cells, is_inside
-from leasehold.experiments.usla.controls import control_results
-from leasehold.experiments.usla.published import METRICS
-from leasehold.experiments.usla.settings import plan
+from leasehold.experiments.usla.outcome import (
+    Order,
+    claims,
+    control_results,
+    is_inside,
+    printed_numbers,
+    verdicts,
+)
+from leasehold.experiments.usla.plan import METRICS, TABLES, plan
 
 NOISE = (-0.2, -0.1, 0.1, 0.2)
 UNKNOWN = 20.0
@@ -21,7 +24,7 @@ def as_printed() -> dict[str, dict[str, list[float]]]:
     for table in reversed(plan().tables):
         for row, name in table.rows.items():
             for metric in METRICS:
-                value = published.TABLES[table.number][row][metric]
+                value = TABLES[table.number][row][metric]
                 middle = UNKNOWN if value is None else value
                 found[name][metric] = [middle + noise for noise in NOISE]
     return found
@@ -30,7 +33,7 @@ def as_printed() -> dict[str, dict[str, list[float]]]:
 def status(results: dict[str, dict[str, list[float]]], table: int, row: str, metric: str) -> Status:
     return next(
         cell.status
-        for cell in cells(plan(), results)
+        for cell in printed_numbers(plan(), results)
         if (cell.table, cell.row, cell.metric) == (table, row, metric)
     )
 
@@ -44,7 +47,7 @@ def move(
 
 class TestCells:
     def test_what_is_printed_is_reproduced(self) -> None:
-        found = cells(plan(), as_printed())
+        found = printed_numbers(plan(), as_printed())
         comparable = [cell for cell in found if not cell.why]
         assert {cell.status for cell in comparable} == {Status.REPRODUCED}
         assert {cell.status for cell in found if cell.why} == {Status.NOT_COMPARABLE}
@@ -86,7 +89,7 @@ class TestClaims:
         assert len(claims()) == 6 + 6 + 6 + 2 + 2 + 5
 
     def test_an_ordering_that_is_not_even_printed_is_named(self) -> None:
-        unprinted = {order for verdict in verdicts(plan(), as_printed()) for order in verdict.unprinted}
+        unprinted = {order for verdict in verdicts(plan(), as_printed()) for order in verdict.claim.unprinted}
         assert Order(4, "util", "udecay", "decay") in unprinted
         assert Order(4, "response", "decay", "udecay") in unprinted
         assert Order(6, "violation", "decay", "udecay") in unprinted  # the misprint
@@ -101,7 +104,7 @@ class TestClaims:
         assert failing == {
             (verdict.claim.table, verdict.claim.text)
             for verdict in verdicts(plan(), as_printed())
-            if verdict.unprinted
+            if verdict.claim.unprinted
         }
 
     def test_what_holds_in_the_mean_alone_is_in_direction(self) -> None:

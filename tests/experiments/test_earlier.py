@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leasehold.cli.reproducing.measuring import measure
 from leasehold.cli.reproducing.options import Manner
-from leasehold.experiments.earlier import sample
+from leasehold.cli.reproducing.running import measure
+from leasehold.experiments.campaign import sample
 from leasehold.experiments.kept import Kept
 
 BEFORE, NOW = {"one": "a", "two": "b"}, {"one": "c", "two": "d"}

@@ -5,25 +5,25 @@ from zlib import crc32
 
 import pytest
 
-from leasehold.experiments.hybrid.claims import Verdict, verdicts
-from leasehold.experiments.hybrid.metrics import METRICS
-from leasehold.experiments.hybrid.outcome import Outcome, as_data, outcome_of
-from leasehold.experiments.hybrid.report import markdown
-from leasehold.experiments.hybrid.settings import Configuration, plan
+from leasehold.experiments.claims import Status, Verdict
+from leasehold.experiments.hybrid.evaluation import page
+from leasehold.experiments.hybrid.outcome import OrderingClaim, as_data, outcome_of, verdicts
+from leasehold.experiments.hybrid.plan import JobRun, plan
+from leasehold.experiments.hybrid.world import METRICS
 from leasehold.experiments.kept import Results
-from leasehold.experiments.status import Status
+from leasehold.experiments.report import markdown
 
 SEEDS = 8
 REFUSES_LESS = "Hybrid refuses fewer jobs than physical-only"
 AGREES = "Figure 8: formula and implementation agree closely"
 
-Value = Callable[[Configuration, str], float]
+Value = Callable[[JobRun, str], float]
 
 
 def results(value: Value, wobble: float = 0.01) -> Results:
     """Give every configuration these means, with a little chance that differs by seed and configuration."""
 
-    def one(configuration: Configuration, metric: str, seed: int) -> float:
+    def one(configuration: JobRun, metric: str, seed: int) -> float:
         drawn = crc32(f"{configuration.load} {configuration.way} {metric}".encode())
         chance = ((drawn + 7 * seed) % 5 - 2) / 2
         return value(configuration, metric) + wobble * chance
@@ -34,8 +34,8 @@ def results(value: Value, wobble: float = 0.01) -> Results:
     }
 
 
-def judged(value: Value) -> dict[str, Verdict]:
-    return {one.text: one for one in verdicts(plan(), results(value))}
+def judged(value: Value) -> dict[str, Verdict[OrderingClaim]]:
+    return {one.claim.text: one for one in verdicts(plan(), results(value))}
 
 
 def by_way(hybrid: float, others: float) -> Value:
@@ -59,7 +59,7 @@ def test_an_ordering_is_judged_by_the_side_on_which_it_surely_is(
 
 
 def test_what_is_the_same_in_every_run_cannot_be_compared() -> None:
-    found = {one.text: one for one in verdicts(plan(), results(lambda *_: 1.0, wobble=0.0))}
+    found = {one.claim.text: one for one in verdicts(plan(), results(lambda *_: 1.0, wobble=0.0))}
     assert found[REFUSES_LESS].status is Status.NOT_COMPARABLE
 
 
@@ -70,8 +70,8 @@ def test_figure_8_agrees_where_success_is_as_the_formula_has_it(off: float, stat
 
 
 def test_the_report_has_every_claim_and_every_configuration() -> None:
-    outcome: Outcome = outcome_of(plan(), results(by_way(1.0, 2.0)), SEEDS)
-    text = markdown(outcome)
-    assert all(verdict.text in text for verdict in outcome.verdicts)
+    outcome = outcome_of(plan(), results(by_way(1.0, 2.0)), SEEDS)
+    text = markdown(page(outcome))
+    assert all(verdict.claim.text in text for verdict in outcome.verdicts)
     assert all(f"| {one.q:g} | {one.asked:g} |" in text for one in plan().of("reliability"))
     assert set(as_data(outcome)["configurations"]) == set(plan().configurations)

@@ -4,24 +4,21 @@ from random import Random
 
 import pytest
 
-from leasehold.experiments.hybrid import evaluation
-from leasehold.experiments.hybrid.settings import Configuration, configuration_named, plan
-from leasehold.experiments.hybrid.situation import situation
-from leasehold.experiments.hybrid.workload import jobs, nodes, packages
-from leasehold.experiments.hybrid.world import World
+from leasehold.experiments.hybrid.plan import JobRun, configuration_named, plan
+from leasehold.experiments.hybrid.world import HybridWorld, jobs, measure, nodes, packages, situation
 from leasehold.matching.amounts import NOTHING
 
 LOAD = 0.6
 
 
-def small(way: str, load: float = LOAD) -> Configuration:
-    return Configuration("small", "ablation", way=way, load=load, count=60)
+def small(way: str, load: float = LOAD) -> JobRun:
+    return JobRun("small", "ablation", way=way, load=load, count=60)
 
 
 def measured(way: str, load: float = LOAD, seed: int = 7) -> dict[str, float]:
-    world = World(situation(small(way, load), seed), Random("fates"))
-    world.go_on()
-    return world.watch.read()
+    world = HybridWorld(situation(small(way, load), seed), Random("fates"))
+    world.run_all()
+    return world.observer.read()
 
 
 def test_the_same_seed_gives_the_same_nodes_and_jobs_to_every_way() -> None:
@@ -32,7 +29,7 @@ def test_the_same_seed_gives_the_same_nodes_and_jobs_to_every_way() -> None:
 def test_jobs_come_as_often_as_the_load_says() -> None:
     there = nodes(Random("nodes"))
     total = sum((node.total for node in there), NOTHING)
-    drawn = list(jobs(Configuration("", "", load=LOAD, count=4_000), total, Random("jobs")))
+    drawn = list(jobs(JobRun("", "", load=LOAD, count=4_000), total, Random("jobs")))
     asked = [one.request.job.needs for one in drawn]
     work_ms = sum(needs.amounts.cores * needs.nodes * needs.execution_ms for needs in asked)
     assert work_ms / (total.cores * drawn[-1].request.job.submitted_ms) == pytest.approx(LOAD, rel=0.15)
@@ -63,10 +60,10 @@ def test_software_that_nobody_has_is_refused_at_once_everywhere() -> None:
         for one in around.jobs
         if any(each.name not in packages() for each in one.request.job.needs.software)
     ]
-    world = World(around, Random("fates"))
-    world.go_on()
+    world = HybridWorld(around, Random("fates"))
+    world.run_all()
     assert nowhere
-    assert world.watch.read()["refused_pct"] >= 100 * len(nowhere) / len(around.jobs)
+    assert world.observer.read()["refused_pct"] >= 100 * len(nowhere) / len(around.jobs)
 
 
 def test_a_run_is_the_same_each_time() -> None:
@@ -76,12 +73,12 @@ def test_a_run_is_the_same_each_time() -> None:
 @pytest.mark.parametrize("name", ["reliability-0.3-0.9-quick", "queues-edf-1.8-360s-quick"])
 def test_a_configuration_is_found_by_its_name_and_measured(name: str) -> None:
     assert configuration_named(name) is plan(quick=True).configurations[name]
-    found = evaluation.measure(name, 1)
+    found = measure(name, 1)
     assert 0 <= found["in_time_pct"] <= 100
 
 
 def test_where_nodes_die_more_copies_make_it_surer() -> None:
-    one, three = (evaluation.measure(f"reliability-0.3-{asked}-quick", 2) for asked in ("0.5", "0.95"))
+    one, three = (measure(f"reliability-0.3-{asked}-quick", 2) for asked in ("0.5", "0.95"))
     assert three["attempts"] > one["attempts"]
     assert three["done_in_time"] > one["done_in_time"]
     assert three["done_in_time"] == pytest.approx(three["sure_by_plan"], abs=0.08)

@@ -7,9 +7,9 @@ import pytest
 
 from leasehold.experiments.intergrid import world
 from leasehold.experiments.intergrid.claims import LAST, Term
-from leasehold.experiments.intergrid.settings import plan
+from leasehold.experiments.intergrid.plan import plan
 from leasehold.experiments.intergrid.studies import STUDIES
-from leasehold.experiments.intergrid.without_preemption import WaitsForRoom
+from leasehold.experiments.intergrid.world import WaitsForRoom
 from leasehold.model.request import LeaseType, Request
 from leasehold.routing.facts import Federation, SiteFacts, SiteLive
 from leasehold.routing.policy import Dispatch, Hold, Refuse, Verdict, newcomer

@@ -5,19 +5,24 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from leasehold.experiments.intergrid.claims import FIRST, LAST, Claim, Expects, Where
-from leasehold.experiments.intergrid.evaluation import names_for
-from leasehold.experiments.intergrid.jpdc2012 import FIGURES, TABLE_3, claims
+from leasehold.experiments.claims import Status
+from leasehold.experiments.intergrid.claims import FIRST, LAST, Expects, FigureClaim, Where
 from leasehold.experiments.intergrid.metrics import METRICS
-from leasehold.experiments.intergrid.series import Series, points_at
-from leasehold.experiments.intergrid.settings import Plan, plan
-from leasehold.experiments.intergrid.studies import JPDC_2012, STUDIES, Study
-from leasehold.experiments.intergrid.verdicts import ONE_CLUSTER, Verdict, status_of_gap, verdicts
+from leasehold.experiments.intergrid.outcome import (
+    ONE_CLUSTER,
+    ReadVerdict,
+    Series,
+    points_at,
+    status_of_gap,
+    verdicts,
+)
+from leasehold.experiments.intergrid.plan import Plan, plan
+from leasehold.experiments.intergrid.studies import JPDC_2012, STUDIES, TABLE_3, Study
 from leasehold.experiments.kept import Results
 from leasehold.experiments.statistics import Interval
-from leasehold.experiments.status import Status
 from leasehold.model.errors import UnknownName
 
+FIGURES, claims = JPDC_2012.figures, JPDC_2012.claims
 REPLICATIONS = 20
 Value = Callable[[str, float, float], float]
 """Policy, place on the axis and a random number to what was measured."""
@@ -35,13 +40,13 @@ def made(value: Value, letter: str) -> Results:
     return found
 
 
-def tried(claim: Claim, value: Value) -> Verdict:
+def tried(claim: FigureClaim, value: Value) -> ReadVerdict:
     """What comes of one claim."""
     read: Plan = plan("003")
     return verdicts(Series(read, read.readings[0], made(value, FIGURES[claim.figure].letter)), [claim])[0]
 
 
-def the(figure: str, begins: str) -> Claim:
+def the(figure: str, begins: str) -> FigureClaim:
     return next(claim for claim in claims() if claim.figure == figure and claim.text.startswith(begins))
 
 
@@ -200,9 +205,9 @@ class TestNames:
             JPDC_2012.figures_named(["003-fig5e"])
 
     def test_one_figure_needs_its_sweep_alone(self) -> None:
-        names = names_for(plan("003"), ["5d"])
+        names = plan("003").names_for(["5d"])
         assert len(names) == 2 * 5 * 5
         assert not any("base" in name or name.startswith(("003-r1", "003-plain")) for name in names)
 
     def test_all_need_everything(self) -> None:
-        assert sorted(names_for(plan("003"), list(FIGURES))) == sorted(plan("003").configurations)
+        assert sorted(plan("003").names_for(list(FIGURES))) == sorted(plan("003").configurations)

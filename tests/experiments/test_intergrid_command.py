@@ -10,11 +10,12 @@ import polars as pl
 import pytest
 from tests.experiments.pretended import Measured, pretend_to_measure, reproduce
 
-from leasehold.experiments.intergrid.jpdc2012 import FIGURES, claims
 from leasehold.experiments.intergrid.metrics import METRICS
-from leasehold.experiments.intergrid.outcome import Outcome
-from leasehold.experiments.intergrid.settings import plan
+from leasehold.experiments.intergrid.outcome import FederationOutcome
+from leasehold.experiments.intergrid.plan import plan
+from leasehold.experiments.intergrid.studies import JPDC_2012
 
+FIGURES, claims = JPDC_2012.figures, JPDC_2012.claims
 OF_ONE_SWEEP = 2 * 5 * 5
 CONFIGURATIONS = len(plan("003").configurations)
 
@@ -77,7 +78,7 @@ def test_the_published_size_is_what_is_run_unless_said(measured: Measured) -> No
     said = reproduce("003-fig5a", "--json")
     assert {seed for _, seed in measured} == set(range(1, 101))
     assert not json.loads(said.stdout)["is_whole"]
-    assert Outcome(plan("003"), tuple(FIGURES), 100, [], [], [], [], []).is_whole
+    assert FederationOutcome(plan("003"), tuple(FIGURES), 100, [], [], [], []).is_whole
 
 
 def test_more_seeds_are_run_alone(measured: Measured) -> None:
@@ -94,7 +95,7 @@ def test_interrupted_it_goes_on_where_it_was(measured: Measured, monkeypatch: py
         return dict.fromkeys(METRICS, float(seed))
 
     with monkeypatch.context() as changed:
-        changed.setattr("leasehold.experiments.intergrid.evaluation.measure", interrupted)
+        changed.setattr("leasehold.experiments.intergrid.world.measure", interrupted)
         said = reproduce("003-fig5a", "--seeds", "2")
     assert said.exit_code == 130
     assert f"{OF_ONE_SWEEP} of {2 * OF_ONE_SWEEP} runs are done, and kept" in said.stderr
@@ -125,7 +126,7 @@ def test_an_unknown_figure_is_refused() -> None:
 
 def test_what_is_no_number_is_null_in_json(monkeypatch: pytest.MonkeyPatch) -> None:
     nobody = dict.fromkeys(METRICS, float("nan"))
-    monkeypatch.setattr("leasehold.experiments.intergrid.evaluation.measure", lambda *_: nobody)
+    monkeypatch.setattr("leasehold.experiments.intergrid.world.measure", lambda *_: nobody)
     said = reproduce("003-fig7a", "--seeds", "2", "--json")
     assert "NaN" not in said.stdout
     assert json.loads(said.stdout)["panels"][0]["curves"][0]["points"][0]["awrt_s"]["mean"] is None

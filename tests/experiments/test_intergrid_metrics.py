@@ -12,9 +12,9 @@ from leasehold.analysis.metrics.measure import measure
 from leasehold.analysis.metrics.tables import MEASURES
 from leasehold.analysis.run import load
 from leasehold.experiments.intergrid import world
-from leasehold.experiments.intergrid.metrics import METRICS, Watch
-from leasehold.experiments.intergrid.scenario import scenario
-from leasehold.experiments.intergrid.settings import Configuration, plan
+from leasehold.experiments.intergrid.metrics import METRICS, LeaseObserver
+from leasehold.experiments.intergrid.plan import FederationRun, plan
+from leasehold.experiments.intergrid.world import scenario
 from leasehold.gateway.settings import SiteSettings
 from leasehold.gateway.site import Site
 from leasehold.leasing.victims.registry import victim_policy
@@ -49,7 +49,7 @@ class Tale:
             SiteSettings(name, slots, victim_policy("moml"), speed_mips=mips)
             for name, slots, mips in (("slow", 4, 600), ("fast", 12, 1200))
         ]
-        self.watch = Watch({one.name: Site(one) for one in settings}, REFERENCE_MIPS, HOUR)
+        self.watch = LeaseObserver({one.name: Site(one) for one in settings}, REFERENCE_MIPS, HOUR)
         self._count = 0
 
     def request(
@@ -254,7 +254,7 @@ SAME_MEASURES = {
 """Ours, and how `leasehold.analysis.metrics` calls it."""
 
 
-def short(reading: str, policy: str) -> Configuration:
+def short(reading: str, policy: str) -> FederationRun:
     """The point where the sweeps meet, for two hours."""
     return replace(plan("003").configurations[f"003-{reading}-base-{policy}-48h"], hours=2)
 

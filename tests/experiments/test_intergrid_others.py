@@ -5,9 +5,9 @@ from math import exp
 import pytest
 
 from leasehold.experiments.intergrid import world
-from leasehold.experiments.intergrid.contention import claims as claims_of_victims
-from leasehold.experiments.intergrid.scenario import as_keys, in_seconds, scenario
-from leasehold.experiments.intergrid.settings import Configuration, configuration_named, plan
+from leasehold.experiments.intergrid.plan import FederationRun, configuration_named, plan
+from leasehold.experiments.intergrid.studies import CONTENTION
+from leasehold.experiments.intergrid.world import as_keys, in_seconds, scenario
 from leasehold.routing.allocation import allocate
 from leasehold.routing.facts import SiteFacts
 from leasehold.routing.pap import PAPER_SPREAD, cluster_load
@@ -15,7 +15,7 @@ from leasehold.simulation.scenario.sites import told_moments
 from leasehold.simulation.workload.das2 import Das2Parameters, StreamMoments
 
 
-def moments(configuration: Configuration, stream: str) -> StreamMoments:
+def moments(configuration: FederationRun, stream: str) -> StreamMoments:
     keys = as_keys(configuration, 1)
     named = next(entry for entry in keys["stream"] if entry["name"] == stream)
     names = ("l", "m", "h", "q", "p_one", "p_pow2", "a", "b", "alpha", "beta")
@@ -25,7 +25,7 @@ def moments(configuration: Configuration, stream: str) -> StreamMoments:
 class TestSlidesOf2011:
     """Three clusters of 32, 64 and 128 nodes."""
 
-    def at(self, reading: str, point: str, policy: str = "pap-rnd") -> Configuration:
+    def at(self, reading: str, point: str, policy: str = "pap-rnd") -> FederationRun:
         return plan("001").configurations[f"001-{reading}-{point}-{policy}-48h"]
 
     def test_clusters_types_and_policies(self) -> None:
@@ -118,7 +118,7 @@ class TestVictims:
         assert ours.said["published"]["cluster"] == theirs.said["published"]["cluster"]
 
     def test_every_part_of_both_figures_is_claimed(self) -> None:
-        assert {claim.figure for claim in claims_of_victims()} == {"2a", "2b", "2c", "3a", "3b", "3c"}
+        assert {claim.figure for claim in CONTENTION.claims()} == {"2a", "2b", "2c", "3a", "3b", "3c"}
 
     def test_a_run_preempts_and_another_policy_others(self) -> None:
         found = {

@@ -4,12 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from leasehold.experiments.intergrid.jpdc2012 import FIGURES, claims
-from leasehold.experiments.intergrid.settings import plan
+from leasehold.experiments.claims import Status
+from leasehold.experiments.intergrid.plan import plan
+from leasehold.experiments.intergrid.studies import JPDC_2012
+from leasehold.experiments.report import amount, bounded, signed
 from leasehold.experiments.statistics import Interval
-from leasehold.experiments.status import Status
-from leasehold.experiments.writing import amount, bounded, signed
 
+FIGURES, claims = JPDC_2012.figures, JPDC_2012.claims
 PAGE = Path(__file__).parents[2] / "docs" / "results" / "003.md"
 STATUSES = {str(status) for status in Status}
 

@@ -6,8 +6,8 @@ from math import exp
 
 import pytest
 
-from leasehold.experiments.intergrid.scenario import as_keys, scenario
-from leasehold.experiments.intergrid.settings import Configuration, Reading, plan
+from leasehold.experiments.intergrid.plan import FederationRun, Reading, plan
+from leasehold.experiments.intergrid.world import as_keys, scenario
 from leasehold.routing.allocation import allocate
 from leasehold.routing.facts import SiteFacts
 from leasehold.routing.pap import PAPER_SPREAD, cluster_load
@@ -18,7 +18,7 @@ from leasehold.simulation.workload.das2 import Das2Parameters, StreamMoments
 POLICIES = 5
 
 
-def at(reading: str, point: str, policy: str = "pap-rtdp") -> Configuration:
+def at(reading: str, point: str, policy: str = "pap-rtdp") -> FederationRun:
     read = plan("003")
     return read.configurations[read.name_of(named(reading), point, policy)]
 
@@ -27,14 +27,14 @@ def named(reading: str) -> Reading:
     return next(one for one in plan("003").readings if one.name == reading)
 
 
-def moments(configuration: Configuration, stream: str) -> StreamMoments:
+def moments(configuration: FederationRun, stream: str) -> StreamMoments:
     keys = as_keys(configuration, 1)
     named_so = next(entry for entry in keys["stream"] if entry["name"] == stream)
     names = ("l", "m", "h", "q", "p_one", "p_pow2", "a", "b", "alpha", "beta")
     return Das2Parameters.named({name: named_so[name] for name in names}).moments()
 
 
-def loads(configuration: Configuration) -> list[ClusterLoad]:
+def loads(configuration: FederationRun) -> list[ClusterLoad]:
     """The clusters as PAP sees them."""
     made = scenario(configuration, 1)
     told = told_moments(made)
@@ -50,7 +50,7 @@ def loads(configuration: Configuration) -> list[ClusterLoad]:
     ]
 
 
-def pap(configuration: Configuration) -> tuple[float, ...]:
+def pap(configuration: FederationRun) -> tuple[float, ...]:
     clusters = loads(configuration)
     return allocate(clusters, moments(configuration, "guests").rate_per_s).proportions
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from leasehold.experiments import pictures
-from leasehold.experiments.beyond.settings import plan
+from leasehold.experiments.beyond.plan import plan
 from leasehold.experiments.pictures import Dot, Panel
 from leasehold.experiments.statistics import Interval
 

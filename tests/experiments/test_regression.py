@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from leasehold.experiments.regression import line
+from leasehold.experiments.statistics import line
 
 
 def test_by_hand() -> None:

@@ -4,16 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from leasehold.experiments.usla.outcome import Outcome, as_data, outcome_of
-from leasehold.experiments.usla.published import METRICS, TABLES, TITLES, UNITS
-from leasehold.experiments.usla.report import cell_lines, markdown, metric_lines, summary
-from leasehold.experiments.usla.settings import plan
+from leasehold.experiments.report import markdown
+from leasehold.experiments.usla.evaluation import metric_table, number_table, page, summary
+from leasehold.experiments.usla.outcome import AgreementsOutcome, as_data, outcome_of
+from leasehold.experiments.usla.plan import METRICS, TABLES, TITLES, UNITS, plan
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "results" / "usla.md"
 
 
 @pytest.fixture
-def outcome() -> Outcome:
+def outcome() -> AgreementsOutcome:
     results = {
         name: {metric: [20.0 + place, 21.0, 22.0] for metric in METRICS}
         for place, name in enumerate(plan().configurations)
@@ -39,8 +39,8 @@ def numbers_of(page: str) -> list[str]:
     return ["|".join(line.split("|")[:4]) + "|" for line in lines]
 
 
-def test_every_printed_number_has_its_line(outcome: Outcome) -> None:
-    assert numbers_of(markdown(outcome)) == printed_lines()
+def test_every_printed_number_has_its_line(outcome: AgreementsOutcome) -> None:
+    assert numbers_of(markdown(page(outcome))) == printed_lines()
 
 
 def test_the_page_in_the_documentation_was_made_of_these_numbers_and_readings() -> None:
@@ -55,17 +55,17 @@ def test_the_page_in_the_documentation_was_made_of_these_numbers_and_readings() 
         assert control.question in page
 
 
-def test_a_number_that_cannot_be_compared_says_why(outcome: Outcome) -> None:
-    words = [line[-1] for line in cell_lines(outcome.of_table(6))]
+def test_a_number_that_cannot_be_compared_says_why(outcome: AgreementsOutcome) -> None:
+    words = [line[-1] for line in number_table(outcome.of_table(6)).lines]
     assert any(word.startswith("not comparable: misprint: 11.17 is the Starv") for word in words)
 
 
-def test_all_is_counted(outcome: Outcome) -> None:
-    assert sum(int(count) for line in metric_lines(outcome) for count in line[1:]) == 27 * len(METRICS)
+def test_all_is_counted(outcome: AgreementsOutcome) -> None:
+    assert sum(int(count) for line in metric_table(outcome).lines for count in line[1:]) == 27 * len(METRICS)
     assert summary(outcome).startswith("Of 135 numbers: ")
 
 
-def test_the_json_has_what_the_report_has(outcome: Outcome) -> None:
+def test_the_json_has_what_the_report_has(outcome: AgreementsOutcome) -> None:
     data = as_data(outcome)
     assert [(cell["table"], cell["row"], cell["metric"]) for cell in data["cells"]] == [
         (table, row, metric) for table, rows in TABLES.items() for row in rows for metric in METRICS

@@ -2,8 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from leasehold.experiments.usla.agreements import agreements, limit_of
-from leasehold.experiments.usla.settings import AgreementTerms, plan
+from leasehold.experiments.usla.plan import AgreementTerms, plan
+from leasehold.experiments.usla.world import agreements, limit_of
 from leasehold.model.agreement import Commitment, NoLimit, TimeDecay, UsageDecay
 from leasehold.model.errors import UnknownName
 

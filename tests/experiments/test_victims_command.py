@@ -10,9 +10,9 @@ from typer.testing import CliRunner, Result
 
 from leasehold.cli.main import app
 from leasehold.experiments.victims.evaluation import HOURS
-from leasehold.experiments.victims.instants import MEANS, OPTIMUM, SHARES
 from leasehold.experiments.victims.outcome import OF_A_RUN
-from leasehold.experiments.victims.settings import INSTANTS, plan
+from leasehold.experiments.victims.plan import INSTANTS, plan
+from leasehold.experiments.victims.world import MEANS, OPTIMUM, SHARES
 
 Measured = list[tuple[str, int]]
 VARIANTS = len(plan(HOURS).variants)
@@ -33,7 +33,7 @@ def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Measured:
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setattr("leasehold.experiments.victims.evaluation.measure", measure)
+    monkeypatch.setattr("leasehold.experiments.victims.world.measure", measure)
     monkeypatch.setattr("leasehold.experiments.campaign.estimate_s", lambda *_: 90.0)
     return made
 

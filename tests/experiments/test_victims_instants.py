@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from leasehold.experiments.evaluation import Size
 from leasehold.experiments.victims import evaluation, world
-from leasehold.experiments.victims.instants import MEANS, Asked, means
-from leasehold.experiments.victims.settings import GUARANTEES, INSTANTS, configuration_named, plan
+from leasehold.experiments.victims.plan import GUARANTEES, INSTANTS, configuration_named, plan
+from leasehold.experiments.victims.world import MEANS, RuleProbe, means
 from leasehold.leasing.victims.candidate import Candidate, cost_of, lost_of, vms_of
 from leasehold.leasing.victims.registry import victim_policy
 from leasehold.model.errors import InvalidField
@@ -19,9 +20,9 @@ FIRST, SECOND, THIRD = LeaseType.CANCELABLE, LeaseType.SUSPENDABLE, LeaseType.MI
 
 
 def asked_about(candidates: list[Candidate], needed_vms: int) -> dict[str, float]:
-    asked = Asked(victim_policy("mov"), plan(HOURS).rules)
-    assert asked.choose(candidates, needed_vms) == victim_policy("mov").choose(candidates, needed_vms)
-    return means([asked])
+    probe = RuleProbe(victim_policy("mov"), plan(HOURS).rules)
+    assert probe.choose(candidates, needed_vms) == victim_policy("mov").choose(candidates, needed_vms)
+    return means([probe])
 
 
 def test_an_instant_in_numbers() -> None:
@@ -68,15 +69,15 @@ def test_the_optimum_is_that_of_each_column_alone(
 
 def test_whoever_asks_leaves_the_run_as_it_is() -> None:
     """The published rule decides: as many VMs are preempted as in the run without questions."""
-    found = world.run(plan(HOURS), INSTANTS, 1)
-    plain = world.run(plan(HOURS), "moml", 1)
+    found = world.measure(f"{INSTANTS}-{HOURS}h", 1)
+    plain = world.measure(f"moml-{HOURS}h", 1)
     assert found["instants"] > 0
     assert found["instants"] * found["by-value:moml:vms"] == pytest.approx(plain["vms_preempted"])
     assert found["instants"] * found["by-value:moml:leases"] == pytest.approx(plain["preemptions"])
 
 
 def test_a_guarantee_reaches_the_sites_of_the_run() -> None:
-    found, plain = (world.run(plan(HOURS), name, 1) for name in ("both", "exact-cover"))
+    found, plain = (world.measure(f"{name}-{HOURS}h", 1) for name in ("both", "exact-cover"))
     assert found["vms_preempted"] != plain["vms_preempted"]
     assert found["leases_over_three_times"] <= found["leases_twice"] <= found["leases_preempted"]
     assert found["most_preemptions"] >= 1
@@ -85,8 +86,8 @@ def test_a_guarantee_reaches_the_sites_of_the_run() -> None:
 class TestPlan:
     def test_names_say_what_and_how_long(self) -> None:
         read = plan(HOURS)
-        assert configuration_named("in-turns-2h") == (read, "in-turns")
-        assert configuration_named("victims-instants-2h") == (read, INSTANTS)
+        assert configuration_named("in-turns-2h") == (read, read.variants["in-turns"])
+        assert configuration_named("victims-instants-2h")[1].name == INSTANTS
         assert read.names_of([GUARANTEES]) == [f"{name}-2h" for name in read.variants]
         assert read.names_of([]) == [*read.names_of([INSTANTS]), *read.names_of([GUARANTEES])]
 
@@ -99,5 +100,5 @@ class TestPlan:
         assert {one.against for one in variants.values()} - {None} <= set(variants)
 
     def test_marks_differ_by_what_is_asked(self) -> None:
-        kept = evaluation.kept_in(None, plan(HOURS))
-        assert all(not kept.of(name) for name in plan(HOURS).names_of([]))
+        marks = evaluation.campaign([], Size(quick=True)).marks
+        assert len(set(marks.values())) == len(marks) == len(plan(HOURS).names_of([]))

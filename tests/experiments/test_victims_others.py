@@ -4,20 +4,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leasehold.experiments.victims.others import OthersRule, haizea, kueue, slurm, slurm_youngest_first
+from leasehold.experiments.victims.rules import Rule, haizea, kueue, slurm, slurm_youngest_first
 from leasehold.leasing.victims.candidate import Candidate, vms_of
 from leasehold.leasing.victims.from_function import without_superfluous
 from leasehold.model.request import LeaseType
 
 FIRST, SECOND, THIRD = LeaseType.CANCELABLE, LeaseType.SUSPENDABLE, LeaseType.MIGRATABLE
-RULES: list[OthersRule] = [kueue, slurm, slurm_youngest_first, haizea]
+RULES: list[Rule] = [kueue, slurm, slurm_youngest_first, haizea]
 
 
 def lease(lease_id: int, vms: int, kind: LeaseType = SECOND, ran_ms: int = 0) -> Candidate:
     return Candidate(lease_id, kind, vms, 0, 0, ran_ms=ran_ms)
 
 
-def ids(rule: OthersRule, candidates: list[Candidate], needed_vms: int) -> list[int]:
+def ids(rule: Rule, candidates: list[Candidate], needed_vms: int) -> list[int]:
     return sorted(one.lease_id for one in rule(candidates, needed_vms))
 
 
@@ -72,7 +72,7 @@ def problems(draw: st.DrawFn) -> tuple[list[Candidate], int]:
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
 @given(problem=problems())
 def test_every_rule_makes_room_whatever_the_order_of_the_list(
-    rule: OthersRule, problem: tuple[list[Candidate], int]
+    rule: Rule, problem: tuple[list[Candidate], int]
 ) -> None:
     candidates, needed_vms = problem
     chosen = rule(candidates, needed_vms)

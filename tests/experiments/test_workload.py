@@ -2,18 +2,18 @@ from dataclasses import replace
 
 import pytest
 
-from leasehold.experiments.usla.settings import Configuration, plan
-from leasehold.experiments.usla.workload import workload
+from leasehold.experiments.usla.plan import AgreementRun, plan
+from leasehold.experiments.usla.world import workload
 
 MS = 1_000
 
 
 @pytest.fixture
-def balanced() -> Configuration:
+def balanced() -> AgreementRun:
     return plan().configurations[plan().of_row(1, "no-limit")]
 
 
-def test_each_consumer_has_its_jobs_within_its_window(balanced: Configuration) -> None:
+def test_each_consumer_has_its_jobs_within_its_window(balanced: AgreementRun) -> None:
     late = replace(balanced, starts_s=(0, 200, 400))
     works = workload(late, 1)
     for consumer, jobs in enumerate((400, 600, 500)):
@@ -23,12 +23,12 @@ def test_each_consumer_has_its_jobs_within_its_window(balanced: Configuration) -
         assert max(moments) < (late.starts_s[consumer] + 3_000) * MS
 
 
-def test_jobs_come_in_order_of_submission(balanced: Configuration) -> None:
+def test_jobs_come_in_order_of_submission(balanced: AgreementRun) -> None:
     moments = [work.submit_ms for work in workload(balanced, 3)]
     assert moments == sorted(moments)
 
 
-def test_lengths_and_domains_are_as_stated(balanced: Configuration) -> None:
+def test_lengths_and_domains_are_as_stated(balanced: AgreementRun) -> None:
     works = [work for seed in range(10) for work in workload(balanced, seed)]
     lengths_s = [work.duration_ms / MS for work in works]
     mean_s = sum(lengths_s) / len(works)
@@ -40,7 +40,7 @@ def test_lengths_and_domains_are_as_stated(balanced: Configuration) -> None:
     assert share == pytest.approx([0.2] * 5, abs=0.01)
 
 
-def test_a_seed_is_a_workload(balanced: Configuration) -> None:
+def test_a_seed_is_a_workload(balanced: AgreementRun) -> None:
     assert workload(balanced, 7) == workload(balanced, 7)
     assert workload(balanced, 7) != workload(balanced, 8)
 
@@ -51,13 +51,13 @@ def test_all_agreements_see_the_same_jobs() -> None:
     assert all(other == first for other in others)
 
 
-def test_a_later_start_moves_the_jobs_and_changes_nothing_else(balanced: Configuration) -> None:
+def test_a_later_start_moves_the_jobs_and_changes_nothing_else(balanced: AgreementRun) -> None:
     later = workload(replace(balanced, starts_s=(100, 100, 100)), 2)
     assert [(w.submit_ms - 100 * MS, w.duration_ms, w.domain) for w in later] == [
         (w.submit_ms, w.duration_ms, w.domain) for w in workload(balanced, 2)
     ]
 
 
-def test_one_consumers_jobs_do_not_depend_on_anothers(balanced: Configuration) -> None:
+def test_one_consumers_jobs_do_not_depend_on_anothers(balanced: AgreementRun) -> None:
     fewer = workload(replace(balanced, jobs=(400, 1, 500)), 2)
     assert [w for w in fewer if w.consumer != 1] == [w for w in workload(balanced, 2) if w.consumer != 1]

@@ -11,8 +11,8 @@ import pytest
 from tests.experiments import oracle
 
 from leasehold.experiments.usla import world
-from leasehold.experiments.usla.settings import Configuration, plan
-from leasehold.experiments.usla.workload import Work, workload
+from leasehold.experiments.usla.plan import AgreementRun, plan
+from leasehold.experiments.usla.world import Work, workload
 from leasehold.model.effect import Effect, StartLease, SuspendLease
 from leasehold.model.request import Request
 from leasehold.simulation.kernel import Handler, World
@@ -24,7 +24,7 @@ THIRTY = [Fraction(3, 10)] * 3
 STEPS = [(Fraction(value, 10), Fraction(value, 10)) for value in (10, 5, 2, 1)]
 
 
-def one_domain(row: str, **changes: Any) -> Configuration:
+def one_domain(row: str, **changes: Any) -> AgreementRun:
     """A row of Table 1 for one virtual domain, busier than on average and with unequal demand."""
     base = plan().configurations[plan().of_row(1, row)]
     return replace(base, **{**UNBALANCED_ONE, **changes})
@@ -48,7 +48,7 @@ class Starts:
         raise AssertionError(effect, now_ms)
 
 
-def starts_of(configuration: Configuration, works: list[Work]) -> dict[int, int]:
+def starts_of(configuration: AgreementRun, works: list[Work]) -> dict[int, int]:
     noted = Starts()
     gateway = world.gateway(configuration, range(configuration.domains))
     for _ in World(gateway, world.as_jobs(works), noted).run(HOUR_MS):
@@ -112,10 +112,10 @@ def test_a_run_measures_what_happened() -> None:
     starts = expected(works, oracle.anybody)
     done = [i for i, at_ms in starts.items() if at_ms + works[i].duration_ms <= HOUR_MS]
     found = world.run(configuration, 3)
-    assert found.comp == pytest.approx(100 * len(done) / len(works))
-    assert found.util == pytest.approx(100 * sum(works[i].duration_ms for i in done) / (26 * HOUR_MS))
+    assert found["comp"] == pytest.approx(100 * len(done) / len(works))
+    assert found["util"] == pytest.approx(100 * sum(works[i].duration_ms for i in done) / (26 * HOUR_MS))
     waits_s = [(at_ms - works[i].submit_ms) / 1_000 for i, at_ms in starts.items()]
-    assert found.response == pytest.approx(sum(waits_s) / len(waits_s))
+    assert found["response"] == pytest.approx(sum(waits_s) / len(waits_s))
 
 
 def test_in_turn_no_more_jobs_of_a_consumer_wait_at_its_site_than_its_share_keeps_busy_and_one() -> None:

@@ -36,7 +36,7 @@ def reproduce(  # noqa: PLR0913, PLR0917 - one argument for each option
     quiet: Quiet = False,
 ) -> None:
     """Run evaluations again, and put what was published beside what comes out."""
-    from leasehold.cli.reproducing.folders import need_extra
+    from leasehold.cli.reproducing.running import need_extra
 
     if names == [LIST]:
         _print_list(json=json)

@@ -1,8 +1,12 @@
 """Campaigns: many configurations, each with many seeds, on several processors or machines, and never twice.
 
-What a run measures depends on its configuration and its seed alone, so that results are the same however
-many workers there are and in whatever order they finish. Whatever is done is kept at once: a campaign that
-is stopped goes on where it was.
+What a run measures depends on its configuration and its seed alone, so that results depend neither on the
+number of workers nor on the order in which they finish. Every result is kept at once: an interrupted campaign
+continues where it was.
+
+Most changes of the code change no result, but the code does not show which. Results of earlier code can be
+taken over: some runs of every configuration are made again, and where each comes out the same to the last
+bit, the others are taken to do so as well, which is no proof; where one does not, none is taken over.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -31,7 +35,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How many of the runs are done, and about how long the others take."""
+    """How many of the runs are done, and an estimate for the others."""
 
     done: int
     total: int
@@ -52,7 +56,7 @@ def tasks(runs: Runs, kept: Kept) -> list[Task]:
 
 
 def estimate_s(todo: Sequence[Task], measure: Measure, workers: Workers) -> float:
-    """Say about how long this takes, by a few runs spread over the tasks."""
+    """Estimate how long this takes, by a few runs spread over the tasks."""
     if not todo:
         return 0.0
     tried = [todo[len(todo) * place // (TRIED + 1)] for place in range(1, TRIED + 1)]
@@ -63,10 +67,7 @@ def estimate_s(todo: Sequence[Task], measure: Measure, workers: Workers) -> floa
 
 
 def carry_out(todo: Sequence[Task], measure: Measure, kept: Kept, workers: Workers, report: Report) -> None:
-    """Do these tasks, and keep what they measure as they end.
-
-    KeyboardInterrupt leaves what is done until then, and goes on.
-    """
+    """Do these tasks, and keep the results of each as it ends; KeyboardInterrupt is passed on."""
     total, done, began_s = sum(len(task.seeds) for task in todo), 0, monotonic()
     for task, measured in each(partial(_do, measure=measure), todo, workers):
         kept.add(task.name, measured)
@@ -76,3 +77,52 @@ def carry_out(todo: Sequence[Task], measure: Measure, kept: Kept, workers: Worke
 
 def _do(task: Task, measure: Measure) -> dict[int, Values]:
     return {seed: measure(task.name, seed) for seed in task.seeds}
+
+
+# Results of earlier code
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A metric of a run that is not what it was."""
+
+    name: str
+    seed: int
+    metric: str
+    was: float | None
+    is_now: float | None
+
+    def __str__(self) -> str:
+        return f"{self.name}, seed {self.seed}: {self.metric} was {self.was}, and is {self.is_now} now"
+
+
+def sample(kept: Kept, names: Sequence[str], count: int) -> list[Task]:
+    """Choose so many runs of each configuration that has earlier results, evenly among them."""
+    earlier = ((name, sorted(kept.earlier(name))) for name in names)
+    return [Task(name, _evenly(seeds, count)) for name, seeds in earlier if seeds]
+
+
+def _evenly(seeds: Sequence[int], count: int) -> tuple[int, ...]:
+    count = min(count, len(seeds))
+    return tuple(seeds[(2 * place + 1) * len(seeds) // (2 * count)] for place in range(count))
+
+
+def first_difference(kept: Kept, again: Kept, todo: Sequence[Task]) -> Difference | None:
+    """Compare repeated runs with the earlier ones; None where all are the same."""
+    for task in todo:
+        for seed in task.seeds:
+            was, is_now = kept.earlier(task.name)[seed], again.of(task.name)[seed]
+            for metric in sorted(was.keys() | is_now.keys()):
+                if not _is_same(was, is_now, metric):
+                    return Difference(task.name, seed, metric, was.get(metric), is_now.get(metric))
+    return None
+
+
+def _is_same(one: Mapping[str, float], other: Mapping[str, float], metric: str) -> bool:
+    """Compare to the last bit; NaN is the same as NaN."""
+    return metric in one and metric in other and repr(float(one[metric])) == repr(float(other[metric]))
+
+
+def take_over(kept: Kept, todo: Sequence[Task]) -> int:
+    """Take over all earlier runs of the configurations of these tasks; returns how many."""
+    return sum(kept.take_over(task.name) for task in todo)

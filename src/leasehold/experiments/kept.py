@@ -1,18 +1,35 @@
-"""What a campaign has done already: one Parquet file for each configuration, one row for each seed.
+"""What a campaign has measured: one Parquet file for each configuration, one row for each seed.
 
-Each row carries the mark of what made it. Results of another configuration, or of other code, are not taken
-for ours: they are measured anew, and replaced; or taken over, where that is known to be the same: `earlier`.
+Each row carries a mark of the configuration and of the code that made it. Results with another mark are made
+again and replaced, or taken over where they are known to be the same (`campaign.take_over`).
 """
 
+import json
 from collections.abc import Mapping, Sequence
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import polars as pl
 
+DECIDES = (
+    "configuration",
+    "model",
+    "leasing",
+    "routing",
+    "gateway",
+    "simulation/kernel.py",
+    "simulation/scenario",
+    "simulation/workload",
+)
+"""The parts of Leasehold that decide what a simulated federation does."""
+
 CONFIGURATION, SEED, MARK, TAKEN_OVER = "configuration", "seed", "mark", "taken_over"
 FOLDER = "configurations"
-"""Where they are in the folder of an evaluation."""
+"""Where results are in the folder of an evaluation."""
 
 TAKEN_OVER_WHEN = "taken over when a sample of every configuration, made again, was the same to the last bit"
 
@@ -24,11 +41,37 @@ Results = Mapping[str, Mapping[str, Sequence[float]]]
 """By configuration and metric: one value for each seed, in the order of the seeds."""
 
 
+def marks(parts: Sequence[str], decided: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Mark the results of each configuration by what decides them, and by the code in ``parts``."""
+    code = code_mark(tuple(parts))
+    return {
+        name: sha256(f"{code}{json.dumps(data)}".encode()).hexdigest()[:16] for name, data in decided.items()
+    }
+
+
+@cache
+def code_mark(parts: tuple[str, ...]) -> str:
+    """Name code by what is in its files; a part is a package or a file below ``leasehold``."""
+    package, digest = files("leasehold"), sha256()
+    for part in parts:
+        for text in _sources(package / part):
+            digest.update(text)
+    return digest.hexdigest()
+
+
+def _sources(part: Traversable) -> list[bytes]:
+    """Give the Python files of a package, or one file, in order of their names."""
+    if part.is_file():
+        return [part.read_bytes()] if part.name.endswith(".py") else []
+    inside = sorted(part.iterdir(), key=lambda each: each.name)
+    return [text for each in inside if each.name != "__pycache__" for text in _sources(each)]
+
+
 class Kept:
     """Results by configuration and seed, in memory and, where there is a folder, there."""
 
     def __init__(self, folder: Path | None, marks: Mapping[str, str]) -> None:
-        """Look what is there; ``marks`` are those of each configuration as it is now."""
+        """Read what is there; ``marks`` are those of each configuration as it is now."""
         self._folder = folder
         self._marks = marks
         self._found: dict[str, Rows] = {name: {} for name in marks}
@@ -42,11 +85,6 @@ class Kept:
     def aside(self) -> Self:
         """Make an empty one for the same configurations, in memory alone."""
         return type(self)(None, self._marks)
-
-    @classmethod
-    def below(cls, folder: Path | None, marks: Mapping[str, str]) -> Self:
-        """Look what is there in the folder of an evaluation; None: nothing is kept on the disk."""
-        return cls(None if folder is None else folder / FOLDER, marks)
 
     def _read(self, path: Path, name: str) -> None:
         if not path.is_file():
@@ -62,11 +100,11 @@ class Kept:
         return self._found[name]
 
     def earlier(self, name: str) -> Mapping[int, Mapping[str, float]]:
-        """Give what other code, or another configuration, has made, by seed."""
+        """Give the results of a configuration that have another mark, by seed."""
         return self._earlier[name]
 
     def results(self, runs: Runs) -> Results:
-        """Give what was measured in these runs, which all have to be there."""
+        """Give what was measured in these runs, all of which have to be there."""
         return {name: self._by_metric(name, seeds) for name, seeds in runs.items()}
 
     def _by_metric(self, name: str, seeds: Sequence[int]) -> dict[str, list[float]]:
@@ -84,13 +122,13 @@ class Kept:
         return pl.concat(tables, how="diagonal")
 
     def add(self, name: str, measured: Mapping[int, Mapping[str, float]]) -> None:
-        """Keep more of a configuration; the file is replaced as a whole, so that it is never half written."""
+        """Keep more results of a configuration; its file is replaced as a whole, never half written."""
         self._found[name] |= {seed: dict(values) for seed, values in measured.items()}
         self._taken_over[name] -= measured.keys()
         self._write(name)
 
     def take_over(self, name: str) -> int:
-        """Keep earlier results as ours, but for seeds of which there is something newer; says how many."""
+        """Keep earlier results as valid, except for seeds that have newer ones; returns how many."""
         taken = {seed: row for seed, row in self._earlier[name].items() if seed not in self._found[name]}
         self._found[name] |= taken
         self._taken_over[name] |= taken.keys()
@@ -108,7 +146,7 @@ class Kept:
         aside.replace(path)
 
     def footnote(self, runs: Runs) -> str:
-        """Say at the end of a report how many of the runs in it are of earlier code; "" for none."""
+        """Say at the end of a report how many of its runs earlier code has made; "" for none."""
         count = sum(len(self._taken_over[name].intersection(seeds)) for name, seeds in runs.items())
         total = sum(map(len, runs.values()))
         return (

@@ -1,21 +1,28 @@
-"""Statistics over seeds: intervals of means, paired differences, and many hypotheses at once.
+"""Statistics over seeds and replications with common random streams, by SciPy (extra ``experiments``)."""
 
-Student's distribution is SciPy's (extra ``experiments``).
-"""
-
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import nan
+from math import isfinite, isnan, nan
+from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 from scipy import stats
 
+Values: TypeAlias = npt.NDArray[np.float64]
+
 LEVEL = 0.95
+FEWEST = 3
+"""The distribution of fewer values is unknown."""
+RESAMPLES, SEED = 9_999, 20_120
+DECIMALS = 12
+"""Of the ratio of a resample, so that rounding errors do not break ties with the estimate."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A mean with its confidence interval, and from how many values; of one value nobody knows the spread."""
+    """A mean with its confidence interval, and the number of values; one value has no spread."""
 
     mean: float
     low: float
@@ -31,20 +38,28 @@ class Interval:
         """Give its bounds, each moved outwards by so much."""
         return self.low - by, self.high + by
 
+    def as_data(self) -> dict[str, float | None]:
+        """Give mean and bounds as JSON has them: null where there is no number."""
+        return {key: finite(getattr(self, key)) for key in ("mean", "low", "high")}
 
-def interval(values: Sequence[float], level: float = LEVEL) -> Interval:
+
+def finite(value: float) -> float | None:
+    """Give a number as JSON has it: null where it is not finite."""
+    return value if isfinite(value) else None
+
+
+def interval(values: Sequence[float] | Values, level: float = LEVEL) -> Interval:
     """Estimate a mean from independent values, by Student's t."""
     sample = np.asarray(values, dtype=float)
     mean, count = float(sample.mean()), len(sample)
     if count == 1:
         return Interval(mean, mean, mean, 1)
-    error = float(sample.std(ddof=1)) / count**0.5
-    half = float(stats.t.ppf((1 + level) / 2, count - 1)) * error
+    half = float(stats.t.ppf((1 + level) / 2, count - 1) * stats.sem(sample))
     return Interval(mean, mean - half, mean + half, count)
 
 
 def ratio(one: Sequence[float], other: Sequence[float], level: float = LEVEL) -> Interval:
-    """Estimate the mean of one over the mean of another that had the same seeds, in the same order.
+    """Estimate the mean of one over the mean of another with the same seeds in the same order.
 
     The ratio estimator of survey sampling: its error is that of ``one - ratio * other``, over the mean of the
     other (Cochran: Sampling techniques, 3rd ed. 1977, section 6.3). Not a number where that mean is zero.
@@ -58,31 +73,53 @@ def ratio(one: Sequence[float], other: Sequence[float], level: float = LEVEL) ->
     return Interval(estimate, estimate - half, estimate + half, len(below))
 
 
+def bootstrap_ratio(one: Sequence[float], other: Sequence[float], level: float = LEVEL) -> Interval:
+    """Estimate the same from values that are far from normal, by a paired BCa bootstrap.
+
+    A replication in which either is not a number is left out. Not a number where the mean of the other is
+    zero; without bounds where that of a resample is.
+    """
+    pairs = [pair for pair in zip(one, other, strict=True) if not any(map(isnan, pair))]
+    above, below = np.asarray(pairs, dtype=float).reshape(-1, 2).T
+    if len(above) == 0 or float(below.mean()) == 0.0:
+        return Interval(nan, nan, nan, len(above))
+    estimate = float(above.mean() / below.mean())
+    if len(above) < FEWEST:
+        return Interval(estimate, nan, nan, len(above))
+    if np.allclose(above, estimate * below, rtol=1e-9, atol=0.0):
+        return Interval(estimate, estimate, estimate, len(above))
+    with warnings.catch_warnings(action="ignore"):  # of resamples without a ratio, which have no bounds
+        low, high = stats.bootstrap(
+            (above, below),
+            _ratio_of_means,
+            paired=True,
+            n_resamples=RESAMPLES,
+            confidence_level=level,
+            rng=np.random.default_rng(SEED),
+        ).confidence_interval
+    return Interval(estimate, float(low), float(high), len(above))
+
+
+def _ratio_of_means(above: Values, below: Values, axis: int = -1) -> Values:
+    return np.asarray(np.round(above.mean(axis=axis) / below.mean(axis=axis), DECIMALS))
+
+
 @dataclass(frozen=True, slots=True)
 class Paired:
-    """By how much one is greater than another, seed by seed, and how likely as much would be by chance.
-
-    ``p``  of the two-sided paired t-test
-    """
+    """By how much one is greater than another, seed by seed; ``p`` is that of the two-sided paired t-test."""
 
     difference: Interval
     p: float
 
 
-def paired(one: Sequence[float], other: Sequence[float]) -> Paired:
+def paired(one: Sequence[float] | Values, other: Sequence[float] | Values) -> Paired:
     """Compare two that had the same seeds, in the same order."""
-    differences = np.asarray(one, dtype=float) - np.asarray(other, dtype=float)
-    found = interval(differences.tolist())
-    return Paired(found, _two_sided(differences))
-
-
-def _two_sided(differences: "np.ndarray[tuple[int], np.dtype[np.float64]]") -> float:
-    count = len(differences)
-    spread = float(differences.std(ddof=1)) if count > 1 else 0.0
-    mean = float(differences.mean())
-    if spread == 0.0:
-        return 1.0 if mean == 0.0 or count == 1 else 0.0
-    return float(2 * stats.t.sf(abs(mean) / (spread / count**0.5), count - 1))
+    differences = np.subtract(one, other)
+    found = interval(differences)
+    if np.ptp(differences) == 0.0:
+        return Paired(found, 1.0 if found.mean == 0.0 or found.count == 1 else 0.0)
+    with warnings.catch_warnings(action="ignore"):  # of differences that hardly vary
+        return Paired(found, float(stats.ttest_1samp(differences, 0.0).pvalue))
 
 
 def holm(ps: Sequence[float]) -> list[float]:
@@ -96,3 +133,108 @@ def holm(ps: Sequence[float]) -> list[float]:
         least = max(least, min(1.0, (len(ps) - rank) * ps[index]))
         adjusted[index] = least
     return adjusted
+
+
+def normality_p(values: Values) -> float:
+    """Give p of Shapiro and Wilk's test that values are normal; NaN for fewer than three, or equal ones."""
+    if len(values) < FEWEST or np.ptp(values) == 0.0:
+        return nan
+    return float(stats.shapiro(values).pvalue)
+
+
+def signed_rank_p(differences: Values) -> float:
+    """Give p of Wilcoxon's test, which needs no normality; NaN where all differences are zero."""
+    return float(stats.wilcoxon(differences).pvalue) if np.any(differences) else nan
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """How much a factor, or the two together, explain, and p of the F test."""
+
+    squares: float
+    freedom: int
+    f: float
+    p: float
+
+
+@dataclass(frozen=True, slots=True)
+class Anova:
+    """The table of an analysis of variance, with tests of its assumptions.
+
+    ``normal_p``        of Shapiro and Wilk's test that the residuals are normal
+    ``equal_spread_p``  of Brown and Forsythe's test that all combinations have the same variance
+    """
+
+    first: Effect
+    second: Effect
+    together: Effect
+    replications: Effect
+    error_squares: float
+    error_freedom: int
+    normal_p: float
+    equal_spread_p: float
+
+
+def two_way(values: Values) -> Anova:
+    """Analyse a complete block design, by first factor, second factor and replication.
+
+    The model: value = first + second + first x second + replication + error. Replications are blocks: what
+    all runs of one have in common, because they drew from the same random streams, is no error.
+    """
+    of_first, of_second, blocks = values.shape
+    mean = values.mean()
+    first = values.mean(axis=(1, 2), keepdims=True) - mean
+    second = values.mean(axis=(0, 2), keepdims=True) - mean
+    together = values.mean(axis=2, keepdims=True) - mean - first - second
+    block = values.mean(axis=(0, 1), keepdims=True) - mean
+    residuals = values - mean - first - second - together - block
+    error_squares, error_freedom = float((residuals**2).sum()), (of_first * of_second - 1) * (blocks - 1)
+
+    def effect(part: Values, freedom: int) -> Effect:
+        squares = float((np.broadcast_to(part, values.shape) ** 2).sum())
+        if not freedom or not error_freedom or not error_squares:
+            return Effect(squares, freedom, nan, nan)
+        f = (squares / freedom) / (error_squares / error_freedom)
+        return Effect(squares, freedom, f, float(stats.f.sf(f, freedom, error_freedom)))
+
+    return Anova(
+        effect(first, of_first - 1),
+        effect(second, of_second - 1),
+        effect(together, (of_first - 1) * (of_second - 1)),
+        effect(block, blocks - 1),
+        error_squares,
+        error_freedom,
+        normality_p(residuals.ravel()),
+        _equal_spread_p(values.reshape(-1, blocks)),
+    )
+
+
+def _equal_spread_p(cells: Values) -> float:
+    is_known = len(cells) > 1 and cells.shape[1] >= FEWEST and bool(np.any(np.ptp(cells, axis=1)))
+    return float(stats.levene(*cells, center="median").pvalue) if is_known else nan
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """y = intercept + slope x, by least squares, and the part of the variance of y that it explains."""
+
+    intercept: Interval
+    slope: Interval
+    r_squared: Interval
+
+
+def line(x: Values, y: Values) -> Line:
+    """Fit a line to each replication, and take means over them; rows are replications, columns their runs.
+
+    The runs of a replication draw from the same random streams, so that they are no independent points of one
+    line; replications are independent.
+    """
+    intercepts, slopes, r_squareds = zip(*map(_fit, x, y), strict=True)
+    return Line(interval(intercepts), interval(slopes), interval(r_squareds))
+
+
+def _fit(x: Values, y: Values) -> tuple[float, float, float]:
+    if np.ptp(x) == 0.0 or np.ptp(y) == 0.0:
+        return float(y.mean()), 0.0, 0.0
+    found = stats.linregress(x, y)
+    return found.intercept, found.slope, found.rvalue**2

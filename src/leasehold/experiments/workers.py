@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from leasehold.experiments.marks import code_mark
+from leasehold.experiments.kept import code_mark
 from leasehold.model.errors import InvalidField, LeaseholdError
 
 if TYPE_CHECKING:

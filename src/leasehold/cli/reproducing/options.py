@@ -1,10 +1,10 @@
-"""The options of `leasehold reproduce`, and what an evaluation is and gives."""
+"""The options of `leasehold reproduce`, and its answer."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -73,18 +73,3 @@ class Answer:
     data: Mapping[str, Any]
     show: Callable[[], None]
     written: Sequence[Path]
-
-
-class Evaluation(Protocol):
-    """One thing that can be run again; ``does`` is its line in the help."""
-
-    name: str
-    does: str
-
-    def parts(self) -> Sequence[str]:
-        """Give the names of what can be run of it alone, such as ``003-fig5a``; not its own."""
-        ...
-
-    def run(self, parts: Sequence[str], manner: Manner) -> Answer:
-        """Run all of it, or these parts."""
-        ...

@@ -1,30 +1,65 @@
 """Which evaluations there are, and which of them a list of names asks for."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-from leasehold.cli.reproducing.beyond import Beyond
-from leasehold.cli.reproducing.hybrid import Hybrid
-from leasehold.cli.reproducing.options import Evaluation
-from leasehold.cli.reproducing.published import Published
-from leasehold.cli.reproducing.usage_agreements import UsageAgreements
-from leasehold.cli.reproducing.victims import Victims
+from leasehold.cli.reproducing.options import Answer, Manner
 
-_ALL: tuple[Evaluation, ...] = (
-    Published("000", "Victim policies (Salehi and Buyya 2011, Figures 2 and 3)."),
-    Published("001", "Routing, its first evaluation (ICA3PP 2011)."),
-    Published("003", "Preemption-aware routing (JPDC 2012, Figures 5 to 8)."),
-    Published("acsc2011", "With against without preemption (ACSC 2011, abstract)."),
-    UsageAgreements(),
-    Hybrid(),
-    Victims(),
-    Beyond(),
+if TYPE_CHECKING:
+    from leasehold.experiments.evaluation import Evaluation
+
+
+@dataclass(frozen=True, slots=True)
+class Packaged:
+    """An evaluation in a package of `leasehold.experiments`; ``does`` is its line in the help."""
+
+    name: str
+    package: str
+    does: str
+
+    def parts(self) -> Sequence[str]:
+        """Name what can be run of it alone, such as ``003-fig5a``; not its own name."""
+        return self._evaluation().parts()
+
+    def run(self, parts: Sequence[str], manner: Manner) -> Answer:
+        """Run all of it, or these parts."""
+        from leasehold.cli.reproducing.running import run
+
+        return run(self.name, self._evaluation(), parts, manner)
+
+    def _evaluation(self) -> "Evaluation":
+        found: Evaluation = import_module(f"leasehold.experiments.{self.package}.evaluation").EVALUATIONS[
+            self.name
+        ]
+        return found
+
+
+_ALL = (
+    Packaged("000", "intergrid", "Victim policies (Salehi and Buyya 2011, Figures 2 and 3)."),
+    Packaged("001", "intergrid", "Routing, its first evaluation (ICA3PP 2011)."),
+    Packaged("003", "intergrid", "Preemption-aware routing (JPDC 2012, Figures 5 to 8)."),
+    Packaged("acsc2011", "intergrid", "With against without preemption (ACSC 2011, abstract)."),
+    Packaged("usla", "usla", "Usage agreements (Dumitrescu et al. 2007, Tables 1 to 7)."),
+    Packaged(
+        "hybrid",
+        "hybrid",
+        "Physical or virtual machines, and how sure (Thamarai Selvi et al., Figures 6 to 8).",
+    ),
+    Packaged(
+        "victims",
+        "victims",
+        "Who gives way: rules of Kueue, Slurm and Haizea beside ours, and guarantees to guests.",
+    ),
+    Packaged("beyond", "beyond", "Routing policies of our own beside the published ones."),
 )
 EVALUATIONS = {one.name: one for one in _ALL}
 EVERYTHING = "all"
 
 
 def asked_for(names: Sequence[str]) -> dict[str, list[str]]:
-    """Say which evaluations are to run, in their own order, and which parts; no part is all of them.
+    """Give the evaluations to run, in their own order, and their parts; no part is all of them.
 
     Raises UnknownName.
     """

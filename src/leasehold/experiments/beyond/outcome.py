@@ -1,15 +1,16 @@
-"""What came of it: how each contender stands to the reference in each setting, and whether that is enough."""
+"""What came of it: how each contender compares with the reference, and whether that is enough."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from math import isnan
+from typing import Any
 
-from leasehold.experiments.beyond.settings import VMS, Contender, Plan, Setting, Wanted
-from leasehold.experiments.bootstrap import ratio_of_means
+from leasehold.experiments.beyond.plan import NAME, VMS, Contender, Plan, Setting, Wanted
 from leasehold.experiments.intergrid.metrics import METRICS
 from leasehold.experiments.kept import Results
-from leasehold.experiments.statistics import Interval, interval
+from leasehold.experiments.report import where
+from leasehold.experiments.statistics import Interval, bootstrap_ratio, interval
 
 
 class Reach(StrEnum):
@@ -20,7 +21,7 @@ class Reach(StrEnum):
     NOT_REACHED = "not reached"
 
 
-MEANINGS = {
+REACH_IS = {
     Reach.REACHED: "the 95 % interval of the ratio ends before the bound",
     Reach.UNDECIDED: "the bound lies in the interval: these replications cannot tell",
     Reach.NOT_REACHED: "the interval lies beyond the bound; of VMs preempted, it does not end before it",
@@ -37,7 +38,7 @@ class Judged:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ContenderResult:
     """A contender in a setting: its means, and their ratios to the reference, of ``count`` runs."""
 
     setting: Setting
@@ -53,23 +54,27 @@ class Standing:
         return next(word for word in WORST_FIRST if any(one.reach is word for one in self.judged))
 
     def is_at_goal(self) -> bool:
-        """Whether VMs preempted are surely no more than the goal; where there is none, they are not."""
+        """Whether VMs preempted are surely no more than the goal; False where there is none."""
         wanted = next(one.wanted for one in self.judged if one.wanted.metric == VMS)
         return wanted.goal is not None and self.ratios[VMS].high <= wanted.goal
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class BeyondOutcome:
     """Everything that the report shows."""
 
     plan: Plan
     settings: tuple[Setting, ...]
     counts: Mapping[str, int]
-    standings: tuple[Standing, ...]
+    standings: tuple[ContenderResult, ...]
 
-    def of(self, setting: Setting) -> list[Standing]:
-        """Give the standings in a setting, in order of the contenders; the reference is among them."""
+    def of(self, setting: Setting) -> list[ContenderResult]:
+        """Give the results in a setting, in order of the contenders, the reference included."""
         return [one for one in self.standings if one.setting == setting]
+
+    def one(self, setting: Setting, contender: Contender) -> ContenderResult | None:
+        """Give the result of a contender in a setting, None where it does not compete."""
+        return next((one for one in self.of(setting) if one.contender == contender), None)
 
     @property
     def is_whole(self) -> bool:
@@ -79,24 +84,26 @@ class Outcome:
         return is_long and all(self.counts[one.name] >= one.replications for one in self.settings)
 
 
-def outcome_of(read: Plan, settings: Sequence[Setting], counts: Mapping[str, int], found: Results) -> Outcome:
+def outcome_of(
+    read: Plan, settings: Sequence[Setting], counts: Mapping[str, int], found: Results
+) -> BeyondOutcome:
     """Compare all contenders with the reference."""
     standings = [
         _standing(read, setting, contender, found)
         for setting in settings
         for contender in read.contenders_in(setting)
     ]
-    return Outcome(read, tuple(settings), counts, tuple(standings))
+    return BeyondOutcome(read, tuple(settings), counts, tuple(standings))
 
 
-def _standing(read: Plan, setting: Setting, contender: Contender, found: Results) -> Standing:
+def _standing(read: Plan, setting: Setting, contender: Contender, found: Results) -> ContenderResult:
     own = found[read.name_of(setting, contender.name)]
-    usual = found[read.name_of(setting, read.reference)]
+    reference = found[read.name_of(setting, read.reference)]
     count = len(own[VMS])
     means = {metric: _mean(own[metric]) for metric in METRICS}
-    ratios = {metric: ratio_of_means(own[metric], usual[metric][:count]) for metric in METRICS}
+    ratios = {metric: bootstrap_ratio(own[metric], reference[metric][:count]) for metric in METRICS}
     judged = tuple(Judged(one, reach_of(one, ratios[one.metric])) for one in read.wanted_in(setting))
-    return Standing(setting, contender, count, means, ratios, judged)
+    return ContenderResult(setting, contender, count, means, ratios, judged)
 
 
 def _mean(values: Sequence[float]) -> Interval:
@@ -105,7 +112,7 @@ def _mean(values: Sequence[float]) -> Interval:
 
 
 def reach_of(wanted: Wanted, ratio: Interval) -> Reach:
-    """Judge one thing; without an interval nobody can tell."""
+    """Judge one thing; undecided without an interval."""
     if isnan(ratio.low):
         return Reach.UNDECIDED
     if wanted.at_least is not None:
@@ -120,3 +127,37 @@ def _reach(low: float, high: float, bound: float) -> Reach:
     if high <= bound:
         return Reach.REACHED
     return Reach.NOT_REACHED if low > bound else Reach.UNDECIDED
+
+
+# All of it as plain data
+
+
+def as_data(outcome: BeyondOutcome) -> dict[str, Any]:
+    """Give everything as plain data."""
+    return {
+        "evaluation": NAME,
+        "hours": outcome.plan.hours,
+        "replications": dict(outcome.counts),
+        "is_whole": outcome.is_whole,
+        "where": where(),
+        "level": 0.95,
+        "reference": outcome.plan.reference,
+        "wanted": [asdict(one) for one in outcome.plan.wanted],
+        "settings": [asdict(one) for one in outcome.settings],
+        "contenders": [
+            asdict(one) | {"information": outcome.plan.information(one)} for one in outcome.plan.contenders
+        ],
+        "standings": [_result_data(one) for one in outcome.standings],
+    }
+
+
+def _result_data(one: ContenderResult) -> dict[str, Any]:
+    return {
+        "setting": one.setting.name,
+        "contender": one.contender.name,
+        "replications": one.count,
+        "reach": one.reach,
+        "judged": [asdict(judged.wanted) | {"reach": judged.reach} for judged in one.judged],
+        "means": {metric: found.as_data() for metric, found in one.means.items()},
+        "ratios": {metric: found.as_data() for metric, found in one.ratios.items()},
+    }

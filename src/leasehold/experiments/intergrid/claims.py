@@ -1,4 +1,4 @@
-"""What publications say of their figures, as what can be tested: differences and orderings of policies."""
+"""What publications claim of their figures, as what can be tested: contrasts of policies."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ TITLES: Mapping[str, str] = {
     "preempting": "with preemption",
     "never": "without preemption",
 }
-"""How policies are called in print."""
+"""The names of policies in print."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Term:
 
 
 Contrast = tuple[Term, ...]
-"""A sum of terms; what is claimed of it is that it is above zero, or that nobody can tell it from zero."""
+"""A sum of terms, claimed to be above zero, or not to differ from it."""
 
 
 class Expects(StrEnum):
@@ -72,7 +72,7 @@ class Expects(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class FigureClaim:
     """One sentence about one figure.
 
     ``printed``  the printed 95 % interval of its only contrast, None where none is
@@ -96,53 +96,55 @@ def difference(more: str, less: str, where: Where = EVERYWHERE, times: float = 1
 
 def gap(
     figure: str, more: str, less: str, printed: tuple[float, float], topic: str, where: Where = EVERYWHERE
-) -> Claim:
+) -> FigureClaim:
     """Claim that one has so much more than another, as printed."""
     text = f"{TITLES[more]} - {TITLES[less]}{where.as_text}"
-    return Claim(figure, text, (difference(more, less, where),), topic, printed=printed)
+    return FigureClaim(figure, text, (difference(more, less, where),), topic, printed=printed)
 
 
-def is_least(figure: str, policy: str, policies: Sequence[str], topic: str) -> Claim:
+def is_least(figure: str, policy: str, policies: Sequence[str], topic: str) -> FigureClaim:
     """Claim that a policy has less than every other."""
     others = tuple(difference(other, policy) for other in policies if other != policy)
-    return Claim(figure, f"{TITLES[policy]} is lowest", others, topic)
+    return FigureClaim(figure, f"{TITLES[policy]} is lowest", others, topic)
 
 
-def is_most(figure: str, policy: str, policies: Sequence[str], topic: str) -> Claim:
+def is_most(figure: str, policy: str, policies: Sequence[str], topic: str) -> FigureClaim:
     """Claim that a policy has more than every other."""
     others = tuple(difference(policy, other) for other in policies if other != policy)
-    return Claim(figure, f"{TITLES[policy]} is highest", others, topic)
+    return FigureClaim(figure, f"{TITLES[policy]} is highest", others, topic)
 
 
 def less_by(
     figure: str, part: float, text: str, pair: tuple[str, tuple[str, ...]], where: Where = EVERYWHERE
-) -> Claim:
+) -> FigureClaim:
     """Claim that a policy has less than others, by this part of theirs at least."""
     policy, others = pair
     strong = tuple(difference(other, policy, where, times=1 - part) for other in others)
     weak = tuple(difference(other, policy, where) for other in others)
-    return Claim(figure, text, strong, "size", weaker=weak)
+    return FigureClaim(figure, text, strong, "size", weaker=weak)
 
 
-def grows(figure: str, pair: tuple[str, str], bound: float, text: str, topic: str) -> Claim:
+def grows(figure: str, pair: tuple[str, str], bound: float, text: str, topic: str) -> FigureClaim:
     """Claim that the first has more over the second above a bound than it has below."""
     (more, less), above, below = pair, Where(above=bound), Where(below=bound)
-    return Claim(figure, text, ((*difference(more, less, above), *difference(less, more, below)),), topic)
+    return FigureClaim(
+        figure, text, ((*difference(more, less, above), *difference(less, more, below)),), topic
+    )
 
 
-def rises(figure: str, policies: Sequence[str]) -> Claim:
+def rises(figure: str, policies: Sequence[str]) -> FigureClaim:
     """Claim that every policy has more at the end of the sweep than at its begin."""
     ends = tuple((Term(1, policy, LAST), Term(-1, policy, FIRST)) for policy in policies)
-    return Claim(figure, "rises along the sweep, for every policy", ends, "shape")
+    return FigureClaim(figure, "rises along the sweep, for every policy", ends, "shape")
 
 
-def falls(figure: str, policies: Sequence[str]) -> Claim:
+def falls(figure: str, policies: Sequence[str]) -> FigureClaim:
     """Claim that every policy has less at the end of the sweep than at its begin."""
     ends = tuple((Term(1, policy, FIRST), Term(-1, policy, LAST)) for policy in policies)
-    return Claim(figure, "falls along the sweep, for every policy", ends, "shape")
+    return FigureClaim(figure, "falls along the sweep, for every policy", ends, "shape")
 
 
-def is_flat(figure: str, policies: Sequence[str]) -> Claim:
+def is_flat(figure: str, policies: Sequence[str]) -> FigureClaim:
     """Claim that for no policy the end of the sweep differs from its begin."""
     ends = tuple((Term(1, policy, LAST), Term(-1, policy, FIRST)) for policy in policies)
-    return Claim(figure, "does not change along the sweep", ends, "shape", Expects.NO_DIFFERENCE)
+    return FigureClaim(figure, "does not change along the sweep", ends, "shape", Expects.NO_DIFFERENCE)

@@ -1,25 +1,53 @@
-"""One run: the product's own gateway and clusters in the simulated world, and a light observer."""
+"""One run of a configuration: the product's own gateway and clusters in the simulated world."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from math import inf, log
+from random import Random
+from typing import Any, ClassVar
 
-from leasehold.experiments.intergrid.metrics import Watch
-from leasehold.experiments.intergrid.scenario import scenario
-from leasehold.experiments.intergrid.settings import SECONDS_PER_HOUR, Configuration
-from leasehold.experiments.intergrid.without_preemption import WaitsForRoom, is_without
+from leasehold.experiments.intergrid.metrics import LeaseObserver
+from leasehold.experiments.intergrid.plan import (
+    GUESTS,
+    SECONDS_PER_HOUR,
+    FederationRun,
+    configuration_named,
+    plan,
+)
+from leasehold.experiments.intergrid.studies import NEVER, PREEMPTING
 from leasehold.gateway.gateway import Gateway
+from leasehold.leasing.victims.registry import VICTIM_POLICIES
+from leasehold.model.request import LeaseType, Request
+from leasehold.routing.facts import SiteFacts
+from leasehold.routing.policy import (
+    Dispatch,
+    Hold,
+    Information,
+    Refuse,
+    RoutingPolicy,
+    RoutingView,
+    Verdict,
+    Waiting,
+)
 from leasehold.simulation.kernel import World
 from leasehold.simulation.run import collecting_less_garbage, make_gateway
+from leasehold.simulation.scenario.parse import scenario_from_dict
 from leasehold.simulation.scenario.sites import routing
 from leasehold.simulation.scenario.sources import open_streams
+from leasehold.simulation.scenario.spec import Scenario
 from leasehold.simulation.workload.job import Job
 
 
-def run(configuration: Configuration, replication: int) -> dict[str, float]:
-    """Let the requests of the period come, and everything end; returns what was measured."""
+def measure(name: str, replication: int) -> dict[str, float]:
+    """Run one configuration, by its name."""
+    return run(configuration_named(name), replication)
+
+
+def run(configuration: FederationRun, replication: int) -> dict[str, float]:
+    """Run the requests of the period to their end; returns what was measured."""
     made, jobs = scenario(configuration, replication), None
     how = routing(made)
-    if is_without(configuration):
+    if configuration.policy == NEVER:
         policy = WaitsForRoom(how.policy.random)
         how, jobs = replace(how, policy=policy), policy.hardened(open_streams(made, []))
     gateway = make_gateway(made, how)
@@ -28,10 +56,133 @@ def run(configuration: Configuration, replication: int) -> dict[str, float]:
 
 
 def observed(gateway: Gateway, jobs: Iterator[Job], horizon_ms: int) -> dict[str, float]:
-    """Let these jobs come to a gateway, and everything end; occupancy is that before the horizon."""
-    watch = Watch(gateway.sites, gateway.reference_mips, horizon_ms)
-    world = World(gateway, enumerate(jobs, 1), watch)
+    """Run these jobs on a gateway to their end; occupancy is that before the horizon."""
+    observer = LeaseObserver(gateway.sites, gateway.reference_mips, horizon_ms)
+    world = World(gateway, enumerate(jobs, 1), observer)
     with collecting_less_garbage():
         for _ in world.run():
             pass
-    return watch.read()
+    return observer.read()
+
+
+# The scenario, such as ``leasehold sim run`` could run as well
+
+
+def scenario(configuration: FederationRun, replication: int) -> Scenario:
+    """Give the scenario; replications differ in the random streams, and in nothing else."""
+    return scenario_from_dict(as_keys(configuration, replication))
+
+
+def as_keys(configuration: FederationRun, replication: int) -> dict[str, Any]:
+    """Give the keys of its file."""
+    reading, said = configuration.reading, plan(configuration.study).said
+    return {
+        "name": configuration.name,
+        "seed": replication,
+        "horizon_s": configuration.hours * SECONDS_PER_HOUR,
+        "reference_mips": reading.reference_mips,
+        "gateway": {"policy": routing_of(configuration), "moments": "told", "try_elsewhere": False},
+        "defaults": {"local_queue": "refuse", **victims_of(configuration)},
+        "cluster": [_cluster(configuration, cluster) for cluster in said["published"]["cluster"]],
+        "stream": list(_streams(configuration, said)),
+    }
+
+
+def routing_of(configuration: FederationRun) -> str:
+    """Name the routing policy: the one that is studied, or round robin where victims or preemption are."""
+    is_routing = configuration.policy not in {*VICTIM_POLICIES, PREEMPTING, NEVER}
+    return configuration.policy if is_routing else "rr"
+
+
+def victims_of(configuration: FederationRun) -> dict[str, Any]:
+    """Give the victim policy: the one that is studied, or MOML within the least valuable lease types."""
+    is_studied = configuration.policy in VICTIM_POLICIES
+    return {"victims": configuration.policy if is_studied else "moml", "value_order": not is_studied}
+
+
+def _cluster(configuration: FederationRun, cluster: Mapping[str, Any]) -> dict[str, Any]:
+    reading = configuration.reading
+    return {**cluster, "speed_mips": reading.reference_mips} if reading.same_speed else dict(cluster)
+
+
+def _streams(configuration: FederationRun, said: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Give the stream of each cluster, then the external one."""
+    reading, stated_per_s = configuration.reading, said["published"]["local_per_s"]
+    for site, alpha in reading.local_alphas.items():
+        stream = said["stream"][site] | {"alpha": alpha * stated_per_s / configuration.local_per_s}
+        yield {"name": site, "site": site, "model": "das2", **in_seconds(stream, reading.unit_s)}
+    guests = in_seconds(said["stream"][GUESTS] | configuration.guests, reading.unit_s)
+    yield {"name": GUESTS, "model": "das2", "types": configuration.types, **guests}
+
+
+def in_seconds(stream: Mapping[str, float], unit_s: int) -> dict[str, float]:
+    """Give a stream whose durations (a is a logarithm) and gaps have this unit, in seconds."""
+    return {**stream, "a": stream["a"] + log(unit_s), "alpha": stream["alpha"] * unit_s}
+
+
+# Without preemption
+
+
+class WaitsForRoom(RoutingPolicy):
+    """Does the site whose turn it is have room right now? No policy to use: it is for comparison.
+
+    Every guest comes as Non-preemptable, so that local requests are refused where guests hold the room that
+    they need. Guests that can wait still do: at the gateway, until a cluster has room for them.
+
+    Rule: each request gets the next site in turn, as with RR, and goes out once that has the VMs free. Until
+    then best-effort requests wait, Migratable ones as long as their deadline allows; others are refused.
+    Source: our reading of the baseline of ACSC 2011.
+    """
+
+    name: ClassVar[str] = NEVER
+    information: ClassVar[Information] = Information.LIVE
+
+    def __init__(self, random: Random) -> None:
+        super().__init__(random)
+        self._jobs: dict[int, Job] = {}
+        self._site: dict[int, SiteFacts] = {}
+        self._until_ms: dict[int, float] = {}
+
+    def hardened(self, jobs: Iterator[Job]) -> Iterator[Job]:
+        """Make every guest Non-preemptable; remembers what it was."""
+        for number, job in enumerate(jobs, 1):
+            if job.site is None:
+                self._jobs[number] = job
+                yield replace(job, lease_type=LeaseType.NON_PREEMPTABLE, deadline_ms=None)
+            else:
+                yield job
+
+    def route(self, request: Request, view: RoutingView, now_ms: int) -> Verdict:
+        """Dispatch a request that finds room."""
+        if request.id not in self._site:
+            self._take_turn(request.id, view.sites, now_ms)
+        site = self._site[request.id]
+        if view.live(site.name).free_vms >= request.vms:
+            return Dispatch(site.name)
+        return Hold() if self._can_wait(request.id, now_ms) else Refuse()
+
+    def ripe(self, waiting: Sequence[Waiting], view: RoutingView, now_ms: int) -> Sequence[Waiting]:
+        """Give those that have room, and those that cannot wait any longer: thousands may be waiting."""
+        free_vms = {site.name: view.live(site.name).free_vms for site in view.sites}
+        return [
+            one
+            for one in waiting
+            if one.request.vms <= free_vms[self._site[one.request.id].name]
+            or not self._can_wait(one.request.id, now_ms)
+        ]
+
+    def _take_turn(self, number: int, sites: Sequence[SiteFacts], now_ms: int) -> None:
+        site = self._site[number] = sites[len(self._site) % len(sites)]
+        self._until_ms[number] = _until_ms(self._jobs[number], site, now_ms)
+
+    def _can_wait(self, number: int, now_ms: int) -> bool:
+        return now_ms <= self._until_ms[number]
+
+
+def _until_ms(job: Job, site: SiteFacts, now_ms: int) -> float:
+    """Give the time until which a new request can wait: now, for ever, or while its deadline allows."""
+    if job.lease_type.is_best_effort:
+        return inf
+    if job.deadline_ms is None:
+        return now_ms - 1
+    return job.deadline_ms - job.requested_ms * site.reference_mips / site.speed_mips

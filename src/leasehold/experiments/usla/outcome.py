@@ -1,113 +1,343 @@
-"""What came of an evaluation, put together: cells, claims, controls, and how it was made."""
+"""What came of it: each printed number beside ours, the claims of section 4.4, and the readings not taken."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from math import fsum, sqrt
 from typing import Any
 
+import numpy as np
+
+from leasehold.experiments.claims import ALPHA, Status, Tested, Verdict, counted, status_of, tested
 from leasehold.experiments.kept import Results
-from leasehold.experiments.statistics import Interval
-from leasehold.experiments.status import counted
-from leasehold.experiments.usla.claims import Tested, Verdict, verdicts
-from leasehold.experiments.usla.compare import TOLERANCE, Cell, cells
-from leasehold.experiments.usla.controls import ControlResult, ControlRow, control_results
-from leasehold.experiments.usla.settings import Plan
+from leasehold.experiments.statistics import Interval, interval, paired
+from leasehold.experiments.usla.plan import (
+    METRICS,
+    TABLES,
+    TITLES,
+    Control,
+    Plan,
+    PrintedTable,
+    why_not_comparable,
+)
 
 SOURCE = (
     "Dumitrescu, Iosup, Sonmez, Mohamed, Epema: Virtual domain sharing in e-science based on usage service "
     "level agreements (2007)"
 )
+TOLERANCE = 0.05
+"""Relative to the printed number, whose spread is unknown: it comes from few runs, perhaps one."""
+
+NUMBER_IS = {
+    Status.REPRODUCED: "the printed number lies in our 95 % interval, widened on both sides by "
+    f"{100 * TOLERANCE:.0f} % of that number",
+    Status.IN_DIRECTION: "it does not; but of every row of its table from which it differs by more than "
+    f"{100 * TOLERANCE:.0f} % in print, ours is on the same side (95 % interval of the paired difference)",
+    Status.NOT_REPRODUCED: "neither is so",
+    Status.NOT_COMPARABLE: "none is printed, or it is a misprint, or it repeats another row",
+}
+CLAIM_IS = {
+    Status.REPRODUCED: f"each of its orderings holds, significantly ({100 * ALPHA:.0f} %, Holm over all)",
+    Status.IN_DIRECTION: "each holds in the mean, not every one significantly",
+    Status.NOT_REPRODUCED: "one of them does not hold in the mean",
+}
+
+
+# The printed numbers
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PrintedNumber:
+    """One printed number and ours; ``why`` is the reason why they cannot be compared."""
+
+    table: int
+    row: str
+    metric: str
+    published: float | None
+    ours: Interval
+    status: Status
+    why: str = ""
+
+
+def printed_numbers(plan: Plan, results: Results) -> list[PrintedNumber]:
+    """Compare every number of every table."""
+    return [number for table in plan.tables for number in _of_table(table, results)]
+
+
+def _of_table(table: PrintedTable, results: Results) -> Iterator[PrintedNumber]:
+    for row, name in table.rows.items():
+        for metric in METRICS:
+            why = why_not_comparable(table.number, row, metric)
+            published, ours = TABLES[table.number][row][metric], interval(results[name][metric])
+            if why or published is None:
+                status = Status.NOT_COMPARABLE
+            elif is_inside(published, ours):
+                status = Status.REPRODUCED
+            else:
+                on_side = list(_on_printed_side(table, row, metric, results))
+                is_in_direction = bool(on_side) and all(on_side)
+                status = Status.IN_DIRECTION if is_in_direction else Status.NOT_REPRODUCED
+            yield PrintedNumber(table.number, row, metric, published, ours, status, why)
+
+
+def is_inside(published: float, ours: Interval) -> bool:
+    """Whether a printed number lies in our interval, widened by the tolerance."""
+    low, high = ours.widened(TOLERANCE * abs(published))
+    return low <= published <= high
+
+
+def _on_printed_side(table: PrintedTable, row: str, metric: str, results: Results) -> Iterator[bool]:
+    """Compare a row with each other one from which it differs in print by more than the tolerance."""
+    printed = {name: numbers[metric] for name, numbers in TABLES[table.number].items()}
+    one = printed.pop(row)
+    for other, two in printed.items():
+        is_misprint = why_not_comparable(table.number, other, metric).startswith("misprint")
+        if one is None or two is None or is_misprint or abs(one - two) <= TOLERANCE * abs(one):
+            continue
+        ours = paired(results[table.rows[row]][metric], results[table.rows[other]][metric]).difference
+        yield ours.low > 0 if one > two else ours.high < 0
+
+
+# The claims
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Of one table and metric, the row ``more`` has more than the row ``less``."""
+
+    table: int
+    metric: str
+    more: str
+    less: str
+
+    @property
+    def as_text(self) -> str:
+        """Write it down: ``Util: no-limit > udecay``."""
+        return f"{TITLES[self.metric]}: {self.more} > {self.less}"
+
+    @property
+    def is_printed(self) -> bool:
+        """Whether the printed numbers have this order."""
+        more, less = TABLES[self.table][self.more][self.metric], TABLES[self.table][self.less][self.metric]
+        return more is not None and less is not None and more > less
+
+
+@dataclass(frozen=True, slots=True)
+class TableClaim:
+    """One sentence about one table, as the orderings that it takes."""
+
+    text: str
+    table: int
+    orders: tuple[Order, ...]
+
+    @property
+    def unprinted(self) -> list[Order]:
+        """Give the orderings that the printed numbers themselves do not have."""
+        return [order for order in self.orders if not order.is_printed]
+
+
+LIMITED = ("commitment", "decay")
+
+
+def claims() -> list[TableClaim]:
+    """List what is claimed of Tables 1 to 7 (checklist of section 4.4)."""
+    return [*_of_tables_1_to_6(), *_of_table_7()]
+
+
+def _of_tables_1_to_6() -> Iterator[TableClaim]:
+    every, unbalanced, unequal = range(1, 7), (3, 4), (5, 6)
+    for table in every:
+        first = Order(table, "util", "no-limit", "udecay")
+        second = (first, *(Order(table, "util", "udecay", other) for other in LIMITED))
+        yield TableClaim("udecay is second in utilisation", table, second)
+    for table in every:
+        yield TableClaim("udecay starves least", table, _least(table, "starv", ("no-limit", *LIMITED)))
+    for table in every:
+        yield TableClaim("udecay violates least", table, _least(table, "violation", LIMITED))
+    for table in unbalanced:
+        better = (
+            Order(table, metric, "udecay", other)
+            if metric in {"util", "comp"}
+            else Order(table, metric, other, "udecay")
+            for metric in METRICS
+            for other in LIMITED
+        )
+        yield TableClaim("udecay outperforms commitment and decay in every metric", table, tuple(better))
+    for table in unequal:
+        sooner = _least(table, "response", LIMITED)
+        yield TableClaim("udecay answers sooner than commitment and decay", table, sooner)
+
+
+def _least(table: int, metric: str, others: Iterable[str]) -> tuple[Order, ...]:
+    return tuple(Order(table, metric, other, "udecay") for other in others)
+
+
+def _of_table_7() -> Iterator[TableClaim]:
+    for metric in METRICS:
+        falls = metric == "response"
+        text = f"{TITLES[metric]} {'falls' if falls else 'rises'} from slow to medium to fast decay"
+        first, last = ("slow", "fast") if falls else ("fast", "slow")
+        orders = (Order(7, metric, first, "medium"), Order(7, metric, "medium", last))
+        yield TableClaim(text, 7, orders)
+
+
+def verdicts(plan: Plan, results: Results) -> list[Verdict[TableClaim]]:
+    """Test every claim; an ordering that several claims take is one hypothesis of the family."""
+    listed = claims()
+    orders = list(dict.fromkeys(order for claim in listed for order in claim.orders))
+    found = tested([[_difference(plan, results, order)] for order in orders])
+    by_order = {order: one for order, (one,) in zip(orders, found, strict=True)}
+    taken = [tuple(by_order[order] for order in claim.orders) for claim in listed]
+    return [Verdict(claim, status_of(one), tested=one) for claim, one in zip(listed, taken, strict=True)]
+
+
+def _difference(plan: Plan, results: Results, order: Order) -> "np.ndarray[Any, np.dtype[np.float64]]":
+    more, less = (results[plan.of_row(order.table, row)][order.metric] for row in (order.more, order.less))
+    return np.subtract(more, less)
+
+
+# The readings that were not taken
+
+
+@dataclass(frozen=True, slots=True)
+class ControlRow:
+    """One row of a table in both readings, by metric."""
+
+    table: int
+    row: str
+    taken: dict[str, Interval]
+    other: dict[str, Interval]
+
+
+@dataclass(frozen=True, slots=True)
+class ControlResult:
+    """A control, and how far both readings are from print.
+
+    ``taken_off, other_off``  root mean square of the relative differences, over all rows and metrics of it
+    """
+
+    control: Control
+    rows: tuple[ControlRow, ...]
+    taken_off: float
+    other_off: float
+
+    @property
+    def other_is_nearer(self) -> bool:
+        """Whether the reading that was not taken is nearer to the printed numbers."""
+        return self.other_off < self.taken_off
+
+
+def control_results(plan: Plan, results: Results) -> list[ControlResult]:
+    """Compare both readings of every control with the printed numbers."""
+    return [_control(plan, control, results) for control in plan.controls]
+
+
+def _control(plan: Plan, control: Control, results: Results) -> ControlResult:
+    def intervals(name: str) -> dict[str, Interval]:
+        return {metric: interval(results[name][metric]) for metric in METRICS}
+
+    rows = tuple(
+        ControlRow(table, row, intervals(plan.of_row(table, row)), intervals(other))
+        for table, row, other in control.rows
+    )
+    taken = _off((row.table, row.row, row.taken) for row in rows)
+    other = _off((row.table, row.row, row.other) for row in rows)
+    return ControlResult(control, rows, taken, other)
+
+
+def _off(rows: Iterable[tuple[int, str, dict[str, Interval]]]) -> float:
+    differences = [
+        ours[metric].mean / published - 1
+        for table, row, ours in rows
+        for metric, published in TABLES[table][row].items()
+        if published
+    ]
+    return sqrt(fsum(difference**2 for difference in differences) / len(differences))
+
+
+# All of it
+
+
+@dataclass(frozen=True, slots=True)
+class AgreementsOutcome:
     """Everything that the report shows."""
 
     plan: Plan
     seeds: int
-    cells: Sequence[Cell]
-    verdicts: Sequence[Verdict]
+    numbers: Sequence[PrintedNumber]
+    verdicts: Sequence[Verdict[TableClaim]]
     controls: Sequence[ControlResult]
 
-    def of_table(self, number: int) -> list[Cell]:
-        """Give the cells of one table."""
-        return [cell for cell in self.cells if cell.table == number]
+    def of_table(self, table: int) -> list[PrintedNumber]:
+        """Give the numbers of one table."""
+        return [number for number in self.numbers if number.table == table]
 
 
-def outcome_of(plan: Plan, results: Results, seeds: int) -> Outcome:
-    """Compare, test and look at the controls."""
-    return Outcome(plan, seeds, cells(plan, results), verdicts(plan, results), control_results(plan, results))
+def outcome_of(plan: Plan, results: Results, seeds: int) -> AgreementsOutcome:
+    """Compare with the printed numbers, the claims and the controls."""
+    compared = printed_numbers(plan, results)
+    return AgreementsOutcome(plan, seeds, compared, verdicts(plan, results), control_results(plan, results))
 
 
-def as_data(outcome: Outcome) -> dict[str, Any]:
+def as_data(outcome: AgreementsOutcome) -> dict[str, Any]:
     """Give everything as plain data, for JSON."""
+    said = outcome.plan.said
     return {
         "evaluation": "usla",
         "source": SOURCE,
         "seeds": outcome.seeds,
         "level": 0.95,
         "tolerance": TOLERANCE,
-        "published": outcome.plan.said["published"],
-        "calibrated": outcome.plan.said["calibrated"],
-        "agreements": outcome.plan.said["agreement"],
+        "published": said["published"],
+        "calibrated": said["calibrated"],
+        "agreements": said["agreement"],
         "interpretations": [asdict(one) for one in outcome.plan.interpretations],
-        "counts": counted(cell.status for cell in outcome.cells),
-        "cells": [_cell(cell) for cell in outcome.cells],
-        "claims": [_verdict(verdict) for verdict in outcome.verdicts],
-        "controls": [_control(control) for control in outcome.controls],
+        "counts": counted(number.status for number in outcome.numbers),
+        "cells": [_number_data(number) for number in outcome.numbers],
+        "claims": [
+            {
+                "claim": verdict.claim.text,
+                "table": verdict.claim.table,
+                "status": verdict.status,
+                "orders": [
+                    _order_data(*pair) for pair in zip(verdict.claim.orders, verdict.tested, strict=True)
+                ],
+            }
+            for verdict in outcome.verdicts
+        ],
+        "controls": [_control_data(control) for control in outcome.controls],
     }
 
 
-def _cell(cell: Cell) -> dict[str, Any]:
+def _number_data(number: PrintedNumber) -> dict[str, Any]:
+    data = asdict(number)
+    del data["ours"]
+    return data | number.ours.as_data()
+
+
+def _order_data(order: Order, found: Tested) -> dict[str, Any]:
     return {
-        "table": cell.table,
-        "row": cell.row,
-        "metric": cell.metric,
-        "published": cell.published,
-        **_interval(cell.ours),
-        "status": cell.status,
-        "why": cell.why,
+        **asdict(order),
+        "is_printed": order.is_printed,
+        "difference": found.difference.as_data(),
+        "p_adjusted": found.p,
+        "holds": found.holds,
+        "is_significant": found.is_significant,
     }
 
 
-def _interval(found: Interval) -> dict[str, float]:
-    return {"mean": found.mean, "low": found.low, "high": found.high}
+def _control_data(result: ControlResult) -> dict[str, Any]:
+    def by_metric(found: dict[str, Interval]) -> dict[str, Any]:
+        return {metric: one.as_data() for metric, one in found.items()}
 
-
-def _verdict(verdict: Verdict) -> dict[str, Any]:
-    return {
-        "claim": verdict.claim.text,
-        "table": verdict.claim.table,
-        "status": verdict.status,
-        "orders": [_tested(one) for one in verdict.tested],
-    }
-
-
-def _tested(one: Tested) -> dict[str, Any]:
-    return {
-        **asdict(one.order),
-        "is_printed": one.order.is_printed,
-        "difference": _interval(one.found.difference),
-        "p_adjusted": one.p,
-        "holds": one.holds,
-        "is_significant": one.is_significant,
-    }
-
-
-def _control(result: ControlResult) -> dict[str, Any]:
     return {
         "name": result.control.name,
         "question": result.control.question,
         "off": result.taken_off,
         "off_control": result.other_off,
         "is_nearer": result.other_is_nearer,
-        "rows": [_control_row(row) for row in result.rows],
-    }
-
-
-def _control_row(row: ControlRow) -> dict[str, Any]:
-    return {
-        "table": row.table,
-        "row": row.row,
-        "taken": {metric: _interval(found) for metric, found in row.taken.items()},
-        "control": {metric: _interval(found) for metric, found in row.other.items()},
+        "rows": [
+            {"table": row.table, "row": row.row}
+            | {"taken": by_metric(row.taken), "control": by_metric(row.other)}
+            for row in result.rows
+        ],
     }

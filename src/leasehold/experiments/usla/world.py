@@ -1,28 +1,30 @@
-"""One run: the product's own gateway, sites and agreements in the simulated world, and a light observer.
+"""One run: the product's own gateway, sites and agreements in the simulated world, and what is measured.
 
 Each virtual domain is one site of slots, and each job a Suspendable guest of one VM. No site has users of its
-own here, so that nobody is ever preempted, and what the agreements do is all that there is to see.
+own here, so that nobody is ever preempted, and only the agreements have an effect.
 
 A job can go nowhere but to the domain that it is bound to. So five gateways of one site each decide what one
-gateway of five would (tests/experiments/test_world.py), in a third of the time: nobody is asked about again
-because something happened in another domain.
+gateway of five would (tests/experiments/test_world.py), in a third of the time: an event in one domain asks
+about no job of another.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
 from random import Random
 from typing import ClassVar
 
-from leasehold.experiments.usla.agreements import agreements, consumer_name, domain_name, site_name
-from leasehold.experiments.usla.metrics import Measured, Meter
-from leasehold.experiments.usla.settings import MS_PER_S, Configuration
-from leasehold.experiments.usla.workload import Work, workload
+import numpy as np
+
+from leasehold.experiments.usla.plan import MS_PER_S, PPM, AgreementRun, AgreementTerms, plan
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.settings import SiteSettings
 from leasehold.gateway.site import Site
 from leasehold.leasing.disciplines import reservation_depth
 from leasehold.leasing.victims.registry import victim_policy
-from leasehold.model.agreement import CPUS
+from leasehold.model.agreement import CPUS, Agreement, Commitment, Limit, NoLimit, TimeDecay, UsageDecay
 from leasehold.model.effect import LeaseClosed, StartLease
+from leasehold.model.errors import UnknownName
 from leasehold.model.lease import LeaseState
 from leasehold.model.request import LeaseType, Request
 from leasehold.routing.policy import Dispatch, Hold, Information, RoutingPolicy, RoutingView
@@ -31,14 +33,212 @@ from leasehold.sharing.places import Place
 from leasehold.simulation.kernel import Handler, World
 from leasehold.simulation.workload.job import Job
 
-CellKey = tuple[int, int]
+Key = tuple[int, int]
+"""A consumer and a virtual domain."""
 FCFS = reservation_depth("fcfs")
+SHORTEST_MS = 1_000
+PERCENT = 100.0
+
+
+# The agreements: one between each virtual domain and each consumer
+
+KINDS = ("no-limit", "commitment", "time-decay", "usage-decay")
+
+
+def domain_name(domain: int) -> str:
+    """Name a virtual domain by its number."""
+    return f"vd{domain + 1}"
+
+
+def site_name(domain: int) -> str:
+    """Name the one site of a virtual domain."""
+    return f"site{domain + 1}"
+
+
+def consumer_name(consumer: int) -> str:
+    """Name a consumer by its number."""
+    return f"vo{consumer + 1}"
+
+
+def agreements(configuration: AgreementRun, domains: Iterable[int]) -> list[Agreement]:
+    """Give the agreements of these domains, in force during the whole run."""
+    return [
+        Agreement(
+            name=f"{domain_name(domain)}-{consumer_name(consumer)}",
+            provider=domain_name(domain),
+            consumer=consumer_name(consumer),
+            limit=limit_of(configuration.agreement, share, burst),
+        )
+        for domain in domains
+        for consumer, (share, burst) in enumerate(
+            zip(configuration.shares, configuration.bursts, strict=True)
+        )
+    ]
+
+
+def limit_of(terms: AgreementTerms, share: float, burst: float) -> Limit:
+    """Give the limit of a consumer with this share of a virtual domain, and in bursts this one."""
+    match terms.kind:
+        case "no-limit":
+            return NoLimit()
+        case "commitment":
+            epoch = burst if terms.epoch_is_burst else share
+            epoch_s = terms.burst_s if terms.epoch_is_burst else terms.epoch_s
+            return Commitment(_ppm(epoch), epoch_s * MS_PER_S, _ppm(burst), terms.burst_s * MS_PER_S)
+        case "time-decay":
+            factors = tuple(map(_ppm, terms.factors))
+            return TimeDecay(_ppm(share), terms.window_s * MS_PER_S, factors, terms.normalise)
+        case "usage-decay":
+            steps = tuple((_ppm(reached), _ppm(factor)) for reached, factor in terms.steps)
+            return UsageDecay(_ppm(share), terms.window_s * MS_PER_S, terms.windows, steps, terms.normalise)
+    raise UnknownName("kind", terms.kind, KINDS)
+
+
+def _ppm(fraction: float) -> int:
+    return round(fraction * PPM)
+
+
+# The workload (section 4.2): how many jobs of each consumer, when, how long, and for which virtual domain
+#
+# Every number comes from a stream named by seed, consumer and purpose. So two configurations see the same
+# jobs as far as they have the same ones: uSLAs are compared pair by pair, on common random numbers.
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One job: one CPU of one virtual domain, for a consumer; both are numbers from 0 on."""
+
+    submit_ms: int
+    duration_ms: int
+    consumer: int
+    domain: int
+
+
+def workload(configuration: AgreementRun, seed: int) -> list[Work]:
+    """Draw all jobs of a run, in order of submission; those of the same moment by consumer."""
+    every = [
+        work for consumer in range(len(configuration.jobs)) for work in _of(configuration, seed, consumer)
+    ]
+    return sorted(every, key=lambda work: (work.submit_ms, work.consumer))
+
+
+def _of(configuration: AgreementRun, seed: int, consumer: int) -> Iterator[Work]:
+    jobs = configuration.jobs[consumer]
+    from_s, until_s = configuration.window_of(consumer)
+    when = np.sort(_stream(seed, consumer, "arrivals").random(jobs)) * (until_s - from_s) + from_s
+    spread = _stream(seed, consumer, "lengths").standard_normal(jobs) * configuration.sigma_s
+    lengths_ms = np.maximum(SHORTEST_MS, np.rint((configuration.mean_s + spread) * MS_PER_S))
+    domains = _stream(seed, consumer, "domains").integers(configuration.domains, size=jobs)
+    whole_ms = np.floor(when * MS_PER_S)
+    for submit_ms, length_ms, domain in zip(whole_ms, lengths_ms, domains, strict=True):
+        yield Work(int(submit_ms), int(length_ms), consumer, int(domain))
+
+
+def _stream(seed: int, consumer: int, purpose: str) -> np.random.Generator:
+    name = f"usla\0{seed}\0{consumer}\0{purpose}"
+    return np.random.default_rng(int.from_bytes(sha256(name.encode()).digest()))
+
+
+# The metrics of section 4.3, in whole numbers, CPUs in parts per million, until the last division
+#
+# Util       CPU time of the jobs that completed, of all CPU time of the period
+# Comp       jobs that completed, of all that were submitted
+# Response   mean time from submission to start, of the jobs that started
+# Starv      eq 2: of each consumer at each virtual domain, what it was entitled to and did not use (ST) as
+#            far as jobs of it waited there (RT), over time; of all CPU time that was used (ET)
+# Violation  eq 3: what each consumer used at each virtual domain above what it is entitled to (BET), over
+#            time; of all CPU time of the period
+
+
+class ConsumerAtDomain:
+    """One consumer at one virtual domain; ``entitled`` is its share of the CPUs there, in ppm of a CPU."""
+
+    __slots__ = ("_since_ms", "above", "entitled", "running", "starved", "used_ms", "waiting")
+
+    def __init__(self, entitled: int) -> None:
+        """Start at zero."""
+        self.entitled = entitled
+        self.waiting = 0
+        self.running = 0
+        self.used_ms = 0
+        self.starved = 0
+        self.above = 0
+        self._since_ms = 0
+
+    def change(self, now_ms: int, waiting: int, running: int) -> None:
+        """Change the number of jobs that wait and run from now on."""
+        self.pass_time(now_ms)
+        self.waiting += waiting
+        self.running += running
+
+    def pass_time(self, now_ms: int) -> None:
+        """Sum up the time since the last change."""
+        passed_ms = now_ms - self._since_ms
+        self._since_ms = now_ms
+        self.used_ms += self.running * passed_ms
+        missing = self.entitled - self.running * PPM
+        if missing > 0:
+            self.starved += min(missing, self.waiting * PPM) * passed_ms
+        else:
+            self.above -= missing * passed_ms
+
+
+class Meter:
+    """Counts what happens in a run."""
+
+    def __init__(self, slots_per_domain: int, domains: int, shares: Sequence[float], horizon_ms: int) -> None:
+        """Start at zero; ``shares`` are those of each consumer, of each virtual domain."""
+        entitled = [round(share * PPM) * slots_per_domain for share in shares]
+        self.cells: Mapping[tuple[int, int], ConsumerAtDomain] = {
+            (consumer, domain): ConsumerAtDomain(of_one)
+            for consumer, of_one in enumerate(entitled)
+            for domain in range(domains)
+        }
+        self._cpu_ms = slots_per_domain * domains * horizon_ms
+        self._horizon_ms = horizon_ms
+        self.submitted = self.started = self.completed = 0
+        self.waited_ms = self.completed_ms = 0
+
+    def submit(self, cell: tuple[int, int], now_ms: int) -> None:
+        """Count a job that comes."""
+        self.submitted += 1
+        self.cells[cell].change(now_ms, 1, 0)
+
+    def start(self, cell: tuple[int, int], waited_ms: int, now_ms: int) -> None:
+        """Count a job that starts."""
+        self.started += 1
+        self.waited_ms += waited_ms
+        self.cells[cell].change(now_ms, -1, 1)
+
+    def complete(self, cell: tuple[int, int], duration_ms: int, now_ms: int) -> None:
+        """Count a job that is done."""
+        self.completed += 1
+        self.completed_ms += duration_ms
+        self.cells[cell].change(now_ms, 0, -1)
+
+    def read(self) -> dict[str, float]:
+        """Give the ``METRICS`` at the end of the period; a mean of no values is zero."""
+        for cell in self.cells.values():
+            cell.pass_time(self._horizon_ms)
+        used_ms = sum(cell.used_ms for cell in self.cells.values())
+        starved = sum(cell.starved for cell in self.cells.values())
+        above = sum(cell.above for cell in self.cells.values())
+        return {
+            "util": PERCENT * self.completed_ms / self._cpu_ms,
+            "comp": PERCENT * self.completed / max(1, self.submitted),
+            "response": self.waited_ms / max(1, self.started) / MS_PER_S,
+            "starv": PERCENT * starved / (PPM * max(1, used_ms)),
+            "violation": PERCENT * above / (PPM * self._cpu_ms),
+        }
+
+
+# The run
 
 
 class WhereItIsBound(RoutingPolicy):
     """Goes to the one site of its virtual domain, once a machine is free there.
 
-    So whoever is admitted and was submitted first comes first: nobody who waits has a place at the site.
+    So the admitted job that was submitted first starts first: no waiting job has a place at the site.
     """
 
     name: ClassVar[str] = "where-it-is-bound"
@@ -62,20 +262,25 @@ class AtOnce(RoutingPolicy):
         return Dispatch(view.sites[0].name)
 
 
-def run(configuration: Configuration, seed: int) -> Measured:
+def measure(name: str, seed: int) -> dict[str, float]:
+    """Run one configuration, by its name."""
+    return run(plan().configurations[name], seed)
+
+
+def run(configuration: AgreementRun, seed: int) -> dict[str, float]:
     """Let the hour pass, and measure."""
     horizon_ms = configuration.horizon_s * MS_PER_S
     jobs = workload(configuration, seed)
     meter = Meter(configuration.slots_per_domain, configuration.domains, configuration.shares, horizon_ms)
     for domain in range(configuration.domains):
         bound = [work for work in jobs if work.domain == domain]
-        world = World(gateway(configuration, [domain]), as_jobs(bound), Watch(meter, bound))
+        world = World(gateway(configuration, [domain]), as_jobs(bound), AgreementObserver(meter, bound))
         for _ in world.run(horizon_ms):
             pass
     return meter.read()
 
 
-def gateway(configuration: Configuration, domains: Sequence[int]) -> Gateway:
+def gateway(configuration: AgreementRun, domains: Sequence[int]) -> Gateway:
     """Put a gateway, the sites of these domains and their agreements together."""
     names = [(site_name(domain), domain_name(domain)) for domain in domains]
     slots = configuration.slots_per_domain
@@ -87,7 +292,7 @@ def gateway(configuration: Configuration, domains: Sequence[int]) -> Gateway:
     )
 
 
-def _policy(configuration: Configuration) -> type[RoutingPolicy]:
+def _policy(configuration: AgreementRun) -> type[RoutingPolicy]:
     """Without limits the queue of a site is in order of submission by itself."""
     is_unlimited = configuration.agreement.kind == "no-limit"
     return AtOnce if is_unlimited or configuration.order == "in-turn" else WhereItIsBound
@@ -114,16 +319,16 @@ def as_jobs(works: Iterable[Work]) -> Iterator[tuple[int, Job]]:
         )
 
 
-class Watch:
-    """Tells the meter what happens; it writes nothing down."""
+class AgreementObserver:
+    """Passes what happens on to the meter."""
 
     def __init__(self, meter: Meter, works: list[Work]) -> None:
-        """Watch over these jobs, whose requests are numbered from 0 on."""
+        """Observe these jobs, whose requests are numbered from 0 on."""
         self._meter = meter
         self._works = works
         self.handlers: Mapping[type, Handler] = {StartLease: self._start, LeaseClosed: self._close}
 
-    def _cell(self, number: int) -> CellKey:
+    def _cell(self, number: int) -> Key:
         work = self._works[number]
         return work.consumer, work.domain
 

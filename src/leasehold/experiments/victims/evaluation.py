@@ -1,39 +1,224 @@
-"""The comparison, or one part of it: every configuration with every replication, kept in a folder."""
+"""Other systems' rules of who gives way, and guarantees to guests: the campaign and its report."""
 
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
-from leasehold.experiments.kept import Kept
-from leasehold.experiments.marks import DECIDES, mark
+import polars as pl
+
+from leasehold.experiments.evaluation import Campaign, Evaluation, Report, Size
+from leasehold.experiments.kept import DECIDES, Results, marks
+from leasehold.experiments.report import NOTHING, Block, Table, Title, amount, bounded, bullets, signed
 from leasehold.experiments.victims import world
-from leasehold.experiments.victims.settings import INSTANTS, Plan, configuration_named
+from leasehold.experiments.victims.outcome import (
+    AS_DIFFERENCE,
+    AS_RATIO,
+    OF_A_RUN,
+    OfRule,
+    VictimsOutcome,
+    as_data,
+    outcome_of,
+)
+from leasehold.experiments.victims.plan import INSTANTS, PARTS, Plan, plan
+from leasehold.experiments.victims.world import MEANS, SHARES
 
-REPLICATIONS = 100
-HOURS = 48
-QUICK_REPLICATIONS, QUICK_HOURS = 5, 12
+HOURS, REPLICATIONS = 48, 100
+QUICK_HOURS, QUICK_REPLICATIONS = 12, 5
 
 _MAKES_RESULTS = (
     *DECIDES,
     "experiments/intergrid/metrics.py",
-    "experiments/intergrid/scenario.py",
-    "experiments/victims/instants.py",
-    "experiments/victims/often.py",
-    "experiments/victims/others.py",
+    "experiments/intergrid/world.py",
+    "experiments/victims/rules.py",
     "experiments/victims/world.py",
 )
 
+COLUMNS: Mapping[str, str] = {
+    "leases": "guests",
+    "vms": "VMs",
+    "excess": "VMs too many",
+    "overhead_vm_s": "overhead (VM-s)",
+    "lost_vm_s": "work lost (VM-s)",
+    "beaten_pct": "beaten (%)",
+    "dearer_type_pct": "dearer type (%)",
+}
+RUN_COLUMNS: Mapping[str, str] = {
+    "vms_preempted": "VMs preempted",
+    "preemptions": "preemptions",
+    "leases_preempted": "guests preempted",
+    "leases_twice": "more than once",
+    "leases_over_three_times": "more than three times",
+    "most_preemptions": "most often",
+    "overhead_vm_h": "overhead (VM-h)",
+    "guest_work_vm_h": "work of guests done (VM-h)",
+    "best_effort_wait_s": "wait of best effort (s)",
+    "deadline_missed_pct": "deadlines missed (%)",
+    "local_rejection_pct": "locals rejected (%)",
+}
+FEW = OF_A_RUN[:6]
+"""Those that a terminal has room for."""
 
-def measure(name: str, replication: int) -> dict[str, float]:
-    """Run one configuration, by its name."""
-    plan, what = configuration_named(name)
-    return world.run(plan, what, replication)
 
-
-def kept_in(folder: Path | None, plan: Plan) -> Kept:
-    """Look what of this plan was done before."""
-    keys = {plan.name_of(name): dict(variant.keys) for name, variant in plan.variants.items()}
-    asked: dict[str, list[str]] = {plan.name_of(INSTANTS): list(plan.rules)}
-    marks = {
-        name: mark(_MAKES_RESULTS, plan.base.as_data() | {"said": said})
-        for name, said in (keys | asked).items()
+def campaign(parts: Sequence[str], size: Size) -> Campaign:
+    """Run both tables, or one of them."""
+    read = plan(QUICK_HOURS if size.quick else HOURS)
+    count = size.count(REPLICATIONS, QUICK_REPLICATIONS)
+    decided = {
+        name: read.base.as_data() | {"said": list(read.rules) if one.name == INSTANTS else dict(one.keys)}
+        for name, one in read.configurations.items()
     }
-    return Kept.below(folder, marks)
+    return Campaign(
+        runs=dict.fromkeys(read.names_of(parts), range(1, 1 + count)),
+        marks=marks(_MAKES_RESULTS, decided),
+        measure=world.measure,
+        report=partial(report, read, parts, count),
+    )
+
+
+EVALUATIONS = {"victims": Evaluation(campaign, lambda: PARTS)}
+
+
+def report(read: Plan, parts: Sequence[str], replications: int, results: Results) -> Report:
+    """Report on these results."""
+    outcome = outcome_of(read, results, parts, replications)
+    return Report(
+        "victims",
+        as_data(outcome),
+        page=partial(page, outcome),
+        screen=partial(screen, outcome),
+        every_result=_every_result,
+    )
+
+
+def _every_result(results: pl.DataFrame) -> pl.DataFrame:
+    """Give one row for each configuration, replication and metric: each table has its own metrics."""
+    index = ["configuration", "seed"]
+    every = results.unpivot(index=index, variable_name="metric", value_name="value")
+    return every.drop_nulls("value").sort(index, maintain_order=True)
+
+
+def screen(outcome: VictimsOutcome) -> Iterator[Block]:
+    """Give both tables, as far as a terminal has room."""
+    if outcome.rules:
+        yield Title("Whom each rule preempts, at the same instants")
+        yield _rule_table(outcome)
+    if outcome.variants:
+        yield Title("Guarantees in whole runs")
+        yield _variant_table(outcome, FEW)
+    yield Title("What that comes to")
+    yield from _findings(outcome)
+    yield Title(_size(outcome))
+
+
+def page(outcome: VictimsOutcome) -> Iterator[str | Table]:
+    """Give the whole report."""
+    names = " ".join(outcome.parts) or "victims"
+    how_long = "" if outcome.plan.hours == HOURS else " --quick"
+    command = f"leasehold reproduce {names}{how_long} --seeds {outcome.replications}"
+    yield "# Who gives way: other systems' rules, and guarantees"
+    base = "The base is that of the published evaluation of routing, reading R2, round robin."
+    yield f"Made by `{command}`, never edited by hand. [How victims are chosen](../explanation/victims.md)."
+    yield f"{_size(outcome)} {base}"
+    yield bullets(_findings(outcome))
+    if outcome.rules:
+        yield from _instants(outcome)
+    if outcome.variants:
+        yield from _guarantees(outcome)
+    yield "## Whose rules, and how they are read"
+    yield (
+        "Small functions of this project, written from the documentation; not a measurement of the products."
+    )
+    lines = [
+        [other.name, other.documented, f"[{other.where}]({other.url})"]
+        for other in outcome.plan.others.values()
+    ]
+    yield Table(("rule", "as documented", "where"), lines)
+    yield outcome.plan.readings_table("what is left open", "how it is read", "why")
+
+
+def _size(outcome: VictimsOutcome) -> str:
+    """Give the size."""
+    hours = f"{outcome.replications} replications of {outcome.plan.hours} hours"
+    if not outcome.instants:
+        return f"{hours}."
+    without = 100 * outcome.forced / outcome.instants
+    missed = (
+        f"; at {outcome.inexact:,} not every set that no other beats was found" if outcome.inexact else ""
+    )
+    return (
+        f"{hours}; {outcome.instants:,} instants at which somebody had to give way, at {without:.0f} % of "
+        f"them with one set of guests to choose from{missed}."
+    )
+
+
+def _findings(outcome: VictimsOutcome) -> Iterator[str]:
+    """Sum the tables up, in sentences made of their numbers."""
+    for one in outcome.rules:
+        if one.name in outcome.plan.others:
+            yield (
+                f"{one.name} preempts {bounded(one.distances['leases'])} times as many guests and "
+                f"{bounded(one.distances['vms'])} times as many VMs as the optimum by each alone; at "
+                f"{_mean(one, 'beaten_pct')} % of the instants some other set is no worse by anything, and "
+                "better by something."
+            )
+    for variant in outcome.variants:
+        if variant.ratios:
+            ratios = (f"{RUN_COLUMNS[key]} {bounded(variant.ratios[key])}" for key in FEW[:1] + FEW[3:5])
+            name, against = variant.variant.name, variant.variant.against
+            yield f"{name} against {against}, as ratios: {', '.join(ratios)}."
+
+
+def _mean(rule: OfRule, key: str) -> str:
+    return amount(rule.means[key]) if key in rule.means else NOTHING
+
+
+def _instants(outcome: VictimsOutcome) -> Iterator[str | Table]:
+    yield "## The same instants"
+    yield (
+        "Each time a local request is short of room, every rule is asked whom it would preempt. Means for "
+        "each instant, with 95 % intervals over replications. *optimum* is the least by each column alone, "
+        "which no one set attains for all of them. *beaten*: instants at which another set is no worse by "
+        "guests, VMs, overhead and work lost, and better by one. *dearer type*: instants at which a more "
+        "valuable lease type is touched than the less valuable ones leave necessary."
+    )
+    yield _rule_table(outcome)
+    yield "### How far from the optimum"
+    yield "Guests, VMs and overhead as ratios to the optimum; VMs too many and work lost as differences."
+    lines = [
+        [
+            one.name,
+            *(bounded(one.distances[key]) for key in AS_RATIO),
+            *(signed(one.distances[key]) for key in AS_DIFFERENCE),
+        ]
+        for one in outcome.rules[1:]
+    ]
+    columns = ("rule", *(COLUMNS[key] for key in AS_RATIO + AS_DIFFERENCE))
+    yield Table(columns, lines, range(1, len(columns)))
+
+
+def _rule_table(outcome: VictimsOutcome) -> Table:
+    """Give one line for each rule: its means over instants."""
+    lines = [[one.name, *(_mean(one, key) for key in MEANS + SHARES)] for one in outcome.rules]
+    columns = ("rule", *(COLUMNS[key] for key in MEANS + SHARES))
+    return Table(columns, lines, range(1, len(columns)))
+
+
+def _guarantees(outcome: VictimsOutcome) -> Iterator[str | Table]:
+    yield "## Guarantees in whole runs"
+    lines = [[one.variant.name, one.variant.what] for one in outcome.variants]
+    yield Table(("variant", "what it is"), lines)
+    yield "Means for each run, with 95 % intervals."
+    yield _variant_table(outcome, OF_A_RUN)
+    yield "Ratios to the variant that each is compared with, the same requests in both."
+    lines = [
+        [one.variant.name, one.variant.against, *(bounded(one.ratios[key]) for key in OF_A_RUN)]
+        for one in outcome.variants
+        if one.variant.against
+    ]
+    columns = ("variant", "against", *(RUN_COLUMNS[key] for key in OF_A_RUN))
+    yield Table(columns, lines, range(2, len(columns)))
+
+
+def _variant_table(outcome: VictimsOutcome, keys: Sequence[str]) -> Table:
+    """Give one line for each variant: its means over replications."""
+    lines = [[one.variant.name, *(amount(one.means[key]) for key in keys)] for one in outcome.variants]
+    return Table(("variant", *(RUN_COLUMNS[key] for key in keys)), lines, range(1, len(keys) + 1))

@@ -6,12 +6,12 @@ from typing import Any
 
 from leasehold.experiments.kept import Results
 from leasehold.experiments.statistics import Interval, interval, paired, ratio
-from leasehold.experiments.victims.instants import MEANS, OPTIMUM, SHARES
-from leasehold.experiments.victims.settings import INSTANTS, Plan, Variant
+from leasehold.experiments.victims.plan import INSTANTS, Plan, Variant
+from leasehold.experiments.victims.world import MEANS, OPTIMUM, SHARES
 
 AS_RATIO = ("leases", "vms", "overhead_vm_s")
 AS_DIFFERENCE = ("excess", "lost_vm_s")
-"""How the distance from the optimum is told: where that may be nothing, as a difference."""
+"""How the distance from the optimum is given: where that may be zero, as a difference."""
 
 OF_A_RUN = (
     "vms_preempted",
@@ -47,8 +47,8 @@ class OfVariant:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """Everything that the report tells; what is counted of instants is that of all replications."""
+class VictimsOutcome:
+    """Everything that the report shows; counts of instants are those of all replications."""
 
     plan: Plan
     parts: Sequence[str]
@@ -60,10 +60,10 @@ class Outcome:
     variants: Sequence[OfVariant]
 
 
-def outcome_of(plan: Plan, results: Results, parts: Sequence[str], replications: int) -> Outcome:
+def outcome_of(plan: Plan, results: Results, parts: Sequence[str], replications: int) -> VictimsOutcome:
     """Put together what was measured of these parts."""
     asked = results.get(plan.name_of(INSTANTS), {})
-    return Outcome(
+    return VictimsOutcome(
         plan=plan,
         parts=parts,
         replications=replications,
@@ -95,7 +95,7 @@ def _of_variant(plan: Plan, variant: Variant, results: Results) -> OfVariant:
     return OfVariant(variant, {key: interval(measured[key]) for key in OF_A_RUN}, ratios)
 
 
-def as_data(outcome: Outcome) -> dict[str, Any]:
+def as_data(outcome: VictimsOutcome) -> dict[str, Any]:
     """Give it as plain data."""
     return {
         "hours": outcome.plan.hours,

@@ -1,19 +1,16 @@
-"""What is run beyond the published evaluations: where, who competes, and what is wanted."""
+"""What is run beyond the published evaluations: settings, contenders, and the wanted results."""
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
-from leasehold.experiments.interpretation import Interpretation
+from leasehold.experiments import evaluation
 from leasehold.routing.parameters import parted
 from leasehold.routing.policy import Information
 from leasehold.routing.registry import routing_policy
 
 NAME = "beyond"
-FILE = "beyond.toml"
 STUDY = "003"
 VMS, LOCAL_REJECTION, LOCAL_WAIT = "vms_preempted", "local_rejection_pct", "local_wait_s"
 
@@ -34,7 +31,7 @@ class Wanted:
 
     @property
     def as_text(self) -> str:
-        """Write it down."""
+        """Write the bound."""
         if self.at_least is not None:
             return f"at least {self.at_least:g}"
         spare = f" ({self.spare:g} more is no more)" if self.spare else ""
@@ -59,9 +56,9 @@ class Setting:
                       ``past`` where other rates came before
     ``reading``       of JPDC 2012
     ``stale_s``       how old what a policy sees of a cluster may be
-    ``overestimate``  how many times the time needed is asked for at most
+    ``overestimate``  the largest factor by which run times are overestimated
     ``trained_rate``  how many times as often local requests came while sites learnt what to expect; 0: they
-                      begin knowing nothing
+                      begin without knowledge
     """
 
     name: str
@@ -83,7 +80,7 @@ class Contender:
 
     ``family``  those that differ in their parameters alone
     ``only``    the roles of the settings in which it competes; none is all
-    ``part``    of the replications that are enough for it: its place is clear, or of less interest
+    ``part``    of the replications that are enough for it, because its rank is clear or of less interest
     """
 
     name: str
@@ -106,18 +103,21 @@ class Contender:
 
 
 @dataclass(frozen=True, slots=True)
-class Configuration:
-    """One run, but for its replication."""
+class ContenderRun(evaluation.Configuration):
+    """A contender in a setting, for so many hours of requests."""
 
-    name: str
     setting: Setting
     contender: Contender
     hours: int
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """Everything that can be run; ``said`` is the file as it is."""
+class Plan(evaluation.Plan[ContenderRun]):
+    """Everything that can be run, for so many hours of requests.
+
+    ``reference``  the contender to which the others are compared
+    ``foresight``  the policy that knows the future
+    """
 
     hours: int
     replications: int
@@ -126,80 +126,72 @@ class Plan:
     wanted: tuple[Wanted, ...]
     settings: tuple[Setting, ...]
     contenders: tuple[Contender, ...]
-    interpretations: tuple[Interpretation, ...]
-    configurations: Mapping[str, Configuration]
-    said: Mapping[str, Any]
 
     def name_of(self, setting: Setting, contender: str) -> str:
         """Name a configuration."""
         return _name(setting.name, contender, self.hours)
 
     def contenders_in(self, setting: Setting) -> list[Contender]:
-        """Give those who compete in a setting."""
+        """Give the contenders of a setting."""
         return [one for one in self.contenders if one.is_in(setting)]
 
     def wanted_in(self, setting: Setting) -> tuple[Wanted, ...]:
-        """Say what is wanted in a setting: on logs, and where local requests queue, something else."""
+        """Give what is wanted in a setting: on logs, and where local requests queue, it differs."""
         instead: dict[str, Wanted] = {}
         if setting.log is not None:
             instead[VMS] = Wanted(VMS, at_most=self.said["logs"]["wanted_at_most"])
         if setting.defaults.get("local_queue") == "queue":
-            usual = next(one for one in self.wanted if one.metric == LOCAL_REJECTION)
-            instead[LOCAL_REJECTION] = replace(usual, metric=LOCAL_WAIT)
+            default = next(one for one in self.wanted if one.metric == LOCAL_REJECTION)
+            instead[LOCAL_REJECTION] = replace(default, metric=LOCAL_WAIT)
         return tuple(instead.get(one.metric, one) for one in self.wanted)
 
     def information(self, contender: Contender) -> str:
-        """Say what a contender has to know."""
+        """Name what a contender has to know."""
         is_foreseen = contender.gateway["policy"] == self.foresight
         return "the future" if is_foreseen else contender.information.label
 
     def title_of(self, name: str) -> str:
-        """Say how a contender is called."""
+        """Give the title of a contender."""
         return next(one.title for one in self.contenders if one.name == name)
 
 
 @cache
 def plan(hours: int | None = None) -> Plan:
     """Read the plan, for so many hours of requests; None: as the file says."""
-    said = tomllib.loads((files(__package__) / FILE).read_text(encoding="utf-8"))
-    return plan_from(said, said["hours"] if hours is None else hours)
-
-
-def plan_from(said: Mapping[str, Any], hours: int) -> Plan:
-    """Make the plan of what the file says."""
+    said = evaluation.read(__package__, "beyond.toml")
+    hours = said["hours"] if hours is None else hours
     settings = tuple(_setting(entry, said) for entry in said["setting"])
     contenders = tuple(Contender(**entry) for entry in said["contender"])
     made = [
-        Configuration(_name(setting.name, contender.name, hours), setting, contender, hours)
+        ContenderRun(_name(setting.name, contender.name, hours), setting, contender, hours)
         for setting in settings
         for contender in contenders
         if contender.is_in(setting)
     ]
     return Plan(
-        hours,
-        said["replications"],
-        said["reference"],
-        said["foresight"],
-        tuple(Wanted(**entry) for entry in said["wanted"]),
-        settings,
-        contenders,
-        tuple(Interpretation(**entry) for entry in said["interpretation"]),
-        {one.name: one for one in made},
-        said,
+        said=said,
+        configurations={one.name: one for one in made},
+        hours=hours,
+        replications=said["replications"],
+        reference=said["reference"],
+        foresight=said["foresight"],
+        wanted=tuple(Wanted(**entry) for entry in said["wanted"]),
+        settings=settings,
+        contenders=contenders,
     )
 
 
 def _setting(entry: Mapping[str, Any], said: Mapping[str, Any]) -> Setting:
-    """Make a setting; what all logs have in common is said once."""
-    usual: dict[str, Any] = {"replications": said["replications"]}
+    """Make a setting; what all logs have in common is stated once."""
+    default: dict[str, Any] = {"replications": said["replications"]}
     if "log" not in entry:
-        return Setting(**usual | dict(entry))
+        return Setting(**default | dict(entry))
     common = {key: said["logs"][key] | entry.get(key, {}) for key in ("gateway", "defaults")}
-    return Setting(**usual | dict(entry) | common | {"log": Log(**entry["log"])})
+    return Setting(**default | dict(entry) | common | {"log": Log(**entry["log"])})
 
 
-def configuration_named(name: str) -> Configuration:
-    """Find a configuration by its name."""
+def configuration_named(name: str) -> ContenderRun:
+    """Find a configuration of any plan by its name."""
     hours = name.rpartition("-")[2].removesuffix("h")
     return plan(int(hours)).configurations[name]
 

@@ -1,8 +1,8 @@
-"""Whom would others preempt? The documented rules of Kueue, Slurm and Haizea, as small functions of ours.
+"""Which guests would others preempt? The documented rules of Kueue, Slurm and Haizea, as functions of ours.
 
-Written from what their documentation says, for one cluster whose VMs are all alike; no code of theirs. The
-value of the lease types stands for what they call priority. Unlike a `VictimPolicy` they may choose sets from
-which a lease could be left out.
+Written from their documentation, for one cluster of equal VMs; no code of theirs. The value of the lease
+types stands for what they call priority. Unlike a `VictimPolicy` they may choose sets from which a lease
+could be left out.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Sequence
 from leasehold.leasing.victims.candidate import Candidate, CandidateSet, vms_of
 from leasehold.leasing.victims.from_function import without_superfluous
 
-OthersRule = Callable[[Sequence[Candidate], int], CandidateSet]
+Rule = Callable[[Sequence[Candidate], int], CandidateSet]
 
 
 def kueue(candidates: Sequence[Candidate], needed_vms: int) -> CandidateSet:
     """Lowest priority first, of equals the most recently admitted, until there is room; then back again.
 
-    Classic preemption: what was taken is gone through in reverse, and whoever is not needed is spared.
+    Classic preemption: what was taken is gone through in reverse, and leases that are not needed are spared.
     """
     order = sorted(candidates, key=lambda lease: (lease.lease_type, lease.ran_ms, -lease.lease_id))
     return without_superfluous(_until_there_is_room(order, needed_vms), needed_vms)
@@ -25,14 +25,14 @@ def kueue(candidates: Sequence[Candidate], needed_vms: int) -> CandidateSet:
 def slurm(candidates: Sequence[Candidate], needed_vms: int) -> CandidateSet:
     """Lowest priority first, of equals the narrowest, until there is room; then once in another order.
 
-    With ``PreemptType=preempt/partition_prio`` and ``reorder_count=1``, as it is unless said otherwise.
+    With ``PreemptType=preempt/partition_prio`` and ``reorder_count=1``, its default.
     """
     order = sorted(candidates, key=lambda lease: (lease.lease_type, lease.vms, lease.lease_id))
     return _reordered(_until_there_is_room(order, needed_vms), needed_vms)
 
 
 def slurm_youngest_first(candidates: Sequence[Candidate], needed_vms: int) -> CandidateSet:
-    """Whoever started last first, until there is room; then once in another order.
+    """The last to start first, until there is room; then once in another order.
 
     With ``PreemptParameters=youngest_first``, which sorts by start alone.
     """
@@ -41,9 +41,9 @@ def slurm_youngest_first(candidates: Sequence[Candidate], needed_vms: int) -> Ca
 
 
 def haizea(candidates: Sequence[Candidate], needed_vms: int) -> CandidateSet:
-    """Whoever was submitted last first, one more each time until the request fits.
+    """The last to be submitted first, one more each time until the request fits.
 
-    Its greedy mapper with ``ar-preempts-everything``; nobody is spared afterwards.
+    Its greedy mapper with ``ar-preempts-everything``; no lease is spared afterwards.
     """
     order = sorted(candidates, key=lambda lease: -lease.lease_id)
     return _until_there_is_room(order, needed_vms)
@@ -59,5 +59,5 @@ def _until_there_is_room(order: Iterable[Candidate], needed_vms: int) -> Candida
 
 
 def _reordered(taken: CandidateSet, needed_vms: int) -> CandidateSet:
-    """Try once more, those first that hold most of what was found, so that fewer are preempted."""
+    """Try once more, the widest leases first, so that fewer are preempted."""
     return _until_there_is_room(sorted(taken, key=lambda lease: -lease.vms), needed_vms)

@@ -1,14 +1,12 @@
 """What is run: readings, sweeps and policies as the file of a study states them, and the runs they make."""
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
+from leasehold.experiments import evaluation
 from leasehold.experiments.intergrid.studies import STUDIES, Study
-from leasehold.experiments.interpretation import Interpretation
 
 SECONDS_PER_HOUR = 3_600
 GUESTS, LOCAL = "guests", "local"
@@ -71,10 +69,9 @@ class Sweep:
 
 
 @dataclass(frozen=True, slots=True)
-class Configuration:
-    """One run, but for its replication; ``guests``, ``local_per_s`` and ``types`` are those of its point."""
+class FederationRun(evaluation.Configuration):
+    """Requests to a gateway; ``guests``, ``local_per_s`` and ``types`` are those of its point."""
 
-    name: str
     study: str
     reading: Reading
     point: str
@@ -85,24 +82,21 @@ class Configuration:
     hours: int
 
     def as_data(self) -> dict[str, Any]:
-        """Give what decides its results, as plain data."""
+        """Give what decides its results, as plain data: no words about its reading."""
         words = ("what", "why", "role")
         reading = {key: value for key, value in asdict(self.reading).items() if key not in words}
         return asdict(self) | {"reading": reading}
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """Everything that can be run of a study, and how it is read; ``said`` is the file as it is."""
+class Plan(evaluation.Plan[FederationRun]):
+    """Everything that can be run of a study, for so many hours of requests."""
 
     study: Study
     hours: int
     readings: tuple[Reading, ...]
     sweeps: Mapping[str, Sweep]
     policies: tuple[str, ...]
-    interpretations: tuple[Interpretation, ...]
-    configurations: Mapping[str, Configuration]
-    said: Mapping[str, Any]
 
     @property
     def swept(self) -> list[Reading]:
@@ -113,9 +107,11 @@ class Plan:
         """Name a configuration."""
         return _name(self.study, reading, point, policy, self.hours)
 
-    def names_of(self, letters: Sequence[str], *, controls: bool) -> list[str]:
-        """Name the configurations of some sweeps, and of the controls where wanted, each once."""
+    def names_for(self, figures: Sequence[str]) -> list[str]:
+        """Name the configurations that these figures need; those of the controls only for all figures."""
+        letters = sorted({self.study.figures[figure].letter for figure in figures})
         points = {point.name for letter in letters for point in self.sweeps[letter].points}
+        controls = set(figures) == set(self.study.figures)
         return [
             name
             for name, one in self.configurations.items()
@@ -127,18 +123,12 @@ class Plan:
 def plan(study: str, hours: int | None = None) -> Plan:
     """Read the plan of a study, by its number, for so many hours of requests; None: as published."""
     found = STUDIES[study]
-    said = _read(found.file)
+    said = evaluation.read(__package__, found.file)
     return plan_from(found, said, said["published"]["hours"] if hours is None else hours)
 
 
-def _read(file: str) -> Mapping[str, Any]:
-    """Read a file, and the one that it is based on: whatever it says itself is said instead."""
-    said = tomllib.loads((files(__package__) / file).read_text(encoding="utf-8"))
-    return {**_read(said["based_on"]), **said} if "based_on" in said else said
-
-
-def configuration_named(name: str) -> Configuration:
-    """Find a configuration by its name, in whatever plan it is."""
+def configuration_named(name: str) -> FederationRun:
+    """Find a configuration of any plan by its name."""
     study, _, rest = name.partition("-")
     hours = rest.rpartition("-")[2].removesuffix("h")
     return plan(study, int(hours)).configurations[name]
@@ -151,15 +141,23 @@ def plan_from(study: Study, said: Mapping[str, Any], hours: int) -> Plan:
     policies = tuple(said["published"]["policies"])
     points = {point.name: point for sweep in sweeps.values() for point in sweep.points}
     made = [
-        _configuration(study, reading, point, policy, hours)
+        FederationRun(
+            name=_name(study, reading, point.name, policy, hours),
+            study=study.number,
+            reading=reading,
+            point=point.name,
+            guests=point.guests,
+            local_per_s=point.local_per_s,
+            types=point.types,
+            policy=policy,
+            hours=hours if reading.hours is None else min(hours, reading.hours),
+        )
         for reading in readings
         for point in points.values()
         if reading.has_sweeps or point.name == BASE
         for policy in policies
     ]
-    interpretations = tuple(Interpretation(**entry) for entry in said["interpretation"])
-    configurations = {one.name: one for one in made}
-    return Plan(study, hours, readings, sweeps, policies, interpretations, configurations, said)
+    return Plan(said, {one.name: one for one in made}, study, hours, readings, sweeps, policies)
 
 
 def _sweep(entry: Mapping[str, Any], said: Mapping[str, Any]) -> Sweep:
@@ -180,27 +178,13 @@ def _of_one_parameter(entry: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def _point(letter: str, said: Mapping[str, Any], entry: Mapping[str, Any]) -> Point:
     """Make a point; where it is that of the other sweeps, it has their name and is run once."""
-    usual, published = said["stream"][GUESTS], said["published"]
-    guests = {key: value for key, value in entry.get(GUESTS, {}).items() if value != usual[key]}
+    default, published = said["stream"][GUESTS], said["published"]
+    guests = {key: value for key, value in entry.get(GUESTS, {}).items() if value != default[key]}
     local_per_s = entry.get(LOCAL, published["local_per_s"])
     types = entry.get("types", published["types"])
     is_base = not guests and local_per_s == published["local_per_s"] and types == published["types"]
     name = BASE if is_base else f"{letter}{entry['shown']:g}"
     return Point(name, entry["shown"], guests, local_per_s, types)
-
-
-def _configuration(study: Study, reading: Reading, point: Point, policy: str, hours: int) -> Configuration:
-    return Configuration(
-        name=_name(study, reading, point.name, policy, hours),
-        study=study.number,
-        reading=reading,
-        point=point.name,
-        guests=point.guests,
-        local_per_s=point.local_per_s,
-        types=point.types,
-        policy=policy,
-        hours=hours if reading.hours is None else min(hours, reading.hours),
-    )
 
 
 def _name(study: Study, reading: Reading, point: str, policy: str, hours: int) -> str:

@@ -1,0 +1,90 @@
+"""What is run: as `hybrid.toml` states it, and the configurations that follow."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from functools import cache
+from typing import Any
+
+from leasehold.experiments import evaluation
+
+HYBRID, PHYSICAL_ONLY, VIRTUAL_ONLY = "hybrid", "physical-only", "virtual-only"
+AT_LAST = "hybrid-at-last"
+PAPERS_QUEUE = "min-wait-deadline-first"
+QUICK, QUICK_COUNT = "-quick", 120
+
+
+@dataclass(frozen=True, slots=True)
+class JobRun(evaluation.Configuration):
+    """Jobs on the nodes of one site.
+
+    ``part``         ``ablation``, ``queues`` or ``reliability``
+    ``way``          whether jobs run on nodes as they are, in machines, or in these only where need be
+    ``load``         work that is asked for over what the nodes could do
+    ``retry_for_s``  for how long a job is tried again
+    ``q``, ``asked``  of ``reliability``: the probability that a node fails during a job, and what is asked
+    """
+
+    part: str
+    way: str = HYBRID
+    queue: str = PAPERS_QUEUE
+    load: float = 0.0
+    retry_for_s: int = 360
+    q: float = 0.0
+    asked: float = 0.0
+    count: int = 0
+
+    def as_data(self) -> dict[str, Any]:
+        """Give what decides its results, as plain data."""
+        return asdict(self) | {"said": said()}
+
+
+@dataclass(frozen=True, slots=True)
+class Plan(evaluation.Plan[JobRun]):
+    """All configurations; ``is_quick``: with fewer jobs in each."""
+
+    is_quick: bool = False
+
+    def of(self, part: str) -> list[JobRun]:
+        """Give the configurations of a part, in their order."""
+        return [one for one in self.configurations.values() if one.part == part]
+
+
+def said() -> Mapping[str, Any]:
+    """Read the file."""
+    return evaluation.read(__package__, "hybrid.toml")
+
+
+@cache
+def plan(*, quick: bool = False) -> Plan:
+    """Give what is run; the quick one has fewer jobs."""
+    made = {one.name: one for one in _configurations(quick=quick)}
+    return Plan(said(), made, quick)
+
+
+def configuration_named(name: str) -> JobRun:
+    """Find a configuration of any plan by its name."""
+    return plan(quick=name.endswith(QUICK)).configurations[name]
+
+
+def _configurations(*, quick: bool) -> Iterator[JobRun]:
+    ablation, queues, reliability = (said()[part] for part in ("ablation", "queues", "reliability"))
+    suffix = QUICK if quick else ""
+
+    def count(part: str) -> int:
+        whole: int = said()[part]["count"]
+        return min(whole, QUICK_COUNT) if quick else whole
+
+    for load in ablation["loads"]:
+        for way in ablation["ways"]:
+            name = f"ablation-{way}-{load:g}{suffix}"
+            yield JobRun(name, "ablation", way=way, load=load, count=count("job"))
+    for retry_for_s in queues["retry_for_s"]:
+        for load in queues["loads"]:
+            for queue in queues["names"]:
+                name = f"queues-{queue}-{load:g}-{retry_for_s}s{suffix}"
+                tried = {"load": load, "retry_for_s": retry_for_s}
+                yield JobRun(name, "queues", queue=queue, count=count("queues"), **tried)
+    for q in reliability["failure_probabilities"]:
+        for asked in reliability["asked"]:
+            name = f"reliability-{q:g}-{asked:g}{suffix}"
+            yield JobRun(name, "reliability", q=q, asked=asked, count=count("reliability"))
