@@ -26,7 +26,7 @@ from leasehold.model.effect import Effect
 from leasehold.model.errors import InvariantBroken, LeaseholdError
 from leasehold.model.event import Event, LeaseEnded, LeaseIsLate, Tick
 from leasehold.model.lease import ON_THE_WAY, Lease, LeaseState
-from leasehold.service.commands import Command, Submit, SubmitJoint
+from leasehold.service.commands import Command, JobNodesSeen, Submit, SubmitJoint
 from leasehold.service.engine.agenda import (
     START_WITHIN_MS,
     Agenda,
@@ -37,7 +37,7 @@ from leasehold.service.engine.agenda import (
     TimeIsUp,
 )
 from leasehold.service.engine.errands import Errands
-from leasehold.service.engine.garbage import collecting_no_garbage
+from leasehold.service.engine.garbage import Replacing, collecting_no_garbage
 from leasehold.service.engine.handlers import Handlers
 from leasehold.service.engine.job_setup import JobSetup
 from leasehold.service.engine.ledger import Particulars, lease_of, particulars_of, row_of
@@ -106,6 +106,7 @@ class Engine:
         self._is_stale = False
         self._have_ended: set[tuple[int, int]] = set()
         self.silent: set[str] = set()
+        self._replacing = Replacing()
         self._load()
 
     def _load(self) -> None:
@@ -185,7 +186,9 @@ class Engine:
             if not commands:
                 raise
             return Done([error], [], self.minutes.last_seq, now_ms)
-        return self._done(answers)
+        done = self._done(answers)
+        self._replacing.replaced(sum(len(one.nodes) for one in commands if isinstance(one, JobNodesSeen)))
+        return done
 
     def _one_by_one(self, commands: Sequence[Command]) -> Done:
         parts = [self.step([command], self.now_ms) for command in commands]
