@@ -12,7 +12,7 @@ UV     ?= uv
 FAST   := .fast
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check format bench fast results pages docs lock clean
+.PHONY: help demo test test-all check format bench fast results pages keys docs lock clean
 
 help:  ## list what can be made
 	@sed -n 's/^\([a-z-]*\):.*  ## /make \1 — /p' $(MAKEFILE_LIST) | awk -F ' — ' '{ printf "  %-12s %s\n", $$1, $$2 }'
@@ -81,6 +81,9 @@ pages:  ## put the pages of the last evaluations into the documentation
 docs: $(READY)  ## build the documentation; a warning is an error
 	@$(BIN)/sphinx-build --fresh-env -W --keep-going --quiet docs docs/_build
 	@echo 'Documentation: docs/_build/index.html'
+
+keys: $(READY)  ## write the tables of configuration keys into the reference
+	@$(BIN)/python -m tests.reference
 
 lock:  ## pin every dependency anew (needs uv)
 	@$(UV) pip compile pyproject.toml --quiet --universal --python-version 3.11 --upgrade \

@@ -21,7 +21,7 @@ from typing import Any
 from leasehold.model.request import LeaseType
 from leasehold.service.clock import wall_ms
 from leasehold.service.commands import Submit
-from leasehold.service.config import Limits, ServiceConfig, ServiceSpec, SiteSpec, usual_terms
+from leasehold.service.config import Limits, ServiceConfig, ServiceSpec, SiteSpec, default_terms
 from leasehold.service.federation import Federation
 from leasehold.service.metrics import Metrics
 from leasehold.service.store.store import open_store
@@ -38,11 +38,11 @@ WIDTHS = (1, 1, 2, 4)
 def config(leases: int) -> ServiceConfig:
     """Ten equal sites; machines are looked at, and promises checked, only at the start."""
     slots = max(32, leases * 2 * 2 // 3 // SITES)
-    sites = tuple(SiteSpec(f"site-{i}", slots, usual_terms()) for i in range(SITES))
+    sites = tuple(SiteSpec(f"site-{i}", slots, default_terms()) for i in range(SITES))
     seldom_ms = 3_600_000
     service = ServiceSpec(check_every_ms=seldom_ms, reconcile_every_ms=seldom_ms)
     limits = Limits(requests_per_s=0, open_requests_per_consumer=10_000_000)
-    return ServiceConfig(clusters=sites, service=service, limits=limits, defaults=usual_terms())
+    return ServiceConfig(clusters=sites, service=service, limits=limits, defaults=default_terms())
 
 
 def guest(number: int, random: Random) -> Submit:

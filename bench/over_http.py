@@ -21,7 +21,7 @@ from typing import Any
 
 from bench.held import config
 from leasehold.service.config import LogSpec, ServiceConfig
-from leasehold.service.config_text import commented_toml
+from leasehold.service.config_file import commented_toml
 
 CONNECTIONS = 32
 _CREATED = b"HTTP/1.1 201"

@@ -27,8 +27,7 @@ from bench.held import config, fill
 from bench.over_http import address, serving
 from bench.table import show
 from leasehold.service.clock import wall_ms
-from leasehold.service.config import ServiceConfig
-from leasehold.service.config_jobs import JobsSpec
+from leasehold.service.config import JobsSpec, ServiceConfig
 from leasehold.service.federation import Federation
 from leasehold.service.metrics import Metrics
 from leasehold.service.store.store import open_store

@@ -3,8 +3,7 @@
 import os
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
-from dataclasses import fields
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from unittest.mock import MagicMock
 import pytest
 import typer
 from tests.playing import BACKGROUND, Block, blocks, play, play_block
+from tests.reference import ROWS, names, written
 from tests.service.enactors.qemu.machines import end_machines
 
 from leasehold.analysis.metrics import CATALOGUE, JOINT_CATALOGUE
@@ -22,7 +22,6 @@ from leasehold.cli.main import app
 from leasehold.configuration.job_description.fields import NOT_SERVED, read_fields
 from leasehold.jobs.why import JobReason
 from leasehold.jobs.why import sentence as of_job
-from leasehold.leasing.overhead import OverheadModel
 from leasehold.matching.verdict import Why
 from leasehold.matching.verdict import sentence as of_matching
 from leasehold.model.errors import InvalidField, UnknownName
@@ -34,8 +33,6 @@ from leasehold.service.api.problems import Kind
 from leasehold.service.api.routers.home import ICON
 from leasehold.service.auth.permissions import PERMISSIONS
 from leasehold.service.auth.principal import Role
-from leasehold.service.config_file import config_from_dict
-from leasehold.service.config_text import KEYS
 from leasehold.service.enactors.emulated.options import EmulatedOptions, read_options
 from leasehold.simulation.scenario.parse import scenario_from_dict
 
@@ -140,55 +137,30 @@ def reference(name: str) -> str:
 
 
 def written_keys(title: str) -> dict[str, str]:
-    """The keys of one table of the configuration, each with what the page says is usual."""
+    """The keys of one table of the configuration, each with what the page says is its default."""
     section = reference("service.md").split(f"### `{title}`\n")[1].split("\n##")[0]
     return dict(re.findall(r"^\| `(\w+)` \| .* \| (.+?) \|$", section, re.MULTILINE))
 
 
-def usual_values(title: str) -> dict[str, Any]:
+def default_values(title: str) -> dict[str, Any]:
     """Of these keys, those with a value that could stand in the file."""
-    values = {key: re.fullmatch(r"`([^`]+)`", usual) for key, usual in written_keys(title).items()}
+    values = {key: re.fullmatch(r"`([^`]+)`", default) for key, default in written_keys(title).items()}
     literals = "\n".join(f"{key} = {found[1]}" for key, found in values.items() if found)
     return tomllib.loads(literals)
 
 
-CLUSTER: Mapping[str, object] = {"name": "ours", "slots": 8}
-ISSUER: Mapping[str, object] = {
-    "url": "https://tokens.example.org",
-    "audience": ["gateway"],
-    "profile": "wlcg",
-}
+class TestTheTablesOfKeys:
+    @pytest.mark.parametrize("page", ROWS)
+    def test_are_those_of_the_declarations(self, page: str) -> None:
+        assert names(page) == list(ROWS[page])
+        assert reference(page) == written(page), "python -m tests.reference writes them anew"
 
 
-class TestTheServicePage:
-    def test_has_every_key(self) -> None:
-        tables = {"service", "limits", "retention", "gateway", "sharing", "jobs", "log", "defaults"}
-        titles = {table: f"[{table}]" for table in tables}
-        titles |= {table: f"[[{table}]]" for table in ("issuer", "domain")}
-        written = {f"{table}.{key}" for table, title in titles.items() for key in written_keys(title)}
-        assert written == set(KEYS)
-        assert set(written_keys("[[cluster]]")) == {"name", "slots", "resources", "enactor"}
-        assert set(written_keys("[defaults.overhead]")) == {field.name for field in fields(OverheadModel)}
-
-    def test_says_what_is_usual(self) -> None:
-        said: dict[str, Any] = {
-            name: usual_values(f"[{name}]")
-            for name in ("service", "limits", "retention", "gateway", "sharing", "jobs", "log")
-        }
-        said["defaults"] = {
-            **usual_values("[defaults]"),
-            "overhead": usual_values("[defaults.overhead]"),
-        }
-        said["cluster"] = [{**CLUSTER, **usual_values("[[cluster]]")}]
-        said["issuer"] = [{**ISSUER, **usual_values("[[issuer]]")}]
-        unsaid = {"cluster": [CLUSTER], "issuer": [ISSUER]}
-        assert config_from_dict(said) == config_from_dict(unsaid)
-
-    def test_says_what_emulated_machines_can_be_told(self) -> None:
-        said = usual_values("[cluster.emulated]")
-        with pytest.raises(UnknownName, match=re.escape(f"expected one of {', '.join(sorted(said))}")):
-            read_options({"": None})
-        assert read_options(said) == EmulatedOptions()
+def test_the_service_page_has_the_options_of_emulated_machines() -> None:
+    written_options = default_values("[cluster.emulated]")
+    with pytest.raises(UnknownName, match=re.escape(f"expected one of {', '.join(sorted(written_options))}")):
+        read_options({"": None})
+    assert read_options(written_options) == EmulatedOptions()
 
 
 def test_the_service_page_has_every_variable_of_our_own() -> None:

@@ -16,10 +16,9 @@ from jsonschema_rs import Draft202012Validator, meta
 
 from leasehold.configuration.agreements import agreement_from_dict, agreement_schema, agreement_to_dict
 from leasehold.configuration.documents import Document, load_document, read_document
-from leasehold.configuration.domains import DomainSpec
 from leasehold.configuration.keys import Keys
-from leasehold.configuration.moments import UNIX_TIME, RunTime
-from leasehold.configuration.sharing import SharingSpec
+from leasehold.configuration.tables import SHARING, DomainSpec, SharingSpec
+from leasehold.configuration.times import UNIX_TIME, RunTime
 from leasehold.configuration.toml import to_toml
 from leasehold.model.agreement import (
     MILLION,
@@ -317,7 +316,7 @@ def test_any_value_of_any_key_gives_an_agreement_that_the_schema_takes_or_one_li
 
 
 def test_the_schema_takes_a_whole_document() -> None:
-    sharing = SharingSpec("refuse", 3, 2, "least-used").to_dict()
+    sharing = SHARING.to_dict(SharingSpec("refuse", 3, 2, "least-used"))
     domain = {"name": "das", "sites": ["das2", "das3"]}
     SCHEMA.validate({"agreement": [minimal()], "domain": [domain], "sharing": sharing})
     for wrong in ({"name": "@das", "sites": ["x"]}, {"name": "das", "sites": []}, {"name": "das"}):

@@ -4,8 +4,15 @@ from typing import Any
 
 import pytest
 
-from leasehold.configuration.domains import DomainSpec, check_names, check_sites, domain_by_site, read_domains
 from leasehold.configuration.keys import Keys
+from leasehold.configuration.tables import (
+    DOMAIN,
+    DomainSpec,
+    check_names,
+    check_sites,
+    domain_by_site,
+    read_domains,
+)
 from leasehold.model.errors import InvalidField
 
 
@@ -16,7 +23,7 @@ def read(*tables: dict[str, Any]) -> tuple[DomainSpec, ...]:
 def test_domains_are_read_and_written() -> None:
     das, grid = {"name": "das", "sites": ["das2", "das3"]}, {"name": "grid5000", "sites": ["nancy"]}
     domains = read(das, grid)
-    assert [domain.to_dict() for domain in domains] == [das, grid]
+    assert [DOMAIN.to_dict(domain) for domain in domains] == [das, grid]
     assert domain_by_site(domains) == {"das2": "das", "das3": "das", "nancy": "grid5000"}
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from leasehold.configuration.places import line_of
+from leasehold.configuration.toml import line_of
 
 TEXT = """\
 name = "x"              # 1

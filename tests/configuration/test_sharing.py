@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from leasehold.configuration.declaration import Key
 from leasehold.configuration.keys import Keys
-from leasehold.configuration.resources import read_claims, read_resources
-from leasehold.configuration.sharing import SharingSpec, read_sharing, read_sharing_of_run
+from leasehold.configuration.tables import CLAIMS, RESOURCES, SHARING, SHARING_OF_RUN, SharingSpec
 from leasehold.model.errors import InvalidField
 from leasehold.sharing.broker_policies.registry import broker_policy_names
 
@@ -24,17 +24,17 @@ from leasehold.sharing.broker_policies.registry import broker_policy_names
     )
 )
 def test_what_is_written_reads_as_the_same(spec: SharingSpec) -> None:
-    assert read_sharing_of_run(Keys(spec.to_dict())) == spec
+    assert SHARING_OF_RUN.read(Keys(SHARING_OF_RUN.to_dict(spec))) == spec
 
 
 def test_without_a_word_everybody_is_let_in_and_no_rule_may_be_broken() -> None:
-    settings = read_sharing(Keys({})).settings()
+    settings = SHARING.read(Keys({})).settings()
     assert (settings.without_agreement, settings.threshold, settings.top_n) == ("allow", 0, None)
 
 
 def test_a_service_has_no_second_zero() -> None:
     with pytest.raises(InvalidField, match=r"^starts_at: "):
-        read_sharing(Keys({"starts_at": "2026-09-01T00:00:00Z"}))
+        SHARING.read(Keys({"starts_at": "2026-09-01T00:00:00Z"}))
 
 
 @pytest.mark.parametrize(
@@ -43,30 +43,30 @@ def test_a_service_has_no_second_zero() -> None:
 )
 def test_what_is_wrong_is_named(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidField) as caught:
-        read_sharing(Keys(wrong))
+        SHARING.read(Keys(wrong))
     assert [caught.value.field] == list(wrong)
 
 
 def test_a_cluster_has_resources_besides_its_slots() -> None:
-    told = {"memory_mib": 65_536, "licence:matlab": 5, "service:database": 0}
-    assert read_resources(Keys({"resources": told})) == told
+    units = {"memory_mib": 65_536, "licence:matlab": 5, "service:database": 0}
+    assert RESOURCES.read(Keys({"resources": units}), "resources", {}) == units
 
 
 def test_a_request_claims_some_of_them() -> None:
-    assert read_claims(Keys({"claims": {"licence:matlab": 2}})) == {"licence:matlab": 2}
+    assert CLAIMS.read(Keys({"claims": {"licence:matlab": 2}}), "claims", {}) == {"licence:matlab": 2}
 
 
 @pytest.mark.parametrize(
-    ("read", "wrong", "field"),
+    ("key", "wrong", "field"),
     [
-        (read_resources, {"resources": {"cpus": 4}}, "resources.cpus"),
-        (read_resources, {"resources": {"matlab": 4}}, "resources.matlab"),
-        (read_resources, {"resources": {"licence:matlab": -1}}, "resources.licence:matlab"),
-        (read_claims, {"claims": {"memory_mib": 4}}, "claims.memory_mib"),
-        (read_claims, {"claims": {"licence:matlab": 0}}, "claims.licence:matlab"),
+        (RESOURCES, {"resources": {"cpus": 4}}, "resources.cpus"),
+        (RESOURCES, {"resources": {"matlab": 4}}, "resources.matlab"),
+        (RESOURCES, {"resources": {"licence:matlab": -1}}, "resources.licence:matlab"),
+        (CLAIMS, {"claims": {"memory_mib": 4}}, "claims.memory_mib"),
+        (CLAIMS, {"claims": {"licence:matlab": 0}}, "claims.licence:matlab"),
     ],
 )
-def test_units_of_something_else_are_refused(read: Any, wrong: dict[str, Any], field: str) -> None:
+def test_units_of_something_else_are_refused(key: Key, wrong: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidField) as caught:
-        read(Keys(wrong))
+        key.read(Keys(wrong), next(iter(wrong)), {})
     assert caught.value.field == field

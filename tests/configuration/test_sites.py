@@ -2,8 +2,7 @@
 
 import pytest
 
-from leasehold.configuration.sites import site_settings
-from leasehold.configuration.terms import ClusterTerms
+from leasehold.configuration.terms import ClusterTerms, site_settings
 from leasehold.leasing.repair import REPAIRS
 
 

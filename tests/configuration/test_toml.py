@@ -49,8 +49,8 @@ def test_a_field_that_is_wrong_has_a_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"a = ", "x.toml:1: is no TOML: "),
-        (b"\xff", "x.toml: is no text in UTF-8 (at byte 0)"),
+        (b"a = ", "x.toml:1: is not valid TOML: "),
+        (b"\xff", "x.toml: is not text in UTF-8 (at byte 0)"),
         (None, "x.toml: cannot be read: No such file or directory"),
     ],
 )

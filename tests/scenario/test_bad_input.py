@@ -126,17 +126,17 @@ class TestFiles:
             load_scenario(tmp_path)
 
     def test_that_are_no_toml(self, written: Write) -> None:
-        with pytest.raises(InputError, match=r"scenario\.toml:2: is no TOML: Expected"):
+        with pytest.raises(InputError, match=r"scenario\.toml:2: is not valid TOML: Expected"):
             load_scenario(written('name = "x"\nslots 8\n'))
 
     def test_that_end_too_early(self, written: Write) -> None:
-        with pytest.raises(InputError, match="is no TOML"):
+        with pytest.raises(InputError, match="is not valid TOML"):
             load_scenario(written('name = "x'))
 
     def test_that_are_no_text(self, tmp_path: Path) -> None:
         path = tmp_path / "binary.toml"
         path.write_bytes(b'name = "\xff\xfe"')
-        with pytest.raises(InputError, match="no text in UTF-8"):
+        with pytest.raises(InputError, match="not text in UTF-8"):
             load_scenario(path)
 
     def test_that_are_empty(self, written: Write) -> None:

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from leasehold.configuration.guards import guard_to_dict, read_guard
 from leasehold.configuration.keys import Keys
+from leasehold.configuration.terms import GUARD
 from leasehold.leasing.victims.guard import Guard
 from leasehold.model.errors import InputError
 from leasehold.simulation.scenario.sites import site_settings
@@ -38,7 +38,7 @@ def test_guarantees_come_before_the_policy(loaded: Load, small_toml: str, keys: 
     "guard", [Guard(), Guard(300_000), Guard(1_500, 2, 0.25, 60_000), Guard(most_preemptions=3)]
 )
 def test_what_is_written_is_read_back(guard: Guard) -> None:
-    assert read_guard(Keys(guard_to_dict(guard)), Guard(1, 1, 1.0, 1)) == guard
+    assert GUARD.read(Keys(GUARD.to_dict(guard)), Guard(1, 1, 1.0, 1)) == guard
 
 
 def test_a_cluster_can_do_without_what_is_usual(loaded: Load, small_toml: str) -> None:

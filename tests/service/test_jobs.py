@@ -26,7 +26,7 @@ from leasehold.jobs.job import JobState
 from leasehold.matching.verdict import Why
 from leasehold.model.errors import InvalidField
 from leasehold.service.commands import SubmitJob
-from leasehold.service.config_jobs import JobsSpec
+from leasehold.service.config import JobsSpec
 from leasehold.service.enactors.facts import Buildable
 from leasehold.service.enactors.registry import ENACTORS
 from leasehold.service.errors import NoSuchJob

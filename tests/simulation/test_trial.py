@@ -8,9 +8,10 @@ import pytest
 from tests.simulation.agreed import most_at_a_time, played, segments_of, used_slot_ms
 from tests.simulation.test_agreed import AGREEMENTS, DOMAIN, GUESTS, agreed
 
+from leasehold.configuration import tables
 from leasehold.configuration.documents import Document, read_document
 from leasehold.configuration.keys import Keys
-from leasehold.configuration.moments import RunTime
+from leasehold.configuration.times import RunTime
 from leasehold.model.errors import InvalidField
 from leasehold.model.request import LeaseType
 from leasehold.simulation.scenario.spec import ClusterSpec, Scenario
@@ -114,7 +115,7 @@ class TestADocumentBesideWhatIsAgreed:
         new = {**AGREEMENTS[2], "provider": "west"}
         drawn = document(new, domain=[{"name": "west", "sites": ["a", "b"]}])
         assert [d.name for d in with_document(agreed([]), drawn).domains] == ["west"]
-        assert [d.to_dict() for d in agreed([]).domains] == DOMAIN
+        assert [tables.DOMAIN.to_dict(d) for d in agreed([]).domains] == DOMAIN
 
     def test_may_say_how_agreements_are_applied(self) -> None:
         stricter = document(AGREEMENTS[2], sharing={"without_agreement": "refuse"})

@@ -53,7 +53,7 @@ def serve(  # noqa: PLR0913, PLR0917 - one argument for each option
 
 def _print(configuration: "ServiceConfig", *, json: bool) -> None:
     from leasehold.cli.screen import answer, answer_json
-    from leasehold.service.config_text import commented_toml
+    from leasehold.service.config_file import commented_toml
 
     if json:
         answer_json({"configuration": configuration.to_dict()})

@@ -12,7 +12,7 @@ from leasehold.cli.screen import answer_json, talk
 from leasehold.cli.service_options import Wanted
 from leasehold.client.place import data_folder
 from leasehold.service.config import ServiceConfig
-from leasehold.service.config_text import without_password
+from leasehold.service.config_file import without_password
 from leasehold.service.lending import allowed_at, summary
 from leasehold.service.logs import is_for_people, set_up_logs
 from leasehold.service.serving import Listening, Place, loop_for, serve

@@ -12,10 +12,10 @@ from uvicorn.loops.auto import auto_loop_factory
 from leasehold import __version__
 from leasehold.cli.screen import talk
 from leasehold.cli.service_options import Wanted
-from leasehold.configuration.sharing import SharingSpec
+from leasehold.configuration.tables import SharingSpec
 from leasehold.model.errors import InvalidField
 from leasehold.service.auth.first_token import read_token_file
-from leasehold.service.config import ServiceConfig, SiteSpec, usual_sharing, usual_terms
+from leasehold.service.config import ServiceConfig, SiteSpec, default_sharing, default_terms
 from leasehold.service.lending import allowed_at
 from leasehold.service.letters.uplink import Uplink, check_gateway
 from leasehold.service.logs import is_for_people, set_up_logs
@@ -40,8 +40,8 @@ def site_configuration(wanted: Wanted, name: str, slots: int | None) -> ServiceC
         if not name or slots is None:
             raise InvalidField("--name and --slots", None, "both, or a configuration with one [[cluster]]")
         service = wanted.configuration().service
-        sharing = _as_the_gateway_agrees(usual_sharing())
-        return ServiceConfig((SiteSpec(name, slots, usual_terms()),), service, sharing=sharing)
+        sharing = _as_the_gateway_agrees(default_sharing())
+        return ServiceConfig((SiteSpec(name, slots, default_terms()),), service, sharing=sharing)
     config = wanted.configuration()
     chosen = [site for site in config.clusters if name in ("", site.name)]
     if len(chosen) != 1:
@@ -52,7 +52,7 @@ def site_configuration(wanted: Wanted, name: str, slots: int | None) -> ServiceC
 
 def _as_the_gateway_agrees(sharing: SharingSpec) -> SharingSpec:
     """Leave agreements to the gateway, which keeps them, unless the owner says otherwise."""
-    if sharing.without_agreement != usual_sharing().without_agreement:
+    if sharing.without_agreement != default_sharing().without_agreement:
         return sharing
     return replace(sharing, without_agreement=MEMBERS)
 

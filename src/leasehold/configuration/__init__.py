@@ -1,5 +1,5 @@
-"""What a scenario and a service are told in the same words: how clusters lend, how guests are routed to them.
+"""What the files of scenarios and services have in common: how clusters lend, how guests are routed to them.
 
-`keys.Keys` reads one table and lets nothing go unread; `toml.TomlFile` is a file of them, and finds the line
-of whatever is wrong. `terms`, `gateway` and `policies` say what keys mean; `sites` makes settings of them.
+Each key is declared once. From the declaration, `declaration.Table` reads, checks, writes and explains it.
+`kinds` has the kinds of keys, `terms` and `tables` the tables; `toml` reads files and finds lines.
 """

@@ -10,12 +10,12 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from leasehold.configuration.declaration import Plain, differing, seconds
 from leasehold.configuration.keys import Keys
 from leasehold.configuration.limits import limit_to_dict, read_limit
-from leasehold.configuration.moments import UNIX_TIME, Clock
-from leasehold.configuration.plain import Plain, differing, seconds
-from leasehold.configuration.resources import check_resource
 from leasehold.configuration.rules import read_rules, rules_to_dict
+from leasehold.configuration.tables import check_resource
+from leasehold.configuration.times import UNIX_TIME, Clock
 from leasehold.model.agreement import CPUS, EVERYBODY, HARD, Agreement
 from leasehold.model.errors import InvalidField
 from leasehold.sharing.paths import is_path

@@ -4,11 +4,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from leasehold.configuration.agreements import agreement_to_dict, read_agreements
-from leasehold.configuration.domains import DomainSpec, read_domains
+from leasehold.configuration.declaration import Plain
 from leasehold.configuration.keys import Keys
-from leasehold.configuration.moments import UNIX_TIME, Clock
-from leasehold.configuration.plain import Plain
-from leasehold.configuration.sharing import SharingSpec, read_sharing
+from leasehold.configuration.tables import DOMAIN, SHARING, DomainSpec, SharingSpec, read_domains
+from leasehold.configuration.times import UNIX_TIME, Clock
 from leasehold.configuration.toml import read_toml
 from leasehold.model.agreement import Agreement
 from leasehold.model.errors import InvalidField
@@ -24,10 +23,10 @@ class Document:
 
     def to_dict(self, clock: Clock = UNIX_TIME) -> Plain:
         """Give the tables of the file, without those that it has not."""
-        told: Plain = {} if self.sharing is None else {"sharing": self.sharing.to_dict()}
+        plain: Plain = {} if self.sharing is None else {"sharing": SHARING.to_dict(self.sharing)}
         if self.domains:
-            told["domain"] = [domain.to_dict() for domain in self.domains]
-        return told | {"agreement": [agreement_to_dict(agreement, clock) for agreement in self.agreements]}
+            plain["domain"] = [DOMAIN.to_dict(domain) for domain in self.domains]
+        return plain | {"agreement": [agreement_to_dict(agreement, clock) for agreement in self.agreements]}
 
 
 def load_document(path: Path, clock: Clock = UNIX_TIME) -> Document:
@@ -45,7 +44,7 @@ def read_document(keys: Keys, clock: Clock = UNIX_TIME) -> Document:
     document = Document(
         agreements=read_agreements(keys, clock),
         domains=read_domains(keys),
-        sharing=read_sharing(keys.table("sharing")) if "sharing" in keys else None,
+        sharing=SHARING.read(keys.table("sharing")) if "sharing" in keys else None,
     )
     keys.done()
     if not document.agreements:

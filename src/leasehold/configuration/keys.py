@@ -1,7 +1,7 @@
 """One table of a TOML file, read key by key: every value is checked, and no key goes unread.
 
 What is wrong is raised as InvalidField or UnknownName with the key's whole place as field, such as
-``cluster[0].overhead.network_mbps``; `leasehold.configuration.places` finds its line.
+``cluster[0].overhead.network_mbps``; `leasehold.configuration.toml.line_of` finds its line.
 
 Every value is bounded, also where its reader says no bound: who writes a file, or sends one, cannot make its
 reader work or remember without end.
@@ -10,6 +10,7 @@ reader work or remember without end.
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any, TypeVar
 
 from leasehold.model.errors import InvalidField, UnknownName
@@ -42,18 +43,21 @@ NOTHING: Any = object()
 
 
 class Keys:
-    """The keys of one table, ``place`` being where it stands ("" for the whole file).
+    """The keys of one table: ``place`` is where it stands ("" for the whole file).
+
+    Relative paths in it count from ``folder``.
 
     Each method takes one key out, checks its value and returns it, or ``default`` where the key is absent;
     without a default the key must be there. `done` refuses what nobody took out.
     """
 
-    def __init__(self, values: object, place: str = "") -> None:
+    def __init__(self, values: object, place: str = "", folder: Path = Path()) -> None:
         if not isinstance(values, Mapping):
             raise InvalidField(place or "the whole file", values, "a table")
         self._values = dict(values)
         self._known: list[str] = []
         self.place = place
+        self.folder = folder
 
     def __contains__(self, key: str) -> bool:
         """Whether the key is there and was not taken yet."""
@@ -168,12 +172,13 @@ class Keys:
         self, key: str, default: Default = NOTHING, least_ms: int = 0, most_ms: int = MOST_MS
     ) -> int | Default:
         """Take a number of seconds and give whole milliseconds; the default is in milliseconds too."""
-        seconds = self.number(key, None if key not in self else NOTHING, least_ms / 1000, most_ms / 1000)
-        return default if seconds is None else round(seconds * 1000)
+        if key not in self and default is not NOTHING:
+            return self.take(key, default)
+        return round(self.number(key, NOTHING, least_ms / 1000, most_ms / 1000) * 1000)
 
     def table(self, key: str) -> "Keys":
         """Take a table; an absent one is empty."""
-        return Keys(self.take(key, {}), self.where(key))
+        return Keys(self.take(key, {}), self.where(key), self.folder)
 
     def tables(self, key: str) -> "list[Keys]":
         """Take a list of tables; an absent one is empty."""
@@ -181,7 +186,7 @@ class Keys:
         if not isinstance(values, list) or len(values) > MOST_ENTRIES:
             expected = f"at most {MOST_ENTRIES} tables, each under its own [[{key}]]"
             raise InvalidField(self.where(key), values, expected)
-        return [Keys(value, f"{self.where(key)}[{index}]") for index, value in enumerate(values)]
+        return [Keys(value, f"{self.where(key)}[{index}]", self.folder) for index, value in enumerate(values)]
 
     @contextmanager
     def at(self, key: str) -> Iterator[None]:

@@ -6,8 +6,8 @@ It is kept to the millionth.
 
 from collections.abc import Callable
 
+from leasehold.configuration.declaration import Plain, seconds
 from leasehold.configuration.keys import Keys
-from leasehold.configuration.plain import Plain, seconds
 from leasehold.model.agreement import MILLION, Commitment, Limit, NoLimit, TimeDecay, UsageDecay
 from leasehold.model.errors import InvalidField
 from leasehold.sharing.limits.over import reach_ms

@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+from leasehold.configuration.keys import Keys
+from leasehold.configuration.kinds import Text
 from leasehold.leasing.victims.from_function import from_function
 from leasehold.leasing.victims.policy import VictimPolicy
 from leasehold.leasing.victims.registry import victim_policy
@@ -18,6 +20,28 @@ from leasehold.routing.policy import RoutingPolicy
 from leasehold.routing.registry import routing_policy
 
 _IN_FILE = ".py:"
+
+
+class VictimPolicyName(Text):
+    """The name of a victim policy; a file counts from the folder of the configuration."""
+
+    def read(self, keys: Keys, name: str, default: object) -> object:
+        """Take a name; raises InvalidField with the place of the key, InputError for a file."""
+        policy = absolute(str(keys.text(name, default)), keys.folder)
+        with keys.at(name):
+            find_victim_policy(policy)
+        return policy
+
+
+class RoutingPolicyName(Text):
+    """The name of a routing policy; a file counts from the folder of the configuration."""
+
+    def read(self, keys: Keys, name: str, default: object) -> object:
+        """Take a name; raises InvalidField with the place of the key, InputError for a file."""
+        policy = absolute(str(keys.text(name, default)), keys.folder)
+        with keys.at(name):
+            find_routing_policy(policy)
+        return policy
 
 
 def absolute(name: str, folder: Path) -> str:

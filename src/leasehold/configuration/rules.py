@@ -7,9 +7,9 @@ in advance, for two weeks at the longest*.
 import re
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from leasehold.configuration.declaration import Plain, seconds
 from leasehold.configuration.keys import Keys
 from leasehold.configuration.limits import read_share, share_of
-from leasehold.configuration.plain import Plain, seconds
 from leasehold.model.agreement import DailyHours, Rules
 from leasehold.model.errors import InvalidField
 

@@ -1,101 +1,192 @@
 """On which terms a cluster lends: ``[defaults]``, and ``[[cluster]]`` beside its name and size."""
 
-from dataclasses import dataclass, field, fields, replace
-from pathlib import Path
+from dataclasses import dataclass, field
+from math import floor
+from typing import Annotated
 
-from leasehold.configuration.guards import guard_to_dict, read_guard
+from leasehold.configuration.declaration import Below, Plain, Table, Within, differing
 from leasehold.configuration.keys import Keys
-from leasehold.configuration.plain import Plain, seconds
-from leasehold.configuration.policies import absolute, find_victim_policy
+from leasehold.configuration.kinds import Choice, Flag, Number, Seconds, Text, Whole
+from leasehold.configuration.policies import VictimPolicyName, find_victim_policy
+from leasehold.gateway.settings import SiteSettings
 from leasehold.leasing.disciplines import reservation_depth
 from leasehold.leasing.overhead import OverheadModel, Storage
 from leasehold.leasing.repair import REPAIRS
+from leasehold.leasing.victims.by_value import by_value
 from leasehold.leasing.victims.guard import Guard
+from leasehold.leasing.victims.policy import VictimPolicy
 
 LOCAL_QUEUES = ("queue", "refuse")
 LIVE_POLICY = "hybrid:100"
 """The backfilling discipline of sites behind a live gateway whose owners say nothing else."""
 
-_TOLD_OTHERWISE = frozenset({"non_preemptable_max_ms", "guard"})
+
+def _discipline(name: str) -> str:
+    reservation_depth(name)
+    return name
+
+
+GUARD = Table(
+    Guard,
+    keys={
+        "least_run_ms": Seconds(
+            "how long a guest works before it is preempted while others could be",
+            more=", after it started or came back; 0: no time",
+        ),
+        "least_run_resumes": Whole(
+            "and so many times as long as it took to come back",
+            more=", which is to load its memory again, or to move it",
+            least=0,
+        ),
+        "most_preemptions": Whole(
+            "how often one guest is preempted while others could be; 0: any number", least=0
+        ),
+        "surcharge": Number(
+            "how much dearer each earlier preemption makes a guest",
+            more=" to a policy that weighs costs, as a share of its cost",
+            name="repeat_surcharge",
+            least=0,
+            most=1_000,
+        ),
+        "halves_ms": Seconds(
+            "after so much work since, that is half", name="repeat_surcharge_halves_s", least_ms=1
+        ),
+    },
+)
+"""What a cluster guarantees its guests, whoever chooses the victims."""
+
+OVERHEAD = Table(
+    OverheadModel,
+    keys={
+        "suspend_ms_per_gib": Whole("milliseconds to save 1 GiB of memory", least=0),
+        "resume_ms_per_gib": Whole("milliseconds to load it", least=0),
+        "network_mbps": Whole("the link to other clusters, in 10⁶ bit/s"),
+        "migrate_fixed_ms": Whole("milliseconds of each move, whatever its size", least=0),
+        "terminate_ms": Whole("milliseconds to end a Cancelable lease", least=0),
+        "storage": Choice(
+            "whether nodes save side by side (`local`), or the VMs of a lease one after the other (`shared`)",
+            of=Storage,
+        ),
+        "vms_per_node": Whole("VMs that share the disk of a node"),
+    },
+)
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterTerms:
-    """What the owner of a cluster decides about it, apart from its name and size.
+    """What the owner of a cluster decides about it, apart from its name and size."""
 
-    ``speed_mips``              speed of one slot
-    ``local_policy``            backfilling discipline for the owner's users, ``guest_policy`` for guests
-    ``victims``                 who gives way; ``value_order``: only after all less valuable lease types
-    ``guard``                   what guests are guaranteed whoever gives way
-    ``local_queue``             ``queue`` or ``refuse`` a local request that cannot start at once
-    ``non_preemptable_share``   part of the slots that Non-preemptable guests may have, None for all
-    ``non_preemptable_max_ms``  longest such guest on this cluster, None for any
-    ``repair``                  which guests are planned anew after the owner's users took room
-    ``overhead``                what it costs to preempt a guest
-    """
+    speed_mips: Annotated[
+        int,
+        Whole(
+            "speed of one slot",
+            more=": a request of *d* seconds takes *d* · `reference_mips` / `speed_mips`; without this key"
+            " it is `reference_mips`",
+        ),
+    ] = 1
+    local_policy: Annotated[
+        str,
+        Text(
+            "backfilling for the owner's users: fcfs, easy, conservative, ...",
+            more=" or `hybrid:N`, with at most N reservations",
+            convert=_discipline,
+        ),
+    ] = "conservative"
+    guest_policy: Annotated[str, Text("backfilling for guests", more=", the same", convert=_discipline)] = (
+        "conservative"
+    )
+    victims: Annotated[
+        str,
+        VictimPolicyName(
+            "who gives way: leasehold policy list",
+            more=" ([victim policies](policies.md)), or `file.py:name`",
+        ),
+    ] = "moml"
+    value_order: Annotated[
+        bool,
+        Flag(
+            "and only after all less valuable lease types",
+            more=": a more valuable type is preempted only if the less valuable ones are not enough",
+        ),
+    ] = True
+    guard: Annotated[Guard, Within("guarantees", GUARD)] = field(default_factory=Guard)
+    local_queue: Annotated[
+        str, Choice("queue or refuse a local request that cannot start at once", of=LOCAL_QUEUES)
+    ] = "queue"
+    non_preemptable_share: Annotated[
+        float | None,
+        Number(
+            "part of the slots that Non-preemptable guests may have",
+            more=", components of joint leases among them; 1 caps nothing. `leasehold serve` requires"
+            " `non_preemptable_max_s` beside a share above 0",
+            unset="all",
+            least=0,
+            most=1,
+        ),
+    ] = None
+    non_preemptable_max_ms: Annotated[
+        int | None,
+        Seconds("the longest such guest", more=", also after it was extended", unset="any", least_ms=1),
+    ] = None
+    repair: Annotated[
+        str,
+        Choice(
+            "which guests are planned anew after the owner's users took room",
+            more=": only those in conflict (`conflicts`), or all (`replan`)",
+            of=REPAIRS,
+        ),
+    ] = "conflicts"
+    overhead: Annotated[
+        OverheadModel,
+        Below(
+            "what it costs to preempt a guest", OVERHEAD, more=": the table below", unset="that of JPDC 2012"
+        ),
+    ] = field(default_factory=OverheadModel)
 
-    speed_mips: int = 1
-    local_policy: str = "conservative"
-    guest_policy: str = "conservative"
-    victims: str = "moml"
-    value_order: bool = True
-    guard: Guard = field(default_factory=Guard)
-    local_queue: str = "queue"
-    non_preemptable_share: float | None = None
-    non_preemptable_max_ms: int | None = None
-    repair: str = "conflicts"
-    overhead: OverheadModel = field(default_factory=OverheadModel)
 
-    def to_dict(self) -> Plain:
-        """Give the keys of ``[defaults]`` or ``[[cluster]]``, those that are None left out."""
-        told = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _TOLD_OTHERWISE}
-        told |= guard_to_dict(self.guard)
-        told["overhead"] = {f.name: getattr(self.overhead, f.name) for f in fields(self.overhead)}
-        told["overhead"]["storage"] = str(self.overhead.storage)
-        told |= seconds("non_preemptable_max_s", self.non_preemptable_max_ms)
-        return {key: value for key, value in told.items() if value is not None}
+TERMS = Table(ClusterTerms, "On which terms clusters lend that say nothing else.")
 
 
-def read_terms(keys: Keys, usual: ClusterTerms, folder: Path) -> ClusterTerms:
+def read_terms(keys: Keys, defaults: ClusterTerms) -> ClusterTerms:
     """Read the terms of a cluster, or those of all clusters, and refuse keys that are no terms.
 
-    Whatever is not said is as ``usual``; a policy's file counts from ``folder``. Raises InvalidField or
-    UnknownName with the place of the key as field, InputError for a policy's file.
+    Raises InvalidField or UnknownName with the place of the key as field, InputError for a policy's file.
     """
-    victims = absolute(keys.text("victims", usual.victims), folder)
-    with keys.at("victims"):
-        find_victim_policy(victims)
-    terms = ClusterTerms(
-        speed_mips=keys.whole("speed_mips", usual.speed_mips),
-        local_policy=_discipline(keys, "local_policy", usual.local_policy),
-        guest_policy=_discipline(keys, "guest_policy", usual.guest_policy),
-        victims=victims,
-        value_order=keys.flag("value_order", default=usual.value_order),
-        guard=read_guard(keys, usual.guard),
-        local_queue=keys.name_of("local_queue", LOCAL_QUEUES, usual.local_queue),
-        non_preemptable_share=keys.number("non_preemptable_share", usual.non_preemptable_share, 0, 1),
-        non_preemptable_max_ms=keys.milliseconds("non_preemptable_max_s", usual.non_preemptable_max_ms, 1),
-        repair=keys.name_of("repair", REPAIRS, usual.repair),
-        overhead=_overhead(keys.table("overhead"), usual.overhead),
+    return TERMS.read(keys, defaults)
+
+
+def terms_to_dict(terms: ClusterTerms, defaults: ClusterTerms) -> Plain:
+    """Give the keys of ``[[cluster]]`` that ``[defaults]`` does not say."""
+    ours, usual = TERMS.to_dict(terms), TERMS.to_dict(defaults)
+    overhead = differing(ours.pop("overhead"), usual.pop("overhead"))
+    return differing(ours, usual) | ({"overhead": overhead} if overhead else {})
+
+
+def site_settings(name: str, slots: int, terms: ClusterTerms) -> SiteSettings:
+    """Give the settings of a cluster of this name and size; raises as `find_victim_policy` does.
+
+    A share of 1 caps nothing: what is reserved for different times may be more than there is at one time.
+    """
+    share = terms.non_preemptable_share
+    return SiteSettings(
+        name=name,
+        slots=slots,
+        victims=victims_of(terms),
+        speed_mips=terms.speed_mips,
+        local_depth=reservation_depth(terms.local_policy),
+        guest_depth=reservation_depth(terms.guest_policy),
+        queues_locals=terms.local_queue == "queue",
+        non_preemptable_share_vms=None if share is None or share == 1 else floor(share * slots),
+        non_preemptable_max_ms=terms.non_preemptable_max_ms,
+        overhead=terms.overhead,
+        repair=REPAIRS[terms.repair],
     )
-    keys.done()
-    return terms
 
 
-def _discipline(keys: Keys, key: str, usual: str) -> str:
-    name = keys.text(key, usual)
-    with keys.at(key):
-        reservation_depth(name)
-    return name
+def victims_of(terms: ClusterTerms) -> VictimPolicy:
+    """Find who gives way here: the policy, the order of the types before it, the guarantees before both.
 
-
-def _overhead(keys: Keys, usual: OverheadModel) -> OverheadModel:
-    storage = Storage(keys.name_of("storage", list(Storage), usual.storage))
-    numbers = {
-        f.name: keys.take(f.name, getattr(usual, f.name))
-        for f in fields(OverheadModel)
-        if f.name != "storage"
-    }
-    keys.done()
-    with keys.inside():
-        return replace(usual, storage=storage, **numbers)
+    Raises as `find_victim_policy` does.
+    """
+    chosen = terms.guard.within(find_victim_policy(terms.victims))
+    return terms.guard.around(by_value(chosen) if terms.value_order else chosen)

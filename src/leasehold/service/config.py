@@ -1,127 +1,211 @@
-"""What a service is told before it starts: plain data, checked when it was read.
+"""The configuration of a service: every key of ``leasehold.toml`` that is no other layer's, declared once.
 
-Times are whole milliseconds here and seconds in files. `ServiceConfig.to_dict` gives the keys of the file
-again, and `leasehold.service.config_file` reads them: that round trip changes nothing.
+Times are whole milliseconds here and seconds in the file. `leasehold.service.config_file` reads the file and
+writes it; reading what `ServiceConfig.to_dict` gives changes nothing.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from leasehold.configuration.domains import DomainSpec
-from leasehold.configuration.gateway import GatewaySpec
-from leasehold.configuration.plain import Plain, differing, seconds
-from leasehold.configuration.sharing import SharingSpec
-from leasehold.configuration.terms import LIVE_POLICY, ClusterTerms
+from leasehold.configuration.declaration import Key, Plain, Table
+from leasehold.configuration.keys import MOST_SLOTS, Keys
+from leasehold.configuration.kinds import Choice, FilePath, Flag, Number, Seconds, Text, Whole
+from leasehold.configuration.tables import (
+    DOMAIN,
+    GATEWAY,
+    RESOURCES,
+    SHARING,
+    DomainSpec,
+    GatewaySpec,
+    SharingSpec,
+)
+from leasehold.configuration.terms import LIVE_POLICY, TERMS, ClusterTerms, terms_to_dict
+from leasehold.jobs.settings import JobSettings, Machines, Matching
 from leasehold.leasing.victims.guard import Guard
-from leasehold.service.auth.issuers import TrustedIssuer
+from leasehold.matching.best_fit import BestFit
+from leasehold.matching.hosts import Making
+from leasehold.matching.network import Network, Way
+from leasehold.matching.queues.registry import JOB_QUEUES
+from leasehold.matching.reliability.learning import YEAR_S, FailureRate
+from leasehold.matching.retrying import Retrying
+from leasehold.model.errors import InvalidField
+from leasehold.service.auth.issuers import ISSUER, TrustedIssuer
 from leasehold.service.auth.listening import is_loopback
-from leasehold.service.config_issuer import issuer_to_dict
-from leasehold.service.config_jobs import JobsSpec
 from leasehold.service.connections import ConnectionLimits
+from leasehold.service.enactors.registry import enactor_kinds
 from leasehold.service.engine.agenda import START_WITHIN_MS
 from leasehold.service.store.housekeeping import Before
 from leasehold.sharing.enforcement import PREEMPTABLE
 
-_DAY_MS = 86_400_000
-WHO_MAY_LOOK = ("auto", "open", "token")
+ACCESS = ("auto", "open", "token")
 LOG_FORMATS = ("auto", "console", "json")
 LOG_LEVELS = ("debug", "info", "warning", "error")
+
+_DAY_MS = 86_400_000
+_BYTES_PER_MBIT = 125_000
+_MBPS, _DELAY_MS = 100.0, 20
+_ADDRESS = re.compile(r"https?://[^/\s]+(/\S*)?")
+_SITE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+def _address(text: str) -> str:
+    if not _ADDRESS.fullmatch(text):
+        raise InvalidField("url", text, "an address such as https://leasehold.example.org")
+    return text.rstrip("/")
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceSpec:
-    """Where the gateway listens, where it keeps what it knows, and how often it looks after it.
+    """Where the gateway listens, where it keeps what it knows, and how often it looks after it."""
 
-    ``host, port``             where it listens; port 0 is any free one
-    ``url``                    the address under which users reach it, "" where that is where it listens
-    ``data``                   its folder, None for the usual one of this user
-    ``store``                  URL of the database, "" for a SQLite file in the data folder
-    ``tls_certificate``        PEM files, both or neither, and ``tls_key``; anywhere but on this machine
-                               itself, both
-    ``behind_tls_proxy``       or this: whoever reaches it has come through a proxy that speaks TLS
-    ``reference_mips``         the speed that requested durations refer to
-    ``check_every_ms``         how often all promises are checked, 0 for never
-    ``reconcile_every_ms``     how often all machines are looked at as a whole
-    ``start_within_ms``        for how long machines of a guest may be on their way before it is tried at
-                               another site
-    ``shutdown_ms``            how long requests under way may take when the gateway is stopped
-    ``probes, metrics, page``  who may ask for health, for metrics, for the numbers on the page at ``/``:
-                               everybody (``open``), who has a token
-                               (``token``), or everybody while only this machine can reach it (``auto``)
-    """
-
-    host: str = "127.0.0.1"
-    port: int = 8470
-    url: str = ""
-    data: Path | None = None
-    store: str = ""
-    tls_certificate: Path | None = None
-    tls_key: Path | None = None
-    behind_tls_proxy: bool = False
-    reference_mips: int = 1
-    check_every_ms: int = 60_000
-    reconcile_every_ms: int = 30_000
-    start_within_ms: int = START_WITHIN_MS
-    shutdown_ms: int = 20_000
-    probes: str = "auto"
-    metrics: str = "auto"
-    page: str = "auto"
+    host: Annotated[
+        str,
+        Text(
+            "where it listens; beyond this machine only with TLS",
+            more=": then it needs `tls_certificate` and `tls_key`, or `behind_tls_proxy`",
+        ),
+    ] = "127.0.0.1"
+    port: Annotated[int, Whole("0 is any free one", least=0, most=65_535)] = 8470
+    url: Annotated[
+        str,
+        Text(
+            "the address under which users reach it, where that is another",
+            more=", such as `https://leasehold.example.org`",
+            unset="where it listens",
+            optional=True,
+            convert=_address,
+        ),
+    ] = ""
+    data: Annotated[Path | None, FilePath("its folder", unset="see [below](#the-data-folder)")] = None
+    store: Annotated[
+        str,
+        Text(
+            "URL of the database; left out, a SQLite file in the folder",
+            more=": `sqlite:///PATH` or `postgresql+psycopg://USER@HOST/DATABASE`",
+            unset="SQLite in the data folder",
+            optional=True,
+        ),
+    ] = ""
+    tls_certificate: Annotated[
+        Path | None, FilePath("PEM file of the certificate, with those that vouch for it")
+    ] = None
+    tls_key: Annotated[Path | None, FilePath("PEM file of its key, without a password")] = None
+    behind_tls_proxy: Annotated[bool, Flag("whoever reaches it has come through a proxy that speaks TLS")] = (
+        False
+    )
+    reference_mips: Annotated[
+        int,
+        Whole(
+            "the speed that requested durations refer to", more="; the same at a gateway and all its sites"
+        ),
+    ] = 1
+    check_every_ms: Annotated[
+        int,
+        Seconds("how often all promises are checked; 0: never", more=" but at the start"),
+    ] = 60_000
+    reconcile_every_ms: Annotated[
+        int, Seconds("how often all machines are looked at as a whole", more=", site by site", least_ms=1)
+    ] = 30_000
+    start_within_ms: Annotated[
+        int,
+        Seconds(
+            "how long a guest's machines may take to start before it is tried elsewhere",
+            least_ms=1_000,
+            most_ms=_DAY_MS,
+        ),
+    ] = START_WITHIN_MS
+    shutdown_ms: Annotated[int, Seconds("how long requests under way may take when it is stopped")] = 20_000
+    probes: Annotated[
+        str,
+        Choice(
+            "who may ask for /healthz and /readyz: open, token, or auto (open on this machine)",
+            more=". `open`: everybody; `token`: whoever has the permission `metrics.see`; `auto`: everybody"
+            " while only this machine can reach it",
+            of=ACCESS,
+        ),
+    ] = "auto"
+    metrics: Annotated[str, Choice("the same for /metrics", of=ACCESS)] = "auto"
+    page: Annotated[
+        str,
+        Choice(
+            "the same for the numbers on the page at /",
+            more=", but with any token that may see sites",
+            of=ACCESS,
+        ),
+    ] = "auto"
 
     @property
     def is_private(self) -> bool:
         """Whether only this machine can reach it."""
         return is_loopback(self.host) and not self.behind_tls_proxy
 
-    def needs_token(self, who_may_look: str) -> bool:
-        """Whether a token has to be shown for what is set to this."""
-        return who_may_look == "token" or (who_may_look == "auto" and not self.is_private)
+    def needs_token(self, access: str) -> bool:
+        """Whether a token has to be shown where the access is this one of `ACCESS`."""
+        return access == "token" or (access == "auto" and not self.is_private)
 
-    def to_dict(self) -> Plain:
-        """Give the keys of ``[service]``."""
-        told: Plain = {"host": self.host, "port": self.port}
-        told |= {"url": self.url} if self.url else {}
-        told |= {} if self.data is None else {"data": str(self.data)}
-        told |= {"store": self.store} if self.store else {}
-        if self.tls_certificate is not None:
-            told |= {"tls_certificate": str(self.tls_certificate), "tls_key": str(self.tls_key)}
-        told |= {"behind_tls_proxy": self.behind_tls_proxy, "reference_mips": self.reference_mips}
-        told |= seconds("check_every_s", self.check_every_ms)
-        told |= seconds("reconcile_every_s", self.reconcile_every_ms)
-        told |= seconds("start_within_s", self.start_within_ms)
-        told |= seconds("shutdown_s", self.shutdown_ms)
-        return told | {"probes": self.probes, "metrics": self.metrics, "page": self.page}
+
+SERVICE = Table(
+    ServiceSpec, "Where the gateway listens, where it keeps what it knows, how often it looks after it."
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much one consumer may ask for; what goes beyond is refused before anything is done.
+    """How much one consumer may ask for; what goes beyond is refused before anything is done."""
 
-    ``body_kib``                    the largest body of a request
-    ``open_requests_per_consumer``  leases of one consumer that are not over
-    ``requests_per_s``              requests in the long run, 0 for any number; ``burst``: so many at once
-    ``submissions_per_hour``        leases, joint leases and jobs asked for in an hour, 0 for any number
-    ``output_mib_per_consumer``     of what commands of jobs wrote, 0 for any amount: beyond it the oldest go
-    ``streams_per_consumer``        streams of changes that are open
-    ``open_connections``            connections that are open, of everybody together
-    ``idle_per_address``            of them, those of one address that have not asked for anything
-    ``head_within_ms``              how long the head of a request may take
-    ``body_within_ms``              and its body; ``answer_within_ms``: and nobody taking in the answer
-    """
-
-    body_kib: int = 64
-    open_requests_per_consumer: int = 10_000
-    requests_per_s: float = 200.0
-    burst: int = 400
-    submissions_per_hour: int = 50_000
-    output_mib_per_consumer: int = 1_024
-    streams_per_consumer: int = 8
-    open_connections: int = 4_000
-    idle_per_address: int = 200
-    head_within_ms: int = 10_000
-    body_within_ms: int = 60_000
-    answer_within_ms: int = 60_000
+    body_kib: Annotated[
+        int,
+        # A hundred reports of a site have to fit, as they come in one call of its manager.
+        Whole("the largest body of a request", more=", in KiB", least=32, most=2**20),
+    ] = 64
+    open_requests_per_consumer: Annotated[int, Whole("leases of one consumer that are not over")] = 10_000
+    requests_per_s: Annotated[
+        float, Number("requests of one consumer in the long run; 0: any number", least=0)
+    ] = 200.0
+    burst: Annotated[int, Whole("and so many at once")] = 400
+    submissions_per_hour: Annotated[
+        int,
+        Whole(
+            "leases, joint leases and jobs that one consumer asks for; 0: any number",
+            more=". After a restart the hour begins anew",
+            least=0,
+        ),
+    ] = 50_000
+    output_mib_per_consumer: Annotated[
+        int,
+        Whole(
+            "kept of what its jobs wrote, the newest; 0: any amount",
+            more=". At least `output_kib` of [`[jobs]`](#jobs), else 0. The oldest outputs of a consumer"
+            " who has more are deleted, and their results say so (`is_kept`)",
+            least=0,
+            most=2**30,
+        ),
+    ] = 1_024
+    streams_per_consumer: Annotated[int, Whole("streams of changes that one consumer has open")] = 8
+    open_connections: Annotated[
+        int,
+        Whole(
+            "connections that are open, of everybody together",
+            more="; fewer where the system allows fewer open files",
+        ),
+    ] = 4_000
+    idle_per_address: Annotated[
+        int,
+        Whole(
+            "of them, those of one address that have not asked for anything",
+            more="; an address is a /64 of IPv6, and beyond that the oldest is closed",
+        ),
+    ] = 200
+    head_within_ms: Annotated[
+        int, Seconds("how long the head of a request may take", more=", and TLS before it", least_ms=1_000)
+    ] = 10_000
+    body_within_ms: Annotated[int, Seconds("and its body", more=", after that", least_ms=1_000)] = 60_000
+    answer_within_ms: Annotated[
+        int, Seconds("how long an answer waits for somebody to take some of it in", least_ms=1_000)
+    ] = 60_000
 
     def connections(self) -> ConnectionLimits:
         """Give the bounds on connections."""
@@ -133,32 +217,31 @@ class Limits:
             answer_s=self.answer_within_ms / 1000,
         )
 
-    def to_dict(self) -> Plain:
-        """Give the keys of ``[limits]``."""
-        told: Plain = {}
-        for name in self.__slots__:
-            value = getattr(self, name)
-            told |= seconds(f"{name.removesuffix('_ms')}_s", value) if name.endswith("_ms") else {name: value}
-        return told
+
+LIMITS = Table(Limits, "How much one consumer may ask for.")
+
+
+def _days(doc: str, more: str = "") -> Whole:
+    return Whole(doc, more=more, least=0, most=36_500)
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """For how many days the store keeps what is over; 0: for ever.
+    """For how many days the store keeps what is over; 0: for ever."""
 
-    ``leases_days``   closed leases, joint leases and jobs, with everything of them, since they ended
-    ``journal_days``  lines of the journal about what is closed
-    ``outputs_days``  what commands of closed jobs wrote
-    ``usage_days``    what leases used, of which statements and agreements are made; as long as any agreement
-                      looks back it stays anyway
-    ``answers_days``  answers to idempotency keys, and orders that were carried out
-    """
-
-    leases_days: int = 400
-    journal_days: int = 100
-    outputs_days: int = 100
-    usage_days: int = 3_660
-    answers_days: int = 7
+    leases_days: Annotated[
+        int, _days("closed leases, joint leases and jobs, with everything of them", ", since they ended")
+    ] = 400
+    journal_days: Annotated[int, _days("lines of the journal about what is closed")] = 100
+    outputs_days: Annotated[int, _days("what commands of closed jobs wrote")] = 100
+    usage_days: Annotated[
+        int,
+        _days(
+            "what leases used; as long as any agreement looks back it stays anyway",
+            ". Statements are made of it",
+        ),
+    ] = 3_660
+    answers_days: Annotated[int, _days("answers to idempotency keys, and orders that were carried out")] = 7
 
     def before(self, now_ms: int) -> Before:
         """Say what is too old now."""
@@ -170,38 +253,242 @@ class Retention:
         }
         return Before(**moments)
 
-    def to_dict(self) -> Plain:
-        """Give the keys of ``[retention]``."""
-        return {name: getattr(self, name) for name in self.__slots__}
+
+RETENTION = Table(Retention, "For how many days the store keeps what is over; 0: for ever.")
 
 
 @dataclass(frozen=True, slots=True)
 class LogSpec:
-    """What is said while it works.
+    """What is logged while it works."""
 
-    ``format``    ``auto`` is for people on a terminal, and JSON lines elsewhere
-    ``level``     the least that is said: debug, info, warning or error
-    ``requests``  whether each request is a line
-    """
+    format: Annotated[
+        str,
+        Choice(
+            "console, json, or auto: console on a terminal",
+            more=", else one JSON object a line",
+            of=LOG_FORMATS,
+        ),
+    ] = "auto"
+    level: Annotated[str, Choice("debug, info, warning or error", of=LOG_LEVELS)] = "info"
+    requests: Annotated[
+        bool,
+        Flag(
+            "whether each request is a line",
+            more="; those of `/healthz`, `/readyz` and `/metrics` are logged at `debug` only",
+        ),
+    ] = True
 
-    format: str = "auto"
-    level: str = "info"
-    requests: bool = True
 
-    def to_dict(self) -> Plain:
-        """Give the keys of ``[log]``."""
-        return {name: getattr(self, name) for name in self.__slots__}
+LOG = Table(LogSpec, "What is logged while it works.")
 
 
-def usual_routing() -> GatewaySpec:
+@dataclass(frozen=True, slots=True)
+class WaySpec:
+    """The way from one place to another, as a file has it."""
+
+    source: Annotated[str, Text("where it begins", name="from")]
+    target: Annotated[str, Text("where it ends", name="to")]
+    mbps: Annotated[float, Number("its bandwidth, in 10⁶ bit/s", least=0.001)] = _MBPS
+    delay_ms: Annotated[int, Whole("how long the first byte takes, in milliseconds", least=0)] = _DELAY_MS
+
+
+WAY = Table(WaySpec, "The way from one place to another.")
+
+
+class Ways(Key):
+    """A list of `WaySpec`, held as ways by the places between which they are."""
+
+    accepts = "list of tables"
+
+    def read(self, keys: Keys, name: str, default: object) -> object:
+        """Take the list; an absent one is as the default."""
+        if name not in keys:
+            return keys.take(name, default)
+        ways = [WAY.read(table) for table in keys.tables(name)]
+        return {(one.source, one.target): _way(one.mbps, one.delay_ms) for one in ways}
+
+    def write(self, value: Mapping[tuple[str, str], Way]) -> list[Plain]:
+        """Give the list."""
+        return [
+            WAY.to_dict(WaySpec(*places, way.bytes_per_s / _BYTES_PER_MBIT, way.delay_ms))
+            for places, way in value.items()
+        ]
+
+
+def _way(mbps: float, delay_ms: int) -> Way:
+    return Way(delay_ms, round(mbps * _BYTES_PER_MBIT))
+
+
+@dataclass(frozen=True, slots=True)
+class JobsSpec:
+    """How jobs are served; what each setting does is said in `leasehold.jobs.settings.JobSettings`."""
+
+    look_every_ms: Annotated[
+        int, Seconds("how often sites are asked for their nodes and images", least_ms=1)
+    ] = 30_000
+    silent_after_ms: Annotated[
+        int,
+        Seconds(
+            "after so long without an answer the nodes of a site count as out of reach",
+            more=": they get no more jobs, and what runs there begins anew elsewhere",
+            least_ms=1,
+        ),
+    ] = 120_000
+    gone_after_ms: Annotated[
+        int,
+        Seconds(
+            "after so long a node that its site does not list any more is not waited for",
+            more="; a job that only it could run is then refused. A node that is listed as down is waited"
+            " for without limit",
+        ),
+    ] = 3_600_000
+    fresh_for_ms: Annotated[
+        int, Seconds("how long what was seen of a node can be relied upon; 0: until it is seen again")
+    ] = 300_000
+    queue: Annotated[str, Choice("who is looked at first: leasehold policy list", of=JOB_QUEUES)] = (
+        "min-wait-deadline-first"
+    )
+    patience_ms: Annotated[
+        int, Seconds("who has waited that long goes ahead of all others; 0: nobody does")
+    ] = 240_000
+    retry_every_ms: Annotated[
+        int, Seconds("how often a job that found no room is tried again", least_ms=1)
+    ] = 120_000
+    retry_for_ms: Annotated[int, Seconds("and for how long; then it is refused")] = 360_000
+    eager: Annotated[
+        bool, Flag("waiting jobs are looked at whenever there may be room, not only at their times")
+    ] = True
+    matching: Annotated[
+        Matching,
+        Choice(
+            "greedy: each job in turn; optimal: all that wait together",
+            more=", at the least cost. In turn, a job chooses among what those before it left",
+            of=Matching,
+        ),
+    ] = Matching.GREEDY
+    best_fit_mib: Annotated[
+        int,
+        Whole(
+            "how near in memory a node has to be at first; 0: any that fits",
+            more=". By as much that grows from try to try",
+            least=0,
+        ),
+    ] = 10
+    machines: Annotated[
+        Machines,
+        Choice(
+            "for-want-of-nodes, or rather-than-refuse: also for who waited for nodes in vain",
+            more=". For which jobs machines are built: only if too few nodes have what is needed, or also"
+            " at the last try of a job that waited for such nodes",
+            of=Machines,
+        ),
+    ] = Machines.FOR_WANT_OF_NODES
+    margin: Annotated[
+        float,
+        Number(
+            "how many times its estimate a job may take before its lease is over",
+            more=", from its start; what is not done by then begins anew, or has failed",
+            least=1,
+        ),
+    ] = 2.0
+    boot_ms: Annotated[int, Seconds("from the start of a machine until a job can begin in it")] = 30_000
+    build_ms: Annotated[int, Seconds("how long an image is thought to take", more=" to be built")] = 300_000
+    warm_for_ms: Annotated[
+        int,
+        Seconds(
+            "how long a machine is thought to stay warm after a job; 0: not at all", more=", at its host"
+        ),
+    ] = 0
+    hot_copies: Annotated[
+        int,
+        Whole(
+            "how many copies run of a job that asks for hot ones",
+            more=", and for no reliability",
+            least=2,
+            most=100,
+        ),
+    ] = 2
+    spares: Annotated[
+        int,
+        Whole(
+            "how many copies beyond one a job may have, so that it is as sure as it asks", least=0, most=100
+        ),
+    ] = 3
+    takeover_ms: Annotated[
+        int, Seconds("from a fault until a cold copy begins", more=", as planned with")
+    ] = 10_000
+    offers_last_ms: Annotated[
+        int, Seconds("how long a node is believed that said that it is lightly loaded")
+    ] = 300_000
+    failures_a_year: Annotated[
+        float, Number("of a node that was never watched", more="; what happens is learnt from", least=0.001)
+    ] = 1.0
+    output_kib: Annotated[
+        int, Whole("so much is kept of what a command writes, the end of it", most=2**20)
+    ] = 1024
+    output_for_ms: Annotated[
+        int,
+        Seconds(
+            "for so long it is tried to fetch that",
+            more="; then the job is over with an empty output, which is said to be not whole",
+        ),
+    ] = 600_000
+    mbps: Annotated[float, Number("the default bandwidth between two places, in 10^6 bit/s", least=0.001)] = (
+        _MBPS
+    )
+    delay_ms: Annotated[
+        int, Whole("and how long the first byte takes", more=", in milliseconds", least=0)
+    ] = _DELAY_MS
+    ways: Annotated[
+        Mapping[tuple[str, str], Way],
+        Ways(
+            "places between which it is different: from, to, mbps, delay_ms",
+            more=', as in `{ from = "store", to = "das3", mbps = 1000, delay_ms = 2 }`',
+            unset="none",
+            optional=True,
+        ),
+    ] = field(default_factory=dict)
+
+    def settings(self, sites: frozenset[str] = frozenset(), *, images_awaited: bool = False) -> JobSettings:
+        """Give what the desk of jobs needs; ``sites`` will tell of their nodes."""
+        return JobSettings(
+            queue=self.queue,
+            patience_ms=self.patience_ms or None,
+            retrying=Retrying(self.retry_every_ms, self.retry_for_ms),
+            eager=self.eager,
+            matching=self.matching,
+            best_fit=BestFit(self.best_fit_mib, self.best_fit_mib) if self.best_fit_mib else None,
+            machines=self.machines,
+            making=Making(self.boot_ms),
+            build_ms=self.build_ms,
+            fresh_for_ms=self.fresh_for_ms or None,
+            hot_copies=self.hot_copies,
+            spares=self.spares,
+            takeover_ms=self.takeover_ms,
+            belief=FailureRate(1.0, YEAR_S / self.failures_a_year),
+            offers_last_ms=self.offers_last_ms,
+            warm_for_ms=self.warm_for_ms,
+            sites=sites,
+            images_awaited=images_awaited,
+        )
+
+    def network(self) -> Network:
+        """Give the ways between places; the places of nodes are their sites."""
+        return Network(_way(self.mbps, self.delay_ms), self.ways)
+
+
+JOBS = Table(JobsSpec, "How jobs with needs are placed, tried again and made sure.")
+
+
+def default_routing() -> GatewaySpec:
     """Give how guests are sent where the administrator says nothing else: to where room is free now.
 
-    Scenarios have another usual policy, that of the papers, which looks at no site's state.
+    Scenarios have another default policy, that of the papers, which looks at no site's state.
     """
     return GatewaySpec(policy="most-free", try_elsewhere=True, use_free_room=True)
 
 
-def usual_sharing() -> SharingSpec:
+def default_sharing() -> SharingSpec:
     """Give who is let in where the administrator says nothing else.
 
     Without an agreement these are members, to whom he gave a token, with guests that can be preempted.
@@ -209,7 +496,7 @@ def usual_sharing() -> SharingSpec:
     return SharingSpec(without_agreement=PREEMPTABLE)
 
 
-def usual_terms(speed_mips: int = 1) -> ClusterTerms:
+def default_terms(speed_mips: int = 1) -> ClusterTerms:
     """Give the terms of a site whose owner says nothing else.
 
     Reservations are for the first hundred who wait, of each kind, and who stands further behind may overtake
@@ -226,68 +513,86 @@ def usual_terms(speed_mips: int = 1) -> ClusterTerms:
     )
 
 
+def _site_name(text: str) -> str:
+    """Check the name of a site, which is a part of addresses and of the names of files."""
+    if not _SITE_NAME.fullmatch(text):
+        raise InvalidField("name", text, "letters, digits, '.', '_' and '-', beginning with no sign")
+    return text
+
+
 @dataclass(frozen=True, slots=True)
 class SiteSpec:
-    """One site: ``slots`` VMs at a time, its owner's terms, and what carries orders out on its machines.
+    """One site: its size, its owner's terms, and what carries orders out on its machines.
 
-    ``enactor``    the kind, a name of `leasehold.service.enactors.registry`
-    ``options``    what that kind is told: the table ``[cluster.KIND]``, which it checks itself
-    ``resources``  units of what it has besides its slots: memory, licences, services
+    ``options`` are of the table ``[cluster.KIND]``, which that kind of enactor checks itself. Beside them and
+    the keys here a site may have each key of its terms.
     """
 
-    name: str
-    slots: int
-    terms: ClusterTerms = field(default_factory=usual_terms)
-    enactor: str = "emulated"
+    name: Annotated[
+        str, Text("its name", more=": letters, digits, `.`, `_` and `-`, at most 64", convert=_site_name)
+    ]
+    slots: Annotated[int, Whole("how many VMs it has room for", most=MOST_SLOTS)]
+    terms: ClusterTerms = field(default_factory=default_terms)
+    enactor: Annotated[
+        str,
+        Choice(
+            "what carries orders out on its machines",
+            more=": machines that are [emulated](#clusteremulated), of [QEMU](../howto/virtual-machines.md),"
+            " [Slurm](../howto/slurm.md), [EC2](../howto/clouds.md) or [libvirt](../howto/libvirt.md), or"
+            " those of an installed package ([how to write one](../howto/write-an-enactor.md))",
+            of=enactor_kinds,
+        ),
+    ] = "emulated"
     options: Mapping[str, Any] = field(default_factory=dict)
-    resources: Mapping[str, int] = field(default_factory=dict)
+    resources: Annotated[Mapping[str, int], RESOURCES] = field(default_factory=dict)
 
     def to_dict(self, defaults: ClusterTerms) -> Plain:
         """Give the keys of ``[[cluster]]`` that ``[defaults]`` does not say."""
-        usual, told = defaults.to_dict(), self.terms.to_dict()
-        overhead = differing(told.pop("overhead"), usual.pop("overhead"))
-        own: Plain = {"name": self.name, "slots": self.slots, "enactor": self.enactor}
-        own |= {"resources": dict(self.resources)} if self.resources else {}
-        own |= differing(told, usual)
-        own |= {"overhead": overhead} if overhead else {}
-        return own | ({self.enactor: dict(self.options)} if self.options else {})
+        plain = CLUSTER.to_dict(self) | terms_to_dict(self.terms, defaults)
+        return plain | ({self.enactor: dict(self.options)} if self.options else {})
+
+
+CLUSTER = Table(SiteSpec, "A cluster: its name, its size, and any of [defaults] that is different here.")
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceConfig:
-    """A gateway with its sites, and the rules.
+    """A gateway with its sites, and the rules: for each table of the file, its values.
 
-    ``defaults``  the terms of sites that say nothing else
-    ``domains``   virtual domains: sites that lend together
-    ``sharing``   how agreements are applied
-    ``jobs``      how jobs with needs are served
-    ``issuers``   whose tokens count beside those that the gateway gives out
+    ``defaults`` are the terms of sites that say nothing else.
     """
 
     clusters: tuple[SiteSpec, ...]
     service: ServiceSpec = field(default_factory=ServiceSpec)
     limits: Limits = field(default_factory=Limits)
     retention: Retention = field(default_factory=Retention)
-    gateway: GatewaySpec = field(default_factory=usual_routing)
-    defaults: ClusterTerms = field(default_factory=usual_terms)
+    gateway: GatewaySpec = field(default_factory=default_routing)
+    defaults: ClusterTerms = field(default_factory=default_terms)
     domains: tuple[DomainSpec, ...] = ()
-    sharing: SharingSpec = field(default_factory=usual_sharing)
+    sharing: SharingSpec = field(default_factory=default_sharing)
     issuers: tuple[TrustedIssuer, ...] = ()
     log: LogSpec = field(default_factory=LogSpec)
     jobs: JobsSpec = field(default_factory=JobsSpec)
 
     def to_dict(self) -> Plain:
-        """Give the configuration as its file would say it, complete and with the usual values filled in."""
-        told: Plain = {
-            "service": self.service.to_dict(),
-            "limits": self.limits.to_dict(),
-            "retention": self.retention.to_dict(),
-            "gateway": self.gateway.to_dict(),
-            "sharing": self.sharing.to_dict(),
-            "jobs": self.jobs.to_dict(),
-            "log": self.log.to_dict(),
-            "defaults": self.defaults.to_dict(),
-            "cluster": [site.to_dict(self.defaults) for site in self.clusters],
-        }
-        told |= {"domain": [domain.to_dict() for domain in self.domains]} if self.domains else {}
-        return told | ({"issuer": [issuer_to_dict(one) for one in self.issuers]} if self.issuers else {})
+        """Give the configuration as its file would say it, complete and with the default values filled in."""
+        plain: Plain = {name: table.to_dict(getattr(self, name)) for name, table in TABLES.items()}
+        plain["cluster"] = [site.to_dict(self.defaults) for site in self.clusters]
+        plain |= {"domain": [DOMAIN.to_dict(one) for one in self.domains]} if self.domains else {}
+        return plain | ({"issuer": [ISSUER.to_dict(one) for one in self.issuers]} if self.issuers else {})
+
+
+TABLES: dict[str, Table[Any]] = {
+    "service": SERVICE,
+    "limits": LIMITS,
+    "retention": RETENTION,
+    "gateway": GATEWAY,
+    "sharing": SHARING,
+    "jobs": JOBS,
+    "log": LOG,
+    "defaults": TERMS,
+}
+"""The tables of which a file has one each."""
+
+LISTS: dict[str, Table[Any]] = {"cluster": CLUSTER, "domain": DOMAIN, "issuer": ISSUER}
+"""The tables of which it may have several."""

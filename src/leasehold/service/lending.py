@@ -1,6 +1,6 @@
 """What owners have allowed, in words: for whoever starts a gateway, looks at a site, or asks the doctor."""
 
-from leasehold.configuration.sites import site_settings
+from leasehold.configuration.terms import site_settings
 from leasehold.service.config import ServiceConfig, SiteSpec
 from leasehold.sharing.enforcement import ALLOW, MEMBERS, PREEMPTABLE, REFUSE
 from leasehold.sharing.wording import span

@@ -7,9 +7,9 @@ from random import Random
 
 import structlog
 
-from leasehold.configuration.domains import domain_by_site, strangers
 from leasehold.configuration.policies import find_routing_policy
-from leasehold.configuration.sites import site_settings
+from leasehold.configuration.tables import domain_by_site, strangers
+from leasehold.configuration.terms import site_settings
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.site import Site
 from leasehold.model.agreement import CPUS

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from leasehold.leasing.overhead import OverheadModel
-from leasehold.service.config import LogSpec, ServiceConfig, ServiceSpec, SiteSpec, usual_terms
+from leasehold.service.config import LogSpec, ServiceConfig, ServiceSpec, SiteSpec, default_terms
 
 _DEMO_REFERENCE_MIPS = 600
 _DEMO_SITES = (("C64", 64, 2000), ("C128", 128, 3000), ("C256", 256, 2100))
@@ -18,7 +18,7 @@ _QUICK = OverheadModel(suspend_ms_per_gib=4_000, resume_ms_per_gib=3_000, networ
 
 def one_site() -> ServiceConfig:
     """Give what a gateway without any configuration serves: one emulated site of 16 VMs."""
-    return ServiceConfig(clusters=(SiteSpec("local", 16, usual_terms()),))
+    return ServiceConfig(clusters=(SiteSpec("local", 16, default_terms()),))
 
 
 def demo() -> ServiceConfig:
@@ -26,7 +26,7 @@ def demo() -> ServiceConfig:
 
     With the disks of 2012 a suspension takes minutes, and nobody would wait to see one.
     """
-    usual = replace(usual_terms(_DEMO_REFERENCE_MIPS), overhead=_QUICK)
+    usual = replace(default_terms(_DEMO_REFERENCE_MIPS), overhead=_QUICK)
     sites = [
         SiteSpec(name, slots, replace(usual, speed_mips=mips), options=_alike(name, slots))
         for name, slots, mips in _DEMO_SITES

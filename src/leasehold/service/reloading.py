@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from leasehold.configuration.terms import TERMS
 from leasehold.service.config import ServiceConfig, SiteSpec
 
 
@@ -51,12 +52,10 @@ def _site(now: SiteSpec, new: SiteSpec, opened_slots: int) -> SiteSpec:
 
 def _keys(config: ServiceConfig) -> Iterator[tuple[str, Any]]:
     """Give every key with its value; those of sites in full, wherever the file says them."""
-    told = config.to_dict()
-    del told["defaults"]
-    told["cluster"] = [
-        {**site.to_dict(site.terms), **site.terms.to_dict(), "slots": site.slots} for site in config.clusters
-    ]
-    yield from _flat("", told)
+    plain = config.to_dict()
+    del plain["defaults"]
+    plain["cluster"] = [{**site.to_dict(site.terms), **TERMS.to_dict(site.terms)} for site in config.clusters]
+    yield from _flat("", plain)
 
 
 def _flat(above: str, values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from leasehold.configuration.domains import domain_by_site
+from leasehold.configuration.tables import domain_by_site
 from leasehold.service.config import ServiceConfig
 from leasehold.service.enactment.courier import Courier
 from leasehold.service.enactors.protocol import Capabilities

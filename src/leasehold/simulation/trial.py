@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from leasehold.configuration.documents import Document
-from leasehold.configuration.domains import domain_by_site
+from leasehold.configuration.tables import domain_by_site
 from leasehold.sharing.enforcement import Sharing
 from leasehold.simulation.kernel import NEVER_MS, World
 from leasehold.simulation.run import Progress, collecting_less_garbage, last_instant_ms, make_gateway

@@ -15,7 +15,7 @@ import httpx2
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from tests.waiting import until
 
-from leasehold.configuration.sharing import SharingSpec
+from leasehold.configuration.tables import SharingSpec
 from leasehold.service.api.app import Api, create_app
 from leasehold.service.api.settings import ApiSettings
 from leasehold.service.auth.authenticator import Authenticator
@@ -23,7 +23,7 @@ from leasehold.service.auth.jwts import Jwts
 from leasehold.service.auth.limits import RateLimit
 from leasehold.service.auth.principal import Principal, Role
 from leasehold.service.auth.tokens import Tokens
-from leasehold.service.config import ServiceConfig, SiteSpec, usual_terms
+from leasehold.service.config import ServiceConfig, SiteSpec, default_terms
 from leasehold.service.federation import Federation
 from leasehold.service.metrics import Metrics
 from leasehold.service.store.store import Store, open_store
@@ -33,7 +33,7 @@ PATIENCE_S = 120
 
 UNLIMITED = RateLimit(0)
 SETTINGS = ApiSettings(version="1.2.3", rate=UNLIMITED)
-GENEROUS = replace(usual_terms(), non_preemptable_share=1.0, non_preemptable_max_ms=86_400_000)
+GENEROUS = replace(default_terms(), non_preemptable_share=1.0, non_preemptable_max_ms=86_400_000)
 """The terms of owners who lend everything for a day, also to who cannot be preempted."""
 CONFIG = ServiceConfig(
     clusters=(SiteSpec("das3", 64, GENEROUS), SiteSpec("lyon", 32, GENEROUS)), sharing=SharingSpec()

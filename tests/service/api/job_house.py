@@ -9,8 +9,7 @@ from anyio import fail_after
 from tests.service.api.house import PATIENCE_S, SETTINGS, House, house_in
 
 from leasehold.service.commands import JobImagesSeen, JobNodesSeen
-from leasehold.service.config import ServiceConfig, SiteSpec
-from leasehold.service.config_jobs import JobsSpec
+from leasehold.service.config import JobsSpec, ServiceConfig, SiteSpec
 from leasehold.service.enactors.facts import Buildable, ImageFacts, NodeFacts
 
 CONFIG = ServiceConfig(

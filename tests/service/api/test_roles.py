@@ -12,8 +12,7 @@ import pytest
 from starlette.routing import Match, Route
 from tests.service.api.house import GENEROUS, House, asked, house_in
 
-from leasehold.configuration.domains import DomainSpec
-from leasehold.configuration.sharing import SharingSpec
+from leasehold.configuration.tables import DomainSpec, SharingSpec
 from leasehold.service.api.app import DOCUMENT
 from leasehold.service.api.door import GuardedRoute
 from leasehold.service.auth.principal import Role

@@ -4,8 +4,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from leasehold.configuration.gateway import GatewaySpec
-from leasehold.configuration.sharing import SharingSpec
+from leasehold.configuration.tables import GatewaySpec, SharingSpec
 from leasehold.configuration.terms import ClusterTerms
 from leasehold.leasing.overhead import OverheadModel
 from leasehold.service.config import Limits, ServiceConfig, ServiceSpec, SiteSpec

@@ -10,8 +10,7 @@ from typing import Any
 from tests.service.api.house import PATIENCE_S, now_ms
 
 from leasehold.model.errors import LeaseholdError
-from leasehold.service.config import ServiceConfig, SiteSpec
-from leasehold.service.config_jobs import JobsSpec
+from leasehold.service.config import JobsSpec, ServiceConfig, SiteSpec
 from leasehold.service.enactors.facts import Buildable, ImageFacts, NodeFacts, Output
 from leasehold.service.enactors.protocol import Capabilities, Observation, Order, Phase, Problem, Verb
 from leasehold.service.enactors.setup import EnactorSetup

@@ -7,7 +7,7 @@ from functools import wraps
 import pytest
 
 from leasehold.service.commands import Command, JobOutput
-from leasehold.service.config_jobs import JobsSpec
+from leasehold.service.config import JobsSpec
 from leasehold.service.enactors.facts import Output
 from leasehold.service.engine.errands import Errands, Fetch
 from leasehold.service.errors import Unavailable

@@ -7,7 +7,7 @@ import pytest
 from tests.service.finding.pretend import NODE
 
 from leasehold.service.commands import Command, JobNodesSeen
-from leasehold.service.config_jobs import JobsSpec
+from leasehold.service.config import JobsSpec
 from leasehold.service.enactors.facts import NodeFacts
 from leasehold.service.finding.looking import NODE_BATCH, Looking
 

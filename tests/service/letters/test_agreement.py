@@ -12,7 +12,7 @@ import pytest
 from structlog.testing import capture_logs
 from tests.service.letters.line import World, live_of, rows_of
 
-from leasehold.configuration.domains import DomainSpec
+from leasehold.configuration.tables import DomainSpec
 from leasehold.model.errors import InputError, InvalidField
 from leasehold.model.event import SiteFellSilent
 from leasehold.model.lease import LeaseState

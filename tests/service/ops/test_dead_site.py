@@ -6,7 +6,7 @@ from typing import Any
 from tests.service.api.house import House, house_in
 from tests.waiting import until
 
-from leasehold.configuration.sharing import SharingSpec
+from leasehold.configuration.tables import SharingSpec
 from leasehold.service.auth.principal import Role
 from leasehold.service.config import ServiceConfig, SiteSpec
 from leasehold.service.store.filters import EVERYTHING, UsageFilter

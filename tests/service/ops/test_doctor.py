@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from leasehold.configuration.domains import DomainSpec
+from leasehold.configuration.tables import DomainSpec
 from leasehold.service.auth.issuers import Profile, TrustedIssuer
 from leasehold.service.auth.tokens import new_text
 from leasehold.service.config import ServiceConfig, ServiceSpec, SiteSpec

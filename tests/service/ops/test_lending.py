@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from leasehold.service.config import ServiceConfig, SiteSpec, usual_sharing, usual_terms
+from leasehold.service.config import ServiceConfig, SiteSpec, default_sharing, default_terms
 from leasehold.service.doctor.finding import Severity
 from leasehold.service.doctor.lending import check_lending
 from leasehold.service.doctor.subject import Subject
@@ -18,8 +18,8 @@ HOUR_MS = 3_600_000
 
 def lending(without_agreement: str = "", **terms: Any) -> ServiceConfig:
     """One site of 8 VMs on these terms, and who needs no agreement."""
-    sharing = replace(usual_sharing(), without_agreement=without_agreement or "preemptable")
-    return ServiceConfig((SiteSpec("das3", 8, replace(usual_terms(), **terms)),), sharing=sharing)
+    sharing = replace(default_sharing(), without_agreement=without_agreement or "preemptable")
+    return ServiceConfig((SiteSpec("das3", 8, replace(default_terms(), **terms)),), sharing=sharing)
 
 
 def warnings(config: ServiceConfig, folder: Path) -> list[str]:

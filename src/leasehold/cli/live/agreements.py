@@ -11,7 +11,7 @@ from leasehold.client import Penalty, Revision, UsageAgreement
 from leasehold.client.reading import wire
 from leasehold.configuration.agreements import agreement_from_dict, agreement_to_dict, read_agreements
 from leasehold.configuration.keys import Keys
-from leasehold.configuration.moments import UNIX_TIME
+from leasehold.configuration.times import UNIX_TIME
 from leasehold.configuration.toml import read_toml
 from leasehold.model.agreement import MILLION, Agreement
 from leasehold.model.errors import InvalidField

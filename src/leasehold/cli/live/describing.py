@@ -10,7 +10,6 @@ from typing import cast
 from leasehold.cli.live.moments import now, read_moment
 from leasehold.cli.live.submitting import read_memory_mib
 from leasehold.client.job_calls import JobWish
-from leasehold.configuration.durations import read_duration_ms
 from leasehold.configuration.job_description.description import (
     DEFAULT_MEMORY_MIB,
     JobDescription,
@@ -31,6 +30,7 @@ from leasehold.configuration.job_description.quantities import (
     read_mib,
     read_whole,
 )
+from leasehold.configuration.times import read_duration_ms
 from leasehold.jobs.job import Backup
 from leasehold.matching.amounts import Amounts
 from leasehold.matching.needs import InputFile, Needs

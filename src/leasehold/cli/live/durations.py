@@ -1,6 +1,6 @@
 """Durations as people write them, and as Slurm shows them."""
 
-from leasehold.configuration.durations import read_duration_s
+from leasehold.configuration.times import read_duration_s
 
 __all__ = ["read_duration_s", "show_duration"]
 

@@ -10,11 +10,9 @@ from leasehold.cli.live.moments import now
 from leasehold.cli.screen import talk
 from leasehold.client import Client, Lease, Site, UsageAgreement
 from leasehold.configuration.agreements import agreement_from_dict
-from leasehold.configuration.domains import DomainSpec
-from leasehold.configuration.moments import RunTime
-from leasehold.configuration.resources import claims_of
-from leasehold.configuration.sharing import SharingSpec
+from leasehold.configuration.tables import DomainSpec, SharingSpec, claims_of
 from leasehold.configuration.terms import LIVE_POLICY, ClusterTerms
+from leasehold.configuration.times import RunTime
 from leasehold.model.agreement import Agreement, Standing
 from leasehold.model.errors import InvalidField
 from leasehold.model.lease import LeaseState

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
-from leasehold.configuration.durations import read_duration_ms
 from leasehold.configuration.job_description.description import (
     DEFAULT_MEMORY_MIB,
     DEFAULT_RESTARTS,
@@ -20,6 +19,7 @@ from leasehold.configuration.job_description.quantities import (
     read_whole,
 )
 from leasehold.configuration.keys import MOST_CHARACTERS, Keys
+from leasehold.configuration.times import read_duration_ms
 from leasehold.jobs.job import Backup
 from leasehold.matching.amounts import Amounts
 from leasehold.matching.needs import InputFile, Needs

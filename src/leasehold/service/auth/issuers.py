@@ -6,8 +6,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from ipaddress import ip_address
 from types import MappingProxyType
+from typing import Annotated
 from urllib.parse import SplitResult, urlsplit
 
+from leasehold.configuration.declaration import Key, Plain, Table
+from leasehold.configuration.keys import NOTHING, Keys
+from leasehold.configuration.kinds import Choice, Text, Texts, TextSet, Whole
 from leasehold.model.errors import InvalidField
 from leasehold.service.auth.permissions import Permission
 from leasehold.service.auth.principal import Role
@@ -54,51 +58,109 @@ class Profile(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What the members of a group of an issuer are here.
+    """What the members of a group of an issuer are here."""
 
-    ``roles``   at least one
-    ``groups``  theirs here: whose leases a group manager manages, in which a member may make requests. Empty:
-                for a manager the very group that it comes from, for others all groups of the token
-    ``sites``   home sites of members, sites that operators run, the site that a peer speaks for
-    """
+    roles: Annotated[frozenset[Role], TextSet("at least one", of=Role)]
+    groups: Annotated[
+        tuple[str, ...],
+        Texts(
+            "theirs here: whose leases a group manager manages, in which a member may make requests. Empty:"
+            " for a manager the very group that it comes from, for others all groups of the token"
+        ),
+    ] = ()
+    sites: Annotated[
+        frozenset[str],
+        TextSet("home sites of members, sites that operators run, the site that a peer speaks for"),
+    ] = frozenset()
 
-    roles: frozenset[Role]
-    groups: tuple[str, ...] = ()
-    sites: frozenset[str] = frozenset()
+
+GRANT = Table(Grant, "What the members of a group of an issuer are here.")
+
+
+class Scopes(Key):
+    """A table: for each scope, the permissions that it gives."""
+
+    accepts = "table of lists of [permissions](api.md#who-may-do-what)"
+
+    def read(self, keys: Keys, name: str, default: object) -> object:
+        """Take the table."""
+        if name not in keys:
+            return keys.take(name, default)
+        table, permissions = keys.table(name), TextSet("", of=Permission)
+        return {scope: permissions.read(table, scope, NOTHING) for scope in table.left()}
+
+    def write(self, value: Mapping[str, frozenset[Permission]]) -> Plain:
+        """Give the table."""
+        return {scope: sorted(str(one) for one in permitted) for scope, permitted in value.items()}
+
+
+class Grants(Key):
+    """A table of tables: for each group, its `Grant`."""
+
+    accepts = "tables with `roles`, `groups`, `sites`, by group"
+
+    def read(self, keys: Keys, name: str, default: object) -> object:  # noqa: ARG002 - an absent table is empty
+        """Take the tables."""
+        table = keys.table(name)
+        return {group: GRANT.read(table.table(group)) for group in table.left()}
+
+    def write(self, value: Mapping[str, Grant]) -> Plain:
+        """Give the tables."""
+        return {group: GRANT.to_dict(grant) for group, grant in value.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class TrustedIssuer:
     """An issuer of JWTs that are accepted.
 
-    ``url``            as in the claim ``iss``, to the letter
-    ``audience``       a token must be meant for one of these. ``https://wlcg.cern.ch/jwt/v1/any`` (WLCG) and
-                       ``ANY`` (SciTokens), which stand for everybody, are accepted only where they are listed
-    ``profile``        which claims its tokens have
-    ``roles, sites``   of whoever shows a token with scopes: members, without a home site, unless said
-                       otherwise
-    ``scopes``         what each scope permits; those roles give no more
-    ``grants``         what groups give to whoever shows a token without scopes: the first group of the token
-                       that is here counts, and no other. Names are to the letter, and a group gives nothing
-                       to those of its subgroups (WLCG only)
-    ``clock_skew_s``   how far its clock may be off ours
-    ``keys_cached_s``  for how long its keys are not asked for again
-    ``keys_kept_s``    for how long they are relied on while it cannot be reached
-
-    The times are the defaults of the WLCG profile, section 4.3.1. Raises InvalidField, with ``issuer.``
-    before the name of the field.
+    Default times are those of the WLCG profile, section 4.3.1. Of the groups of a token without scopes the
+    first that is in ``grants`` counts, and no other. Names are to the letter, and a group gives nothing to
+    those of its subgroups. Raises InvalidField, with ``issuer.`` before the name of the field.
     """
 
-    url: str
-    audience: tuple[str, ...]
-    profile: Profile
-    roles: frozenset[Role] = frozenset({Role.MEMBER})
-    sites: frozenset[str] = frozenset()
-    scopes: Mapping[str, frozenset[Permission]] = field(default_factory=lambda: COMPUTE_SCOPES)
-    grants: Mapping[str, Grant] = field(default_factory=dict)
-    clock_skew_s: int = 60
-    keys_cached_s: int = 6 * 3_600
-    keys_kept_s: int = 4 * 86_400
+    url: Annotated[str, Text("as in the claim iss, to the letter")]
+    audience: Annotated[
+        tuple[str, ...],
+        Texts(
+            "what this gateway is called in the claim aud",
+            more="; values that stand for everybody, `https://wlcg.cern.ch/jwt/v1/any` (WLCG) and `ANY`"
+            " (SciTokens), count only where they are listed",
+        ),
+    ]
+    profile: Annotated[
+        Profile,
+        Choice(
+            "wlcg or scitokens",
+            more=": which claims its tokens have, those of WLCG Common JWT Profiles 1.x or of SciTokens 2.0",
+            of=Profile,
+        ),
+    ]
+    roles: Annotated[
+        frozenset[Role], TextSet("of whoever shows a token with scopes", more="; those give no more", of=Role)
+    ] = frozenset({Role.MEMBER})
+    sites: Annotated[frozenset[str], TextSet("home sites of theirs")] = frozenset()
+    clock_skew_s: Annotated[
+        int, Whole("how far its clock may be off ours", more=f", in seconds, {MOST_SKEW_S} at most", least=0)
+    ] = 60
+    keys_cached_s: Annotated[
+        int, Whole("for how long its keys are not asked for again", more=", in seconds", least=0)
+    ] = 6 * 3_600
+    keys_kept_s: Annotated[
+        int, Whole("for how long they are relied on while it cannot be reached", more=", in seconds", least=0)
+    ] = 4 * 86_400
+    scopes: Annotated[
+        Mapping[str, frozenset[Permission]],
+        Scopes("what each scope permits", unset="`compute.create`, `.read`, `.modify` and `.cancel`"),
+    ] = field(default_factory=lambda: COMPUTE_SCOPES)
+    grants: Annotated[
+        Mapping[str, Grant],
+        Grants(
+            "what groups give to whoever shows a token without scopes",
+            more=" (WLCG only)",
+            unset="none",
+            optional=True,
+        ),
+    ] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         _check_url(self.url)
@@ -137,6 +199,20 @@ class TrustedIssuer:
     def discovery_url(self) -> str:
         """Where its metadata is, as OpenID Connect Discovery 1.0, section 4, has it."""
         return f"{self.url.rstrip('/')}/.well-known/openid-configuration"
+
+
+ISSUER = Table(TrustedIssuer, "Whose tokens count beside those that this gateway gives out.")
+
+
+def read_issuer(keys: Keys) -> TrustedIssuer:
+    """Check the keys of an issuer; raises InvalidField or UnknownName with the place of the key as field."""
+    values = ISSUER.values(keys)
+    keys.done()
+    try:
+        return TrustedIssuer(**values)
+    except InvalidField as error:
+        field_name = error.field.removeprefix("issuer.")
+        raise InvalidField(keys.where(field_name), error.value, error.expected) from None
 
 
 def by_url(issuers: Iterable[TrustedIssuer]) -> dict[str, TrustedIssuer]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from leasehold.model.errors import InputError
 from leasehold.service.auth.first_token import FILE_NAME, read_token_file
-from leasehold.service.config_text import without_password
+from leasehold.service.config_file import without_password
 from leasehold.service.doctor.finding import Finding, note, ok, problem, warning
 from leasehold.service.doctor.subject import Subject, is_open_to_others
 

@@ -1,6 +1,6 @@
 """The store: does it answer, is it of this program's age, does somebody use it, and is its clock ours?"""
 
-from leasehold.configuration.domains import strangers
+from leasehold.configuration.tables import strangers
 from leasehold.model.errors import InputError, LeaseholdError
 from leasehold.service.clock import wall_ms
 from leasehold.service.doctor.finding import Finding, note, ok, problem, warning

@@ -8,7 +8,7 @@ commands wrote for some time after a lease is over (`HasOutput`).
 import asyncio
 
 from leasehold.service.commands import JobOutput
-from leasehold.service.config_jobs import JobsSpec
+from leasehold.service.config import JobsSpec
 from leasehold.service.driver import Clock
 from leasehold.service.enactors.facts import HasOutput, Output
 from leasehold.service.enactors.protocol import Enactor

@@ -3,7 +3,7 @@
 import asyncio
 
 from leasehold.service.commands import JobImagesSeen, JobNodesSeen, JobSiteSilent
-from leasehold.service.config_jobs import JobsSpec
+from leasehold.service.config import JobsSpec
 from leasehold.service.driver import Clock
 from leasehold.service.enactors.facts import Buildable, BuildsImages, HasNodes, NodeFacts
 from leasehold.service.enactors.protocol import Enactor

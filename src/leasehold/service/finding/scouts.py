@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
 from leasehold.service.commands import JobImageFailed, JobOutput
-from leasehold.service.config_jobs import JobsSpec
+from leasehold.service.config import JobsSpec
 from leasehold.service.driver import Clock
 from leasehold.service.enactors.facts import BuildsImages, HasNodes
 from leasehold.service.enactors.protocol import Enactor

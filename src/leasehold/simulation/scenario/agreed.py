@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from leasehold.configuration.domains import check_sites, domain_by_site
+from leasehold.configuration.tables import check_sites, domain_by_site
 from leasehold.model.agreement import CPUS, EVERYBODY, MEMORY, Agreement
 from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.sharing.delegation import check_delegation

@@ -5,25 +5,21 @@ from pathlib import Path
 from typing import Any
 
 from leasehold.configuration.agreements import read_agreements
-from leasehold.configuration.domains import read_domains
-from leasehold.configuration.gateway import read_gateway
-from leasehold.configuration.keys import MOST_SEED, MOST_SLOTS, Keys
-from leasehold.configuration.moments import RunTime
-from leasehold.configuration.resources import read_resources
-from leasehold.configuration.sharing import read_sharing_of_run
+from leasehold.configuration.keys import Keys
+from leasehold.configuration.tables import GATEWAY, SHARING_OF_RUN, read_domains
 from leasehold.configuration.terms import ClusterTerms, read_terms
+from leasehold.configuration.times import RunTime
 from leasehold.model.errors import InvalidField
 from leasehold.simulation.scenario.agreed import check_agreements
 from leasehold.simulation.scenario.parse_stream import parse_stream
 from leasehold.simulation.scenario.spec import (
-    DEFAULT_SEED,
-    TOO_WIDE,
+    CLUSTER,
+    SCENARIO,
     ClusterSpec,
     ModelStream,
     Scenario,
     StreamSpec,
 )
-from leasehold.simulation.workload.sizing import SIZE_RULES
 
 _NEEDS_HORIZON = "a number of seconds: the DAS-2 model never ends"
 
@@ -33,24 +29,17 @@ def scenario_from_dict(values: Mapping[str, Any], folder: Path = Path()) -> Scen
 
     Raises InvalidField or UnknownName with the place of the key as field, InputError for a policy's file.
     """
-    keys = Keys(values)
-    reference_mips = keys.whole("reference_mips", 1)
-    defaults = read_terms(keys.table("defaults"), ClusterTerms(speed_mips=reference_mips), folder)
-    clusters = tuple(_cluster(table, defaults, folder) for table in keys.tables("cluster"))
-    streams = tuple(parse_stream(table, folder, clusters) for table in keys.tables("stream"))
-    sharing = read_sharing_of_run(keys.table("sharing"))
+    keys = Keys(values, folder=folder)
+    own = SCENARIO.values(keys)
+    defaults = read_terms(keys.table("defaults"), ClusterTerms(speed_mips=own["reference_mips"]))
+    clusters = tuple(_read_cluster(table, defaults) for table in keys.tables("cluster"))
+    sharing = SHARING_OF_RUN.read(keys.table("sharing"))
     scenario = Scenario(
-        name=keys.text("name"),
-        streams=streams,
+        **own,
+        streams=tuple(parse_stream(table, clusters) for table in keys.tables("stream")),
         clusters=clusters,
-        gateway=read_gateway(keys.table("gateway"), folder),
+        gateway=GATEWAY.read(keys.table("gateway")),
         defaults=defaults,
-        seed=keys.whole("seed", DEFAULT_SEED, least=0, most=MOST_SEED),
-        horizon_ms=keys.milliseconds("horizon_s", None, least_ms=1),
-        drain=keys.flag("drain", default=True),
-        too_wide=keys.name_of("too_wide", TOO_WIDE, "error"),
-        reference_mips=reference_mips,
-        title=keys.text("title", ""),
         domains=read_domains(keys),
         agreements=read_agreements(keys, RunTime(sharing.starts_at_ms)),
         sharing=sharing,
@@ -84,7 +73,6 @@ def _check_different(kind: str, names: list[str]) -> None:
             raise InvalidField(f"{kind}[{index}].name", name, f"a name that no other {kind} has")
 
 
-def _cluster(keys: Keys, defaults: ClusterTerms, folder: Path) -> ClusterSpec:
-    name, slots = keys.text("name"), keys.whole_or_name("slots", SIZE_RULES, most=MOST_SLOTS)
-    resources = read_resources(keys)
-    return ClusterSpec(name, slots, read_terms(keys, defaults, folder), resources)
+def _read_cluster(keys: Keys, defaults: ClusterTerms) -> ClusterSpec:
+    own = CLUSTER.values(keys)
+    return ClusterSpec(**own, terms=read_terms(keys, defaults))

@@ -5,60 +5,61 @@ from dataclasses import replace
 from pathlib import Path
 
 from leasehold.configuration.keys import MOST_ENTRIES, MOST_SLOTS, Keys
-from leasehold.configuration.resources import read_claims
-from leasehold.model.errors import InvalidField
+from leasehold.model.agreement import MILLION
+from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.model.request import LEASE_TYPES
-from leasehold.simulation.scenario.parse_together import read_together, refuse_bounds
-from leasehold.simulation.scenario.spec import ClusterSpec, LogStream, ModelStream, StreamSpec, Window
+from leasehold.simulation.scenario.spec import (
+    LOG_STREAM,
+    MODEL_STREAM,
+    WINDOW,
+    ClusterSpec,
+    LogStream,
+    ModelStream,
+    StreamSpec,
+    Window,
+)
 from leasehold.simulation.workload.das2 import PARAMETER_NAMES, Das2Parameters
-from leasehold.simulation.workload.interpretation import OVERRUNS, SIZES, Interpretation
 from leasehold.simulation.workload.lease_mix import EVEN_MIX, LeaseMix
 from leasehold.simulation.workload.log_record import ID_FIELDS
 from leasehold.simulation.workload.sizing import SIZE_RULES
-from leasehold.simulation.workload.split import Rule
+from leasehold.simulation.workload.together import TOGETHER, Together
 
 FORMATS = ("swf", "gwf")
 MODELS = ("das2",)
 PEAK = "peak"
 
 
-def parse_stream(keys: Keys, folder: Path, clusters: Sequence[ClusterSpec]) -> StreamSpec:
+def parse_stream(keys: Keys, clusters: Sequence[ClusterSpec]) -> StreamSpec:
     """Check the keys of a stream; raises InvalidField or UnknownName with the place of the key as field."""
-    name = keys.text("name")
     named = [cluster.name for cluster in clusters]
     site = keys.name_of("site", named, None)
     kinds = [kind for kind in ("log", "model") if kind in keys]
     if len(kinds) != 1:
         found = " and ".join(kinds) or None
         raise InvalidField(keys.where("log"), found, 'either log = "file" or model = "das2"')
-    stream = _log(keys, name, site, folder) if kinds == ["log"] else _model(keys, name, site)
-    together = read_together(keys, named, has_externals=stream.has_externals)
-    refuse_bounds(keys, together, domain=stream.domain, claims=stream.claims)
+    stream = _log(keys, site) if kinds == ["log"] else _model(keys, site)
+    together = _together(keys, named, has_externals=stream.has_externals)
+    for key, value in (("domain", stream.domain), ("claims", stream.claims)):
+        if together is not None and value:
+            expected = "nothing: joint requests are not bound, and claim nothing"
+            raise InvalidField(keys.where(key), value, expected)
     keys.done()
     return replace(stream, together=together)
 
 
-def _model(keys: Keys, name: str, site: str | None) -> ModelStream:
+def _model(keys: Keys, site: str | None) -> ModelStream:
     keys.name_of("model", MODELS)
     parameters = {key: keys.number(key) for key in PARAMETER_NAMES}
     if "longest_s" in keys:
         parameters["longest_s"] = keys.number("longest_s")
     with keys.inside():
         Das2Parameters.named(parameters)
-    return ModelStream(
-        name=name,
-        parameters=parameters,
-        site=site,
-        mix=_mix(keys) if site is None else EVEN_MIX,
-        load=_load(keys),
-        consumer=keys.text("consumer", ""),
-        domain=keys.text("domain", ""),
-        claims=read_claims(keys),
-    )
+    mix = _mix(keys) if site is None else EVEN_MIX
+    return ModelStream(**MODEL_STREAM.values(keys), parameters=parameters, site=site, mix=mix)
 
 
-def _log(keys: Keys, name: str, site: str | None, folder: Path) -> LogStream:
-    path = (folder / keys.text("log")).resolve()
+def _log(keys: Keys, site: str | None) -> LogStream:
+    path = (keys.folder / keys.text("log")).resolve()
     log_format = keys.name_of("format", FORMATS, None) or format_of(path)
     if log_format is None:
         expected = f"one of {', '.join(FORMATS)}, since the name {path.name} does not say"
@@ -67,7 +68,7 @@ def _log(keys: Keys, name: str, site: str | None, folder: Path) -> LogStream:
     everything, some = _external(keys)
     _check_whose(keys, site, cluster_by, everything)
     return LogStream(
-        name=name,
+        **LOG_STREAM.values(keys),
         path=str(path),
         format=log_format,
         site=site,
@@ -75,24 +76,29 @@ def _log(keys: Keys, name: str, site: str | None, folder: Path) -> LogStream:
         external=everything,
         external_where=some,
         slots=PEAK if cluster_by is None else keys.whole_or_name("slots", SIZE_RULES, PEAK, most=MOST_SLOTS),
-        reading=_reading(keys),
-        consumer_by=_consumer_by(keys),
-        load=_load(keys),
         mix=_mix(keys) if everything or some else EVEN_MIX,
-        window=_window(keys, log_format),
-        domain=keys.text("domain", ""),
-        claims=read_claims(keys),
+        window=_window(keys, Window(from_zero=log_format == "gwf")),
     )
 
 
-def _consumer_by(keys: Keys) -> str:
-    """Read ``consumer_by``: a field of the log, or a text with fields in it such as ``{group}/{user}``."""
-    text = keys.text("consumer_by", "user")
-    if "{" not in text and "}" not in text:
-        return Keys({"consumer_by": text}, keys.place).name_of("consumer_by", ID_FIELDS)
-    with keys.at("consumer_by"):
-        Rule(consumer=text)
-    return text
+def _together(keys: Keys, clusters: Sequence[str], *, has_externals: bool) -> Together | None:
+    """Read ``together``, None where it is absent; files are at one of these clusters."""
+    if "together" not in keys:
+        keys.take("together", None)
+        return None
+    place, table = keys.where("together"), keys.table("together")
+    if not has_externals:
+        raise InvalidField(
+            place, "together", "nothing here: only requests from outside can be joint requests"
+        )
+    together = TOGETHER.read(table)
+    if round(together.claim_part * MILLION) == MILLION:
+        expected = "a part of the time to the start, less than 1"
+        raise InvalidField(table.where("claim_part"), together.claim_part, expected)
+    for name in together.files:
+        if name not in clusters:
+            raise UnknownName(f"{table.where('files')}.{name}", name, clusters)
+    return together
 
 
 def format_of(path: Path) -> str | None:
@@ -136,26 +142,8 @@ def _check_whose(keys: Keys, site: str | None, cluster_by: str | None, everythin
         raise InvalidField(keys.where("site"), " and ".join(said) or None, expected)
 
 
-def _reading(keys: Keys) -> Interpretation:
-    usual = Interpretation()
-    return Interpretation(
-        size=keys.name_of("size", SIZES, usual.size),
-        overrun=keys.name_of("overrun", OVERRUNS, usual.overrun),
-        memory_mib=keys.whole("memory_mib", usual.memory_mib),
-    )
-
-
-def _load(keys: Keys) -> float:
-    return float(keys.number("load", 1.0, 1e-6, 1e6))
-
-
-def _window(keys: Keys, log_format: str) -> Window:
-    window = Window(
-        begin_ms=keys.milliseconds("begin_s", 0),
-        end_ms=keys.milliseconds("end_s", None),
-        shift_ms=keys.milliseconds("shift_s", 0),
-        from_zero=keys.flag("from_zero", default=log_format == "gwf"),
-    )
+def _window(keys: Keys, default: Window) -> Window:
+    window = WINDOW.take(keys, default)
     if window.end_ms is not None and window.end_ms <= window.begin_ms:
         raise InvalidField(keys.where("end_s"), window.end_ms / 1000, "a time after begin_s")
     return window

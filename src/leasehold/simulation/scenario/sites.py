@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from math import sqrt
 
-from leasehold.configuration import sites
+from leasehold.configuration import terms
 from leasehold.configuration.policies import find_routing_policy
 from leasehold.gateway.gateway import Routing
 from leasehold.gateway.settings import SiteSettings
@@ -19,7 +19,7 @@ def site_settings(scenario: Scenario) -> list[SiteSettings]:
 
     Raises InvalidField for a cluster whose size is still a rule: see `sizes.with_sizes`.
     """
-    return [sites.site_settings(c.name, _number_of_slots(c), c.terms) for c in scenario.clusters]
+    return [terms.site_settings(c.name, _number_of_slots(c), c.terms) for c in scenario.clusters]
 
 
 def _number_of_slots(cluster: ClusterSpec) -> int:

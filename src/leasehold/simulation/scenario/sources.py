@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from leasehold.configuration.resources import claims_of
+from leasehold.configuration.tables import claims_of
 from leasehold.model.errors import InputError
 from leasehold.simulation.scenario.spec import LogStream, ModelStream, Scenario, StreamSpec
 from leasehold.simulation.workload.combine import from_zero, merged, scaled, shifted, within

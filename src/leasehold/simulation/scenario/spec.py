@@ -5,82 +5,123 @@ and `leasehold.simulation.scenario.parse` reads them: that round trip changes no
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
+from typing import Annotated
 
 from leasehold.configuration.agreements import agreement_to_dict
-from leasehold.configuration.domains import DomainSpec
-from leasehold.configuration.gateway import GatewaySpec
-from leasehold.configuration.moments import RunTime
-from leasehold.configuration.plain import Plain, differing, seconds
-from leasehold.configuration.sharing import SharingSpec
-from leasehold.configuration.terms import ClusterTerms
+from leasehold.configuration.declaration import Key, Plain, Table, Within
+from leasehold.configuration.keys import MOST_SEED, MOST_SLOTS, Keys
+from leasehold.configuration.kinds import Choice, Flag, Number, Seconds, Text, Whole
+from leasehold.configuration.tables import (
+    CLAIMS,
+    DOMAIN,
+    GATEWAY,
+    RESOURCES,
+    SHARING_OF_RUN,
+    DomainSpec,
+    GatewaySpec,
+    SharingSpec,
+)
+from leasehold.configuration.terms import TERMS, ClusterTerms, terms_to_dict
+from leasehold.configuration.times import RunTime
 from leasehold.model.agreement import Agreement
-from leasehold.simulation.workload.interpretation import Interpretation
+from leasehold.model.errors import UnknownName
+from leasehold.simulation.workload.interpretation import READING, Interpretation
 from leasehold.simulation.workload.lease_mix import EVEN_MIX, LeaseMix
-from leasehold.simulation.workload.together import Together
+from leasehold.simulation.workload.log_record import ID_FIELDS
+from leasehold.simulation.workload.sizing import SIZE_RULES
+from leasehold.simulation.workload.split import Rule
+from leasehold.simulation.workload.together import TOGETHER, Together
 
-DEFAULT_SEED = 1
 TOO_WIDE = ("error", "refuse")
+
+
+_LOAD = Number("how many times as many requests come in the same time", least=1e-6, most=1e6)
+_BOUND_TO = Text(
+    "the [virtual domain](agreements.md#domain) or cluster that its guests are bound to",
+    unset="any",
+    optional=True,
+)
+
+
+def _check_consumer(text: str) -> str:
+    if "{" in text or "}" in text:
+        Rule(consumer=text)
+    elif text not in ID_FIELDS:
+        raise UnknownName("consumer_by", text, ID_FIELDS)
+    return text
+
+
+class Slots(Key):
+    """A number of slots, or the rule by which a log tells it."""
+
+    accepts = ", ".join([f"whole number from 1 to {MOST_SLOTS:,}", *(f'`"{rule}"`' for rule in SIZE_RULES)])
+
+    def read(self, keys: Keys, name: str, default: object) -> object:
+        """Take the number or the rule."""
+        return keys.whole_or_name(name, SIZE_RULES, default, most=MOST_SLOTS)
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterSpec:
     """One cluster: ``slots`` VMs at a time, or the rule by which a log says how many (`SIZE_RULES`).
 
-    ``resources`` are units of whatever else it has, memory or licences; memory that is not said is enough.
+    Beside the keys here a cluster may have each key of its terms.
     """
 
-    name: str
-    slots: int | str
+    name: Annotated[str, Text("its name")]
+    slots: Annotated[
+        int | str,
+        Slots(
+            "how many VMs run at a time",
+            more="; or `max-procs`: as the header of its log says; or `peak`: as many as its own jobs would"
+            " take had each started when it was submitted",
+        ),
+    ]
     terms: ClusterTerms = field(default_factory=ClusterTerms)
-    resources: Mapping[str, int] = field(default_factory=dict)
+    resources: Annotated[Mapping[str, int], RESOURCES] = field(default_factory=dict)
 
     def to_dict(self, defaults: ClusterTerms) -> Plain:
         """Give the keys of ``[[cluster]]`` that ``[defaults]`` does not say."""
-        usual, told = defaults.to_dict(), self.terms.to_dict()
-        overhead = differing(told.pop("overhead"), usual.pop("overhead"))
-        own: Plain = {"name": self.name, "slots": self.slots} | differing(told, usual)
-        own |= {"resources": dict(self.resources)} if self.resources else {}
-        return own | ({"overhead": overhead} if overhead else {})
+        return CLUSTER.to_dict(self) | terms_to_dict(self.terms, defaults)
+
+
+CLUSTER = Table(ClusterSpec, "A cluster, with any key of [defaults] that is different here.")
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Which part of a log is used: what was submitted from ``begin_ms`` to before ``end_ms`` of its own time.
+    """Which part of a log is used, by its own time."""
 
-    The window begins at ``shift_ms`` of the run. ``from_zero``: the log's own time begins with its first job.
-    """
+    begin_ms: Annotated[int, Seconds("use what was submitted from then", optional=True)] = 0
+    end_ms: Annotated[int | None, Seconds("until just before then", unset="the end of the log")] = None
+    shift_ms: Annotated[int, Seconds("when in the run that part begins", optional=True)] = 0
+    from_zero: Annotated[
+        bool, Flag("the log's own time begins with its first job", more="; `true` by default for GWF")
+    ] = False
 
-    begin_ms: int = 0
-    end_ms: int | None = None
-    shift_ms: int = 0
-    from_zero: bool = False
 
-    def to_dict(self) -> Plain:
-        """Give the keys of ``[[stream]]``."""
-        told = seconds("begin_s", self.begin_ms or None) | seconds("end_s", self.end_ms)
-        told |= seconds("shift_s", self.shift_ms or None)
-        return told | {"from_zero": self.from_zero}
+WINDOW = Table(Window, "Which part of a log is used.")
 
 
 @dataclass(frozen=True, slots=True)
 class ModelStream:
     """Requests from the DAS-2 model, with its parameters under the names of JPDC 2012, Table 2.
 
-    They are local to ``site``, or external with the lease types of ``mix`` where it is None. ``load`` is how
-    many times as many come in the same time. They come on the account of ``consumer``, or of the stream where
-    it is empty. ``domain`` and ``claims`` are as those of a `Job`; ``together`` says which
-    are joint requests.
+    They are local to ``site``, or external with the lease types of ``mix`` where it is None. ``together``
+    says which are joint requests.
     """
 
-    name: str
+    name: Annotated[str, Text("names the stream, and its random numbers")]
     parameters: Mapping[str, float]
     site: str | None = None
     mix: LeaseMix = EVEN_MIX
-    load: float = 1.0
-    consumer: str = ""
-    domain: str = ""
-    claims: Mapping[str, int] = field(default_factory=dict)
+    load: Annotated[float, _LOAD] = 1.0
+    consumer: Annotated[
+        str, Text("on whose account its requests come", unset="the stream's name", optional=True)
+    ] = ""
+    domain: Annotated[str, _BOUND_TO] = ""
+    claims: Annotated[Mapping[str, int], CLAIMS] = field(default_factory=dict)
     together: Together | None = None
 
     @property
@@ -90,11 +131,12 @@ class ModelStream:
 
     def to_dict(self) -> Plain:
         """Give the keys of ``[[stream]]``."""
-        whose = _mix_to_dict(self.mix) if self.site is None else {"site": self.site}
-        told: Plain = {"name": self.name, "model": "das2", **whose, "load": self.load}
-        told |= {"consumer": self.consumer} if self.consumer else {}
-        told |= _bound_to_dict(self.domain, self.claims) | _together_to_dict(self.together)
-        return told | dict(self.parameters)
+        plain: Plain = {"name": self.name, "model": "das2"} | MODEL_STREAM.to_dict(self)
+        plain |= _mix_to_dict(self.mix) if self.site is None else {"site": self.site}
+        return plain | _together_to_dict(self.together) | dict(self.parameters)
+
+
+MODEL_STREAM = Table(ModelStream, "Requests from a model.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,16 +152,12 @@ class LogStream:
     and with one of the first two, ``external_where`` picks those that come from outside all the same: for a
     field of the log, the values that do. Further:
 
-    ``slots``        size of a cluster that ``cluster_by`` makes: a number or a rule of `SIZE_RULES`
-    ``reading``      what the numbers of a line mean
-    ``consumer_by``  the field that names the consumer, or a path of fields such as ``{group}/{user}``
-    ``load``         how many times as many come in the same time: gaps are divided by it
-    ``mix``          lease types of what comes from outside
-    ``domain``       the virtual domain or site that all are bound to, "" for any; ``claims``: what all hold
-    ``together``     which of those from outside are joint requests
+    ``slots``     size of a cluster that ``cluster_by`` makes: a number or a rule of `SIZE_RULES`
+    ``mix``       lease types of what comes from outside
+    ``together``  which of those from outside are joint requests
     """
 
-    name: str
+    name: Annotated[str, Text("names the stream, and its random numbers")]
     path: str
     format: str
     site: str | None = None
@@ -127,13 +165,20 @@ class LogStream:
     external: bool = False
     external_where: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     slots: int | str = "peak"
-    reading: Interpretation = field(default_factory=Interpretation)
-    consumer_by: str = "user"
-    load: float = 1.0
+    reading: Annotated[Interpretation, Within("", READING)] = field(default_factory=Interpretation)
+    consumer_by: Annotated[
+        str,
+        Text(
+            "the field that names the consumer, or a path with fields in it",
+            more=", as in `{group}/{user}`",
+            convert=_check_consumer,
+        ),
+    ] = "user"
+    load: Annotated[float, _LOAD] = 1.0
     mix: LeaseMix = EVEN_MIX
     window: Window = field(default_factory=Window)
-    domain: str = ""
-    claims: Mapping[str, int] = field(default_factory=dict)
+    domain: Annotated[str, _BOUND_TO] = ""
+    claims: Annotated[Mapping[str, int], CLAIMS] = field(default_factory=dict)
     together: Together | None = None
 
     @property
@@ -143,23 +188,23 @@ class LogStream:
 
     def to_dict(self) -> Plain:
         """Give the keys of ``[[stream]]``."""
-        told: Plain = {"name": self.name, "log": self.path, "format": self.format}
-        told |= self._whose() | {f.name: getattr(self.reading, f.name) for f in fields(self.reading)}
-        told |= {"consumer_by": self.consumer_by, "load": self.load}
-        told |= _mix_to_dict(self.mix) if self.has_externals else {}
-        told |= _bound_to_dict(self.domain, self.claims) | _together_to_dict(self.together)
-        return told | self.window.to_dict()
+        plain: Plain = {"name": self.name, "log": self.path, "format": self.format}
+        plain |= self._whose() | LOG_STREAM.to_dict(self)
+        plain |= _mix_to_dict(self.mix) if self.has_externals else {}
+        return plain | _together_to_dict(self.together) | WINDOW.to_dict(self.window)
 
     def _whose(self) -> Plain:
-        told: Plain = {} if self.site is None else {"site": self.site}
+        plain: Plain = {} if self.site is None else {"site": self.site}
         if self.cluster_by is not None:
-            told |= {"cluster_by": self.cluster_by, "slots": self.slots}
+            plain |= {"cluster_by": self.cluster_by, "slots": self.slots}
         if self.external:
-            told["external"] = True
+            plain["external"] = True
         elif self.external_where:
-            told["external"] = {key: list(values) for key, values in self.external_where.items()}
-        return told
+            plain["external"] = {key: list(values) for key, values in self.external_where.items()}
+        return plain
 
+
+LOG_STREAM = Table(LogStream, "Requests from a workload log.")
 
 StreamSpec = LogStream | ModelStream
 
@@ -168,29 +213,37 @@ StreamSpec = LogStream | ModelStream
 class Scenario:
     """Clusters, the streams of requests that meet them, and the rules.
 
-    ``horizon_ms``      no request comes at or after it, None for as long as the streams last
-    ``drain``           whether the run goes on after that until everything has ended
-    ``too_wide``        whether a request wider than every cluster it may run on is an ``error`` in the
-                        input, or is left to the clusters to ``refuse``
-    ``reference_mips``  the speed that requested durations refer to
-    ``defaults``        the terms of clusters that say nothing else
-    ``title``           one sentence for people
-    ``domains``         virtual domains of the clusters
-    ``agreements``      under which guests run, in force from the start unless they say otherwise
-    ``sharing``         how agreements are applied
+    ``defaults`` are the terms of clusters that say nothing else. The ``agreements`` under which guests run
+    are in force from the start unless they say otherwise.
     """
 
-    name: str
+    name: Annotated[str, Text("names the run")]
     streams: tuple[StreamSpec, ...]
     clusters: tuple[ClusterSpec, ...] = ()
     gateway: GatewaySpec = field(default_factory=GatewaySpec)
     defaults: ClusterTerms = field(default_factory=ClusterTerms)
-    seed: int = DEFAULT_SEED
-    horizon_ms: int | None = None
-    drain: bool = True
-    too_wide: str = "error"
-    reference_mips: int = 1
-    title: str = ""
+    title: Annotated[str, Text("one sentence for people", unset="none", optional=True)] = ""
+    seed: Annotated[int, Whole("of all random streams", least=0, most=MOST_SEED)] = 1
+    horizon_ms: Annotated[
+        int | None,
+        Seconds(
+            "no request comes at or after it",
+            more="; required with a model, which never ends",
+            unset="as long as the logs last",
+            least_ms=1,
+        ),
+    ] = None
+    drain: Annotated[bool, Flag("whether the run goes on after that until everything has ended")] = True
+    too_wide: Annotated[
+        str,
+        Choice(
+            "what becomes of a request wider than every cluster that it may run on",
+            more=". `error` stops the run before anything is kept; `refuse` lets the clusters refuse it,"
+            " with the reason",
+            of=TOO_WIDE,
+        ),
+    ] = "error"
+    reference_mips: Annotated[int, Whole("the speed that durations of requests refer to")] = 1
     domains: tuple[DomainSpec, ...] = ()
     agreements: tuple[Agreement, ...] = ()
     sharing: SharingSpec = field(default_factory=SharingSpec)
@@ -206,32 +259,29 @@ class Scenario:
         return any(stream.has_externals for stream in self.streams)
 
     def to_dict(self) -> Plain:
-        """Give the scenario as its file would say it, complete and with the usual values filled in."""
-        told: Plain = {"name": self.name} | ({"title": self.title} if self.title else {})
-        told |= {"seed": self.seed} | seconds("horizon_s", self.horizon_ms)
-        told |= {"drain": self.drain, "too_wide": self.too_wide, "reference_mips": self.reference_mips}
-        told |= {"gateway": self.gateway.to_dict(), "defaults": self.defaults.to_dict()}
-        told["cluster"] = [cluster.to_dict(self.defaults) for cluster in self.clusters]
-        told["stream"] = [stream.to_dict() for stream in self.streams]
-        return told | self._agreed_to_dict()
+        """Give the scenario as its file would say it, complete and with the default values filled in."""
+        plain = SCENARIO.to_dict(self)
+        plain |= {"gateway": GATEWAY.to_dict(self.gateway), "defaults": TERMS.to_dict(self.defaults)}
+        plain["cluster"] = [cluster.to_dict(self.defaults) for cluster in self.clusters]
+        plain["stream"] = [stream.to_dict() for stream in self.streams]
+        return plain | self._agreed_to_dict()
 
     def _agreed_to_dict(self) -> Plain:
-        told: Plain = {} if self.sharing == SharingSpec() else {"sharing": self.sharing.to_dict()}
+        is_default = self.sharing == SharingSpec()
+        plain: Plain = {} if is_default else {"sharing": SHARING_OF_RUN.to_dict(self.sharing)}
         if self.domains:
-            told["domain"] = [domain.to_dict() for domain in self.domains]
+            plain["domain"] = [DOMAIN.to_dict(domain) for domain in self.domains]
         if self.agreements:
-            told["agreement"] = [agreement_to_dict(one, self.clock) for one in self.agreements]
-        return told
+            plain["agreement"] = [agreement_to_dict(one, self.clock) for one in self.agreements]
+        return plain
+
+
+SCENARIO = Table(Scenario, "A scenario: clusters, streams of requests that meet them, and the rules.")
 
 
 def _mix_to_dict(mix: LeaseMix) -> Plain:
     return {"types": {kind.label: share for kind, share in mix.shares.items()}, "slack": list(mix.slack)}
 
 
-def _bound_to_dict(domain: str, claims: Mapping[str, int]) -> Plain:
-    told: Plain = {"domain": domain} if domain else {}
-    return told | ({"claims": dict(claims)} if claims else {})
-
-
 def _together_to_dict(together: Together | None) -> Plain:
-    return {} if together is None else {"together": together.to_dict()}
+    return {} if together is None else {"together": TOGETHER.to_dict(together)}

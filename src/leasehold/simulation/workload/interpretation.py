@@ -4,7 +4,10 @@ Nothing is guessed silently: each assumption and each job left out is counted in
 """
 
 from dataclasses import dataclass
+from typing import Annotated
 
+from leasehold.configuration.declaration import Table
+from leasehold.configuration.kinds import Choice, Whole
 from leasehold.model.errors import UnknownName
 from leasehold.simulation.workload.checks import check_number
 from leasehold.simulation.workload.job import Job
@@ -19,20 +22,30 @@ OVERRUNS = ("raise", "kill")
 class Interpretation:
     """How a line becomes a job.
 
-    ``size``        which processor count is the job's: ``requested`` or ``allocated``; the other one where
-                    the log does not give this one
-    ``overrun``     a job that ran longer than it had asked: ``raise`` takes its request to have been as long
-                    as its run, because its cluster let it run; ``kill`` ends it at its requested time
-    ``memory_mib``  memory of each VM where the log does not say
-
     A job without requested time asked for exactly what it needed; one whose run time was rounded to zero ran
     for a millisecond; one without run time or processors never ran and is left out.
     Raises UnknownName and InvalidField for settings that are none.
     """
 
-    size: str = "requested"
-    overrun: str = "raise"
-    memory_mib: int = 1024
+    size: Annotated[
+        str,
+        Choice(
+            "which number of processors is a job's",
+            more=": the `requested` or the `allocated` one; the other one where the log does not give this"
+            " one",
+            of=SIZES,
+        ),
+    ] = "requested"
+    overrun: Annotated[
+        str,
+        Choice(
+            "what becomes of a job that ran longer than it had asked",
+            more=". `raise`: its request is taken to have been as long as its run, because its cluster let"
+            " it run; `kill`: it ends at its requested time",
+            of=OVERRUNS,
+        ),
+    ] = "raise"
+    memory_mib: Annotated[int, Whole("memory of each VM where the log does not say, in MiB")] = 1024
 
     def __post_init__(self) -> None:
         if self.size not in SIZES:
@@ -94,3 +107,6 @@ class Interpretation:
             "ran longer than they had asked; their request is taken to have been as long as their run"
         )
         return actual_ms, actual_ms
+
+
+READING = Table(Interpretation, "What the numbers of a line of a log mean.")

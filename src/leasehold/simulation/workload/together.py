@@ -2,42 +2,72 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Annotated
 
-from leasehold.configuration.plain import Plain, seconds
-from leasehold.model.joint import Claim
+from leasehold.configuration.declaration import Table
+from leasehold.configuration.kinds import Choice, Counts, Number, Seconds, Whole
+from leasehold.gateway.coallocation.placement.registry import placement_policy_names
+from leasehold.model.joint import MOST_COMPONENTS, Claim
+
+MOST_TRIES = 100
+"""Each try may need leases of its own, and their numbers are set aside."""
 
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """What a stream says of its joint requests; the usual values are those of a `JointRequest`.
+    """What a stream says of its joint requests; the defaults are those of a `JointRequest`."""
 
-    ``share``       part of the requests from outside that is split, from 0 to 1
-    ``components``  into how many; a request of fewer VMs stays whole
-    ``claim``       how the room of all components is made sure of
-    ``place``       placement policy, `leasehold.gateway.coallocation.placement`
-    ``claim_part``  incremental: the part of the time to the start before the first claim (KOALA's L)
-    ``margin_ms``   incremental: how long before the start claiming may begin, besides the travel of files
-    ``tries``       how often all of it is tried for before it is refused
-    ``files``       MiB that each component reads, by the cluster where they are
-    """
-
-    share: float
-    components: int = 2
-    claim: Claim = Claim.INCREMENTAL
-    place: str = "worst-fit"
-    claim_part: float = 0.75
-    margin_ms: int = 0
-    tries: int = 3
-    files: Mapping[str, int] = field(default_factory=dict)
+    share: Annotated[
+        float,
+        Number(
+            "part of the requests from outside that is split",
+            more=", drawn by a random stream of its own; those with fewer VMs than components stay whole",
+            least=0,
+            most=1,
+        ),
+    ]
+    components: Annotated[int, Whole("into how many", least=2, most=MOST_COMPONENTS)] = 2
+    claim: Annotated[
+        Claim,
+        Choice(
+            "how the room of all components is made sure of",
+            more=". `incremental`: machines are claimed one component after another, shortly before the"
+            " start; `reservation`: all are promised the earliest common start",
+            of=Claim,
+        ),
+    ] = Claim.INCREMENTAL
+    place: Annotated[str, Choice("the placement policy", of=placement_policy_names)] = "worst-fit"
+    claim_part: Annotated[
+        float,
+        Number(
+            "incremental: the part of the time to the start which passes before the first claim",
+            more=", less than 1 (KOALA's *L*)",
+            least=0,
+            most=1,
+        ),
+    ] = 0.75
+    margin_ms: Annotated[
+        int,
+        Seconds(
+            "incremental: how long before the start claiming may begin", more=", besides the travel of files"
+        ),
+    ] = 0
+    tries: Annotated[int, Whole("how often all of it is tried for before it is refused", most=MOST_TRIES)] = 3
+    files: Annotated[
+        Mapping[str, int],
+        Counts(
+            "MiB that each component reads, by the cluster where they are",
+            more=", as in `{ north = 2048 }`; the start waits until they have arrived, at the"
+            " `network_mbps` of the cluster that they go to",
+            unset="none",
+            optional=True,
+        ),
+    ] = field(default_factory=dict)
 
     def widths(self, vms: int) -> tuple[int, ...]:
         """Give the VMs of each component of so many: all alike, and what is left over to the first."""
         each, rest = divmod(vms, self.components)
         return (each + rest, *([each] * (self.components - 1)))
 
-    def to_dict(self) -> Plain:
-        """Give the keys of ``together``."""
-        told: Plain = {"share": self.share, "components": self.components}
-        told |= {"claim": str(self.claim), "place": self.place, "claim_part": self.claim_part}
-        told |= seconds("margin_s", self.margin_ms) | {"tries": self.tries}
-        return told | ({"files": dict(self.files)} if self.files else {})
+
+TOGETHER = Table(Together, "Which requests of a stream are joint requests.")

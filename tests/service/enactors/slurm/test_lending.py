@@ -11,7 +11,7 @@ from tests.service.enactors.slurm.conftest import real_clusters
 from tests.service.enactors.slurm.sites import LOOK_EVERY_S, REFERENCE_MIPS, guest_options, now_ms
 from tests.waiting import PATIENCE_S
 
-from leasehold.configuration.gateway import GatewaySpec
+from leasehold.configuration.tables import GatewaySpec
 from leasehold.configuration.terms import ClusterTerms
 from leasehold.leasing.overhead import OverheadModel
 from leasehold.model.request import LeaseType

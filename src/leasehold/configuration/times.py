@@ -1,19 +1,66 @@
-"""Moments in a file: dates where the requests' clock shows Unix time, seconds where a run begins at zero.
+"""Times in files and options: durations as people write them, dates, and what a requests' clock shows.
 
-A *clock* reads the key ``begin`` of a table, or ``begin_s``, and gives whole milliseconds of that time.
+A *clock* reads the key ``begin`` of a table as a date where the requests' clock shows Unix time, and
+``begin_s`` in seconds where a run begins at zero. It gives whole milliseconds of that time.
 """
 
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Protocol
 
-from leasehold.configuration.keys import Keys
-from leasehold.configuration.plain import Plain, seconds
+from leasehold.configuration.declaration import Key, Plain, seconds
+from leasehold.configuration.keys import MOST_MS, Keys
 from leasehold.model.errors import InvalidField
 
+A_DURATION = "a time such as 3600 (seconds), 90m, 1h30m, 2:00:00 or 1-12:00:00, at most a hundred years"
+
+_MOST_CHARACTERS = 100
+_SECONDS = re.compile(r"\d+(\.\d{1,3})?", re.ASCII)
+_WITH_UNITS = re.compile(r"(\d+(?:\.\d+)?)([dhms])", re.ASCII)
+_SLURM = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?", re.ASCII)
+_UNIT_S = {"d": 86_400, "h": 3600, "m": 60, "s": 1}
 A_DATE = "a date and time with its zone, such as 2026-09-01T08:00:00+02:00"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
+
+
+def read_duration_s(field: str, text: str) -> int | float:
+    """Read a duration, in seconds; ``field`` names it in an error.
+
+    ``3600`` is seconds; ``1h30m`` has units; ``5:00`` is minutes and seconds, ``2:00:00`` hours, minutes and
+    seconds; after days come hours: ``1-12``, ``1-12:00``, ``1-12:00:00``.
+
+    Raises InvalidField for anything else, and for what is finer than a millisecond.
+    """
+    seconds, rest = divmod(read_duration_ms(field, text), 1000)
+    return (seconds * 1000 + rest) / 1000 if rest else seconds
+
+
+def read_duration_ms(field: str, text: str) -> int:
+    """Read a duration, in whole milliseconds, as `read_duration_s` does."""
+    ms = _duration_ms(text.strip()) if len(text) <= _MOST_CHARACTERS else None
+    if ms is None or not 0 < ms <= MOST_MS or ms != int(ms):
+        raise InvalidField(field, text, A_DURATION)
+    return int(ms)
+
+
+def _duration_ms(text: str) -> Decimal | None:
+    if _SECONDS.fullmatch(text):
+        return Decimal(text) * 1000
+    parts = _WITH_UNITS.findall(text)
+    if parts and "".join(number + unit for number, unit in parts) == text:
+        return sum((Decimal(number) * _UNIT_S[unit] * 1000 for number, unit in parts), Decimal(0))
+    slurm = _SLURM.fullmatch(text)
+    return None if slurm is None else _slurm_ms(*slurm.groups())
+
+
+def _slurm_ms(days: str | None, first: str, second: str | None, third: str | None) -> Decimal:
+    """Count up Slurm's forms: with days or three parts the first is hours, with two it is minutes."""
+    units = (3600, 60, 1) if days is not None or third is not None else (60, 1, 0)
+    seconds = sum(int(part or 0) * unit for part, unit in zip((first, second, third), units, strict=True))
+    return Decimal((int(days or 0) * 86_400 + seconds) * 1000)
 
 
 class Clock(Protocol):
@@ -97,3 +144,18 @@ def _as_date(value: object) -> datetime | None:
         return datetime.fromisoformat(value.strip())
     except ValueError:
         return None
+
+
+class Date(Key):
+    """A date and time with its zone: Unix milliseconds at a field, and a date of TOML or a text in a file."""
+
+    accepts = "date and time with its zone"
+
+    def read(self, keys: Keys, name: str, default: object) -> object:
+        """Take a date."""
+        moment = read_date(keys, name)
+        return default if moment is None else moment
+
+    def write(self, value: int) -> str:
+        """Give the date in UTC."""
+        return date_text(value)

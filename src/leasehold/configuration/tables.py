@@ -1,0 +1,248 @@
+"""The tables that scenarios and services have in common beside the terms of clusters.
+
+``[gateway]`` says how guests are sent to clusters, ``[sharing]`` how agreements are applied, ``[[domain]]``
+which clusters lend together, ``resources`` and ``claims`` what clusters have and requests hold besides CPUs.
+"""
+
+import re
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import Annotated
+
+from leasehold.configuration.declaration import Table
+from leasehold.configuration.keys import Keys
+from leasehold.configuration.kinds import Choice, Counts, Flag, Seconds, Text, Texts, Whole
+from leasehold.configuration.policies import RoutingPolicyName
+from leasehold.configuration.times import Date
+from leasehold.model.agreement import CPUS, EVERYBODY, MEMORY
+from leasehold.model.errors import InvalidField, UnknownName
+from leasehold.sharing.broker_policies.registry import broker_policy
+from leasehold.sharing.enforcement import ALLOW, WITHOUT_AGREEMENT, SharingSettings
+
+MOMENTS = ("learnt", "told")
+
+
+@dataclass(frozen=True, slots=True)
+class GatewaySpec:
+    """How guests are sent to clusters."""
+
+    policy: Annotated[
+        str,
+        RoutingPolicyName(
+            "where guests go: leasehold policy list",
+            more=" ([routing policies](policies.md)), with [parameters](policies.md#parameters) where they"
+            " are not the default ones, or `file.py:Name`",
+        ),
+    ] = "pap-rtdp"
+    moments: Annotated[
+        str,
+        Choice(
+            "rates and sizes of the streams are learnt from what comes",
+            more=" (`learnt`), or `told`: the true ones of the model, which a service has not. Those of a log"
+            " are always learnt, and those of guests if some are joint requests",
+            of=MOMENTS,
+        ),
+    ] = "learnt"
+    try_elsewhere: Annotated[
+        bool, Flag("whether a guest that its cluster refuses is offered to the others")
+    ] = False
+    use_free_room: Annotated[
+        bool,
+        Flag(
+            "whether guests go where they can start now, also those who wait elsewhere",
+            more=": the policy chooses among the clusters that can start a guest now, if there are any; and a"
+            " guest that waits at a cluster, and has never started, goes to another one as soon as that can"
+            " start it",
+        ),
+    ] = False
+    tick_ms: Annotated[
+        int,
+        Seconds("how often requests that the policy holds are asked about again at the latest", least_ms=1),
+    ] = 10_000
+
+
+GATEWAY = Table(GatewaySpec, "How guests are sent to clusters.")
+
+
+def _broker_policy(name: str) -> str:
+    broker_policy(name)
+    return name
+
+
+@dataclass(frozen=True, slots=True)
+class SharingSpec:
+    """How agreements are applied.
+
+    ``starts_at_ms`` is the Unix time at which the requests' clock shows zero, None where nobody said: only
+    a run has such a time, and `SHARING_OF_RUN` its key.
+    """
+
+    without_agreement: Annotated[
+        str,
+        Choice(
+            "who needs none: allow, members, preemptable or refuse",
+            more=". `allow`: everybody; `members`: those to whom the administrator gave a token;"
+            " `preemptable`: of those, only guests that can be preempted; `refuse`: nobody. Whoever shows a"
+            " token of another issuer, or comes from a peer, needs an agreement that names them, or a group"
+            " above them, unless this is `allow`",
+            of=WITHOUT_AGREEMENT,
+        ),
+    ] = ALLOW
+    threshold: Annotated[
+        int,
+        Whole("agreements of a higher penalty are never broken; to break others is punished", least=0),
+    ] = 0
+    top_n: Annotated[
+        int | None,
+        Whole("to how many virtual domains the broker narrows the choice; left out: all", unset="all"),
+    ] = None
+    broker_policy: Annotated[
+        str,
+        Text(
+            "how it scores them",
+            more=": `most-room`, `least-used`, `cheapest-penalty`, `random`, or one of an installed package",
+            convert=_broker_policy,
+        ),
+    ] = "most-room"
+    starts_at_ms: int | None = None
+
+    def settings(self) -> SharingSettings:
+        """Give what the gateway needs."""
+        return SharingSettings(
+            without_agreement=self.without_agreement,
+            threshold=self.threshold,
+            top_n=self.top_n,
+            broker_policy=self.broker_policy,
+            starts_at_ms=self.starts_at_ms or 0,
+        )
+
+
+SHARING = Table(SharingSpec, "How agreements are applied.")
+SHARING_OF_RUN = replace(
+    SHARING,
+    keys={**SHARING.declared, "starts_at_ms": Date("the date of second zero of the run", name="starts_at")},
+)
+"""``[sharing]`` of a run, whose clock begins at zero."""
+
+
+@dataclass(frozen=True, slots=True)
+class DomainSpec:
+    """A virtual domain (Dumitrescu et al. 2007, section 2.2) and the names of its sites."""
+
+    name: Annotated[str, Text("what agreements and requests call it", more="; no site may be called so")]
+    sites: Annotated[
+        tuple[str, ...],
+        Texts(
+            "the clusters that form it, sites with a manager of their own among them",
+            more="; `serve` and `doctor` warn of one that is not configured and has never joined",
+        ),
+    ]
+
+
+DOMAIN = Table(DomainSpec, "A virtual domain: clusters that lend together.")
+
+
+def read_domains(keys: Keys) -> tuple[DomainSpec, ...]:
+    """Take every ``[[domain]]``; raises InvalidField or UnknownName with the place of the key as field."""
+    domains: list[DomainSpec] = []
+    taken: dict[str, str] = {}
+    for table in keys.tables("domain"):
+        domain = _domain(table, [domain.name for domain in domains])
+        for site in domain.sites:
+            if site in taken:
+                raise InvalidField(
+                    table.where("sites"), site, f"a site that is not in {taken[site]!r} already"
+                )
+            taken[site] = domain.name
+        domains.append(domain)
+    return tuple(domains)
+
+
+def _domain(table: Keys, others: list[str]) -> DomainSpec:
+    domain = DOMAIN.read(table)
+    if domain.name in others or domain.name == EVERYBODY or domain.name.startswith("@"):
+        expected = "a name that no other domain has, other than *, and without @"
+        raise InvalidField(table.where("name"), domain.name, expected)
+    if not domain.sites:
+        raise InvalidField(table.where("sites"), None, "at least one site")
+    return domain
+
+
+def check_names(domains: Sequence[DomainSpec], sites: Iterable[str]) -> None:
+    """Refuse a domain that is named as a site is; raises InvalidField with the place of the key as field."""
+    names = {*sites, *(site for domain in domains for site in domain.sites)}
+    for index, domain in enumerate(domains):
+        if domain.name in names:
+            raise InvalidField(f"domain[{index}].name", domain.name, "a name that no site has")
+
+
+def check_sites(domains: Sequence[DomainSpec], known: Iterable[str]) -> None:
+    """Refuse domains of sites that there are not, or named as a site is.
+
+    Raises InvalidField or UnknownName with the place of the key as field.
+    """
+    names = list(known)
+    check_names(domains, names)
+    for index, domain in enumerate(domains):
+        for site in domain.sites:
+            if site not in names:
+                raise UnknownName(f"domain[{index}].sites", site, names)
+
+
+def strangers(domains: Iterable[DomainSpec], known: Container[str]) -> list[tuple[str, str]]:
+    """List the sites that nobody knows, each with its domain before it."""
+    return [(domain.name, site) for domain in domains for site in domain.sites if site not in known]
+
+
+def domain_by_site(domains: Iterable[DomainSpec]) -> dict[str, str]:
+    """Say for each site in a domain which one."""
+    return {site: domain.name for domain in domains for site in domain.sites}
+
+
+_NAMED = re.compile(r"[a-z][a-z0-9_-]*:[A-Za-z0-9][A-Za-z0-9._-]*")
+_A_RESOURCE = f"{CPUS}, {MEMORY}, or a kind and a name, such as licence:matlab or service:database"
+
+
+def check_resource(place: str, resource: str) -> None:
+    """Refuse what names no resource; raises InvalidField with this place as field."""
+    if resource not in (CPUS, MEMORY) and not _NAMED.fullmatch(resource):
+        raise InvalidField(place, resource, _A_RESOURCE)
+
+
+@dataclass(frozen=True)
+class Units(Counts):
+    """Units of resources, but not of those in ``without``, each of which has a reason."""
+
+    _: KW_ONLY
+    without: Mapping[str, str] = field(default_factory=dict)
+
+    def check(self, keys: Keys, name: str) -> None:
+        """Refuse what names no resource."""
+        check_resource(keys.where(name), name)
+        if name in self.without:
+            raise InvalidField(keys.where(name), keys.take(name), f"another resource: {self.without[name]}")
+
+
+RESOURCES = Units(
+    "units of what it has besides its slots",
+    more=', as in `{ memory_mib = 65536, "licence:matlab" = 5 }`; no request that claims more of one gets it',
+    unset="none",
+    optional=True,
+    least=0,
+    without={CPUS: "slots say how many CPUs there are"},
+)
+CLAIMS = Units(
+    "units of further resources that each request holds while it runs",
+    more=', as in `{ "licence:matlab" = 1 }`',
+    unset="none",
+    optional=True,
+    without={
+        CPUS: "every request takes one for each VM",
+        MEMORY: "memory_mib says what each VM takes",
+    },
+)
+
+
+def claims_of(units: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+    """Give claims in one order, as a request has them."""
+    return tuple(sorted(units.items()))
