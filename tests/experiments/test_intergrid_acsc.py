@@ -6,9 +6,8 @@ from random import Random
 import pytest
 
 from leasehold.experiments.intergrid import world
-from leasehold.experiments.intergrid.claims import LAST, Term
 from leasehold.experiments.intergrid.plan import plan
-from leasehold.experiments.intergrid.studies import STUDIES
+from leasehold.experiments.intergrid.studies import LAST, STUDIES, Term
 from leasehold.experiments.intergrid.world import WaitsForRoom
 from leasehold.model.request import LeaseType, Request
 from leasehold.routing.facts import Federation, SiteFacts, SiteLive
@@ -95,13 +94,13 @@ def test_without_preemption_fewer_local_requests_are_served() -> None:
 
 
 def test_the_headline_is_a_claim_of_its_own() -> None:
-    served, rejected = STUDIES["acsc2011"].claims()[:2]
+    served, rejected = STUDIES["acsc2011"].claims[:2]
     assert served.contrasts == ((Term(1 / 1.72, "preempting", LAST), Term(-1.0, "never", LAST)),)
     assert rejected.figure == "2c"
-    assert {claim.topic for claim in STUDIES["acsc2011"].claims()} == {"preemption", "rejection"}
+    assert {claim.topic for claim in STUDIES["acsc2011"].claims} == {"preemption", "rejection"}
 
 
 def test_the_headline_of_jpdc_2012_is_among_its_claims() -> None:
     study = STUDIES["003"]
-    found = {claim.text for claim in study.claims() if claim.text.startswith(study.headline)}
+    found = {claim.text for claim in study.claims if claim.text.startswith(study.headline)}
     assert len(found) == len(study.headline)

@@ -13,9 +13,9 @@ from tests.experiments.pretended import Measured, pretend_to_measure, reproduce
 from leasehold.experiments.intergrid.metrics import METRICS
 from leasehold.experiments.intergrid.outcome import FederationOutcome
 from leasehold.experiments.intergrid.plan import plan
-from leasehold.experiments.intergrid.studies import JPDC_2012
+from leasehold.experiments.intergrid.studies import STUDIES
 
-FIGURES, claims = JPDC_2012.figures, JPDC_2012.claims
+FIGURES, claims = STUDIES["003"].figures, STUDIES["003"].claims
 OF_ONE_SWEEP = 2 * 5 * 5
 CONFIGURATIONS = len(plan("003").configurations)
 
@@ -49,7 +49,7 @@ def test_all_figures_and_controls(measured: Measured) -> None:
     assert said.stderr == ""
     assert len(measured) == 2 * CONFIGURATIONS
     assert found["figures"] == list(FIGURES)
-    assert len(found["claims"]) == 2 * len(claims())
+    assert len(found["claims"]) == 2 * len(claims)
     assert len(found["panels"]) == 2 * len(FIGURES)
     assert {one["reading"] for one in found["base"]} == {"R2", "R0", "R1", "plain"}
     assert [Path(path).name for path in found["files"]][:3] == ["003.md", "003.json", "003.parquet"]
@@ -108,7 +108,7 @@ def test_the_report_has_every_claim_under_both_readings() -> None:
     report = Path("runs/003/003.md").read_text(encoding="utf-8")
     headline = report.partition("## Headline and conclusions")[2].partition("##")[0]
     assert headline.count("at least 60 % below every other policy") == 2 * 4
-    for claim in claims():
+    for claim in claims:
         for reading in ("R2", "R0"):
             assert any(
                 line.startswith(f"| {claim.figure} | {claim.text} |") and f"| {reading} |" in line

@@ -6,7 +6,7 @@ import pytest
 
 from leasehold.experiments.intergrid import world
 from leasehold.experiments.intergrid.plan import FederationRun, configuration_named, plan
-from leasehold.experiments.intergrid.studies import CONTENTION
+from leasehold.experiments.intergrid.studies import STUDIES
 from leasehold.experiments.intergrid.world import as_keys, in_seconds, scenario
 from leasehold.routing.allocation import allocate
 from leasehold.routing.facts import SiteFacts
@@ -118,7 +118,7 @@ class TestVictims:
         assert ours.said["published"]["cluster"] == theirs.said["published"]["cluster"]
 
     def test_every_part_of_both_figures_is_claimed(self) -> None:
-        assert {claim.figure for claim in CONTENTION.claims()} == {"2a", "2b", "2c", "3a", "3b", "3c"}
+        assert {claim.figure for claim in STUDIES["000"].claims} == {"2a", "2b", "2c", "3a", "3b", "3c"}
 
     def test_a_run_preempts_and_another_policy_others(self) -> None:
         found = {

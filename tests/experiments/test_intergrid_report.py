@@ -6,11 +6,11 @@ import pytest
 
 from leasehold.experiments.claims import Status
 from leasehold.experiments.intergrid.plan import plan
-from leasehold.experiments.intergrid.studies import JPDC_2012
+from leasehold.experiments.intergrid.studies import STUDIES
 from leasehold.experiments.report import amount, bounded, signed
 from leasehold.experiments.statistics import Interval
 
-FIGURES, claims = JPDC_2012.figures, JPDC_2012.claims
+FIGURES, claims = STUDIES["003"].figures, STUDIES["003"].claims
 PAGE = Path(__file__).parents[2] / "docs" / "results" / "003.md"
 STATUSES = {str(status) for status in Status}
 
@@ -30,7 +30,7 @@ def test_its_first_line_says_how_large_it_is(lines: list[str]) -> None:
 
 def test_every_claim_stands_there_under_both_readings_with_one_status_word(lines: list[str]) -> None:
     listed = lines[lines.index("## Claims") :]
-    for claim in claims():
+    for claim in claims:
         rows = [
             line.strip("| ").split(" | ")
             for line in listed

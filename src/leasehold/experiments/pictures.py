@@ -17,31 +17,10 @@ from leasehold.analysis.report.style import FILE_STYLE, vega_config
 from leasehold.experiments.statistics import Interval
 
 COLOURS = (
-    "#2c4a7c",
-    "#e9b44c",
-    "#3aa294",
-    "#9a78c9",
-    "#d9593f",
-    "#7a8699",
-    "#1d2433",
-    "#c77dab",
-    "#6aa84f",
-    "#8c564b",
-    "#00a2c7",
-    "#b8860b",
-    "#5d3a9b",
-    "#ff7f50",
-    "#a3c644",
-    "#0b6e4f",
-    "#f2a6c0",
-    "#6b4226",
-    "#9fc5e8",
-    "#c00000",
-    "#ff3d9a",
-    "#555f33",
-    "#7fd1b9",
-    "#b9a7ff",
-)
+    "#2c4a7c", "#e9b44c", "#3aa294", "#9a78c9", "#d9593f", "#7a8699", "#1d2433", "#c77dab",
+    "#6aa84f", "#8c564b", "#00a2c7", "#b8860b", "#5d3a9b", "#ff7f50", "#a3c644", "#0b6e4f",
+    "#f2a6c0", "#6b4226", "#9fc5e8", "#c00000", "#ff3d9a", "#555f33", "#7fd1b9", "#b9a7ff",
+)  # fmt: skip
 WIDTH, HEIGHT, PNG_SCALE = 260, 190, 2.0
 PADDING = 16
 """Pixels on every side: letters are a little wider in some viewers than where the picture was made."""

@@ -10,7 +10,6 @@ from leasehold.experiments import pictures
 from leasehold.experiments.claims import in_words
 from leasehold.experiments.evaluation import Campaign, Evaluation, Report, Size
 from leasehold.experiments.intergrid import world
-from leasehold.experiments.intergrid.claims import TITLES, Figure, FigureClaim
 from leasehold.experiments.intergrid.outcome import (
     CLAIM_IS,
     EQUATION_2,
@@ -21,7 +20,7 @@ from leasehold.experiments.intergrid.outcome import (
     outcome_of,
 )
 from leasehold.experiments.intergrid.plan import Plan, plan
-from leasehold.experiments.intergrid.studies import STUDIES, Study
+from leasehold.experiments.intergrid.studies import STUDIES, TITLES, Figure, FigureClaim, Study
 from leasehold.experiments.kept import DECIDES, Results, marks
 from leasehold.experiments.report import (
     Block,

@@ -8,9 +8,9 @@ import numpy as np
 from scipy import stats
 
 from leasehold.experiments.claims import ALPHA, Status, Tested, Verdict, counted, status_of, tally, tested
-from leasehold.experiments.intergrid.claims import Contrast, Expects, Figure, FigureClaim, Where
 from leasehold.experiments.intergrid.metrics import METRICS
 from leasehold.experiments.intergrid.plan import BASE, Plan, Point, Reading, Sweep
+from leasehold.experiments.intergrid.studies import Contrast, Expects, Figure, FigureClaim, Where
 from leasehold.experiments.kept import Results
 from leasehold.experiments.statistics import (
     Anova,
@@ -236,7 +236,7 @@ class FederationOutcome:
 def outcome_of(plan: Plan, results: Results, wanted: Sequence[str], replications: int) -> FederationOutcome:
     """Compare with the claims, and put the figures together."""
     every = [Series(plan, reading, results) for reading in plan.swept]
-    asked = [claim for claim in plan.study.claims() if claim.figure in wanted]
+    asked = [claim for claim in plan.study.claims if claim.figure in wanted]
     return FederationOutcome(
         plan,
         tuple(wanted),

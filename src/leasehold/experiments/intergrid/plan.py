@@ -123,8 +123,7 @@ class Plan(evaluation.Plan[FederationRun]):
 def plan(study: str, hours: int | None = None) -> Plan:
     """Read the plan of a study, by its number, for so many hours of requests; None: as published."""
     found = STUDIES[study]
-    said = evaluation.read(__package__, found.file)
-    return plan_from(found, said, said["published"]["hours"] if hours is None else hours)
+    return plan_from(found, found.said["published"]["hours"] if hours is None else hours)
 
 
 def configuration_named(name: str) -> FederationRun:
@@ -134,8 +133,9 @@ def configuration_named(name: str) -> FederationRun:
     return plan(study, int(hours)).configurations[name]
 
 
-def plan_from(study: Study, said: Mapping[str, Any], hours: int) -> Plan:
+def plan_from(study: Study, hours: int) -> Plan:
     """Make the plan of what the file says."""
+    said = study.said
     readings = tuple(Reading(**entry) for entry in said["reading"])
     sweeps = {entry["letter"]: _sweep(entry, said) for entry in said["sweep"]}
     policies = tuple(said["published"]["policies"])

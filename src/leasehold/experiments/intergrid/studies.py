@@ -1,30 +1,154 @@
-"""Which publications are run again here: their figures, and what each claims of them.
+"""Which publications are run again here, their figures, and what each claims of them, as what can be tested.
 
-Only what stands in the text can be compared: the figures themselves have no numbers.
+All of it stands in their TOML files, section ``[study]``.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
 
-from leasehold.experiments.intergrid.claims import (
-    EVERYWHERE,
-    LAST,
-    Expects,
-    Figure,
-    FigureClaim,
-    Term,
-    Where,
-    difference,
-    falls,
-    gap,
-    grows,
-    is_flat,
-    is_least,
-    is_most,
-    less_by,
-    rises,
-)
-from leasehold.model.errors import UnknownName
+from leasehold.experiments import evaluation
+from leasehold.model.errors import InvalidField, UnknownName
+
+PREEMPTING, NEVER = "preempting", "never"
+TITLES: Mapping[str, str] = {
+    **{name: name.upper() for name in ("rr", "lrf-rnd", "bcf-rnd", "pap-rnd", "pap-rtdp")},
+    **{name: name.upper() for name in ("mov", "mlip", "moml")},
+    PREEMPTING: "with preemption",
+    NEVER: "without preemption",
+}
+"""The names of policies in print."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One part of a figure: which sweep, which metric; ``beside`` are metrics that are shown with it."""
+
+    name: str
+    letter: str
+    metric: str
+    title: str
+    beside: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """The points of a sweep that lie above and below some values of its axis; ``end`` picks first or last."""
+
+    above: float | None = None
+    below: float | None = None
+    end: int | None = None
+
+    @property
+    def as_text(self) -> str:
+        """Write it down: " above 300"; "" for the whole sweep."""
+        bounds = [("above", self.above), ("up to", self.below)]
+        return "".join(f" {word} {value:g}" for word, value in bounds if value is not None)
+
+
+EVERYWHERE = Where()
+FIRST, LAST = Where(end=0), Where(end=-1)
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """The mean of a figure's metric for a policy over some points, so many times."""
+
+    times: float
+    policy: str
+    where: Where = EVERYWHERE
+
+
+Contrast = tuple[Term, ...]
+"""A sum of terms, claimed to be above zero, or not to differ from it."""
+
+
+class Expects(StrEnum):
+    """What is claimed of contrasts."""
+
+    MORE = "more"
+    NO_DIFFERENCE = "no difference"
+
+
+@dataclass(frozen=True, slots=True)
+class FigureClaim:
+    """One sentence about one figure.
+
+    ``printed``  the printed 95 % interval of its only contrast, None where none is
+    ``weaker``   what has to be above zero for the direction to be right, where that is less than is claimed
+    ``topic``    which paragraph of ``why`` in the file is about it
+    """
+
+    figure: str
+    text: str
+    contrasts: tuple[Contrast, ...]
+    topic: str
+    expects: Expects = Expects.MORE
+    printed: tuple[float, float] | None = None
+    weaker: tuple[Contrast, ...] = ()
+
+
+def _claim(figure: str, entry: Mapping[str, Any], policies: Sequence[str]) -> FigureClaim:
+    """Read a claim about a figure."""
+    text, contrasts = _sentence(entry, policies)
+    weaker = _sentence({**entry, "by": 0.0}, policies)[1] if entry["kind"] == "less" else ()
+    if "weaker" in entry:
+        weaker = _sentence({**entry, "terms": entry["weaker"]}, policies)[1]
+    return FigureClaim(
+        figure,
+        text,
+        contrasts,
+        entry["topic"],
+        Expects.NO_DIFFERENCE if entry["kind"] in {"flat", "same"} else Expects.MORE,
+        tuple(entry["printed"]) if "printed" in entry else None,
+        weaker,
+    )
+
+
+def _sentence(  # noqa: C901, PLR0911 - one case for each kind
+    entry: Mapping[str, Any], policies: Sequence[str]
+) -> tuple[str, tuple[Contrast, ...]]:
+    """Read the text of a claim, and its contrasts; all kinds occur in the four files."""
+    where = Where(entry.get("above"), entry.get("below"), -1 if "end" in entry else None)
+    above, below = Where(above=entry.get("at")), Where(below=entry.get("at"))
+    others = entry.get("than", [other for other in policies if other != entry.get("policy")])
+    match entry:
+        case {"kind": "rises"}:
+            return "rises along the sweep, for every policy", _change(policies, LAST, FIRST)
+        case {"kind": "falls"}:
+            return "falls along the sweep, for every policy", _change(policies, FIRST, LAST)
+        case {"kind": "flat"}:
+            return "does not change along the sweep", _change(policies, LAST, FIRST)
+        case {"kind": "drops", "policy": policy, "text": text}:
+            return text, _change([policy], below, above)
+        case {"kind": "least", "policy": policy}:
+            return f"{TITLES[policy]} is lowest", tuple(_difference(other, policy) for other in others)
+        case {"kind": "most", "policy": policy}:
+            return f"{TITLES[policy]} is highest", tuple(_difference(policy, other) for other in others)
+        case {"kind": "less", "policy": policy, "by": part, "text": text}:
+            return text, tuple(_difference(other, policy, where, 1 - part) for other in others)
+        case {"kind": "gap", "pair": [more, less]}:
+            return f"{TITLES[more]} - {TITLES[less]}{where.as_text}", (_difference(more, less, where),)
+        case {"kind": "same", "pair": [more, less], "text": text}:
+            return text, (_difference(more, less, where),)
+        case {"kind": "grows", "pair": [more, less], "text": text}:
+            return text, ((*_difference(more, less, above), *_difference(less, more, below)),)
+        case {"kind": "order", "pairs": pairs, "text": text}:
+            return text, tuple(_difference(*pair) for pair in pairs)
+        case {"kind": "sum", "terms": terms, "text": text}:
+            return text, (tuple(Term(times, policy, where) for times, policy in terms),)
+    raise InvalidField("kind", entry["kind"], "a kind of claim, with its keys")
+
+
+def _change(policies: Sequence[str], more: Where, less: Where) -> tuple[Contrast, ...]:
+    """Give for each policy one place less another."""
+    return tuple((Term(1, policy, more), Term(-1, policy, less)) for policy in policies)
+
+
+def _difference(more: str, less: str, where: Where = EVERYWHERE, times: float = 1.0) -> Contrast:
+    """Give so many times the one less the other."""
+    return Term(times, more, where), Term(-1.0, less, where)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,24 +156,24 @@ class Study:
     """One publication.
 
     ``number``     its name on the command line
-    ``file``       states what is run
     ``reference``  the policy to which the others are compared
     ``groups``     names that stand for several figures
     ``headline``   how the claims begin that the publication makes in its abstract or its conclusions
     ``quick_hours, quick_seeds``  what shows the shape in about two minutes
+    ``said``       the file that states it
     """
 
     number: str
-    file: str
     title: str
     source: str
     reference: str
     figures: Mapping[str, Figure]
-    claims: Callable[[], list[FigureClaim]]
+    claims: Sequence[FigureClaim]
+    quick_hours: int
+    quick_seeds: int
     groups: Mapping[str, Sequence[str]]
-    quick_hours: int = 6
-    quick_seeds: int = 3
-    headline: tuple[str, ...] = ()
+    headline: tuple[str, ...]
+    said: Mapping[str, Any]
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -75,266 +199,36 @@ class Study:
         return [short.removeprefix("fig")] if short else list(self.figures)
 
 
-def _sweeps(number: int, letters: str, metric: str, title: str, *beside: str) -> dict[str, Figure]:
-    """Give the parts of a figure that shows one metric along several sweeps."""
-    return {f"{number}{each}": Figure(f"{number}{each}", each, metric, title, beside) for each in letters}
-
-
-# JPDC 2012, section 5.3
-
-ROUTING = ("rr", "lrf-rnd", "bcf-rnd", "pap-rnd", "pap-rtdp")
-RR, LRF, BCF, RND, RTDP = ROUTING
-LONG, OFTEN, UP_TO_LONG = Where(above=300), Where(above=0.12), Where(below=300)
-PREEMPTABLE = ("cancelable", "suspendable", "migratable")
-
-TABLE_3 = {
-    "8a": (2.4, 3.8),
-    "8b": (9.3, 12.7),
-    "8c": (2.6, 4.3),
-    "8d": (5.9, 12.5),
-    "8e": (0.14, 7.8),
-    "8f": (2.1, 16.0),
-    "8g": (0.02, 3.2),
-}
-"""Table 3: the 95 % interval of how much lower PAP-RTDP is than PAP-RND, percentage points."""
-
-
-def _figures_of_jpdc() -> dict[str, Figure]:
-    by_type = (f"vms_preempted_{kind}" for kind in PREEMPTABLE)
-    others = ("guest_utilisation_pct", "occupancy_pct")
-    awrt = "AWRT of best-effort requests, eq 24 (s)"
-    figures = (
-        _sweeps(5, "abcd", "vms_preempted", "VMs preempted", "leases_preempted", *by_type)
-        | _sweeps(6, "abcd", "utilisation_pct", "Utilisation, eq 21 (%)", *others)
-        | _sweeps(7, "abcd", "awrt_s", awrt, "awrt_pooled_s", "response_s")
+def _study(number: str, file: str) -> Study:
+    said = evaluation.read(__package__, file)
+    stated, policies = said["study"], said["published"]["policies"]
+    claims = [_claim(one, entry, policies) for entry in stated["claims"] for one in entry["of"]]
+    if stated.get("by_figure"):
+        claims.sort(key=lambda claim: claim.figure)
+    return Study(
+        number,
+        figures=dict(sorted((one.name, one) for entry in stated["figures"] for one in _figures(entry))),
+        claims=claims,
+        groups=stated.get("groups", {}),
+        headline=tuple(stated.get("headline", ())),
+        said=said,
+        **{key: stated[key] for key in ("title", "source", "reference", "quick_hours", "quick_seeds")},
     )
-    unserved, np_title = ("migratable_unserved_pct",), "Rejected Non-preemptable requests (%)"
-    for letter, migration, rejection in zip("abcd", "aceg", "bdfh", strict=True):
-        one, two = f"8{migration}", f"8{rejection}"
-        figures[one] = Figure(one, letter, "migration_pct", "Migration rate (%)", unserved)
-        figures[two] = Figure(two, letter, "np_rejection_pct", np_title, ("local_rejection_pct",))
-    return figures
 
 
-def _claims_of_jpdc() -> list[FigureClaim]:
-    made = [*_preempted(), *_utilisation(), *_response(), *_valuable()]
-    return sorted(made, key=lambda claim: claim.figure)
+def _figures(entry: Mapping[str, Any]) -> Iterator[Figure]:
+    """Give the parts of a figure that show one metric, each along its sweep."""
+    for part, sweep in zip(entry["parts"], entry.get("sweeps", entry["parts"]), strict=True):
+        name = f"{entry['figure']}{part}"
+        yield Figure(name, sweep, entry["metric"], entry["title"], tuple(entry["beside"]))
 
-
-def _preempted() -> Iterator[FigureClaim]:
-    others, headline = ROUTING[:-1], "PAP-RTDP at least 60 % below every other policy (section 7)"
-    for figure in ("5a", "5b", "5c", "5d"):
-        yield rises(figure, ROUTING)
-        yield is_least(figure, RTDP, ROUTING, "dispatch")
-        yield less_by(figure, 0.6, headline, (RTDP, others))
-    yield gap("5a", RND, RTDP, (2737.97, 3896.95), "dispatch")
-    yield gap("5a", LRF, RND, (168.2, 1561.1), "allocation")
-    yield gap("5b", RND, RTDP, (342, 2354.6), "dispatch", LONG)
-    yield _drops("5b")
-    yield less_by("5b", 0.6, "PAP-RTDP about 60 % below LRF-RND above 300", (RTDP, (LRF,)), LONG)
-    yield gap("5c", RND, RTDP, (380.5, 4570), "dispatch")
-    yield grows("5c", (RND, RTDP), 0.1, "PAP-RTDP gains more on PAP-RND at high external rates", "dispatch")
-    yield gap("5d", RND, RTDP, (469.12, 3826.45), "dispatch", OFTEN)
-    yield gap("5d", LRF, RND, (230.7, 4823.9), "allocation")
-    yield grows("5d", (LRF, RND), 0.12, "PAP-RND gains more on LRF-RND at high local rates", "allocation")
-
-
-def _utilisation() -> Iterator[FigureClaim]:
-    for figure in ("6a", "6b", "6c", "6d"):
-        yield is_most(figure, RTDP, ROUTING, "dispatch")
-    yield gap("6a", RTDP, LRF, (12.5, 14.7), "size")
-    yield gap("6a", LRF, RND, (2.2, 4.6), "allocation")
-    yield gap("6b", RTDP, LRF, (7.3, 14.5), "size", LONG)
-    yield gap("6b", LRF, RND, (0.9, 7.4), "allocation", LONG)
-    yield gap("6c", RTDP, LRF, (1.5, 15.1), "size")
-    yield gap("6d", RTDP, RND, (11.3, 18.3), "dispatch", OFTEN)
-
-
-def _response() -> Iterator[FigureClaim]:
-    half = "PAP-RTDP more than 50 % below RR, LRF-RND and BCF-RND"
-    for figure in ("7a", "7b", "7c", "7d"):
-        yield is_least(figure, RND, ROUTING, "response")
-        bcf = (difference(RR, BCF), difference(LRF, BCF))
-        yield FigureClaim(figure, "BCF-RND is below RR and LRF-RND", bcf, "response")
-        yield less_by(figure, 0.5, half, (RTDP, (RR, LRF, BCF)))
-    yield gap("7a", RTDP, RND, (3814.7, 4417), "response")
-    yield gap("7b", RTDP, RND, (654.1, 4158), "response", LONG)
-    yield _same("7b", UP_TO_LONG)
-    yield gap("7c", RTDP, RND, (673.8, 4753.5), "response")
-    yield gap("7d", RTDP, RND, (1516.4, 3784), "response", OFTEN)
-    yield gap("7b", BCF, RTDP, (1863, 6456.2), "response")
-    yield gap("7c", BCF, RTDP, (1665, 6115), "response")
-    yield gap("7d", BCF, RTDP, (3595.8, 7661), "response")
-    yield from (is_flat(figure, ROUTING) for figure in ("7a", "7c"))
-
-
-def _valuable() -> Iterator[FigureClaim]:
-    for figure, printed in TABLE_3.items():
-        yield gap(figure, RND, RTDP, printed, "dispatch")
-    for figure in ("8c", "8d"):
-        yield _same(figure, UP_TO_LONG)
-        yield _drops(figure)
-    yield _same("8h")
-    for figure in ("8e", "8f"):
-        yield falls(figure, ROUTING)
-    for letter in "abcdefgh":
-        bcf = (difference(BCF, RR), difference(BCF, LRF))
-        yield FigureClaim(f"8{letter}", "BCF-RND is above RR and LRF-RND", bcf, "valuable")
-
-
-def _drops(figure: str) -> FigureClaim:
-    ends = (Term(1, RTDP, UP_TO_LONG), Term(-1, RTDP, LONG))
-    return FigureClaim(figure, "PAP-RTDP drops above 300 s", (ends,), "shape")
-
-
-def _same(figure: str, where: Where = EVERYWHERE) -> FigureClaim:
-    text = f"PAP-RTDP and PAP-RND do not differ{where.as_text}"
-    return FigureClaim(figure, text, (difference(RND, RTDP, where),), "dispatch", Expects.NO_DIFFERENCE)
-
-
-# The slides of ICA3PP 2011: one sentence, about the first of their figures
-
-
-def _claims_of_ica3pp() -> list[FigureClaim]:
-    text = "PAP-RND 22.5 % below the others at the last point"
-    return [
-        claim
-        for figure in ("1a", "1b", "1c")
-        for claim in (
-            is_least(figure, RND, (RR, LRF, RND), "allocation"),
-            less_by(figure, 0.225, text, (RND, (RR, LRF)), LAST),
-        )
-    ]
-
-
-# Section III of Salehi and Buyya (2011), Figures 2 and 3; 4 and 5 are those of JPDC 2012, 5(b-d) and 8(c-h)
-
-VICTIMS = ("mov", "mlip", "moml")
-MOV, MLIP, MOML = VICTIMS
-FEW_BEST_EFFORT_PCT = 30
-
-
-def _claims_of_contention() -> list[FigureClaim]:
-    few, many = Where(below=FEW_BEST_EFFORT_PCT), Where(above=FEW_BEST_EFFORT_PCT)
-    between = (difference(MOV, MOML), difference(MOML, MLIP))
-    nearer = (Term(1, MOV, many), Term(1, MLIP, many), Term(-2, MOML, many))
-    same, text = (difference(MOV, MOML, few),), "MOML and MOV do not differ up to 30 %"
-    return [
-        rises("2a", VICTIMS),
-        rises("2b", VICTIMS),
-        falls("2c", VICTIMS),
-        falls("3a", VICTIMS),
-        rises("3b", VICTIMS),
-        rises("3c", VICTIMS),
-        *(
-            claim
-            for figure in ("3a", "3b", "3c")
-            for claim in (
-                is_least(figure, MLIP, VICTIMS, "victims"),
-                FigureClaim(figure, "MOML lies between MLIP and MOV", between, "victims"),
-            )
-        ),
-        FigureClaim("3b", text, same, "victims", Expects.NO_DIFFERENCE),
-        FigureClaim("3b", "MOML is nearer to MLIP than to MOV above 30 %", (nearer,), "victims"),
-    ]
-
-
-# The abstract of ACSC 2011, about sweeps c and d; e is ours
-
-PREEMPTING, NEVER = "preempting", "never"
-MORE, NO_MORE = 1.72, 1.05
-
-
-def _claims_of_acsc() -> list[FigureClaim]:
-    served = "up to 72 % more local requests served, at the last point"
-    rejected = "external requests are not rejected more often (5 % more at most)"
-    strong, weak = (difference(PREEMPTING, NEVER, LAST, times) for times in (1 / MORE, 1.0))
-    no_more = difference(NEVER, PREEMPTING, times=NO_MORE)
-    return [
-        claim
-        for letter in "cd"
-        for claim in (
-            FigureClaim(f"1{letter}", served, (strong,), "preemption", weaker=(weak,)),
-            FigureClaim(f"2{letter}", rejected, (no_more,), "rejection"),
-        )
-    ]
-
-
-JPDC_2012 = Study(
-    number="003",
-    file="jpdc2012.toml",
-    title="Routing that avoids preemption",
-    source="Salehi, Javadi, Buyya: QoS and preemption aware scheduling in federated and virtualized Grid "
-    "computing environments, J. Parallel Distrib. Comput. 72 (2012), section 5",
-    reference=RR,
-    figures=dict(sorted(_figures_of_jpdc().items())),
-    claims=_claims_of_jpdc,
-    groups={"table3": [f"8{letter}" for letter in "abcdefgh"]},
-    headline=(  # in the abstract and in section 7, and in the sums of section 5.3.1
-        "PAP-RTDP at least 60 %",
-        "PAP-RTDP more than 50 %",
-        "PAP-RTDP gains more",
-        "PAP-RND gains more",
-    ),
-)
-
-ICA3PP_2011 = Study(
-    number="001",
-    file="ica3pp2011.toml",
-    title="Preemption-aware routing, its first evaluation",
-    source="Salehi, Javadi, Buyya: Performance analysis of preemption-aware scheduling in multi-cluster Grid "
-    "environments, ICA3PP 2011 (slides)",
-    reference=RR,
-    figures=_sweeps(1, "abc", "vms_preempted", "VMs preempted", "leases_preempted")
-    | _sweeps(2, "abc", "utilisation_pct", "Utilisation (%)", "occupancy_pct")
-    | _sweeps(3, "abc", "response_s", "Average response time (s)", "awrt_s"),
-    claims=_claims_of_ica3pp,
-    groups={},
-    quick_hours=48,
-    quick_seeds=10,
-)
-
-CONTENTION = Study(
-    number="000",
-    file="contention.toml",
-    title="Who gives way",
-    source="Salehi, Buyya: Contention-aware resource management system in a virtualized Grid federation "
-    "(2011), section III",
-    reference=MOV,
-    figures=_sweeps(2, "abc", "utilisation_pct", "Utilisation (%)", "occupancy_pct")
-    | _sweeps(3, "abc", "preemptions", "Lease preemptions", "leases_preempted", "vms_preempted"),
-    claims=_claims_of_contention,
-    groups={},
-)
-
-ACSC_2011 = Study(
-    number="acsc2011",
-    file="acsc2011.toml",
-    title="With against without preemption",
-    source="Salehi, Javadi, Buyya: Resource provisioning based on preempting virtual machines in resource "
-    "sharing environments, ACSC 2011 (abstract)",
-    reference=NEVER,
-    figures=_sweeps(
-        1,
-        "cde",
-        "local_served_pct",
-        "Local requests served (%)",
-        "local_rejection_pct",
-        "vms_preempted",
-        "occupancy_pct",
-    )
-    | _sweeps(
-        2,
-        "cde",
-        "guest_rejection_pct",
-        "External requests rejected (%)",
-        "np_rejection_pct",
-        "guest_work_vm_h",
-    ),
-    claims=_claims_of_acsc,
-    groups={},
-)
 
 STUDIES: Mapping[str, Study] = {
-    study.number: study for study in (CONTENTION, ICA3PP_2011, JPDC_2012, ACSC_2011)
+    number: _study(number, file)
+    for number, file in (
+        ("000", "contention.toml"),
+        ("001", "ica3pp2011.toml"),
+        ("003", "jpdc2012.toml"),
+        ("acsc2011", "acsc2011.toml"),
+    )
 }
