@@ -19,7 +19,6 @@ from time import perf_counter_ns, thread_time_ns
 from typing import Any, TypeVar
 
 from bench.table import show
-from leasehold.configuration.assignment_solver import solve_by_scipy
 from leasehold.matching.amounts import Amounts
 from leasehold.matching.assignment.graph import Assignment
 from leasehold.matching.assignment.greedy import greedy
@@ -31,6 +30,7 @@ from leasehold.matching.network import Network, Way
 from leasehold.matching.node_index import NodeIndex
 from leasehold.matching.satisfying import Moment
 from leasehold.matching.software import installed, software
+from leasehold.service.assignment_solver import solve_by_scipy
 
 PLACES = tuple(f"place {number}" for number in range(8))
 KINDS = 40

@@ -7,8 +7,9 @@ import re
 from pathlib import Path
 from typing import Any
 
+from leasehold.configuration.agreements import AGREEMENT, RULES
 from leasehold.configuration.declaration import Table
-from leasehold.configuration.tables import DOMAIN, GATEWAY, SHARING
+from leasehold.configuration.tables import DOMAIN, GATEWAY, SHARING, SHARING_OF_RUN
 from leasehold.configuration.terms import OVERHEAD, TERMS
 from leasehold.service.auth.issuers import ISSUER
 from leasehold.service.config import (
@@ -48,6 +49,15 @@ ROWS: dict[str, dict[str, list[str]]] = {
         "defaults": TERMS.reference(default_terms()),
         "overhead": OVERHEAD.reference(),
         "issuer": ISSUER.reference(),
+    },
+    "agreements.md": {
+        "who": _rows(AGREEMENT, "name", "provider", "consumer", "resource"),
+        "lending": _rows(AGREEMENT, "lending_limit"),
+        "rules": RULES.reference(),
+        "when": _rows(AGREEMENT, "begin", "end", "priority", "penalty", "penalty_lasts_s"),
+        "parent": _rows(AGREEMENT, "parent", "relative"),
+        "domain": DOMAIN.reference(),
+        "sharing": SHARING_OF_RUN.reference(),
     },
     "scenario.md": {
         "scenario": spec.SCENARIO.reference(),

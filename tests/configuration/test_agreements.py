@@ -14,8 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema_rs import Draft202012Validator, meta
 
-from leasehold.configuration.agreements import agreement_from_dict, agreement_schema, agreement_to_dict
-from leasehold.configuration.documents import Document, load_document, read_document
+from leasehold.configuration.agreements import (
+    Document,
+    agreement_from_dict,
+    agreement_schema,
+    agreement_to_dict,
+    load_document,
+    read_document,
+)
 from leasehold.configuration.keys import Keys
 from leasehold.configuration.tables import SHARING, DomainSpec, SharingSpec
 from leasehold.configuration.times import UNIX_TIME, RunTime
@@ -98,15 +104,15 @@ def agreements(draw: st.DrawFn) -> Agreement:
 
 @given(agreements())
 def test_what_is_written_reads_as_the_same_and_is_json(agreement: Agreement) -> None:
-    told = agreement_to_dict(agreement)
-    assert agreement_from_dict(json.loads(json.dumps(told))) == agreement
+    values = agreement_to_dict(agreement)
+    assert agreement_from_dict(json.loads(json.dumps(values))) == agreement
 
 
 @given(agreements())
 def test_what_is_written_for_a_run_reads_as_the_same(agreement: Agreement) -> None:
     clock = RunTime(starts_at_ms=1_700_000_000_000)
-    told = agreement_to_dict(agreement, clock)
-    assert agreement_from_dict(told, clock) == agreement
+    values = agreement_to_dict(agreement, clock)
+    assert agreement_from_dict(values, clock) == agreement
 
 
 @given(st.lists(agreements(), min_size=1, max_size=4, unique_by=lambda agreement: agreement.name))

@@ -5,9 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from leasehold.configuration.agreements import agreement_schema
-from leasehold.configuration.documents import load_document
-from leasehold.configuration.limits import KINDS
+from leasehold.configuration.agreements import LIMITS, agreement_schema, load_document
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "agreements.md"
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -24,7 +22,7 @@ def test_every_key_is_on_the_page(table: str) -> None:
 
 
 def test_every_kind_is_on_the_page() -> None:
-    assert all(f'`"{kind}"`' in TABLES for kind in KINDS)
+    assert all(f'`"{kind}"`' in TABLES for kind in LIMITS)
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

@@ -14,11 +14,9 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from leasehold.configuration.agreements import agreement_from_dict
-from leasehold.configuration.documents import read_document
+from leasehold.configuration.agreements import MOST_WINDOWS, agreement_from_dict, read_document
 from leasehold.configuration.job_description.fields import Looking, read_fields
 from leasehold.configuration.keys import Keys
-from leasehold.configuration.limits import MOST_WINDOWS
 from leasehold.model.agreement import CPUS, TimeDecay, UsageDecay
 from leasehold.model.errors import InvalidField
 from leasehold.model.use import Holding

@@ -110,7 +110,7 @@ def test_a_value_in_seconds_is_none_in_milliseconds_by_chance() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "said"),
+    ("key", "value", "message"),
     [
         ("name", None, "at.name: missing, expected a text in quotes, on one line, of 1 to 4096 characters"),
         ("name", "a b", "at.name: got 'a b', expected a text without spaces"),
@@ -130,11 +130,11 @@ def test_a_value_in_seconds_is_none_in_milliseconds_by_chance() -> None:
         ("kept", "x", "at.kept: got 'kept', expected one of below, colour"),
     ],
 )
-def test_what_is_wrong_is_named_with_its_place(key: str, value: object, said: str) -> None:
+def test_what_is_wrong_is_named_with_its_place(key: str, value: object, message: str) -> None:
     values = {name: one for name, one in {"name": "x", key: value}.items() if one is not None}
     with pytest.raises(InvalidField) as caught:
         OUTER.read(Keys(values, "at"))
-    assert str(caught.value).startswith(said)
+    assert str(caught.value).startswith(message)
 
 
 def test_the_reference_has_a_row_for_each_key() -> None:

@@ -47,17 +47,17 @@ def test_a_field_that_is_wrong_has_a_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (b"a = ", "x.toml:1: is not valid TOML: "),
         (b"\xff", "x.toml: is not text in UTF-8 (at byte 0)"),
         (None, "x.toml: cannot be read: No such file or directory"),
     ],
 )
-def test_what_cannot_be_read_is_said_so(content: bytes | None, said: str, tmp_path: Path) -> None:
+def test_an_unreadable_file_is_one_line(content: bytes | None, message: str, tmp_path: Path) -> None:
     path = tmp_path / "x.toml"
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(InputError) as error:
         read_toml(path)
-    assert str(error.value).removeprefix(f"{tmp_path}/").startswith(said)
+    assert str(error.value).removeprefix(f"{tmp_path}/").startswith(message)

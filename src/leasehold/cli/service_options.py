@@ -57,8 +57,8 @@ class Wanted:
         """Find the configuration file that is meant; None where there is none."""
         if self.config is not None or self.demo:
             return self.config
-        usual = _folder(self.data) / CONFIG_FILE
-        return usual if usual.is_file() else None
+        default = _folder(self.data) / CONFIG_FILE
+        return default if default.is_file() else None
 
     def configuration(self) -> "ServiceConfig":
         """Read the configuration, and let the options have the last word; raises as `load_config` does."""
@@ -70,9 +70,14 @@ class Wanted:
             raise InvalidField("--demo", str(self.config), "no --config: the demonstration has its own")
         file = self.file()
         config = load_config(file) if file is not None else demo() if self.demo else one_site()
-        said: dict[str, Any] = {"data": self.data, "store": self.store, "host": self.host, "port": self.port}
+        options: dict[str, Any] = {
+            "data": self.data,
+            "store": self.store,
+            "host": self.host,
+            "port": self.port,
+        }
         service = replace(
-            config.service, **{key: value for key, value in said.items() if value not in {None, ""}}
+            config.service, **{key: value for key, value in options.items() if value not in {None, ""}}
         )
         return fitting(replace(config, service=service))
 

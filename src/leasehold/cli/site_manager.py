@@ -75,8 +75,8 @@ def manage(line: Line, wanted: Wanted, config: ServiceConfig, stream: TextIO) ->
         if for_people:
             talk(_greeting(line, config.clusters[0], listening))
         else:
-            told = {"url": listening.url, "site": line.site, "allowed": allowed_at(config.clusters[0])}
-            structlog.get_logger("leasehold.serving").info("listening", **told)
+            fields = {"url": listening.url, "site": line.site, "allowed": allowed_at(config.clusters[0])}
+            structlog.get_logger("leasehold.serving").info("listening", **fields)
         await Uplink(listening.federation, line.site, line.gateway_url, line.token).run()
 
     with asyncio.Runner(loop_factory=auto_loop_factory()) as runner:

@@ -9,7 +9,7 @@ from leasehold.analysis.wording import NOTHING, count, number
 from leasehold.cli.live.durations import show_duration
 from leasehold.cli.screen import answer, answer_table
 from leasehold.cli.source import scenario_of
-from leasehold.configuration.documents import Document, read_document
+from leasehold.configuration.agreements import Document, read_document
 from leasehold.configuration.keys import Keys
 from leasehold.configuration.toml import read_toml
 from leasehold.simulation.scenario.from_log import LogOptions

@@ -166,6 +166,7 @@ class Table(Generic[Made]):
 
     def values(self, keys: Keys, default: Made | None = None) -> dict[str, Any]:
         """Take the keys as `take` does, and give the value of each field that is a key."""
+        keys.expect(key.name_of(name) for name, key in self.declared.items())
         return {
             name: key.read(keys, key.name_of(name), self._default(name, default))
             for name, key in self.declared.items()
@@ -184,6 +185,14 @@ class Table(Generic[Made]):
         plain: Plain = {}
         for name, key in self.declared.items():
             plain |= key.to_dict(name, getattr(value, name))
+        return plain
+
+    def defaults(self) -> Plain:
+        """Give the keys that have a default, with its value as a file has it."""
+        plain: Plain = {}
+        for name, key in self.declared.items():
+            default = self._default(name, None)
+            plain |= {} if default is NOTHING else key.to_dict(name, default)
         return plain
 
     def by_name(self) -> dict[str, Key]:

@@ -56,12 +56,17 @@ class Keys:
             raise InvalidField(place or "the whole file", values, "a table")
         self._values = dict(values)
         self._known: list[str] = []
+        self._expected: set[str] = set()
         self.place = place
         self.folder = folder
 
     def __contains__(self, key: str) -> bool:
         """Whether the key is there and was not taken yet."""
         return key in self._values
+
+    def expect(self, names: Iterable[str]) -> None:
+        """Note keys that will be taken, so that none of them passes for another one with a typo."""
+        self._expected |= set(names)
 
     def left(self) -> list[str]:
         """List the keys that were not taken yet, in the order of the file."""
@@ -77,7 +82,7 @@ class Keys:
         self._known.append(key)
         value = self._values.pop(key, default)
         if value is NOTHING:
-            for typo in get_close_matches(key, self._values, n=1, cutoff=_A_TYPO):
+            for typo in get_close_matches(key, self._values.keys() - self._expected, n=1, cutoff=_A_TYPO):
                 raise UnknownName(self.where(typo), typo, [key])
             raise InvalidField(self.where(key), None, expected)
         return value

@@ -157,9 +157,9 @@ def read_terms(keys: Keys, defaults: ClusterTerms) -> ClusterTerms:
 
 def terms_to_dict(terms: ClusterTerms, defaults: ClusterTerms) -> Plain:
     """Give the keys of ``[[cluster]]`` that ``[defaults]`` does not say."""
-    ours, usual = TERMS.to_dict(terms), TERMS.to_dict(defaults)
-    overhead = differing(ours.pop("overhead"), usual.pop("overhead"))
-    return differing(ours, usual) | ({"overhead": overhead} if overhead else {})
+    own, common = TERMS.to_dict(terms), TERMS.to_dict(defaults)
+    overhead = differing(own.pop("overhead"), common.pop("overhead"))
+    return differing(own, common) | ({"overhead": overhead} if overhead else {})
 
 
 def site_settings(name: str, slots: int, terms: ClusterTerms) -> SiteSettings:

@@ -26,14 +26,14 @@ def demo() -> ServiceConfig:
 
     With the disks of 2012 a suspension takes minutes, and nobody would wait to see one.
     """
-    usual = replace(default_terms(_DEMO_REFERENCE_MIPS), overhead=_QUICK)
+    terms = replace(default_terms(_DEMO_REFERENCE_MIPS), overhead=_QUICK)
     sites = [
-        SiteSpec(name, slots, replace(usual, speed_mips=mips), options=_alike(name, slots))
+        SiteSpec(name, slots, replace(terms, speed_mips=mips), options=_alike(name, slots))
         for name, slots, mips in _DEMO_SITES
     ]
     service = ServiceSpec(reference_mips=_DEMO_REFERENCE_MIPS)
-    quiet = LogSpec(requests=False)  # so that one still sees what was said at the start
-    return ServiceConfig(clusters=tuple(sites), service=service, defaults=usual, log=quiet)
+    quiet = LogSpec(requests=False)  # so that one still sees what was logged at the start
+    return ServiceConfig(clusters=tuple(sites), service=service, defaults=terms, log=quiet)
 
 
 def _alike(site: str, count: int) -> dict[str, object]:

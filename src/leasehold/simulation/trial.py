@@ -7,7 +7,7 @@ a document besides. Nothing is written; both runs are only counted.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from leasehold.configuration.documents import Document
+from leasehold.configuration.agreements import Document
 from leasehold.configuration.tables import domain_by_site
 from leasehold.sharing.enforcement import Sharing
 from leasehold.simulation.kernel import NEVER_MS, World

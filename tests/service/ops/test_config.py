@@ -217,7 +217,7 @@ class TestMeaning:
 
 class TestWrongInput:
     @pytest.mark.parametrize(
-        ("text", "said"),
+        ("text", "message"),
         [
             (
                 'host = "0.0.0.0"',
@@ -243,12 +243,12 @@ class TestWrongInput:
             ('metrics = "everybody"', "leasehold.toml:2: service.metrics: got 'everybody'"),
         ],
     )
-    def test_in_the_service(self, text: str, said: str, complaint: Callable[[str], str]) -> None:
+    def test_in_the_service(self, text: str, message: str, complaint: Callable[[str], str]) -> None:
         cluster = '[[cluster]]\nname = "ours"\nslots = 4\n'
-        assert complaint(f"[service]\n{text}\n{cluster}").startswith(said)
+        assert complaint(f"[service]\n{text}\n{cluster}").startswith(message)
 
     @pytest.mark.parametrize(
-        ("text", "said"),
+        ("text", "message"),
         [
             ("slots = 4", "leasehold.toml:1: cluster[0].name: missing"),
             ('name = "a"\nslots = 0', "leasehold.toml:3: cluster[0].slots: got 0"),
@@ -279,11 +279,11 @@ class TestWrongInput:
             ),
         ],
     )
-    def test_in_a_cluster(self, text: str, said: str, complaint: Callable[[str], str]) -> None:
-        assert complaint(f"[[cluster]]\n{text}\n").startswith(said)
+    def test_in_a_cluster(self, text: str, message: str, complaint: Callable[[str], str]) -> None:
+        assert complaint(f"[[cluster]]\n{text}\n").startswith(message)
 
     @pytest.mark.parametrize(
-        ("text", "said"),
+        ("text", "message"),
         [
             ("", "leasehold.toml: cluster: missing, expected at least one [[cluster]]"),
             ('[gateway]\nmoments = "told"', "leasehold.toml:2: gateway.moments: got 'told', expected learnt"),
@@ -301,11 +301,11 @@ class TestWrongInput:
             ),
         ],
     )
-    def test_elsewhere(self, text: str, said: str, complaint: Callable[[str], str]) -> None:
-        assert complaint(text).startswith(said)
+    def test_elsewhere(self, text: str, message: str, complaint: Callable[[str], str]) -> None:
+        assert complaint(text).startswith(message)
 
     @pytest.mark.parametrize(
-        ("key", "value", "said"),
+        ("key", "value", "message"),
         [
             ("url", '"http://tokens.example.org"', "leasehold.toml:2: issuer[0].url: got 'http://tokens.exa"),
             ("audience", "[]", "leasehold.toml:3: issuer[0].audience: got [], expected at least one name"),
@@ -329,10 +329,10 @@ class TestWrongInput:
             ),
         ],
     )
-    def test_in_an_issuer(self, key: str, value: str, said: str, complaint: Callable[[str], str]) -> None:
-        usual = {"url": '"https://tokens.example.org"', "audience": '"us"', "profile": '"wlcg"'}
-        issuer = "\n".join(f"{name} = {text}" for name, text in {**usual, key: value}.items())
-        assert complaint(f'[[issuer]]\n{issuer}\n[[cluster]]\nname = "ours"\nslots = 4\n').startswith(said)
+    def test_in_an_issuer(self, key: str, value: str, message: str, complaint: Callable[[str], str]) -> None:
+        required = {"url": '"https://tokens.example.org"', "audience": '"us"', "profile": '"wlcg"'}
+        issuer = "\n".join(f"{name} = {text}" for name, text in {**required, key: value}.items())
+        assert complaint(f'[[issuer]]\n{issuer}\n[[cluster]]\nname = "ours"\nslots = 4\n').startswith(message)
 
     def test_what_options_change_is_checked_again(self) -> None:
         config = one_site()
@@ -373,15 +373,15 @@ class TestNonPreemptableGuests:
 
     @pytest.mark.parametrize("where", ["cluster", "defaults"])
     def test_how_many_is_not_enough(self, where: str) -> None:
-        said = {"non_preemptable_share": 0.5}
-        own, usual = (said, {}) if where == "cluster" else ({}, said)
+        keys = {"non_preemptable_share": 0.5}
+        own, defaults = (keys, {}) if where == "cluster" else ({}, keys)
         with pytest.raises(InvalidField) as raised:
-            config_from_dict({"cluster": [self.CLUSTER | own], "defaults": usual})
+            config_from_dict({"cluster": [self.CLUSTER | own], "defaults": defaults})
         assert raised.value.field == "cluster[0].non_preemptable_max_s"
 
     def test_both_are(self) -> None:
-        said = {"non_preemptable_share": 0.5, "non_preemptable_max_s": 60}
-        (site,) = config_from_dict({"cluster": [self.CLUSTER | said]}).clusters
+        keys = {"non_preemptable_share": 0.5, "non_preemptable_max_s": 60}
+        (site,) = config_from_dict({"cluster": [self.CLUSTER | keys]}).clusters
         settings = site_settings("a", 8, site.terms)
         assert (settings.non_preemptable_share_vms, settings.non_preemptable_max_ms) == (4, 60_000)
 

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass, field
 
-from leasehold.configuration.assignment_solver import best_solver
 from leasehold.jobs.desk import JobDesk
 from leasehold.jobs.settings import JobSettings
 from leasehold.matching.network import Network
+from leasehold.service.assignment_solver import best_solver
 
 
 @dataclass(frozen=True, slots=True)

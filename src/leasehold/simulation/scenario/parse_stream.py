@@ -134,12 +134,12 @@ def _values(fields: Keys, name: str) -> tuple[str, ...]:
 
 def _check_whose(keys: Keys, site: str | None, cluster_by: str | None, everything: bool) -> None:  # noqa: FBT001
     """Refuse a log of which nobody knows whose jobs it has, or which has two answers."""
-    said = [
+    present = [
         key for key, value in (("site", site), ("cluster_by", cluster_by), ("external", everything)) if value
     ]
-    if len(said) != 1:
+    if len(present) != 1:
         expected = 'exactly one of site = "a cluster", cluster_by = "a field" and external = true'
-        raise InvalidField(keys.where("site"), " and ".join(said) or None, expected)
+        raise InvalidField(keys.where("site"), " and ".join(present) or None, expected)
 
 
 def _window(keys: Keys, default: Window) -> Window:

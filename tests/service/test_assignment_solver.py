@@ -2,9 +2,9 @@
 
 import pytest
 
-from leasehold.configuration import assignment_solver
-from leasehold.configuration.assignment_solver import best_solver, solve_by_scipy
 from leasehold.matching.assignment.plain_solver import solve_plain
+from leasehold.service import assignment_solver
+from leasehold.service.assignment_solver import best_solver, solve_by_scipy
 
 
 def test_the_quickest_solver_that_is_installed_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
