@@ -177,7 +177,7 @@ def test_the_groups_are_what_judging_each_node_says(looks: Looks, job: Any, fres
     expected = defaultdict(list)
     for name, row in sorted(book.rows.items()):
         if not book.is_gone(row, now_ms):
-            expected[row["site"], one_by_one(row, job, moment)].append(name)
+            expected[row.site, one_by_one(row, job, moment)].append(name)
     groups = grouped(book.kinds(now_ms), job, NETWORK, moment)
     assert len({(group.site, group.says) for group in groups}) == len(groups)
     assert {(group.site, group.says): (group.count, list(group.nodes)) for group in groups} == {
@@ -187,9 +187,9 @@ def test_the_groups_are_what_judging_each_node_says(looks: Looks, job: Any, fres
 
 def one_by_one(row: NodeRow, job: Any, moment: Moment) -> Said:
     node = node_of(row)
-    transfer_ms = NETWORK.transfer_ms(job.needs.inputs, row["site"], node.capabilities.bytes_per_s)
+    transfer_ms = NETWORK.transfer_ms(job.needs.inputs, row.site, node.capabilities.bytes_per_s)
     return Said(
-        row["problem"],
-        judge(job, node, transfer_ms, moment) if row["runs"] else None,
-        judge_machine(job, node, transfer_ms, moment) if row["is_host"] else None,
+        row.problem,
+        judge(job, node, transfer_ms, moment) if row.runs else None,
+        judge_machine(job, node, transfer_ms, moment) if row.is_host else None,
     )

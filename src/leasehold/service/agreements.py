@@ -117,7 +117,7 @@ class Agreements:
 
         def look(engine: Engine) -> Sequence[tuple[Party, Party]]:
             return [
-                (Party(sites=_sites(engine, row["provider"])), _consumer(engine, row["consumer"]))
+                (Party(sites=_sites(engine, row.provider)), _consumer(engine, row.consumer))
                 for row in penalties
             ]
 

@@ -94,10 +94,10 @@ def grouped(kinds: Iterable[Kind], job: Job, network: Network, moment: Moment) -
     alike: dict[tuple[str, Said], list[Kind]] = {}
     for kind in kinds:
         # When it was seen counts only in so far as it is too long ago.
-        facts = facts_of(kind.row), kind.row["seen_ms"] >= moment.oldest_ms
+        facts = facts_of(kind.row), kind.row.seen_ms >= moment.oldest_ms
         if facts not in judged:
             judged[facts] = _says(kind.row, job, network, moment)
-        alike.setdefault((kind.row["site"], judged[facts]), []).append(kind)
+        alike.setdefault((kind.row.site, judged[facts]), []).append(kind)
     return tuple(sorted((_group(*which, few) for which, few in alike.items()), key=_rank))
 
 
@@ -105,9 +105,9 @@ def _says(row: NodeRow, job: Job, network: Network, moment: Moment) -> Said:
     node = node_of(row)
     able = node.capabilities
     transfer_ms = network.transfer_ms(job.needs.inputs, able.place, able.bytes_per_s)
-    as_node = judge(job, node, transfer_ms, moment) if row["runs"] else None
-    as_host = judge_machine(job, node, transfer_ms, moment) if row["is_host"] else None
-    return Said(row["problem"], as_node, as_host)
+    as_node = judge(job, node, transfer_ms, moment) if row.runs else None
+    as_host = judge_machine(job, node, transfer_ms, moment) if row.is_host else None
+    return Said(row.problem, as_node, as_host)
 
 
 def _group(site: str, says: Said, kinds: Iterable[Kind]) -> NodeGroup:

@@ -165,7 +165,7 @@ class Federation:
         }
         self._scouts = Scouts(enactors, self.do, clock, config.jobs)
         self._own_queues = own_queues(config, enactors, self.do)
-        self._drained = {row["name"]: row for row in store.sites() if row["drained_ms"] is not None}
+        self._drained = {row.name: row for row in store.sites() if row.drained_ms is not None}
         self._standing = Standing()
         metrics.show(lambda: self._standing)
         self.post = PostOffice(self.do, store, clock)
@@ -248,7 +248,7 @@ class Federation:
         self._scouts.send(done.errands)
         by_site: dict[str, list[OrderRow]] = {}
         for row in done.orders:
-            by_site.setdefault(row["site"], []).append(row)
+            by_site.setdefault(row.site, []).append(row)
         for site, rows in by_site.items():
             if site in self._couriers:  # else it was taken out of the configuration, with orders left to stop
                 self._couriers[site].deliver(rows)
@@ -388,9 +388,9 @@ class Federation:
         row = await asyncio.to_thread(self.store.lease, lease_id)
         if row is None:
             raise NoSuchLease(lease_id)
-        courier = self._couriers.get(row["site"])
-        if courier is None and row["site"]:
-            raise ConsoleElsewhere(lease_id, row["site"])
+        courier = self._couriers.get(row.lease.site)
+        if courier is None and row.lease.site:
+            raise ConsoleElsewhere(lease_id, row.lease.site)
         return "" if courier is None else await courier.console(lease_id)
 
     # Sites
@@ -398,7 +398,12 @@ class Federation:
     async def drain(self, site: str, by: str, note: str = "") -> None:
         """Lend nothing more at a site; raises NoSuchSite."""
         await self.do(Drain(site, by, note))
-        row: SiteRow = {"name": site, "drained_ms": self.clock(), "drained_by": by, "note": note}
+        row: SiteRow = SiteRow(
+            name=site,
+            drained_ms=self.clock(),
+            drained_by=by,
+            note=note,
+        )
         self._drained[site] = row
 
     async def undrain(self, site: str, by: str) -> None:
@@ -502,7 +507,7 @@ class Federation:
             }
         orders: dict[tuple[str, str], int] = {}
         for row in engine.outbox:
-            orders[row["site"], row["status"]] = orders.get((row["site"], row["status"]), 0) + 1
+            orders[row.site, row.status] = orders.get((row.site, row.status), 0) + 1
         up = {name: self._states.is_up(name) for name in self._couriers}
         factors = overhead_factors(engine.gateway)
         agreements, penalties = engine.handlers.agreements.count(self.clock())

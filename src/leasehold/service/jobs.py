@@ -69,10 +69,10 @@ class Jobs:
 
         def read() -> list[tuple[JobRow, list[AttemptRow]]]:
             rows = self._federation.store.jobs(which, limit, before_id)
-            attempts: dict[int, list[AttemptRow]] = {row["id"]: [] for row in rows}
+            attempts: dict[int, list[AttemptRow]] = {row.id: [] for row in rows}
             for attempt in self._federation.store.attempts(list(attempts)):
-                attempts[attempt["job_id"]].append(attempt)
-            return [(row, attempts[row["id"]]) for row in rows]
+                attempts[attempt.job_id].append(attempt)
+            return [(row, attempts[row.id]) for row in rows]
 
         return await asyncio.to_thread(read)
 
@@ -100,7 +100,7 @@ class Jobs:
                 found += [row for row in rows if is_wanted(row)]
                 if len(rows) < NODES_AT_ONCE:
                     break
-                last = rows[-1]["name"]
+                last = rows[-1].name
             return found[:limit]
 
         return await asyncio.to_thread(read)
@@ -116,12 +116,12 @@ class Jobs:
             row = self._federation.store.job(job_id)
             if row is None:
                 raise NoSuchJob(job_id)
-            if not row["delivered"]:
+            if not row.delivered:
                 return None
-            wrote = self._federation.store.output(job_id, row["delivered"])
-            known = job_id, row["delivered"], row["exit_status"]
+            wrote = self._federation.store.output(job_id, row.delivered)
+            known = job_id, row.delivered, row.exit_status
             if wrote is None:
                 return JobResult(*known, "", is_whole=False, is_kept=False)
-            return JobResult(*known, wrote["text"], bool(wrote["is_whole"]))
+            return JobResult(*known, wrote.text, bool(wrote.is_whole))
 
         return await asyncio.to_thread(read)

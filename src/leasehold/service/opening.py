@@ -94,7 +94,7 @@ def check_sites(config: ServiceConfig, store: Store) -> None:
     also where a site is both.
     """
     own = {site.name for site in config.clusters}
-    remotes = remembered_abouts(store).keys() | {peer["name"] for peer in store.peers()}
+    remotes = remembered_abouts(store).keys() | {peer.name for peer in store.peers()}
     for site in sorted(own & remotes):
         problem = f"has {site!r} as a site that decides for itself or as a peer, expected a new name"
         raise InputError(store, None, problem)

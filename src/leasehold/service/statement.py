@@ -5,7 +5,7 @@ it is a part of, was suspended, and not after its end. What is passed on counts 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from leasehold.model.agreement import CPUS, EVERYBODY, MILLION, Agreement, NoLimit
 from leasehold.service.store.rows import PenaltyRow, UsageRow
@@ -70,17 +70,17 @@ def statement(
 
     ``records`` are the agreements that whoever asks may see, ``known`` all that there are, those included.
     """
-    of_guests = [row for row in rows if not row["is_local"]]
+    of_guests = [row for row in rows if not row.is_local]
     found = [
         _share(record, time, ground, known)
         for record in records
         if record.agreement.consumer == consumer and record.agreement.resource == CPUS
     ]
     shares = [share for share in found if share is not None]
-    punished = [row for row in penalties if row["consumer"] == consumer and _lies_in(row["since_ms"], time)]
+    punished = [row for row in penalties if row.consumer == consumer and _lies_in(row.since_ms, time)]
     used = {use.domain: use for use in account(of_guests, [time])}
     named = {ground.line_of(share.provider) for share in shares} | used.keys()
-    named |= {ground.line_of(row["provider"]) for row in punished}
+    named |= {ground.line_of(row.provider) for row in punished}
     lines = [
         _line(name, time, used.get(name), shares, punished, ground) for name in sorted(named - {EVERYBODY})
     ]
@@ -102,7 +102,7 @@ def _line(
         ground.cpus.get(domain, 0) * (time[1] - time[0]),
         0 if use is None else use.peak_vms,
         0 if use is None else use.leases,
-        tuple(row for row in penalties if ground.line_of(row["provider"]) == domain),
+        tuple(row for row in penalties if ground.line_of(row.provider) == domain),
     )
 
 
@@ -113,7 +113,7 @@ def _sum(
     penalties: Sequence[PenaltyRow],
     ground: Ground,
 ) -> Line:
-    together = account([{**row, "domain": EVERYBODY} for row in rows], [time])
+    together = account([replace(row, domain=EVERYBODY) for row in rows], [time])
     use = together[0] if together else None
     line = _line(EVERYBODY, time, use, shares, (), ground)
     return Line(

@@ -59,8 +59,8 @@ class Use:
 
 def together(finished: Sequence[UsageRow], open_: Iterable[UsageRow]) -> list[UsageRow]:
     """Put the use that is over and the use that goes on together; what has just ended counts once."""
-    known = {(row["lease_id"], row["begin_ms"]) for row in finished}
-    return [*finished, *(row for row in open_ if (row["lease_id"], row["begin_ms"]) not in known)]
+    known = {(row.lease_id, row.begin_ms) for row in finished}
+    return [*finished, *(row for row in open_ if (row.lease_id, row.begin_ms) not in known)]
 
 
 def is_about(which: UsageFilter, consumer: str, path: str, site: str, domain: str) -> bool:
@@ -140,9 +140,9 @@ class _Sum:
     changes: list[tuple[int, int]] = field(default_factory=list)
 
     def add(self, row: UsageRow, begin_ms: int, end_ms: int) -> None:
-        self.vm_ms += row["vms"] * (end_ms - begin_ms)
-        self.leases.add(row["lease_id"])
-        self.changes += [(begin_ms, row["vms"]), (end_ms, -row["vms"])]
+        self.vm_ms += row.vms * (end_ms - begin_ms)
+        self.leases.add(row.lease_id)
+        self.changes += [(begin_ms, row.vms), (end_ms, -row.vms)]
 
     def peak_vms(self) -> int:
         """The most at a time; who leaves at a moment has left when others come."""
@@ -164,15 +164,15 @@ def account(rows: Iterable[UsageRow], parts: Sequence[Window], depth: int = 1) -
     sums: dict[Key, _Sum] = {}
     left = MOST_PARTS
     for row in rows:
-        who = "/".join(row["path"].split("/")[:depth])
-        where = row["domain"] or row["site"]
+        who = "/".join(row.path.split("/")[:depth])
+        where = row.domain or row.site
         for index, begin_ms, end_ms in _shares_of(row, parts):
             left -= 1
             if left < 0:
                 raise InvalidField(
                     "by", f"{len(parts)} windows", "longer windows, or less time: it is too much"
                 )
-            key = (index, who, where, bool(row["is_local"]))
+            key = (index, who, where, bool(row.is_local))
             sums.setdefault(key, _Sum()).add(row, begin_ms, end_ms)
     return [_use(key, sums[key], parts) for key in sorted(sums)]
 
@@ -184,10 +184,10 @@ def _use(key: Key, found: _Sum, parts: Sequence[Window]) -> Use:
 
 def _shares_of(row: UsageRow, parts: Sequence[Window]) -> Iterator[tuple[int, int, int]]:
     """In which windows it was used, and from when until when in each."""
-    first = max(0, bisect_right(parts, (row["begin_ms"], 1 << 63)) - 1)
+    first = max(0, bisect_right(parts, (row.begin_ms, 1 << 63)) - 1)
     for index in range(first, len(parts)):
-        begin_ms, end_ms = max(row["begin_ms"], parts[index][0]), min(row["end_ms"], parts[index][1])
-        if parts[index][0] >= row["end_ms"]:
+        begin_ms, end_ms = max(row.begin_ms, parts[index][0]), min(row.end_ms, parts[index][1])
+        if parts[index][0] >= row.end_ms:
             return
         if begin_ms < end_ms:
             yield index, begin_ms, end_ms

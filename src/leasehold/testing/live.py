@@ -24,7 +24,6 @@ from leasehold.service.enactors.emulated.machines import EmulatedMachines
 from leasehold.service.enactors.protocol import Problem
 from leasehold.service.engine.agenda import START_WITHIN_MS
 from leasehold.service.engine.engine import Done, Engine
-from leasehold.service.engine.outbox import order_of_row
 from leasehold.service.metrics import Metrics
 from leasehold.service.store.rows import OrderRow
 from leasehold.service.store.store import Store
@@ -52,9 +51,11 @@ class LiveSite:
     def deliver(self, rows: Sequence[OrderRow]) -> None:
         """Take orders along; whoever is to be stopped need not do anything else first."""
         for row in rows:
-            if row["verb"] == "stop":
-                self._orders = {i: o for i, o in self._orders.items() if o["lease_id"] != row["lease_id"]}
-            self._orders[row["id"]] = row
+            if row.order.verb == "stop":
+                self._orders = {
+                    i: o for i, o in self._orders.items() if o.order.lease_id != row.order.lease_id
+                }
+            self._orders[row.order.id] = row
 
     def forget_orders(self) -> None:
         """Lose whatever was not told yet, as a gateway does that is killed."""
@@ -62,12 +63,12 @@ class LiveSite:
 
     def tell(self, now_ms: int) -> Iterator[Command]:
         """Tell the orders that are due, and give what became of them."""
-        due = [row for row in self._orders.values() if row["next_try_ms"] <= now_ms]
+        due = [row for row in self._orders.values() if row.next_try_ms <= now_ms]
         if not due:
             return
         for row in due:
-            del self._orders[row["id"]]
-        orders = [order_of_row(row) for row in room_first(due)]
+            del self._orders[row.order.id]
+        orders = [row.order for row in room_first(due)]
         names = tuple(order.id for order in orders)
         if self.is_cut:
             yield Told(self.name, names, dict.fromkeys(names, _SILENCE), answered=False)
@@ -89,7 +90,7 @@ class LiveSite:
 
     def next_ms(self) -> int | None:
         """When something happens here by itself."""
-        times = [row["next_try_ms"] for row in self._orders.values()]
+        times = [row.next_try_ms for row in self._orders.values()]
         times += [at for at in (self.machines.next_change_ms(), self._next_arrival_ms()) if at is not None]
         return min(times, default=None)
 
@@ -218,5 +219,5 @@ class Live:
                 raise answer  # nobody else would hear of it
         self._next_alarm_ms = done.next_alarm_ms
         for name, site in self.sites.items():
-            site.deliver([row for row in done.orders if row["site"] == name])
+            site.deliver([row for row in done.orders if row.site == name])
         return done

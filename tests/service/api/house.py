@@ -94,7 +94,7 @@ class House:
 
         async def wait() -> None:
             with anyio.fail_after(PATIENCE_S):
-                while len({node["site"] for node in await self.federation.jobs.nodes()}) < sites:  # noqa: ASYNC110 - no journal has it
+                while len({node.site for node in await self.federation.jobs.nodes()}) < sites:  # noqa: ASYNC110 - no journal has it
                     await anyio.sleep(0.01)
 
         self.portal.call(wait)

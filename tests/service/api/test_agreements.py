@@ -241,8 +241,8 @@ class TestUsage:
         cancelled = house.ask("DELETE", f"/v1/leases/{lease['id']}", team).json()
         (use,) = house.ask("GET", "/v1/usage?consumer=atlas/team", team).json()["usage"]
         (row,) = house.federation.store.usage(_ALL)
-        assert row["lease_id"] == cancelled["id"]
-        assert use["slot_s"] * 1000 == pytest.approx(3 * (row["end_ms"] - row["begin_ms"]), abs=1e-6)
+        assert row.lease_id == cancelled["id"]
+        assert use["slot_s"] * 1000 == pytest.approx(3 * (row.end_ms - row.begin_ms), abs=1e-6)
 
     @pytest.mark.parametrize("path", ["", "/statement?month=2026-11&consumer=atlas"])
     def test_who_waits_for_accounts_holds_no_copy_of_what_goes_on(

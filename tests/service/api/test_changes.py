@@ -16,7 +16,7 @@ from leasehold.service.store.rows import JournalRow
 
 def journal(house: House) -> list[int]:
     """All lines that there are."""
-    return [row["seq"] for row in house.federation.store.journal(0, 1000)]
+    return [row.seq for row in house.federation.store.journal(0, 1000)]
 
 
 def test_an_event_has_the_line_of_the_journal_with_its_lease(house: House) -> None:
@@ -91,7 +91,7 @@ def test_a_reader_that_does_not_read_costs_one_page_and_misses_nothing(
             house.submit(token)
         assert len(pages) <= 2
         house.portal.call(stream.go_on_reading)
-        wanted = [row["seq"] for row in read(0, 1000)]
+        wanted = [row.seq for row in read(0, 1000)]
         assert [change["seq"] for change in stream.changes(len(wanted))] == wanted
 
 

@@ -216,7 +216,8 @@ def test_a_console_that_is_at_another_site_is_said_to_be_there(
     lease = house.submit(token)["id"]
     row = house.federation.store.lease(lease)
     assert row is not None
-    monkeypatch.setattr(type(house.federation.store), "lease", lambda *_: row | {"site": "far-away"})
+    row.lease.site = "far-away"
+    monkeypatch.setattr(type(house.federation.store), "lease", lambda *_: row)
     answer = house.ask("GET", f"/v1/leases/{lease}/console", token)
     assert (answer.status_code, answer.json()["type"]) == (404, "urn:leasehold:problem:console-elsewhere")
     assert answer.json()["detail"].startswith(f"lease {lease} is at far-away, which decides for itself")

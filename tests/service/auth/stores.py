@@ -1,5 +1,7 @@
 """A store of tokens in memory that counts how often it is asked, and a clock that is set by hand."""
 
+from copy import copy
+
 from leasehold.service.store.rows import TokenRow
 
 NOW_MS = 1_800_000_000_000
@@ -23,18 +25,18 @@ class MemoryTokens:
         self.asked = 0
 
     def add_token(self, row: TokenRow) -> None:
-        self.rows[row["id"]] = row
+        self.rows[row.id] = row
 
     def token_by_hash(self, token_hash: str) -> TokenRow | None:
         self.asked += 1
-        return next((row.copy() for row in self.rows.values() if row["hash"] == token_hash), None)
+        return next((copy(row) for row in self.rows.values() if row.hash == token_hash), None)
 
     def tokens(self) -> list[TokenRow]:
         return list(self.rows.values())
 
     def revoke_token(self, token_id: str, now_ms: int) -> bool:
         row = self.rows.get(token_id)
-        if row is None or row["revoked_ms"] is not None:
+        if row is None or row.revoked_ms is not None:
             return False
-        row["revoked_ms"] = now_ms
+        row.revoked_ms = now_ms
         return True

@@ -137,7 +137,7 @@ def test_a_token_in_use_is_looked_up_once(gate: Gate) -> None:
 def test_a_token_in_use_is_refused_once_it_is_revoked(gate: Gate) -> None:
     row, text = gate.tokens.issue(MEMBER)
     gate.who(f"Bearer {text}")
-    gate.tokens.revoke(row["id"])
+    gate.tokens.revoke(row.id)
     assert gate.refuses(f"Bearer {text}").problem == "the token was revoked"
 
 

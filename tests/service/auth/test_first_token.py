@@ -99,7 +99,7 @@ def test_without_a_file_and_a_live_administrator_another_is_made(
     tokens.issue(MEMBER)
     row, _ = tokens.issue(ADMIN, expires_in_ms=1_000)
     if end == "revoked":
-        tokens.revoke(row["id"])
+        tokens.revoke(row.id)
     clock.now_ms += 1_000
     assert owner_of(store, first_admin_token(store, tmp_path, clock.now_ms)).roles == {Role.FEDERATION_ADMIN}
 
@@ -119,8 +119,8 @@ def test_whoever_lost_everything_but_the_folder_gets_a_new_one(store: MemoryToke
     path = renew_admin_token(store, tmp_path, NOW_MS)
     assert owner_of(store, path).roles == {Role.FEDERATION_ADMIN}
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert [row["revoked_ms"] for row in store.rows.values()] == [NOW_MS, None, None]
-    assert store.rows[kept["id"]]["revoked_ms"] is None
+    assert [row.revoked_ms for row in store.rows.values()] == [NOW_MS, None, None]
+    assert store.rows[kept.id].revoked_ms is None
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o620])

@@ -5,6 +5,7 @@ the letters of the roles that may.
 """
 
 import dataclasses
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -29,6 +30,7 @@ from leasehold.service.auth.permissions import (
 from leasehold.service.auth.principal import Principal, Role
 from leasehold.service.store.filters import Visible
 from leasehold.service.store.rows import AttemptRow, JobRow, LeaseRow
+from leasehold.testing.rows import lease_row
 
 LETTERS = {
     "m": Role.MEMBER,
@@ -86,8 +88,7 @@ def asking(*roles: Role) -> Principal:
 
 
 def lease(consumer: str, group: str, site: str, home: str | None) -> LeaseRow:
-    row = dict.fromkeys(LeaseRow.__annotations__)
-    return row | {"consumer": consumer, "group_name": group, "site": site, "home": home}  # type: ignore[return-value]
+    return lease_row(1, consumer=consumer, group=group, site=site, home=home)
 
 
 def test_the_rules_name_every_permission_once_and_the_table_knows_each() -> None:
@@ -146,9 +147,9 @@ def is_visible(row: LeaseRow, seen: Visible) -> bool:
     """Read `Visible` as its docstring says, for one lease."""
     return (
         seen.everything
-        or row["consumer"] == seen.consumer
-        or (row["group_name"] != "" and row["group_name"] in seen.groups)
-        or bool(({row["site"], row["home"]} - {""}) & set(seen.sites))
+        or row.lease.request.consumer == seen.consumer
+        or (row.lease.request.group != "" and row.lease.request.group in seen.groups)
+        or bool(({row.lease.site, row.lease.request.site} - {""}) & set(seen.sites))
     )
 
 
@@ -243,8 +244,8 @@ def test_a_refusal_of_a_token_with_scopes_says_so() -> None:
 )
 def test_an_operator_sees_and_cancels_a_job_only_where_it_is(state: str, *, may: bool) -> None:
     operator = Principal("keeper", frozenset({Role.SITE_OPERATOR}), sites=frozenset({"das3"}))
-    attempts = [{"site": "das3", "state": state}, {"site": "lyon", "state": "running"}]
-    job = cast("JobRow", {"consumer": "climate", "group": ""})
-    target = Target.job(job, cast("list[AttemptRow]", attempts))
+    attempts = [SimpleNamespace(site="das3", state=state), SimpleNamespace(site="lyon", state="running")]
+    job = SimpleNamespace(consumer="climate", group="")
+    target = Target.job(cast("JobRow", job), cast("list[AttemptRow]", attempts))
     for permission in (Permission.JOB_SEE, Permission.JOB_CANCEL):
         assert allowed(operator, permission, target) == may

@@ -50,13 +50,13 @@ def test_a_token_says_whose_it_is(tokens: Tokens) -> None:
         MEMBER.roles,
         ("astro", "ocean"),
         MEMBER.sites,
-        row["id"],
+        row.id,
     )
 
 
 def test_what_is_kept_does_not_give_the_token_back(tokens: Tokens, store_of_tokens: MemoryTokens) -> None:
     row, text = tokens.issue(MEMBER)
-    secret = text.removeprefix(f"lh_{row['id']}_")
+    secret = text.removeprefix(f"lh_{row.id}_")
     assert secret not in str(store_of_tokens.rows)
     assert secret not in str(vars(tokens))
 
@@ -73,7 +73,7 @@ def test_every_other_text_is_unknown(tokens: Tokens) -> None:
         text[:-1],
         text + "A",
         text[:-1] + ("A" if text[-1] != "A" else "B"),
-        f"lh_{row['id']}_{other.rpartition('_')[2]}",
+        f"lh_{row.id}_{other.rpartition('_')[2]}",
         text.upper(),
         f" {text}",
         "lh_",
@@ -102,7 +102,7 @@ def test_a_token_expires_to_the_millisecond_even_if_it_was_seen_just_before(
     tokens: Tokens, clock: Clock
 ) -> None:
     row, text = tokens.issue(MEMBER, expires_in_ms=3_000)
-    assert row["expires_ms"] == NOW_MS + 3_000
+    assert row.expires_ms == NOW_MS + 3_000
     clock.now_ms = NOW_MS + 2_999
     assert tokens.find(text) == tokens.recall(text)
     clock.now_ms = NOW_MS + 3_000
@@ -115,14 +115,14 @@ def test_a_revoked_token_is_refused_at_once(tokens: Tokens, clock: Clock) -> Non
     _, other = tokens.issue(MEMBER)
     tokens.find(text)
     tokens.find(other)
-    assert tokens.revoke(row["id"])
+    assert tokens.revoke(row.id)
     assert tokens.recall(text) is None
     assert refusal(tokens, text) == "the token was revoked"
     assert tokens.recall(other) is not None
     clock.now_ms += 1_000
-    assert tokens.revoke(row["id"])  # once more, which changes nothing
+    assert tokens.revoke(row.id)  # once more, which changes nothing
     assert not tokens.revoke("nobody")
-    assert [one["revoked_ms"] for one in tokens.list()] == [clock.now_ms - 1_000, None]
+    assert [one.revoked_ms for one in tokens.list()] == [clock.now_ms - 1_000, None]
 
 
 def test_a_look_up_that_a_revocation_overtakes_is_not_remembered(clock: Clock) -> None:
@@ -132,7 +132,7 @@ def test_a_look_up_that_a_revocation_overtakes_is_not_remembered(clock: Clock) -
         def token_by_hash(self, token_hash: str) -> TokenRow | None:
             row = super().token_by_hash(token_hash)
             if row is not None:
-                asked.revoke(row["id"])
+                asked.revoke(row.id)
             return row
 
     asked = Tokens(RevokedMeanwhile(), clock)
@@ -216,7 +216,7 @@ def test_a_real_store_keeps_tokens_as_the_one_in_memory_does(store: Store, clock
     row, text = tokens.issue(MEMBER, expires_in_ms=60_000, note="for the night shift")
     assert tokens.list() == [row]
     assert Tokens(store, clock).find(text) == tokens.find(text)
-    assert tokens.revoke(row["id"])
+    assert tokens.revoke(row.id)
     assert refusal(Tokens(store, clock), text) == "the token was revoked"
 
 

@@ -30,16 +30,16 @@ class Time:
 
     def is_that_of(self, row: UsageRow) -> bool:
         """Whether a row of the table of usage is about it."""
-        same = (row["lease_id"], row["site"], row["end_ms"]) == (self.lease_id, self.site, self.end_ms)
-        return same and self.ordered_ms <= row["begin_ms"] <= self.heard_ms
+        same = (row.lease_id, row.site, row.end_ms) == (self.lease_id, self.site, self.end_ms)
+        return same and self.ordered_ms <= row.begin_ms <= self.heard_ms
 
 
 def told(lines: Iterable[JournalRow]) -> Iterator[Time]:
     """Every time in which a lease used machines, as the journal tells of it."""
     ordered: dict[int, tuple[str, int]] = {}
     held: dict[int, tuple[str, int, int]] = {}
-    for line in sorted(lines, key=lambda line: line["seq"]):
-        lease_id, what, at_ms = line["lease_id"], line["what"], line["at_ms"]
+    for line in sorted(lines, key=lambda line: line.seq):
+        lease_id, what, at_ms = line.lease_id, line.what, line.at_ms
         if lease_id is None or what not in _ORDERED | _TAKES | _LEAVES:
             continue
         if lease_id in held and what in _LEAVES:
@@ -49,7 +49,7 @@ def told(lines: Iterable[JournalRow]) -> Iterator[Time]:
         if what in _LEAVES:
             ordered.pop(lease_id, None)
         if what in _ORDERED:
-            ordered[lease_id] = (line["site"], at_ms)
+            ordered[lease_id] = (line.site, at_ms)
         if what in _TAKES:
             # Where it was ordered: what was heard in the instant in which it moves on names the other site.
             held.setdefault(lease_id, (*ordered[lease_id], at_ms))
@@ -69,12 +69,17 @@ def use_is_what_the_journal_tells(
         for row in found[:1]:
             kept.remove(row)
     assert not kept, f"not told of: {kept}"
-    by_id = {lease["id"]: lease for lease in leases}
+    by_id = {lease.lease.id: lease for lease in leases}
     for row in rows:
-        _is_of(row, by_id[row["lease_id"]])
+        _is_of(row, by_id[row.lease_id])
 
 
 def _is_of(row: UsageRow, lease: LeaseRow) -> None:
-    used = (row["consumer"], row["vms"], row["memory_mib"], bool(row["is_local"]))
-    asked = (lease["consumer"], lease["vms"], lease["memory_mib"], lease["home"] is not None)
-    assert used == asked, f"lease {lease['id']}: used {used}, asked for {asked}"
+    used = (row.consumer, row.vms, row.memory_mib, bool(row.is_local))
+    asked = (
+        lease.lease.request.consumer,
+        lease.lease.vms,
+        lease.lease.request.memory_mib,
+        lease.lease.request.site is not None,
+    )
+    assert used == asked, f"lease {lease.lease.id}: used {used}, asked for {asked}"

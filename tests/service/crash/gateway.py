@@ -174,7 +174,7 @@ class _Gateway:
         while True:
             await federation.feed.wait(after_seq)
             rows = await asyncio.to_thread(federation.store.journal, after_seq, _PAGE)
-            after_seq = rows[-1]["seq"]
+            after_seq = rows[-1].seq
             self._connection.send(Lines(rows))
 
 

@@ -170,7 +170,7 @@ class House:
         """Everything that must be so when all is over."""
         rows = {name: self._judge_store(served) for name, served in self.served.items()}
         self._judge_what_was_told()
-        requests = {row["name"]: row for name in self.served for row in rows[name]}
+        requests = {row.metadata.name: row for name in self.served for row in rows[name]}
         numbers = {name: number for number, name in enumerate(sorted(requests), 1)}
         found = {site: self._audit(site, rows, numbers) for site in SLOTS}
         asked = {
@@ -180,10 +180,10 @@ class House:
             if key in numbers
         }
         completed = [
-            numbers[row["name"]]
+            numbers[row.metadata.name]
             for name in self.served
             for row in rows[name]
-            if row["state"] == LeaseState.COMPLETED.value
+            if row.lease.state == LeaseState.COMPLETED.value
         ]
         evidence.nothing_came_up_twice(found)
         evidence.nothing_came_up_after_it_was_stopped(found)
@@ -195,7 +195,7 @@ class House:
         with served.store() as store:
             rows = store.leases(LeaseFilter(EVERYTHING), _ALL)
             served.witness.heard_lines(store.journal(0, _ALL))
-        served.witness.everything_is_there([row for row in rows if not row["origin"]])
+        served.witness.everything_is_there([row for row in rows if not row.metadata.origin])
         served.witness.everything_is_over(rows)
         return rows
 
@@ -210,7 +210,7 @@ class House:
     ) -> list[AuditLine]:
         """What the machines of a site have written down, with the same number for a lease everywhere."""
         name = site if site in FAR else GATEWAY
-        names = {row["id"]: row["name"] for row in rows[name]}
+        names = {row.lease.id: row.metadata.name for row in rows[name]}
         lines = read_audit(self.served[name].place.work / "machines" / site / "emulated.sqlite3")
         return [replace(line, lease_id=numbers[names[line.lease_id]]) for line in lines]
 

@@ -38,15 +38,15 @@ class Notary:
 
     def are_kept(self, rows: Iterable[AgreementRow]) -> None:
         """The agreements as they are stored: nothing that was answered is missing or undone."""
-        by_name = {row["name"]: row for row in rows}
+        by_name = {row.name: row for row in rows}
         for name, side in self.signed:
-            assert side in json.loads(by_name[name]["signatures"]), f"{name} was signed for the {side}"
+            assert side in json.loads(by_name[name].signatures), f"{name} was signed for the {side}"
         for name in self.in_force:
-            assert by_name[name]["standing"] in _ONCE_SIGNED, f"{name} was signed: {by_name[name]}"
+            assert by_name[name].standing in _ONCE_SIGNED, f"{name} was signed: {by_name[name]}"
         for name in self.published:
-            assert by_name[name]["published"], f"{name} was published: {by_name[name]}"
+            assert by_name[name].published, f"{name} was published: {by_name[name]}"
         for name in self.revoked:
-            assert by_name[name]["standing"] == Standing.REVOKED, f"{name} was revoked: {by_name[name]}"
+            assert by_name[name].standing == Standing.REVOKED, f"{name} was revoked: {by_name[name]}"
 
 
 def _sides(revision: Revision) -> Mapping[str, object]:

@@ -190,15 +190,15 @@ class Storm:
             self._hear_answer(message)
 
     def _is_over(self, look: Look) -> bool:
-        waiting = [row for row in look.leases if not LeaseState(row["state"]).is_final]
-        heard = all(row["id"] in self.witness.over for row in look.leases)
+        waiting = [row for row in look.leases if not LeaseState(row.lease.state).is_final]
+        heard = all(row.lease.id in self.witness.over for row in look.leases)
         return not (waiting or look.orders or any(look.machines.values()) or self._pending) and heard
 
     def _what_is_left(self, look: Look | None) -> str:
         if look is None:
             return f"not answered: {self._pending}\n\n{self._errors()}"
-        waiting = [row for row in look.leases if not LeaseState(row["state"]).is_final]
-        tales = [f"{row}\n{self.witness.tale(row['id'])}" for row in waiting]
+        waiting = [row for row in look.leases if not LeaseState(row.lease.state).is_final]
+        tales = [f"{row}\n{self.witness.tale(row.lease.id)}" for row in waiting]
         parts = [*tales, *map(str, look.orders), str(look.machines), str(self._pending), self._errors()]
         return "\n\n".join(parts)
 
@@ -212,7 +212,7 @@ class Storm:
         self.witness.everything_is_there(leases)
         self.witness.everything_is_over(leases)
         requests = requests_by_lease(self.witness, leases)
-        completed = [row["id"] for row in leases if row["state"] == LeaseState.COMPLETED.value]
+        completed = [row.lease.id for row in leases if row.lease.state == LeaseState.COMPLETED.value]
         accounts.use_is_what_the_journal_tells(self.place.store_url, self.witness.lines.values(), leases)
         found = evidence.audits(self.place)
         evidence.nothing_came_up_twice(found)

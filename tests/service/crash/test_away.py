@@ -36,13 +36,13 @@ def state_after(folder: Path, duration_ms: int, away_ms: int) -> str:
                 await asyncio.sleep(0)
             row = federation.store.lease(1)
             assert row is not None
-            assert row["state"] == LeaseState.RUNNING.value
+            assert row.lease.state == LeaseState.RUNNING.value
 
     async def come_back() -> str:
         async with Federation.open(config("rr"), store, folder, clock, Metrics()) as federation:
             row = federation.store.lease(1)
             assert row is not None
-            return row["state"]
+            return row.lease.state
 
     with open_store(f"sqlite:///{folder / 'store.db'}") as store:
         asyncio.run(submit_and_go())

@@ -49,7 +49,7 @@ class Witness:
 
     def tale(self, lease_id: int) -> str:
         """Everything that was heard of a lease, for whoever has to find out what went wrong."""
-        lines = [line for _, line in sorted(self.lines.items()) if line["lease_id"] == lease_id]
+        lines = [line for _, line in sorted(self.lines.items()) if line.lease_id == lease_id]
         return "\n".join([f"lease {lease_id}", *map(str, lines)])
 
     # What was asked
@@ -88,31 +88,38 @@ class Witness:
     def _heard_accepted(self, command: Submit, row: LeaseRow, *, new: bool) -> None:
         before = self.accepted.get(command.key)
         assert before is None or not new, f"{command.key} was accepted as lease {before}, and again as new"
-        assert before in (None, row["id"]), f"{command.key} led to the leases {before} and {row['id']}"
-        self.accepted[command.key] = row["id"]
+        assert before in (None, row.lease.id), f"{command.key} led to the leases {before} and {row.lease.id}"
+        self.accepted[command.key] = row.lease.id
         self.heard_lease(row)
         self._is_what_was_asked(command, row)
 
     def _is_what_was_asked(self, command: Submit, row: LeaseRow) -> None:
-        got = (row["name"], row["consumer"], row["lease_type"], row["vms"], row["home"], row["deadline_ms"])
+        got = (
+            row.metadata.name,
+            row.lease.request.consumer,
+            row.lease.request.lease_type,
+            row.lease.vms,
+            row.lease.request.site,
+            row.lease.request.deadline_ms,
+        )
         asked = (
             command.name,
             command.consumer,
-            command.lease_type.label,
+            command.lease_type,
             command.vms,
             command.site,
             command.deadline_ms,
         )
-        assert got == asked, f"lease {row['id']}: asked for {asked}, got {got}"
-        longer_ms = row["duration_ms"] - command.duration_ms
-        least_ms, most_ms = self._longer_at_least_ms[row["id"]], self._longer_at_most_ms[row["id"]]
+        assert got == asked, f"lease {row.lease.id}: asked for {asked}, got {got}"
+        longer_ms = row.lease.request.duration_ms - command.duration_ms
+        least_ms, most_ms = self._longer_at_least_ms[row.lease.id], self._longer_at_most_ms[row.lease.id]
         assert least_ms <= longer_ms <= most_ms, (
-            f"longer by {longer_ms} ms, expected {least_ms} to {most_ms}: {self.tale(row['id'])}"
+            f"longer by {longer_ms} ms, expected {least_ms} to {most_ms}: {self.tale(row.lease.id)}"
         )
 
     def heard_lease(self, row: LeaseRow) -> None:
         """A lease was seen as it is."""
-        lease_id, state = row["id"], row["state"]
+        lease_id, state = row.lease.id, row.lease.state
         assert self.over.get(lease_id, state) == state, (
             f"{self.over[lease_id]}, then {state}: {self.tale(lease_id)}"
         )
@@ -122,12 +129,12 @@ class Witness:
     def heard_lines(self, rows: Iterable[JournalRow]) -> None:
         """The journal was read, here and there for the second time."""
         for row in rows:
-            known = self.lines.setdefault(row["seq"], row)
+            known = self.lines.setdefault(row.seq, row)
             assert known == row, f"the journal has changed: {known} became {row}"
-            lease_id = row["lease_id"]
-            if row["what"] == "closed" and lease_id is not None:
-                self.over.setdefault(lease_id, row["state"])
-                assert self.over[lease_id] == row["state"], (
+            lease_id = row.lease_id
+            if row.what == "closed" and lease_id is not None:
+                self.over.setdefault(lease_id, row.state)
+                assert self.over[lease_id] == row.state, (
                     f"lease {lease_id}: {self.over[lease_id]}, then {row}"
                 )
 
@@ -135,8 +142,8 @@ class Witness:
 
     def everything_is_there(self, rows: Iterable[LeaseRow]) -> None:
         """All leases as they are stored: nothing that was accepted is missing, doubled or different."""
-        by_id = {row["id"]: row for row in rows}
-        times = Counter(row["name"] for row in by_id.values())
+        by_id = {row.lease.id: row for row in rows}
+        times = Counter(row.metadata.name for row in by_id.values())
         assert times.keys() <= self.asked.keys(), f"never asked for: {times.keys() - self.asked.keys()}"
         twice = [name for name, count in times.items() if count > 1]
         assert not twice, f"taken in more than once: {twice}"
@@ -153,16 +160,18 @@ class Witness:
 
     def everything_is_over(self, rows: Iterable[LeaseRow]) -> None:
         """Each lease has reached one final state, once, and the journal tells of nothing later."""
-        closings = Counter(line["lease_id"] for line in self.lines.values() if line["what"] == "closed")
-        last = {line["lease_id"]: line for _, line in sorted(self.lines.items())}
+        closings = Counter(line.lease_id for line in self.lines.values() if line.what == "closed")
+        last = {line.lease_id: line for _, line in sorted(self.lines.items())}
         for row in rows:
-            assert closings[row["id"]] == 1, f"lease {row['id']} was closed {closings[row['id']]} times"
-            assert last[row["id"]]["what"] == "closed", f"something came after the end: {last[row['id']]}"
-            assert row["reason"] != Reason.MACHINES_LOST, (
-                f"no machine ever fails here: {self.tale(row['id'])}"
+            assert closings[row.lease.id] == 1, (
+                f"lease {row.lease.id} was closed {closings[row.lease.id]} times"
             )
-            assert last[row["id"]]["state"] == row["state"], (
-                f"{row['state']} in the store, and {last[row['id']]}"
+            assert last[row.lease.id].what == "closed", f"something came after the end: {last[row.lease.id]}"
+            assert row.metadata.reason != Reason.MACHINES_LOST, (
+                f"no machine ever fails here: {self.tale(row.lease.id)}"
+            )
+            assert last[row.lease.id].state == row.lease.state, (
+                f"{row.lease.state} in the store, and {last[row.lease.id]}"
             )
         missing = set(range(1, self.last_seq + 1)) - self.lines.keys()
         assert not missing, f"journal lines that were never told: {sorted(missing)}"
@@ -170,4 +179,4 @@ class Witness:
 
 def requests_by_lease(witness: Witness, rows: Iterable[LeaseRow]) -> Mapping[int, Submit]:
     """What was asked for, by the number of the lease that came of it."""
-    return {row["id"]: witness.asked[row["name"]] for row in rows}
+    return {row.lease.id: witness.asked[row.metadata.name] for row in rows}

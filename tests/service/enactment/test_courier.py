@@ -19,7 +19,7 @@ from leasehold.service.enactment.courier import (
     room_first,
 )
 from leasehold.service.enactors.protocol import Observation, Order, Phase, Problem, Verb, order_id
-from leasehold.service.engine.outbox import row_of_order
+from leasehold.service.engine.outbox import PENDING
 from leasehold.service.errors import Unavailable
 from leasehold.service.store.rows import OrderRow
 from leasehold.testing.live import BEGIN_MS
@@ -32,9 +32,7 @@ def order(
 ) -> OrderRow:
     """An order that was given at one time, and is to be told from another on."""
     given = Order(order_id(lease, incarnation, verb), verb, lease, incarnation, vms=1, memory_mib=64)
-    row = row_of_order(SITE, given, at)
-    row["next_try_ms"] = try_ms
-    return row
+    return OrderRow(given, SITE, PENDING, 0, try_ms, "", at)
 
 
 def in_the_office(play: Callable[[Office], Coroutine[None, None, None]]) -> Office:
@@ -58,27 +56,27 @@ class TestTheSequence:
             order(4, Verb.STOP),
             order(5, Verb.SEND),
         ]
-        assert [row["lease_id"] for row in room_first(rows)] == [2, 4, 5, 1, 3]
+        assert [row.order.lease_id for row in room_first(rows)] == [2, 4, 5, 1, 3]
 
     def test_the_orders_of_a_lease_keep_their_turn(self) -> None:
         rows = [order(1), order(1, Verb.SUSPEND), order(2, Verb.SUSPEND)]
-        assert [row["id"] for row in room_first(rows)] == ["2.1.suspend", "1.1.start", "1.1.suspend"]
+        assert [row.order.id for row in room_first(rows)] == ["2.1.suspend", "1.1.start", "1.1.suspend"]
 
     @given(st.lists(st.tuples(st.integers(1, 4), st.sampled_from(list(Verb))), max_size=12))
     def test_nobody_is_lost_or_out_of_turn(self, drawn: list[tuple[int, Verb]]) -> None:
         rows = [order(lease, verb, incarnation=turn) for turn, (lease, verb) in enumerate(drawn)]
         told = room_first(rows)
-        assert sorted(row["id"] for row in told) == sorted(row["id"] for row in rows)
+        assert sorted(row.order.id for row in told) == sorted(row.order.id for row in rows)
         for lease in range(1, 5):
-            assert [row for row in told if row["lease_id"] == lease] == [
-                row for row in rows if row["lease_id"] == lease
+            assert [row for row in told if row.order.lease_id == lease] == [
+                row for row in rows if row.order.lease_id == lease
             ]
         makes_room = {Verb.SUSPEND, Verb.SEND, Verb.STOP}
-        begun = [row for row in told if row["verb"] not in makes_room]
+        begun = [row for row in told if row.order.verb not in makes_room]
         if begun:
-            waits_for = {row["lease_id"] for row in begun}
+            waits_for = {row.order.lease_id for row in begun}
             behind = told[told.index(begun[0]) :]
-            assert all(row["verb"] not in makes_room or row["lease_id"] in waits_for for row in behind)
+            assert all(row.order.verb not in makes_room or row.order.lease_id in waits_for for row in behind)
 
 
 class TestTelling:

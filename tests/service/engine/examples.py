@@ -55,7 +55,7 @@ def local(vms: int, asked_s: float, *, site: str = "a", **said: Any) -> Submit:
 
 def submitted(live: Live, *requests: Submit) -> list[int]:
     """Ask for these at once; returns the numbers of their leases."""
-    return [row["id"] for row, _ in live.do(*requests)]
+    return [row.lease.id for row, _ in live.do(*requests)]
 
 
 def lease(live: Live, lease_id: int) -> LeaseRow:
@@ -66,13 +66,13 @@ def lease(live: Live, lease_id: int) -> LeaseRow:
 
 
 def state(live: Live, lease_id: int) -> str:
-    return lease(live, lease_id)["state"]
+    return lease(live, lease_id).lease.state
 
 
 def end(live: Live, lease_id: int) -> tuple[str, str]:
     """How a lease ended, and why."""
     row = lease(live, lease_id)
-    return row["state"], row["reason"]
+    return row.lease.state, row.metadata.reason
 
 
 def journal(live: Live, lease_id: int | None = None) -> list[JournalRow]:
@@ -81,13 +81,13 @@ def journal(live: Live, lease_id: int | None = None) -> list[JournalRow]:
 
 def story(live: Live, lease_id: int) -> list[str]:
     """What happened to a lease, in the words of the journal."""
-    return [line["what"] for line in journal(live, lease_id)]
+    return [line.what for line in journal(live, lease_id)]
 
 
 def orders(live: Live, lease_id: int | None = None) -> list[str]:
     """The orders that are still open in the store."""
     rows = live.store.open_orders()
-    return [row["id"] for row in rows if lease_id in (None, row["lease_id"])]
+    return [row.order.id for row in rows if lease_id in (None, row.order.lease_id)]
 
 
 def seen(lease_id: int, incarnation: int, phase: Phase, at_ms: int = 0, *, site: str = "a") -> Observed:

@@ -22,7 +22,6 @@ from leasehold.service.enactors.protocol import Observation, Order, Phase
 from leasehold.service.engine.engine import Done, Engine
 from leasehold.service.engine.errands import Errands
 from leasehold.service.engine.job_setup import JobSetup
-from leasehold.service.engine.outbox import order_of_row
 from leasehold.service.metrics import Metrics
 from leasehold.service.store.rows import AttemptRow, JobRow, JournalRow, LeaseRow
 from leasehold.service.store.store import Store
@@ -92,7 +91,7 @@ class Shop:
         self._next_ms = done.next_alarm_ms
         self.errands = Errands.together((self.errands, done.errands))
         for row in done.orders:
-            self.orders[row["site"]].append(order_of_row(row))
+            self.orders[row.site].append(row.order)
         return done
 
     # What machines say
@@ -103,8 +102,8 @@ class Shop:
 
     def seen(self, lease_id: int, phase: Phase, detail: str = "", **said: Any) -> Observed:
         row = self.lease(lease_id)
-        seen = Observation(lease_id, row["incarnation"], phase, self.now_ms, detail, **said)
-        return Observed(row["site"], (seen,))
+        seen = Observation(lease_id, row.lease.incarnation, phase, self.now_ms, detail, **said)
+        return Observed(row.lease.site, (seen,))
 
     def runs(self, lease_id: int = 1, detail: str = "") -> None:
         self.see(lease_id, Phase.RUNNING, detail)
@@ -127,14 +126,14 @@ class Shop:
         return row
 
     def state(self, job_id: int = 1) -> tuple[str, str]:
-        return self.job(job_id)["state"], self.job(job_id)["reason"]
+        return self.job(job_id).state, self.job(job_id).reason
 
     def attempts(self, job_id: int = 1) -> list[AttemptRow]:
         return self.store.attempts([job_id])
 
     def tried(self, job_id: int = 1) -> list[tuple[str, str, str]]:
         """Where a job was tried, how each stands, and which fault it was."""
-        return [(row["nodes"].strip('[]"'), row["state"], row["fault"]) for row in self.attempts(job_id)]
+        return [(", ".join(row.nodes), row.state, row.fault) for row in self.attempts(job_id)]
 
     def lease(self, lease_id: int) -> LeaseRow:
         row = self.store.lease(lease_id)
@@ -143,10 +142,10 @@ class Shop:
 
     def story(self, job_id: int = 1) -> list[str]:
         """What was decided about a job."""
-        return [line["reason"] for line in self.lines(job_id) if line["what"] == "job"]
+        return [line.reason for line in self.lines(job_id) if line.what == "job"]
 
     def lines(self, job_id: int = 1) -> list[JournalRow]:
-        return [line for line in self.store.journal(0, 10_000) if line["job_id"] == job_id]
+        return [line for line in self.store.journal(0, 10_000) if line.job_id == job_id]
 
     def told(self, site: str = "a") -> list[str]:
         """The verbs of the orders to a site."""

@@ -154,16 +154,16 @@ def _command(change: Event) -> Command:
 
 def said_in_journal(lines: Iterable[JournalRow], begin_ms: int = BEGIN_MS) -> list[Said]:
     """Everything that a live gateway decided, as its journal tells it."""
-    told = [one for one in lines if one["what"] in OUTCOMES or one["what"] in _SAYS.values()]
+    told = [one for one in lines if one.what in OUTCOMES or one.what in _SAYS.values()]
     return sorted(
         (
-            line["at_ms"] - begin_ms,
-            line["lease_id"],
-            line["what"],
-            line["site"],
-            line["reason"],
-            line["rule"],
-            _rest(json.loads(line["detail"]), begin_ms),
+            line.at_ms - begin_ms,
+            line.lease_id,
+            line.what,
+            line.site,
+            line.reason,
+            line.rule,
+            _rest(json.loads(line.detail), begin_ms),
         )
         for line in told
     )

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -40,7 +40,6 @@ from leasehold.service.commands import (
 )
 from leasehold.service.errors import NoSuchAgreement, NoSuchPenalty
 from leasehold.service.letters.wire import About
-from leasehold.service.store.breaches import breach_of
 from leasehold.service.store.filters import EVERYTHING, UsageFilter
 from leasehold.service.store.rows import UsageRow
 from leasehold.service.store.store import Store
@@ -98,7 +97,7 @@ def signed(live: Live, agreement: Agreement) -> Record:
 
 def kept(live: Live, name: str = ATLAS.name) -> dict[str, Any]:
     """An agreement as it is in the store."""
-    return next(dict(row) for row in live.store.agreements() if row["name"] == name)
+    return next(asdict(row) for row in live.store.agreements() if row.name == name)
 
 
 def of_atlas(vms: int, asked_s: float, **told: Any) -> Any:
@@ -115,7 +114,7 @@ def used(live: Live) -> list[UsageRow]:
 
 
 def use(row: UsageRow) -> tuple[int, int, int]:
-    return row["lease_id"], (row["begin_ms"] - BEGIN_MS) // S, (row["end_ms"] - BEGIN_MS) // S
+    return row.lease_id, (row.begin_ms - BEGIN_MS) // S, (row.end_ms - BEGIN_MS) // S
 
 
 class TestLife:
@@ -157,7 +156,7 @@ class TestLife:
         signed(live, ATLAS)
         signed(live, Agreement("prod", "ours", "atlas/production", HALF, parent=ATLAS.name))
         said(live, RevokeAgreement(ATLAS.name, "operators"))
-        assert {row["name"]: row["standing"] for row in live.store.agreements()} == {
+        assert {row.name: row.standing for row in live.store.agreements()} == {
             ATLAS.name: "revoked",
             "prod": "revoked",
         }
@@ -193,10 +192,10 @@ class TestLife:
 
     def test_the_journal_tells_it(self, live: Live) -> None:
         signed(live, ATLAS)
-        line = next(row for row in journal(live) if row["what"] == "agreement-signed")
-        assert (line["lease_id"], line["site"]) == (None, "ours")
+        line = next(row for row in journal(live) if row.what == "agreement-signed")
+        assert (line.lease_id, line.site) == (None, "ours")
         detail = {"agreement": ATLAS.name, "consumer": "atlas", "by": "atlas-managers"}
-        assert json.loads(line["detail"]) == detail | {"side": "consumer", "revision": 1}
+        assert json.loads(line.detail) == detail | {"side": "consumer", "revision": 1}
 
 
 class TestTwice:
@@ -301,22 +300,22 @@ class TestHeld:
 
     def test_with_the_numbers(self, live: Live) -> None:
         row = lease(live, 3)
-        assert (row["state"], row["reason"]) == ("held", "share-used")
-        breach = breach_of(row["breach"])
+        assert (row.lease.state, row.metadata.reason) == ("held", "share-used")
+        breach = row.metadata.breach
         assert breach is not None
         assert (breach.agreement, breach.consumer, breach.provider) == (ATLAS.name, "atlas", "ours")
         assert (breach.reason, breach.limit, breach.window_ms) == (Reason.SHARE_USED, 500_000, 60 * S)
         assert breach.used >= breach.limit
 
     def test_the_journal_has_them_too(self, live: Live) -> None:
-        (line,) = [row for row in journal(live, 3) if row["what"] == "hold"]
-        assert json.loads(line["detail"])["breach"]["agreement"] == ATLAS.name
-        assert line["rule"] == "agreement"
+        (line,) = [row for row in journal(live, 3) if row.what == "hold"]
+        assert json.loads(line.detail)["breach"]["agreement"] == ATLAS.name
+        assert line.rule == "agreement"
 
     def test_after_a_restart_as_before(self, live: Live) -> None:
         live.restart()
         live.do()
-        assert (state(live, 3), lease(live, 3)["reason"]) == ("held", "share-used")
+        assert (state(live, 3), lease(live, 3).metadata.reason) == ("held", "share-used")
         live.pass_time(5 * S)
         assert state(live, 3) == "held"
 
@@ -327,7 +326,7 @@ class TestHeld:
     def test_until_the_agreement_is_revoked(self, live: Live) -> None:
         said(live, RevokeAgreement(ATLAS.name, "operators"))
         row = lease(live, 3)
-        assert (row["state"], row["reason"]) == ("refused", "agreement-revoked")
+        assert (row.lease.state, row.metadata.reason) == ("refused", "agreement-revoked")
         assert [state(live, lease_id) for lease_id in (1, 2)] == ["running", "running"]
 
     def test_who_runs_is_not_extended(self, live: Live) -> None:
@@ -344,20 +343,20 @@ class TestEnd:
         fill(live)
         live.pass_time(31 * S)
         submitted(live, of_atlas(1, 10))
-        assert (state(live, 3), lease(live, 3)["reason"]) == ("held", "share-used")
+        assert (state(live, 3), lease(live, 3).metadata.reason) == ("held", "share-used")
 
     def test_it_waits_on_as_one_without_an_agreement_may(self, live: Live) -> None:
         self._held(live)
         live.pass_time(10 * S)
         assert kept(live)["standing"] == "expired"
-        assert (state(live, 3), lease(live, 3)["breach"]) == ("waiting", "")  # for room
+        assert (state(live, 3), lease(live, 3).metadata.breach) == ("waiting", None)  # for room
 
     def test_it_is_refused_and_told_why_where_nobody_is_served_without_one(self, sqlite_store: Store) -> None:
         strict = SharingSettings(without_agreement="refuse")
         live = two_sites(sqlite_store, make_gateway=gateway_of(strict))
         self._held(live)
         live.pass_time(10 * S)
-        assert (state(live, 3), lease(live, 3)["reason"]) == ("refused", "no-agreement")
+        assert (state(live, 3), lease(live, 3).metadata.reason) == ("refused", "no-agreement")
         assert [state(live, lease_id) for lease_id in (1, 2)] == ["running", "running"]
 
     def test_it_waits_on_under_the_agreement_that_follows(self, live: Live) -> None:
@@ -365,8 +364,8 @@ class TestEnd:
         self._held(live)
         live.pass_time(10 * S)
         row = lease(live, 3)
-        assert (row["state"], row["reason"]) == ("held", "share-used")
-        breach = breach_of(row["breach"])
+        assert (row.lease.state, row.metadata.reason) == ("held", "share-used")
+        breach = row.metadata.breach
         assert breach is not None
         assert breach.agreement == "next-atlas-at-ours"
 
@@ -379,9 +378,9 @@ class TestUse:
         assert story(live, 1)[-1] == "closed"
         first, owners, second = used(live)
         assert [use(first), use(owners)[:2], use(second)[0]] == [(1, 0, 10), (2, 10), 1]
-        assert (first["path"], first["site"], first["domain"]) == ("atlas/physics", "a", "ours")
-        assert (first["vms"], first["memory_mib"], first["claims"]) == (2, 512, '{"licence:matlab": 1}')
-        assert [row["is_local"] for row in (first, owners, second)] == [0, 1, 0]
+        assert (first.path, first.site, first.domain) == ("atlas/physics", "a", "ours")
+        assert (first.vms, first.memory_mib, first.claims) == (2, 512, (("licence:matlab", 1),))
+        assert [row.is_local for row in (first, owners, second)] == [0, 1, 0]
 
     def test_whoever_ends_is_accounted_for_in_the_same_transaction(self, live: Live) -> None:
         submitted(live, of_atlas(1, 10))
@@ -393,7 +392,7 @@ class TestUse:
     def test_without_any_agreement_too(self, live: Live) -> None:
         submitted(live, guest(1, 10))
         live.pass_time(10 * S)
-        assert [row["path"] for row in used(live)] == ["physics"]
+        assert [row.path for row in used(live)] == ["physics"]
 
     def test_a_restart_gives_the_ledger_back(self, live: Live) -> None:
         signed(live, ATLAS)
@@ -413,7 +412,7 @@ class TestUse:
         live.pass_time(40 * S)
         signed(live, ATLAS)
         submitted(live, of_atlas(1, 10))
-        assert (state(live, 3), lease(live, 3)["reason"]) == ("held", "share-used")
+        assert (state(live, 3), lease(live, 3).metadata.reason) == ("held", "share-used")
 
     def test_what_ended_at_the_very_moment_of_signing_counts_too(self, live: Live) -> None:
         submitted(live, of_atlas(4, 40, domain="a"), of_atlas(4, 300, domain="b"))
@@ -442,13 +441,13 @@ class TestPenalties:
 
     def test_whoever_breaks_a_light_rule_is_punished(self, live: Live) -> None:
         (row,) = live.store.penalties()
-        assert (row["id"], row["agreement"], row["consumer"], row["provider"]) == (
+        assert (row.id, row.agreement, row.consumer, row.provider) == (
             1,
             ATLAS.name,
             "atlas",
             "ours",
         )
-        assert (row["points"], row["lease_id"], row["until_ms"]) == (5, 3, live.now_ms + 600 * S)
+        assert (row.points, row.lease_id, row.until_ms) == (5, 3, live.now_ms + 600 * S)
         assert "punished" in story(live, 3)
 
     @pytest.mark.parametrize("restarts", [False, True])
@@ -457,16 +456,16 @@ class TestPenalties:
             live.restart()
         live.pass_time(15 * S)
         submitted(live, of_atlas(1, 10))
-        assert (state(live, 4), lease(live, 4)["reason"]) == ("held", "share-used")
+        assert (state(live, 4), lease(live, 4).metadata.reason) == ("held", "share-used")
 
     @pytest.mark.parametrize("restarts", [False, True])
     def test_until_somebody_lifts_it(self, live: Live, *, restarts: bool) -> None:
         live.pass_time(15 * S)
         submitted(live, of_atlas(1, 10))
         lifted = said(live, LiftPenalty(1, "operators"))
-        assert (lifted["lifted_by"], lifted["lifted_ms"]) == ("operators", live.now_ms)
+        assert (lifted.lifted_by, lifted.lifted_ms) == ("operators", live.now_ms)
         if restarts:
             live.restart()
             live.do()
         assert state(live, 4) != "held"
-        assert said(live, LiftPenalty(1, "somebody-else"))["lifted_by"] == "operators"
+        assert said(live, LiftPenalty(1, "somebody-else")).lifted_by == "operators"

@@ -76,8 +76,8 @@ class TestAStoreThatFails:
         with failing(live.store), pytest.raises(Unavailable):
             live.do(request, Drain("a", "operator"))
         [(row, is_new)] = live.do(request)
-        assert (row["id"], row["site"], row["state"], is_new) == (1, "a", "starting", True)
-        assert [line["seq"] for line in journal(live)] == [1, 2, 3, 4]
+        assert (row.lease.id, row.lease.site, row.lease.state, is_new) == (1, "a", "starting", True)
+        assert [line.seq for line in journal(live)] == [1, 2, 3, 4]
         assert live.engine.open_of == {"physics": 1}
 
     def test_no_order_leaves_the_house_before_it_is_written(self, live: Live) -> None:
@@ -175,8 +175,11 @@ class TestACommandThatBreaksSomething:
     def test_it_alone_is_answered_with_the_error(self, live: Live, bad: Command) -> None:
         first, broken, last = live.do(guest(1, 60), bad, guest(2, 60))
         assert isinstance(broken, UnknownName | KeyError)
-        assert [(row["id"], row["state"]) for row, _ in (first, last)] == [(1, "starting"), (2, "starting")]
-        assert [line["lease_id"] for line in journal(live)] == [1, 1, 1, 2, 2, 2, 1, 2]
+        assert [(row.lease.id, row.lease.state) for row, _ in (first, last)] == [
+            (1, "starting"),
+            (2, "starting"),
+        ]
+        assert [line.lease_id for line in journal(live)] == [1, 1, 1, 2, 2, 2, 1, 2]
 
     @pytest.mark.parametrize("bad", BAD)
     def test_alone_it_leaves_everything_as_it_was(self, live: Live, bad: Command) -> None:
@@ -191,7 +194,7 @@ class TestACommandThatBreaksSomething:
         request = guest(1, 60, key="k", request_hash="h")
         first, broken, again = live.do(request, guest(3, 60), request)
         assert isinstance(broken, UnknownName)
-        assert [(row["id"], is_new) for row, is_new in (first, again)] == [(1, True), (1, False)]
+        assert [(row.lease.id, is_new) for row, is_new in (first, again)] == [(1, True), (1, False)]
 
     def test_what_is_merely_wrong_does_not_even_take_it_apart(self, live: Live) -> None:
         answers = live.do(guest(1, 60), Submit("physics", LeaseType.CANCELABLE, 0, 1), guest(1, 60))
@@ -207,7 +210,7 @@ class TestACommandThatBreaksSomething:
     def test_a_row_that_no_store_can_keep_breaks_only_itself(self, live: Live) -> None:
         first, broken, last = live.do(guest(1, 60), guest(1, 10**18), guest(2, 60))
         assert isinstance(broken, InvariantBroken)
-        assert [row["id"] for row, _ in (first, last)] == [1, 2]
+        assert [row.lease.id for row, _ in (first, last)] == [1, 2]
 
     def test_where_nothing_was_asked_and_the_core_breaks_it_is_raised(self, live: Live) -> None:
         submitted(live, local(4, 10), local(4, 10))

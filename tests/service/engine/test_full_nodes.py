@@ -83,8 +83,8 @@ class House(Live):
         """What was decided about each job."""
         told: dict[int, list[str]] = {}
         for line in self.store.journal(0, 100_000):
-            if line["what"] == "job" and line["job_id"] is not None:
-                told.setdefault(line["job_id"], []).append(line["reason"])
+            if line.what == "job" and line.job_id is not None:
+                told.setdefault(line.job_id, []).append(line.reason)
         return told
 
 
@@ -106,9 +106,9 @@ def test_a_job_runs_at_once_beside_a_lease_that_came_after_the_last_look(sqlite_
 
     row = house.store.job(1)
     assert row is not None
-    assert (row["state"], row["restarts_used"]) == ("completed", 0)
-    assert [one["nodes"] for one in house.store.attempts([1])] == ['["a/n2"]']
-    assert all(node["failures"] == 0 for node in house.store.nodes())
+    assert (row.state, row.restarts_used) == ("completed", 0)
+    assert [one.nodes for one in house.store.attempts([1])] == [("a/n2",)]
+    assert all(node.failures == 0 for node in house.store.nodes())
 
 
 def test_also_if_both_come_in_the_same_moment(sqlite_store: Store) -> None:
@@ -117,7 +117,7 @@ def test_also_if_both_come_in_the_same_moment(sqlite_store: Store) -> None:
     house.live_on(MINUTE_MS)
 
     [attempt] = house.store.attempts([1])
-    assert (attempt["state"], attempt["nodes"]) == ("succeeded", '["a/n2"]')
+    assert (attempt.state, attempt.nodes) == ("succeeded", ("a/n2",))
 
 
 def test_a_node_that_somebody_else_has_filled_costs_nothing(sqlite_store: Store) -> None:
@@ -131,11 +131,11 @@ def test_a_node_that_somebody_else_has_filled_costs_nothing(sqlite_store: Store)
 
     row = house.store.job(1)
     assert row is not None
-    assert (row["state"], row["restarts_used"]) == ("completed", 0)
-    tries = [(one["nodes"], one["state"], one["fault"]) for one in house.store.attempts([1])]
-    assert tries == [('["a/n1"]', "fenced", ""), ('["a/n2"]', "succeeded", "")]
+    assert (row.state, row.restarts_used) == ("completed", 0)
+    tries = [(one.nodes, one.state, one.fault) for one in house.store.attempts([1])]
+    assert tries == [(("a/n1",), "fenced", ""), (("a/n2",), "succeeded", "")]
     assert house.stories()[1][:3] == ["runs-on-nodes", "node-full", "runs-on-nodes"]
-    assert all(node["failures"] == 0 for node in house.store.nodes())
+    assert all(node.failures == 0 for node in house.store.nodes())
 
 
 def test_a_job_waits_as_long_as_its_lease_waits_and_says_so(sqlite_store: Store) -> None:
@@ -144,12 +144,12 @@ def test_a_job_waits_as_long_as_its_lease_waits_and_says_so(sqlite_store: Store)
     house.do(job())
     row = house.store.job(1)
     assert row is not None
-    assert row["state"] == "waiting"
+    assert row.state == "waiting"
     house.live_on(3 * MINUTE_MS)
 
     row = house.store.job(1)
     assert row is not None
-    assert (row["state"], row["restarts_used"]) == ("completed", 0)
+    assert (row.state, row.restarts_used) == ("completed", 0)
 
 
 WORLDS = st.lists(
@@ -204,5 +204,5 @@ def test_no_attempt_is_ever_sent_to_a_full_node(
             row = store.job(number)
             assert row is not None
             assert "node-full" not in story, (number, story)
-            assert row["restarts_used"] == 0
-        assert all(node["failures"] == 0 for node in store.nodes())
+            assert row.restarts_used == 0
+        assert all(node.failures == 0 for node in store.nodes())

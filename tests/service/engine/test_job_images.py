@@ -37,30 +37,30 @@ def images(
 
 
 def rows(shop: Shop) -> list[tuple[str, str, str]]:
-    return [(row["name"], row["site"], row["state"]) for row in shop.store.images()]
+    return [(row.name, row.site, row.state) for row in shop.store.images()]
 
 
 def test_nobody_is_refused_before_all_sites_have_told_of_their_images(shop: Shop) -> None:
     shop.do(job("gromacs"))
     shop.do(images(BASE))
-    assert shop.job()["state"] == "waiting"
+    assert shop.job().state == "waiting"
     shop.do(images(FOLDING, site="b"))
     assert shop.tried() == [("b/h1", "ordered", "")]
-    assert shop.attempts()[0]["image"] == "folding"
+    assert shop.attempts()[0].image == "folding"
     [order] = shop.orders["b"]
     assert (order.on.image, order.memory_mib) == ("folding", 1224)
 
 
 def test_a_site_that_is_silent_is_not_waited_for(shop: Shop) -> None:
     shop.do(job("gromacs"), images(FOLDING))
-    assert shop.job()["state"] == "waiting"
+    assert shop.job().state == "waiting"
     shop.do(JobSiteSilent("b", "no answer"))
     assert shop.tried() == [("a/h1", "ordered", "")]
 
 
 def test_an_image_is_built_at_each_site_and_the_first_serves(shop: Shop) -> None:
     shop.do(images(BASE), images(BASE, site="b"), job("gromacs"))
-    assert shop.job()["state"] == "building"
+    assert shop.job().state == "building"
     assert shop.errands.builds == [Build(KEY, "a", GROMACS), Build(KEY, "b", GROMACS)]
     shop.do(JobImageBuilt(KEY, "b", FOLDING))
     assert shop.tried() == [("b/h1", "ordered", "")]
@@ -75,10 +75,10 @@ def test_an_image_is_built_at_each_site_and_the_first_serves(shop: Shop) -> None
 def test_a_build_has_failed_when_all_have(shop: Shop) -> None:
     shop.do(images(BASE), images(BASE, site="b"), job("gromacs"))
     shop.do(JobImageFailed(KEY, "a", "unmet dependency; see a.log"))
-    assert shop.job()["state"] == "building"
+    assert shop.job().state == "building"
     shop.do(JobImageFailed(KEY, "b", "unmet dependency; see b.log"))
     assert shop.state() == ("refused", "image-failed")
-    assert shop.job()["what"] == "unmet dependency; see b.log"
+    assert shop.job().what == "unmet dependency; see b.log"
 
 
 def test_what_was_being_built_is_built_again_after_a_restart(shop: Shop) -> None:
@@ -97,7 +97,7 @@ def test_an_image_that_only_another_site_has_is_built_there_first(shop: Shop) ->
     full = facts("h1", is_host=True, runs=False, free_memory_mib=0)
     shop.do(nodes(full), images(BASE, FOLDING), job("gromacs"))
     assert shop.state(2) == ("waiting", "site-said-not-now")
-    assert shop.attempts(2)[0]["detail"] == "b has not the image folding yet"
+    assert shop.attempts(2)[0].detail == "b has not the image folding yet"
     assert shop.errands.builds[-1] == Build("folding", "b", GROMACS)
     shop.do(JobImageBuilt("folding", "b", FOLDING))
     shop.pass_time(S)
@@ -112,7 +112,7 @@ def test_an_image_that_is_gone_is_in_no_catalogue(shop: Shop) -> None:
     assert ("folding", "a", "there") not in rows(shop)
     shop.do(images(BASE, site="b", packages=frozenset()))
     shop.do(job("gromacs"))
-    assert shop.job()["state"] == "refused"
+    assert shop.job().state == "refused"
 
 
 def test_where_nothing_can_be_built_any_more_it_has_failed_for_now(shop: Shop) -> None:
@@ -120,4 +120,4 @@ def test_where_nothing_can_be_built_any_more_it_has_failed_for_now(shop: Shop) -
     book = shop.engine.handlers.jobs.images
     book._buildable.clear()
     shop.do(job("gromacs"))
-    assert (shop.job()["state"], shop.job()["what"]) == ("waiting", NOWHERE)
+    assert (shop.job().state, shop.job().what) == ("waiting", NOWHERE)

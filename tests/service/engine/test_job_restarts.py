@@ -29,8 +29,8 @@ def reports(number: int, phase: Phase, **said: Any) -> Step:
 
     def step(shop: Shop) -> None:
         for attempt in shop.attempts(number)[-1:]:
-            if attempt["lease_id"] is not None:
-                shop.see(attempt["lease_id"], phase, **said)
+            if attempt.lease_id is not None:
+                shop.see(attempt.lease_id, phase, **said)
 
     return step
 
@@ -40,8 +40,8 @@ def fetched(number: int) -> Step:
 
     def step(shop: Shop) -> None:
         for attempt in shop.attempts(number):
-            if attempt["came_to"] and attempt["lease_id"] is not None:
-                shop.do(JobOutput(attempt["lease_id"], Output(f"{number}.{attempt['number']}")))
+            if attempt.came_to and attempt.lease_id is not None:
+                shop.do(JobOutput(attempt.lease_id, Output(f"{number}.{attempt.number}")))
 
     return step
 
@@ -84,13 +84,13 @@ def play(shop: Shop, interrupt: Callable[[Shop], object], moments: set[int]) -> 
         shop.engine.handlers.jobs.desk.check()
     shop.pass_time(600 * S)
     rows = shop.store.jobs(JobFilter(EVERYTHING), 100)
-    numbers = [row["id"] for row in rows]
+    numbers = [row.id for row in rows]
     return {
         "jobs": rows,
         "attempts": shop.store.attempts(numbers),
         "nodes": shop.store.nodes(),
         "outputs": [shop.store.output(number, n) for number in numbers for n in range(1, 5)],
-        "delivered": sorted(row["id"] for row in rows if row["delivered"]),
+        "delivered": sorted(row.id for row in rows if row.delivered),
     }
 
 
@@ -128,7 +128,7 @@ def test_how_often_nodes_failed_outlives_a_restart_and_is_written_only_with_news
         watched = shop.engine.handlers.jobs.desk.watching.all()
         assert watched["a/n1"] == Watched(1, 7 * S, -1)
         kept = store.nodes()
-        assert [(row["charged"], row["watched_ms"], row["well_ms"]) for row in kept] == [
+        assert [(row.charged, row.watched_ms, row.well_ms) for row in kept] == [
             (1, 7 * S, -1),
             (0, 7 * S, shop.now_ms),
         ]

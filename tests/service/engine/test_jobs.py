@@ -57,15 +57,15 @@ class TestOneJob:
         stands = []
         for step in steps:
             step()
-            stands.append(shop.job()["state"])
+            stands.append(shop.job().state)
             if restarts:
                 shop.restart()
         assert stands == ["starting", "running", "running", "completed"]
         assert shop.state() == ("completed", "completed")
-        assert (shop.job()["delivered"], shop.job()["exit_status"]) == (1, 0)
+        assert (shop.job().delivered, shop.job().exit_status) == (1, 0)
         output = shop.store.output(1, 1)
         assert output is not None
-        assert (output["text"], output["is_whole"]) == ("42\n", 1)
+        assert (output.text, output.is_whole) == ("42\n", 1)
         assert shop.story() == ["runs-on-nodes", "completed"]
 
     def test_is_counted_for_monitoring(self, shop: Shop) -> None:
@@ -80,8 +80,17 @@ class TestOneJob:
     def test_has_a_lease_bound_to_the_site_that_asks_for_the_node(self, shop: Shop) -> None:
         shop.do(job(cores=2, name="wave"))
         lease = shop.lease(1)
-        assert (lease["site"], lease["domain"], lease["job_id"], lease["name"]) == ("a", "a", 1, "wave")
-        assert (lease["vms"], lease["memory_mib"], lease["duration_ms"]) == (1, 1024, 120 * S)
+        assert (lease.lease.site, lease.lease.request.domain, lease.metadata.job_id, lease.metadata.name) == (
+            "a",
+            "a",
+            1,
+            "wave",
+        )
+        assert (lease.lease.vms, lease.lease.request.memory_mib, lease.lease.request.duration_ms) == (
+            1,
+            1024,
+            120 * S,
+        )
         [order] = shop.orders["a"]
         assert order.on == MachineWishes(("n1",), "", 2)
         assert order.command == ("simulate", "--all")
@@ -89,23 +98,23 @@ class TestOneJob:
     def test_of_several_nodes_is_one_lease_over_all(self, shop: Shop) -> None:
         shop.do(nodes(facts("n1"), facts("n2"), facts("n3")))
         shop.do(job(count=3))
-        assert shop.lease(1)["vms"] == 3
+        assert shop.lease(1).lease.vms == 3
         assert shop.orders["a"][0].on.nodes == ("n1", "n2", "n3")
-        assert json.loads(shop.attempts()[0]["nodes"]) == ["a/n1", "a/n2", "a/n3"]
+        assert shop.attempts()[0].nodes == ("a/n1", "a/n2", "a/n3")
 
     def test_is_over_only_when_its_output_is_here(self, shop: Shop) -> None:
         shop.do(job())
         shop.runs()
         shop.ends()
         assert shop.errands.fetches == [Fetch(1, "a")]
-        assert (shop.lease(1)["state"], shop.job()["state"]) == ("completed", "running")
+        assert (shop.lease(1).lease.state, shop.job().state) == ("completed", "running")
         shop.restart()
         shop.pass_time(0)
         assert shop.errands.fetches == [Fetch(1, "a")]
         shop.fetched()
         shop.restart()
         shop.pass_time(0)
-        assert (shop.errands.fetches, shop.job()["state"]) == ([], "completed")
+        assert (shop.errands.fetches, shop.job().state) == ([], "completed")
 
     def test_whose_output_cannot_be_fetched_is_over_without_and_says_so(self, shop: Shop) -> None:
         shop.do(job())
@@ -114,8 +123,8 @@ class TestOneJob:
         assert shop.state() == ("completed", "completed")
         output = shop.store.output(1, 1)
         assert output is not None
-        assert (output["text"], output["is_whole"]) == ("", 0)
-        assert shop.attempts()[0]["detail"] == "what it wrote could not be fetched: the site does not answer"
+        assert (output.text, output.is_whole) == ("", 0)
+        assert shop.attempts()[0].detail == "what it wrote could not be fetched: the site does not answer"
 
     def test_a_second_output_changes_nothing(self, shop: Shop) -> None:
         shop.do(job())
@@ -124,7 +133,7 @@ class TestOneJob:
         shop.fetched(text="third")
         output = shop.store.output(1, 1)
         assert output is not None
-        assert output["text"] == "first"
+        assert output.text == "first"
 
     def test_keeps_the_end_of_what_is_too_long(self, sqlite_store: Store) -> None:
         shop = open_shop(sqlite_store, setup=JobSetup(SETTINGS, output_kib=1))
@@ -133,9 +142,9 @@ class TestOneJob:
         shop.fetched(text="x" * 2000 + "\0the end")
         output = shop.store.output(1, 1)
         assert output is not None
-        assert len(output["text"].encode()) == 1024
-        assert output["text"].endswith("\N{REPLACEMENT CHARACTER}the end")
-        assert output["is_whole"] == 0
+        assert len(output.text.encode()) == 1024
+        assert output.text.endswith("\N{REPLACEMENT CHARACTER}the end")
+        assert output.is_whole == 0
 
     @pytest.mark.parametrize("restarts", [False, True])
     def test_beyond_the_quota_of_its_consumer_the_oldest_outputs_go(
@@ -145,7 +154,7 @@ class TestOneJob:
 
         def wrote(job_id: int, text: str, **said: Any) -> None:
             shop.do(job(**said))
-            (lease_id,) = (row["lease_id"] for row in shop.attempts(job_id))
+            (lease_id,) = (row.lease_id for row in shop.attempts(job_id))
             assert lease_id is not None
             shop.ends(lease_id)
             shop.fetched(lease_id, text)
@@ -172,7 +181,7 @@ class TestOneJob:
         shop.ends(exit_status=3, detail="exit status 3")
         shop.fetched(text="Traceback")
         assert shop.state() == ("failed", "job-error")
-        assert (shop.job()["delivered"], shop.job()["exit_status"]) == (1, 3)
+        assert (shop.job().delivered, shop.job().exit_status) == (1, 3)
         assert shop.tried() == [("a/n1", "failed", "job-error")]
 
     def test_waits_for_what_nobody_has_seen_yet(self, sqlite_store: Store) -> None:
@@ -184,14 +193,14 @@ class TestOneJob:
 
     def test_that_can_run_nowhere_is_refused_with_what_is_lacking(self, shop: Shop) -> None:
         shop.do(job("gromacs"))
-        assert shop.job()["state"] == "refused"
-        assert "gromacs" in shop.job()["what"]
-        assert shop.job()["ended_ms"] == shop.now_ms
+        assert shop.job().state == "refused"
+        assert "gromacs" in shop.job().what
+        assert shop.job().ended_ms == shop.now_ms
 
     def test_is_tried_again_at_set_times_and_then_refused(self, shop: Shop) -> None:
         shop.do(nodes(facts(free_cores=0)), nodes(facts("m1", free_cores=0), site="b"))
         shop.do(job())
-        assert shop.job()["next_ms"] == BEGIN_MS + 120 * S
+        assert shop.job().next_ms == BEGIN_MS + 120 * S
         shop.restart()
         shop.pass_time(360 * S)
         assert shop.state() == ("refused", "waited-too-long")
@@ -210,12 +219,12 @@ class TestFaults:
             shop.restart()
         shop.do(nodes(facts(problem="is down", fault="node-died")))
         assert shop.tried() == [("a/n1", "fenced", "node-died"), ("b/m1", "ordered", "")]
-        assert shop.lease(1)["state"] == "cancelled"
+        assert shop.lease(1).lease.state == "cancelled"
         shop.ends(2)
         shop.fetched(2)
-        assert (shop.state(), shop.job()["delivered"]) == (("completed", "completed"), 2)
-        [row] = [node for node in shop.store.nodes() if node["name"] == "a/n1"]
-        assert (row["failures"], row["fault"], row["failed_ms"]) == (1, "node-died", shop.now_ms)
+        assert (shop.state(), shop.job().delivered) == (("completed", "completed"), 2)
+        [row] = [node for node in shop.store.nodes() if node.name == "a/n1"]
+        assert (row.failures, row.fault, row.failed_ms) == (1, "node-died", shop.now_ms)
 
     def test_a_node_that_is_not_there_any_more_has_died(self, shop: Shop) -> None:
         shop.do(job())
@@ -226,11 +235,11 @@ class TestFaults:
         for _ in range(3):
             shop.now_ms += 30 * S
             shop.do(nodes(facts(problem="is down", fault="node-died")))
-        assert [row["failures"] for row in shop.store.nodes()] == [1, 0]
+        assert [row.failures for row in shop.store.nodes()] == [1, 0]
         shop.now_ms += 30 * S
         shop.do(nodes(facts()))
         shop.do(nodes(facts(problem="is down", fault="node-died")))
-        assert [row["failures"] for row in shop.store.nodes()] == [2, 0]
+        assert [row.failures for row in shop.store.nodes()] == [2, 0]
 
     def test_a_silent_site_is_out_of_reach_and_what_it_says_later_does_not_count(self, shop: Shop) -> None:
         shop.do(job())
@@ -239,12 +248,12 @@ class TestFaults:
         assert shop.tried() == [("a/n1", "fenced", "network-failed"), ("b/m1", "ordered", "")]
         shop.restart()
         shop.ends(1)  # back from the dead
-        assert (shop.job()["delivered"], shop.errands.fetches) == (0, [])
+        assert (shop.job().delivered, shop.errands.fetches) == (0, [])
         assert shop.story()[-1] == "result-fenced"
         shop.ends(2)
         shop.fetched(2, "of the second")
         shop.ends(1)
-        assert (shop.job()["delivered"], shop.store.output(1, 1)) == (2, None)
+        assert (shop.job().delivered, shop.store.output(1, 1)) == (2, None)
         assert shop.story().count("result-fenced") == 1
 
     def test_a_late_result_of_a_job_that_is_over_does_not_count_either(self, shop: Shop) -> None:
@@ -255,7 +264,7 @@ class TestFaults:
         shop.fetched(2)
         shop.restart()
         shop.ends(1)
-        assert (shop.job()["delivered"], shop.state()) == (2, ("completed", "completed"))
+        assert (shop.job().delivered, shop.state()) == (2, ("completed", "completed"))
         assert shop.story().count("result-fenced") == 1
 
     @pytest.mark.parametrize(
@@ -267,7 +276,7 @@ class TestFaults:
         shop.runs()
         shop.fails(1, "went away", said)
         assert shop.tried()[0] == ("a/n1", "fenced", fault)
-        assert shop.attempts()[0]["detail"] == "went away"
+        assert shop.attempts()[0].detail == "went away"
         assert shop.tried()[1][0] == "b/m1"
 
     def test_machines_that_cannot_be_started_for_good_are_a_service_that_stopped(self, shop: Shop) -> None:
@@ -275,7 +284,7 @@ class TestFaults:
         order = shop.orders["a"][0].id
         shop.do(Told("a", (order,), {order: Problem("slurmctld refuses", again=False)}))
         assert shop.tried()[0] == ("a/n1", "fenced", "service-stopped")
-        assert shop.attempts()[0]["detail"] == "its machines could not be started: slurmctld refuses"
+        assert shop.attempts()[0].detail == "its machines could not be started: slurmctld refuses"
 
     def test_software_that_is_gone_is_looked_for_elsewhere(self, shop: Shop) -> None:
         shop.do(job("python3-numpy"))
@@ -287,7 +296,7 @@ class TestFaults:
         shop.do(job())
         shop.ends(1, 127, "simulate: not found", "software-gone")
         shop.fetched()
-        assert (shop.state(), shop.job()["exit_status"]) == (("failed", "job-error"), 127)
+        assert (shop.state(), shop.job().exit_status) == (("failed", "job-error"), 127)
 
     def test_too_many_faults_end_a_job(self, shop: Shop) -> None:
         shop.do(job(restarts=1))
@@ -301,9 +310,9 @@ class TestFaults:
         shop.do(job())
         shop.runs(detail="is not carried out here")
         shop.pass_time(120 * S)
-        assert shop.lease(1)["state"] == "killed"
+        assert shop.lease(1).lease.state == "killed"
         said = "its lease 1 was ended at its requested time; is not carried out here"
-        assert shop.attempts()[0]["detail"] == said
+        assert shop.attempts()[0].detail == said
         assert shop.tried() == [("a/n1", "failed", "time-over")]
         assert shop.state() == ("failed", "time-over")
 
@@ -312,9 +321,9 @@ class TestFaults:
         shop.pass_time(61 * S)
         shop.runs()
         shop.pass_time(59 * S)
-        assert shop.lease(1)["state"] == "running"
+        assert shop.lease(1).lease.state == "running"
         shop.pass_time(61 * S)
-        assert shop.lease(1)["state"] == "killed"
+        assert shop.lease(1).lease.state == "killed"
         assert shop.tried()[0] == ("a/n1", "failed", "time-over")
 
     def test_nor_has_one_whose_machines_began_anew_in_between(self, shop: Shop) -> None:
@@ -338,20 +347,20 @@ class TestFaults:
     def test_a_site_that_refuses_is_a_not_now(self, shop: Shop) -> None:
         shop.do(nodes(*(facts(f"n{n}") for n in range(6))))
         shop.do(job(count=6))
-        assert shop.lease(1)["state"] == "refused"
+        assert shop.lease(1).lease.state == "refused"
         assert shop.state() == ("waiting", "site-said-not-now")
-        assert "wider" in shop.lease(1)["reason"]
+        assert "wider" in shop.lease(1).metadata.reason
 
 
 class TestCopies:
     def test_a_cold_backup_begins_where_a_place_was_kept_ready(self, shop: Shop) -> None:
         shop.do(job(backup=Backup.COLD))
-        assert json.loads(shop.job()["standby"])["nodes"][0][-1] == "b/m1"
+        assert json.loads(shop.job().standby)["nodes"][0][-1] == "b/m1"
         shop.restart()
         shop.runs()
         shop.do(nodes(facts(problem="is down", fault="node-died")))
         assert shop.tried()[1] == ("b/m1", "ordered", "")
-        assert shop.attempts()[1]["is_backup"] == 1
+        assert shop.attempts()[1].is_backup == 1
         assert "takes-over" in shop.story()
 
     def test_hot_copies_run_along_and_the_first_result_counts(self, shop: Shop) -> None:
@@ -364,7 +373,7 @@ class TestCopies:
         shop.ends(1)
         shop.fetched(2, "of the copy")
         shop.fetched(1, "of the first")
-        assert (shop.state(), shop.job()["delivered"]) == (("completed", "completed"), 2)
+        assert (shop.state(), shop.job().delivered) == (("completed", "completed"), 2)
         assert shop.store.output(1, 1) is None
         assert shop.story()[-1] == "result-fenced"
         assert not shop.engine.gateway.leases
@@ -375,8 +384,8 @@ class TestWhatIsAsked:
         shop.do(job(backup=Backup.HOT))
         shop.runs(1)
         [row] = shop.do(CancelJob(1))
-        assert (row["state"], row["reason"]) == ("cancelled", "cancelled-by-user")
-        assert [shop.lease(number)["state"] for number in (1, 2)] == ["cancelled", "cancelled"]
+        assert (row.state, row.reason) == ("cancelled", "cancelled-by-user")
+        assert [shop.lease(number).lease.state for number in (1, 2)] == ["cancelled", "cancelled"]
         assert shop.told("a") == ["start", "stop"]
         [again] = shop.do(CancelJob(1))
         assert again == row
@@ -384,12 +393,12 @@ class TestWhatIsAsked:
     def test_the_same_key_gets_the_same_job(self, shop: Shop) -> None:
         asked = job(key="k", request_hash="h")
         [(first, new), (again, old)] = shop.do(asked, asked)
-        assert (first["id"], new, again["id"], old) == (1, True, 1, False)
+        assert (first.id, new, again.id, old) == (1, True, 1, False)
         shop.ends()
         shop.fetched()
         shop.restart()
         [(again, old)] = shop.do(asked)
-        assert (again["state"], old, shop.store.highest_job_id()) == ("completed", False, 1)
+        assert (again.state, old, shop.store.highest_job_id()) == ("completed", False, 1)
         assert isinstance(shop.ask(replace(asked, request_hash="other")), IdempotencyConflict)
 
     def test_a_key_of_a_lease_is_another_than_one_of_a_job(self, shop: Shop) -> None:
@@ -424,15 +433,15 @@ class TestWhatIsAsked:
         shop.fetched()
         shop.restart()
         [(row, _)] = shop.do(job())
-        assert row["id"] == 2
+        assert row.id == 2
 
     def test_each_line_of_its_journal_has_its_number(self, shop: Shop) -> None:
         shop.do(job(consumer="climate", group="atlas"))
         lines = shop.lines()
-        assert {line["consumer"] for line in lines} == {"climate"}
-        assert [line["what"] for line in lines] == ["submitted", "job", "dispatch", "start"]
-        assert [line["lease_id"] for line in lines] == [1, None, 1, 1]
-        assert json.loads(lines[1]["detail"]) == {"attempt": 1}
+        assert {line.consumer for line in lines} == {"climate"}
+        assert [line.what for line in lines] == ["submitted", "job", "dispatch", "start"]
+        assert [line.lease_id for line in lines] == [1, None, 1, 1]
+        assert json.loads(lines[1].detail) == {"attempt": 1}
 
 
 class TestDrainedSites:
@@ -451,12 +460,12 @@ class TestDrainedSites:
         shop.do(nodes(facts(**large)), nodes(facts("m1", free_cores=0), site="b"))
         shop.do(Submit("climate", LeaseType.NON_PREEMPTABLE, 4, 600 * S))
         shop.do(job())
-        assert shop.lease(2)["state"] == "waiting"
+        assert shop.lease(2).lease.state == "waiting"
         assert (shop.state(), shop.tried()) == (("waiting", "waits-at-site"), [("a/n1", "queued", "")])
-        assert shop.job()["what"] == shop.lease(2)["reason"]
+        assert shop.job().what == shop.lease(2).metadata.reason
         shop.do(nodes(facts("m1"), site="b"))
         shop.do(Drain("a", "operator"))
-        assert (shop.lease(2)["state"], shop.tried()) == ("cancelled", [("a/n1", "fenced", "")])
+        assert (shop.lease(2).lease.state, shop.tried()) == ("cancelled", [("a/n1", "fenced", "")])
         shop.pass_time(120 * S)
         assert shop.tried()[1:] == [("b/m1", "ordered", "")]
 
@@ -473,9 +482,9 @@ class TestNodes:
         shop.now_ms += 30 * S
         shop.do(nodes(facts(free_cores=1)))
         [row, _] = shop.store.nodes()
-        assert (row["name"], row["free_cores"], row["seen_ms"]) == ("a/n1", 1, BEGIN_MS + 30 * S)
-        assert row["first_ms"] == BEGIN_MS
-        assert json.loads(row["software"]) == [list(pair) for pair in NUMPY]
+        assert (row.name, row.free_cores, row.seen_ms) == ("a/n1", 1, BEGIN_MS + 30 * S)
+        assert row.first_ms == BEGIN_MS
+        assert row.software == frozenset(NUMPY)
 
     def test_are_known_after_a_restart_without_looking(self, shop: Shop) -> None:
         shop.restart()
@@ -505,7 +514,7 @@ def test_a_machine_is_not_told_twice_to_start(shop: Shop) -> None:
     assert {order.id for order in shop.orders["a"]} == {"1.1.start"}
     assert len(shop.attempts()) == 1
     shop.see(1, Phase.RUNNING)
-    assert shop.attempts()[0]["state"] == "running"
+    assert shop.attempts()[0].state == "running"
 
 
 class TestNodesThatAreDown:
@@ -516,7 +525,7 @@ class TestNodesThatAreDown:
         shop.runs()
         shop.do(nodes(facts(problem="is down", fault="node-died")), nodes(site="b"))
         assert shop.state() == ("waiting", "nodes-down")
-        assert shop.job()["what"] == "a/n1, b/m1"
+        assert shop.job().what == "a/n1, b/m1"
         shop.do(job())
         assert shop.state(2) == ("waiting", "nodes-down")
         shop.restart()
@@ -556,7 +565,7 @@ class TestNodesThatAreDown:
     def test_of_a_silent_site_are_waited_for_too(self, shop: Shop) -> None:
         shop.do(JobSiteSilent("a", "no answer for 120 s"), JobSiteSilent("b", "no answer for 120 s"))
         shop.do(job())
-        assert (shop.state(), shop.job()["what"]) == (("waiting", "nodes-down"), "a/n1, b/m1")
+        assert (shop.state(), shop.job().what) == (("waiting", "nodes-down"), "a/n1, b/m1")
 
 
 @pytest.mark.parametrize(
@@ -575,7 +584,7 @@ def test_a_job_that_is_too_large_is_told_of_what_it_asks_too_much(
 ) -> None:
     """And nothing of software, for which it did not ask."""
     shop.do(job(**asked))
-    assert (shop.state(), shop.job()["what"]) == (("refused", "never-here"), lacking)
+    assert (shop.state(), shop.job().what) == (("refused", "never-here"), lacking)
 
 
 class TestBesideOtherLeases:
@@ -585,7 +594,7 @@ class TestBesideOtherLeases:
         shop.do(nodes(facts(), facts("n2")), nodes(site="b"))
         shop.do(Submit("climate", LeaseType.SUSPENDABLE, 3, 600 * S))
         shop.do(job(cores=2))
-        assert (shop.state(), shop.job()["what"]) == (("waiting", "tried-again-later"), "cores-in-use")
+        assert (shop.state(), shop.job().what) == (("waiting", "tried-again-later"), "cores-in-use")
         shop.now_ms += S
         shop.see(1, Phase.STARTING)
         assert "a" in shop.errands.looks
@@ -615,16 +624,16 @@ class TestBesideOtherLeases:
         full = Problem("node n1 has 0 cores free now", full=True, nodes=("n1",))
         shop.do(Told("a", (order,), {order: full}))
         assert shop.tried() == [("a/n1", "fenced", ""), ("b/m1", "ordered", "")]
-        assert (shop.story()[:3], shop.job()["restarts_used"]) == (
+        assert (shop.story()[:3], shop.job().restarts_used) == (
             ["runs-on-nodes", "node-full", "runs-on-nodes"],
             0,
         )
-        assert (shop.lease(1)["state"], shop.errands.looks) == ("cancelled", {"a"})
-        assert [row["failures"] for row in shop.store.nodes()] == [0, 0]
+        assert (shop.lease(1).lease.state, shop.errands.looks) == ("cancelled", {"a"})
+        assert [row.failures for row in shop.store.nodes()] == [0, 0]
 
     def test_a_site_that_stays_full_is_no_fault_of_its_nodes(self, shop: Shop) -> None:
         shop.do(job(restarts=0))
         order = shop.orders["a"][0].id
         shop.do(Told("a", (order,), {order: Problem("no room for 1 VM", again=False, full=True)}))
         assert shop.tried() == [("a/n1", "fenced", ""), ("b/m1", "ordered", "")]
-        assert shop.job()["restarts_used"] == 0
+        assert shop.job().restarts_used == 0

@@ -76,4 +76,4 @@ def test_who_is_killed_forgets_the_last_of_it_and_no_promise(live: Live) -> None
     assert [lease(live, number) for number in range(1, 26)] == promised
     live.engine.check()
     live.pass_time(600 * S)
-    assert {lease(live, number)["state"] for number in range(1, 26)} == {"completed"}
+    assert {lease(live, number).lease.state for number in range(1, 26)} == {"completed"}

@@ -73,7 +73,7 @@ class TestALife:
         live.at(BEGIN_MS + 10 * S, local(1, 5))
         assert (phases(live), phases(live, "b")) == ({2: (1, Phase.RUNNING)}, {1: (2, Phase.RECEIVING)})
         live.pass_time(17 * S)
-        assert (state(live, 1), lease(live, 1)["end_ms"]) == ("completed", BEGIN_MS + 27 * S)
+        assert (state(live, 1), lease(live, 1).metadata.end_ms) == ("completed", BEGIN_MS + 27 * S)
         live.look()
         assert orders(live) == []
 
@@ -91,7 +91,7 @@ class TestNews:
         submitted(live, guest(4, 60))
         live.at(BEGIN_MS + 10 * S, local(1, 1))
         live.pass_time(2 * S)
-        assert (state(live, 1), lease(live, 1)["incarnation"]) == ("resuming", 2)
+        assert (state(live, 1), lease(live, 1).lease.incarnation) == ("resuming", 2)
 
     @pytest.mark.parametrize("phase", [Phase.ENDED, Phase.FAILED, Phase.SAVED, Phase.RUNNING])
     def test_of_an_earlier_incarnation_means_nothing(self, live: Live, phase: Phase) -> None:
@@ -123,7 +123,7 @@ class TestNews:
 
     def test_who_fails_is_stopped_and_its_room_is_free(self, live: Live) -> None:
         [_, (row, _)] = live.do(seen(1, 2, Phase.FAILED), local(4, 5))
-        assert row["state"] == "starting"
+        assert row.lease.state == "starting"
         assert phases(live) == {3: (1, Phase.RUNNING)}
 
 
@@ -133,7 +133,7 @@ class TestTooLate:
     def test_a_command_that_ended_as_it_was_told_to_give_way_has_ended(self, live: Live) -> None:
         submitted(live, guest(4, 60))
         [(row, _)] = live.at(BEGIN_MS + 10 * S, local(1, 1))
-        assert row["state"] == "starting"
+        assert row.lease.state == "starting"
         live.do(seen(1, 1, Phase.ENDED, BEGIN_MS + 10 * S))
         assert end(live, 1) == ("completed", "completed")
         live.look()
@@ -151,7 +151,7 @@ class TestTooLate:
         live.do(seen(1, 1, Phase.ENDED, BEGIN_MS + 10 * S))
         assert end(live, 1) == ("completed", "completed")
         assert end(live, 2) == ("killed", "walltime-reached")
-        assert lease(live, 2)["end_ms"] == BEGIN_MS + 10 * S
+        assert lease(live, 2).metadata.end_ms == BEGIN_MS + 10 * S
 
     def test_saving_that_takes_longer_than_planned_breaks_no_promise_in_silence(self, live: Live) -> None:
         mishaps(live).faults = Faults(slow_factor=5)
@@ -160,7 +160,7 @@ class TestTooLate:
         live.engine.check()
         live.at(BEGIN_MS + 13 * S, local(4, 10))
         live.engine.check()
-        assert [(line["what"], line["reason"]) for line in journal(live, 1)][-1] == ("wait", "still-saving")
+        assert [(line.what, line.reason) for line in journal(live, 1)][-1] == ("wait", "still-saving")
         live.pass_time(30 * S)
         assert state(live, 1) in ("resuming", "running")
 
@@ -224,7 +224,7 @@ class TestLost:
         submitted(live, guest(1, 60))
         live.sites["a"].machines.crash(1, live.now_ms)
         live.do()
-        assert journal(live, 1)[-1]["detail"] == '{"cause": "emulated fault: crash"}'
+        assert journal(live, 1)[-1].detail == '{"cause": "emulated fault: crash"}'
 
 
 class TestStray:
@@ -239,7 +239,7 @@ class TestStray:
             live.do(survey(live, (1, 1, Phase.RUNNING)))
             live.pass_time(10)
         [row] = live.store.open_orders()
-        assert (row["verb"], row["lease_id"], row["incarnation"]) == ("stop", 1, 1)
+        assert (row.order.verb, row.order.lease_id, row.order.incarnation) == ("stop", 1, 1)
         assert differences(live, "stray") == 1
 
     def test_also_those_of_a_lease_that_the_store_has_never_known(self, live: Live) -> None:
@@ -249,7 +249,7 @@ class TestStray:
             live.do(survey(live, (9, 3, Phase.RUNNING)))
             live.pass_time(10)
         [row] = live.engine.outbox
-        assert (row["verb"], row["lease_id"], row["incarnation"]) == ("stop", 9, 3)
+        assert (row.order.verb, row.order.lease_id, row.order.incarnation) == ("stop", 9, 3)
         live.sites["a"].is_cut = False
         live.pass_time(60 * S)
         live.look()
@@ -276,23 +276,23 @@ class TestStray:
         submitted(live, guest(1, 60))
         live.do(Cancel(1))
         live.pass_time(10)
-        told_ms = [row["next_try_ms"] for row in live.store.open_orders()]
+        told_ms = [row.next_try_ms for row in live.store.open_orders()]
         live.do(survey(live, (1, 1, phase)))
         assert orders(live) == ["1.1.stop"]
-        assert [row["next_try_ms"] for row in live.store.open_orders()] != told_ms
+        assert [row.next_try_ms for row in live.store.open_orders()] != told_ms
         assert differences(live, "stray") == 0
 
     def test_those_of_a_lease_that_is_elsewhere(self, live: Live) -> None:
         submitted(live, guest(1, 60))
         live.do(survey(live, (1, 1, Phase.RUNNING), site="b"))
         assert orders(live)[0].startswith("1.1.stop~")
-        assert live.engine.outbox.of(1)[0]["site"] == "b"
+        assert live.engine.outbox.of(1)[0].site == "b"
         assert state(live, 1) == "running"
 
     def test_those_of_a_lease_that_waits(self, live: Live) -> None:
         submitted(live, local(4, 60), local(4, 60))
         live.do(survey(live, (1, 1, Phase.RUNNING), (2, 1, Phase.RUNNING)))
-        assert [row["lease_id"] for row in live.store.open_orders()] == [2]
+        assert [row.order.lease_id for row in live.store.open_orders()] == [2]
 
     def test_those_of_an_incarnation_that_nobody_ordered(self, live: Live) -> None:
         submitted(live, guest(1, 60))
@@ -313,7 +313,7 @@ class TestOrders:
         live.do(survey(live, (1, 1, Phase.RUNNING), (2, 1, Phase.RUNNING)))
         assert differences(live, "behind") == 1
         [row] = live.store.open_orders()
-        assert (row["id"], row["next_try_ms"]) == ("1.1.suspend", BEGIN_MS + 10 * S + 10)
+        assert (row.order.id, row.next_try_ms) == ("1.1.suspend", BEGIN_MS + 10 * S + 10)
 
     def test_what_is_on_its_way_is_not(self, live: Live) -> None:
         submitted(live, guest(4, 60))
@@ -333,7 +333,9 @@ class TestOrders:
         assert phases(live)[1] == (2, Phase.SAVING)
         live.look()
         assert differences(live, "behind") == 0
-        assert [(row["id"], row["status"]) for row in live.store.open_orders() if row["lease_id"] == 1] == [
+        assert [
+            (row.order.id, row.status) for row in live.store.open_orders() if row.order.lease_id == 1
+        ] == [
             ("1.2.resume", "taken"),
             ("1.2.suspend", "taken"),
         ]
@@ -371,8 +373,8 @@ class TestOrders:
                 tries.append(now_ms)
                 break
             [row] = rows
-            tries.append(row["next_try_ms"])
-            assert (row["status"], row["problem"], row["attempts"]) == ("pending", "no disk", len(tries) + 1)
+            tries.append(row.next_try_ms)
+            assert (row.status, row.problem, row.attempts) == ("pending", "no disk", len(tries) + 1)
         assert phases(live) == {1: (1, Phase.RUNNING)}
         assert state(live, 1) == "running"
 
@@ -380,16 +382,16 @@ class TestOrders:
         mishaps(live).fail_next(Problem("no disk"), times=1_000, verb=Verb.START)
         submitted(live, guest(1, 6_000))
         live.pass_time(590 * S)
-        assert (lease(live, 1)["site"], state(live, 1)) == ("b", "running")
-        [gone] = [line for line in journal(live, 1) if line["reason"] == "never-started"]
-        assert (gone["what"], gone["site"], gone["detail"]) == ("hold", "a", '{"cause": "no disk"}')
+        assert (lease(live, 1).lease.site, state(live, 1)) == ("b", "running")
+        [gone] = [line for line in journal(live, 1) if line.reason == "never-started"]
+        assert (gone.what, gone.site, gone.detail) == ("hold", "a", '{"cause": "no disk"}')
         name, labels = "leasehold_order_failures_total", {"site": "a", "verb": "start"}
         assert live.metrics.registry.get_sample_value(name, labels) == MOST_ATTEMPTS
 
     def test_one_that_will_not_pass_sends_it_elsewhere_at_once(self, live: Live) -> None:
         mishaps(live).fail_next(Problem("no such image", again=False), verb=Verb.START)
         submitted(live, guest(1, 600))
-        assert (lease(live, 1)["site"], state(live, 1)) == ("b", "running")
+        assert (lease(live, 1).lease.site, state(live, 1)) == ("b", "running")
         live.look()
         assert orders(live, 1) == []  # the one to stop it at a was obeyed
 
@@ -398,7 +400,7 @@ class TestOrders:
             mishaps(live, name).fail_next(Problem(f"no image at {name}", again=False), verb=Verb.START)
         submitted(live, guest(1, 600))
         assert end(live, 1) == ("failed", "never-started")
-        assert journal(live, 1)[-1]["detail"] == '{"cause": "no image at b"}'
+        assert journal(live, 1)[-1].detail == '{"cause": "no image at b"}'
 
     @pytest.mark.parametrize("again", [True, False])
     def test_stop_is_tried_for_ever(self, live: Live, *, again: bool) -> None:
@@ -423,7 +425,7 @@ class TestOrders:
     def test_what_a_site_took_on_is_told_once_more_after_a_restart_and_done_once(self, live: Live) -> None:
         live.sites["a"].line.faults = Faults(lose_observations=1)
         submitted(live, guest(3, 60), guest(1, 60))
-        assert [row["status"] for row in live.store.open_orders()] == ["taken", "taken"]
+        assert [row.status for row in live.store.open_orders()] == ["taken", "taken"]
         live.restart()
         live.pass_time(1)
         audit = live.sites["a"].machines.take_unwritten().audit

@@ -111,9 +111,9 @@ def test_no_job_is_refused_for_want_of_nodes_that_are_told_of_next(store: Store)
     first, last = in_parts([facts("n1"), replace(facts("n2"), cores=16, free_cores=16)], 1, shop.now_ms)
     shop.do(nodes(facts("m1"), site="b"), first)
     shop.do(job(cores=16))
-    assert [row["state"] for row in store.jobs(JobFilter(EVERYTHING), 9)] == ["waiting"]
+    assert [row.state for row in store.jobs(JobFilter(EVERYTHING), 9)] == ["waiting"]
     shop.do(last)
-    assert [row["state"] for row in store.jobs(JobFilter(EVERYTHING), 9)] == ["starting"]
+    assert [row.state for row in store.jobs(JobFilter(EVERYTHING), 9)] == ["starting"]
 
 
 def test_nor_after_a_restart_in_between(store: Store) -> None:
@@ -126,7 +126,7 @@ def test_nor_after_a_restart_in_between(store: Store) -> None:
     for part in in_parts(there, 1, shop.now_ms):
         shop.do(part)
     assert shop.state()[0] == "starting"
-    assert [row["name"] for row in store.nodes()] == ["a/n1", "a/n2", "b/m1"]
+    assert [row.name for row in store.nodes()] == ["a/n1", "a/n2", "b/m1"]
 
 
 @pytest.mark.parametrize("part", [0, 1])
@@ -134,7 +134,7 @@ def test_what_no_part_names_is_missed_with_the_first_that_is_told(store: Store, 
     shop = Shop(store)
     shop.do(nodes(facts("n1"), facts("n2"), facts("n3")))
     shop.do(in_parts([facts("n1"), facts("n3")], 1, shop.now_ms)[part])
-    assert {row["name"]: row["fault"] for row in store.nodes()} == {
+    assert {row.name: row.fault for row in store.nodes()} == {
         "a/n1": "",
         "a/n2": "node-died",
         "a/n3": "",
@@ -150,4 +150,4 @@ def test_a_node_that_is_gone_is_not_the_largest_one() -> None:
     assert book.too_small(too_much_mib, {"a"}, 20 * S) is None  # it may come back
     largest = book.too_small(too_much_mib, {"a"}, 21 * S)
     assert largest is not None
-    assert largest["name"] == "a/small"
+    assert largest.name == "a/small"

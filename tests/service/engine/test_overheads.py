@@ -27,7 +27,7 @@ from leasehold.model.request import LeaseType
 from leasehold.service.enactors.emulated.faults import Faults
 from leasehold.service.enactors.protocol import Observation, Order, Phase, Problem, Verb, order_id
 from leasehold.service.engine.measuring import measured_by
-from leasehold.service.engine.outbox import PENDING, TAKEN, row_of_order
+from leasehold.service.engine.outbox import PENDING, TAKEN
 from leasehold.service.engine.sites import overheads
 from leasehold.service.store.rows import OrderRow
 from leasehold.service.store.store import Store
@@ -55,7 +55,7 @@ def disturb(live: Live, times: int) -> None:
 
 def told(live: Live, what: str, key: str) -> list[int]:
     """Which times were planned with, according to the journal."""
-    return [json.loads(line["detail"])[key] for line in journal(live, 1) if line["what"] == what]
+    return [json.loads(line.detail)[key] for line in journal(live, 1) if line.what == what]
 
 
 def learnt(live: Live, site: str = "a") -> dict[str, tuple[float, int]]:
@@ -150,7 +150,7 @@ def test_moves_are_measured_where_they_lead(slow: Live) -> None:
     slow.pass_time(10 * S)
     slow.do(local(1, 10))
     slow.pass_time(60 * S)
-    assert (state(slow, 1), lease(slow, 1)["site"]) == ("running", "b")
+    assert (state(slow, 1), lease(slow, 1).lease.site) == ("running", "b")
     assert learnt(slow, "b")["migrate"] == (1, 1)
     assert slow.gateway.experience()["b"]["migrate"] == [[1024, 4, 14_000]]
     assert "migrate" not in learnt(slow, "a")
@@ -190,14 +190,12 @@ class TestWhatIsNotMeasured:
     def test_who_failed(self, slow: Live) -> None:
         slow.sites["a"].machines.mishaps.fail_next(Problem("no such image", again=False), verb=Verb.START)
         submitted(slow, guest(4, 600))
-        assert (lease(slow, 1)["site"], learnt(slow)) == ("b", {})
+        assert (lease(slow, 1).lease.site, learnt(slow)) == ("b", {})
 
 
 def row(verb: Verb, status: str, *, taken_ms: int = 0, created_ms: int = 0, attempts: int = 0) -> OrderRow:
     order = Order(order_id(7, 2, verb), verb, 7, 2, vms=3, memory_mib=512)
-    given = row_of_order("a", order, created_ms)
-    given["status"], given["next_try_ms"], given["attempts"] = status, taken_ms, attempts
-    return given
+    return OrderRow(order, "a", status, attempts, taken_ms, "", created_ms)
 
 
 class TestOneOrder:

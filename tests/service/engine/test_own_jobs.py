@@ -25,11 +25,11 @@ def look(live: Live, *jobs: OwnJob, after_s: int = 1) -> Any:
 def rows(live: Live, name: str) -> list[LeaseRow]:
     """All leases that have stood for a job, the oldest first."""
     found = live.store.leases(LeaseFilter(EVERYTHING), 100)
-    return [row for row in reversed(found) if row["own_job"] == name]
+    return [row for row in reversed(found) if row.metadata.own_job == name]
 
 
 def states(live: Live, name: str) -> list[str]:
-    return [row["state"] for row in rows(live, name)]
+    return [row.lease.state for row in rows(live, name)]
 
 
 def test_a_guest_is_saved_and_comes_back_when_the_job_has_gone(live: Live) -> None:
@@ -45,8 +45,8 @@ def test_a_guest_is_saved_and_comes_back_when_the_job_has_gone(live: Live) -> No
     look(live, after_s=60)
     live.pass_time(10 * S)
     assert states(live, "7") == ["completed"]
-    [lent] = [row for row in live.store.leases(LeaseFilter(EVERYTHING), 10) if row["own_job"] is None]
-    assert (lent["state"], lent["preemptions"]) == ("running", 1)
+    [lent] = [row for row in live.store.leases(LeaseFilter(EVERYTHING), 10) if not row.metadata.own_job]
+    assert (lent.lease.state, lent.lease.preemptions) == ("running", 1)
 
 
 def test_nothing_is_ordered_for_it_and_no_machines_are_missed(live: Live) -> None:
@@ -84,12 +84,12 @@ def test_one_that_is_taken_back_before_it_starts_is_cancelled(live: Live) -> Non
 def test_one_that_needs_another_width_is_asked_for_anew(live: Live) -> None:
     look(live, job("7", 4, running=True), job("8", 1))
     look(live, job("7", 4, running=True), job("8", 2))
-    assert [(row["vms"], row["state"]) for row in rows(live, "8")] == [(1, "cancelled"), (2, "waiting")]
+    assert [(row.lease.vms, row.lease.state) for row in rows(live, "8")] == [(1, "cancelled"), (2, "waiting")]
 
 
 def test_one_wider_than_the_site_gets_all_of_it(live: Live) -> None:
     look(live, job("7", 9))
-    assert [(row["vms"], row["state"]) for row in rows(live, "7")] == [(4, "starting")]
+    assert [(row.lease.vms, row.lease.state) for row in rows(live, "7")] == [(4, "starting")]
 
 
 def test_a_restarted_gateway_knows_whom_its_leases_stand_for(live: Live) -> None:

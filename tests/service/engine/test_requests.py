@@ -17,6 +17,7 @@ from tests.service.engine.examples import (
 )
 
 from leasehold.model.errors import InvalidField, UnknownName
+from leasehold.model.lease import LeaseState
 from leasehold.model.reason import Reason
 from leasehold.model.request import LeaseType
 from leasehold.service.commands import Cancel, Extend, Submit
@@ -29,10 +30,19 @@ class TestSubmit:
     def test_the_answer_is_the_lease_as_it_is_in_the_store(self, live: Live) -> None:
         [(row, is_new)] = live.do(guest(2, 60, name="fit", group="hep", needed_s=5))
         assert is_new
-        assert (row["id"], row["state"], row["site"], row["reason"]) == (1, "starting", "a", "room-free")
-        assert (row["name"], row["group_name"], row["command"]) == ("fit", "hep", '["sleep", "5"]')
-        seen_at_once = {"state": "running", "first_start_ms": BEGIN_MS}
-        assert row | seen_at_once == live.store.lease(1)
+        assert (row.lease.id, row.lease.state, row.lease.site, row.metadata.reason) == (
+            1,
+            "starting",
+            "a",
+            "room-free",
+        )
+        assert (row.metadata.name, row.lease.request.group, row.metadata.command) == (
+            "fit",
+            "hep",
+            ("sleep", "5"),
+        )
+        row.lease.state, row.lease.first_start_ms = LeaseState.RUNNING, BEGIN_MS  # as is seen at once
+        assert row == live.store.lease(1)
 
     def test_numbers_count_up_in_the_order_of_asking_also_after_a_restart(self, live: Live) -> None:
         assert submitted(live, guest(1, 60), local(1, 60)) == [1, 2]
@@ -43,23 +53,23 @@ class TestSubmit:
     def test_a_request_that_can_never_run_is_a_lease_that_was_refused(self, live: Live) -> None:
         [(row, is_new)] = live.do(guest(5, 60))
         assert is_new
-        assert (row["state"], row["reason"]) == ("refused", "wider-than-any-site")
+        assert (row.lease.state, row.metadata.reason) == ("refused", "wider-than-any-site")
 
     def test_every_line_of_its_journal_has_a_number_a_time_and_a_reason(self, live: Live) -> None:
         submitted(live, local(4, 10), local(4, 10))
-        assert [(line["seq"], line["what"], line["reason"]) for line in journal(live, 2)] == [
+        assert [(line.seq, line.what, line.reason) for line in journal(live, 2)] == [
             (2, "submitted", ""),
             (4, "wait", "room-in-use"),
         ]
         live.pass_time(10 * S)
         start, started = journal(live, 2)[-2:]
-        assert (start["at_ms"], start["what"], start["reason"]) == (
+        assert (start.at_ms, start.what, start.reason) == (
             BEGIN_MS + 10 * S,
             "start",
             "reserved-start",
         )
-        assert (started["at_ms"], started["what"], started["reason"]) == (BEGIN_MS + 10 * S, "started", "")
-        assert (start["state"], started["state"]) == ("starting", "running")
+        assert (started.at_ms, started.what, started.reason) == (BEGIN_MS + 10 * S, "started", "")
+        assert (start.state, started.state) == ("starting", "running")
 
     @pytest.mark.parametrize(
         ("wrong", "field"),
@@ -78,7 +88,7 @@ class TestSubmit:
         [answer, (row, _)] = live.do(replace(guest(1, 60), **wrong), guest(1, 60))  # type: ignore[arg-type]
         assert isinstance(answer, InvalidField)
         assert answer.field == field
-        assert row["id"] == 1
+        assert row.lease.id == 1
         assert live.engine.open_of == {"physics": 1}
 
     def test_a_home_that_is_not_there_is_said_with_those_that_are(self, live: Live) -> None:
@@ -89,7 +99,7 @@ class TestSubmit:
     def test_a_ready_time_that_has_passed_is_now(self, live: Live) -> None:
         live.pass_time(10 * S)
         [(row, _)] = live.do(guest(1, 60, ready_ms=BEGIN_MS))
-        assert row["ready_ms"] == row["submit_ms"] == BEGIN_MS + 10 * S
+        assert row.lease.request.ready_ms == row.lease.request.submit_ms == BEGIN_MS + 10 * S
 
     def test_who_is_ready_later_starts_then(self, live: Live) -> None:
         [number] = submitted(live, local(4, 60, ready_ms=BEGIN_MS + 20 * S))
@@ -107,18 +117,18 @@ class TestAskedTwice:
         live.pass_time(5 * S)
         [(again, is_new)] = live.do(self.REQUEST)
         assert not is_new
-        assert again["id"] == first["id"]
+        assert again.lease.id == first.lease.id
         assert len(live.gateway.leases) == 1
 
     def test_the_answer_says_how_it_is_now(self, live: Live) -> None:
         [number] = submitted(live, self.REQUEST)
         live.do(Cancel(number))
         [(again, _)] = live.do(self.REQUEST)
-        assert again["state"] == "cancelled"
+        assert again.lease.state == "cancelled"
 
     def test_also_within_one_batch(self, live: Live) -> None:
         answers = live.do(self.REQUEST, self.REQUEST, guest(1, 60), self.REQUEST)
-        assert [(row["id"], is_new) for row, is_new in answers] == [
+        assert [(row.lease.id, is_new) for row, is_new in answers] == [
             (1, True),
             (1, False),
             (2, True),
@@ -129,7 +139,7 @@ class TestAskedTwice:
         submitted(live, self.REQUEST)
         live.restart()
         [(row, is_new)] = live.do(self.REQUEST)
-        assert (row["id"], is_new) == (1, False)
+        assert (row.lease.id, is_new) == (1, False)
 
     def test_another_request_under_that_key_is_a_conflict(self, live: Live) -> None:
         other = replace(self.REQUEST, vms=2, request_hash="h2")
@@ -173,7 +183,7 @@ class TestLimit:
         submitted(live, guest(1, 60))
         for _ in range(3):
             [(row, _)] = live.do(guest(9, 60))
-            assert row["state"] == "refused"
+            assert row.lease.state == "refused"
 
     def test_whoever_has_none_open_is_not_kept_in_mind(self, live: Live) -> None:
         submitted(live, guest(1, 10), guest(1, 20), guest(1, 30, consumer="climate"))
@@ -199,7 +209,11 @@ class TestCancel:
         live.at(BEGIN_MS + 10 * S, local(1, 3)) if when_s >= 10 else None
         live.pass_time_until(BEGIN_MS + when_s * S)
         [row] = live.do(Cancel(number))
-        assert (row["state"], row["reason"], row["end_ms"]) == ("cancelled", "cancelled-by-user", live.now_ms)
+        assert (row.lease.state, row.metadata.reason, row.metadata.end_ms) == (
+            "cancelled",
+            "cancelled-by-user",
+            live.now_ms,
+        )
         live.look()
         assert [one.lease_id for one in live.sites["a"].machines.observe() if one.lease_id == number] == []
 
@@ -214,12 +228,12 @@ class TestCancel:
         live.pass_time(10 * S)
         [row, again] = live.do(Cancel(1), Cancel(1))
         assert row == again == lease(live, 1)
-        assert row["state"] == "completed"
+        assert row.lease.state == "completed"
 
     def test_the_room_is_free_for_who_comes_at_the_same_time(self, live: Live) -> None:
         submitted(live, local(4, 60))
         [_, (row, _)] = live.do(Cancel(1), local(4, 60))
-        assert row["state"] == "starting"
+        assert row.lease.state == "starting"
 
     def test_a_number_that_nobody_has(self, live: Live) -> None:
         [answer] = live.do(Cancel(7))
@@ -231,7 +245,7 @@ class TestExtend:
     def test_a_lease_lasts_longer(self, live: Live) -> None:
         submitted(live, guest(1, 10))
         [row] = live.do(Extend(1, 5 * S))
-        assert (row["duration_ms"], row["reason"]) == (15 * S, "extended")
+        assert (row.lease.request.duration_ms, row.metadata.reason) == (15 * S, "extended")
         live.pass_time(15 * S - 1)
         assert state(live, 1) == "running"
         live.pass_time(1)
@@ -241,7 +255,7 @@ class TestExtend:
         submitted(live, guest(1, 10, needed_s=12), guest(1, 10, needed_s=20))
         live.do(Extend(1, 5 * S), Extend(2, 5 * S))
         live.pass_time(15 * S)
-        assert lease(live, 1)["end_ms"] == BEGIN_MS + 12 * S
+        assert lease(live, 1).metadata.end_ms == BEGIN_MS + 12 * S
         assert end(live, 1) == ("completed", "completed")
         assert end(live, 2) == ("killed", "walltime-reached")
 
@@ -266,7 +280,7 @@ class TestExtend:
     def test_each_of_several_in_one_batch_has_its_own_answer(self, live: Live) -> None:
         submitted(live, local(4, 10), local(4, 10, ready_ms=BEGIN_MS + 15 * S))
         granted, denied = live.do(Extend(1, 5 * S), Extend(1, 1 * S))
-        assert granted["duration_ms"] == 15 * S
+        assert granted.lease.request.duration_ms == 15 * S
         assert isinstance(denied, CannotExtend)
 
     def test_not_while_it_waits(self, live: Live) -> None:
@@ -299,10 +313,10 @@ class TestExtend:
     def test_who_has_to_give_way_in_that_instant_is_extended_for_later(self, live: Live) -> None:
         submitted(live, guest(4, 10, needed_s=18))
         [row, _] = live.at(BEGIN_MS + 5 * S, Extend(1, 10 * S), local(1, 5))
-        assert row["state"] == "suspending"
+        assert row.lease.state == "suspending"
         live.pass_time(60 * S)
         # 5 s done; the local one ends at 10 s, loading takes 3 s, 13 s are left of what it needs.
-        assert lease(live, 1)["end_ms"] == BEGIN_MS + 26 * S
+        assert lease(live, 1).metadata.end_ms == BEGIN_MS + 26 * S
 
 
 def test_a_request_for_nothing_writes_nothing(live: Live) -> None:

@@ -68,10 +68,7 @@ def slow(live: Live) -> Live:
 def used_s(live: Live) -> list[tuple[int, str, float]]:
     """Who used machines of which site, and for how long, of all that is over."""
     which = UsageFilter(EVERYTHING, 0, 1 << 60)
-    return [
-        (row["lease_id"], row["site"], (row["end_ms"] - row["begin_ms"]) / S)
-        for row in live.store.usage(which)
-    ]
+    return [(row.lease_id, row.site, (row.end_ms - row.begin_ms) / S) for row in live.store.usage(which)]
 
 
 class TestBooting:
@@ -81,7 +78,7 @@ class TestBooting:
         assert state(slow, 1) == "starting"
         slow.pass_time(600 * S)
         assert end(slow, 1) == ("completed", "completed")
-        assert lease(slow, 1)["end_ms"] == BEGIN_MS + 35 * S
+        assert lease(slow, 1).metadata.end_ms == BEGIN_MS + 35 * S
 
     def test_machines_alone_are_there_for_all_of_the_time(self, slow: Live) -> None:
         submitted(slow, guest(1, 10))
@@ -117,7 +114,7 @@ class TestBooting:
     def test_who_moves_on_in_that_very_instant_started_where_it_was(self, slow: Live) -> None:
         submitted(slow, guest(4, 60, LeaseType.MIGRATABLE))
         slow.at(BEGIN_MS + 20 * S, local(1, 5))
-        told = [(line["what"], line["site"]) for line in journal(slow, 1)]
+        told = [(line.what, line.site) for line in journal(slow, 1)]
         assert [line for line in told if line[0] in ("started", "migrating")] == [
             ("started", "a"),
             ("migrating", "b"),
@@ -131,7 +128,7 @@ class TestBooting:
         slow.pass_time(60 * S)
         slow.sites["a"].is_cut = False
         slow.at(BEGIN_MS + 60 * S, local(1, 5))
-        assert lease(slow, 1)["work_left"] > 0
+        assert lease(slow, 1).lease.work_left > 0
         slow.pass_time(600 * S)
         assert end(slow, 1)[0] == "completed"
 
@@ -146,7 +143,7 @@ class TestBooting:
         submitted(slow, local(4, 10))
         slow.pass_time(100 * S)
         submitted(slow, local(4, 10), local(4, 10))
-        assert lease(slow, 3)["reserved_ms"] - slow.now_ms == 30 * S
+        assert lease(slow, 3).lease.reserved_ms - slow.now_ms == 30 * S
 
     def test_a_restart_changes_none_of_it(self, slow: Live) -> None:
         submitted(slow, guest(1, 30, needed_s=15))
@@ -163,7 +160,7 @@ class TestBooting:
         slow.restart()
         slow.look()
         slow.pass_time(1)
-        assert lease(slow, 1)["first_start_ms"] == BEGIN_MS + 20 * S
+        assert lease(slow, 1).lease.first_start_ms == BEGIN_MS + 20 * S
         assert end(slow, 1) == ("completed", "completed")
 
 
@@ -174,9 +171,12 @@ class TestGivingWay:
         submitted(slow, local(2, 365 * 24 * 3600))
         slow.pass_time(30 * S)
         assert state(slow, 2) == "running"
-        assert "started-late" in [line["reason"] for line in journal(slow, 1)]
+        assert "started-late" in [line.reason for line in journal(slow, 1)]
         for _ in range(2):
-            assert (lease(slow, 1)["reason"], lease(slow, 1)["preemptions"]) == ("local-needs-room", 1)
+            assert (lease(slow, 1).metadata.reason, lease(slow, 1).lease.preemptions) == (
+                "local-needs-room",
+                1,
+            )
             slow.restart()
 
     def test_who_goes_on_says_so(self, slow: Live) -> None:
@@ -184,7 +184,7 @@ class TestGivingWay:
         slow.pass_time(5 * S)
         submitted(slow, local(2, 30))
         slow.pass_time(55 * S)
-        assert (state(slow, 1), lease(slow, 1)["reason"]) == ("running", "reserved-start")
+        assert (state(slow, 1), lease(slow, 1).metadata.reason) == ("running", "reserved-start")
 
 
 class TestSilent:
@@ -192,11 +192,11 @@ class TestSilent:
         live.sites["a"].is_cut = True
         submitted(live, guest(2, 60))
         live.pass_time(90 * S)
-        assert (lease(live, 1)["site"], state(live, 1)) == ("a", "starting")
+        assert (lease(live, 1).lease.site, state(live, 1)) == ("a", "starting")
         live.do(MachinesSilent("a", "cut off"))
-        assert (lease(live, 1)["site"], state(live, 1)) == ("b", "running")
-        [line] = [line for line in journal(live, 1) if line["reason"] == "site-silent"]
-        assert line["detail"] == '{"cause": "the machines of a do not answer: cut off"}'
+        assert (lease(live, 1).lease.site, state(live, 1)) == ("b", "running")
+        [line] = [line for line in journal(live, 1) if line.reason == "site-silent"]
+        assert line.detail == '{"cause": "the machines of a do not answer: cut off"}'
         live.pass_time(600 * S)
         assert (end(live, 1), used_s(live)) == (("completed", "completed"), [(1, "b", 60)])
 
@@ -210,13 +210,13 @@ class TestSilent:
         live.pass_time(120 * S)
         live.look()
         assert live.sites["a"].machines.observe() == []
-        assert (lease(live, 1)["site"], state(live, 1)) == ("b", "running")
+        assert (lease(live, 1).lease.site, state(live, 1)) == ("b", "running")
 
     def test_it_is_silent_still_after_a_store_that_failed(self, live: Live) -> None:
         live.do(MachinesSilent("a", "cut off"))
         live.engine._is_stale = True
         submitted(live, guest(2, 60))
-        assert lease(live, 1)["site"] == "b"
+        assert lease(live, 1).lease.site == "b"
 
     def test_a_local_lease_is_neither_running_nor_billed(self, live: Live) -> None:
         live.sites["a"].is_cut = True
@@ -239,9 +239,9 @@ class TestNever:
         )
         submitted(live, guest(1, 60))
         live.pass_time(within_ms - 1)
-        assert (lease(live, 1)["site"], state(live, 1)) == ("a", "starting")
+        assert (lease(live, 1).lease.site, state(live, 1)) == ("a", "starting")
         live.pass_time(1)
-        assert (lease(live, 1)["site"], state(live, 1)) == ("b", "running")
+        assert (lease(live, 1).lease.site, state(live, 1)) == ("b", "running")
         live.pass_time(60 * S)
         assert (end(live, 1), used_s(live)) == (("completed", "completed"), [(1, "b", 60)])
         live.look()
@@ -316,5 +316,5 @@ def test_nobody_is_said_to_run_whose_machines_do_not(
 
         play_live(turmoil.of_known_leases().only(LendingChanged), live, watch)
         which = UsageFilter(EVERYTHING, 0, 1 << 60)
-        billed = {(row["lease_id"], row["site"]) for row in store.usage(which)}
+        billed = {(row.lease_id, row.site) for row in store.usage(which)}
         assert billed <= {(lease_id, site) for lease_id, _, site in ran}

@@ -1,6 +1,7 @@
 """An agreement in the store that this version would refuse: a start goes on, and it gives nothing."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -40,7 +41,7 @@ def row() -> AgreementRow:
 def test_out_of_bounds_it_is_suspended_and_says_why(row: AgreementRow, wrong: dict[str, object]) -> None:
     document = {key: value for key, value in (TERMS | wrong).items() if value is not None}
     held = [{"document": document, "begin_ms": 2, "end_ms": 3}]
-    record = record_of(row | {"document": json.dumps(document), "held": json.dumps(held)})
+    record = record_of(replace(row, document=json.dumps(document), held=json.dumps(held)))
     assert (record.name, record.agreement.consumer) == ("a", "atlas")
     assert record.standing is Standing.SUSPENDED
     assert record.note.startswith("suspended at a start: its stored terms are refused")

@@ -15,17 +15,17 @@ def test_an_alarm_that_is_a_little_late_is_decided_at_its_time(live: Live) -> No
     submitted(live, local(4, 10), local(4, 10), local(4, 10))
     live.now_ms += 10 * S + PATIENCE_MS - 1
     live.do()
-    starts = [line["at_ms"] - BEGIN_MS for line in journal(live) if line["what"] == "start"]
+    starts = [line.at_ms - BEGIN_MS for line in journal(live) if line.what == "start"]
     assert starts == [0, 10 * S]
-    assert lease(live, 1)["end_ms"] == BEGIN_MS + 10 * S
-    assert lease(live, 2)["first_start_ms"] == live.now_ms  # machines were not told before
+    assert lease(live, 1).metadata.end_ms == BEGIN_MS + 10 * S
+    assert lease(live, 2).lease.first_start_ms == live.now_ms  # machines were not told before
 
 
 def test_what_one_late_alarm_brings_may_be_late_too(live: Live) -> None:
     submitted(live, local(4, 1), local(2, 9), local(2, 9, ready_ms=BEGIN_MS + 3 * S))
     live.now_ms += 5 * S
     live.do()
-    starts = {line["lease_id"]: line["at_ms"] - BEGIN_MS for line in journal(live) if line["what"] == "start"}
+    starts = {line.lease_id: line.at_ms - BEGIN_MS for line in journal(live) if line.what == "start"}
     assert starts == {1: 0, 2: 1 * S, 3: 3 * S}
 
 
@@ -36,15 +36,15 @@ def test_the_time_of_a_lease_counts_from_when_its_machines_were_told_late(live: 
     assert [state(live, n) for n in (1, 2, 3)] == ["completed", "running", "waiting"]
     live.pass_time(1 * S)
     assert [state(live, n) for n in (1, 2, 3)] == ["completed", "completed", "running"]
-    assert lease(live, 3)["first_start_ms"] == BEGIN_MS + 6 * S
+    assert lease(live, 3).lease.first_start_ms == BEGIN_MS + 6 * S
 
 
 def test_whoever_asks_meanwhile_is_decided_about_after_it(live: Live) -> None:
     submitted(live, local(4, 10), local(4, 10))
     live.now_ms += 12 * S
     [(row, _)] = live.do(guest(4, 10, LeaseType.NON_PREEMPTABLE, ready_ms=BEGIN_MS + 20 * S))
-    assert (row["submit_ms"], row["reserved_ms"]) == (BEGIN_MS + 12 * S, BEGIN_MS + 20 * S)
-    [start] = [line["at_ms"] for line in journal(live, 2) if line["what"] == "start"]
+    assert (row.lease.request.submit_ms, row.lease.reserved_ms) == (BEGIN_MS + 12 * S, BEGIN_MS + 20 * S)
+    [start] = [line.at_ms for line in journal(live, 2) if line.what == "start"]
     assert start == BEGIN_MS + 10 * S
 
 
@@ -52,7 +52,7 @@ def test_a_clock_that_goes_back_does_not_take_the_engine_along(live: Live) -> No
     live.at(BEGIN_MS + 5 * S, guest(1, 10))
     live.now_ms = BEGIN_MS
     [(row, _)] = live.do(guest(1, 10))
-    assert row["submit_ms"] == BEGIN_MS + 5 * S
+    assert row.lease.request.submit_ms == BEGIN_MS + 5 * S
 
 
 def test_nor_one_that_was_set_back_while_nobody_was_there(live: Live) -> None:
@@ -60,7 +60,7 @@ def test_nor_one_that_was_set_back_while_nobody_was_there(live: Live) -> None:
     live.now_ms = BEGIN_MS
     live.restart()
     answers = live.do(guest(1, 10), local(1, 10, site="b"))
-    assert [row["submit_ms"] for row, _ in answers] == [BEGIN_MS + 5 * S] * 2
+    assert [row.lease.request.submit_ms for row, _ in answers] == [BEGIN_MS + 5 * S] * 2
     live.pass_time(30 * S)
     assert [state(live, n) for n in (1, 2, 3, 4)] == ["completed"] * 4
 
@@ -84,9 +84,9 @@ class TestAway:
     ) -> None:
         submitted(live, local(4, 10), local(4, 10), local(4, 10))
         self.come_back(live, was_dead=away)
-        assert (state(live, 2), lease(live, 2)["first_start_ms"]) == ("running", live.now_ms)
-        assert (state(live, 3), lease(live, 3)["reserved_ms"]) == ("waiting", live.now_ms + 10 * S)
-        assert {line["lease_id"] for line in journal(live) if line["reason"] == "was-away"} == {2, 3}
+        assert (state(live, 2), lease(live, 2).lease.first_start_ms) == ("running", live.now_ms)
+        assert (state(live, 3), lease(live, 3).lease.reserved_ms) == ("waiting", live.now_ms + 10 * S)
+        assert {line.lease_id for line in journal(live) if line.reason == "was-away"} == {2, 3}
         live.engine.check()
         live.pass_time(20 * S)
         assert [state(live, n) for n in (1, 2, 3)] == ["completed"] * 3
@@ -122,7 +122,7 @@ class TestAway:
         self.come_back(live, was_dead=away)
         assert journal(live) == before
         live.pass_time(HOUR)
-        assert (state(live, 2), lease(live, 2)["first_start_ms"]) == ("running", BEGIN_MS + 2 * HOUR)
+        assert (state(live, 2), lease(live, 2).lease.first_start_ms) == ("running", BEGIN_MS + 2 * HOUR)
 
     def test_requests_that_are_held_are_asked_about_again(self, live: Live, *, away: bool) -> None:
         submitted(live, local(4, 10), guest(4, 10), guest(4, 10))

@@ -102,7 +102,7 @@ def strike(grid: Grid, fault: Fault, for_ms: int) -> None:
     """Let a fault befall the node of every first attempt, in the midst of its work."""
     for number in range(1, TIMES + 1):
         first = grid.store.attempts([number])[0]
-        name, _, node = first["nodes"].strip('[]"').partition("/")
+        name, _, node = first.nodes[0].partition("/")
         grid.sites[name].machines.befall(node, fault, grid.now_ms, for_ms)
 
 
@@ -116,15 +116,13 @@ def job(grid: Grid, number: int) -> JobRow:
 def told(grid: Grid) -> Counter[tuple[str, str]]:
     """How the jobs ended, and how often."""
     rows = [job(grid, number) for number in range(1, TIMES + 1)]
-    return Counter((row["state"], row["reason"]) for row in rows)
+    return Counter((row.state, row.reason) for row in rows)
 
 
 def delivered(grid: Grid) -> Counter[int]:
     """How often the journal says of each job that it is over."""
     lines = grid.store.journal(0, 100_000)
-    return Counter(
-        line["job_id"] or 0 for line in lines if line["what"] == "job" and line["reason"] == "completed"
-    )
+    return Counter(line.job_id or 0 for line in lines if line.what == "job" and line.reason == "completed")
 
 
 @pytest.mark.parametrize("backup", [Backup.NONE, Backup.COLD])
@@ -139,8 +137,8 @@ def test_a_fault_of_its_node_costs_a_job_an_attempt_and_nothing_else(
     assert delivered(grid) == dict.fromkeys(range(1, TIMES + 1), 1)
     for number in range(1, TIMES + 1):
         first, second = grid.store.attempts([number])
-        assert (first["state"], first["fault"]) == ("fenced", fault)
-        assert (second["state"], job(grid, number)["delivered"]) == ("succeeded", 2)
+        assert (first.state, first.fault) == ("fenced", fault)
+        assert (second.state, job(grid, number).delivered) == ("succeeded", 2)
 
 
 def test_who_comes_back_from_the_dead_delivers_nothing(grid: Grid) -> None:
@@ -163,4 +161,4 @@ def test_an_error_in_its_own_code_is_told_and_not_tried_again(grid: Grid) -> Non
     grid.live_on(5 * MINUTE_MS)
     assert told(grid) == {("failed", "job-error"): TIMES}
     assert all(len(grid.store.attempts([number])) == 1 for number in range(1, TIMES + 1))
-    assert {job(grid, number)["exit_status"] for number in range(1, TIMES + 1)} == {3}
+    assert {job(grid, number).exit_status for number in range(1, TIMES + 1)} == {3}

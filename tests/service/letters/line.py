@@ -184,8 +184,8 @@ class World:
         """What a site has of each of the gateway's leases; requests that it refused are not counted."""
         found: dict[int, list[LeaseRow]] = {}
         for row in rows_of(self.sites[name]):
-            if row["origin"] and row["state"] != LeaseState.REFUSED:
-                found.setdefault(row["origin_id"], []).append(row)
+            if row.metadata.origin and row.lease.state != LeaseState.REFUSED:
+                found.setdefault(row.metadata.origin_id, []).append(row)
         return found
 
     def check(self) -> None:
@@ -194,10 +194,10 @@ class World:
             live.engine.check()
         at_sites = {name: self.guests_at(name) for name in FAR}
         for row in rows_of(self.gateway):
-            where = [name for name in FAR for _ in at_sites[name].get(row["id"], [])]
-            assert len(where) <= 1, f"lease {row['id']} was taken in more than once: {where}"
-            assert not where or row["site"] == where[0], (
-                f"lease {row['id']} is at {where} and at {row['site']!r}"
+            where = [name for name in FAR for _ in at_sites[name].get(row.lease.id, [])]
+            assert len(where) <= 1, f"lease {row.lease.id} was taken in more than once: {where}"
+            assert not where or row.lease.site == where[0], (
+                f"lease {row.lease.id} is at {where} and at {row.lease.site!r}"
             )
 
     def check_that_all_agree(self) -> None:
@@ -210,13 +210,13 @@ class World:
                 )
         at_sites = {name: self.guests_at(name) for name in FAR}
         for row in rows_of(self.gateway):
-            if row["site"] in FAR and row["state"] != LeaseState.REFUSED:
-                there = at_sites[row["site"]].get(row["id"], [])
+            if row.lease.site in FAR and row.lease.state != LeaseState.REFUSED:
+                there = at_sites[row.lease.site].get(row.lease.id, [])
                 if there:
-                    assert _agreed(row) == _agreed(there[0]), row["id"]
+                    assert _agreed(row) == _agreed(there[0]), row.lease.id
                 else:  # taken back before it came to anything
-                    assert row["state"] == LeaseState.CANCELLED
-        known = {row["id"] for row in rows_of(self.gateway)}
+                    assert row.lease.state == LeaseState.CANCELLED
+        known = {row.lease.id for row in rows_of(self.gateway)}
         for name in FAR:
             assert at_sites[name].keys() <= known
 
@@ -224,10 +224,10 @@ class World:
         """By what the machines have written down: each lease booted once in all places together."""
         self._keep_audits()
         origin = {
-            (name, row["id"]): row["origin_id"]
+            (name, row.lease.id): row.metadata.origin_id
             for name in FAR
             for row in rows_of(self.sites[name])
-            if row["origin"]
+            if row.metadata.origin
         }
         boots: Counter[int] = Counter()
         for name, lines in self.audits.items():
@@ -239,18 +239,24 @@ class World:
             )
         twice = [lease_id for lease_id, count in boots.items() if lease_id > 0 and count > 1]
         assert not twice, f"leases that were booted more than once: {twice}"
-        completed = {row["id"] for row in rows_of(self.gateway) if row["state"] == LeaseState.COMPLETED}
+        completed = {row.lease.id for row in rows_of(self.gateway) if row.lease.state == LeaseState.COMPLETED}
         assert completed <= boots.keys(), "completed, and never booted"
 
 
 def _agreed(row: LeaseRow) -> tuple[object, ...]:
-    return row["state"], row["reason"], row["preemptions"], row["overhead_vm_ms"], row["first_start_ms"]
+    return (
+        row.lease.state,
+        row.metadata.reason,
+        row.lease.preemptions,
+        row.lease.overhead_vm_ms,
+        row.lease.first_start_ms,
+    )
 
 
 def _written(live: Live, to: str, by: str) -> Mail:
     rows = live.store.letters(to, 0, _MANY)
     _, received = live.store.mail_state(to)
-    return Mail(by, tuple((row["seq"], row["body"]) for row in rows), received)
+    return Mail(by, tuple((row.seq, row.body) for row in rows), received)
 
 
 def _reads(live: Live, mail: Command) -> bool:

@@ -45,7 +45,7 @@ def at_gateway(world: World, lease_id: int) -> LeaseRow:
 
 def kept_letters(world: World) -> list[str]:
     rows = [*world.stores[GATEWAY].letters("far", 0, 100), *world.stores["far"].letters(GATEWAY, 0, 100)]
-    return [json.loads(row["body"])["kind"] for row in rows]
+    return [json.loads(row.body)["kind"] for row in rows]
 
 
 def test_letters_are_kept_until_they_were_acknowledged_and_no_longer(world: World) -> None:
@@ -60,12 +60,12 @@ def test_letters_are_kept_until_they_were_acknowledged_and_no_longer(world: Worl
 def test_a_deadline_that_passed_on_the_way_is_named(world: World) -> None:
     now_ms = world.gateway.now_ms
     [(row, _)] = world.gateway.do(Submit("physics", MIGRATABLE, 2, 100, 64, deadline_ms=now_ms + 500))
-    assert row["site"] == "far"
+    assert row.lease.site == "far"
     world.pass_time(1_000)
     world.exchange("far")
     world.exchange("far")
-    late = at_gateway(world, row["id"])
-    assert (late["state"], late["reason"]) == ("refused", "deadline-too-tight")
+    late = at_gateway(world, row.lease.id)
+    assert (late.lease.state, late.metadata.reason) == ("refused", "deadline-too-tight")
 
 
 @pytest.mark.parametrize("ahead_ms", [-3_600_000, 3_600_000])
@@ -80,7 +80,7 @@ def test_who_asks_for_now_starts_when_it_arrives_whatever_the_clocks_say(
         row = world.submit(kind, 2, 500)
         world.exchange("far")
         world.exchange("far")
-        assert at_gateway(world, row["id"])["state"] == "running"
+        assert at_gateway(world, row.lease.id).lease.state == "running"
     world.close()
 
 
@@ -94,10 +94,10 @@ def test_guests_of_a_gateway_do_not_count_among_what_a_consumer_asks_for_itself(
     world.exchange("far")
     own = Submit("physics", LeaseType.NON_PREEMPTABLE, 4, 500, 64, site="far")
     [(row, _)] = world.sites["far"].do(own)
-    assert row["state"] == "starting"
+    assert row.lease.state == "starting"
     world.sites["far"].pass_time(5_000)
     [(row, _)] = world.sites["far"].do(own)
-    assert row["state"] == "starting"
+    assert row.lease.state == "starting"
     world.close()
 
 
@@ -107,21 +107,21 @@ def test_a_drained_sites_guests_stay_its_own_over_a_restart_of_the_gateway(world
     world.drain_or_resume("far")
     world.exchange("far")
     world.exchange("far")
-    assert at_gateway(world, row["id"])["state"] == "held"
+    assert at_gateway(world, row.lease.id).lease.state == "held"
     world.gateway.restart()
     world.check()
-    world.cancel(row["id"])
+    world.cancel(row.lease.id)
     world.make_whole()
     world.check_that_all_agree()
-    assert at_gateway(world, row["id"])["state"] == "cancelled"
+    assert at_gateway(world, row.lease.id).lease.state == "cancelled"
 
 
 def test_after_a_restart_nothing_is_offered_before_a_site_was_heard_of(world: World) -> None:
     world.gateway.restart()
     row = world.submit(SUSPENDABLE, 4, 500)
-    assert row["state"] == "held"
+    assert row.lease.state == "held"
     world.exchange("far")  # nothing but an about: and yet it is decided at once
-    assert at_gateway(world, row["id"])["site"] == "far"
+    assert at_gateway(world, row.lease.id).lease.site == "far"
 
 
 def test_a_letter_that_is_not_understood_keeps_back_those_that_came_with_it(world: World) -> None:
@@ -137,12 +137,12 @@ def test_a_letter_that_is_not_understood_keeps_back_those_that_came_with_it(worl
         {"kind": "offer", "lease": 2},
     ]
     for strange in strangers:
-        letters = ((1, offer["body"]), (2, json.dumps(strange)))
+        letters = ((1, offer.body), (2, json.dumps(strange)))
         [answer] = far.do(Mail(GATEWAY, letters, 0))
         assert isinstance(answer, InvalidField), strange
         assert rows_of(far) == []
         assert world.stores["far"].mail_state(GATEWAY) == (0, 0)
-    far.do(Mail(GATEWAY, ((1, offer["body"]),), 0))
+    far.do(Mail(GATEWAY, ((1, offer.body),), 0))
     assert len(rows_of(far)) == 1
 
 
@@ -191,8 +191,8 @@ class TestForgetting:
         row = world.submit(SUSPENDABLE, 4, 500)
         world.gateway.do(Drain("far", "operator"), Happened(SiteFellSilent("far")))
         world.gateway.do(ForgetSite("far", "operator"))
-        lost = at_gateway(world, row["id"])
-        assert (lost["state"], lost["reason"]) == (LeaseState.FAILED, "machines-lost")
+        lost = at_gateway(world, row.lease.id)
+        assert (lost.lease.state, lost.metadata.reason) == (LeaseState.FAILED, "machines-lost")
         assert world.stores[GATEWAY].mail_state("far") == (0, 0)
         world.gateway.restart()
         assert "far" not in world.gateway.gateway.desk.remotes

@@ -52,7 +52,7 @@ class UnreliableLine(RuleBasedStateMachine):
         wait_ms=st.sampled_from([0, 0, 1500]),
     )
     def submit(self, kind: LeaseType, vms: int, ms: int, wait_ms: int) -> None:
-        self.asked.append(self.world.submit(kind, vms, ms, wait_ms)["id"])
+        self.asked.append(self.world.submit(kind, vms, ms, wait_ms).lease.id)
 
     @rule(name=NAMES, vms=st.integers(1, 4), ms=SPANS_MS)
     def an_owner_comes(self, name: str, vms: int, ms: int) -> None:

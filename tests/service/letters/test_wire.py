@@ -14,9 +14,9 @@ from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.lifecycle import MOVES, Step
 from leasehold.model.reason import Reason
 from leasehold.model.request import LeaseType, Request
-from leasehold.service.engine.ledger import Particulars
 from leasehold.service.letters import wire
 from leasehold.service.letters.wire import MOST_VMS, About, Offer
+from leasehold.service.store.rows import LeaseMetadata
 from leasehold.simulation.workload.job import job_of
 
 ABOUT = About("id", 8, 1000, 1000, "emulated", True, True, True, 0, 0, 0, 0, 0, 0)  # noqa: FBT003 - as it is told
@@ -34,7 +34,7 @@ def leased(**fields: Any) -> Lease:
 
 
 def offered(lease: Lease) -> dict[str, Any]:
-    told: dict[str, Any] = json.loads(json.dumps(wire.offer(lease, Particulars(command=("true",)))))
+    told: dict[str, Any] = json.loads(json.dumps(wire.offer(lease, LeaseMetadata(command=("true",)))))
     return told
 
 
@@ -105,7 +105,7 @@ def test_one_that_asks_for_what_nobody_could_ask_for_is_answered_with_a_refusal(
 @pytest.mark.parametrize("name", ["planned_ms", "first_start_ms", "preemptions", "overhead_vm_ms", "lease"])
 @pytest.mark.parametrize("lie", [10**30, -2, "5", 1.5, None, True])
 def test_so_is_a_report(name: str, lie: object) -> None:
-    told = wire.report(leased(), Particulars(origin_id=7, reason=Reason.ROUTED.value))
+    told = wire.report(leased(), LeaseMetadata(origin_id=7, reason=Reason.ROUTED.value))
     assert isinstance(wire.read(told, "far"), SiteReported)
     with pytest.raises(InvalidField):
         wire.read(told | {name: lie}, "far")

@@ -38,11 +38,9 @@ def test_leases_beside_a_dead_site_complete_at_the_healthy_one(tmp_path: Path) -
         assert sorted(ended) == [(number, "completed", HEALTHY) for number in made]
         assert ("running", DEAD) not in listed
         told = house.federation.store.journal(0, 10_000)
-        assert {line["site"] for line in told if line["state"] == "running"} == {HEALTHY}
+        assert {line.site for line in told if line.state == "running"} == {HEALTHY}
         used = house.federation.store.usage(UsageFilter(EVERYTHING, 0, 1 << 60))
-        assert sorted((row["lease_id"], row["site"]) for row in used) == [
-            (number, HEALTHY) for number in made
-        ]
+        assert sorted((row.lease_id, row.site) for row in used) == [(number, HEALTHY) for number in made]
         [dead] = [
             site for site in house.ask("GET", "/v1/sites", admin).json()["sites"] if site["name"] == DEAD
         ]

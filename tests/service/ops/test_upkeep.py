@@ -6,6 +6,7 @@ import pytest
 
 from leasehold.model.errors import InputError, InvalidField
 from leasehold.service.clock import wall_ms
+from leasehold.service.store.rows import JOURNAL, JournalRow
 from leasehold.service.store.store import Store, open_store
 from leasehold.service.upkeep import Contents, look_at
 
@@ -41,23 +42,24 @@ def test_a_server_has_a_clock(postgres_url: str) -> None:
 
 def test_a_file_has_the_time_of_its_last_line(sqlite_store: Store) -> None:
     with sqlite_store.writing() as batch:
-        batch.add_journal(
+        batch.insert(
+            JOURNAL,
             [
-                {
-                    "seq": 1,
-                    "at_ms": 1234,
-                    "lease_id": None,
-                    "job_id": None,
-                    "consumer": "",
-                    "group_name": "",
-                    "site": "das3",
-                    "what": "drained",
-                    "state": "",
-                    "reason": "",
-                    "rule": "",
-                    "detail": "{}",
-                }
-            ]
+                JournalRow(
+                    seq=1,
+                    at_ms=1234,
+                    lease_id=None,
+                    job_id=None,
+                    consumer="",
+                    group="",
+                    site="das3",
+                    what="drained",
+                    state="",
+                    reason="",
+                    rule="",
+                    detail="{}",
+                )
+            ],
         )
     assert look_at(f"sqlite:///{sqlite_store.path}").latest_ms == 1234
 

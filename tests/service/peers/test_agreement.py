@@ -37,21 +37,21 @@ def sent_to_c(world: World) -> tuple[LeaseRow, LeaseRow]:
     row = world.submit("a", 4, 60_000)
     world.exchange("c", "a")
     world.exchange("c", "a")
-    [guest] = world.guests("c", "a")[row["id"]]
-    return world.row("a", row["id"]), guest
+    [guest] = world.guests("c", "a")[row.lease.id]
+    return world.row("a", row.lease.id), guest
 
 
 class TestTheirs:
     def test_a_guest_is_nobodys_here_but_the_peers(self, world: World) -> None:
         lease, guest = sent_to_c(world)
-        assert (lease["site"], lease["state"]) == ("c", "running")
-        assert (guest["consumer"], guest["group_name"]) == ("peer/a/physics", "")
-        assert (guest["origin"], guest["origin_id"]) == ("peer/a", lease["id"])
+        assert (lease.lease.site, lease.lease.state) == ("c", "running")
+        assert (guest.lease.request.consumer, guest.lease.request.group) == ("peer/a/physics", "")
+        assert (guest.metadata.origin, guest.metadata.origin_id) == ("peer/a", lease.lease.id)
 
     def test_it_says_so_in_the_journal_of_who_sent_it(self, world: World) -> None:
         lease, _ = sent_to_c(world)
-        lines = world.stores["a"].journal(0, 100, lease_id=lease["id"])
-        assert [(line["what"], line["reason"], line["rule"]) for line in lines[1:2]] == [
+        lines = world.stores["a"].journal(0, 100, lease_id=lease.lease.id)
+        assert [(line.what, line.reason, line.rule) for line in lines[1:2]] == [
             ("dispatch", "sent-to-peer", "peers")
         ]
 
@@ -59,18 +59,18 @@ class TestTheirs:
         lease, _ = sent_to_c(world)
         world.submit_at("c", 4, 1_000)
         world.exchange("c", "a")
-        assert world.row("a", lease["id"])["preemptions"] == 1
+        assert world.row("a", lease.lease.id).lease.preemptions == 1
 
     def test_what_is_more_than_agreed_is_refused_and_comes_back(self, world: World) -> None:
         world.agree("c", "a", max_vms=3)
         row = world.submit("a", 4, 1_000)
-        assert row["site"] == "c"  # it has not heard of that yet
+        assert row.lease.site == "c"  # it has not heard of that yet
         for _ in range(2):
             world.exchange("c", "a")
-        refused = world.row("a", row["id"])
-        assert (refused["state"], refused["reason"]) == ("refused", "peer-has-its-fill")
+        refused = world.row("a", row.lease.id)
+        assert (refused.lease.state, refused.metadata.reason) == ("refused", "peer-has-its-fill")
         world.exchange("c", "a")
-        assert world.submit("a", 4, 1_000)["reason"] == "wider-than-any-site"
+        assert world.submit("a", 4, 1_000).metadata.reason == "wider-than-any-site"
 
     @pytest.mark.parametrize("field", ["vms", "duration_ms", "ready_ms", "name", "command", "consumer"])
     @pytest.mark.parametrize("value", [2**80, {"x": 1}, "\0", [3]])
@@ -79,7 +79,7 @@ class TestTheirs:
     ) -> None:
         world.submit("a", 4, 1_000)
         [letter] = world.stores["a"].letters("c", 0, 10)
-        strange = json.loads(letter["body"]) | {field: value}
+        strange = json.loads(letter.body) | {field: value}
         answer = world.do("c", Mail(asking("a"), ((1, json.dumps(strange)),), 0))
         assert isinstance(answer, InvalidField)
         assert rows_of(world.gateways["c"]) == []
@@ -88,11 +88,11 @@ class TestTheirs:
     def test_what_asks_for_nonsense_is_refused(self, world: World) -> None:
         world.submit("a", 4, 1_000)
         [letter] = world.stores["a"].letters("c", 0, 10)
-        strange = json.loads(letter["body"]) | {"vms": -1}
+        strange = json.loads(letter.body) | {"vms": -1}
         assert world.do("c", Mail(asking("a"), ((1, json.dumps(strange)),), 0)) is None
         world.exchange("c", "a")
         [row] = rows_of(world.gateways["a"])
-        assert (row["state"], row["reason"]) == ("refused", "policy-refused")
+        assert (row.lease.state, row.metadata.reason) == ("refused", "policy-refused")
 
 
 class TestNobodyElse:
@@ -133,9 +133,9 @@ class TestNobodyElse:
         world.gateways["a"].restart()
         terms = world.gateways["a"].gateway.desk.peering.terms["c"]
         assert (terms.ask, terms.max_vms) == (Ask.NONE_CAN_NOW, 7)
-        assert world.submit("a", 4, 1_000)["state"] == "held"  # until it has been heard of
+        assert world.submit("a", 4, 1_000).lease.state == "held"  # until it has been heard of
         world.exchange("c", "a")
-        assert world.row("a", 1)["site"] == "c"
+        assert world.row("a", 1).lease.site == "c"
 
 
 class TestParting:
@@ -155,17 +155,17 @@ class TestParting:
     def test_what_is_there_has_failed_and_what_is_here_is_ended(self, world: World) -> None:
         lease, guest = sent_to_c(world)
         world.do("a", RemovePeer("c", BOTH_SILENT, "operator"))
-        lost = world.row("a", lease["id"])
-        assert (lost["state"], lost["reason"]) == (LeaseState.FAILED, "machines-lost")
+        lost = world.row("a", lease.lease.id)
+        assert (lost.lease.state, lost.metadata.reason) == (LeaseState.FAILED, "machines-lost")
         world.do("c", RemovePeer("a", BOTH_SILENT, "operator"))
-        assert world.row("c", guest["id"])["state"] == LeaseState.CANCELLED
+        assert world.row("c", guest.lease.id).lease.state == LeaseState.CANCELLED
         for name, other in (("a", "c"), ("c", "a")):
             for correspondent in (other, asking(other)):
                 assert world.stores[name].mail_state(correspondent) == (0, 0)
                 assert not world.stores[name].letters(correspondent, 0, 10)
             world.gateways[name].restart()
             assert other not in world.gateways[name].gateway.desk.remotes
-            assert other not in {row["name"] for row in world.stores[name].peers()}
+            assert other not in {row.name for row in world.stores[name].peers()}
 
     def test_both_may_begin_anew(self, world: World) -> None:
         sent_to_c(world)
@@ -176,7 +176,7 @@ class TestParting:
         lease, _ = sent_to_c(world)
         world.make_whole()
         world.check()
-        assert world.row("a", lease["id"])["state"] == "completed"
+        assert world.row("a", lease.lease.id).lease.state == "completed"
         assert not world.stores["c"].letters(asking("a"), 0, 10)
 
     @pytest.mark.parametrize(
@@ -198,8 +198,8 @@ class TestParting:
         lease, _ = sent_to_c(world)
         world.do("a", Happened(SiteFellSilent("c")))
         world.pass_time(30_000)
-        assert world.row("a", lease["id"])["site"] == "c"
-        assert world.submit("a", 4, 1_000)["state"] == "held"
+        assert world.row("a", lease.lease.id).lease.site == "c"
+        assert world.submit("a", 4, 1_000).lease.state == "held"
         world.make_whole()
         world.check_that_all_agree()
 
@@ -240,7 +240,7 @@ class TestWhatAPeerIsTold:
         engine: Engine = world.gateways["c"].engine
         assert not about_us(engine, engine.handlers.peers.rows["a"], "x").lends
         world.exchange("c", "a")
-        assert world.submit("a", 4, 1_000)["state"] == "held"
+        assert world.submit("a", 4, 1_000).lease.state == "held"
         world.drain_or_resume("c")
         world.exchange("c", "a")
-        assert world.row("a", 1)["site"] == "c"
+        assert world.row("a", 1).lease.site == "c"

@@ -53,7 +53,7 @@ class UnreliableTriangle(RuleBasedStateMachine):
         wait_ms=st.sampled_from([0, 0, 1500]),
     )
     def submit(self, name: str, kind: LeaseType, vms: int, ms: int, wait_ms: int) -> None:
-        self.asked.append((name, self.world.submit(name, vms, ms, kind, wait_ms)["id"]))
+        self.asked.append((name, self.world.submit(name, vms, ms, kind, wait_ms).lease.id))
 
     @rule(name=WHO, vms=st.integers(1, 4), ms=SPANS_MS)
     def an_owner_comes(self, name: str, vms: int, ms: int) -> None:

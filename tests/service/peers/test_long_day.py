@@ -26,7 +26,7 @@ class Day:
         name = self._draw.choice(NAMES)
         kind = self._draw.choice(list(LeaseType))
         row = self.world.submit(name, self._draw.randint(1, 4), self._draw.randint(1, 16) * 250, kind)
-        self._asked.append((name, row["id"]))
+        self._asked.append((name, row.lease.id))
 
     def own(self) -> None:
         name = self._draw.choice(NAMES)
@@ -80,7 +80,7 @@ def test_at_its_end_all_agree_and_much_has_been_exchanged(seed: int, tmp_path: P
         world.check()
         world.check_that_all_agree()
         world.check_that_nothing_ran_twice()
-        guests = [row for live in world.gateways.values() for row in rows_of(live) if row["origin"]]
-        assert len([row for row in guests if row["state"] == "completed"]) > 5
+        guests = [row for live in world.gateways.values() for row in rows_of(live) if row.metadata.origin]
+        assert len([row for row in guests if row.lease.state == "completed"]) > 5
     finally:
         world.close()

@@ -135,7 +135,7 @@ class World:
         """What ``by`` has to tell a correspondent, who calls it ``name``."""
         rows = self.stores[by].letters(to, 0, _MANY)
         _, received = self.stores[by].mail_state(to)
-        return Mail(name, tuple((row["seq"], row["body"]) for row in rows), received)
+        return Mail(name, tuple((row.seq, row.body) for row in rows), received)
 
     # Time
 
@@ -178,8 +178,8 @@ class World:
         """What one gateway has of each lease of another; requests that it refused are not counted."""
         found: dict[int, list[LeaseRow]] = {}
         for row in rows_of(self.gateways[at]):
-            if row["origin"] == asking(of) and row["state"] != LeaseState.REFUSED:
-                found.setdefault(row["origin_id"], []).append(row)
+            if row.metadata.origin == asking(of) and row.lease.state != LeaseState.REFUSED:
+                found.setdefault(row.metadata.origin_id, []).append(row)
         return found
 
     def check(self) -> None:
@@ -189,13 +189,13 @@ class World:
         for name in NAMES:
             there = {other: self.guests(other, name) for other in NAMES if other != name}
             for row in rows_of(self.gateways[name]):
-                if row["origin"]:
-                    assert row["site"] in ("", site_of(name)), f"lease {row['id']} of {name} went on"
+                if row.metadata.origin:
+                    assert row.lease.site in ("", site_of(name)), f"lease {row.lease.id} of {name} went on"
                     continue
-                where = [other for other, guests in there.items() for _ in guests.get(row["id"], [])]
-                assert len(where) <= 1, f"lease {row['id']} of {name} was taken in more than once: {where}"
-                assert not where or row["site"] == where[0], (
-                    f"lease {row['id']} of {name} is at {where} and at {row['site']!r}"
+                where = [other for other, guests in there.items() for _ in guests.get(row.lease.id, [])]
+                assert len(where) <= 1, f"lease {row.lease.id} of {name} was taken in more than once: {where}"
+                assert not where or row.lease.site == where[0], (
+                    f"lease {row.lease.id} of {name} is at {where} and at {row.lease.site!r}"
                 )
 
     def check_that_all_agree(self) -> None:
@@ -207,16 +207,16 @@ class World:
                     assert not store.letters(correspondent, 0, 10), f"{name} has letters to {correspondent}"
         for name, other in WAYS:
             there = self.guests(other, name)
-            assert there.keys() <= {row["id"] for row in rows_of(self.gateways[name])}
+            assert there.keys() <= {row.lease.id for row in rows_of(self.gateways[name])}
             for row in rows_of(self.gateways[name]):
-                if row["site"] == other and row["state"] != LeaseState.REFUSED:
-                    self._check_that_they_agree(row, there.get(row["id"], []))
+                if row.lease.site == other and row.lease.state != LeaseState.REFUSED:
+                    self._check_that_they_agree(row, there.get(row.lease.id, []))
 
     def _check_that_they_agree(self, row: LeaseRow, there: list[LeaseRow]) -> None:
         if there:
-            assert _agreed(row) == _agreed(there[0]), row["id"]
+            assert _agreed(row) == _agreed(there[0]), row.lease.id
         else:  # taken back before it came to anything
-            assert row["state"] == LeaseState.CANCELLED
+            assert row.lease.state == LeaseState.CANCELLED
 
     def check_that_nothing_ran_twice(self) -> None:
         """By what the machines have written down: each lease booted once in all places together."""
@@ -230,18 +230,28 @@ class World:
         twice = [lease for lease, count in boots.items() if count > 1]
         assert not twice, f"leases that were booted more than once: {twice}"
         completed = {
-            (name, row["id"])
+            (name, row.lease.id)
             for name in NAMES
             for row in rows_of(self.gateways[name])
-            if row["state"] == LeaseState.COMPLETED and not row["origin"]
+            if row.lease.state == LeaseState.COMPLETED and not row.metadata.origin
         }
         assert completed <= boots.keys(), "completed, and never booted"
 
     def _whose(self, name: str, lease_id: int) -> tuple[str, int]:
         """The gateway whose user asked for a lease, and its number there."""
         row = self.row(name, lease_id)
-        return (asking_peer(row["origin"]), row["origin_id"]) if row["origin"] else (name, lease_id)
+        return (
+            (asking_peer(row.metadata.origin), row.metadata.origin_id)
+            if row.metadata.origin
+            else (name, lease_id)
+        )
 
 
 def _agreed(row: LeaseRow) -> tuple[object, ...]:
-    return row["state"], row["reason"], row["preemptions"], row["overhead_vm_ms"], row["first_start_ms"]
+    return (
+        row.lease.state,
+        row.metadata.reason,
+        row.lease.preemptions,
+        row.lease.overhead_vm_ms,
+        row.lease.first_start_ms,
+    )

@@ -8,10 +8,11 @@ lines of the journal and one order for each, and sets the memory "last" to N.
 import sys
 
 from leasehold.model.errors import InputError
+from leasehold.service.store.rows import JOURNAL, LEASES, ORDERS
 from leasehold.service.store.store import Store, open_store
 from leasehold.testing.rows import journal_row, lease_row, order_row
 
-LEASES = 10
+LEASES_EACH = 10
 LINES = 3
 
 
@@ -35,15 +36,15 @@ def write_for_ever(store: Store) -> None:
 
 
 def write(store: Store, number: int) -> None:
-    leases = range((number - 1) * LEASES, number * LEASES)
+    leases = range((number - 1) * LEASES_EACH, number * LEASES_EACH)
     with store.writing() as batch:
-        batch.save_leases([lease_row(lease) for lease in leases])
+        batch.upsert(LEASES, [lease_row(lease) for lease in leases])
         say("leases")
-        batch.add_journal(
-            [journal_row(lease * LINES + n, lease) for lease in leases for n in range(1, LINES + 1)]
+        batch.insert(
+            JOURNAL, [journal_row(lease * LINES + n, lease) for lease in leases for n in range(1, LINES + 1)]
         )
         say("journal")
-        batch.add_orders([order_row(lease) for lease in leases])
+        batch.insert(ORDERS, [order_row(lease) for lease in leases])
         batch.set_memory("last", str(number))
         say("all")
 

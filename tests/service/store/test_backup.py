@@ -17,6 +17,7 @@ from leasehold.model.errors import InputError
 from leasehold.service.store import backup_postgresql
 from leasehold.service.store.backup import backup, restore
 from leasehold.service.store.engines import writing_engine
+from leasehold.service.store.rows import ANSWERS, JOURNAL, LEASES, ORDERS, SITES, SiteRow
 from leasehold.service.store.store import Store, open_store
 from leasehold.testing.postgres import USER, PostgresServer
 from leasehold.testing.rows import answer_row, journal_row, lease_row, letter_row, order_row, token_row
@@ -25,12 +26,22 @@ from leasehold.testing.rows import answer_row, journal_row, lease_row, letter_ro
 @pytest.fixture
 def full_store(store: Store) -> Store:
     with store.writing() as batch:
-        batch.save_leases([lease_row(number, name="naïve \\ 'quoted'\n") for number in range(1, 20)])
-        batch.add_journal([journal_row(1, 1), journal_row(2)])
-        batch.add_orders([order_row(1), order_row(2, status="confirmed")])
-        batch.add_answers([answer_row("key", 1)])
+        batch.upsert(LEASES, [lease_row(number, name="naïve \\ 'quoted'\n") for number in range(1, 20)])
+        batch.insert(JOURNAL, [journal_row(1, 1), journal_row(2)])
+        batch.insert(ORDERS, [order_row(1), order_row(2, status="confirmed")])
+        batch.insert(ANSWERS, [answer_row("key", 1)])
         batch.set_memory("gateway", "{}")
-        batch.save_site({"name": "a", "drained_ms": 1, "drained_by": "operator", "note": "new disks"})
+        batch.upsert(
+            SITES,
+            [
+                SiteRow(
+                    name="a",
+                    drained_ms=1,
+                    drained_by="operator",
+                    note="new disks",
+                )
+            ],
+        )
         batch.add_letters([letter_row(1)])
     store.add_token(token_row("t"))
     return store
@@ -80,8 +91,8 @@ def test_a_restored_store_goes_on(full_store: Store, elsewhere: str, tmp_path: P
     with open_store(elsewhere) as restored:
         restored.claim()
         with restored.writing() as batch:
-            batch.add_orders([order_row(3)])
-        assert [order["lease_id"] for order in restored.open_orders()] == [1, 3]
+            batch.insert(ORDERS, [order_row(3)])
+        assert [order.order.lease_id for order in restored.open_orders()] == [1, 3]
 
 
 def test_a_backup_is_of_one_moment_while_there_is_writing(
@@ -91,7 +102,7 @@ def test_a_backup_is_of_one_moment_while_there_is_writing(
 
     def move(turn: int) -> None:
         with store.writing() as batch:
-            batch.save_leases([lease_row(number, site=f"site {turn}") for number in range(200)])
+            batch.upsert(LEASES, [lease_row(number, site=f"site {turn}") for number in range(200)])
 
     move(0)
     with ThreadPoolExecutor(1) as writer:
@@ -101,7 +112,7 @@ def test_a_backup_is_of_one_moment_while_there_is_writing(
             moved.result()
     restore(tmp_path / "backup", elsewhere)
     with open_store(elsewhere) as restored:
-        assert len({row["site"] for row in restored.live_leases()}) == 1
+        assert len({row.lease.site for row in restored.live_leases()}) == 1
 
 
 def test_a_backup_is_one_file_for_its_owner_alone(full_store: Store, tmp_path: Path) -> None:
@@ -191,7 +202,7 @@ class TestWithAPassword:
         with open_store(one.render_as_string(hide_password=False)) as store:
             assert self.PASSWORD not in str(store)
             with store.writing() as batch:
-                batch.save_leases([lease_row(1, name="hers")])
+                batch.upsert(LEASES, [lease_row(1, name="hers")])
             backup(store, tmp_path / "backup")
             kept = content(store)
         restore(tmp_path / "backup", two.render_as_string(hide_password=False))
@@ -213,7 +224,7 @@ class TestRefused:
         backup(full_store, tmp_path / "backup")
         before = content(full_store)
         with full_store.writing() as batch:
-            batch.save_leases([lease_row(99)])
+            batch.upsert(LEASES, [lease_row(99)])
         with pytest.raises(InputError, match="is not empty; --replace lets go"):
             restore(tmp_path / "backup", url_of(full_store))
         assert full_store.lease(99) is not None

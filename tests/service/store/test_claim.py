@@ -9,6 +9,7 @@ from sqlalchemy import create_engine, text
 from leasehold.model.errors import InputError
 from leasehold.service.store.errors import StoreUnavailable
 from leasehold.service.store.place import read_url
+from leasehold.service.store.rows import LEASES
 from leasehold.service.store.store import Store, open_store
 from leasehold.testing.rows import lease_row, token_row
 
@@ -73,7 +74,7 @@ def cut(store: Store) -> None:
 
 def cut_while_writing(store: Store) -> None:
     with store.writing() as batch:
-        batch.save_leases([lease_row(1)])
+        batch.upsert(LEASES, [lease_row(1)])
         cut(store)
 
 
@@ -86,7 +87,7 @@ class TestLostConnection:
             with pytest.raises(StoreUnavailable):
                 cut_while_writing(store)
             with store.writing() as batch:
-                batch.save_leases([lease_row(2)])
+                batch.upsert(LEASES, [lease_row(2)])
             assert store.live_leases() == [lease_row(2)]
 
     @pytest.mark.usefixtures("impatient")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from leasehold.model.lease import LeaseState
 from leasehold.service.store.filters import EVERYTHING, JournalFilter, LeaseFilter, Visible
-from leasehold.service.store.rows import JournalRow, LeaseRow
+from leasehold.service.store.rows import JOURNAL, LEASES, JournalRow, LeaseRow
 from leasehold.service.store.store import Store
 from leasehold.testing.rows import BEGIN_MS, journal_row, lease_row
 
@@ -24,10 +24,10 @@ def leases(random: Random) -> Iterator[LeaseRow]:
         yield lease_row(
             number,
             consumer=random.choice(CONSUMERS),
-            group_name=random.choice(GROUPS),
+            group=random.choice(GROUPS),
             site=random.choice(SITES),
             home=random.choice((None, *SITES[1:])),
-            state=random.choice(list(LeaseState)).value,
+            state=random.choice(list(LeaseState)),
         )
 
 
@@ -37,19 +37,19 @@ def lines(random: Random, about: list[LeaseRow]) -> Iterator[JournalRow]:
         if lease is None:
             yield journal_row(seq, consumer="", site=random.choice(SITES))
         else:
-            who = {"consumer": lease["consumer"], "group_name": lease["group_name"]}
-            yield journal_row(seq, lease["id"], site=random.choice(SITES), **who)
+            who = {"consumer": lease.lease.request.consumer, "group": lease.lease.request.group}
+            yield journal_row(seq, lease.lease.id, site=random.choice(SITES), **who)
 
 
-LEASES = list(leases(Random(1)))
-LINES = list(lines(Random(2), LEASES))
+SOME_LEASES = list(leases(Random(1)))
+LINES = list(lines(Random(2), SOME_LEASES))
 
 
 @pytest.fixture
 def full_store(store: Store) -> Store:
     with store.writing() as batch:
-        batch.save_leases(LEASES)
-        batch.add_journal(LINES)
+        batch.upsert(LEASES, SOME_LEASES)
+        batch.insert(JOURNAL, LINES)
     return store
 
 
@@ -81,12 +81,18 @@ def sees(visible: Visible, consumer: str, group: str, *places: str | None) -> bo
 
 def asked_for(which: LeaseFilter, row: LeaseRow) -> bool:
     return (
-        sees(which.visible, row["consumer"], row["group_name"], row["site"], row["home"])
-        and (not which.states or row["state"] in which.states)
-        and (which.site is None or which.site in {row["site"], row["home"]})
-        and (which.consumer is None or row["consumer"] == which.consumer)
-        and (which.since_ms is None or row["submit_ms"] >= which.since_ms)
-        and (which.open is None or LeaseState(row["state"]).is_final != which.open)
+        sees(
+            which.visible,
+            row.lease.request.consumer,
+            row.lease.request.group,
+            row.lease.site,
+            row.lease.request.site,
+        )
+        and (not which.states or row.lease.state in which.states)
+        and (which.site is None or which.site in {row.lease.site, row.lease.request.site})
+        and (which.consumer is None or row.lease.request.consumer == which.consumer)
+        and (which.since_ms is None or row.lease.request.submit_ms >= which.since_ms)
+        and (which.open is None or LeaseState(row.lease.state).is_final != which.open)
     )
 
 
@@ -94,14 +100,16 @@ def pages(store: Store, which: LeaseFilter, limit: int) -> Iterator[list[LeaseRo
     page = store.leases(which, limit)
     while page:
         yield page
-        page = store.leases(which, limit, before_id=page[-1]["id"])
+        page = store.leases(which, limit, before_id=page[-1].lease.id)
 
 
 @reading_only
 @given(which=lease_filters, limit=st.integers(1, HOW_MANY))
 def test_pages_hold_what_is_asked_for_newest_first(full_store: Store, which: LeaseFilter, limit: int) -> None:
     found = list(pages(full_store, which, limit))
-    assert [row for page in found for row in page] == [row for row in LEASES[::-1] if asked_for(which, row)]
+    assert [row for page in found for row in page] == [
+        row for row in SOME_LEASES[::-1] if asked_for(which, row)
+    ]
     assert all(len(page) == limit for page in found[:-1])
 
 
@@ -119,9 +127,9 @@ def test_lines_that_somebody_may_see(
     assert found == [
         line
         for line in LINES[after:]
-        if sees(visible, line["consumer"], line["group_name"], line["site"])
-        and site in {None, line["site"]}
-        and (not about or line["lease_id"] in about)
+        if sees(visible, line.consumer, line.group, line.site)
+        and site in {None, line.site}
+        and (not about or line.lease_id in about)
     ]
 
 
@@ -131,4 +139,4 @@ def test_whoever_is_nobody_sees_nothing(full_store: Store) -> None:
 
 
 def test_a_page_may_begin_at_a_number_that_no_column_holds(full_store: Store) -> None:
-    assert full_store.leases(LeaseFilter(EVERYTHING), HOW_MANY, before_id=10**30) == LEASES[::-1]
+    assert full_store.leases(LeaseFilter(EVERYTHING), HOW_MANY, before_id=10**30) == SOME_LEASES[::-1]

@@ -6,6 +6,7 @@ from leasehold.service.config import Retention
 from leasehold.service.store import housekeeping
 from leasehold.service.store.filters import EVERYTHING, LeaseFilter, UsageFilter
 from leasehold.service.store.housekeeping import Before
+from leasehold.service.store.rows import ANSWERS, JOURNAL, LEASES, ORDERS, USAGE
 from leasehold.service.store.store import Store
 from leasehold.testing.rows import BEGIN_MS, answer_row, journal_row, lease_row, order_row, usage_row
 
@@ -26,9 +27,9 @@ def everything(store: Store, **before: int) -> None:
 
 def test_old_answers_are_forgotten(store: Store) -> None:
     with store.writing() as batch:
-        batch.save_leases([lease_row(1)])
-        batch.add_answers(
-            [answer_row(str(at_ms), 1, created_ms=at_ms) for at_ms in (BEFORE_MS - 1, BEFORE_MS)]
+        batch.upsert(LEASES, [lease_row(1)])
+        batch.insert(
+            ANSWERS, [answer_row(str(at_ms), 1, created_ms=at_ms) for at_ms in (BEFORE_MS - 1, BEFORE_MS)]
         )
     assert forgotten(store) == 1
     keys = [("physics", str(at_ms)) for at_ms in (BEFORE_MS - 1, BEFORE_MS)]
@@ -42,18 +43,18 @@ def test_old_orders_are_forgotten_when_they_are_settled_and_their_lease_is_close
     sqlite_store: Store, status: str, state: str, at_ms: int
 ) -> None:
     with sqlite_store.writing() as batch:
-        batch.save_leases([lease_row(1, state=state)])
-        batch.add_orders([order_row(1, status=status, created_ms=at_ms)])
+        batch.upsert(LEASES, [lease_row(1, state=state)])
+        batch.insert(ORDERS, [order_row(1, status=status, created_ms=at_ms)])
     goes = status in {"confirmed", "dropped"} and state == "completed" and at_ms < BEFORE_MS
     assert forgotten(sqlite_store) == goes
 
 
 def test_leases_and_journal_stay(store: Store) -> None:
     with store.writing() as batch:
-        batch.save_leases([lease_row(1, state="completed")])
-        batch.add_journal([journal_row(1, 1)])
-        batch.add_orders([order_row(1, status="confirmed")])
-        batch.add_answers([answer_row("key", 1)])
+        batch.upsert(LEASES, [lease_row(1, state="completed")])
+        batch.insert(JOURNAL, [journal_row(1, 1)])
+        batch.insert(ORDERS, [order_row(1, status="confirmed")])
+        batch.insert(ANSWERS, [answer_row("key", 1)])
     assert forgotten(store) == 2
     assert forgotten(store) == 0
     assert store.lease(1) is not None
@@ -65,8 +66,8 @@ def test_it_is_done_in_pieces_so_that_nobody_waits_for_long(
 ) -> None:
     monkeypatch.setattr(housekeeping, "AT_ONCE", 2)
     with store.writing() as batch:
-        batch.save_leases([lease_row(1)])
-        batch.add_answers([answer_row(str(number), 1) for number in range(5)])
+        batch.upsert(LEASES, [lease_row(1)])
+        batch.insert(ANSWERS, [answer_row(str(number), 1) for number in range(5)])
     assert [forgotten(store) for _ in range(4)] == [2, 2, 1, 0]
 
 
@@ -74,7 +75,7 @@ def test_it_is_done_in_pieces_so_that_nobody_waits_for_long(
 
 
 def numbers(store: Store) -> list[int]:
-    return sorted(row["id"] for row in store.leases(LeaseFilter(EVERYTHING), 100))
+    return sorted(row.lease.id for row in store.leases(LeaseFilter(EVERYTHING), 100))
 
 
 def fill(store: Store) -> None:
@@ -82,18 +83,18 @@ def fill(store: Store) -> None:
     states = {1: ("completed", BEFORE_MS - 1), 2: ("running", None), 3: ("completed", BEFORE_MS)}
     with store.writing() as batch:
         for lease_id, (state, end_ms) in (states | {4: ("completed", BEFORE_MS - 1)}).items():
-            batch.save_leases([lease_row(lease_id, state=state, end_ms=end_ms)])
-            batch.add_journal([journal_row(lease_id, lease_id, at_ms=BEFORE_MS - 1)])
-            batch.add_orders([order_row(lease_id, status="confirmed", created_ms=BEFORE_MS - 1)])
-            batch.add_answers([answer_row(str(lease_id), lease_id, created_ms=BEFORE_MS)])
-            batch.add_usage([usage_row(lease_id, BEFORE_MS - 10, BEFORE_MS - 1)])
+            batch.upsert(LEASES, [lease_row(lease_id, state=state, end_ms=end_ms)])
+            batch.insert(JOURNAL, [journal_row(lease_id, lease_id, at_ms=BEFORE_MS - 1)])
+            batch.insert(ORDERS, [order_row(lease_id, status="confirmed", created_ms=BEFORE_MS - 1)])
+            batch.insert(ANSWERS, [answer_row(str(lease_id), lease_id, created_ms=BEFORE_MS)])
+            batch.insert(USAGE, [usage_row(lease_id, BEFORE_MS - 10, BEFORE_MS - 1)])
 
 
 def test_closed_leases_go_with_all_of_theirs_but_their_use(store: Store) -> None:
     fill(store)
     everything(store, leases_ms=BEFORE_MS)
     assert numbers(store) == [2, 3, 4]  # numbers count up from the newest
-    assert [row["lease_id"] for row in store.journal(0, 100)] == [2, 3, 4]
+    assert [row.lease_id for row in store.journal(0, 100)] == [2, 3, 4]
     assert list(store.answers([("physics", "1"), ("physics", "3")])) == [("physics", "3")]
     assert len(store.usage(UsageFilter(EVERYTHING, 0, BEFORE_MS))) == 4
 
@@ -101,7 +102,7 @@ def test_closed_leases_go_with_all_of_theirs_but_their_use(store: Store) -> None
 def test_lines_of_what_is_closed_go_and_those_of_what_is_open_stay(store: Store) -> None:
     fill(store)
     everything(store, journal_ms=BEFORE_MS)
-    assert [row["lease_id"] for row in store.journal(0, 100)] == [2, 4]  # 4 has the last line of all
+    assert [row.lease_id for row in store.journal(0, 100)] == [2, 4]  # 4 has the last line of all
     assert numbers(store) == [1, 2, 3, 4]
 
 
@@ -123,7 +124,9 @@ def test_where_nothing_is_said_everything_is_kept(store: Store) -> None:
 def test_many_go_in_pieces(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(housekeeping, "AT_ONCE", 2)
     with store.writing() as batch:
-        batch.save_leases([lease_row(number, state="completed", end_ms=BEGIN_MS) for number in range(1, 7)])
+        batch.upsert(
+            LEASES, [lease_row(number, state="completed", end_ms=BEGIN_MS) for number in range(1, 7)]
+        )
     assert [forgotten(store, leases_ms=BEFORE_MS) for _ in range(4)] == [2, 2, 1, 0]
 
 

@@ -15,11 +15,27 @@ from leasehold.matching.choice import Physical, Virtual
 from leasehold.matching.images import Image
 from leasehold.matching.needs import InputFile, Job, Needs
 from leasehold.matching.software import software
+from leasehold.service.enactors.protocol import MachineWishes
 from leasehold.service.engine.job_rows import CameTo, came_to_of, record_of_job, row_of_attempt, row_of_job
 from leasehold.service.store import housekeeping
 from leasehold.service.store.filters import EVERYTHING, JobFilter, Visible
 from leasehold.service.store.housekeeping import Before
-from leasehold.service.store.rows import AttemptRow, ImageRow, JobAnswerRow, JobRow, NodeRow, OutputRow
+from leasehold.service.store.rows import (
+    ATTEMPTS,
+    IMAGES,
+    JOB_ANSWERS,
+    JOBS,
+    JOURNAL,
+    LEASES,
+    NODES,
+    OUTPUTS,
+    AttemptRow,
+    ImageRow,
+    JobAnswerRow,
+    JobRow,
+    NodeRow,
+    OutputRow,
+)
 from leasehold.service.store.store import Store
 from leasehold.testing.rows import BEGIN_MS, journal_row, lease_row
 
@@ -67,21 +83,21 @@ def record(job_id: int = 1, **said: Any) -> JobRecord:
 
 
 def job_row(job_id: int, **said: Any) -> JobRow:
-    return cast("JobRow", row_of_job(record(job_id)) | said)
+    return replace(row_of_job(record(job_id)), **said)
 
 
 def attempt_row(job_id: int, number: int = 1, **said: Any) -> AttemptRow:
-    return cast("AttemptRow", row_of_attempt(job_id, record().attempt(number), None, None) | said)
+    return replace(row_of_attempt(job_id, record().attempt(number), None, None), **said)
 
 
 def write(store: Store, *jobs: JobRow, attempts: tuple[AttemptRow, ...] = ()) -> None:
     with store.writing() as batch:
-        batch.save_attempts(attempts)
-        batch.save_jobs(jobs)
+        batch.upsert(ATTEMPTS, attempts)
+        batch.upsert(JOBS, jobs)
 
 
 def numbers(store: Store, which: JobFilter, before_id: int | None = None, limit: int = 10) -> list[int]:
-    return [row["id"] for row in store.jobs(which, limit, before_id)]
+    return [row.id for row in store.jobs(which, limit, before_id)]
 
 
 def test_a_job_comes_back_as_it_was(store: Store) -> None:
@@ -115,7 +131,7 @@ def test_what_is_written_again_is_changed(store: Store) -> None:
     write(store, job_row(1, state="completed", ended_ms=BEGIN_MS + 1, delivered=2, exit_status=0))
     row = store.job(1)
     assert row is not None
-    assert (row["state"], row["delivered"], row["exit_status"]) == ("completed", 2, 0)
+    assert (row.state, row.delivered, row.exit_status) == ("completed", 2, 0)
     assert (store.open_jobs(), store.highest_job_id()) == ([], 1)
     assert store.job(2) is None
 
@@ -171,31 +187,31 @@ class TestLists:
         assert numbers(store, JobFilter(visible)) == found
 
     def test_of_attempts_are_by_job_and_number(self, store: Store) -> None:
-        assert [(row["job_id"], row["number"]) for row in store.attempts([2, 1])] == [(1, 1), (2, 1), (2, 2)]
+        assert [(row.job_id, row.number) for row in store.attempts([2, 1])] == [(1, 1), (2, 1), (2, 2)]
         assert store.attempts([]) == []
 
 
 def test_an_attempt_is_found_by_its_lease(store: Store) -> None:
     with store.writing() as batch:
-        batch.save_leases([lease_row(7, job_id=1, wishes='{"nodes": ["n1"], "image": "", "cores": 2}')])
-        batch.save_attempts([attempt_row(1, 1, lease_id=7)])
-        batch.save_jobs([job_row(1)])
-    assert [row["number"] for row in store.attempts_of_leases([6, 7])] == [1]
+        batch.upsert(LEASES, [lease_row(7, job_id=1, wishes=MachineWishes(("n1",), cores=2))])
+        batch.upsert(ATTEMPTS, [attempt_row(1, 1, lease_id=7)])
+        batch.upsert(JOBS, [job_row(1)])
+    assert [row.number for row in store.attempts_of_leases([6, 7])] == [1]
     lease = store.lease(7)
     assert lease is not None
-    assert lease["job_id"] == 1
+    assert lease.metadata.job_id == 1
 
 
 def output_row(job_id: int, number: int, text: str, consumer: str = "physics", at_ms: int = 9) -> OutputRow:
-    return {
-        "job_id": job_id,
-        "number": number,
-        "text": text,
-        "is_whole": 1,
-        "fetched_ms": at_ms,
-        "consumer": consumer,
-        "size_bytes": len(text.encode()),
-    }
+    return OutputRow(
+        job_id=job_id,
+        number=number,
+        text=text,
+        is_whole=True,
+        fetched_ms=at_ms,
+        consumer=consumer,
+        size_bytes=len(text.encode()),
+    )
 
 
 @given(
@@ -211,15 +227,16 @@ def test_of_outputs_the_oldest_go_and_no_more_than_have_to(
     consumer = f"physics-{first}"
     numbers = range(first, first + len(sizes))
     with sqlite_store.writing() as batch:
-        batch.save_jobs([job_row(number, consumer=consumer) for number in numbers])
-        batch.add_outputs(
+        batch.upsert(JOBS, [job_row(number, consumer=consumer) for number in numbers])
+        batch.insert(
+            OUTPUTS,
             [
                 output_row(number, 1, "x" * size, consumer, at_ms=number)
                 for number, size in zip(numbers, sizes, strict=True)
-            ]
+            ],
         )
-        batch.save_jobs([job_row(first + len(sizes), consumer="else")])
-        batch.add_outputs([output_row(first + len(sizes), 1, "of somebody else", "else", at_ms=0)])
+        batch.upsert(JOBS, [job_row(first + len(sizes), consumer="else")])
+        batch.insert(OUTPUTS, [output_row(first + len(sizes), 1, "of somebody else", "else", at_ms=0)])
     with (
         pytest.MonkeyPatch.context() as patch,
         sqlite_store.writing() as batch,
@@ -237,7 +254,9 @@ def test_of_outputs_the_oldest_go_and_no_more_than_have_to(
 def test_outputs_are_counted_in_bytes_by_consumer(store: Store) -> None:
     write(store, job_row(1))
     with store.writing() as batch:
-        batch.add_outputs([output_row(1, 1, "42 µm"), output_row(1, 2, "\n"), output_row(1, 3, "a", "cms")])
+        batch.insert(
+            OUTPUTS, [output_row(1, 1, "42 µm"), output_row(1, 2, "\n"), output_row(1, 3, "a", "cms")]
+        )
     assert store.output_bytes() == {"physics": 7, "cms": 1}
     with store.writing() as batch:
         assert batch.drop_outputs("physics", 1) == (1, 6)
@@ -247,20 +266,18 @@ def test_outputs_are_counted_in_bytes_by_consumer(store: Store) -> None:
 def test_outputs_are_kept_once(store: Store) -> None:
     write(store, job_row(1))
     with store.writing() as batch:
-        batch.add_outputs([output_row(1, 2, "42 µm\n")])
+        batch.insert(OUTPUTS, [output_row(1, 2, "42 µm\n")])
     output = store.output(1, 2)
     assert output is not None
-    assert (output["text"], output["is_whole"]) == ("42 µm\n", 1)
+    assert (output.text, output.is_whole) == ("42 µm\n", 1)
     assert store.output(1, 1) is None
 
 
 def test_answers_are_found_by_their_keys_and_go_when_they_are_old(store: Store) -> None:
     write(store, job_row(1))
-    answer: JobAnswerRow = {
-        "consumer": "physics", "key": "k", "request_hash": "h", "job_id": 1, "created_ms": BEGIN_MS
-    }  # fmt: skip
+    answer = JobAnswerRow(consumer="physics", key="k", request_hash="h", job_id=1, created_ms=BEGIN_MS)
     with store.writing() as batch:
-        batch.add_job_answers([answer])
+        batch.insert(JOB_ANSWERS, [answer])
     assert store.job_answers([("physics", "k"), ("climate", "k")]) == {("physics", "k"): answer}
     with store.writing() as batch:
         assert batch.forget(Before(answers_ms=BEGIN_MS + 1)) == {"job_answers": 1}
@@ -269,37 +286,64 @@ def test_answers_are_found_by_their_keys_and_go_when_they_are_old(store: Store) 
 
 def test_lines_about_a_job_are_found_by_its_number(store: Store) -> None:
     with store.writing() as batch:
-        batch.add_journal([journal_row(1), journal_row(2, what="job", job_id=1)])
-    assert [row["job_id"] for row in store.journal(0, 10)] == [None, 1]
+        batch.insert(JOURNAL, [journal_row(1), journal_row(2, what="job", job_id=1)])
+    assert [row.job_id for row in store.journal(0, 10)] == [None, 1]
 
 
 def test_nodes_are_kept_with_what_is_free_now(store: Store) -> None:
-    row: NodeRow = {
-        "name": "a/n1", "site": "a", "cores": 4, "memory_mib": 4096, "disk_mib": 99, "free_cores": 4,
-        "free_memory_mib": 4096, "free_disk_mib": 99, "cpu_mhz": 0, "bytes_per_s": 0, "software": "[]",
-        "is_host": 1, "runs": 0, "problem": "", "fault": "", "seen_ms": 1, "first_ms": 1, "failures": 2,
-        "failed_ms": None, "charged": 0.5, "watched_ms": 7, "well_ms": 1,
-    }  # fmt: skip
-    light: dict[str, float] = {"free_cores": 1, "free_memory_mib": 7, "free_disk_mib": 8, "seen_ms": 2}
+    row = NodeRow(
+        name="a/n1",
+        site="a",
+        cores=4,
+        memory_mib=4096,
+        disk_mib=99,
+        free_cores=4,
+        free_memory_mib=4096,
+        free_disk_mib=99,
+        cpu_mhz=0,
+        bytes_per_s=0,
+        software=frozenset(),
+        is_host=True,
+        runs=False,
+        problem="",
+        fault="",
+        seen_ms=1,
+        first_ms=1,
+        failures=2,
+        failed_ms=None,
+        charged=0.5,
+        watched_ms=7,
+        well_ms=1,
+    )
+    light: dict[str, Any] = {"free_cores": 1, "free_memory_mib": 7, "free_disk_mib": 8, "seen_ms": 2}
     light |= {"charged": 1.5, "watched_ms": 8, "well_ms": -1}
+    now = replace(row, **light)
     with store.writing() as batch:
-        batch.save_nodes([row])
+        batch.upsert(NODES, [row])
     with store.writing() as batch:
-        batch.see_nodes([{"name": "a/n1", **light}])  # type: ignore[typeddict-item]
-    assert store.nodes() == [{**row, **light}]
+        batch.update(NODES, [now], "name", tuple(light))
+    assert store.nodes() == [now]
 
 
 def test_images_are_known_by_name_and_site(store: Store) -> None:
-    row: ImageRow = {
-        "name": "base", "site": "a", "software": "[]", "packages": "[]", "size_bytes": 1 << 40,
-        "least_memory_mib": 128, "state": "there", "problem": "", "since_ms": 1, "seen_ms": 1,
-    }  # fmt: skip
+    row = ImageRow(
+        name="base",
+        site="a",
+        software=frozenset(),
+        packages=frozenset(),
+        size_bytes=1 << 40,
+        least_memory_mib=128,
+        state="there",
+        problem="",
+        since_ms=1,
+        seen_ms=1,
+    )
     with store.writing() as batch:
-        batch.save_images([row, {**row, "site": "b"}])
+        batch.upsert(IMAGES, [row, replace(row, site="b")])
     with store.writing() as batch:
-        batch.save_images([{**row, "state": "failed"}])
-        batch.drop_image("base", "b")
-    assert [(one["site"], one["state"]) for one in store.images()] == [("a", "failed")]
+        batch.upsert(IMAGES, [replace(row, state="failed")])
+        batch.delete(IMAGES, name="base", site="b")
+    assert [(one.site, one.state) for one in store.images()] == [("a", "failed")]
 
 
 AMOUNTS = st.builds(Amounts, st.integers(0, 99), st.integers(0, 10**6), st.integers(0, 10**6))

@@ -10,13 +10,14 @@ from leasehold.model.errors import InputError, InvalidField
 from leasehold.service.store.engines import reading_engine, writing_engine
 from leasehold.service.store.errors import StoreUnavailable
 from leasehold.service.store.place import read_url
+from leasehold.service.store.rows import LEASES
 from leasehold.service.store.store import Store, open_store
 from leasehold.testing.rows import lease_row
 
 
 def test_a_store_is_as_it_was_left(store_url: str) -> None:
     with open_store(store_url) as store, store.writing() as batch:
-        batch.save_leases([lease_row(1)])
+        batch.upsert(LEASES, [lease_row(1)])
     with open_store(store_url) as store:
         assert store.live_leases() == [lease_row(1)]
 
@@ -64,7 +65,7 @@ def test_a_file_that_is_no_database_is_left_as_it_is(tmp_path: Path) -> None:
 
 def test_only_its_owner_may_read_a_file(sqlite_store: Store, tmp_path: Path) -> None:
     with sqlite_store.writing() as batch:
-        batch.save_leases([lease_row(1)])
+        batch.upsert(LEASES, [lease_row(1)])
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
     assert {"store.db", "store.db-wal"} <= modes.keys()
     assert set(modes.values()) == {0o600}

@@ -4,7 +4,7 @@ from typing import Any
 
 from leasehold.model.lease import LeaseState
 from leasehold.service.enactors.protocol import Verb
-from leasehold.service.store.rows import JournalRow
+from leasehold.service.store.rows import ANSWERS, JOURNAL, LEASES, ORDERS, JournalRow
 from leasehold.service.store.store import Store
 from leasehold.testing.rows import answer_row, journal_row, lease_row, order_row
 
@@ -14,27 +14,27 @@ TOO_LARGE_FOR_ANY_COLUMN = 10**30
 
 def written(store: Store, *leases: int, journal: list[JournalRow] | None = None) -> None:
     with store.writing() as batch:
-        batch.save_leases([lease_row(number) for number in leases])
-        batch.add_journal(journal or [])
+        batch.upsert(LEASES, [lease_row(number) for number in leases])
+        batch.insert(JOURNAL, journal or [])
 
 
 class TestLeases:
     def test_live_leases_are_those_that_have_not_ended(self, store: Store) -> None:
         rows = [lease_row(number, state=state.value) for number, state in enumerate(LeaseState)]
         with store.writing() as batch:
-            batch.save_leases(rows[::-1])
-        assert store.live_leases() == [row for row in rows if not LeaseState(row["state"]).is_final]
+            batch.upsert(LEASES, rows[::-1])
+        assert store.live_leases() == [row for row in rows if not LeaseState(row.lease.state).is_final]
 
     def test_live_leases_are_counted_by_site_and_state(self, store: Store) -> None:
         with store.writing() as batch:
-            batch.save_leases([lease_row(number) for number in (1, 2)])
-            batch.save_leases([lease_row(3, state="running"), lease_row(4, site="", state="held")])
-            batch.save_leases([lease_row(5, state="completed")])
+            batch.upsert(LEASES, [lease_row(number) for number in (1, 2)])
+            batch.upsert(LEASES, [lease_row(3, state="running"), lease_row(4, site="", state="held")])
+            batch.upsert(LEASES, [lease_row(5, state="completed")])
         assert store.count_by_state() == {("a", "waiting"): 2, ("a", "running"): 1, ("", "held"): 1}
 
     def test_the_highest_number_is_found_among_ended_leases_too(self, store: Store) -> None:
         with store.writing() as batch:
-            batch.save_leases([lease_row(7, state="completed"), lease_row(3)])
+            batch.upsert(LEASES, [lease_row(7, state="completed"), lease_row(3)])
         assert store.highest_lease_id() == 7
 
     def test_there_is_no_lease_of_a_number_that_no_column_holds(self, store: Store) -> None:
@@ -70,8 +70,8 @@ class TestOrders:
         written(store, 1)
         for order in orders:
             with store.writing() as batch:
-                batch.add_orders([order, order_row(1, order["incarnation"], Verb.STOP)])
-        assert [(order["incarnation"], order["verb"]) for order in store.open_orders()] == [
+                batch.insert(ORDERS, [order, order_row(1, order.order.incarnation, Verb.STOP)])
+        assert [(order.order.incarnation, order.order.verb) for order in store.open_orders()] == [
             (3, "start"), (3, "stop"), (1, "start"), (1, "stop"), (2, "start"), (2, "stop")
         ]  # fmt: skip
 
@@ -79,18 +79,15 @@ class TestOrders:
         statuses = ("pending", "taken", "confirmed", "dropped")
         written(store, 1)
         with store.writing() as batch:
-            batch.add_orders([order_row(1, place) for place in range(4)])
-            batch.set_orders(
+            batch.insert(ORDERS, [order_row(1, place) for place in range(4)])
+            batch.update(
+                ORDERS,
                 [
-                    {
-                        "id": f"1.{place}.start",
-                        "status": status,
-                        "attempts": 5,
-                        "next_try_ms": 6,
-                        "problem": "p",
-                    }
+                    order_row(1, place, status=status, attempts=5, next_try_ms=6, problem="p")
                     for place, status in enumerate(statuses)
-                ]
+                ],
+                "id",
+                ("status", "attempts", "next_try_ms", "problem"),
             )
         changed: dict[str, Any] = {"attempts": 5, "next_try_ms": 6, "problem": "p"}
         assert store.open_orders() == [
@@ -103,5 +100,5 @@ def test_answers_are_found_by_consumer_and_key_together(store: Store) -> None:
     rows = [answer_row(key, 1) for _, key in asked]
     written(store, 1)
     with store.writing() as batch:
-        batch.add_answers([*rows, answer_row("0", 1, consumer="climate")])
+        batch.insert(ANSWERS, [*rows, answer_row("0", 1, consumer="climate")])
     assert store.answers([*asked, ("climate", "1")]) == dict(zip(asked, rows, strict=True))

@@ -10,6 +10,7 @@ from sqlalchemy.exc import InvalidRequestError
 from leasehold.model.errors import InvariantBroken
 from leasehold.service.store.batch import Batch
 from leasehold.service.store.filters import EVERYTHING, LeaseFilter
+from leasehold.service.store.rows import ANSWERS, JOURNAL, LEASES, ORDERS, SITES, SiteRow
 from leasehold.service.store.store import Store
 from leasehold.testing.rows import answer_row, journal_row, lease_row, letter_row, order_row, token_row
 
@@ -18,12 +19,22 @@ ROUNDS = 40
 
 
 def write_one_of_each(batch: Batch) -> None:
-    batch.save_leases([lease_row(1)])
-    batch.add_journal([journal_row(1, 1)])
-    batch.add_orders([order_row(1)])
-    batch.add_answers([answer_row("key", 1)])
+    batch.upsert(LEASES, [lease_row(1)])
+    batch.insert(JOURNAL, [journal_row(1, 1)])
+    batch.insert(ORDERS, [order_row(1)])
+    batch.insert(ANSWERS, [answer_row("key", 1)])
     batch.set_memory("gateway", "{}")
-    batch.save_site({"name": "a", "drained_ms": None, "drained_by": "", "note": ""})
+    batch.upsert(
+        SITES,
+        [
+            SiteRow(
+                name="a",
+                drained_ms=None,
+                drained_by="",
+                note="",
+            )
+        ],
+    )
     batch.add_letters([letter_row(1)])
 
 
@@ -53,16 +64,16 @@ def test_a_transaction_that_raises_leaves_nothing(
 
 
 DEFECTS: dict[str, Callable[[Batch], None]] = {
-    "a line with a number that was used": lambda batch: batch.add_journal([journal_row(1)]),
-    "an order that was given before": lambda batch: batch.add_orders([order_row(1)]),
-    "a second answer for a key": lambda batch: batch.add_answers([answer_row("key", 1)]),
+    "a line with a number that was used": lambda batch: batch.insert(JOURNAL, [journal_row(1)]),
+    "an order that was given before": lambda batch: batch.insert(ORDERS, [order_row(1)]),
+    "a second answer for a key": lambda batch: batch.insert(ANSWERS, [answer_row("key", 1)]),
     "a letter with a number that was used": lambda batch: batch.add_letters([letter_row(1)]),
-    "a line about no lease": lambda batch: batch.add_journal([journal_row(2, lease_id=99)]),
-    "an order for no lease": lambda batch: batch.add_orders([order_row(99)]),
-    "a lease without consumer": lambda batch: batch.save_leases([lease_row(2, consumer=None)]),
-    "a number that no column holds": lambda batch: batch.save_leases([lease_row(2, vms=2**63)]),
-    "a word where a number belongs": lambda batch: batch.save_leases([lease_row(2, vms="two")]),
-    "a text that UTF-8 does not know": lambda batch: batch.save_leases([lease_row(2, name="\ud800")]),
+    "a line about no lease": lambda batch: batch.insert(JOURNAL, [journal_row(2, lease_id=99)]),
+    "an order for no lease": lambda batch: batch.insert(ORDERS, [order_row(99)]),
+    "a lease without consumer": lambda batch: batch.upsert(LEASES, [lease_row(2, consumer=None)]),
+    "a number that no column holds": lambda batch: batch.upsert(LEASES, [lease_row(2, vms=2**63)]),
+    "a word where a number belongs": lambda batch: batch.upsert(LEASES, [lease_row(2, vms="two")]),
+    "a text that UTF-8 does not know": lambda batch: batch.upsert(LEASES, [lease_row(2, name="\ud800")]),
 }
 
 
@@ -72,8 +83,8 @@ def test_rows_that_contradict_what_is_there_are_a_defect(
 ) -> None:
     write(store, write_one_of_each)
     with pytest.raises(InvariantBroken):
-        write(store, lambda batch: batch.save_leases([lease_row(50)]), defect)
-    assert [row["id"] for row in store.live_leases()] == [1]
+        write(store, lambda batch: batch.upsert(LEASES, [lease_row(50)]), defect)
+    assert [row.lease.id for row in store.live_leases()] == [1]
 
 
 def test_what_a_defect_says_is_one_line_without_the_values(store: Store) -> None:
@@ -88,15 +99,15 @@ def test_the_store_goes_on_after_a_defect(store: Store) -> None:
     with pytest.raises(InvariantBroken):
         write(store, DEFECTS["a line about no lease"])
     with store.writing() as batch:
-        batch.save_leases([lease_row(1)])
+        batch.upsert(LEASES, [lease_row(1)])
     assert store.live_leases() == [lease_row(1)]
 
 
 def test_rows_may_come_before_the_lease_that_they_are_about(store: Store) -> None:
     with store.writing() as batch:
-        batch.add_journal([journal_row(1, 1)])
-        batch.add_orders([order_row(1)])
-        batch.save_leases([lease_row(1)])
+        batch.insert(JOURNAL, [journal_row(1, 1)])
+        batch.insert(ORDERS, [order_row(1)])
+        batch.upsert(LEASES, [lease_row(1)])
     assert store.last_seq() == len(store.open_orders()) == 1
 
 
@@ -109,9 +120,9 @@ def test_nothing_is_seen_before_the_end_of_a_transaction(store: Store) -> None:
 
 def test_an_empty_transaction_is_nothing(store: Store) -> None:
     with store.writing() as batch:
-        batch.save_leases([])
-        batch.add_journal([])
-        batch.set_orders([])
+        batch.upsert(LEASES, [])
+        batch.insert(JOURNAL, [])
+        batch.update(ORDERS, [], "id", ("status",))
     assert store.is_empty()
 
 
@@ -129,15 +140,15 @@ def test_readers_see_whole_transactions_while_there_is_writing(store: Store) -> 
         try:
             for turn in range(ROUNDS):
                 with store.writing() as batch:
-                    batch.save_leases([lease_row(number, site=f"site {turn}") for number in range(50)])
+                    batch.upsert(LEASES, [lease_row(number, site=f"site {turn}") for number in range(50)])
         finally:
             written.set()
 
     def read() -> Iterator[set[str]]:
         all_ready.wait()
         while not written.is_set():
-            yield {row["site"] for row in store.live_leases()}
-            yield {row["site"] for row in store.leases(LeaseFilter(EVERYTHING), 50)}
+            yield {row.lease.site for row in store.live_leases()}
+            yield {row.lease.site for row in store.leases(LeaseFilter(EVERYTHING), 50)}
 
     with ThreadPoolExecutor(READERS + 1) as threads:
         readers = [threads.submit(lambda: list(read())) for _ in range(READERS)]
@@ -152,7 +163,7 @@ def test_tokens_are_added_from_many_threads_while_there_is_writing(store: Store)
         added = [threads.submit(store.add_token, token_row(f"t{number}")) for number in range(ROUNDS)]
         for turn in range(ROUNDS):
             with store.writing() as batch:
-                batch.save_leases([lease_row(turn)])
+                batch.upsert(LEASES, [lease_row(turn)])
         for token in added:
             token.result()
     assert len(store.tokens()) == len(store.live_leases()) == ROUNDS

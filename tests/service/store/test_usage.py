@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from leasehold.model.errors import InvariantBroken
 from leasehold.service.store.filters import EVERYTHING, UsageFilter, Visible
-from leasehold.service.store.rows import UsageRow
+from leasehold.service.store.rows import LEASES, USAGE, UsageRow
 from leasehold.service.store.store import Store
 from leasehold.service.usage import is_about
 from leasehold.testing.rows import BEGIN_MS, lease_row, usage_row
@@ -31,21 +31,21 @@ def rows(random: Random) -> Iterator[UsageRow]:
             begin_ms,
             begin_ms + random.randrange(1, 50),
             consumer=consumer,
-            group_name=group,
+            group=group,
             path=f"{group}/{consumer}" if group else consumer,
             site=random.choice(SITES),
             domain=random.choice(DOMAINS),
         )
 
 
-ROWS = sorted(rows(Random(1)), key=lambda row: (row["begin_ms"], row["lease_id"]))
+ROWS = sorted(rows(Random(1)), key=lambda row: (row.begin_ms, row.lease_id))
 
 
 @pytest.fixture
 def full_store(store: Store) -> Store:
     with store.writing() as batch:
-        batch.save_leases([lease_row(row["lease_id"]) for row in ROWS])
-        batch.add_usage(ROWS)
+        batch.upsert(LEASES, [lease_row(row.lease_id) for row in ROWS])
+        batch.insert(USAGE, ROWS)
     return store
 
 
@@ -70,12 +70,12 @@ def test_the_store_finds_what_is_asked_for_in_order(full_store: Store, which: Us
     assert full_store.usage(which) == [
         row
         for row in ROWS
-        if row["end_ms"] > which.from_ms
-        and row["begin_ms"] < which.to_ms
-        and is_about(which, row["consumer"], row["path"], row["site"], row["domain"])
+        if row.end_ms > which.from_ms
+        and row.begin_ms < which.to_ms
+        and is_about(which, row.consumer, row.path, row.site, row.domain)
     ]
 
 
 def test_no_time_counts_twice(full_store: Store) -> None:
     with pytest.raises(InvariantBroken), full_store.writing() as batch:
-        batch.add_usage([ROWS[0]])
+        batch.insert(USAGE, [ROWS[0]])

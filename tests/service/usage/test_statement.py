@@ -38,12 +38,8 @@ def revoked(record: Record, at_ms: int) -> Record:
 
 
 def penalty(**said: Any) -> PenaltyRow:
-    row: Any = {
-        "id": 1, "agreement": "atlas-at-ours", "provider": "ours", "consumer": "atlas", "points": 5,
-        "since_ms": 1_500, "until_ms": None, "lease_id": 1, "lifted_ms": None, "lifted_by": "",
-    }  # fmt: skip
-    found: PenaltyRow = row | said
-    return found
+    row = PenaltyRow(1, "atlas-at-ours", "ours", "atlas", 5, 1_500, None, 1, None, "")
+    return replace(row, **said)
 
 
 def lines(*records: Record, rows: Any = (), penalties: Any = ()) -> dict[str, Line]:
@@ -58,7 +54,7 @@ def test_what_was_agreed_beside_what_was_used() -> None:
         usage_row(2, 1_300, 2_500, vms=2, site="b", domain="ours"),
         usage_row(3, 1_000, 1_100, vms=1, site="c"),
     ]
-    found = lines(record(), rows=[row for row in rows if row["end_ms"] > TIME[0]], penalties=[penalty()])
+    found = lines(record(), rows=[row for row in rows if row.end_ms > TIME[0]], penalties=[penalty()])
     assert list(found) == ["c", "ours", "*"]
     ours = found["ours"]
     assert [(share.agreement, share.share_ppm, share.burst_ppm) for share in ours.shares] == [

@@ -110,12 +110,12 @@ class TestGoingOn:
 
     def test_it_is_as_if_it_ended_now(self) -> None:
         rows = self.look().rows(UsageFilter(EVERYTHING, 0, 100))
-        assert [(row["lease_id"], row["begin_ms"], row["end_ms"]) for row in rows] == [
+        assert [(row.lease_id, row.begin_ms, row.end_ms) for row in rows] == [
             (0, 5, 28),
             (1, 5, 28),
             (2, 5, 28),
         ]
-        assert {(row["site"], row["domain"]) for row in rows} == {("a", "ours"), ("b", "")}
+        assert {(row.site, row.domain) for row in rows} == {("a", "ours"), ("b", "")}
 
     @pytest.mark.parametrize(
         ("which", "expected"),
@@ -129,7 +129,7 @@ class TestGoingOn:
         ],
     )
     def test_only_what_is_asked_for_and_may_be_seen(self, which: UsageFilter, expected: list[int]) -> None:
-        assert [row["lease_id"] for row in self.look().rows(which)] == expected
+        assert [row.lease_id for row in self.look().rows(which)] == expected
 
 
 def test_use_in_too_many_windows_is_refused_before_it_is_summed_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,11 +158,7 @@ def test_sums_and_peaks_are_those_of_every_single_moment(
     for part in parts:
         for path in "xy":
             levels = [
-                sum(
-                    row["vms"]
-                    for row in rows
-                    if row["path"] == path and row["begin_ms"] <= at < row["end_ms"]
-                )
+                sum(row.vms for row in rows if row.path == path and row.begin_ms <= at < row.end_ms)
                 for at in range(*part)
             ]
             assert found.get((part, path), (0, 0)) == (sum(levels), max(levels, default=0))

@@ -163,5 +163,5 @@ def seen_by(call: Call, permission: Permission, lease_ids: Iterable[int]) -> Cal
     if Scope.ALL in reach(call.principal, permission):
         return lambda _lease_id: True
     rows = filter(None, map(call.federation.store.lease, lease_ids))
-    seen = {row["id"] for row in rows if allowed(call.principal, permission, Target.lease(row))}
+    seen = {row.lease.id for row in rows if allowed(call.principal, permission, Target.lease(row))}
     return seen.__contains__

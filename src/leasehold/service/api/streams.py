@@ -107,5 +107,5 @@ def _page(store: Store, follower: Follower, after_seq: int) -> tuple[list[Journa
     """Read the next lines, and say how far that was: a page that is not full was everything up to now."""
     last_seq = store.last_seq()
     lines = store.journal(after_seq, PAGE, which=follower.which)
-    read_to = lines[-1]["seq"] if lines else after_seq
+    read_to = lines[-1].seq if lines else after_seq
     return lines, read_to if len(lines) == PAGE else max(read_to, last_seq)

@@ -45,8 +45,8 @@ def first_admin_token(store: TokenStore, data_folder: Path, now_ms: int) -> Path
 def renew_admin_token(store: TokenStore, data_folder: Path, now_ms: int) -> Path:
     """Revoke the tokens that this module ever made, and make another one, whatever else is in the store."""
     for row in store.tokens():
-        if row["note"] == NOTE:
-            store.revoke_token(row["id"], now_ms)
+        if row.note == NOTE:
+            store.revoke_token(row.id, now_ms)
     text = _write(data_folder / FILE_NAME)
     store.add_token(token_row(text, _ADMINISTRATOR, now_ms, note=NOTE))
     return data_folder / FILE_NAME

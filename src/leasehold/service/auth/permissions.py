@@ -121,14 +121,14 @@ class Target:
     @classmethod
     def lease(cls, row: LeaseRow) -> Self:
         """Make a target of a lease."""
-        places = {row["site"], row["home"] or ""} - {""}
-        return cls(row["consumer"], row["group_name"], frozenset(places))
+        places = {row.lease.site, row.lease.request.site or ""} - {""}
+        return cls(row.lease.request.consumer, row.lease.request.group, frozenset(places))
 
     @classmethod
     def job(cls, row: JobRow, attempts: Iterable[AttemptRow]) -> Self:
         """Make a target of a job: it is where it is tried now, or has succeeded; elsewhere it is no more."""
-        there = frozenset(attempt["site"] for attempt in attempts if attempt["state"] in HAS_JOB)
-        return cls(row["consumer"], row["group"], there)
+        there = frozenset(attempt.site for attempt in attempts if attempt.state in HAS_JOB)
+        return cls(row.consumer, row.group, there)
 
     @classmethod
     def site(cls, name: str) -> Self:

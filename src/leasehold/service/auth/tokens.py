@@ -56,12 +56,12 @@ def id_of(text: str) -> str | None:
 
 def is_live(row: TokenRow, now_ms: int) -> bool:
     """Whether a token is good at this time: neither revoked nor expired."""
-    return row["revoked_ms"] is None and (row["expires_ms"] is None or now_ms < row["expires_ms"])
+    return row.revoked_ms is None and (row.expires_ms is None or now_ms < row.expires_ms)
 
 
 def roles_of(row: TokenRow) -> frozenset[Role]:
     """Read the roles of a token."""
-    return frozenset(map(Role, row["roles"].split()))
+    return frozenset(map(Role, row.roles.split()))
 
 
 class Tokens:
@@ -102,14 +102,14 @@ class Tokens:
         token_hash, era, now_ms = hash_of(text), self._memory.era, self._clock()
         row = self._live_row(token_hash, now_ms)
         principal = _principal(row)
-        self._memory.remember(token_hash, principal, now_ms, era, row["expires_ms"])
+        self._memory.remember(token_hash, principal, now_ms, era, row.expires_ms)
         return principal
 
     def _live_row(self, token_hash: str, now_ms: int) -> TokenRow:
         row = self._store.token_by_hash(token_hash)
-        if row is None or not compare_digest(row["hash"], token_hash):
+        if row is None or not compare_digest(row.hash, token_hash):
             raise _refused("is not known here")
-        if row["revoked_ms"] is not None:
+        if row.revoked_ms is not None:
             raise _refused("was revoked")
         if not is_live(row, now_ms):
             raise _refused("has expired")
@@ -123,7 +123,7 @@ class Tokens:
         """Refuse a token from now on, or still; False where there never was one with this id."""
         revoked = self._store.revoke_token(token_id, self._clock())
         self._memory.forget(token_id)
-        return revoked or any(row["id"] == token_id for row in self._store.tokens())
+        return revoked or any(row.id == token_id for row in self._store.tokens())
 
 
 def token_row(
@@ -154,9 +154,9 @@ def _refused(why: str) -> Unauthenticated:
 
 def _principal(row: TokenRow) -> Principal:
     return Principal(
-        consumer=row["consumer"],
+        consumer=row.consumer,
         roles=roles_of(row),
-        groups=tuple(row["groups"].split()),
-        sites=frozenset(row["sites"].split()),
-        token_id=row["id"],
+        groups=tuple(row.groups.split()),
+        sites=frozenset(row.sites.split()),
+        token_id=row.id,
     )

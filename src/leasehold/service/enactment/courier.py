@@ -8,7 +8,7 @@ silent, and that it answers again, is told to the engine and written to the log 
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from operator import itemgetter
+from operator import attrgetter
 from typing import TypeVar
 
 import structlog
@@ -23,7 +23,6 @@ from leasehold.service.commands import (
 )
 from leasehold.service.driver import Clock
 from leasehold.service.enactors.protocol import Enactor, Observation, Order, Problem, Verb
-from leasehold.service.engine.outbox import order_of_row
 from leasehold.service.errors import Unavailable
 from leasehold.service.store.rows import OrderRow
 
@@ -67,9 +66,9 @@ class Courier:
     def deliver(self, rows: Iterable[OrderRow]) -> None:
         """Take orders along; they are told in this sequence, those of a lease never out of turn."""
         for row in rows:
-            if row["verb"] == Verb.STOP:
-                self._forget(row["lease_id"])
-            self._waiting[row["id"]] = row
+            if row.order.verb == Verb.STOP:
+                self._forget(row.order.lease_id)
+            self._waiting[row.order.id] = row
         self._has_orders.set()
 
     @property
@@ -117,7 +116,7 @@ class Courier:
 
     def _forget(self, lease_id: int) -> None:
         """Whoever is to be stopped need not do anything else first."""
-        for order in [order for order, row in self._waiting.items() if row["lease_id"] == lease_id]:
+        for order in [order for order, row in self._waiting.items() if row.order.lease_id == lease_id]:
             del self._waiting[order]
 
     # Orders
@@ -127,7 +126,7 @@ class Courier:
             await self._until_an_order_is_due()
             due = self._due()
             if due:
-                await self._tell([order_of_row(row) for row in due])
+                await self._tell([row.order for row in due])
 
     async def _until_an_order_is_due(self) -> None:
         self._has_orders.clear()
@@ -144,11 +143,11 @@ class Courier:
         """When the first order of some lease is due; later ones wait for it, whatever their own time is."""
         firsts: dict[int, int] = {}
         for row in self._in_turn():
-            firsts.setdefault(row["lease_id"], row["next_try_ms"])
+            firsts.setdefault(row.order.lease_id, row.next_try_ms)
         return min(firsts.values())
 
     def _in_turn(self) -> list[OrderRow]:
-        return sorted(self._waiting.values(), key=itemgetter("created_ms"))
+        return sorted(self._waiting.values(), key=attrgetter("created_ms"))
 
     def _due(self) -> list[OrderRow]:
         """Take out what is to be told now."""
@@ -156,12 +155,12 @@ class Courier:
         due: list[OrderRow] = []
         held_up: set[int] = set()
         for row in self._in_turn():
-            if row["next_try_ms"] > now_ms or row["lease_id"] in held_up or len(due) == MOST_AT_ONCE:
-                held_up.add(row["lease_id"])
+            if row.next_try_ms > now_ms or row.order.lease_id in held_up or len(due) == MOST_AT_ONCE:
+                held_up.add(row.order.lease_id)
             else:
                 due.append(row)
         for row in due:
-            del self._waiting[row["id"]]
+            del self._waiting[row.order.id]
         return room_first(due)
 
     async def _tell(self, orders: Sequence[Order]) -> None:
@@ -258,9 +257,9 @@ def room_first(rows: Sequence[OrderRow]) -> list[OrderRow]:
     coming: list[OrderRow] = []
     leases_coming: set[int] = set()
     for row in rows:
-        if row["verb"] in _MAKES_ROOM and row["lease_id"] not in leases_coming:
+        if row.order.verb in _MAKES_ROOM and row.order.lease_id not in leases_coming:
             leaving.append(row)
         else:
             coming.append(row)
-            leases_coming.add(row["lease_id"])
+            leases_coming.add(row.order.lease_id)
     return leaving + coming

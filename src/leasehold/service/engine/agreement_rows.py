@@ -1,6 +1,7 @@
 """Between the agreements of `leasehold.sharing` and the rows of the store."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import structlog
@@ -17,22 +18,22 @@ Json = dict[str, Any]
 def row_of_record(record: Record) -> AgreementRow:
     """Write an agreement down, with its life so far."""
     current, amendment = record.current, record.amendment
-    return {
-        "name": record.name,
-        "revision": current.number,
-        "document": json.dumps(agreement_to_dict(current.agreement)),
-        "drawn_up_ms": current.drawn_up.at_ms,
-        "drawn_up_by": current.drawn_up.by,
-        "signatures": json.dumps(_signatures(current)),
-        "amendment": "" if amendment is None else json.dumps(_told(amendment)),
-        "revisions": record.revisions,
-        "standing": record.standing.value,
-        "since_ms": record.since.at_ms,
-        "since_by": record.since.by,
-        "published": int(record.published),
-        "note": record.note,
-        "held": json.dumps([_told_span(span) for span in record.held]),
-    }
+    return AgreementRow(
+        name=record.name,
+        revision=current.number,
+        document=json.dumps(agreement_to_dict(current.agreement)),
+        drawn_up_ms=current.drawn_up.at_ms,
+        drawn_up_by=current.drawn_up.by,
+        signatures=json.dumps(_signatures(current)),
+        amendment="" if amendment is None else json.dumps(_told(amendment)),
+        revisions=record.revisions,
+        standing=record.standing.value,
+        since_ms=record.since.at_ms,
+        since_by=record.since.by,
+        published=record.published,
+        note=record.note,
+        held=json.dumps([_told_span(span) for span in record.held]),
+    )
 
 
 def record_of(row: AgreementRow) -> Record:
@@ -46,14 +47,12 @@ def record_of(row: AgreementRow) -> Record:
     except InvalidField as error:
         note = f"suspended at a start: its stored terms are refused ({error})"
         log = structlog.get_logger("leasehold.agreements")
-        log.warning("stored agreement refused", agreement=row["name"], problem=str(error))
-        terms = json.dumps(_nothing(json.loads(row["document"])))
-        is_signed = row["standing"] == Standing.SIGNED.value
-        standing = Standing.SUSPENDED.value if is_signed else row["standing"]
-        held = json.dumps([one | {"document": _nothing(one["document"])} for one in json.loads(row["held"])])
-        return _record(
-            row | {"document": terms, "amendment": "", "standing": standing, "note": note, "held": held}
-        )
+        log.warning("stored agreement refused", agreement=row.name, problem=str(error))
+        terms = json.dumps(_nothing(json.loads(row.document)))
+        is_signed = row.standing == Standing.SIGNED.value
+        standing = Standing.SUSPENDED.value if is_signed else row.standing
+        held = json.dumps([one | {"document": _nothing(one["document"])} for one in json.loads(row.held)])
+        return _record(replace(row, document=terms, amendment="", standing=standing, note=note, held=held))
 
 
 def _nothing(document: Json) -> Json:
@@ -66,32 +65,32 @@ def _nothing(document: Json) -> Json:
 
 def _record(row: AgreementRow) -> Record:
     current = {
-        "number": row["revision"],
-        "document": json.loads(row["document"]),
-        "drawn_up": {"by": row["drawn_up_by"], "at_ms": row["drawn_up_ms"]},
-        "signatures": json.loads(row["signatures"]),
+        "number": row.revision,
+        "document": json.loads(row.document),
+        "drawn_up": {"by": row.drawn_up_by, "at_ms": row.drawn_up_ms},
+        "signatures": json.loads(row.signatures),
     }
     return Record(
         current=_revision(current),
-        standing=Standing(row["standing"]),
-        since=Signature(row["since_by"], row["since_ms"]),
-        amendment=_revision(json.loads(row["amendment"])) if row["amendment"] else None,
-        revisions=row["revisions"],
-        published=bool(row["published"]),
-        note=row["note"],
-        held=tuple(_span(told) for told in json.loads(row["held"])),
+        standing=Standing(row.standing),
+        since=Signature(row.since_by, row.since_ms),
+        amendment=_revision(json.loads(row.amendment)) if row.amendment else None,
+        revisions=row.revisions,
+        published=row.published,
+        note=row.note,
+        held=tuple(_span(told) for told in json.loads(row.held)),
     )
 
 
 def penalty_of(row: PenaltyRow) -> Penalty:
     """Read a punishment as the decision core knows it."""
     return Penalty(
-        row["agreement"],
-        row["provider"],
-        row["consumer"],
-        row["points"],
-        row["since_ms"],
-        row["until_ms"],
+        row.agreement,
+        row.provider,
+        row.consumer,
+        row.points,
+        row.since_ms,
+        row.until_ms,
     )
 
 

@@ -28,6 +28,7 @@ from leasehold.service.engine.use import segments
 from leasehold.service.errors import NoSuchAgreement
 from leasehold.service.store.batch import Batch
 from leasehold.service.store.filters import EVERYTHING, UsageFilter
+from leasehold.service.store.rows import AGREEMENTS
 from leasehold.sharing import life
 from leasehold.sharing.delegation import check_delegation
 from leasehold.sharing.limits.over import reach_ms
@@ -47,7 +48,7 @@ class AgreementBook:
 
     def __init__(self, engine: "Engine") -> None:
         """Begin with those in the store."""
-        self.records: dict[str, Record] = {row["name"]: record_of(row) for row in engine.store.agreements()}
+        self.records: dict[str, Record] = {row.name: record_of(row) for row in engine.store.agreements()}
         self._engine = engine
         self._changed: dict[str, Record] = {}
         self._agreed = agreed(self.records)
@@ -187,7 +188,7 @@ class AgreementBook:
 
     def save(self, batch: Batch) -> None:
         """Write everything into the store."""
-        batch.save_agreements([row_of_record(record) for record in self._changed.values()])
+        batch.upsert(AGREEMENTS, [row_of_record(record) for record in self._changed.values()])
         self.penalties.save(batch)
 
     def saved(self) -> None:

@@ -9,7 +9,7 @@ from leasehold.service.commands import Command, Submit, SubmitJob, SubmitJoint
 from leasehold.service.errors import IdempotencyConflict
 from leasehold.service.store.batch import Batch
 from leasehold.service.store.reading import Reading
-from leasehold.service.store.rows import AnswerRow, JobAnswerRow
+from leasehold.service.store.rows import ANSWERS, JOB_ANSWERS, AnswerRow, JobAnswerRow
 
 Asked = Submit | SubmitJoint | SubmitJob
 Key = tuple[str, str]
@@ -41,35 +41,35 @@ class Answers:
         key = _key(command)
         if isinstance(command, SubmitJob):
             job = self._fresh_jobs.get(key) or self._known_jobs.get(key)
-            return None if job is None else _same(command, job["request_hash"], job["job_id"])
+            return None if job is None else _same(command, job.request_hash, job.job_id)
         lease = self._fresh.get(key) or self._known.get(key)
-        return None if lease is None else _same(command, lease["request_hash"], lease["lease_id"])
+        return None if lease is None else _same(command, lease.request_hash, lease.lease_id)
 
     def keep(self, command: Asked, number: int, now_ms: int) -> None:
         """Remember, for who asks again under the same key, what came of it."""
         if not command.key:
             return
         if isinstance(command, SubmitJob):
-            self._fresh_jobs[_key(command)] = {
-                "consumer": command.consumer,
-                "key": command.key,
-                "request_hash": command.request_hash,
-                "job_id": number,
-                "created_ms": now_ms,
-            }
+            self._fresh_jobs[_key(command)] = JobAnswerRow(
+                consumer=command.consumer,
+                key=command.key,
+                request_hash=command.request_hash,
+                job_id=number,
+                created_ms=now_ms,
+            )
             return
-        self._fresh[_key(command)] = {
-            "consumer": command.consumer,
-            "key": command.key,
-            "request_hash": command.request_hash,
-            "lease_id": number,
-            "created_ms": now_ms,
-        }
+        self._fresh[_key(command)] = AnswerRow(
+            consumer=command.consumer,
+            key=command.key,
+            request_hash=command.request_hash,
+            lease_id=number,
+            created_ms=now_ms,
+        )
 
     def save(self, batch: Batch) -> None:
         """Write everything into the store."""
-        batch.add_answers(list(self._fresh.values()))
-        batch.add_job_answers(list(self._fresh_jobs.values()))
+        batch.insert(ANSWERS, list(self._fresh.values()))
+        batch.insert(JOB_ANSWERS, list(self._fresh_jobs.values()))
 
     def saved(self) -> None:
         """Everything is in the store."""

@@ -12,8 +12,8 @@ from leasehold.model.reason import Reason, sentence
 from leasehold.model.request import Request, check_request
 from leasehold.service.enactors.protocol import MachineWishes, Observation
 from leasehold.service.engine.job_setup import JobSetup
-from leasehold.service.engine.ledger import Particulars
 from leasehold.service.engine.places import image_name
+from leasehold.service.store.rows import LeaseMetadata
 
 FAULTS = {fault.value: fault for fault in Fault}
 ORDER_REFUSED = "its machines could not be started: {}"
@@ -94,12 +94,12 @@ class Asking:
         return 0 if isinstance(attempt.place, Physical) else self.setup.settings.making.boot_ms
 
 
-def particulars(record: JobRecord, attempt: Attempt) -> Particulars:
+def particulars(record: JobRecord, attempt: Attempt) -> LeaseMetadata:
     """Say what the machines of an attempt are to be, and to run."""
     asked = record.request
     nodes = tuple(name.partition("/")[2] for name in attempt.nodes)
     wishes = MachineWishes(nodes, image_name(attempt.place), asked.job.needs.amounts.cores)
-    return Particulars(asked.name, asked.command, job_id=record.id, wishes=wishes)
+    return LeaseMetadata(asked.name, asked.command, job_id=record.id, wishes=wishes)
 
 
 def _of_its_system_mib(attempt: Attempt) -> int:

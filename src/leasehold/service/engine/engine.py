@@ -12,6 +12,7 @@ The store is the truth. Whenever a step fails, what it did in memory is thrown a
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any
@@ -40,7 +41,6 @@ from leasehold.service.engine.errands import Errands
 from leasehold.service.engine.garbage import Replacing, collecting_no_garbage
 from leasehold.service.engine.handlers import Handlers
 from leasehold.service.engine.job_setup import JobSetup
-from leasehold.service.engine.ledger import Particulars, lease_of, particulars_of, row_of
 from leasehold.service.engine.minutes import Minutes
 from leasehold.service.engine.observing import ended
 from leasehold.service.engine.outbox import DROPPED, Outbox
@@ -50,7 +50,7 @@ from leasehold.service.engine.tellers import Teller
 from leasehold.service.errors import Unavailable
 from leasehold.service.store.errors import StoreUnavailable
 from leasehold.service.store.housekeeping import Before
-from leasehold.service.store.rows import LeaseRow, OrderRow
+from leasehold.service.store.rows import LeaseMetadata, LeaseRow, OrderRow
 from leasehold.service.store.store import Store
 
 PATIENCE_MS = 10_000
@@ -119,7 +119,7 @@ class Engine:
         rows = self.store.live_leases()
         self.gateway = self._make_gateway()
         self.learning = Learning(now_ms)
-        self.about: dict[int, Particulars] = {row["id"]: particulars_of(row) for row in rows}
+        self.about: dict[int, LeaseMetadata] = {row.lease.id: row.metadata for row in rows}
         self.last_lease_id = self.store.highest_lease_id()
         self.agenda = Agenda(self._start_within_ms)
         self.outbox = Outbox(self.store.open_orders())
@@ -128,8 +128,9 @@ class Engine:
         )
         self.open_of: dict[str, int] = {}
         for row in rows:
-            if not (row["origin"] or row["own_job"] or row["job_id"]):
-                self.open_of[row["consumer"]] = self.open_of.get(row["consumer"], 0) + 1
+            metadata, consumer = row.metadata, row.lease.request.consumer
+            if not (metadata.origin or metadata.own_job or metadata.job_id):
+                self.open_of[consumer] = self.open_of.get(consumer, 0) + 1
         self.postbox = Postbox(self.store)
         self.handlers = Handlers(self)
         self.minutes.correspondence = self.handlers.correspondence
@@ -138,7 +139,7 @@ class Engine:
         self.last_lease_id = max(self.last_lease_id, self.handlers.joints.last_lease_id)
         self.gateway.joints.recall(self.handlers.joints.joints)
         recall(self.gateway, self.store)
-        self._go_on([lease_of(row) for row in rows], now_ms)
+        self._go_on([row.lease for row in rows], now_ms)
 
     def _go_on(self, leases: Sequence[Lease], now_ms: int) -> None:
         """Plan on with these leases."""
@@ -275,7 +276,7 @@ class Engine:
         """A guest was not seen to start for too long; what the machines last said of it is the cause."""
         if lease.state is not LeaseState.STARTING or self.is_own_job(lease.id):
             return ()
-        problems = [row["problem"] for row in self.outbox.of(lease.id) if row["problem"]]
+        problems = [row.problem for row in self.outbox.of(lease.id) if row.problem]
         waited = f"its machines were not seen to run within {self._start_within_ms / 1000:g} s"
         self.minutes.causes[lease.id] = "; ".join([waited, *problems[-1:]])
         return [self.handlers.not_started(lease)]
@@ -379,7 +380,7 @@ class Engine:
     def row(self, lease_id: int) -> LeaseRow | None:
         """A lease as it is now; None where it was over before this step."""
         lease = self.minutes.leases.get(lease_id) or self.gateway.leases.get(lease_id)
-        return None if lease is None else row_of(lease, self.about[lease_id])
+        return None if lease is None else LeaseRow(copy(lease), copy(self.about[lease_id]))
 
     def explain(self, command: Submit) -> Explanation:
         """Say what would become of a lease that was asked for now; raises what `Submit` is answered with."""
@@ -430,13 +431,13 @@ class Engine:
 
 def _log_failure(row: OrderRow) -> None:
     """Write down that an order fails: the first time, and when it is given up, not each time between."""
-    is_over = row["status"] == DROPPED
+    is_over = row.status == DROPPED
     structlog.get_logger("leasehold.orders").warning(
         "order given up" if is_over else "order failed, and is told again",
-        site=row["site"],
-        order=row["verb"],
-        lease=row["lease_id"],
-        problem=row["problem"],
+        site=row.site,
+        order=row.order.verb,
+        lease=row.order.lease_id,
+        problem=row.problem,
     )
 
 

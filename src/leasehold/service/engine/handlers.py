@@ -48,7 +48,6 @@ from leasehold.service.engine.answers import Answers
 from leasehold.service.engine.correspondence import Correspondence
 from leasehold.service.engine.jobbook import JobBook
 from leasehold.service.engine.jointbook import JointBook
-from leasehold.service.engine.ledger import Particulars
 from leasehold.service.engine.observing import Comparison, confirm, news
 from leasehold.service.engine.outbox import DROPPED, PENDING
 from leasehold.service.engine.own_jobs import OwnJobs
@@ -72,7 +71,7 @@ from leasehold.service.errors import (
 )
 from leasehold.service.letters.names import asking_peer
 from leasehold.service.metrics import Difference
-from leasehold.service.store.rows import LeaseRow, OrderRow
+from leasehold.service.store.rows import LeaseMetadata, LeaseRow, OrderRow
 
 if TYPE_CHECKING:
     from leasehold.service.engine.engine import Engine
@@ -201,7 +200,7 @@ class Handlers:
         request = self.would_be(command, now_ms)
         engine = self._engine
         engine.last_lease_id = request.id
-        engine.about[request.id] = Particulars(
+        engine.about[request.id] = LeaseMetadata(
             command.name, command.command, command.origin, command.origin_id
         )
         engine.about[request.id].own_job = command.own_job
@@ -266,7 +265,7 @@ class Handlers:
         sites = gateway.sites.keys() | gateway.desk.remotes.keys() if command.site is None else {command.site}
         largest = self.jobs.nodes.too_small(command.memory_mib, sites, now_ms)
         if largest is not None:
-            expected = f"at most {largest['memory_mib']}: no node is larger than {largest['name']}"
+            expected = f"at most {largest.memory_mib}: no node is larger than {largest.name}"
             raise InvalidField("memory_mib", command.memory_mib, expected)
 
     def _check_limit(self, consumer: str) -> None:
@@ -296,12 +295,12 @@ class Handlers:
             raise InvalidField("by_ms", command.by_ms, "a whole number of at least 1")
         row = self._row(command.lease_id)
         if command.lease_id not in self._engine.gateway.leases:
-            return Read(answer=_constantly(Closed(command.lease_id, row["state"])))
+            return Read(answer=_constantly(Closed(command.lease_id, row.lease.state)))
 
         def answer() -> LeaseRow | CannotExtend | Closed:
             decisions = self._engine.minutes.extensions.get(command.lease_id)
             if not decisions:
-                return Closed(command.lease_id, self._row(command.lease_id)["state"])
+                return Closed(command.lease_id, self._row(command.lease_id).lease.state)
             decision = decisions.pop(0)  # each answer takes its own: answers come in the order of requests
             if decision.outcome is Outcome.DENY:
                 return CannotExtend(command.lease_id, decision.reason)
@@ -394,35 +393,35 @@ class Handlers:
         read = Read()
         for order in command.orders:
             row = self._engine.outbox.find(int(order.partition(".")[0]), order)
-            if row is None or row["status"] != PENDING:
+            if row is None or row.status != PENDING:
                 continue
             problem = command.problems.get(order)
             if problem is None:
                 self._engine.outbox.taken(row, now_ms)
                 continue
-            if problem.nodes and row["verb"] == Verb.START and self.jobs.hearing.sent_back(row, problem):
+            if problem.nodes and row.order.verb == Verb.START and self.jobs.hearing.sent_back(row, problem):
                 self._engine.outbox.close(row, DROPPED)
                 continue
-            self._engine.teller.order_failed(command.site, Verb(row["verb"]))
-            is_first = row["attempts"] == 0
+            self._engine.teller.order_failed(command.site, Verb(row.order.verb))
+            is_first = row.attempts == 0
             is_told_again = self._engine.outbox.failed(row, problem, now_ms, answered=command.answered)
             if command.answered and (is_first or not is_told_again):
                 self._engine.minutes.failing.append(row)
             if not is_told_again:
-                self._engine.minutes.causes[row["lease_id"]] = problem.text
-                self.jobs.hearing.refused(row["lease_id"], problem)
+                self._engine.minutes.causes[row.order.lease_id] = problem.text
+                self.jobs.hearing.refused(row.order.lease_id, problem)
                 read.news.append(self._given_up(row))
         return read
 
     def _given_up(self, row: OrderRow) -> Event:
         """Say what it means that an order is not told any more."""
-        lease = self._engine.gateway.leases.get(row["lease_id"])
+        lease = self._engine.gateway.leases.get(row.order.lease_id)
         # Who gave way before its machines were seen is to be saved, if there is anything.
         unseen = (LeaseState.STARTING, LeaseState.SUSPENDING)
-        is_start = row["verb"] == Verb.START and lease is not None and lease.state in unseen
-        if lease is not None and is_start and lease.incarnation == row["incarnation"]:
+        is_start = row.order.verb == Verb.START and lease is not None and lease.state in unseen
+        if lease is not None and is_start and lease.incarnation == row.order.incarnation:
             return self.not_started(lease)
-        return LeaseFailed(row["lease_id"], row["incarnation"])
+        return LeaseFailed(row.order.lease_id, row.order.incarnation)
 
     def not_started(self, lease: Lease) -> LeaseNotStarted:
         """Say that the machines of a lease did not start; the attempt of a job is bound to its nodes."""

@@ -26,7 +26,7 @@ from leasehold.service.engine.attempting import Heard, came_to_nothing, lost_its
 from leasehold.service.engine.errands import Errands, Fetch
 from leasehold.service.engine.job_records import JobRecords, Tried
 from leasehold.service.engine.job_rows import CameTo
-from leasehold.service.store.rows import OrderRow
+from leasehold.service.store.rows import OrderRow, OutputRow
 
 if TYPE_CHECKING:
     from leasehold.service.engine.engine import Engine
@@ -80,12 +80,12 @@ class Hearing:
 
     def sent_back(self, row: OrderRow, problem: Problem) -> bool:
         """Others have the nodes of an attempt: it goes back into the queue; False where it is none."""
-        tried = self._kept.find(row["lease_id"])
+        tried = self._kept.find(row.order.lease_id)
         if tried is None or not tried.attempt.state.is_open or tried.attempt.started_ms >= 0:
             return False
-        nodes = tuple(f"{row['site']}/{name}" for name in problem.nodes)
+        nodes = tuple(f"{row.site}/{name}" for name in problem.nodes)
         self.inbox.append(AttemptNotNow(*tried.key, problem.text, full=nodes))
-        self.withdrawn.append(CancelRequested(row["lease_id"]))
+        self.withdrawn.append(CancelRequested(row.order.lease_id))
         return True
 
     def refused(self, lease_id: int, problem: Problem) -> None:
@@ -163,15 +163,15 @@ class Hearing:
         text, is_cut = shortened(command.output.text, self._engine.setup.output_kib << 10)
         job_id, number = tried.key
         self._kept.outputs.append(
-            {
-                "job_id": job_id,
-                "number": number,
-                "text": text,
-                "is_whole": int(command.output.is_whole and not is_cut and not command.problem),
-                "fetched_ms": now_ms,
-                "consumer": self._kept.row(job_id)["consumer"],
-                "size_bytes": len(text.encode()),
-            }
+            OutputRow(
+                job_id=job_id,
+                number=number,
+                text=text,
+                is_whole=command.output.is_whole and not is_cut and not command.problem,
+                fetched_ms=now_ms,
+                consumer=self._kept.row(job_id).consumer,
+                size_bytes=len(text.encode()),
+            )
         )
 
 

@@ -7,7 +7,7 @@ failed when all have.
 """
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from leasehold.jobs.effects import BuildImage
 from leasehold.jobs.events import ImageBuilt, ImageFailed, ImagesSeen, JobEvent
@@ -16,9 +16,8 @@ from leasehold.matching.images import Image
 from leasehold.matching.software import Installed
 from leasehold.service.commands import JobImageBuilt, JobImageFailed, JobImagesSeen
 from leasehold.service.enactors.facts import Buildable, ImageFacts
-from leasehold.service.engine.places import software_of, software_text
 from leasehold.service.store.batch import Batch
-from leasehold.service.store.rows import ImageRow
+from leasehold.service.store.rows import IMAGES, ImageRow
 
 Packages = tuple[tuple[str, str], ...]
 
@@ -41,12 +40,8 @@ class ImageBook:
 
     def __init__(self, rows: Collection[ImageRow], awaited: Iterable[str]) -> None:
         """Begin with those in the store; what was being built is built again. ``awaited`` have images."""
-        self.rows: dict[tuple[str, str], ImageRow] = {(row["name"], row["site"]): row for row in rows}
-        self.builds = [
-            Build(row["name"], row["site"], software_of(row["packages"]))
-            for row in rows
-            if row["state"] == BUILDING
-        ]
+        self.rows: dict[tuple[str, str], ImageRow] = {(row.name, row.site): row for row in rows}
+        self.builds = [Build(row.name, row.site, row.packages) for row in rows if row.state == BUILDING]
         self._awaited = set(awaited)
         self._buildable: dict[str, Buildable] = {}
         self._packages: dict[str, Packages] = {}
@@ -60,7 +55,7 @@ class ImageBook:
         there = {facts.name for facts in command.images}
         for facts in command.images:
             self._keep(_row(facts, command.site, self.rows.get((facts.name, command.site)), now_ms))
-        for name, site in [key for key, row in self.rows.items() if row["state"] == THERE]:
+        for name, site in [key for key, row in self.rows.items() if row.state == THERE]:
             if site == command.site and name not in there:
                 self._drop(name, site)
         self._see_buildable(command.site, command.buildable)
@@ -82,7 +77,7 @@ class ImageBook:
     def is_at(self, image: str, site: str) -> bool:
         """Whether machines of a site can have this image."""
         row = self.rows.get((image, site))
-        return row is not None and row["state"] == THERE
+        return row is not None and row.state == THERE
 
     # What is built
 
@@ -96,51 +91,51 @@ class ImageBook:
 
     def build_at(self, image: str, site: str, now_ms: int) -> None:
         """Have an image that another site has built at this one too, where that can be."""
-        kept = (row["packages"] for (name, _), row in self.rows.items() if name == image)
-        packages = next((text for text in kept if text != "[]"), "")
+        kept = (row.packages for (name, _), row in self.rows.items() if name == image)
+        packages = next((packages for packages in kept if packages), frozenset())
         if packages and site in self._buildable and (image, site) not in self.rows:
-            self._begin(Build(image, site, software_of(packages)), now_ms)
+            self._begin(Build(image, site, packages), now_ms)
 
     def built(self, command: JobImageBuilt, now_ms: int) -> list[JobEvent]:
         """Put an image into the catalogue."""
         packages = self._over(command.key, command.site)
         row = _row(command.image, command.site, None, now_ms)
-        self._keep({**row, "packages": packages or row["packages"]})
+        self._keep(replace(row, packages=packages or row.packages))
         return [ImageBuilt(command.key, self._image(command.image.name)), *self.heard(command.site)]
 
     def failed(self, command: JobImageFailed, now_ms: int) -> list[JobEvent]:
         """Note that a site could not build an image; the jobs that wait are told when no site can."""
         row = self.rows.get((command.key, command.site))
         if row is not None:
-            self._keep({**row, "state": FAILED, "problem": command.why, "since_ms": now_ms})
-        if any(name == command.key and row["state"] == BUILDING for (name, _), row in self.rows.items()):
+            self._keep(replace(row, state=FAILED, problem=command.why, since_ms=now_ms))
+        if any(name == command.key and row.state == BUILDING for (name, _), row in self.rows.items()):
             return []
         return [ImageFailed(command.key, command.why, command.again)]
 
     def _begin(self, build: Build, now_ms: int) -> None:
         self.builds.append(build)
         self._keep(
-            {
-                "name": build.key,
-                "site": build.site,
-                "software": "[]",
-                "packages": software_text(build.packages),
-                "size_bytes": 0,
-                "least_memory_mib": 0,
-                "state": BUILDING,
-                "problem": "",
-                "since_ms": now_ms,
-                "seen_ms": now_ms,
-            }
+            ImageRow(
+                name=build.key,
+                site=build.site,
+                software=frozenset(),
+                packages=build.packages,
+                size_bytes=0,
+                least_memory_mib=0,
+                state=BUILDING,
+                problem="",
+                since_ms=now_ms,
+                seen_ms=now_ms,
+            )
         )
 
-    def _over(self, key: str, site: str) -> str:
+    def _over(self, key: str, site: str) -> Installed:
         """End a build; what was built."""
         row = self.rows.get((key, site))
-        if row is None or row["state"] == THERE:
-            return ""
+        if row is None or row.state == THERE:
+            return frozenset()
         self._drop(key, site)
-        return row["packages"]
+        return row.packages
 
     # What is written
 
@@ -151,8 +146,8 @@ class ImageBook:
     def save(self, batch: Batch) -> None:
         """Write everything into the store."""
         for name, site in sorted(self._dropped - self._changed.keys()):
-            batch.drop_image(name, site)
-        batch.save_images(list(self._changed.values()))
+            batch.delete(IMAGES, name=name, site=site)
+        batch.upsert(IMAGES, list(self._changed.values()))
 
     def saved(self) -> None:
         """Everything is in the store."""
@@ -162,9 +157,9 @@ class ImageBook:
     # How
 
     def _keep(self, row: ImageRow) -> None:
-        key = (row["name"], row["site"])
+        key = (row.name, row.site)
         before = self.rows.get(key)
-        if before is None or before != {**row, "seen_ms": before["seen_ms"]}:
+        if before is None or before != replace(row, seen_ms=before.seen_ms):
             self._changed[key] = row
         self.rows[key] = row
 
@@ -174,7 +169,7 @@ class ImageBook:
         self._dropped.add((name, site))
 
     def _catalogue(self) -> ImagesSeen:
-        names = sorted({name for (name, _), row in self.rows.items() if row["state"] == THERE})
+        names = sorted({name for (name, _), row in self.rows.items() if row.state == THERE})
         images = tuple(self._image(name) for name in names)
         site = min(self._buildable, default=None)
         if site is None:
@@ -184,24 +179,24 @@ class ImageBook:
         return ImagesSeen(images, base, self._packages[site])
 
     def _image(self, name: str) -> Image:
-        there = [row for (called, _), row in self.rows.items() if called == name and row["state"] == THERE]
+        there = [row for (called, _), row in self.rows.items() if called == name and row.state == THERE]
         row = there[0]
-        needs = Amounts(memory_mib=row["least_memory_mib"], disk_mib=-(-row["size_bytes"] // _MIB))
-        sites = frozenset(one["site"] for one in there)
-        return Image(name, software_of(row["software"]), row["size_bytes"], needs, sites)
+        needs = Amounts(memory_mib=row.least_memory_mib, disk_mib=-(-row.size_bytes // _MIB))
+        sites = frozenset(one.site for one in there)
+        return Image(name, row.software, row.size_bytes, needs, sites)
 
 
 def _row(facts: ImageFacts, site: str, before: ImageRow | None, now_ms: int) -> ImageRow:
-    is_known = before is not None and before["state"] == THERE
-    return {
-        "name": facts.name,
-        "site": site,
-        "software": software_text(facts.software),
-        "packages": before["packages"] if before is not None else "[]",
-        "size_bytes": facts.size_bytes,
-        "least_memory_mib": facts.least_memory_mib,
-        "state": THERE,
-        "problem": "",
-        "since_ms": before["since_ms"] if before is not None and is_known else now_ms,
-        "seen_ms": now_ms,
-    }
+    is_known = before is not None and before.state == THERE
+    return ImageRow(
+        name=facts.name,
+        site=site,
+        software=facts.software,
+        packages=before.packages if before is not None else frozenset(),
+        size_bytes=facts.size_bytes,
+        least_memory_mib=facts.least_memory_mib,
+        state=THERE,
+        problem="",
+        since_ms=before.since_ms if before is not None and is_known else now_ms,
+        seen_ms=now_ms,
+    )

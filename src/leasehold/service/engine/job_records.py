@@ -16,7 +16,7 @@ from leasehold.service.engine.job_rows import (
 from leasehold.service.errors import NoSuchJob
 from leasehold.service.store.batch import Batch
 from leasehold.service.store.reading import Reading
-from leasehold.service.store.rows import AttemptRow, JobRow, OutputRow
+from leasehold.service.store.rows import ATTEMPTS, JOBS, OUTPUTS, AttemptRow, JobRow, OutputRow
 
 MOST_FENCED = 10_000
 """So many leases of jobs that are over are remembered, whose commands may still end."""
@@ -61,8 +61,8 @@ class OutputQuota:
         """Delete old outputs of those to whom these were added."""
         self._next, self.dropped = {}, 0
         for row in added if self._most_bytes else ():
-            whose = row["consumer"]
-            self._next[whose] = self._next.get(whose, self._used.get(whose, 0)) + row["size_bytes"]
+            whose = row.consumer
+            self._next[whose] = self._next.get(whose, self._used.get(whose, 0)) + row.size_bytes
         for whose, used in self._next.items():
             if used > self._most_bytes:
                 count, freed = batch.drop_outputs(whose, used - self._most_bytes)
@@ -89,12 +89,12 @@ class JobRecords:
         self._store = store
         self.quota = OutputQuota(store, most_output_bytes)
         self.last_id = store.highest_job_id()
-        self._rows: dict[int, JobRow] = {row["id"]: row for row in store.open_jobs()}
-        late = {row["job_id"] for row in store.attempts_of_leases(sorted(set(in_orders)))}
+        self._rows: dict[int, JobRow] = {row.id: row for row in store.open_jobs()}
+        late = {row.job_id for row in store.attempts_of_leases(sorted(set(in_orders)))}
         over = [row for job_id in sorted(late - self._rows.keys()) if (row := store.job(job_id))]
-        attempts = by_job(store.attempts([*self._rows, *(row["id"] for row in over)]))
+        attempts = by_job(store.attempts([*self._rows, *(row.id for row in over)]))
         jobs = [*self._rows.values(), *over]
-        self.records = [record_of_job(row, attempts.get(row["id"], ())) for row in jobs]
+        self.records = [record_of_job(row, attempts.get(row.id, ())) for row in jobs]
         self._attempts: dict[_Key, AttemptRow] = {}
         self._by_lease: dict[int, Tried] = {}
         self._lease_of: dict[_Key, int] = {}
@@ -109,8 +109,8 @@ class JobRecords:
 
     def _know(self, row: AttemptRow, tried: Tried) -> None:
         self._attempts[tried.key] = row
-        if row["lease_id"] is not None:
-            self.tie(tried, row["lease_id"])
+        if row.lease_id is not None:
+            self.tie(tried, row.lease_id)
         came_to = came_to_of(row)
         if came_to is not None:
             self._came_to[tried.key] = came_to
@@ -126,7 +126,7 @@ class JobRecords:
 
     def open_of(self) -> Iterator[str]:
         """Give the consumer of each open job."""
-        return (row["consumer"] for row in self._rows.values())
+        return (row.consumer for row in self._rows.values())
 
     def find(self, lease_id: int) -> Tried | None:
         """Give the attempt that a lease is; None for any other lease."""
@@ -181,16 +181,16 @@ class JobRecords:
 
     def save(self, batch: Batch) -> None:
         """Write everything into the store."""
-        batch.save_jobs(list(self._changed_jobs.values()))
-        batch.save_attempts(list(self._changed_attempts.values()))
-        batch.add_outputs(self.outputs)
+        batch.upsert(JOBS, list(self._changed_jobs.values()))
+        batch.upsert(ATTEMPTS, list(self._changed_attempts.values()))
+        batch.insert(OUTPUTS, self.outputs)
         self.quota.make_room(batch, self.outputs)
 
     def saved(self) -> None:
         """Everything is in the store; jobs that are over are found there."""
         self.quota.saved()
         for job_id, row in self._changed_jobs.items():
-            if row["ended_ms"] is not None:
+            if row.ended_ms is not None:
                 self._forget(job_id)
         for key in self._changed_attempts:
             if key[0] not in self._rows:

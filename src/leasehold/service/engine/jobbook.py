@@ -70,7 +70,7 @@ class JobBook:
         self._engine = engine
         self._asking = Asking(engine.setup)
         self.errands = Errands()
-        in_orders = (row["lease_id"] for row in engine.outbox)
+        in_orders = (row.order.lease_id for row in engine.outbox)
         self.kept = JobRecords(engine.store, in_orders, engine.setup.outputs_mib << 20)
         self.nodes = NodeBook(engine.store.nodes(), engine.setup.settings.sites, engine.setup.gone_after_ms)
         self.images = ImageBook(engine.store.images(), engine.setup.image_sites)

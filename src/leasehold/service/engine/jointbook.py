@@ -8,10 +8,9 @@ from leasehold.model.event import Event, JointCancelled, JointSubmitted
 from leasehold.model.joint import Joint, JointRequest
 from leasehold.service.commands import CancelJoint, SubmitJoint
 from leasehold.service.engine.joint_rows import JointParticulars, about_joint, joint_of, row_of_joint
-from leasehold.service.engine.ledger import Particulars
 from leasehold.service.errors import NoSuchJoint, TooManyOpen
 from leasehold.service.store.batch import Batch
-from leasehold.service.store.rows import JointRow
+from leasehold.service.store.rows import JOINTS, JointRow, LeaseMetadata
 
 if TYPE_CHECKING:
     from leasehold.service.engine.engine import Engine
@@ -27,11 +26,11 @@ class JointBook:
         """Begin with those in the store."""
         rows = engine.store.open_joints()
         self.joints = [joint_of(row) for row in rows]
-        self.last_lease_id = max((row["last_lease_id"] for row in rows), default=0)
+        self.last_lease_id = max((row.last_lease_id for row in rows), default=0)
         self._engine = engine
         self._last_id = engine.store.highest_joint_id()
-        self._about = {row["id"]: about_joint(row) for row in rows}
-        self._rows = {row["id"]: row for row in rows}
+        self._about = {row.id: about_joint(row) for row in rows}
+        self._rows = {row.id: row for row in rows}
         self._changed: dict[int, JointRow] = {}
 
     # What is asked
@@ -85,7 +84,7 @@ class JointBook:
         """A component has a lease from now on: it is known and counted as any other."""
         engine, request = self._engine, effect.lease.request
         about = self._about[effect.joint.id]
-        particulars = Particulars(about.name, about.command, joint_id=effect.joint.id)
+        particulars = LeaseMetadata(about.name, about.command, joint_id=effect.joint.id)
         engine.about[request.id] = particulars
         engine.open_of[request.consumer] = engine.open_of.get(request.consumer, 0) + 1
         engine.minutes.submitted(request, now_ms)
@@ -107,7 +106,7 @@ class JointBook:
     def row_with(self, lease_id: int) -> JointRow:
         """The joint request of a lease; raises NoSuchJoint."""
         about, kept = self._engine.about.get(lease_id), self._engine.store.lease(lease_id)
-        joint_id = about.joint_id if about is not None else None if kept is None else kept["joint_id"]
+        joint_id = about.joint_id if about is not None else None if kept is None else kept.metadata.joint_id
         return self.row(joint_id or 0)
 
     # What is written
@@ -118,11 +117,11 @@ class JointBook:
 
     def save(self, batch: Batch) -> None:
         """Write everything into the store."""
-        batch.save_joints(list(self._changed.values()))
+        batch.upsert(JOINTS, list(self._changed.values()))
 
     def saved(self) -> None:
         """Everything is in the store; those that are over are found there."""
         for joint_id, row in self._changed.items():
-            if row["end_ms"] is not None:
+            if row.end_ms is not None:
                 del self._rows[joint_id], self._about[joint_id]
         self._changed.clear()

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from heapq import nsmallest
-from operator import itemgetter
+from operator import attrgetter
 
 from leasehold.service.store.rows import NodeRow
 
@@ -15,9 +15,9 @@ _OF_EACH = frozenset(
     ("name", "seen_ms", "first_ms", "fault", "failures", "failed_ms", "charged", "watched_ms", "well_ms")
 )
 _FACTS = tuple(column for column in NodeRow.__annotations__ if column not in _OF_EACH)
-facts_of = itemgetter(*_FACTS)
+facts_of = attrgetter(*_FACTS)
 """All that is known of a node, but for its name, when it was seen, and how it failed before."""
-_seen_facts_of = itemgetter("seen_ms", *_FACTS)
+_seen_facts_of = attrgetter("seen_ms", *_FACTS)
 
 
 @dataclass(slots=True)
@@ -56,7 +56,7 @@ class Kinds:
 
     def put(self, row: NodeRow) -> None:
         """Take in a node, in place of what was known of it."""
-        name, key = row["name"], _key(row)
+        name, key = row.name, _key(row)
         before = self._of_node.get(name)
         if before is not None:
             if before.key == key:
@@ -76,7 +76,7 @@ class Kinds:
 def _key(row: NodeRow) -> object:
     """Give all in which nodes of a kind are equal; of those that were missed also when that was."""
     seen = _seen_facts_of(row)
-    return (seen, row["failed_ms"]) if row["problem"] == NOT_LISTED else seen
+    return (seen, row.failed_ms) if row.problem == NOT_LISTED else seen
 
 
 def first_of(names: Iterable[str]) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from leasehold.model.event import Operation, OverheadMeasured
 from leasehold.service.enactors.protocol import Observation, Phase, Verb
-from leasehold.service.engine.outbox import TAKEN, order_of_row
+from leasehold.service.engine.outbox import TAKEN
 from leasehold.service.store.rows import OrderRow
 
 _DONE: dict[tuple[str, Phase], Operation] = {
@@ -23,16 +23,16 @@ def measured_by(row: OrderRow, seen: Observation) -> OverheadMeasured | None:
     It is counted from when the enactor took it on, as far as that is known by now, else from when it was
     given; one that had to be told several times, and is not known to be taken on, tells nothing.
     """
-    operation = _DONE.get((row["verb"], seen.phase))
+    operation = _DONE.get((row.order.verb, seen.phase))
     began_ms = _began_ms(row, seen.since_ms)
-    if operation is None or row["incarnation"] != seen.incarnation or began_ms is None:
+    if operation is None or row.order.incarnation != seen.incarnation or began_ms is None:
         return None
-    order = order_of_row(row)
-    return OverheadMeasured(row["site"], operation, order.memory_mib, order.vms, seen.since_ms - began_ms)
+    order = row.order
+    return OverheadMeasured(row.site, operation, order.memory_mib, order.vms, seen.since_ms - began_ms)
 
 
 def _began_ms(row: OrderRow, done_ms: int) -> int | None:
-    if row["status"] == TAKEN and row["next_try_ms"] <= done_ms:
-        return row["next_try_ms"]
-    was_told_once = row["attempts"] == 0 and row["created_ms"] <= done_ms
-    return row["created_ms"] if was_told_once else None
+    if row.status == TAKEN and row.next_try_ms <= done_ms:
+        return row.next_try_ms
+    was_told_once = row.attempts == 0 and row.created_ms <= done_ms
+    return row.created_ms if was_told_once else None

@@ -42,11 +42,10 @@ from leasehold.model.reason import PREEMPTED, Outcome, Reason
 from leasehold.model.request import Request
 from leasehold.service.enactors.protocol import Order, Verb, order_id
 from leasehold.service.engine.agenda import Agenda
-from leasehold.service.engine.ledger import Particulars
 from leasehold.service.engine.outbox import Outbox
 from leasehold.service.engine.use import usage_row
 from leasehold.service.store.breaches import breach_to_dict
-from leasehold.service.store.rows import JournalRow, OrderRow, UsageRow
+from leasehold.service.store.rows import JournalRow, LeaseMetadata, OrderRow, UsageRow
 
 if TYPE_CHECKING:
     from leasehold.service.engine.agreements import AgreementBook
@@ -75,7 +74,7 @@ class Minutes:
 
     def __init__(
         self,
-        about: Mapping[int, Particulars],
+        about: Mapping[int, LeaseMetadata],
         outbox: Outbox,
         agenda: Agenda,
         reference_mips: int,
@@ -135,7 +134,7 @@ class Minutes:
                 self._about[event.lease_id].say(event.reason)
                 planned = {"planned_ms": event.planned_ms}
                 self.line(moved[event.lease_id], REPORTED, now_ms, planned, site=event.site)
-                self.journal[-1]["state"] = event.state.value  # it may have gone on since
+                self.journal[-1].state = event.state.value  # it may have gone on since
         for event in events:
             if isinstance(event, LeaseStarted | LeaseContinues | LeaseIsLate) and event.lease_id in moved:
                 self._mind_end_of(moved[event.lease_id], now_ms)
@@ -157,7 +156,7 @@ class Minutes:
     def step(self, lease: Lease, what: str, now_ms: int, *, site: str = "", **detail: object) -> None:
         """Add a line about what follows from a decision, and has no reason of its own."""
         self.line(lease, what, now_ms, detail, site=site)
-        self.journal[-1]["reason"] = ""
+        self.journal[-1].reason = ""
 
     def line(
         self,
@@ -173,40 +172,40 @@ class Minutes:
         about = self._about[lease.id]
         self.last_seq += 1
         self.journal.append(
-            {
-                "seq": self.last_seq,
-                "at_ms": now_ms,
-                "lease_id": lease.id,
-                "consumer": lease.request.consumer,
-                "group_name": lease.request.group,
-                "site": site or lease.site,
-                "what": what,
-                "state": lease.state.value,
-                "reason": about.reason,
-                "rule": rule,
-                "detail": json.dumps(detail) if detail else "{}",
-                "job_id": about.job_id,
-            }
+            JournalRow(
+                seq=self.last_seq,
+                at_ms=now_ms,
+                lease_id=lease.id,
+                consumer=lease.request.consumer,
+                group=lease.request.group,
+                site=site or lease.site,
+                what=what,
+                state=lease.state.value,
+                reason=about.reason,
+                rule=rule,
+                detail=json.dumps(detail) if detail else "{}",
+                job_id=about.job_id,
+            )
         )
 
     def line_about_site(self, site: str, what: str, now_ms: int, **detail: object) -> None:
         """Add a line about a site."""
         self.last_seq += 1
         self.journal.append(
-            {
-                "seq": self.last_seq,
-                "at_ms": now_ms,
-                "lease_id": None,
-                "consumer": "",
-                "group_name": "",
-                "site": site,
-                "what": what,
-                "state": "",
-                "reason": "",
-                "rule": "",
-                "detail": json.dumps(detail),
-                "job_id": None,
-            }
+            JournalRow(
+                seq=self.last_seq,
+                at_ms=now_ms,
+                lease_id=None,
+                consumer="",
+                group="",
+                site=site,
+                what=what,
+                state="",
+                reason="",
+                rule="",
+                detail=json.dumps(detail),
+                job_id=None,
+            )
         )
 
     def line_about_job(
@@ -216,20 +215,20 @@ class Minutes:
         self.about_jobs.append((reason, site))
         self.last_seq += 1
         self.journal.append(
-            {
-                "seq": self.last_seq,
-                "at_ms": now_ms,
-                "lease_id": None,
-                "consumer": job.request.consumer,
-                "group_name": job.request.group,
-                "site": site,
-                "what": JOB,
-                "state": job.state.value,
-                "reason": reason.value,
-                "rule": "",
-                "detail": json.dumps(detail),
-                "job_id": job.id,
-            }
+            JournalRow(
+                seq=self.last_seq,
+                at_ms=now_ms,
+                lease_id=None,
+                consumer=job.request.consumer,
+                group=job.request.group,
+                site=site,
+                what=JOB,
+                state=job.state.value,
+                reason=reason.value,
+                rule="",
+                detail=json.dumps(detail),
+                job_id=job.id,
+            )
         )
 
     def written(self) -> None:

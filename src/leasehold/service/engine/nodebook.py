@@ -5,7 +5,8 @@ until somebody has looked again. A failure counts once, however often the node i
 """
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
+from operator import attrgetter
 
 from leasehold.jobs.events import (
     JobEvent,
@@ -25,14 +26,19 @@ from leasehold.service.commands import JobNodesSeen, JobSiteSilent
 from leasehold.service.enactors.facts import NodeFacts
 from leasehold.service.enactors.protocol import Observation, Phase
 from leasehold.service.engine.kinds import NOT_LISTED, Kind, Kinds
-from leasehold.service.engine.places import software_of, software_text
-from leasehold.service.store.batch import Batch, Seen
-from leasehold.service.store.rows import NodeRow
+from leasehold.service.store.batch import Batch
+from leasehold.service.store.rows import NODES, NodeRow
 
 SITE_CLOSED = "its site takes nobody now"
 _IN_ROOM = frozenset({Phase.STARTING, Phase.RUNNING, Phase.RESUMING, Phase.RECEIVING})
 _USUAL_BYTES_PER_S = 125_000_000
 _FAULTS = {fault.value: fault for fault in Fault}
+
+_LIGHT = ("free_cores", "free_memory_mib", "free_disk_mib", "seen_ms", "charged", "watched_ms", "well_ms")
+"""What may change of a node at each look."""
+
+_heavy = attrgetter(*(each.name for each in fields(NodeRow) if each.name not in _LIGHT))
+"""The rest of it."""
 
 
 class NodeBook:
@@ -48,16 +54,16 @@ class NodeBook:
         self._rooms: dict[int, tuple[int, RoomTaken]] = {}
         self.room_news: dict[int, RoomTaken | RoomLeft] = {}
         self._gone_after_ms = gone_after_ms
-        self.rows: dict[str, NodeRow] = {row["name"]: row for row in rows}
+        self.rows: dict[str, NodeRow] = {row.name: row for row in rows}
         self._of_site: dict[str, set[str]] = {}
         self._kinds = Kinds()
         for row in rows:
-            self._of_site.setdefault(row["site"], set()).add(row["name"])
+            self._of_site.setdefault(row.site, set()).add(row.name)
             self._kinds.put(row)
         self._awaited: dict[str, Collection[str]] = {}
         """All nodes of a site that tells of them in parts, until all have been told of."""
         self._changed: dict[str, NodeRow] = {}
-        self._seen: dict[str, Seen] = {}
+        self._seen: dict[str, NodeRow] = {}
 
     def sites(self) -> list[str]:
         """List the sites that ever told of their nodes."""
@@ -67,14 +73,14 @@ class NodeBook:
         """Give the largest node of these sites where even that has too little; None where one may do."""
         there: list[NodeRow] = []
         for row in self.rows.values():
-            if row["site"] not in sites or self.is_gone(row, now_ms):
+            if row.site not in sites or self.is_gone(row, now_ms):
                 continue
-            if row["memory_mib"] >= memory_mib:
+            if row.memory_mib >= memory_mib:
                 return None  # nearly always, and at the first look
             there.append(row)
-        if not there or {row["site"] for row in there} != set(sites) or self._awaited.keys() & set(sites):
+        if not there or {row.site for row in there} != set(sites) or self._awaited.keys() & set(sites):
             return None
-        return max(there, key=lambda row: (row["memory_mib"], row["name"]))
+        return max(there, key=lambda row: (row.memory_mib, row.name))
 
     def remembered(self, site: str, closed: Collection[str], now_ms: int) -> NodesSeen:
         """Tell again what was last seen of a site's nodes; ``closed`` are sites that take nobody now."""
@@ -92,10 +98,8 @@ class NodeBook:
 
     def is_gone(self, row: NodeRow, now_ms: int) -> bool:
         """Whether a node was not listed for so long that it is not waited for any more."""
-        since_ms = row["failed_ms"]
-        return (
-            row["problem"] == NOT_LISTED and since_ms is not None and now_ms - since_ms >= self._gone_after_ms
-        )
+        since_ms = row.failed_ms
+        return row.problem == NOT_LISTED and since_ms is not None and now_ms - since_ms >= self._gone_after_ms
 
     def see(self, command: JobNodesSeen, closed: Collection[str], now_ms: int) -> list[JobEvent]:
         """Take in nodes of a site, and miss those that it does not have any more."""
@@ -125,9 +129,10 @@ class NodeBook:
         events: list[JobEvent] = []
         for name in sorted(self._of_site.get(command.site, ())):
             row = self.rows[name]
-            if not row["fault"]:
-                failed: NodeRow = {**row, "problem": command.why, "fault": fault.value, "failed_ms": now_ms}
-                failed["failures"] += 1
+            if not row.fault:
+                failed = replace(
+                    row, problem=command.why, fault=fault.value, failed_ms=now_ms, failures=row.failures + 1
+                )
                 self._keep(failed)
                 events.append(NodeFell(name, fault, command.why))
         return events
@@ -179,10 +184,7 @@ class NodeBook:
 
     def watched(self) -> dict[str, Watched]:
         """Tell again how long nodes were watched, and how often they failed."""
-        return {
-            name: Watched(row["charged"], row["watched_ms"], row["well_ms"])
-            for name, row in self.rows.items()
-        }
+        return {name: Watched(row.charged, row.watched_ms, row.well_ms) for name, row in self.rows.items()}
 
     def note_watched(self, news: Mapping[str, Watched]) -> None:
         """Keep with the nodes how long they were watched, and how often they failed."""
@@ -190,12 +192,9 @@ class NodeBook:
             row = self.rows.get(name)
             if row is None:
                 continue
-            noted: NodeRow = {
-                **row,
-                "charged": watched.failures,
-                "watched_ms": watched.watched_ms,
-                "well_ms": watched.well_ms,
-            }
+            noted = replace(
+                row, charged=watched.failures, watched_ms=watched.watched_ms, well_ms=watched.well_ms
+            )
             if noted != row:
                 self._keep(noted)
 
@@ -205,44 +204,42 @@ class NodeBook:
 
     def save(self, batch: Batch) -> None:
         """Write everything into the store."""
-        batch.save_nodes(self._to_save())
-        batch.see_nodes(list(self._seen.values()))
+        batch.upsert(NODES, self._to_save())
+        batch.update(NODES, list(self._seen.values()), "name", _LIGHT)
 
     def saved(self) -> None:
         """Everything is in the store."""
         for row in self._to_save():
-            del self._changed[row["name"]]
+            del self._changed[row.name]
         self._seen.clear()
 
     def _to_save(self) -> list[NodeRow]:
         """Give what changed, but for sites that are still telling: a restart must not take a part for all."""
-        return [row for row in self._changed.values() if row["site"] not in self._awaited]
+        return [row for row in self._changed.values() if row.site not in self._awaited]
 
     # How
 
     def _keep(self, row: NodeRow) -> None:
         """Keep what is new; where only what is free has changed, no more than that is written."""
-        before = self.rows.get(row["name"])
-        self.rows[row["name"]] = row
-        self._of_site.setdefault(row["site"], set()).add(row["name"])
+        before = self.rows.get(row.name)
+        self.rows[row.name] = row
+        self._of_site.setdefault(row.site, set()).add(row.name)
         self._kinds.put(row)
-        is_known = before is not None and {**before, **_light(row)} == row
-        if not is_known or row["name"] in self._changed:
-            self._changed[row["name"]] = row
+        is_known = before is not None and _heavy(before) == _heavy(row)
+        if not is_known or row.name in self._changed:
+            self._changed[row.name] = row
         else:
-            self._seen[row["name"]] = _light(row)
+            self._seen[row.name] = row
 
     def _be_missed(self, row: NodeRow, now_ms: int) -> None:
-        if row["problem"] != NOT_LISTED:
-            missed: NodeRow = {**row, "problem": NOT_LISTED, "fault": Fault.NODE_DIED.value}
-            if not row["fault"]:
-                missed["failures"] += 1
-            missed["failed_ms"] = now_ms
-            self._keep(missed)
+        if row.problem != NOT_LISTED:
+            failures = row.failures if row.fault else row.failures + 1
+            missed = replace(row, problem=NOT_LISTED, fault=Fault.NODE_DIED.value, failures=failures)
+            self._keep(replace(missed, failed_ms=now_ms))
 
     def _offer(self, before: NodeRow | None, row: NodeRow, closed: Collection[str]) -> NodeOffers | None:
         """A node that has just become idle says so."""
-        if before is None or row["problem"] or _is_idle(before) or not _is_idle(row):
+        if before is None or row.problem or _is_idle(before) or not _is_idle(row):
             return None
         return NodeOffers(_seen_node(row, closed))
 
@@ -250,66 +247,53 @@ class NodeBook:
 def node_of(row: NodeRow) -> Node:
     """Read a node as matching knows it."""
     capabilities = Capabilities(
-        name=row["name"],
-        total=Amounts(row["cores"], row["memory_mib"], row["disk_mib"]),
-        cpu_mhz=row["cpu_mhz"],
-        software=software_of(row["software"]),
-        place=row["site"],
-        bytes_per_s=row["bytes_per_s"] or _USUAL_BYTES_PER_S,
+        name=row.name,
+        total=Amounts(row.cores, row.memory_mib, row.disk_mib),
+        cpu_mhz=row.cpu_mhz,
+        software=row.software,
+        place=row.site,
+        bytes_per_s=row.bytes_per_s or _USUAL_BYTES_PER_S,
     )
-    free = Amounts(row["free_cores"], row["free_memory_mib"], row["free_disk_mib"])
-    return Node(capabilities=capabilities, free=free, seen_ms=row["seen_ms"])
+    free = Amounts(row.free_cores, row.free_memory_mib, row.free_disk_mib)
+    return Node(capabilities=capabilities, free=free, seen_ms=row.seen_ms)
 
 
 def _seen_node(row: NodeRow, closed: Collection[str]) -> SeenNode:
     """Nobody is sent where nothing can run now, be it the node or its whole site."""
-    problem = row["problem"] or (SITE_CLOSED if row["site"] in closed else "")
-    fault = _FAULTS[row["fault"]] if row["fault"] else None
-    return SeenNode(node_of(row), bool(row["is_host"]), bool(row["runs"]), problem, fault)
+    problem = row.problem or (SITE_CLOSED if row.site in closed else "")
+    fault = _FAULTS[row.fault] if row.fault else None
+    return SeenNode(node_of(row), row.is_host, row.runs, problem, fault)
 
 
 def _row(name: str, site: str, facts: NodeFacts, before: NodeRow | None, now_ms: int) -> NodeRow:
     fault = facts.fault if facts.fault in _FAULTS else ""
-    has_failed = bool(fault) and (before is None or before["fault"] != fault)
-    failed_ms = None if before is None else before["failed_ms"]
-    return {
-        "name": name,
-        "site": site,
-        "cores": facts.cores,
-        "memory_mib": facts.memory_mib,
-        "disk_mib": facts.disk_mib,
-        "free_cores": min(facts.free_cores, facts.cores),
-        "free_memory_mib": min(facts.free_memory_mib, facts.memory_mib),
-        "free_disk_mib": min(facts.free_disk_mib, facts.disk_mib),
-        "cpu_mhz": facts.cpu_mhz,
-        "bytes_per_s": facts.bytes_per_s,
-        "software": software_text(facts.software),
-        "is_host": int(facts.is_host),
-        "runs": int(facts.runs),
-        "problem": facts.problem,
-        "fault": fault,
-        "seen_ms": now_ms,
-        "first_ms": now_ms if before is None else before["first_ms"],
-        "failures": (0 if before is None else before["failures"]) + has_failed,
-        "failed_ms": now_ms if has_failed else failed_ms,
-        "charged": 0.0 if before is None else before["charged"],
-        "watched_ms": 0 if before is None else before["watched_ms"],
-        "well_ms": NOT_YET if before is None else before["well_ms"],
-    }
-
-
-def _light(row: NodeRow) -> Seen:
-    return {
-        "name": row["name"],
-        "free_cores": row["free_cores"],
-        "free_memory_mib": row["free_memory_mib"],
-        "free_disk_mib": row["free_disk_mib"],
-        "seen_ms": row["seen_ms"],
-        "charged": row["charged"],
-        "watched_ms": row["watched_ms"],
-        "well_ms": row["well_ms"],
-    }
+    has_failed = bool(fault) and (before is None or before.fault != fault)
+    failed_ms = None if before is None else before.failed_ms
+    return NodeRow(
+        name=name,
+        site=site,
+        cores=facts.cores,
+        memory_mib=facts.memory_mib,
+        disk_mib=facts.disk_mib,
+        free_cores=min(facts.free_cores, facts.cores),
+        free_memory_mib=min(facts.free_memory_mib, facts.memory_mib),
+        free_disk_mib=min(facts.free_disk_mib, facts.disk_mib),
+        cpu_mhz=facts.cpu_mhz,
+        bytes_per_s=facts.bytes_per_s,
+        software=facts.software,
+        is_host=facts.is_host,
+        runs=facts.runs,
+        problem=facts.problem,
+        fault=fault,
+        seen_ms=now_ms,
+        first_ms=now_ms if before is None else before.first_ms,
+        failures=(0 if before is None else before.failures) + has_failed,
+        failed_ms=now_ms if has_failed else failed_ms,
+        charged=0.0 if before is None else before.charged,
+        watched_ms=0 if before is None else before.watched_ms,
+        well_ms=NOT_YET if before is None else before.well_ms,
+    )
 
 
 def _is_idle(row: NodeRow) -> bool:
-    return row["free_cores"] == row["cores"] and row["free_memory_mib"] == row["memory_mib"]
+    return row.free_cores == row.cores and row.free_memory_mib == row.memory_mib

@@ -92,7 +92,7 @@ def confirm(outbox: Outbox, site: str, seen: Observation) -> list[OverheadMeasur
 
     Returns how long those took of which that can be seen.
     """
-    here = [row for row in outbox.of(seen.lease_id) if row["site"] == site]
+    here = [row for row in outbox.of(seen.lease_id) if row.site == site]
     done = [place for place, row in enumerate(here, 1) if _is_fulfilled(row, seen)]
     measured = [measured_by(row, seen) for row in here]
     for row in here[: max(done, default=0)]:
@@ -101,9 +101,9 @@ def confirm(outbox: Outbox, site: str, seen: Observation) -> list[OverheadMeasur
 
 
 def _is_fulfilled(row: OrderRow, seen: Observation) -> bool:
-    if row["incarnation"] != seen.incarnation:
-        return row["incarnation"] < seen.incarnation
-    return seen.phase in REACHES[Verb(row["verb"])]
+    if row.order.incarnation != seen.incarnation:
+        return row.order.incarnation < seen.incarnation
+    return seen.phase in REACHES[Verb(row.order.verb)]
 
 
 class Comparison:
@@ -151,7 +151,7 @@ class Comparison:
         )
 
     def _orders(self, lease_id: int) -> list[OrderRow]:
-        return [row for row in self._outbox.of(lease_id) if row["site"] == self._site]
+        return [row for row in self._outbox.of(lease_id) if row.site == self._site]
 
     def _stop(self, seen: Observation, asked_ms: int, now_ms: int) -> None:
         """Order machines to be stopped that should not be there, unless that is on its way."""
@@ -170,14 +170,14 @@ class Comparison:
     def _confirm_absences(self, there: Mapping[int, Observation], asked_ms: int) -> None:
         """What was sent away or stopped, and is not there any more, is dealt with, and all before it too."""
         for row in list(self._outbox):
-            if row["site"] == self._site and not REACHES[Verb(row["verb"])] and _was_told(row, asked_ms):
-                seen = there.get(row["lease_id"])
-                if seen is None or seen.incarnation > row["incarnation"]:
+            if row.site == self._site and not REACHES[Verb(row.order.verb)] and _was_told(row, asked_ms):
+                seen = there.get(row.order.lease_id)
+                if seen is None or seen.incarnation > row.order.incarnation:
                     self._close_through(row)
 
     def _close_through(self, last: OrderRow) -> None:
-        for row in self._orders(last["lease_id"]):
-            if row["incarnation"] <= last["incarnation"]:
+        for row in self._orders(last.order.lease_id):
+            if row.order.incarnation <= last.order.incarnation:
                 self._outbox.close(row)
 
     def _is_missing(self, lease: Lease, seen: Observation | None, asked_ms: int, now_ms: int) -> bool:
@@ -198,12 +198,12 @@ class Comparison:
 
 def _was_told(row: OrderRow, asked_ms: int) -> bool:
     """Whether the enactor had taken it on when it was looked at."""
-    return row["status"] == TAKEN and row["next_try_ms"] <= asked_ms
+    return row.status == TAKEN and row.next_try_ms <= asked_ms
 
 
 def _is_on_the_way(row: OrderRow, seen: Observation | None) -> bool:
     return (
         seen is not None
-        and seen.incarnation == row["incarnation"]
-        and seen.phase in (ON_THE_WAY.get(Verb(row["verb"])), Phase.FAILED)
+        and seen.incarnation == row.order.incarnation
+        and seen.phase in (ON_THE_WAY.get(Verb(row.order.verb)), Phase.FAILED)
     )

@@ -1,13 +1,11 @@
 """The orders that are not yet confirmed: what should be so on machines, and is not known to be."""
 
-import json
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
+from copy import copy
 from itertools import takewhile
 from zlib import crc32
 
-from leasehold.service.enactors.protocol import NO_WISHES, Order, Problem, Verb
-from leasehold.service.engine.ledger import wishes_of
+from leasehold.service.enactors.protocol import Order, Problem, Verb
 from leasehold.service.store.rows import OrderRow
 
 PENDING = "pending"
@@ -37,7 +35,7 @@ class Outbox:
         self.changed: dict[str, OrderRow] = {}
         self.outgoing: list[OrderRow] = []
         for row in rows:
-            self._by_lease.setdefault(row["lease_id"], {})[row["id"]] = row
+            self._by_lease.setdefault(row.order.lease_id, {})[row.order.id] = row
             self.outgoing.append(row)
 
     def __iter__(self) -> Iterator[OrderRow]:
@@ -58,10 +56,10 @@ class Outbox:
 
     def give_unrecorded(self, site: str, order: Order, now_ms: int) -> OrderRow:
         """Give one about a lease that the store has never known; after a restart it is given anew."""
-        row = row_of_order(site, order, now_ms)
+        row = OrderRow(order, site, PENDING, 0, now_ms, "", now_ms)
         if order.verb is Verb.STOP:
             for earlier in self.of(order.lease_id):
-                if earlier["site"] == site:
+                if earlier.site == site:
                     self.close(earlier, DROPPED)
         self._by_lease.setdefault(order.lease_id, {})[order.id] = row
         self.outgoing.append(row)
@@ -69,7 +67,7 @@ class Outbox:
 
     def taken(self, row: OrderRow, now_ms: int) -> None:
         """The enactor has taken it on; ``next_try_ms`` keeps when."""
-        row["status"], row["next_try_ms"], row["problem"] = TAKEN, now_ms, ""
+        row.status, row.next_try_ms, row.problem = TAKEN, now_ms, ""
         self._note(row)
         self._let_follow(row)
 
@@ -78,31 +76,31 @@ class Outbox:
 
         Where nobody ``answered``, nothing is known of what the machines would say: that is never the end.
         """
-        row["attempts"] = row["attempts"] + 1 if answered else min(row["attempts"] + 1, _MOST_UNANSWERED)
-        row["problem"] = problem.text
-        for_good = answered and (not problem.again or row["attempts"] >= MOST_ATTEMPTS)
-        if for_good and row["verb"] not in _NEVER_DROPPED:
+        row.attempts = row.attempts + 1 if answered else min(row.attempts + 1, _MOST_UNANSWERED)
+        row.problem = problem.text
+        for_good = answered and (not problem.again or row.attempts >= MOST_ATTEMPTS)
+        if for_good and row.order.verb not in _NEVER_DROPPED:
             self.close(row, DROPPED)
             return False
-        row["status"], row["next_try_ms"] = PENDING, now_ms + pause_ms(row["id"], row["attempts"])
+        row.status, row.next_try_ms = PENDING, now_ms + pause_ms(row.order.id, row.attempts)
         self._note(row)
         self.outgoing.append(row)
         return True
 
     def tell_again(self, row: OrderRow, now_ms: int) -> None:
         """What it asks for is not so: it is told once more, now."""
-        row["status"], row["next_try_ms"] = PENDING, now_ms
+        row.status, row.next_try_ms = PENDING, now_ms
         self._note(row)
         self.outgoing.append(row)
 
     def close(self, row: OrderRow, status: str = CONFIRMED) -> None:
         """It was carried out, or is of no use any more."""
-        row["status"] = status
+        row.status = status
         self._note(row)
-        rows = self._by_lease[row["lease_id"]]
-        del rows[row["id"]]
+        rows = self._by_lease[row.order.lease_id]
+        del rows[row.order.id]
         if not rows:
-            del self._by_lease[row["lease_id"]]
+            del self._by_lease[row.order.lease_id]
         self._let_follow(row)
 
     def written(self) -> None:
@@ -113,72 +111,27 @@ class Outbox:
     def take_outgoing(self) -> list[OrderRow]:
         """Take out what is to be told now; what was closed meanwhile is told to nobody."""
         outgoing, self.outgoing = self.outgoing, []
-        is_open = (row for row in outgoing if row["status"] in (PENDING, TAKEN))
-        return [row.copy() for row in is_open if not self._waits_for_a_move(row)]
+        is_open = (row for row in outgoing if row.status in (PENDING, TAKEN))
+        return [copy(row) for row in is_open if not self._waits_for_a_move(row)]
 
     def _waits_for_a_move(self, row: OrderRow) -> bool:
         """Whether machines are to come or go first, by an order that was not taken yet; no STOP waits."""
-        if row["verb"] == Verb.STOP:
+        if row.order.verb == Verb.STOP:
             return False
-        earlier = takewhile(lambda other: other is not row, self.of(row["lease_id"]))
-        return any(other["verb"] in _MOVES and other["status"] == PENDING for other in earlier)
+        earlier = takewhile(lambda other: other is not row, self.of(row.order.lease_id))
+        return any(other.order.verb in _MOVES and other.status == PENDING for other in earlier)
 
     def _let_follow(self, move: OrderRow) -> None:
         """Tell whatever may have waited for this one."""
-        if move["verb"] in _MOVES:
-            self.outgoing += [row for row in self.of(move["lease_id"]) if row["status"] == PENDING]
+        if move.order.verb in _MOVES:
+            self.outgoing += [row for row in self.of(move.order.lease_id) if row.status == PENDING]
 
     def _note(self, row: OrderRow) -> None:
-        if row["id"] not in self.new:
-            self.changed[row["id"]] = row
+        if row.order.id not in self.new:
+            self.changed[row.order.id] = row
 
 
 def pause_ms(order: str, attempts: int) -> int:
     """How long to wait before the next attempt: twice as long each time, and not all at the same time."""
     longest_ms: int = min(_LONGEST_PAUSE_MS, 500 << min(attempts, MOST_ATTEMPTS))
     return longest_ms // 2 + crc32(f"{order} {attempts}".encode()) % (longest_ms // 2)
-
-
-def row_of_order(site: str, order: Order, now_ms: int) -> OrderRow:
-    """Write an order down."""
-    body: dict[str, object] = {
-        "vms": order.vms,
-        "memory_mib": order.memory_mib,
-        "command": order.command,
-        "work_done": order.work_done,
-        "other_site": order.other_site,
-        "account": order.account,
-    }
-    if order.on != NO_WISHES:
-        body["on"] = asdict(order.on)
-    return {
-        "id": order.id,
-        "site": site,
-        "lease_id": order.lease_id,
-        "incarnation": order.incarnation,
-        "verb": order.verb.value,
-        "body": json.dumps(body),
-        "status": PENDING,
-        "attempts": 0,
-        "next_try_ms": now_ms,
-        "problem": "",
-        "created_ms": now_ms,
-    }
-
-
-def order_of_row(row: OrderRow) -> Order:
-    """Read an order."""
-    body = json.loads(row["body"])
-    return Order(
-        row["id"],
-        Verb(row["verb"]),
-        row["lease_id"],
-        row["incarnation"],
-        body["vms"],
-        body["memory_mib"],
-        tuple(body["command"]),
-        body["work_done"],
-        body["other_site"],
-        wishes_of(body.get("on", {})),
-        body["account"],
-    )

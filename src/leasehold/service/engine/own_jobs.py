@@ -65,7 +65,7 @@ class OwnJobs:
 
     def with_room(self, site: str) -> frozenset[str]:
         """Give the own jobs for which there is room now: in the books, and no guest is still leaving."""
-        if any(row["site"] == site and row["verb"] in _MAKES_ROOM for row in self._engine.outbox):
+        if any(row.site == site and row.order.verb in _MAKES_ROOM for row in self._engine.outbox):
             return frozenset()
         held = self._engine.gateway.sites[site].floor.held
         return frozenset(name for name, lease in self._leases(site).items() if lease.id in held)

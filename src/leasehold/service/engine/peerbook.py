@@ -9,7 +9,7 @@ from leasehold.service.commands import KeepPeer, RemovePeer
 from leasehold.service.errors import CannotRemovePeer, NoSuchPeer
 from leasehold.service.letters.names import GATEWAY, asking
 from leasehold.service.store.batch import Batch
-from leasehold.service.store.rows import PeerRow
+from leasehold.service.store.rows import PEERS, PeerRow
 
 if TYPE_CHECKING:
     from leasehold.service.engine.engine import Engine
@@ -20,12 +20,12 @@ class PeerBook:
 
     def __init__(self, engine: "Engine") -> None:
         """Begin with those in the store, and tell the decision core."""
-        self.rows = {row["name"]: row for row in engine.store.peers()}
+        self.rows = {row.name: row for row in engine.store.peers()}
         self._engine = engine
         self._kept: dict[str, PeerRow] = {}
         self._dropped: list[str] = []
         for row in self.rows.values():
-            engine.gateway.desk.peering.agree(row["name"], _terms(row))
+            engine.gateway.desk.peering.agree(row.name, _terms(row))
 
     def keep(self, command: KeepPeer, now_ms: int) -> list[Event]:
         """Agree with somebody, known before or not; raises InvalidField for the name of somebody else.
@@ -35,22 +35,22 @@ class PeerBook:
         name, before = command.name, self.rows.get(command.name)
         if before is None:
             self._check_name(name)
-        row: PeerRow = {
-            "name": name,
-            "url": command.url,
-            "ask": Ask(command.ask).value,
-            "max_vms": command.max_vms,
-            "line": command.line if before is None else before["line"],
-            "added_ms": now_ms if before is None else before["added_ms"],
-            "added_by": command.by if before is None else before["added_by"],
-        }
+        row = PeerRow(
+            name=name,
+            url=command.url,
+            ask=Ask(command.ask).value,
+            max_vms=command.max_vms,
+            line=command.line if before is None else before.line,
+            added_ms=now_ms if before is None else before.added_ms,
+            added_by=command.by if before is None else before.added_by,
+        )
         self.rows[name] = self._kept[name] = row
         desk = self._engine.gateway.desk
         desk.peering.agree(name, _terms(row))
         desk.peering.begin_to_count(name, now_ms)
         desk.look_again()
         what = "peer-added" if before is None else "peer-changed"
-        told = {"url": row["url"], "ask": row["ask"], "max_vms": row["max_vms"]}
+        told = {"url": row.url, "ask": row.ask, "max_vms": row.max_vms}
         self._engine.minutes.line_about_site(name, what, now_ms, by=command.by, **told)
         return [Tick()] if desk.is_busy else []
 
@@ -81,9 +81,8 @@ class PeerBook:
     def save(self, batch: Batch) -> None:
         """Write everything into the store."""
         for name in self._dropped:
-            batch.drop_peer(name)
-        for row in self._kept.values():
-            batch.save_peer(row)
+            batch.delete(PEERS, name=name)
+        batch.upsert(PEERS, list(self._kept.values()))
 
     def saved(self) -> None:
         """Everything is in the store."""
@@ -107,4 +106,4 @@ class PeerBook:
 
 
 def _terms(row: PeerRow) -> Terms:
-    return Terms(Ask(row["ask"]), row["max_vms"])
+    return Terms(Ask(row.ask), row.max_vms)

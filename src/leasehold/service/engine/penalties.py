@@ -1,5 +1,6 @@
 """The punishments of one engine: those that stand, and what is to be written of them."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from leasehold.model.agreement import Penalty
@@ -8,7 +9,7 @@ from leasehold.service.commands import LiftPenalty
 from leasehold.service.engine.agreement_rows import penalty_of
 from leasehold.service.errors import NoSuchPenalty
 from leasehold.service.store.batch import Batch
-from leasehold.service.store.rows import PenaltyRow
+from leasehold.service.store.rows import PENALTIES, PenaltyRow
 
 if TYPE_CHECKING:
     from leasehold.service.engine.engine import Engine
@@ -20,7 +21,7 @@ class PenaltyBook:
     def __init__(self, engine: "Engine") -> None:
         """Begin with those in the store."""
         self._engine = engine
-        self._rows = {row["id"]: row for row in engine.store.penalties()}
+        self._rows = {row.id: row for row in engine.store.penalties()}
         self._last_id = max(self._rows, default=0)
         self._changed: dict[int, PenaltyRow] = {}
 
@@ -31,19 +32,19 @@ class PenaltyBook:
     def imposed(self, penalty: Penalty, lease_id: int) -> None:
         """A lease broke a rule, and its consumer is punished."""
         self._last_id += 1
-        row: PenaltyRow = {
-            "id": self._last_id,
-            "agreement": penalty.agreement,
-            "provider": penalty.provider,
-            "consumer": penalty.consumer,
-            "points": penalty.points,
-            "since_ms": penalty.since_ms,
-            "until_ms": penalty.until_ms,
-            "lease_id": lease_id,
-            "lifted_ms": None,
-            "lifted_by": "",
-        }
-        self._rows[row["id"]] = self._changed[row["id"]] = row
+        row = PenaltyRow(
+            id=self._last_id,
+            agreement=penalty.agreement,
+            provider=penalty.provider,
+            consumer=penalty.consumer,
+            points=penalty.points,
+            since_ms=penalty.since_ms,
+            until_ms=penalty.until_ms,
+            lease_id=lease_id,
+            lifted_ms=None,
+            lifted_by="",
+        )
+        self._rows[row.id] = self._changed[row.id] = row
 
     def lift(self, command: LiftPenalty, now_ms: int) -> tuple[list[Event], PenaltyRow]:
         """Let a punishment end now; one that has ended stays as it is. Raises NoSuchPenalty."""
@@ -52,12 +53,12 @@ class PenaltyBook:
             raise NoSuchPenalty(command.penalty_id)
         if not stands(row, now_ms):
             return [], row
-        lifted: PenaltyRow = {**row, "lifted_ms": now_ms, "lifted_by": command.by}
-        self._rows[row["id"]] = self._changed[row["id"]] = lifted
+        lifted = replace(row, lifted_ms=now_ms, lifted_by=command.by)
+        self._rows[row.id] = self._changed[row.id] = lifted
         minutes = self._engine.minutes
-        told = {"agreement": row["agreement"], "consumer": row["consumer"], "penalty": row["id"]}
-        minutes.line_about_site(row["provider"], "penalty-lifted", now_ms, by=command.by, **told)
-        return [PenaltyLifted(row["agreement"], row["consumer"])], lifted
+        told = {"agreement": row.agreement, "consumer": row.consumer, "penalty": row.id}
+        minutes.line_about_site(row.provider, "penalty-lifted", now_ms, by=command.by, **told)
+        return [PenaltyLifted(row.agreement, row.consumer)], lifted
 
     def has_news(self) -> bool:
         """Whether there is anything to write."""
@@ -65,7 +66,7 @@ class PenaltyBook:
 
     def save(self, batch: Batch) -> None:
         """Write everything into the store."""
-        batch.save_penalties(list(self._changed.values()))
+        batch.upsert(PENALTIES, list(self._changed.values()))
 
     def saved(self) -> None:
         """Everything is in the store."""
@@ -74,4 +75,4 @@ class PenaltyBook:
 
 def stands(row: PenaltyRow, now_ms: int) -> bool:
     """Whether a punishment has neither ended nor been lifted."""
-    return row["lifted_ms"] is None and (row["until_ms"] is None or now_ms < row["until_ms"])
+    return row.lifted_ms is None and (row.until_ms is None or now_ms < row.until_ms)

@@ -30,12 +30,12 @@ class Postbox:
         """Write a letter."""
         numbers = self._of(correspondent)
         numbers[0] += 1
-        row: LetterRow = {
-            "correspondent": correspondent,
-            "seq": numbers[0],
-            "body": json.dumps(body),
-            "created_ms": now_ms,
-        }
+        row: LetterRow = LetterRow(
+            correspondent=correspondent,
+            seq=numbers[0],
+            body=json.dumps(body),
+            created_ms=now_ms,
+        )
         self._written.append(row)
 
     def take_in(self, correspondent: str, letters: Iterable[Letter], read: Callable[[Any], T]) -> list[T]:
@@ -69,7 +69,7 @@ class Postbox:
 
     def forget(self, correspondent: str) -> None:
         """Nobody of this name is there any more; whoever comes under it begins anew."""
-        self._written = [row for row in self._written if row["correspondent"] != correspondent]
+        self._written = [row for row in self._written if row.correspondent != correspondent]
         self._received.discard(correspondent)
         self._acknowledged.pop(correspondent, None)
         self._known_acknowledged.pop(correspondent, None)
@@ -92,7 +92,7 @@ class Postbox:
 
     def saved(self) -> Sequence[str]:
         """Everything is in the store; returns to whom letters are waiting."""
-        correspondents = list(dict.fromkeys(row["correspondent"] for row in self._written))
+        correspondents = list(dict.fromkeys(row.correspondent for row in self._written))
         self._written.clear()
         self._received.clear()
         self._acknowledged.clear()

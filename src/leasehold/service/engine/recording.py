@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 from leasehold.gateway.gateway import Gateway
 from leasehold.service.engine.correspondence import abouts_from
-from leasehold.service.engine.ledger import row_of
 from leasehold.service.letters.wire import About
 from leasehold.service.store.reading import Reading
+from leasehold.service.store.rows import JOURNAL, LEASES, ORDERS, USAGE, LeaseRow
 from leasehold.service.store.store import Store
 
 if TYPE_CHECKING:
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 LEARNING_LINES = 256
 LEARNING_MS = 10_000
 """What policies have learnt is written after so many lines of the journal, or so long after the last time."""
+
+ORDER_PROGRESS = ("status", "attempts", "next_try_ms", "problem")
+"""What changes of an order once it was given."""
 
 MEMORY = "gateway"
 DESK = "desk"
@@ -60,14 +63,14 @@ def write(engine: "Engine", *, all_learning: bool = False) -> None:
     if not (is_told or outbox.new or outbox.changed or postbox.has_news() or mail.has_new_abouts):
         return
     with engine.store.writing() as batch:
-        batch.save_leases([row_of(lease, engine.about[lease.id]) for lease in minutes.leases.values()])
-        batch.add_journal(minutes.journal)
-        batch.add_orders(list(outbox.new.values()))
-        batch.set_orders(list(outbox.changed.values()))
+        batch.upsert(LEASES, [LeaseRow(lease, engine.about[lease.id]) for lease in minutes.leases.values()])
+        batch.insert(JOURNAL, minutes.journal)
+        batch.insert(ORDERS, list(outbox.new.values()))
+        batch.update(ORDERS, list(outbox.changed.values()), "id", ORDER_PROGRESS)
         handlers.answers.save(batch)
         for book in books:
             book.save(batch)
-        batch.add_usage(minutes.usage)
+        batch.insert(USAGE, minutes.usage)
         postbox.save(batch)
         if mail.has_new_abouts:
             told = {name: about.to_dict() for name, about in mail.abouts.items()}
@@ -84,7 +87,7 @@ def write(engine: "Engine", *, all_learning: bool = False) -> None:
 
 def last_written_ms(store: Store) -> int:
     """When something was written last; no gateway goes back behind that."""
-    return max((line["at_ms"] for line in store.journal(store.last_seq() - 1, 1)), default=0)
+    return max((line.at_ms for line in store.journal(store.last_seq() - 1, 1)), default=0)
 
 
 def remembered_abouts(store: Reading) -> dict[str, About]:
@@ -100,5 +103,5 @@ def recall(gateway: Gateway, store: Store) -> None:
     if DESK in memories:
         gateway.desk.remember(json.loads(memories[DESK]))
     gateway.recall_experience(json.loads(memories.get(EXPERIENCE, "{}")))
-    drained = {row["name"] for row in store.sites() if row["drained_ms"] is not None}
+    drained = {row.name for row in store.sites() if row.drained_ms is not None}
     gateway.desk.lenders.not_lending = drained

@@ -6,7 +6,7 @@ from leasehold.model.event import Event, LendingChanged, SiteForgotten
 from leasehold.service.commands import Drain, ForgetSite, Undrain
 from leasehold.service.errors import CannotForget, NoSuchSite
 from leasehold.service.store.batch import Batch
-from leasehold.service.store.rows import SiteRow
+from leasehold.service.store.rows import SITES, SiteRow
 
 if TYPE_CHECKING:
     from leasehold.service.engine.engine import Engine
@@ -23,12 +23,12 @@ class SiteBook:
     def drain(self, command: Drain, now_ms: int) -> list[Event]:
         """Let a site take no new guests; raises NoSuchSite."""
         self._check(command.site)
-        self._changed[command.site] = {
-            "name": command.site,
-            "drained_ms": now_ms,
-            "drained_by": command.by,
-            "note": command.note,
-        }
+        self._changed[command.site] = SiteRow(
+            name=command.site,
+            drained_ms=now_ms,
+            drained_by=command.by,
+            note=command.note,
+        )
         told = {"by": command.by, "note": command.note}
         self._engine.minutes.line_about_site(command.site, "drained", now_ms, **told)
         return [LendingChanged(command.site, lends=False)]
@@ -59,8 +59,7 @@ class SiteBook:
 
     def save(self, batch: Batch) -> None:
         """Write everything into the store."""
-        for row in self._changed.values():
-            batch.save_site(row)
+        batch.upsert(SITES, list(self._changed.values()))
 
     def saved(self) -> None:
         """Everything is in the store."""
@@ -75,4 +74,9 @@ class SiteBook:
 
 
 def _lending(site: str) -> SiteRow:
-    return {"name": site, "drained_ms": None, "drained_by": "", "note": ""}
+    return SiteRow(
+        name=site,
+        drained_ms=None,
+        drained_by="",
+        note="",
+    )

@@ -1,6 +1,5 @@
 """What leases used, as the store keeps it and as the decision core is told of it again."""
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -9,7 +8,6 @@ from leasehold.model.agreement import CPUS, MEMORY
 from leasehold.model.effect import Used
 from leasehold.model.lease import Lease
 from leasehold.model.use import Holding, Segment
-from leasehold.service.engine.ledger import claims_text
 from leasehold.service.store.filters import UsageFilter
 from leasehold.service.store.rows import UsageRow
 from leasehold.service.usage import is_about
@@ -18,20 +16,20 @@ from leasehold.service.usage import is_about
 def usage_row(used: Used, domain: str) -> UsageRow:
     """Write down that a lease held machines at a site, which is in this virtual domain ("" for none)."""
     request = used.lease.request
-    return {
-        "lease_id": used.lease.id,
-        "begin_ms": used.begin_ms,
-        "end_ms": used.end_ms,
-        "consumer": request.consumer,
-        "group_name": request.group,
-        "path": request.path,
-        "site": used.site,
-        "domain": domain,
-        "vms": used.lease.vms,
-        "memory_mib": request.memory_mib,
-        "claims": claims_text(request.claims),
-        "is_local": int(request.is_local),
-    }
+    return UsageRow(
+        lease_id=used.lease.id,
+        begin_ms=used.begin_ms,
+        end_ms=used.end_ms,
+        consumer=request.consumer,
+        group=request.group,
+        path=request.path,
+        site=used.site,
+        domain=domain,
+        vms=used.lease.vms,
+        memory_mib=request.memory_mib,
+        claims=request.claims,
+        is_local=request.is_local,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +76,9 @@ def going_on(gateway: Gateway, now_ms: int) -> GoingOn:
 
 def segments(rows: Iterable[UsageRow]) -> list[Segment]:
     """Read what was used, as the ledger of the decision core counts it."""
-    return [Segment(_holding(row), row["begin_ms"], row["end_ms"]) for row in rows]
+    return [Segment(_holding(row), row.begin_ms, row.end_ms) for row in rows]
 
 
 def _holding(row: UsageRow) -> Holding:
-    amounts = {CPUS: row["vms"], MEMORY: row["vms"] * row["memory_mib"], **json.loads(row["claims"])}
-    return Holding(row["path"], row["site"], amounts, bool(row["is_local"]))
+    amounts = {CPUS: row.vms, MEMORY: row.vms * row.memory_mib, **dict(row.claims)}
+    return Holding(row.path, row.site, amounts, row.is_local)

@@ -137,7 +137,7 @@ class Uplink:
         _, received = await asyncio.to_thread(self._side.store.mail_state, self._correspondent)
         body = {
             "about": (await self._side.about()).to_dict(),
-            "letters": [{"seq": row["seq"], "body": json.loads(row["body"])} for row in reports],
+            "letters": [{"seq": row.seq, "body": json.loads(row.body)} for row in reports],
             "acknowledged": received,
             "wait_s": wait_s,
         }

@@ -16,8 +16,8 @@ from leasehold.model.reason import Reason
 from leasehold.model.request import LEASE_TYPES
 from leasehold.routing.facts import SiteLive
 from leasehold.service.commands import Submit
-from leasehold.service.engine.ledger import Particulars
 from leasehold.service.letters.names import GATEWAY, asking_peer
+from leasehold.service.store.rows import LeaseMetadata
 from leasehold.sharing.paths import is_path
 
 __all__ = ["GATEWAY", "About", "Letter", "Offer", "Recall", "offer", "read", "recall", "refusal", "report"]
@@ -165,7 +165,7 @@ def _lease_id(body: Body) -> int:
     return _whole(body["lease"])
 
 
-def offer(lease: Lease, about: Particulars, *, wait: bool = False) -> Body:
+def offer(lease: Lease, about: LeaseMetadata, *, wait: bool = False) -> Body:
     """Ask a site to take a lease in.
 
     A ready time that has come is left out: the site's clock may be behind, and it would wait for nothing.
@@ -268,7 +268,7 @@ def recall(lease: Lease) -> Body:
     return {"kind": RECALL, "lease": lease.id}
 
 
-def report(lease: Lease, about: Particulars) -> Body:
+def report(lease: Lease, about: LeaseMetadata) -> Body:
     """Tell the gateway what has become of a lease that it sent."""
     return {
         "kind": REPORT,

@@ -46,12 +46,12 @@ class Place:
 
 def about_us(engine: Engine, peer: PeerRow, identity: str) -> About:
     """Say to a peer how this gateway is now; ``identity`` is that of its store."""
-    here = engine.gateway.desk.peering.vms_here(peer["name"])
+    here = engine.gateway.desk.peering.vms_here(peer.name)
     return add_up(
         list(places(engine)),
-        f"{identity}.{peer['line']}",
+        f"{identity}.{peer.line}",
         engine.gateway.reference_mips,
-        most_vms=peer["max_vms"],
+        most_vms=peer.max_vms,
         here_vms=here,
     )
 

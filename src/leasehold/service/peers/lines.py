@@ -56,18 +56,18 @@ class Lines:
 
     async def hold(self, peer: PeerRow) -> None:
         """Call a peer from now on, as it is now; one without an address is not called."""
-        await self.cut(peer["name"])
-        if not peer["url"]:
+        await self.cut(peer.name)
+        if not peer.url:
             return
-        line = self._lines[peer["name"]] = _Line()
+        line = self._lines[peer.name] = _Line()
         try:
-            token = await asyncio.to_thread(self._purse.read, peer["name"])
+            token = await asyncio.to_thread(self._purse.read, peer.name)
         except LeaseholdError as error:
             line.problem = str(error)
             return
         side = OurSide(self._store, self._post, peer, self._tell)
         transport = self._surroundings.transport()
-        line.uplink = Uplink(side, "", peer["url"], token, asking(peer["name"]), transport=transport)
+        line.uplink = Uplink(side, "", peer.url, token, asking(peer.name), transport=transport)
         line.task = asyncio.create_task(line.uplink.run())
 
     async def cut(self, name: str) -> None:

@@ -141,7 +141,7 @@ class Peers:
 
     async def get(self, name: str) -> PeerState:
         """Look at one; raises NoSuchPeer."""
-        states = {state.row["name"]: state for state in await self.list()}
+        states = {state.row.name: state for state in await self.list()}
         if name not in states:
             raise NoSuchPeer(name, states)
         return states[name]
@@ -164,7 +164,7 @@ class Peers:
         return PeerState(seen.row, self._borrowing(seen), self._lending(seen), seen.about)
 
     def _borrowing(self, seen: _Seen) -> Way:
-        name, post = seen.row["name"], self._federation.post
+        name, post = seen.row.name, self._federation.post
         heard_ms = post.last_heard_ms(name)
         is_away = heard_ms is None or post.is_silent(name)
         is_closed = seen.about is not None and not seen.about.lends
@@ -172,17 +172,17 @@ class Peers:
         return Way(seen.asked, status, heard_ms, "it does not call" if is_away else "")
 
     def _lending(self, seen: _Seen) -> Way:
-        name, post = seen.row["name"], self._federation.post
+        name, post = seen.row.name, self._federation.post
         heard_ms = post.last_heard_ms(asking(name))
         problem = self._lines.problem(name)
         is_away = heard_ms is None or post.is_silent(asking(name)) or bool(problem)
-        is_closed = seen.row["max_vms"] == 0
+        is_closed = seen.row.max_vms == 0
         status = CLOSED if is_closed else SILENT if is_away else UP
-        return Way(seen.asking, status if seen.row["url"] else OFF, heard_ms, problem)
+        return Way(seen.asking, status if seen.row.url else OFF, heard_ms, problem)
 
 
 def _about_us(engine: Engine, row: PeerRow, identity: str) -> About:
-    current = engine.handlers.peers.rows.get(row["name"], row)
+    current = engine.handlers.peers.rows.get(row.name, row)
     return about_us(engine, current, identity)
 
 

@@ -1,6 +1,5 @@
-"""Breaches of agreements as the store keeps them: in a lease's row, and in the detail of a journal line."""
+"""Breaches of agreements as the store keeps them: in the detail of a journal line."""
 
-import json
 from dataclasses import asdict
 from typing import Any
 
@@ -16,8 +15,3 @@ def breach_to_dict(breach: Breach) -> dict[str, Any]:
 def breach_from_dict(told: dict[str, Any]) -> Breach:
     """Read what `breach_to_dict` gave."""
     return Breach(**{**told, "reason": Reason(told["reason"])})
-
-
-def breach_of(text: str) -> Breach | None:
-    """Read the breach that a row of a lease has; None where it has none."""
-    return breach_from_dict(json.loads(text)) if text else None

@@ -12,8 +12,19 @@ from leasehold.service.store.filters import (
     UsageFilter,
     Visible,
 )
-from leasehold.service.store.job_schema import CLOSED_JOBS, OPEN_JOBS, attempts, jobs
-from leasehold.service.store.schema import CLOSED, LIVE, journal, leases, usage
+from leasehold.service.store.rows import (
+    ATTEMPTS,
+    CLOSED,
+    CLOSED_JOBS,
+    JOBS,
+    JOURNAL,
+    LEASES,
+    LIVE,
+    OPEN_JOBS,
+    USAGE,
+)
+
+leases, journal, jobs, attempts, usage = (each.table for each in (LEASES, JOURNAL, JOBS, ATTEMPTS, USAGE))
 
 
 def leases_that(which: LeaseFilter) -> ColumnElement[bool]:
@@ -83,7 +94,7 @@ def _about_leases(which: LeaseFilter) -> Iterator[ColumnElement[bool] | TextClau
 def _visible(visible: Visible, table: Table, places: tuple[str, ...]) -> ColumnElement[bool]:
     if visible.everything:
         return true()
-    whose = [("consumer", (visible.consumer,)), ("group_name", visible.groups)]
+    whose = [("consumer", (visible.consumer,)), ("group", visible.groups)]
     whose += [(place, visible.sites) for place in places]
     named = ((column, [name for name in names if name]) for column, names in whose)
     return or_(false(), *(table.c[column].in_(names) for column, names in named if names))

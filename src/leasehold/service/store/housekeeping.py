@@ -9,18 +9,28 @@ from dataclasses import dataclass, fields
 
 from sqlalchemy import Column, Connection, Delete, Select, Table, delete, exists, func, select, tuple_
 
-from leasehold.service.store.job_schema import CLOSED_JOBS, OPEN_JOBS, attempts, job_answers, jobs, outputs
-from leasehold.service.store.schema import (
+from leasehold.service.store.rows import (
+    ANSWERS,
+    ATTEMPTS,
     CLOSED,
+    CLOSED_JOBS,
+    JOB_ANSWERS,
+    JOBS,
+    JOINTS,
+    JOURNAL,
+    LEASES,
     LIVE,
+    OPEN_JOBS,
+    ORDERS,
+    OUTPUTS,
     SETTLED,
-    answers,
-    joints,
-    journal,
-    leases,
-    orders,
-    usage,
+    USAGE,
 )
+
+answers, attempts, job_answers, jobs, joints = (
+    each.table for each in (ANSWERS, ATTEMPTS, JOB_ANSWERS, JOBS, JOINTS)
+)
+journal, leases, orders, outputs, usage = (each.table for each in (JOURNAL, LEASES, ORDERS, OUTPUTS, USAGE))
 
 AT_ONCE = 2_000
 """So many rows of a kind go in one transaction at most, so that no decision waits for long."""

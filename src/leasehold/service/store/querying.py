@@ -2,11 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import CursorResult, Engine, Row, Select
 
 from leasehold.service.store.errors import translated
+from leasehold.service.store.mapping import RecordTable
+
+R = TypeVar("R")
 
 KEYS_AT_ONCE = 1_000  # a statement takes some ten thousand values at most
 _HIGHEST = 2**63 - 1  # what a column can hold; users write larger numbers
@@ -28,15 +31,13 @@ class Querying:
         with translated(self), self._reading.connect() as connection:
             yield connection.execute(query)
 
-    def _rows(self, query: Select[Any]) -> list[dict[str, Any]]:
+    def _rows(self, table: RecordTable[R], query: Select[Any]) -> list[R]:
+        """Give the rows that a query of `RecordTable.select` finds."""
         with self._result(query) as result:
-            names = tuple(result.keys())
-            return [
-                dict(zip(names, row, strict=False)) for row in result
-            ]  # strict would cost half as much again
+            return [table.record(row) for row in result]
 
-    def _row(self, query: Select[Any]) -> dict[str, Any] | None:
-        rows = self._rows(query)
+    def _row(self, table: RecordTable[R], query: Select[Any]) -> R | None:
+        rows = self._rows(table, query)
         return rows[0] if rows else None
 
     def _fetch(self, query: Select[Any]) -> Sequence[Row[Any]]:

@@ -1,71 +1,80 @@
-"""The rows of the store. Times are Unix milliseconds, and -1 (UNPLANNED) where a lease has none yet."""
+"""What the store keeps: each kind of row is declared here once, and its table derives from that.
 
-from typing import TypedDict
+All times are Unix milliseconds, and -1 (UNPLANNED) where a row has none yet. Whoever changes a row writes the
+migration that makes its table so (``migrations/versions``); a test compares the two.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from sqlalchemy import Column, Identity, Index
+from sqlalchemy import text as sql
+
+from leasehold.jobs.job import JobState
+from leasehold.matching.software import Installed
+from leasehold.model.agreement import Breach
+from leasehold.model.lease import Lease, LeaseState
+from leasehold.model.reason import Reason
+from leasehold.service.enactors.protocol import NO_WISHES, MachineWishes, Order
+from leasehold.service.store.mapping import INDEXED, KEY, METADATA, UNIQUE, WHOLE, RecordTable, Sql
+
+metadata = METADATA
+Claims = tuple[tuple[str, int], ...]
 
 
-class LeaseRow(TypedDict):
-    """One lease: what was asked for, and where it is in its life.
+@dataclass(slots=True)
+class LeaseMetadata:
+    """What is known of a lease besides what decisions are made with.
 
-    What the decision core needs to go on after a restart is all here, under the names that
-    `leasehold.model.lease.Lease` and `leasehold.model.request.Request` use.
+    ``origin``    the gateway that sent it here, "" for a request made here; ``origin_id`` is its number there
+    ``reason``    the last one given, and in ``breach`` the rule of an agreement that it is about
+    ``end_ms``    when it was over, None while it is not
+    ``own_job``   what the site's own scheduler calls the job that this stands for, "" for a lease of ours
+    ``joint_id``  the joint request of which this is a component
+    ``job_id``    the job of which this is an attempt, and in ``wishes`` what its machines are to be
+    ``reported``  what its gateway was last told of it, where it came from one; not kept
     """
 
-    # what was asked for
-    id: int
-    name: str
-    consumer: str
-    group_name: str
-    lease_type: str
-    vms: int
-    duration_ms: int
-    memory_mib: int
-    submit_ms: int
-    ready_ms: int
-    deadline_ms: int | None
-    home: str | None  # the site of a local request
-    command: str  # JSON, a list of words
-    origin: str  # the gateway that sent it here, "" for a request made here
-    origin_id: int  # its number there
-    # where it is in its life
-    state: str
-    reason: str  # the last reason given, `leasehold.model.reason.Reason`, "" before the first
-    site: str
-    planning_order: int
-    place: int
-    work_left: int
-    span_ms: int
-    earliest_ms: int
-    latest_ms: int | None
-    reserved_ms: int
-    held_since_ms: int
-    overhead_ms: int
-    first_start_ms: int
-    incarnation: int
-    preemptions: int
-    migrations: int
-    overhead_vm_ms: int
-    dispatched_ms: int
-    end_ms: int | None
-    own_job: str | None  # what the site's own scheduler calls the job that this stands for
-    domain: str  # the virtual domain or site that it is bound to, "" for any
-    claims: str  # JSON, units of further resources by their names
-    breach: (
-        str  # JSON, `leasehold.model.agreement.Breach`: the rule that the last reason is about, "" for none
-    )
-    joint_id: int | None  # the joint request of which this is a component
-    job_id: int | None  # the job of which this is an attempt
-    wishes: str  # JSON, `leasehold.service.enactors.protocol.MachineWishes`, "" for none
-    waits: int  # whether it is queued where it would otherwise be refused
-    is_foreign: int  # whether somebody else than this gateway vouches for its consumer
+    name: str = ""
+    command: tuple[str, ...] = ()
+    origin: str = ""
+    origin_id: int = 0
+    reason: str = ""
+    end_ms: int | None = None
+    own_job: str = ""
+    breach: Breach | None = None
+    joint_id: int | None = None
+    job_id: int | None = None
+    wishes: MachineWishes = NO_WISHES
+    reported: str = ""
+
+    def say(self, reason: Reason, breach: Breach | None = None) -> None:
+        """Give a reason in place of the last one."""
+        self.reason, self.breach = reason.value, breach
 
 
-class JointRow(TypedDict):
+@dataclass(slots=True, eq=False)
+class LeaseRow:
+    """One lease: as decisions are made with it, and what else is known of it. Equal are rows, not objects."""
+
+    lease: Lease
+    metadata: LeaseMetadata
+
+    __hash__ = None  # type: ignore[assignment]  # it changes
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both are written alike; leases themselves are each equal to nothing else."""
+        return isinstance(other, LeaseRow) and LEASES.values(self) == LEASES.values(other)
+
+
+@dataclass(slots=True)
+class JointRow:
     """One joint request: what was asked for, and where it is in its life."""
 
-    id: int
+    id: Annotated[int, KEY]
     name: str
     consumer: str
-    group_name: str
+    group: str
     claim: str  # `leasehold.model.joint.Claim`
     place: str  # the placement policy
     state: str  # `leasehold.model.joint.JointState`
@@ -81,14 +90,15 @@ class JointRow(TypedDict):
     document: str  # JSON: its components, how each stands, and the other fields of JointRequest and Joint
 
 
-class JournalRow(TypedDict):
+@dataclass(slots=True)
+class JournalRow:
     """One line of what happened; ``seq`` counts up and is never used twice."""
 
-    seq: int
+    seq: Annotated[int, KEY]
     at_ms: int
-    lease_id: int | None
+    lease_id: Annotated[int | None, Sql(references="leases.id")]
     consumer: str  # of the lease
-    group_name: str
+    group: str
     site: str
     what: (
         str  # submitted, an Outcome, suspending, saved, resuming, migrating, continues, closed, extended, ...
@@ -100,15 +110,12 @@ class JournalRow(TypedDict):
     job_id: int | None  # the job that it is about, or of whose attempt the lease is
 
 
-class OrderRow(TypedDict):
+@dataclass(slots=True)
+class OrderRow:
     """One order in the outbox; ``status`` is pending, taken (by the enactor), confirmed, or dropped."""
 
-    id: str
+    order: Order
     site: str
-    lease_id: int
-    incarnation: int
-    verb: str
-    body: str  # JSON: the other fields of Order
     status: str
     attempts: int
     next_try_ms: int
@@ -116,21 +123,23 @@ class OrderRow(TypedDict):
     created_ms: int
 
 
-class AnswerRow(TypedDict):
+@dataclass(slots=True)
+class AnswerRow:
     """An answer that a consumer will get again for the same Idempotency-Key."""
 
-    consumer: str
-    key: str
+    consumer: Annotated[str, KEY]
+    key: Annotated[str, KEY]
     request_hash: str
-    lease_id: int
-    created_ms: int
+    lease_id: Annotated[int, Sql(references="leases.id")]
+    created_ms: Annotated[int, INDEXED]
 
 
-class TokenRow(TypedDict):
+@dataclass(slots=True)
+class TokenRow:
     """A token that was given out; ``hash`` is all that is kept of its secret."""
 
-    id: str
-    hash: str
+    id: Annotated[str, KEY]
+    hash: Annotated[str, UNIQUE]
     consumer: str
     roles: str  # words parted by spaces, as are the next two
     groups: str
@@ -141,19 +150,21 @@ class TokenRow(TypedDict):
     revoked_ms: int | None
 
 
-class SiteRow(TypedDict):
+@dataclass(slots=True)
+class SiteRow:
     """What is to be remembered of one site: whether it is drained, and who said so."""
 
-    name: str
+    name: Annotated[str, KEY]
     drained_ms: int | None
     drained_by: str
     note: str
 
 
-class PeerRow(TypedDict):
+@dataclass(slots=True)
+class PeerRow:
     """One gateway that requests are exchanged with."""
 
-    name: str
+    name: Annotated[str, KEY]
     url: str  # where it is called, so that it can ask us; "" where we lend it nothing
     ask: str  # when we ask it, `leasehold.gateway.peering.Ask`
     max_vms: int | None  # most VMs that it may have here at a time
@@ -162,10 +173,11 @@ class PeerRow(TypedDict):
     added_by: str
 
 
-class AgreementRow(TypedDict):
+@dataclass(slots=True)
+class AgreementRow:
     """One agreement with its life so far, `leasehold.sharing.life.Record`; a name is never given again."""
 
-    name: str
+    name: Annotated[str, KEY]
     revision: int
     document: str  # JSON, the keys of `leasehold.configuration.agreements`: what holds, or is proposed
     drawn_up_ms: int
@@ -176,15 +188,16 @@ class AgreementRow(TypedDict):
     standing: str
     since_ms: int
     since_by: str
-    published: int  # 1 or 0
+    published: bool
     note: str
     held: str  # JSON, when it was in force by itself, and on which terms
 
 
-class PenaltyRow(TypedDict):
+@dataclass(slots=True)
+class PenaltyRow:
     """A punishment that was imposed; ``id`` counts up."""
 
-    id: int
+    id: Annotated[int, KEY]
     agreement: str
     provider: str
     consumer: str
@@ -196,36 +209,39 @@ class PenaltyRow(TypedDict):
     lifted_by: str
 
 
-class UsageRow(TypedDict):
+@dataclass(slots=True)
+class UsageRow:
     """A time in which a lease held machines, from ``begin_ms`` until before ``end_ms``."""
 
-    lease_id: int
-    begin_ms: int
-    end_ms: int
+    lease_id: Annotated[int, KEY]
+    begin_ms: Annotated[int, KEY]
+    end_ms: Annotated[int, INDEXED]
     consumer: str
-    group_name: str
+    group: str
     path: str  # on whose account: VO, groups, consumer
     site: str
     domain: str  # the virtual domain of that site at that time, "" for none
     vms: int
     memory_mib: int  # of each
-    claims: str  # JSON, as of the lease
-    is_local: int  # 1 for a request of the site's own users
+    claims: Claims  # as of the lease
+    is_local: bool  # a request of the site's own users
 
 
-class LetterRow(TypedDict):
+@dataclass(slots=True)
+class LetterRow:
     """One letter to a correspondent, kept until it was acknowledged; ``seq`` counts up for each of them."""
 
-    correspondent: str
-    seq: int
+    correspondent: Annotated[str, KEY]
+    seq: Annotated[int, KEY]
     body: str  # JSON
     created_ms: int
 
 
-class JobRow(TypedDict):
+@dataclass(slots=True)
+class JobRow:
     """One job: what was asked for, and where it is in its life; as `leasehold.jobs.job` has it."""
 
-    id: int
+    id: Annotated[int, KEY]
     name: str
     consumer: str
     group: str
@@ -236,7 +252,7 @@ class JobRow(TypedDict):
     deadline_ms: int | None
     ended_ms: int | None
     needs: str  # JSON, `leasehold.service.engine.needs`
-    command: str  # JSON, a list of words
+    command: tuple[str, ...]
     lease_type: str
     backup: str  # `Backup`
     reliability: float | None
@@ -248,19 +264,20 @@ class JobRow(TypedDict):
     standby: str  # JSON: the place that is kept ready, "" for none
     delivered: int  # the number of the attempt whose result is the job's, 0 while there is none
     exit_status: int | None  # of that attempt
-    is_foreign: int  # as in `LeaseRow`
+    is_foreign: bool  # as in `leasehold.model.request.Request`
 
 
-class AttemptRow(TypedDict):
+@dataclass(slots=True)
+class AttemptRow:
     """One try to run a job."""
 
-    job_id: int
-    number: int
-    lease_id: int | None  # None for a place that is only kept ready
+    job_id: Annotated[int, Sql(key=True, references="jobs.id")]
+    number: Annotated[int, KEY]
+    lease_id: Annotated[int | None, Sql(references="leases.id")]  # None for a place that is only kept ready
     site: str
-    nodes: str  # JSON, names as site/node
+    nodes: tuple[str, ...]  # names as site/node
     image: str  # "" where it runs on the nodes as they are
-    is_backup: int  # 1 or 0
+    is_backup: bool
     state: str  # `AttemptState`
     fault: str  # `Fault`, "" for none
     detail: str
@@ -272,32 +289,35 @@ class AttemptRow(TypedDict):
     came_to: str  # JSON: how its command ended, while what it wrote is still being fetched; "" else
 
 
-class OutputRow(TypedDict):
+@dataclass(slots=True)
+class OutputRow:
     """What the command of an attempt wrote."""
 
-    job_id: int
-    number: int
+    job_id: Annotated[int, Sql(key=True, references="jobs.id")]
+    number: Annotated[int, KEY]
     text: str
-    is_whole: int  # 1 or 0
+    is_whole: bool
     fetched_ms: int
     consumer: str
     size_bytes: int
 
 
-class JobAnswerRow(TypedDict):
+@dataclass(slots=True)
+class JobAnswerRow:
     """The job that a consumer will get again for the same Idempotency-Key."""
 
-    consumer: str
-    key: str
+    consumer: Annotated[str, KEY]
+    key: Annotated[str, KEY]
     request_hash: str
-    job_id: int
-    created_ms: int
+    job_id: Annotated[int, Sql(references="jobs.id")]
+    created_ms: Annotated[int, INDEXED]
 
 
-class NodeRow(TypedDict):
+@dataclass(slots=True)
+class NodeRow:
     """A node as it was last seen."""
 
-    name: str  # site/node
+    name: Annotated[str, KEY]  # site/node
     site: str
     cores: int
     memory_mib: int
@@ -307,9 +327,9 @@ class NodeRow(TypedDict):
     free_disk_mib: int
     cpu_mhz: int
     bytes_per_s: int  # 0 where that is not known
-    software: str  # JSON, a list of [name, version]
-    is_host: int  # 1 where machines can be built on it
-    runs: int  # 1 where jobs can run on it as it is
+    software: Installed
+    is_host: bool  # machines can be built on it
+    runs: bool  # jobs can run on it as it is
     problem: str  # why nothing can run there now, "" for nothing
     fault: str  # `leasehold.jobs.job.Fault`, as which that counts, "" where it is none
     seen_ms: int
@@ -321,16 +341,107 @@ class NodeRow(TypedDict):
     well_ms: int  # when it was last seen well, -1 while it is not
 
 
-class ImageRow(TypedDict):
+@dataclass(slots=True)
+class ImageRow:
     """An image at a site; or one that is being built, or could not be, whose ``site`` is ""."""
 
-    name: str
-    site: str
-    software: str  # JSON, a list of [name, version]
-    packages: str  # JSON, a list of [name, version]: what is being built into it
+    name: Annotated[str, KEY]
+    site: Annotated[str, KEY]
+    software: Installed
+    packages: Installed  # what is being built into it
     size_bytes: int
     least_memory_mib: int
     state: str  # there, building or failed
     problem: str  # why it could not be built
     since_ms: int  # since when it stands so
     seen_ms: int
+
+
+@dataclass(slots=True)
+class MemoryRow:
+    """A JSON text that is kept under a name."""
+
+    name: Annotated[str, KEY]
+    text: str
+
+
+@dataclass(slots=True)
+class MailRow:
+    """The numbers of the last letter to a correspondent, and of the last one from there that was taken in."""
+
+    correspondent: Annotated[str, KEY]
+    last_sent_seq: int
+    last_received_seq: int
+
+
+# --- tables ------------------------------------------------------------------------------------------------
+
+LEASES = RecordTable(
+    "leases",
+    LeaseRow,
+    parts=("lease", "lease.request", "metadata"),
+    names={"lease.request.site": "home"},
+    without=("metadata.reported",),
+    sql={"id": KEY},
+)
+# Components are leases; what ties them together is here.
+JOINTS = RecordTable("joints", JointRow)
+JOURNAL = RecordTable("journal", JournalRow)
+ORDERS = RecordTable(
+    "orders",
+    OrderRow,
+    Column("number", WHOLE, Identity(), primary_key=True),  # the order of creation, kept to ourselves
+    parts=("order",),
+    sql={"id": UNIQUE, "lease_id": Sql(references="leases.id")},
+)
+ANSWERS = RecordTable("answers", AnswerRow)
+MEMORIES = RecordTable("memories", MemoryRow)
+SITES = RecordTable("sites", SiteRow)
+# Gateways that requests are exchanged with; their tokens are in files of their own.
+PEERS = RecordTable("peers", PeerRow)
+# Who agreed with whom on what, and where that is in its life; `leasehold.sharing.life.Record`.
+AGREEMENTS = RecordTable("agreements", AgreementRow)
+PENALTIES = RecordTable("penalties", PenaltyRow)
+# A row for each time that a lease held machines, once that is over: all use is summed from it. It outlives
+# the lease, so that statements and the windows of agreements stay right.
+USAGE = RecordTable("usage", UsageRow)
+LETTERS = RecordTable("letters", LetterRow)
+# How far the exchange with each correspondent is; it outlives the letters, which go when acknowledged.
+MAIL = RecordTable("mail", MailRow)
+TOKENS = RecordTable("tokens", TokenRow)
+# Each attempt is a lease; what ties them together, and what `leasehold.jobs.job` keeps of it, is here.
+JOBS = RecordTable("jobs", JobRow)
+ATTEMPTS = RecordTable("attempts", AttemptRow)
+# What commands wrote: apart from the attempts, which are read more often.
+OUTPUTS = RecordTable("outputs", OutputRow)
+# What nodes were last seen to be like, and how often they failed.
+NODES = RecordTable("nodes", NodeRow)
+# Images that sites have, those that are being built, and those that could not be.
+IMAGES = RecordTable("images", ImageRow)
+JOB_ANSWERS = RecordTable("job_answers", JobAnswerRow)
+
+# Conditions have the words of the indexes: that is how SQLite knows that it may use these.
+_FINAL = ", ".join(f"'{state}'" for state in LeaseState if state.is_final)
+_FINAL_JOB = ", ".join(f"'{state}'" for state in JobState if state.is_final)
+LIVE = sql(f"state NOT IN ({_FINAL})")
+CLOSED = sql(f"state IN ({_FINAL})")
+OPEN = sql("status IN ('pending', 'taken')")
+SETTLED = sql("status IN ('confirmed', 'dropped')")
+OF_A_JOINT = sql("joint_id IS NOT NULL")
+OF_A_JOB = sql("job_id IS NOT NULL")
+OPEN_JOBS = sql(f"state NOT IN ({_FINAL_JOB})")
+CLOSED_JOBS = sql(f"state IN ({_FINAL_JOB})")
+
+leases, journal, orders, jobs = LEASES.c, JOURNAL.c, ORDERS.c, JOBS.c
+attempts, outputs = ATTEMPTS.c, OUTPUTS.c
+Index("leases_live", leases.id, leases.site, leases.state, sqlite_where=LIVE, postgresql_where=LIVE)
+Index("leases_consumer", leases.consumer, leases.id)
+Index("leases_joint", leases.joint_id, sqlite_where=OF_A_JOINT, postgresql_where=OF_A_JOINT)
+Index("journal_lease", journal.lease_id, journal.seq)
+Index("journal_job", journal.job_id, journal.seq, sqlite_where=OF_A_JOB, postgresql_where=OF_A_JOB)
+Index("orders_open", orders.number, sqlite_where=OPEN, postgresql_where=OPEN)
+Index("jobs_open", jobs.id, sqlite_where=OPEN_JOBS, postgresql_where=OPEN_JOBS)
+Index("jobs_consumer", jobs.consumer, jobs.id)
+Index("attempts_lease", attempts.lease_id)
+Index("attempts_site", attempts.site)
+Index("outputs_consumer", outputs.consumer, outputs.fetched_ms, outputs.job_id, outputs.size_bytes)

@@ -10,18 +10,17 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
-from sqlalchemy import URL, insert, inspect, select, update
+from sqlalchemy import URL, inspect, select, update
 
-from leasehold.service.store import schema
 from leasehold.service.store.batch import Batch
 from leasehold.service.store.claim import FileClaim, ServerClaim
 from leasehold.service.store.engines import reading_engine, writing_engine
 from leasehold.service.store.errors import StoreUnavailable, translated
+from leasehold.service.store.mapping import METADATA, Statements
 from leasehold.service.store.migrating import needs_migration, upgrade
 from leasehold.service.store.place import make_private_file, read_url, sqlite_path
 from leasehold.service.store.reading import Reading
-from leasehold.service.store.rows import TokenRow
-from leasehold.service.store.statements import Statements
+from leasehold.service.store.rows import TOKENS, TokenRow
 from leasehold.service.store.writer import Writer
 
 _PROBE = "probe"
@@ -94,11 +93,11 @@ class Store(Reading):
     def add_token(self, row: TokenRow) -> None:
         """Keep a token; one with the same id or hash is a defect (InvariantBroken)."""
         with translated(self), self._writer.transaction() as connection:
-            connection.execute(insert(schema.tokens), dict(row))
+            Batch(connection, self._statements).insert(TOKENS, [row])
 
     def revoke_token(self, token_id: str, now_ms: int) -> bool:
         """Mark a token as revoked since now; False where it is not known, or was revoked before."""
-        tokens = schema.tokens
+        tokens = TOKENS.table
         valid = update(tokens).where(tokens.c.id == token_id, tokens.c.revoked_ms.is_(None))
         with translated(self), self._writer.transaction() as connection:
             return connection.execute(valid.values(revoked_ms=now_ms)).rowcount > 0
@@ -109,7 +108,7 @@ class Store(Reading):
         """Whether nothing is kept in it; its tables may not even be there."""
         with translated(self), self._reading.connect() as connection:
             there = set(inspect(connection).get_table_names())
-            rows = (select(table).limit(1) for table in schema.metadata.sorted_tables if table.name in there)
+            rows = (select(table).limit(1) for table in METADATA.sorted_tables if table.name in there)
             return all(connection.execute(row).first() is None for row in rows)
 
     def bring_up_to_date(self) -> None:

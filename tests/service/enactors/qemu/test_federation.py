@@ -56,12 +56,12 @@ class Live:
     async def submit(self, lease_type: LeaseType, site: str | None = None, **more: object) -> int:
         asked = {"vms": 1, "duration_ms": 3_600_000, "memory_mib": 128, "command": COUNT} | more
         row, _ = await self.federation.submit(Submit("physics", lease_type, site=site, **asked))  # type: ignore[arg-type]
-        return row["id"]
+        return row.lease.id
 
     def state(self, lease_id: int) -> tuple[LeaseState, str]:
         row = self.store.lease(lease_id)
         assert row is not None
-        return LeaseState(row["state"]), row["site"]
+        return LeaseState(row.lease.state), row.lease.site
 
     async def until_is(self, lease_id: int, state: LeaseState, site: str) -> None:
         def is_so() -> bool:

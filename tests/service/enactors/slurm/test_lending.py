@@ -66,7 +66,7 @@ async def until(what: Callable[[], bool], why: str) -> None:
 def states(federation: Federation) -> list[str]:
     """The states of all guests."""
     rows = federation.store.leases(LeaseFilter(EVERYTHING), 1_000)
-    return [row["state"] for row in rows if row["own_job"] is None]
+    return [row.lease.state for row in rows if not row.metadata.own_job]
 
 
 def running_vms(cluster: SlurmCluster) -> int:
@@ -100,7 +100,7 @@ def test_a_users_job_that_wants_whole_nodes_starts_although_guests_are_everywher
             await until(lambda: running_vms(alpha) == alpha.slots, "guests do not come back")
             await until(lambda: set(states(federation)) == {"running"}, str(states(federation)))
             for row in federation.store.leases(LeaseFilter(EVERYTHING), 1_000):
-                await federation.cancel(row["id"])
+                await federation.cancel(row.lease.id)
             await until(lambda: running_vms(alpha) + running_vms(beta) == 0, "guests do not go")
 
     asyncio.run(story())

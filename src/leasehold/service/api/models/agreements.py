@@ -193,15 +193,15 @@ def _signature(signature: Signature) -> SignatureShown:
 def show_penalty(row: PenaltyRow, now_ms: int) -> Penalty:
     """Show a punishment as it is now."""
     return Penalty(
-        id=row["id"],
-        agreement=row["agreement"],
-        provider=row["provider"],
-        consumer=row["consumer"],
-        points=row["points"],
+        id=row.id,
+        agreement=row.agreement,
+        provider=row.provider,
+        consumer=row.consumer,
+        points=row.points,
         stands=stands(row, now_ms),
-        since=show_moment(row["since_ms"]),
-        until=show_planned(row["until_ms"]),
-        lease=row["lease_id"],
-        lifted_at=show_planned(row["lifted_ms"]),
-        lifted_by=row["lifted_by"],
+        since=show_moment(row.since_ms),
+        until=show_planned(row.until_ms),
+        lease=row.lease_id,
+        lifted_at=show_planned(row.lifted_ms),
+        lifted_by=row.lifted_by,
     )

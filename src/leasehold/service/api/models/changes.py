@@ -80,8 +80,8 @@ def leases_named(rows: Iterable[JournalRow]) -> set[int]:
     """Give the leases that these lines name beside their own."""
     named: set[int] = set()
     for row in rows:
-        if _PREEMPTION in row["detail"]:
-            told = json.loads(row["detail"]).get(_PREEMPTION, {})
+        if _PREEMPTION in row.detail:
+            told = json.loads(row.detail).get(_PREEMPTION, {})
             for key in ("for_lease", "victims", "runner_up"):
                 named |= set(_numbers(told.get(key)))
     return named
@@ -95,7 +95,7 @@ def show_entry(row: JournalRow, may_see: Callable[[int], bool]) -> Entry:
 def show_change(row: JournalRow, may_see: Callable[[int], bool]) -> Change:
     """Show a line of the journal to who follows it, and may see these leases."""
     said = _shared(row, may_see)
-    return Change(lease=row["lease_id"], job=row["job_id"], consumer=row["consumer"], **said)
+    return Change(lease=row.lease_id, job=row.job_id, consumer=row.consumer, **said)
 
 
 _PREEMPTION = "preemption"
@@ -128,18 +128,18 @@ def _concealed(told: dict[str, Any], may_see: Callable[[int], bool]) -> dict[str
 
 
 def _shared(row: JournalRow, may_see: Callable[[int], bool]) -> dict[str, Any]:
-    detail = json.loads(row["detail"])
+    detail = json.loads(row.detail)
     if _PREEMPTION in detail:
         detail[_PREEMPTION] = _concealed(detail[_PREEMPTION], may_see)
     breach = breach_from_dict(detail["breach"]) if "breach" in detail else None
     return {
-        "seq": row["seq"],
-        "at": show_moment(row["at_ms"]),
-        "what": row["what"],
-        "state": row["state"],
-        "site": row["site"],
-        "reason": row["reason"],
-        "explanation": explain(row["reason"], breach),
-        "rule": row["rule"],
+        "seq": row.seq,
+        "at": show_moment(row.at_ms),
+        "what": row.what,
+        "state": row.state,
+        "site": row.site,
+        "reason": row.reason,
+        "explanation": explain(row.reason, breach),
+        "rule": row.rule,
         "detail": detail,
     }

@@ -1,9 +1,8 @@
 """The images that machines are built with, on the wire."""
 
-import json
-
 from pydantic import Field
 
+from leasehold.matching.software import Installed
 from leasehold.service.api.models.base import A_MOMENT, Shown, examples
 from leasehold.service.api.moments import show_moment
 from leasehold.service.store.rows import ImageRow
@@ -40,18 +39,18 @@ class ImageList(Shown):
 def show_image(row: ImageRow) -> Image:
     """Show an image as it is in the store."""
     return Image(
-        name=row["name"],
-        site=row["site"],
-        state=row["state"],
-        software=_with_versions(row["software"]),
-        packages=_with_versions(row["packages"]),
-        size_bytes=row["size_bytes"],
-        least_memory_mib=row["least_memory_mib"],
-        problem=row["problem"],
-        since=show_moment(row["since_ms"]),
-        seen_at=show_moment(row["seen_ms"]),
+        name=row.name,
+        site=row.site,
+        state=row.state,
+        software=_with_versions(row.software),
+        packages=_with_versions(row.packages),
+        size_bytes=row.size_bytes,
+        least_memory_mib=row.least_memory_mib,
+        problem=row.problem,
+        since=show_moment(row.since_ms),
+        seen_at=show_moment(row.seen_ms),
     )
 
 
-def _with_versions(text: str) -> list[str]:
-    return sorted(f"{name} {version}".rstrip() for name, version in json.loads(text))
+def _with_versions(software: Installed) -> list[str]:
+    return sorted(f"{name} {version}".rstrip() for name, version in software)

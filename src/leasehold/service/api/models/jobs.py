@@ -1,6 +1,5 @@
 """Jobs on the wire: what is asked for, how one stands with all of its attempts, and what came of it."""
 
-import json
 from collections.abc import Iterable
 from typing import Annotated, Literal, cast
 
@@ -249,27 +248,27 @@ class Result(Shown):
 def show_job(row: JobRow, attempts: Iterable[AttemptRow]) -> Job:
     """Show a job as it is in the store."""
     return Job(
-        id=row["id"],
-        name=row["name"],
-        state=JobState(row["state"]),
-        reason=row["reason"],
-        explanation=explain_job(JobReason(row["reason"]), row["what"]),
-        what=row["what"],
-        consumer=row["consumer"],
-        group=row["group"],
-        submitted_at=show_moment(row["submitted_ms"]),
-        deadline=show_planned(row["deadline_ms"]),
-        ended_at=show_planned(row["ended_ms"]),
-        next_try_at=show_planned(row["next_ms"]),
-        command=json.loads(row["command"]),
-        type=cast("LeaseTypeName", row["lease_type"]),
-        backup=row["backup"],
-        reliability=row["reliability"],
-        surest=row["surest"],
-        needs=_needs(needs_of(row["needs"])),
-        restarts=row["restarts"],
-        restarts_used=row["restarts_used"],
-        exit_status=row["exit_status"],
+        id=row.id,
+        name=row.name,
+        state=JobState(row.state),
+        reason=row.reason,
+        explanation=explain_job(JobReason(row.reason), row.what),
+        what=row.what,
+        consumer=row.consumer,
+        group=row.group,
+        submitted_at=show_moment(row.submitted_ms),
+        deadline=show_planned(row.deadline_ms),
+        ended_at=show_planned(row.ended_ms),
+        next_try_at=show_planned(row.next_ms),
+        command=list(row.command),
+        type=cast("LeaseTypeName", row.lease_type),
+        backup=row.backup,
+        reliability=row.reliability,
+        surest=row.surest,
+        needs=_needs(needs_of(row.needs)),
+        restarts=row.restarts,
+        restarts_used=row.restarts_used,
+        exit_status=row.exit_status,
         attempts=[_attempt(attempt) for attempt in attempts],
     )
 
@@ -292,20 +291,20 @@ def _needs(needs: Needs) -> JobNeeds:
 
 def _attempt(row: AttemptRow) -> Attempt:
     return Attempt(
-        number=row["number"],
-        lease=row["lease_id"],
-        site=row["site"],
-        nodes=json.loads(row["nodes"]),
-        image=row["image"],
-        virtual=bool(row["image"]),
-        backup=bool(row["is_backup"]),
-        state=row["state"],
-        fault=row["fault"],
-        detail=row["detail"],
-        exit_status=row["exit_status"],
-        ordered_at=show_moment(row["ordered_ms"]),
-        started_at=show_planned(row["started_ms"]),
-        ended_at=show_planned(row["ended_ms"]),
+        number=row.number,
+        lease=row.lease_id,
+        site=row.site,
+        nodes=list(row.nodes),
+        image=row.image,
+        virtual=bool(row.image),
+        backup=bool(row.is_backup),
+        state=row.state,
+        fault=row.fault,
+        detail=row.detail,
+        exit_status=row.exit_status,
+        ordered_at=show_moment(row.ordered_ms),
+        started_at=show_planned(row.started_ms),
+        ended_at=show_planned(row.ended_ms),
     )
 
 

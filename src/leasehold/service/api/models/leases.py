@@ -1,6 +1,5 @@
 """Leases on the wire: how one is asked for, and how it is shown."""
 
-import json
 from typing import Annotated, cast
 
 from pydantic import Field
@@ -25,7 +24,6 @@ from leasehold.service.api.fields import (
 )
 from leasehold.service.api.models.base import A_MOMENT, Asked, Shown, examples
 from leasehold.service.api.moments import show_duration, show_moment, show_planned
-from leasehold.service.store.breaches import breach_of
 from leasehold.service.store.rows import LeaseRow
 from leasehold.sharing.wording import in_words
 
@@ -186,42 +184,42 @@ class LeasePage(Shown):
 
 def show_lease(row: LeaseRow) -> Lease:
     """Show a lease as it is in the store."""
-    state = LeaseState(row["state"])
-    held_ms = row["held_since_ms"]
+    state = LeaseState(row.lease.state)
+    held_ms = row.lease.held_since_ms
     has_all_of_it = (
-        held_ms >= 0 and state in _HAS_ALL_OF_IT and not row["preemptions"] and not row["migrations"]
+        held_ms >= 0 and state in _HAS_ALL_OF_IT and not row.lease.preemptions and not row.lease.migrations
     )
-    wall_ms = row["span_ms"] - row["overhead_ms"] if has_all_of_it else 0
+    wall_ms = row.lease.span_ms - row.lease.overhead_ms if has_all_of_it else 0
     return Lease(
-        id=row["id"],
-        name=row["name"],
-        type=cast("LeaseTypeName", row["lease_type"]),
-        vms=row["vms"],
-        duration_s=show_duration(row["duration_ms"]),
+        id=row.lease.id,
+        name=row.metadata.name,
+        type=cast("LeaseTypeName", row.lease.request.lease_type.label),
+        vms=row.lease.vms,
+        duration_s=show_duration(row.lease.request.duration_ms),
         walltime_s=show_duration(wall_ms) if wall_ms > 0 else None,
-        memory_mib=row["memory_mib"],
-        consumer=row["consumer"],
-        group=row["group_name"],
-        local=row["home"] is not None,
-        home=row["home"],
-        site=row["site"],
+        memory_mib=row.lease.request.memory_mib,
+        consumer=row.lease.request.consumer,
+        group=row.lease.request.group,
+        local=row.lease.request.site is not None,
+        home=row.lease.request.site,
+        site=row.lease.site,
         state=state,
-        reason=row["reason"],
-        explanation=explain(row["reason"], breach_of(row["breach"])),
-        submitted_at=show_moment(row["submit_ms"]),
-        ready_at=show_moment(row["ready_ms"]),
-        deadline_at=show_planned(row["deadline_ms"]),
-        planned_start_at=show_planned(row["reserved_ms"]) if state is LeaseState.WAITING else None,
-        started_at=show_planned(row["first_start_ms"]),
-        ends_at=show_moment(held_ms + row["span_ms"]) if held_ms >= 0 and state in _CLOCK_RUNS else None,
-        ended_at=show_planned(row["end_ms"]),
-        preemptions=row["preemptions"],
-        migrations=row["migrations"],
-        domain=row["domain"],
-        claims=json.loads(row["claims"]),
-        joint=row["joint_id"],
-        job=row["job_id"],
-        command=json.loads(row["command"]),
+        reason=row.metadata.reason,
+        explanation=explain(row.metadata.reason, row.metadata.breach),
+        submitted_at=show_moment(row.lease.request.submit_ms),
+        ready_at=show_moment(row.lease.request.ready_ms),
+        deadline_at=show_planned(row.lease.request.deadline_ms),
+        planned_start_at=show_planned(row.lease.reserved_ms) if state is LeaseState.WAITING else None,
+        started_at=show_planned(row.lease.first_start_ms),
+        ends_at=show_moment(held_ms + row.lease.span_ms) if held_ms >= 0 and state in _CLOCK_RUNS else None,
+        ended_at=show_planned(row.metadata.end_ms),
+        preemptions=row.lease.preemptions,
+        migrations=row.lease.migrations,
+        domain=row.lease.request.domain,
+        claims=dict(row.lease.request.claims),
+        joint=row.metadata.joint_id,
+        job=row.metadata.job_id,
+        command=list(row.metadata.command),
     )
 
 

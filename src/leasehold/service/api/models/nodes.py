@@ -1,7 +1,5 @@
 """The nodes that jobs run on, as they were last seen, on the wire."""
 
-import json
-
 from pydantic import Field
 
 from leasehold.service.api.fields import Name, PageSize, Text
@@ -67,26 +65,25 @@ class NodePage(Shown):
 
 def show_node(row: NodeRow, *, brief: bool) -> Node:
     """Show a node as it is in the store; a brief one without what is installed."""
-    installed = json.loads(row["software"])
     return Node(
-        name=row["name"],
-        site=row["site"],
-        cores=row["cores"],
-        free_cores=row["free_cores"],
-        memory_mib=row["memory_mib"],
-        free_memory_mib=row["free_memory_mib"],
-        disk_mib=row["disk_mib"],
-        free_disk_mib=row["free_disk_mib"],
-        cpu_mhz=row["cpu_mhz"],
-        bytes_per_s=row["bytes_per_s"],
-        software=[] if brief else sorted(f"{name} {version}".rstrip() for name, version in installed),
-        packages=len(installed),
-        is_host=bool(row["is_host"]),
-        runs=bool(row["runs"]),
-        problem=row["problem"],
-        fault=row["fault"],
-        failures=row["failures"],
-        failed_at=show_planned(row["failed_ms"]),
-        first_seen_at=show_moment(row["first_ms"]),
-        seen_at=show_moment(row["seen_ms"]),
+        name=row.name,
+        site=row.site,
+        cores=row.cores,
+        free_cores=row.free_cores,
+        memory_mib=row.memory_mib,
+        free_memory_mib=row.free_memory_mib,
+        disk_mib=row.disk_mib,
+        free_disk_mib=row.free_disk_mib,
+        cpu_mhz=row.cpu_mhz,
+        bytes_per_s=row.bytes_per_s,
+        software=[] if brief else sorted(f"{name} {version}".rstrip() for name, version in row.software),
+        packages=len(row.software),
+        is_host=row.is_host,
+        runs=row.runs,
+        problem=row.problem,
+        fault=row.fault,
+        failures=row.failures,
+        failed_at=show_planned(row.failed_ms),
+        first_seen_at=show_moment(row.first_ms),
+        seen_at=show_moment(row.seen_ms),
     )

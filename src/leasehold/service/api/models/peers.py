@@ -96,12 +96,12 @@ def show_peer(state: PeerState) -> Peer:
     """Show a peer as this gateway knows it."""
     row = state.row
     return Peer(
-        name=row["name"],
-        url=row["url"],
-        ask=row["ask"],
-        max_vms=row["max_vms"],
-        added_at=show_moment(row["added_ms"]),
-        added_by=row["added_by"],
+        name=row.name,
+        url=row.url,
+        ask=row.ask,
+        max_vms=row.max_vms,
+        added_at=show_moment(row.added_ms),
+        added_by=row.added_by,
         borrowing=_way(state.borrowing),
         lending=_way(state.lending),
         has=None if state.about is None else _has(state.about),

@@ -118,13 +118,13 @@ def _words(scope: Scope) -> list[str]:
 
 def _shared(row: TokenRow) -> dict[str, Any]:
     return {
-        "id": row["id"],
-        "consumer": row["consumer"],
-        "roles": row["roles"].split(),
-        "groups": row["groups"].split(),
-        "sites": row["sites"].split(),
-        "note": row["note"],
-        "created_at": show_moment(row["created_ms"]),
-        "expires_at": show_planned(row["expires_ms"]),
-        "revoked_at": show_planned(row["revoked_ms"]),
+        "id": row.id,
+        "consumer": row.consumer,
+        "roles": row.roles.split(),
+        "groups": row.groups.split(),
+        "sites": row.sites.split(),
+        "note": row.note,
+        "created_at": show_moment(row.created_ms),
+        "expires_at": show_planned(row.expires_ms),
+        "revoked_at": show_planned(row.revoked_ms),
     }

@@ -108,4 +108,4 @@ async def _events(call: Call, pages: AsyncIterator[list[JournalRow]]) -> AsyncIt
 
 def _event(line: JournalRow, may_see: Callable[[int], bool]) -> bytes:
     data = show_change(line, may_see).model_dump_json()
-    return format_sse_event(event="change", id=str(line["seq"]), data_str=data)
+    return format_sse_event(event="change", id=str(line.seq), data_str=data)

@@ -59,9 +59,9 @@ async def submit_job(
     whatever happens then, it is run to its end, and its result is one.
     """
     row, new = await call.federation.jobs.submit(job_submission(body, call.principal, idempotency_key))
-    response.headers["Location"] = f"{router.prefix}/{row['id']}"
+    response.headers["Location"] = f"{router.prefix}/{row.id}"
     response.status_code = 201 if new else 200
-    return show_job(*await call.federation.jobs.job(row["id"]))
+    return show_job(*await call.federation.jobs.job(row.id))
 
 
 @router.post("/explain", operation_id="explainJob", openapi_extra=DECLARED)
@@ -87,7 +87,7 @@ async def list_jobs(
     )
     found = await call.federation.jobs.jobs(which, query.limit + 1, place_of(query.cursor))
     page = found[: query.limit]
-    cursor = cursor_at(page[-1][0]["id"]) if len(found) > len(page) else None
+    cursor = cursor_at(page[-1][0].id) if len(found) > len(page) else None
     link_next(request, response, cursor)
     return JobPage(jobs=[show_job(*one) for one in page], next=cursor)
 
@@ -120,7 +120,7 @@ async def show_job_result(call: Admitted, job_id: Number) -> Result:
     row, _ = await _visible_job(call, job_id)
     result = await call.federation.jobs.result(job_id)
     if result is None:
-        raise NoResult(job_id, row["state"])
+        raise NoResult(job_id, row.state)
     return show_result(result)
 
 

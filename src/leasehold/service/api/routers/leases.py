@@ -62,7 +62,7 @@ async def submit_lease(
     twice.
     """
     row, new = await call.federation.submit(submission(body, call.principal, idempotency_key))
-    response.headers["Location"] = f"{router.prefix}/{row['id']}"
+    response.headers["Location"] = f"{router.prefix}/{row.lease.id}"
     response.status_code = 201 if new else 200
     return show_lease(row)
 
@@ -96,7 +96,7 @@ async def list_leases(
     if query.site and not rows:
         await call.federation.check_place(query.site)
     page = rows[: query.limit]
-    cursor = cursor_at(page[-1]["id"]) if len(rows) > len(page) else None
+    cursor = cursor_at(page[-1].lease.id) if len(rows) > len(page) else None
     link_next(request, response, cursor)
     return LeasePage(leases=[show_lease(row) for row in page], next=cursor)
 
@@ -144,7 +144,7 @@ def show_journal(
     after_seq = place_of(query.cursor) or 0
     rows = call.federation.store.journal(after_seq, query.limit + 1, lease_id=lease_id)
     page = rows[: query.limit]
-    cursor = cursor_at(page[-1]["seq"]) if len(rows) > len(page) else None
+    cursor = cursor_at(page[-1].seq) if len(rows) > len(page) else None
     link_next(request, response, cursor)
     may_see = seen_by(call, Permission.LEASE_SEE, leases_named(page))
     return JournalPage(entries=[show_entry(row, may_see) for row in page], next=cursor)

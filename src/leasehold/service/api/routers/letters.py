@@ -24,5 +24,5 @@ async def exchange_letters(call: Admitted, name: Name, body: Exchange) -> Exchan
     post = call.federation.post
     received = await post.take_in(Mail(name, letters, body.acknowledged, about))
     waiting = await post.letters(name, body.acknowledged, body.wait_s)
-    shown = [LetterShown(seq=row["seq"], body=json.loads(row["body"])) for row in waiting]
+    shown = [LetterShown(seq=row.seq, body=json.loads(row.body)) for row in waiting]
     return Exchanged(letters=shown, acknowledged=received)

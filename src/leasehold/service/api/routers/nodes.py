@@ -1,7 +1,5 @@
 """Nodes: what they have, when they were seen, and how often they failed."""
 
-import json
-from collections.abc import Iterable
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
@@ -28,7 +26,7 @@ async def list_nodes(
         after, query.limit + 1, query.site, lambda row: _has(row, needed)
     )
     page = found[: query.limit]
-    cursor = cursor_after(page[-1]["name"]) if len(found) > len(page) else None
+    cursor = cursor_after(page[-1].name) if len(found) > len(page) else None
     link_next(request, response, cursor)
     return NodePage(nodes=[show_node(row, brief=query.brief) for row in page], next=cursor)
 
@@ -36,5 +34,4 @@ async def list_nodes(
 def _has(row: NodeRow, needed: tuple[Software, ...]) -> bool:
     if not needed:
         return True
-    pairs: Iterable[tuple[str, str]] = (tuple(pair) for pair in json.loads(row["software"]))
-    return has_software(needed, installed(pairs)) is FITS
+    return has_software(needed, installed(row.software)) is FITS

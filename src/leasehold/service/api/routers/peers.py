@@ -58,5 +58,5 @@ async def remove_peer(request: Request, call: Admitted, name: Name) -> None:
 
 def _revoke_tokens(tokens: Tokens, name: str) -> None:
     for row in tokens.list():
-        if row["sites"] == name and Role.PEER in roles_of(row):
-            tokens.revoke(row["id"])
+        if row.sites == name and Role.PEER in roles_of(row):
+            tokens.revoke(row.id)

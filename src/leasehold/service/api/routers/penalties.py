@@ -29,7 +29,7 @@ async def list_penalties(call: Admitted) -> PenaltyList:
 @needs(Permission.PENALTY_LIFT)
 async def lift_penalty(call: Admitted, penalty_id: Number) -> Penalty:
     """Let a punishment end now, for who imposed it; one that has ended stays as it is."""
-    found = [provider for row, provider in await _visible(call) if row["id"] == penalty_id]
+    found = [provider for row, provider in await _visible(call) if row.id == penalty_id]
     if not found:
         raise NoSuchPenalty(penalty_id)
     require_to_speak(call.principal, Permission.PENALTY_LIFT, found[0])

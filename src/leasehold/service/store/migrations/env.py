@@ -2,7 +2,7 @@
 
 from alembic import context
 
-from leasehold.service.store.schema import metadata
+from leasehold.service.store.rows import metadata
 
 context.configure(
     connection=context.config.attributes["connection"],

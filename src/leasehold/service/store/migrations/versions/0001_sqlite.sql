@@ -1,0 +1,382 @@
+CREATE TABLE agreements (
+    name TEXT NOT NULL,
+    revision INTEGER NOT NULL,
+    document TEXT NOT NULL,
+    drawn_up_ms INTEGER NOT NULL,
+    drawn_up_by TEXT NOT NULL,
+    signatures TEXT NOT NULL,
+    amendment TEXT NOT NULL,
+    revisions INTEGER NOT NULL,
+    standing TEXT NOT NULL,
+    since_ms INTEGER NOT NULL,
+    since_by TEXT NOT NULL,
+    published INTEGER NOT NULL,
+    note TEXT NOT NULL,
+    held TEXT NOT NULL,
+    CONSTRAINT agreements_key PRIMARY KEY (name)
+)
+ STRICT;
+
+CREATE TABLE images (
+    name TEXT NOT NULL,
+    site TEXT NOT NULL,
+    software TEXT NOT NULL,
+    packages TEXT NOT NULL,
+    size_bytes INTEGER NOT NULL,
+    least_memory_mib INTEGER NOT NULL,
+    state TEXT NOT NULL,
+    problem TEXT NOT NULL,
+    since_ms INTEGER NOT NULL,
+    seen_ms INTEGER NOT NULL,
+    CONSTRAINT images_key PRIMARY KEY (name, site)
+)
+ STRICT;
+
+CREATE TABLE jobs (
+    id INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    consumer TEXT NOT NULL,
+    "group" TEXT NOT NULL,
+    state TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    what TEXT NOT NULL,
+    submitted_ms INTEGER NOT NULL,
+    deadline_ms INTEGER,
+    ended_ms INTEGER,
+    needs TEXT NOT NULL,
+    command TEXT NOT NULL,
+    lease_type TEXT NOT NULL,
+    backup TEXT NOT NULL,
+    reliability REAL,
+    surest REAL,
+    restarts INTEGER NOT NULL,
+    restarts_used INTEGER NOT NULL,
+    next_ms INTEGER,
+    since_ms INTEGER,
+    standby TEXT NOT NULL,
+    delivered INTEGER NOT NULL,
+    exit_status INTEGER,
+    is_foreign INTEGER NOT NULL,
+    CONSTRAINT jobs_key PRIMARY KEY (id)
+)
+ STRICT;
+
+CREATE INDEX jobs_consumer ON jobs (consumer, id);
+
+CREATE INDEX jobs_open ON jobs (id) WHERE state NOT IN ('completed', 'failed', 'refused', 'cancelled');
+
+CREATE TABLE joints (
+    id INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    consumer TEXT NOT NULL,
+    "group" TEXT NOT NULL,
+    claim TEXT NOT NULL,
+    place TEXT NOT NULL,
+    state TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    submit_ms INTEGER NOT NULL,
+    ready_ms INTEGER NOT NULL,
+    deadline_ms INTEGER,
+    start_ms INTEGER NOT NULL,
+    idle_vm_ms INTEGER NOT NULL,
+    first_lease_id INTEGER NOT NULL,
+    last_lease_id INTEGER NOT NULL,
+    end_ms INTEGER,
+    document TEXT NOT NULL,
+    CONSTRAINT joints_key PRIMARY KEY (id)
+)
+ STRICT;
+
+CREATE TABLE leases (
+    id INTEGER NOT NULL,
+    lease_type TEXT NOT NULL,
+    vms INTEGER NOT NULL,
+    duration_ms INTEGER NOT NULL,
+    submit_ms INTEGER NOT NULL,
+    ready_ms INTEGER NOT NULL,
+    deadline_ms INTEGER,
+    home TEXT,
+    consumer TEXT NOT NULL,
+    memory_mib INTEGER NOT NULL,
+    from_peer TEXT NOT NULL,
+    "group" TEXT NOT NULL,
+    domain TEXT NOT NULL,
+    claims TEXT NOT NULL,
+    wait INTEGER NOT NULL,
+    is_foreign INTEGER NOT NULL,
+    "order" INTEGER NOT NULL,
+    work_left INTEGER NOT NULL,
+    site TEXT NOT NULL,
+    state TEXT NOT NULL,
+    span_ms INTEGER NOT NULL,
+    earliest_ms INTEGER NOT NULL,
+    latest_ms INTEGER,
+    reserved_ms INTEGER NOT NULL,
+    held_since_ms INTEGER NOT NULL,
+    overhead_ms INTEGER NOT NULL,
+    first_start_ms INTEGER NOT NULL,
+    incarnation INTEGER NOT NULL,
+    preemptions INTEGER NOT NULL,
+    migrations INTEGER NOT NULL,
+    overhead_vm_ms INTEGER NOT NULL,
+    dispatched_ms INTEGER NOT NULL,
+    place INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    command TEXT NOT NULL,
+    origin TEXT NOT NULL,
+    origin_id INTEGER NOT NULL,
+    reason TEXT NOT NULL,
+    end_ms INTEGER,
+    own_job TEXT NOT NULL,
+    breach TEXT NOT NULL,
+    joint_id INTEGER,
+    job_id INTEGER,
+    wishes TEXT NOT NULL,
+    CONSTRAINT leases_key PRIMARY KEY (id)
+)
+ STRICT;
+
+CREATE INDEX leases_consumer ON leases (consumer, id);
+
+CREATE INDEX leases_joint ON leases (joint_id) WHERE joint_id IS NOT NULL;
+
+CREATE INDEX leases_live ON leases (id, site, state) WHERE state NOT IN ('completed', 'killed', 'terminated', 'failed', 'refused', 'cancelled');
+
+CREATE TABLE letters (
+    correspondent TEXT NOT NULL,
+    seq INTEGER NOT NULL,
+    body TEXT NOT NULL,
+    created_ms INTEGER NOT NULL,
+    CONSTRAINT letters_key PRIMARY KEY (correspondent, seq)
+)
+ STRICT;
+
+CREATE TABLE mail (
+    correspondent TEXT NOT NULL,
+    last_sent_seq INTEGER NOT NULL,
+    last_received_seq INTEGER NOT NULL,
+    CONSTRAINT mail_key PRIMARY KEY (correspondent)
+)
+ STRICT;
+
+CREATE TABLE memories (
+    name TEXT NOT NULL,
+    text TEXT NOT NULL,
+    CONSTRAINT memories_key PRIMARY KEY (name)
+)
+ STRICT;
+
+CREATE TABLE nodes (
+    name TEXT NOT NULL,
+    site TEXT NOT NULL,
+    cores INTEGER NOT NULL,
+    memory_mib INTEGER NOT NULL,
+    disk_mib INTEGER NOT NULL,
+    free_cores INTEGER NOT NULL,
+    free_memory_mib INTEGER NOT NULL,
+    free_disk_mib INTEGER NOT NULL,
+    cpu_mhz INTEGER NOT NULL,
+    bytes_per_s INTEGER NOT NULL,
+    software TEXT NOT NULL,
+    is_host INTEGER NOT NULL,
+    runs INTEGER NOT NULL,
+    problem TEXT NOT NULL,
+    fault TEXT NOT NULL,
+    seen_ms INTEGER NOT NULL,
+    first_ms INTEGER NOT NULL,
+    failures INTEGER NOT NULL,
+    failed_ms INTEGER,
+    charged REAL NOT NULL,
+    watched_ms INTEGER NOT NULL,
+    well_ms INTEGER NOT NULL,
+    CONSTRAINT nodes_key PRIMARY KEY (name)
+)
+ STRICT;
+
+CREATE TABLE peers (
+    name TEXT NOT NULL,
+    url TEXT NOT NULL,
+    ask TEXT NOT NULL,
+    max_vms INTEGER,
+    line TEXT NOT NULL,
+    added_ms INTEGER NOT NULL,
+    added_by TEXT NOT NULL,
+    CONSTRAINT peers_key PRIMARY KEY (name)
+)
+ STRICT;
+
+CREATE TABLE penalties (
+    id INTEGER NOT NULL,
+    agreement TEXT NOT NULL,
+    provider TEXT NOT NULL,
+    consumer TEXT NOT NULL,
+    points INTEGER NOT NULL,
+    since_ms INTEGER NOT NULL,
+    until_ms INTEGER,
+    lease_id INTEGER NOT NULL,
+    lifted_ms INTEGER,
+    lifted_by TEXT NOT NULL,
+    CONSTRAINT penalties_key PRIMARY KEY (id)
+)
+ STRICT;
+
+CREATE TABLE sites (
+    name TEXT NOT NULL,
+    drained_ms INTEGER,
+    drained_by TEXT NOT NULL,
+    note TEXT NOT NULL,
+    CONSTRAINT sites_key PRIMARY KEY (name)
+)
+ STRICT;
+
+CREATE TABLE tokens (
+    id TEXT NOT NULL,
+    hash TEXT NOT NULL,
+    consumer TEXT NOT NULL,
+    roles TEXT NOT NULL,
+    groups TEXT NOT NULL,
+    sites TEXT NOT NULL,
+    note TEXT NOT NULL,
+    created_ms INTEGER NOT NULL,
+    expires_ms INTEGER,
+    revoked_ms INTEGER,
+    CONSTRAINT tokens_key PRIMARY KEY (id),
+    CONSTRAINT tokens_hash_once UNIQUE (hash)
+)
+ STRICT;
+
+CREATE TABLE usage (
+    lease_id INTEGER NOT NULL,
+    begin_ms INTEGER NOT NULL,
+    end_ms INTEGER NOT NULL,
+    consumer TEXT NOT NULL,
+    "group" TEXT NOT NULL,
+    path TEXT NOT NULL,
+    site TEXT NOT NULL,
+    domain TEXT NOT NULL,
+    vms INTEGER NOT NULL,
+    memory_mib INTEGER NOT NULL,
+    claims TEXT NOT NULL,
+    is_local INTEGER NOT NULL,
+    CONSTRAINT usage_key PRIMARY KEY (lease_id, begin_ms)
+)
+ STRICT;
+
+CREATE INDEX usage_end_ms ON usage (end_ms);
+
+CREATE TABLE answers (
+    consumer TEXT NOT NULL,
+    "key" TEXT NOT NULL,
+    request_hash TEXT NOT NULL,
+    lease_id INTEGER NOT NULL,
+    created_ms INTEGER NOT NULL,
+    CONSTRAINT answers_key PRIMARY KEY (consumer, "key"),
+    CONSTRAINT answers_lease_id_known FOREIGN KEY(lease_id) REFERENCES leases (id) DEFERRABLE INITIALLY DEFERRED
+)
+ STRICT;
+
+CREATE INDEX answers_created_ms ON answers (created_ms);
+
+CREATE TABLE attempts (
+    job_id INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    lease_id INTEGER,
+    site TEXT NOT NULL,
+    nodes TEXT NOT NULL,
+    image TEXT NOT NULL,
+    is_backup INTEGER NOT NULL,
+    state TEXT NOT NULL,
+    fault TEXT NOT NULL,
+    detail TEXT NOT NULL,
+    exit_status INTEGER,
+    ordered_ms INTEGER NOT NULL,
+    started_ms INTEGER,
+    ended_ms INTEGER,
+    place TEXT NOT NULL,
+    came_to TEXT NOT NULL,
+    CONSTRAINT attempts_key PRIMARY KEY (job_id, number),
+    CONSTRAINT attempts_job_id_known FOREIGN KEY(job_id) REFERENCES jobs (id) DEFERRABLE INITIALLY DEFERRED,
+    CONSTRAINT attempts_lease_id_known FOREIGN KEY(lease_id) REFERENCES leases (id) DEFERRABLE INITIALLY DEFERRED
+)
+ STRICT;
+
+CREATE INDEX attempts_lease ON attempts (lease_id);
+
+CREATE INDEX attempts_site ON attempts (site);
+
+CREATE TABLE job_answers (
+    consumer TEXT NOT NULL,
+    "key" TEXT NOT NULL,
+    request_hash TEXT NOT NULL,
+    job_id INTEGER NOT NULL,
+    created_ms INTEGER NOT NULL,
+    CONSTRAINT job_answers_key PRIMARY KEY (consumer, "key"),
+    CONSTRAINT job_answers_job_id_known FOREIGN KEY(job_id) REFERENCES jobs (id) DEFERRABLE INITIALLY DEFERRED
+)
+ STRICT;
+
+CREATE INDEX job_answers_created_ms ON job_answers (created_ms);
+
+CREATE TABLE journal (
+    seq INTEGER NOT NULL,
+    at_ms INTEGER NOT NULL,
+    lease_id INTEGER,
+    consumer TEXT NOT NULL,
+    "group" TEXT NOT NULL,
+    site TEXT NOT NULL,
+    what TEXT NOT NULL,
+    state TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    rule TEXT NOT NULL,
+    detail TEXT NOT NULL,
+    job_id INTEGER,
+    CONSTRAINT journal_key PRIMARY KEY (seq),
+    CONSTRAINT journal_lease_id_known FOREIGN KEY(lease_id) REFERENCES leases (id) DEFERRABLE INITIALLY DEFERRED
+)
+ STRICT;
+
+CREATE INDEX journal_job ON journal (job_id, seq) WHERE job_id IS NOT NULL;
+
+CREATE INDEX journal_lease ON journal (lease_id, seq);
+
+CREATE TABLE orders (
+    number INTEGER NOT NULL,
+    id TEXT NOT NULL,
+    verb TEXT NOT NULL,
+    lease_id INTEGER NOT NULL,
+    incarnation INTEGER NOT NULL,
+    vms INTEGER NOT NULL,
+    memory_mib INTEGER NOT NULL,
+    command TEXT NOT NULL,
+    work_done INTEGER NOT NULL,
+    other_site TEXT NOT NULL,
+    "on" TEXT NOT NULL,
+    account TEXT NOT NULL,
+    site TEXT NOT NULL,
+    status TEXT NOT NULL,
+    attempts INTEGER NOT NULL,
+    next_try_ms INTEGER NOT NULL,
+    problem TEXT NOT NULL,
+    created_ms INTEGER NOT NULL,
+    CONSTRAINT orders_key PRIMARY KEY (number),
+    CONSTRAINT orders_id_once UNIQUE (id),
+    CONSTRAINT orders_lease_id_known FOREIGN KEY(lease_id) REFERENCES leases (id) DEFERRABLE INITIALLY DEFERRED
+)
+ STRICT;
+
+CREATE INDEX orders_open ON orders (number) WHERE status IN ('pending', 'taken');
+
+CREATE TABLE outputs (
+    job_id INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    text TEXT NOT NULL,
+    is_whole INTEGER NOT NULL,
+    fetched_ms INTEGER NOT NULL,
+    consumer TEXT NOT NULL,
+    size_bytes INTEGER NOT NULL,
+    CONSTRAINT outputs_key PRIMARY KEY (job_id, number),
+    CONSTRAINT outputs_job_id_known FOREIGN KEY(job_id) REFERENCES jobs (id) DEFERRABLE INITIALLY DEFERRED
+)
+ STRICT;
+
+CREATE INDEX outputs_consumer ON outputs (consumer, fetched_ms, job_id, size_bytes);
