@@ -86,7 +86,7 @@ class TestCells:
 
 class TestClaims:
     def test_there_are_27(self) -> None:
-        assert len(claims()) == 6 + 6 + 6 + 2 + 2 + 5
+        assert len(claims(plan())) == 6 + 6 + 6 + 2 + 2 + 5
 
     def test_an_ordering_that_is_not_even_printed_is_named(self) -> None:
         unprinted = {order for verdict in verdicts(plan(), as_printed()) for order in verdict.claim.unprinted}
@@ -125,5 +125,5 @@ def test_the_reading_that_is_nearer_is_named() -> None:
         for _, _, name in control.rows:
             results[name] = {metric: [1.0] * len(NOISE) for metric in METRICS}
     for found in control_results(plan(), results):
-        assert found.taken_off == pytest.approx(0, abs=0.01)
-        assert not found.other_is_nearer
+        assert found.off == pytest.approx(0, abs=0.01)
+        assert not found.is_nearer

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from leasehold.experiments.hybrid.plan import JobRun, configuration_named, plan
-from leasehold.experiments.hybrid.world import HybridWorld, jobs, measure, nodes, packages, situation
+from leasehold.experiments.hybrid.world import PACKAGES, HybridWorld, jobs, measure, nodes, situation
 from leasehold.matching.amounts import NOTHING
 
 LOAD = 0.6
@@ -58,7 +58,7 @@ def test_software_that_nobody_has_is_refused_at_once_everywhere() -> None:
     nowhere = [
         one.request.id
         for one in around.jobs
-        if any(each.name not in packages() for each in one.request.job.needs.software)
+        if any(each.name not in PACKAGES for each in one.request.job.needs.software)
     ]
     world = HybridWorld(around, Random("fates"))
     world.run_all()

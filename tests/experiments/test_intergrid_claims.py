@@ -184,7 +184,7 @@ def test_table_3_is_claimed_line_by_line() -> None:
 
 @pytest.mark.parametrize("study", STUDIES.values(), ids=list(STUDIES))
 def test_each_claim_is_about_a_figure_and_a_topic_that_is_explained(study: Study) -> None:
-    topics = {entry["topic"] for entry in plan(study.number).said["why"]}
+    topics = {entry["topic"] for entry in plan(study.number).stated["why"]}
     assert {claim.topic for claim in study.claims} == topics
     assert {claim.figure for claim in study.claims} <= set(study.figures)
     assert len({(claim.figure, claim.text) for claim in study.claims}) == len(study.claims)

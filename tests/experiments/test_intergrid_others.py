@@ -29,7 +29,7 @@ class TestSlidesOf2011:
         return plan("001").configurations[f"001-{reading}-{point}-{policy}-48h"]
 
     def test_clusters_types_and_policies(self) -> None:
-        published = plan("001").said["published"]
+        published = plan("001").stated["published"]
         assert [cluster["slots"] for cluster in published["cluster"]] == [32, 64, 128]
         assert published["types"] == {
             "suspendable": 0.4,
@@ -39,7 +39,7 @@ class TestSlidesOf2011:
         }
 
     def test_every_range_is_the_printed_one(self) -> None:
-        values = {entry["letter"]: entry["values"] for entry in plan("001").said["sweep"]}
+        values = {entry["letter"]: entry["values"] for entry in plan("001").stated["sweep"]}
         ranges = {letter: (min(each), max(each)) for letter, each in values.items()}
         assert ranges == {"a": (1.5, 3.0), "b": (1.5, 2.6), "c": (0.7, 3.0)}
 
@@ -48,7 +48,7 @@ class TestSlidesOf2011:
         for point in read.sweeps["a"].points:
             means = moments(self.at("minutes", point.name), "guests")
             assert point.shown == pytest.approx(means.mean_vms, abs=0.005)
-        for a, point in zip(read.said["sweep"][1]["values"], read.sweeps["b"].points, strict=True):
+        for a, point in zip(read.stated["sweep"][1]["values"], read.sweeps["b"].points, strict=True):
             assert point.shown == pytest.approx(exp(a + 1.5**2 / 2), abs=0.05)
         for point in read.sweeps["c"].points:
             means = moments(self.at("minutes", point.name), "guests")
@@ -63,7 +63,7 @@ class TestSlidesOf2011:
 
     def test_the_stated_local_rate_is_that_of_the_streams(self) -> None:
         rates = [moments(self.at("minutes", "base"), site).rate_per_s for site in ("C32", "C64", "C128")]
-        assert sum(rates) == pytest.approx(plan("001").said["published"]["local_per_s"], abs=0.0001)
+        assert sum(rates) == pytest.approx(plan("001").stated["published"]["local_per_s"], abs=0.0001)
 
     @pytest.mark.parametrize(("point", "shares"), [("base", (0, 0, 1)), ("c0.714", (0, 0.07, 0.93))])
     def test_shares_that_pap_gives(self, point: str, shares: tuple[float, ...]) -> None:
@@ -113,9 +113,9 @@ class TestVictims:
 
     def test_it_has_the_streams_and_readings_of_the_later_paper(self) -> None:
         ours, theirs = plan("000"), plan("003")
-        assert ours.said["stream"] == theirs.said["stream"]
+        assert ours.stated["stream"] == theirs.stated["stream"]
         assert ours.readings == theirs.readings
-        assert ours.said["published"]["cluster"] == theirs.said["published"]["cluster"]
+        assert ours.stated["published"]["cluster"] == theirs.stated["published"]["cluster"]
 
     def test_every_part_of_both_figures_is_claimed(self) -> None:
         assert {claim.figure for claim in STUDIES["000"].claims} == {"2a", "2b", "2c", "3a", "3b", "3c"}

@@ -22,7 +22,7 @@ def lines() -> list[str]:
 
 def test_its_first_line_says_how_large_it_is(lines: list[str]) -> None:
     assert "replications of" in lines[2]
-    published = plan("003").said["published"]
+    published = plan("003").stated["published"]
     as_published = f"{published['replications']} replications of {published['hours']} hours, as published"
     assert as_published in lines[2] or lines[2].startswith("**Not the published size: ")
     assert lines[4].startswith("Made by `leasehold reproduce 003")
@@ -53,7 +53,7 @@ def test_it_says_how_everything_is_read(lines: list[str]) -> None:
         assert f"| {reading.name} | {reading.role} | {reading.what} | {reading.why} |" in lines
     for one in plan("003").interpretations:
         assert f"| {one.key} | {one.reading} | {one.why} |" in lines
-    for entry in plan("003").said["why"]:
+    for entry in plan("003").stated["why"]:
         assert f"**{entry['about']}** {entry['text']}" in lines
 
 

@@ -57,7 +57,7 @@ def pap(configuration: FederationRun) -> tuple[float, ...]:
 
 def test_table_2_is_as_printed() -> None:
     """l, m, h, q, a, b, alpha, beta, P_one, P_pow2 of every row with a single value."""
-    streams = plan("003").said["stream"]
+    streams = plan("003").stated["stream"]
     rows = {
         "C64": (0.8, 2.5, 6, 0.9, 5.0, 1.7, 2.0, 0.35, 0.3, 0.6),
         "C128": (0.8, 3.5, 7, 0.9, 5.35, 1.7, 1.6, 0.35, 0.3, 0.6),
@@ -71,11 +71,11 @@ def test_table_2_is_as_printed() -> None:
 
 
 def test_the_swept_ranges_are_those_of_table_2() -> None:
-    values = {entry["letter"]: entry["values"] for entry in plan("003").said["sweep"]}
+    values = {entry["letter"]: entry["values"] for entry in plan("003").stated["sweep"]}
     assert (min(values["a"]), max(values["a"])) == (2.5, 3.5)
     assert (min(values["b"]), max(values["b"])) == (3.0, 5.4)
     assert max(values["c"]) == pytest.approx(7.0, abs=0.15)
-    assert plan("003").said["sweep"][3]["guests"] == {"alpha": 7.0, "beta": 1.1}
+    assert plan("003").stated["sweep"][3]["guests"] == {"alpha": 7.0, "beta": 1.1}
 
 
 def test_the_axes_show_what_the_parameters_mean() -> None:
@@ -84,7 +84,7 @@ def test_the_axes_show_what_the_parameters_mean() -> None:
         for point in read.sweeps[letter].points:
             means = moments(at("R2", point.name), "guests")
             assert point.shown == pytest.approx(getattr(means, shown), abs=0.005)
-    for a, point in zip(read.said["sweep"][1]["values"], read.sweeps["b"].points, strict=True):
+    for a, point in zip(read.stated["sweep"][1]["values"], read.sweeps["b"].points, strict=True):
         assert point.shown == pytest.approx(exp(a + 1.7**2 / 2), abs=0.5)
     for point in read.sweeps["d"].points:
         total = sum(moments(at("R2", point.name), site).rate_per_s for site in ("C64", "C128", "C256"))

@@ -47,7 +47,7 @@ def test_the_page_in_the_documentation_was_made_of_these_numbers_and_readings() 
     page = PAGE.read_text(encoding="utf-8")
     assert numbers_of(page) == printed_lines()
     assert "leasehold reproduce usla --seeds 100" in page
-    for entry in plan().said["why"]:
+    for entry in plan().stated["why"]:
         assert entry["text"] in page
     for one in plan().interpretations:
         assert f"| {one.key} | {one.reading} | {one.why} |" in page

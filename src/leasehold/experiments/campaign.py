@@ -97,7 +97,7 @@ class Difference:
 
 
 def sample(kept: Kept, names: Sequence[str], count: int) -> list[Task]:
-    """Choose so many runs of each configuration that has earlier results, evenly among them."""
+    """Choose a number of runs of each configuration that has earlier results, evenly among them."""
     earlier = ((name, sorted(kept.earlier(name))) for name in names)
     return [Task(name, _evenly(seeds, count)) for name, seeds in earlier if seeds]
 

@@ -45,15 +45,15 @@ C = TypeVar("C")
 
 @dataclass(frozen=True, slots=True)
 class Plan(Generic[C]):
-    """Everything that can be run, by name; ``said`` is the file that states it."""
+    """Everything that can be run, by name; ``stated`` is the file that states it."""
 
-    said: Mapping[str, Any]
+    stated: Mapping[str, Any]
     configurations: Mapping[str, C]
 
     @property
     def interpretations(self) -> list[Interpretation]:
         """How the publication is read."""
-        return [Interpretation(**entry) for entry in self.said["interpretation"]]
+        return [Interpretation(**entry) for entry in self.stated["interpretation"]]
 
     def readings_table(self, *heads: str) -> Table:
         """List the interpretations."""
@@ -63,8 +63,8 @@ class Plan(Generic[C]):
 @cache
 def read(package: str, file: str) -> Mapping[str, Any]:
     """Read a TOML file of a package, and the one that it is based on, whose keys it replaces."""
-    said = tomllib.loads((files(package) / file).read_text(encoding="utf-8"))
-    return {**read(package, said["based_on"]), **said} if "based_on" in said else said
+    stated = tomllib.loads((files(package) / file).read_text(encoding="utf-8"))
+    return {**read(package, stated["based_on"]), **stated} if "based_on" in stated else stated
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,7 +88,7 @@ class Dot:
 def trade_off(
     title: str, axes: tuple[str, str], dots: Sequence[Dot], wanted: tuple[float, float]
 ) -> AnyChart:
-    """Draw what one thing costs of another; whoever is below and left of ``wanted`` has both."""
+    """Draw what one thing costs of another; dots below and left of ``wanted`` have both."""
     rows = [
         {"name": dot.name, "family": dot.family, "x": dot.x.mean, "y": dot.y.mean}
         | {"x_low": dot.x.low, "x_high": dot.x.high, "y_low": dot.y.low, "y_high": dot.y.high}

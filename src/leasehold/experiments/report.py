@@ -75,21 +75,6 @@ def _processor() -> str:
 # Numbers
 
 
-def printed(value: float | None) -> str:
-    """Write a printed number, as it is printed."""
-    return NOTHING if value is None else f"{value:.2f}"
-
-
-def mean(found: Interval) -> str:
-    """Write a mean."""
-    return f"{found.mean:.2f}"
-
-
-def bounds(found: Interval) -> str:
-    """Write an interval by its bounds."""
-    return f"{found.low:.2f} to {found.high:.2f}"
-
-
 def probability(p: float) -> str:
     """Write a p-value."""
     return f"< {LEAST_P}" if p < LEAST_P else f"{p:.3f}"

@@ -1,10 +1,10 @@
 """Statistics over seeds and replications with common random streams, by SciPy (extra ``experiments``)."""
 
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
 from math import isfinite, isnan, nan
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -38,14 +38,18 @@ class Interval:
         """Give its bounds, each moved outwards by so much."""
         return self.low - by, self.high + by
 
-    def as_data(self) -> dict[str, float | None]:
-        """Give mean and bounds as JSON has them: null where there is no number."""
-        return {key: finite(getattr(self, key)) for key in ("mean", "low", "high")}
 
-
-def finite(value: float) -> float | None:
-    """Give a number as JSON has it: null where it is not finite."""
-    return value if isfinite(value) else None
+def plain(value: Any) -> Any:  # noqa: ANN401 - whatever a report has
+    """Give a value as JSON has it: data classes by fields, intervals by mean and bounds, NaN as null."""
+    if isinstance(value, Interval):
+        return {key: plain(getattr(value, key)) for key in ("mean", "low", "high")}
+    if is_dataclass(value):
+        return {one.name: plain(getattr(value, one.name)) for one in fields(value)}
+    if isinstance(value, Mapping):
+        return {key: plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    return None if isinstance(value, float) and not isfinite(value) else value
 
 
 def interval(values: Sequence[float] | Values, level: float = LEVEL) -> Interval:

@@ -75,16 +75,16 @@ def _with_what(do: Callable[[T], R], item: T) -> tuple[T, R]:
 
 
 def _settle_in(parent: int) -> None:
-    """Leave Ctrl-C to whoever started the workers; look for reference cycles rarely, the core makes none."""
+    """Leave Ctrl-C to the parent; look for reference cycles rarely, the core makes none."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     Thread(target=_end_with, args=(parent,), daemon=True).start()
     gc.set_threshold(100_000, *gc.get_threshold()[1:])
 
 
 def _end_with(parent: int) -> None:
-    """Wait for the end of whoever started this worker: who was killed could not end it.
+    """End with the parent, which could not end this worker if it was killed.
 
-    The worker is told who that is: where it asked, they might be gone before it did.
+    The number of the parent is an argument: asked for here, it might be that of another process already.
     """
     never = Event()
     while os.getppid() == parent:

@@ -139,7 +139,7 @@ def numbers(read: Plan, setting: Setting, contender: Contender, seeds: int | Non
 def _decides(one: ContenderRun) -> dict[str, Any]:
     """Give what decides the results of a configuration, as plain data."""
     setting = one.setting
-    log = None if setting.log is None else [repr(setting.log), plan().said["logs"]]
+    log = None if setting.log is None else [repr(setting.log), plan().stated["logs"]]
     return world.as_keys(one, 0) | {
         "setting": [setting.stale_s, setting.overestimate, setting.trained_rate, log],
         "policy": one.contender.gateway["policy"],
@@ -229,7 +229,7 @@ def _command(outcome: BeyondOutcome) -> str:
     names = [NAME]
     if len(outcome.settings) < len(outcome.plan.settings):
         names = [part_name(one) for one in outcome.settings]
-    quick = "" if outcome.plan.hours == outcome.plan.said["hours"] else " --quick"
+    quick = "" if outcome.plan.hours == outcome.plan.stated["hours"] else " --quick"
     logs = " --logs FOLDER" if any(one.log for one in outcome.settings) else ""
     return f"leasehold reproduce {' '.join(names)}{quick} --seeds {max(outcome.counts.values())}{logs}"
 
@@ -294,7 +294,7 @@ def _besides(contender: Contender) -> str:
 def _wanted(outcome: BeyondOutcome) -> Iterator[str | Table]:
     yield "## What is wanted, and what was reached"
     bounds = ", ".join(f"{TITLES[one.metric]} {one.as_text}" for one in outcome.plan.wanted)
-    at_most = outcome.plan.said["logs"]["wanted_at_most"]
+    at_most = outcome.plan.stated["logs"]["wanted_at_most"]
     yield (
         f"As ratio to {_reference(outcome)}: {bounds}. On logs VMs preempted at most {at_most:g}; where "
         "local requests queue, their wait instead of their rejections. VMs preempted, as ratio, and whether "

@@ -1,7 +1,7 @@
 """What came of it: how each contender compares with the reference, and whether that is enough."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 from math import isnan
 from typing import Any
@@ -10,7 +10,7 @@ from leasehold.experiments.beyond.plan import NAME, VMS, Contender, Plan, Settin
 from leasehold.experiments.intergrid.metrics import METRICS
 from leasehold.experiments.kept import Results
 from leasehold.experiments.report import where
-from leasehold.experiments.statistics import Interval, bootstrap_ratio, interval
+from leasehold.experiments.statistics import Interval, bootstrap_ratio, interval, plain
 
 
 class Reach(StrEnum):
@@ -23,7 +23,7 @@ class Reach(StrEnum):
 
 REACH_IS = {
     Reach.REACHED: "the 95 % interval of the ratio ends before the bound",
-    Reach.UNDECIDED: "the bound lies in the interval: these replications cannot tell",
+    Reach.UNDECIDED: "the bound lies in the interval: these replications do not decide",
     Reach.NOT_REACHED: "the interval lies beyond the bound; of VMs preempted, it does not end before it",
 }
 WORST_FIRST = (Reach.NOT_REACHED, Reach.UNDECIDED, Reach.REACHED)
@@ -79,8 +79,8 @@ class BeyondOutcome:
     @property
     def is_whole(self) -> bool:
         """Whether it is as large as the file has it."""
-        said = self.plan.said
-        is_long = self.plan.hours == said["hours"]
+        stated = self.plan.stated
+        is_long = self.plan.hours == stated["hours"]
         return is_long and all(self.counts[one.name] >= one.replications for one in self.settings)
 
 
@@ -142,22 +142,21 @@ def as_data(outcome: BeyondOutcome) -> dict[str, Any]:
         "where": where(),
         "level": 0.95,
         "reference": outcome.plan.reference,
-        "wanted": [asdict(one) for one in outcome.plan.wanted],
-        "settings": [asdict(one) for one in outcome.settings],
+        "wanted": plain(outcome.plan.wanted),
+        "settings": plain(outcome.settings),
         "contenders": [
-            asdict(one) | {"information": outcome.plan.information(one)} for one in outcome.plan.contenders
+            plain(one) | {"information": outcome.plan.information(one)} for one in outcome.plan.contenders
         ],
-        "standings": [_result_data(one) for one in outcome.standings],
-    }
-
-
-def _result_data(one: ContenderResult) -> dict[str, Any]:
-    return {
-        "setting": one.setting.name,
-        "contender": one.contender.name,
-        "replications": one.count,
-        "reach": one.reach,
-        "judged": [asdict(judged.wanted) | {"reach": judged.reach} for judged in one.judged],
-        "means": {metric: found.as_data() for metric, found in one.means.items()},
-        "ratios": {metric: found.as_data() for metric, found in one.ratios.items()},
+        "standings": [
+            {
+                "setting": one.setting.name,
+                "contender": one.contender.name,
+                "replications": one.count,
+                "reach": one.reach,
+                "judged": [plain(judged.wanted) | {"reach": judged.reach} for judged in one.judged],
+                "means": plain(one.means),
+                "ratios": plain(one.ratios),
+            }
+            for one in outcome.standings
+        ],
     }

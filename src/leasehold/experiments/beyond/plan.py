@@ -104,7 +104,7 @@ class Contender:
 
 @dataclass(frozen=True, slots=True)
 class ContenderRun(evaluation.Configuration):
-    """A contender in a setting, for so many hours of requests."""
+    """A contender in a setting, for a number of hours of requests."""
 
     setting: Setting
     contender: Contender
@@ -113,7 +113,7 @@ class ContenderRun(evaluation.Configuration):
 
 @dataclass(frozen=True, slots=True)
 class Plan(evaluation.Plan[ContenderRun]):
-    """Everything that can be run, for so many hours of requests.
+    """Everything that can be run, for a number of hours of requests.
 
     ``reference``  the contender to which the others are compared
     ``foresight``  the policy that knows the future
@@ -139,7 +139,7 @@ class Plan(evaluation.Plan[ContenderRun]):
         """Give what is wanted in a setting: on logs, and where local requests queue, it differs."""
         instead: dict[str, Wanted] = {}
         if setting.log is not None:
-            instead[VMS] = Wanted(VMS, at_most=self.said["logs"]["wanted_at_most"])
+            instead[VMS] = Wanted(VMS, at_most=self.stated["logs"]["wanted_at_most"])
         if setting.defaults.get("local_queue") == "queue":
             default = next(one for one in self.wanted if one.metric == LOCAL_REJECTION)
             instead[LOCAL_REJECTION] = replace(default, metric=LOCAL_WAIT)
@@ -157,11 +157,11 @@ class Plan(evaluation.Plan[ContenderRun]):
 
 @cache
 def plan(hours: int | None = None) -> Plan:
-    """Read the plan, for so many hours of requests; None: as the file says."""
-    said = evaluation.read(__package__, "beyond.toml")
-    hours = said["hours"] if hours is None else hours
-    settings = tuple(_setting(entry, said) for entry in said["setting"])
-    contenders = tuple(Contender(**entry) for entry in said["contender"])
+    """Read the plan, for a number of hours of requests; None: as the file states."""
+    stated = evaluation.read(__package__, "beyond.toml")
+    hours = stated["hours"] if hours is None else hours
+    settings = tuple(_setting(entry, stated) for entry in stated["setting"])
+    contenders = tuple(Contender(**entry) for entry in stated["contender"])
     made = [
         ContenderRun(_name(setting.name, contender.name, hours), setting, contender, hours)
         for setting in settings
@@ -169,24 +169,24 @@ def plan(hours: int | None = None) -> Plan:
         if contender.is_in(setting)
     ]
     return Plan(
-        said=said,
+        stated=stated,
         configurations={one.name: one for one in made},
         hours=hours,
-        replications=said["replications"],
-        reference=said["reference"],
-        foresight=said["foresight"],
-        wanted=tuple(Wanted(**entry) for entry in said["wanted"]),
+        replications=stated["replications"],
+        reference=stated["reference"],
+        foresight=stated["foresight"],
+        wanted=tuple(Wanted(**entry) for entry in stated["wanted"]),
         settings=settings,
         contenders=contenders,
     )
 
 
-def _setting(entry: Mapping[str, Any], said: Mapping[str, Any]) -> Setting:
+def _setting(entry: Mapping[str, Any], stated: Mapping[str, Any]) -> Setting:
     """Make a setting; what all logs have in common is stated once."""
-    default: dict[str, Any] = {"replications": said["replications"]}
+    default: dict[str, Any] = {"replications": stated["replications"]}
     if "log" not in entry:
         return Setting(**default | dict(entry))
-    common = {key: said["logs"][key] | entry.get(key, {}) for key in ("gateway", "defaults")}
+    common = {key: stated["logs"][key] | entry.get(key, {}) for key in ("gateway", "defaults")}
     return Setting(**default | dict(entry) | common | {"log": Log(**entry["log"])})
 
 

@@ -2,18 +2,17 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any, ClassVar, cast
 
-from leasehold.experiments.beyond.plan import STUDY, ContenderRun, Log, Setting, configuration_named, plan
+from leasehold.experiments.beyond.plan import STUDY, ContenderRun, Log, configuration_named, plan
 from leasehold.experiments.intergrid.plan import BASE
 from leasehold.experiments.intergrid.plan import plan as published_plan
 from leasehold.experiments.intergrid.world import as_keys as published_keys
 from leasehold.experiments.intergrid.world import observed
-from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.knowledge import Knowledge
 from leasehold.gateway.settings import SiteSettings
 from leasehold.leasing.profile import Profile
@@ -36,7 +35,6 @@ MS_PER_S, MS_PER_HOUR = 1_000, 3_600_000
 
 
 # A contender that knows every local request of the whole period
-
 
 Room = Mapping[str, Profile]
 """By site, what its own users and the guests that are booked will leave free."""
@@ -105,18 +103,13 @@ def room_beside(settings: Sequence[SiteSettings], jobs: Iterable[Job], reference
     waits = {one.name: one.queues_locals for one in settings}
     for job in jobs:
         assert job.site is not None
-        wall_ms = -(-min(job.actual_ms, job.requested_ms) * reference_mips // speed_mips[job.site])
-        _take(room[job.site], job, wall_ms, waits=waits[job.site])
+        here = room[job.site]
+        if job.vms <= here.slots:
+            wall_ms = -(-min(job.actual_ms, job.requested_ms) * reference_mips // speed_mips[job.site])
+            start_ms = here.earliest(job.submit_ms, wall_ms, job.vms)
+            if waits[job.site] or start_ms == job.submit_ms:
+                here.take(start_ms, start_ms + wall_ms, job.vms)
     return room
-
-
-def _take(room: Profile, job: Job, wall_ms: int, *, waits: bool) -> None:
-    """Reserve the room of a local job, now or, where it may wait, as soon as there is any."""
-    if job.vms > room.slots:
-        return
-    start_ms = room.earliest(job.submit_ms, wall_ms, job.vms)
-    if waits or start_ms == job.submit_ms:
-        room.take(start_ms, start_ms + wall_ms, job.vms)
 
 
 # The run
@@ -130,39 +123,32 @@ def measure(name: str, replication: int, folder: Path | None = None) -> dict[str
 def run(configuration: ContenderRun, replication: int, folder: Path | None = None) -> dict[str, float]:
     """Run the requests of the period to their end; logs are in ``folder``."""
     made, setting = scenario(configuration, replication), configuration.setting
+    lead_ms = 0 if setting.log is None else plan().stated["logs"]["lead_hours"] * MS_PER_HOUR
+    span_ms = configuration.hours * MS_PER_HOUR + lead_ms  # local requests come before the first guest
 
-    def jobs() -> Iterator[Job]:
-        return _jobs(made, configuration, replication, folder)
+    def requests() -> Iterator[Job]:
+        """Give all requests by time: the same for every contender."""
+        jobs = open_streams(made, [])
+        if setting.log is not None:
+            assert folder is not None
+            slots = {cluster.name: int(cluster.slots) for cluster in made.clusters}
+            ours = local_jobs(setting.log, folder, slots, span_ms, replication)
+            jobs = merged(ours, shifted(jobs, lead_ms))
+        most = setting.overestimate
+        return jobs if most == 1.0 else overestimated(jobs, most, replication)
 
-    gateway = make_gateway(made, _routing(configuration, made, jobs))
+    how = routing(made)
+    if is_clairvoyant(configuration):
+        how = replace(how, policy=_clairvoyant(made, requests))
+    gateway = make_gateway(made, how)
     if setting.stale_s:
-        make_stale(gateway, setting.stale_s * MS_PER_S)
+        seen = cast("Knowledge", StaleKnowledge(gateway.knowledge, setting.stale_s * MS_PER_S))
+        gateway.knowledge = gateway.desk.knowledge = seen
     if is_trained(configuration):
-        train(gateway, configuration, replication)
-    return observed(gateway, jobs(), _span_ms(configuration))
-
-
-def _span_ms(configuration: ContenderRun) -> int:
-    """Give the time in which requests come, local ones before the first guest included."""
-    return configuration.hours * MS_PER_HOUR + _lead_ms(configuration.setting)
-
-
-def _lead_ms(setting: Setting) -> int:
-    return 0 if setting.log is None else plan().said["logs"]["lead_hours"] * MS_PER_HOUR
-
-
-def _jobs(
-    made: Scenario, configuration: ContenderRun, replication: int, folder: Path | None
-) -> Iterator[Job]:
-    """Give all requests by time: the same for every contender."""
-    setting = configuration.setting
-    jobs = open_streams(made, [])
-    if setting.log is not None:
-        assert folder is not None
-        slots = {cluster.name: int(cluster.slots) for cluster in made.clusters}
-        ours = local_jobs(setting.log, folder, slots, _span_ms(configuration), replication)
-        jobs = merged(ours, shifted(jobs, _lead_ms(setting)))
-    return jobs if setting.overestimate == 1.0 else overestimated(jobs, setting.overestimate, replication)
+        for name, memory in learnt(configuration, replication).items():
+            floor = gateway.sites[name].floor
+            floor.demand = Demand.recalled(memory, floor.settings.slots)
+    return observed(gateway, requests(), span_ms)
 
 
 def overestimated(jobs: Iterator[Job], most: float, seed: int) -> Iterator[Job]:
@@ -174,12 +160,6 @@ def overestimated(jobs: Iterator[Job], most: float, seed: int) -> Iterator[Job]:
         yield replace(job, requested_ms=asked_ms, deadline_ms=deadline_ms)
 
 
-def _routing(configuration: ContenderRun, made: Scenario, jobs: Callable[[], Iterator[Job]]) -> Routing:
-    """Route as the scenario says, or with knowledge of the future."""
-    how = routing(made)
-    return replace(how, policy=_clairvoyant(made, jobs)) if is_clairvoyant(configuration) else how
-
-
 def _clairvoyant(made: Scenario, jobs: Callable[[], Iterator[Job]]) -> Clairvoyant:
     own = (job for job in jobs() if job.site is not None)
     room = room_beside(site_settings(made), own, made.reference_mips)
@@ -188,7 +168,6 @@ def _clairvoyant(made: Scenario, jobs: Callable[[], Iterator[Job]]) -> Clairvoya
 
 
 # The scenario: that of JPDC 2012 where its sweeps meet, with the rules of the contender
-
 
 STAND_IN = "rr"
 """The policy in the scenario of the clairvoyant one, which no scenario can name."""
@@ -200,7 +179,7 @@ def scenario(configuration: ContenderRun, replication: int) -> Scenario:
 
 
 def as_keys(configuration: ContenderRun, replication: int) -> dict[str, Any]:
-    """Give the keys of its file."""
+    """Give the keys of its file; where local jobs come from a log, machines are equal."""
     setting, contender = configuration.setting, configuration.contender
     known = published_plan(STUDY, configuration.hours)
     reading = next(one for one in known.readings if one.name == setting.reading)
@@ -210,7 +189,14 @@ def as_keys(configuration: ContenderRun, replication: int) -> dict[str, Any]:
     made["defaults"] |= {**setting.defaults, **contender.defaults}
     if is_clairvoyant(configuration):
         made["gateway"]["policy"] = STAND_IN
-    return made if setting.log is None else _on_a_log(made)
+    if setting.log is None:
+        return made
+    speed, load = made["defaults"].pop("speed_mips"), plan().stated["logs"]["guest_load"]
+    return made | {
+        "reference_mips": speed,
+        "cluster": [cluster | {"speed_mips": speed} for cluster in made["cluster"]],
+        "stream": [stream | {"load": load} for stream in made["stream"] if "site" not in stream],
+    }
 
 
 def is_clairvoyant(configuration: ContenderRun) -> bool:
@@ -218,20 +204,7 @@ def is_clairvoyant(configuration: ContenderRun) -> bool:
     return bool(configuration.contender.gateway["policy"] == plan(configuration.hours).foresight)
 
 
-def _on_a_log(made: dict[str, Any]) -> dict[str, Any]:
-    """Keep the stream of guests alone, on equal machines: local jobs come from a log."""
-    speed = made["defaults"].pop("speed_mips")
-    guests = [stream for stream in made["stream"] if "site" not in stream]
-    load = plan().said["logs"]["guest_load"]
-    return made | {
-        "reference_mips": speed,
-        "cluster": [cluster | {"speed_mips": speed} for cluster in made["cluster"]],
-        "stream": [stream | {"load": load} for stream in guests],
-    }
-
-
 # Local jobs from public logs: for each cluster a window of its own, as wide as the cluster is large
-
 
 ANY = "any"
 BY_SITE = "partition"
@@ -266,12 +239,12 @@ def _window(
     if last_ms - first_ms < span_ms:
         raise InvalidField("log", f"{(last_ms - first_ms) // 3_600_000} h long", "longer than what is run")
     begin_ms = random_stream(replication, "window", cluster).randrange(first_ms, last_ms - span_ms + 1)
-    jobs = within(iter(whole), begin_ms, begin_ms + span_ms)
-    return shifted((_here(job, cluster, ours[str(job.site)]) for job in jobs if job.site in ours), -begin_ms)
-
-
-def _here(job: Job, cluster: str, width: float) -> Job:
-    return replace(job, site=cluster, vms=max(1, round(job.vms * width)))
+    jobs = (
+        replace(job, site=cluster, vms=max(1, round(job.vms * ours[str(job.site)])))
+        for job in within(iter(whole), begin_ms, begin_ms + span_ms)
+        if job.site in ours
+    )
+    return shifted(jobs, -begin_ms)
 
 
 @cache
@@ -312,15 +285,6 @@ def _mean_busy(whole: tuple[Job, ...]) -> Mapping[str, float]:
 # The knowledge of a gateway whose sites report at intervals
 
 
-@dataclass(frozen=True, slots=True)
-class _Report:
-    """The state of a site in some turn, and the VMs that this gateway had in flight there then."""
-
-    turn: int
-    live: SiteLive
-    in_flight_vms: int
-
-
 class StaleKnowledge:
     """Knowledge in which sites report their state at intervals, without their plan.
 
@@ -331,7 +295,7 @@ class StaleKnowledge:
         """Wrap what is really known."""
         self._knowledge = knowledge
         self._every_ms = every_ms
-        self._reports: dict[str, _Report] = {}
+        self._reports: dict[str, tuple[int, SiteLive, int]] = {}
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - everything else that is known
         """Pass everything else on."""
@@ -341,23 +305,16 @@ class StaleKnowledge:
         """Give the state that the site last reported, updated by what the gateway did there since."""
         in_flight_vms = self._knowledge.history(site_name).in_flight_vms
         turn = now_ms // self._every_ms
-        report = self._reports.get(site_name)
-        if report is None or report.turn != turn:
+        if site_name not in self._reports or self._reports[site_name][0] != turn:
             live = replace(self._knowledge.live(site_name, now_ms), earliest_start_ms=None)
-            report = self._reports[site_name] = _Report(turn, live, in_flight_vms)
-        since_vms = in_flight_vms - report.in_flight_vms
-        return replace(report.live, free_vms=report.live.free_vms - since_vms)
-
-
-def make_stale(gateway: Gateway, every_ms: int) -> None:
-    """Show the routing policy of a gateway its sites as they last reported."""
-    seen = cast("Knowledge", StaleKnowledge(gateway.knowledge, every_ms))
-    gateway.knowledge = gateway.desk.knowledge = seen
+            self._reports[site_name] = turn, live, in_flight_vms
+        _, live, then_vms = self._reports[site_name]
+        return replace(live, free_vms=live.free_vms - (in_flight_vms - then_vms))
 
 
 # Tables that were learnt at another rate
 #
-# Before the first request of a run, each site has observed its own users, who came so many times as often,
+# Before the first request of a run, each site has observed its own users, at the other rate,
 # for as long as its counts are remembered. From then on it learns as always.
 
 
@@ -375,29 +332,17 @@ def is_trained(configuration: ContenderRun) -> bool:
     return configuration.contender.information is Information.LIVE
 
 
-def train(gateway: Gateway, configuration: ContenderRun, replication: int) -> None:
-    """Give the sites of a gateway, before its run, tables learnt at another rate."""
-    for name, memory in learnt(configuration, replication).items():
-        floor = gateway.sites[name].floor
-        floor.demand = Demand.recalled(memory, floor.settings.slots)
-
-
 def learnt(configuration: ContenderRun, replication: int) -> dict[str, Memory]:
     """Give the table of each site after a week without guests that ends now."""
-    made = scenario_from_dict(_before(configuration, replication))
+    keys, rate = as_keys(configuration, SEEDS_APART + replication), configuration.setting.trained_rate
+    of_locals = [stream | {"load": rate} for stream in keys["stream"] if "site" in stream]
+    made = scenario_from_dict(keys | {"horizon_s": WEEK_MS // MS_PER_S, "stream": of_locals})
     gateway = make_gateway(made, routing(made))
     for name in gateway.sites:
         gateway.knowledge.outlook(name, 0)
     observed(gateway, open_streams(made, []), WEEK_MS)
     found = gateway.knowledge.memory()["demand"]
     return {name: ending_now(memory) for name, memory in found.items()}
-
-
-def _before(configuration: ContenderRun, replication: int) -> dict[str, Any]:
-    """Give the scenario of the week before: the same users at another rate."""
-    made, rate = as_keys(configuration, SEEDS_APART + replication), configuration.setting.trained_rate
-    of_locals = [stream | {"load": rate} for stream in made["stream"] if "site" in stream]
-    return made | {"horizon_s": WEEK_MS // MS_PER_S, "stream": of_locals}
 
 
 def ending_now(memory: Memory) -> Memory:

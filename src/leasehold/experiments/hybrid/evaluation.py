@@ -23,7 +23,7 @@ from leasehold.experiments.hybrid.outcome import (
     outcome_of,
     was_planned,
 )
-from leasehold.experiments.hybrid.plan import HYBRID, JobRun, Plan, plan, said
+from leasehold.experiments.hybrid.plan import HYBRID, JobRun, Plan, plan, stated
 from leasehold.experiments.kept import Results, marks
 from leasehold.experiments.report import Block, Table, Title, amount, bullets, reasons, signed
 from leasehold.experiments.statistics import interval
@@ -75,7 +75,7 @@ def screen(outcome: HybridOutcome) -> Iterator[Block]:
     yield Title("Queues")
     yield _queue_table(outcome)
     yield Title("Why it comes out so")
-    yield from (f"{entry['about']} {entry['text']}" for entry in said()["why"])
+    yield from (f"{entry['about']} {entry['text']}" for entry in stated()["why"])
     yield Title(f"{outcome.seeds} seeds. {_summary(outcome)}")
 
 
@@ -85,7 +85,8 @@ def page(outcome: HybridOutcome) -> Iterator[str | Table]:
     made_by = f"Made by `leasehold reproduce hybrid{quick} --seeds {outcome.seeds}`, never edited by hand."
     yield "# Physical or virtual: the published evaluation, run again"
     yield f"{made_by}\n[How it is run, and what the words mean](../reference/reproduce.md)."
-    yield f"Source: {said()['published']['source']}, section 5. {outcome.seeds} seeds, the same for all ways."
+    source = stated()["published"]["source"]
+    yield f"Source: {source}, section 5. {outcome.seeds} seeds, the same for all ways."
     yield f"**{_summary(outcome)}**"
     yield bullets(f"A claim is *{status}* when {meaning}." for status, meaning in CLAIM_IS.items())
     yield _claim_table(outcome)
@@ -99,7 +100,7 @@ def page(outcome: HybridOutcome) -> Iterator[str | Table]:
     yield "## Queues"
     yield _queue_table(outcome)
     yield "## Why it comes out so"
-    yield from reasons(said()["why"])
+    yield from reasons(stated()["why"])
     yield "## How the paper is read"
     read = outcome.plan.interpretations
     yield bullets(f"**{one.key}**: {one.reading}. Why: {one.why}." for one in read)

@@ -1,6 +1,6 @@
 """What came of it: the curves of Figures 6 and 7, which can be worked out, and the claims of section 5."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from math import isnan
@@ -9,16 +9,7 @@ from typing import Any
 import numpy as np
 
 from leasehold.experiments.claims import ALPHA, Status, Verdict, status_of, tally, tested
-from leasehold.experiments.hybrid.plan import (
-    AT_LAST,
-    HYBRID,
-    PAPERS_QUEUE,
-    PHYSICAL_ONLY,
-    VIRTUAL_ONLY,
-    JobRun,
-    Plan,
-    said,
-)
+from leasehold.experiments.hybrid.plan import JobRun, Plan, stated
 from leasehold.experiments.kept import Results
 from leasehold.experiments.statistics import Interval, Values, interval, paired
 from leasehold.matching.reliability.hot import at_least
@@ -51,11 +42,11 @@ class ReliabilityCurve:
 
 def figure_6() -> list[ReliabilityCurve]:
     """Reliability by failure probability, for k of the units of Figure 6, and for one node alone."""
-    units, at = said()["published"]["units"], said()["curves"]["failure_probabilities"]
+    units, at = stated()["published"]["units"], stated()["curves"]["failure_probabilities"]
     alone = ReliabilityCurve("one node alone", tuple((q, 1 - q) for q in at), "one node alone")
     groups = [
         ReliabilityCurve(name, tuple((q, at_least(needed, [1 - q] * units)) for q in at), name)
-        for needed in said()["curves"]["needed"]
+        for needed in stated()["curves"]["needed"]
         for name in [f"{needed} of {units}"]
     ]
     return [alone, *groups]
@@ -63,7 +54,7 @@ def figure_6() -> list[ReliabilityCurve]:
 
 def figure_7() -> list[ReliabilityCurve]:
     """Reliability by the number of nodes, for jobs that need 1, 2 and 3 of them."""
-    curves = said()["curves"]
+    curves = stated()["curves"]
     return [
         ReliabilityCurve(
             f"{needed} needed, each fails with {q:g}",
@@ -96,8 +87,8 @@ class OrderingClaim:
 
 def verdicts(plan: Plan, results: Results) -> list[Verdict[OrderingClaim]]:
     """Judge everything that is claimed; all orderings are one family of hypotheses."""
-    claims = [*_of_ablation(plan), *_of_queues(plan), *_of_ours(plan)]
-    found = tested([[_difference(one, results) for one in claim.orderings] for claim in claims])
+    listed = claims(plan)
+    found = tested([[_difference(one, results) for one in claim.orderings] for claim in listed])
     judged = [
         Verdict(
             claim,
@@ -105,7 +96,7 @@ def verdicts(plan: Plan, results: Results) -> list[Verdict[OrderingClaim]]:
             tally(of_claim),
             of_claim,
         )
-        for claim, of_claim in zip(claims, found, strict=True)
+        for claim, of_claim in zip(listed, found, strict=True)
     ]
     return [*_of_curves(), _of_figure_8(plan, results), *judged]
 
@@ -153,44 +144,17 @@ def gap(configuration: JobRun, results: Results) -> Interval:
 # Orderings
 
 
-def _of_ablation(plan: Plan) -> Iterator[OrderingClaim]:
-    for text, other, metric in (
-        ("Hybrid refuses fewer jobs than physical-only", PHYSICAL_ONLY, "refused_pct"),
-        ("Hybrid refuses fewer jobs than virtual-only", VIRTUAL_ONLY, "refused_pct"),
-        ("Hybrid makes fewer machines than virtual-only", VIRTUAL_ONLY, "machines"),
-        ("Hybrid waits less than virtual-only", VIRTUAL_ONLY, "wait_s"),
-    ):
-        yield OrderingClaim(text, _between(plan.of("ablation"), "way", (HYBRID, other), metric))
+def claims(plan: Plan) -> list[OrderingClaim]:
+    """List what is claimed of ways and queues, as orderings of configurations that else are the same."""
+    return [OrderingClaim(one["text"], _orderings(plan, one)) for one in stated()["section_5"]["claims"]]
 
 
-def _of_queues(plan: Plan) -> Iterator[OrderingClaim]:
-    others = sorted({one.queue for one in plan.of("queues")} - {PAPERS_QUEUE})
-    for text, metric in (
-        ("{} waits less than {}", "wait_s"),
-        ("{} has more jobs done in time than {}", "in_time_pct"),
-    ):
-        for other in others:
-            pair = (PAPERS_QUEUE, other) if metric == "wait_s" else (other, PAPERS_QUEUE)
-            orderings = _between(plan.of("queues"), "queue", pair, metric)
-            yield OrderingClaim(text.format(PAPERS_QUEUE, other), orderings)
-
-
-def _of_ours(plan: Plan) -> Iterator[OrderingClaim]:
-    """Claim what is not the paper's: machines at last are better than its rule, and than only machines."""
-    for text, other, metric in (
-        ("Ours: hybrid-at-last refuses fewer jobs than hybrid", HYBRID, "refused_pct"),
-        ("Ours: hybrid-at-last waits less than virtual-only", VIRTUAL_ONLY, "wait_s"),
-        ("Ours: hybrid-at-last makes fewer machines than virtual-only", VIRTUAL_ONLY, "machines"),
-    ):
-        yield OrderingClaim(text, _between(plan.of("ablation"), "way", (AT_LAST, other), metric))
-
-
-def _between(among: Sequence[JobRun], field: str, pair: tuple[str, str], metric: str) -> tuple[Ordering, ...]:
-    """Pair the configurations that differ in this field alone."""
-    less, more = ([one for one in among if getattr(one, field) == value] for value in pair)
+def _orderings(plan: Plan, entry: Mapping[str, str]) -> tuple[Ordering, ...]:
+    among, field = plan.of(entry["part"]), "queue" if entry["part"] == "queues" else "way"
+    less, more = ([one for one in among if getattr(one, field) == entry[side]] for side in ("less", "more"))
     return tuple(
-        Ordering(first.name, second.name, metric, f"load {first.load:g}, tried for {first.retry_for_s:,} s")
-        for first, second in zip(less, more, strict=True)
+        Ordering(one.name, other.name, entry["metric"], f"load {one.load:g}, tried for {one.retry_for_s:,} s")
+        for one, other in zip(less, more, strict=True)
     )
 
 
@@ -203,7 +167,7 @@ def _difference(ordering: Ordering, results: Results) -> Values:
 
 @dataclass(frozen=True, slots=True)
 class HybridOutcome:
-    """What was run with so many seeds, and how the claims came out."""
+    """What was run, and how the claims came out."""
 
     plan: Plan
     results: Results
@@ -219,7 +183,7 @@ def outcome_of(plan: Plan, results: Results, seeds: int) -> HybridOutcome:
 def as_data(outcome: HybridOutcome) -> dict[str, Any]:
     """Give all of it as plain data."""
     return {
-        "source": said()["published"]["source"],
+        "source": stated()["published"]["source"],
         "seeds": outcome.seeds,
         "figure_6": [asdict(curve) for curve in figure_6()],
         "figure_7": [asdict(curve) for curve in figure_7()],

@@ -34,8 +34,9 @@ class JobRun(evaluation.Configuration):
     count: int = 0
 
     def as_data(self) -> dict[str, Any]:
-        """Give what decides its results, as plain data."""
-        return asdict(self) | {"said": said()}
+        """Give what decides its results, as plain data: no words about it."""
+        words = ("interpretation", "why", "section_5")
+        return asdict(self) | {"stated": {key: value for key, value in stated().items() if key not in words}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ class Plan(evaluation.Plan[JobRun]):
         return [one for one in self.configurations.values() if one.part == part]
 
 
-def said() -> Mapping[str, Any]:
+def stated() -> Mapping[str, Any]:
     """Read the file."""
     return evaluation.read(__package__, "hybrid.toml")
 
@@ -58,7 +59,7 @@ def said() -> Mapping[str, Any]:
 def plan(*, quick: bool = False) -> Plan:
     """Give what is run; the quick one has fewer jobs."""
     made = {one.name: one for one in _configurations(quick=quick)}
-    return Plan(said(), made, quick)
+    return Plan(stated(), made, quick)
 
 
 def configuration_named(name: str) -> JobRun:
@@ -67,11 +68,11 @@ def configuration_named(name: str) -> JobRun:
 
 
 def _configurations(*, quick: bool) -> Iterator[JobRun]:
-    ablation, queues, reliability = (said()[part] for part in ("ablation", "queues", "reliability"))
+    ablation, queues, reliability = (stated()[part] for part in ("ablation", "queues", "reliability"))
     suffix = QUICK if quick else ""
 
     def count(part: str) -> int:
-        whole: int = said()[part]["count"]
+        whole: int = stated()[part]["count"]
         return min(whole, QUICK_COUNT) if quick else whole
 
     for load in ablation["loads"]:

@@ -4,13 +4,15 @@ What becomes of a job is decided by Leasehold's own desk (`leasehold.jobs`), as 
 jobs are drawn from the distributions that `hybrid.toml` states.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from heapq import heappop, heappush
 from itertools import count
 from math import fsum, log, nan, sqrt
 from random import Random
+from statistics import mean
 
 from leasehold.experiments.hybrid.plan import (
     AT_LAST,
@@ -18,7 +20,7 @@ from leasehold.experiments.hybrid.plan import (
     VIRTUAL_ONLY,
     JobRun,
     configuration_named,
-    said,
+    stated,
 )
 from leasehold.jobs.desk import JobDesk
 from leasehold.jobs.effects import BuildImage, JobClosed, JobEffect, StartAttempt, StopAttempt, WakeJobsAt
@@ -56,6 +58,11 @@ SITE = "grid"
 MIB = 1 << 20
 NOWHERE = "nowhere-to-be-had"
 MARGIN_MS = 900_000
+NODES, JOBS, MACHINES, RELIABILITY = (stated()[key] for key in ("world", "job", "machine", "reliability"))
+LAST = NODES["versions"][-1]
+PACKAGES = [f"package-{number}" for number in range(NODES["packages"])]
+BUILDABLE = tuple((package, LAST) for package in PACKAGES)
+"""What can be built, in the last version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,122 +75,77 @@ class DrawnJob:
 
 def nodes(random: Random) -> list[Capabilities]:
     """Draw the nodes."""
-    world = said()["world"]
-    return [_node(f"{SITE}/n{number:02}", _installed(random), random) for number in range(world["nodes"])]
-
-
-def nodes_with_everything(random: Random) -> list[Capabilities]:
-    """Draw the few nodes of the queues: they have all software, in the last version."""
-    count = said()["queues"]["nodes"]
-    return [_node(f"{SITE}/n{number:02}", frozenset(buildable()), random) for number in range(count)]
+    return [_node(number, _installed(random), random) for number in range(NODES["nodes"])]
 
 
 def _installed(random: Random) -> Installed:
-    world = said()["world"]
-    there = [package for package in packages() if random.random() < world["has_package"]]
-    return frozenset((package, random.choice(world["versions"])) for package in there)
+    there = [package for package in PACKAGES if random.random() < NODES["has_package"]]
+    return frozenset((package, random.choice(NODES["versions"])) for package in there)
 
 
-def _node(name: str, there: Installed, random: Random) -> Capabilities:
-    world = said()["world"]
+def _node(number: int, there: Installed, random: Random) -> Capabilities:
     return Capabilities(
-        name=name,
-        total=Amounts(random.choice(world["cores"]), random.choice(world["memory_mib"]), world["disk_mib"]),
-        cpu_mhz=random.choice(world["cpu_mhz"]),
+        name=f"{SITE}/n{number:02}",
+        total=Amounts(random.choice(NODES["cores"]), random.choice(NODES["memory_mib"]), NODES["disk_mib"]),
+        cpu_mhz=random.choice(NODES["cpu_mhz"]),
         software=there,
-        place=random.choice(world["places"]),
-        bytes_per_s=random.choice(world["bytes_per_s"]),
+        place=random.choice(NODES["places"]),
+        bytes_per_s=random.choice(NODES["bytes_per_s"]),
     )
-
-
-def packages() -> list[str]:
-    """Name the software that a repository has."""
-    return [f"package-{number}" for number in range(said()["world"]["packages"])]
-
-
-def buildable() -> tuple[tuple[str, str], ...]:
-    """Give what can be built, in the last version."""
-    return tuple((package, said()["world"]["versions"][-1]) for package in packages())
-
-
-def base_image() -> Image:
-    """Give what machines are built from: it has none of the packages."""
-    return image("base", frozenset())
 
 
 def image(name: str, contents: Installed) -> Image:
     """Give an image with these packages."""
-    machine = said()["machine"]
-    needs = Amounts(0, machine["memory_mib"], machine["disk_mib"])
-    return Image(name, contents, machine["image_bytes"], needs, frozenset(said()["world"]["places"][:1]))
+    needs = Amounts(0, MACHINES["memory_mib"], MACHINES["disk_mib"])
+    return Image(name, contents, MACHINES["image_bytes"], needs, frozenset(NODES["places"][:1]))
+
+
+BASE = image("base", frozenset())
 
 
 def jobs(configuration: JobRun, total: Amounts, random: Random) -> Iterator[DrawnJob]:
     """Draw the jobs, in the order of their submission; ``total`` is what all nodes have together."""
-    gap_s = _mean_core_s() / (configuration.load * total.cores)
+    core_s = JOBS["execution_mean_s"] * mean(JOBS["cores"]) * mean(JOBS["nodes"])
+    gap_s = core_s / (configuration.load * total.cores)
     now_s = 0.0
     for number in range(1, configuration.count + 1):
         now_s += random.expovariate(1 / gap_s)
         yield _job(number, round(now_s * MS_PER_S), random)
 
 
-def _mean_core_s() -> float:
-    """Give the mean work of a job, in seconds of one core."""
-    job = said()["job"]
-    mean: float = job["execution_mean_s"] * _mean(job["cores"]) * _mean(job["nodes"])
-    return mean
-
-
-def _mean(values: list[int]) -> float:
-    return sum(values) / len(values)
-
-
 def _job(number: int, submitted_ms: int, random: Random) -> DrawnJob:
-    job = said()["job"]
-    runs_ms = _execution_ms(random)
-    estimate_ms = round(runs_ms * random.uniform(*job["estimate"]))
+    """Draw a job; run times are lognormal, with the stated mean and coefficient of variation."""
+    spread = log(1 + JOBS["execution_cv"] ** 2)
+    drawn_s = random.lognormvariate(log(JOBS["execution_mean_s"]) - spread / 2, sqrt(spread))
+    runs_ms = max(1, round(drawn_s * MS_PER_S))
+    estimate_ms = round(runs_ms * random.uniform(*JOBS["estimate"]))
     needs = Needs(
-        amounts=Amounts(random.choice(job["cores"]), random.choice(job["memory_mib"]), 0),
+        amounts=Amounts(random.choice(JOBS["cores"]), random.choice(JOBS["memory_mib"]), 0),
         execution_ms=estimate_ms,
-        nodes=random.choice(job["nodes"]),
+        nodes=random.choice(JOBS["nodes"]),
         software=_software(random),
-        inputs=(InputFile("input", random.randrange(job["input_mib"] * MIB), _place(random)),),
+        inputs=(
+            InputFile("input", random.randrange(JOBS["input_mib"] * MIB), random.choice(NODES["places"])),
+        ),
     )
-    deadline_ms = submitted_ms + MARGIN_MS + round(runs_ms * random.uniform(*job["slack"]))
-    asked = Job(job_id=number, submitted_ms=submitted_ms, needs=needs, deadline_ms=deadline_ms)
-    return DrawnJob(JobRequest(job=asked, command=("run",)), runs_ms)
-
-
-def _place(random: Random) -> str:
-    place: str = random.choice(said()["world"]["places"])
-    return place
-
-
-def _execution_ms(random: Random) -> int:
-    """Draw from a lognormal distribution with the stated mean and coefficient of variation."""
-    job = said()["job"]
-    spread = log(1 + job["execution_cv"] ** 2)
-    drawn_s = random.lognormvariate(log(job["execution_mean_s"]) - spread / 2, sqrt(spread))
-    return max(1, round(drawn_s * MS_PER_S))
+    deadline_ms = submitted_ms + MARGIN_MS + round(runs_ms * random.uniform(*JOBS["slack"]))
+    job = Job(job_id=number, submitted_ms=submitted_ms, needs=needs, deadline_ms=deadline_ms)
+    return DrawnJob(JobRequest(job=job, command=("run",)), runs_ms)
 
 
 def _software(random: Random) -> tuple[Software, ...]:
-    job, last = said()["job"], said()["world"]["versions"][-1]
-    if random.random() < job["nowhere_to_be_had"]:
+    if random.random() < JOBS["nowhere_to_be_had"]:
         return (software(NOWHERE),)
-    names = random.sample(packages(), random.randint(0, job["software_at_most"]))
+    names = random.sample(PACKAGES, random.randint(0, JOBS["software_at_most"]))
     return tuple(
-        software(f"{name} >= {last}" if random.random() < job["needs_last_version"] else name)
+        software(f"{name} >= {LAST}" if random.random() < JOBS["needs_last_version"] else name)
         for name in sorted(names)
     )
 
 
-# The beginning of a run: nodes, jobs, images, and the settings of the desk
-
-
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """One run's beginning.
+    """The beginning of a run: nodes, jobs, images, and the settings of the desk.
 
     ``builds``, ``runs``   whether machines can be built on the nodes, and jobs run on them as they are
     ``failures_per_s``     of each node, 0 for never
@@ -192,10 +154,8 @@ class Situation:
     nodes: tuple[Capabilities, ...]
     jobs: tuple[DrawnJob, ...]
     settings: JobSettings
-    images: tuple[Image, ...]
-    base: Image
-    buildable: tuple[tuple[str, str], ...]
-    boot_ms: int
+    buildable: tuple[tuple[str, str], ...] = ()
+    boot_ms: int = 0
     builds: bool = True
     runs: bool = True
     failures_per_s: float = 0.0
@@ -204,69 +164,52 @@ class Situation:
 
 def situation(configuration: JobRun, seed: int) -> Situation:
     """Draw it. Runs with the same seed have the same nodes, and with the same load the same jobs."""
-    return (_sure if configuration.part == "reliability" else _default)(configuration, seed)
-
-
-def _default(configuration: JobRun, seed: int) -> Situation:
-    draw = nodes_with_everything if configuration.part == "queues" else nodes
-    there = tuple(draw(Random(f"nodes {seed}")))
+    if configuration.part == "reliability":
+        return _with_failures(configuration, seed)
+    random = Random(f"nodes {seed}")
+    few = stated()["queues"]["nodes"]  # of the queues, which have all software
+    is_few = configuration.part == "queues"
+    there = [_node(one, frozenset(BUILDABLE), random) for one in range(few)] if is_few else nodes(random)
     total = sum((node.total for node in there), NOTHING)
-    machine, base = said()["machine"], base_image()
-    boot_ms = round(machine["boot_s"] * MS_PER_S)
+    boot_ms, at_last = round(MACHINES["boot_s"] * MS_PER_S), configuration.way == AT_LAST
+    every_ms = stated()["published"]["retry_every_s"] * MS_PER_S
+    settings = JobSettings(
+        queue=configuration.queue,
+        patience_ms=None,  # the paper has none
+        retrying=Retrying(every_ms, configuration.retry_for_s * MS_PER_S),
+        machines=Machines.RATHER_THAN_REFUSE if at_last else Machines.FOR_WANT_OF_NODES,
+        making=Making(boot_ms, NODES["places"][0]),
+        build_ms=round(MACHINES["build_s"] * MS_PER_S),
+    )
     return Situation(
-        nodes=there,
+        nodes=tuple(there),
         jobs=tuple(jobs(configuration, total, Random(f"jobs {seed}"))),
-        settings=_settings(configuration, boot_ms),
-        images=(base,),
-        base=base,
-        buildable=buildable(),
+        settings=settings,
+        buildable=BUILDABLE,
         boot_ms=boot_ms,
         builds=configuration.way != PHYSICAL_ONLY,
         runs=configuration.way != VIRTUAL_ONLY,
     )
 
 
-def _settings(configuration: JobRun, boot_ms: int) -> JobSettings:
-    every_ms = said()["published"]["retry_every_s"] * MS_PER_S
-    at_last = configuration.way == AT_LAST
-    return JobSettings(
-        queue=configuration.queue,
-        patience_ms=None,  # the paper has none
-        retrying=Retrying(every_ms, configuration.retry_for_s * MS_PER_S),
-        machines=Machines.RATHER_THAN_REFUSE if at_last else Machines.FOR_WANT_OF_NODES,
-        making=Making(boot_ms, said()["world"]["places"][0]),
-        build_ms=round(said()["machine"]["build_s"] * MS_PER_S),
-    )
-
-
-def _sure(configuration: JobRun, seed: int) -> Situation:
+def _with_failures(configuration: JobRun, seed: int) -> Situation:
     """Draw jobs that ask for a reliability, on equal nodes that fail at a known rate."""
-    stated, base = said()["reliability"], base_image()
-    rate_per_s = -log(1 - configuration.q) / stated["execution_s"]
-    there = tuple(_plain_node(number) for number in range(said()["world"]["nodes"]))
+    rate_per_s = -log(1 - configuration.q) / RELIABILITY["execution_s"]
+    one = Capabilities(name="", total=Amounts(1, 1024, 0), cpu_mhz=2000)
     return Situation(
-        nodes=there,
-        jobs=tuple(_sure_jobs(configuration, Random(f"sure {seed}"))),
+        nodes=tuple(replace(one, name=f"{SITE}/n{number:02}") for number in range(NODES["nodes"])),
+        jobs=tuple(_reliable_jobs(configuration, Random(f"sure {seed}"))),
         settings=JobSettings(belief=FailureRate(rate_per_s * OBSERVED_S, OBSERVED_S)),
-        images=(base,),
-        base=base,
-        buildable=(),
-        boot_ms=0,
         builds=False,
         failures_per_s=rate_per_s,
-        repair_ms=round(stated["repair_s"] * MS_PER_S),
+        repair_ms=round(RELIABILITY["repair_s"] * MS_PER_S),
     )
 
 
-def _plain_node(number: int) -> Capabilities:
-    return Capabilities(name=f"{SITE}/n{number:02}", total=Amounts(1, 1024, 0), cpu_mhz=2000)
-
-
-def _sure_jobs(configuration: JobRun, random: Random) -> Iterator[DrawnJob]:
-    stated, now_ms = said()["reliability"], 0
-    runs_ms = round(stated["execution_s"] * MS_PER_S)
+def _reliable_jobs(configuration: JobRun, random: Random) -> Iterator[DrawnJob]:
+    now_ms, runs_ms = 0, round(RELIABILITY["execution_s"] * MS_PER_S)
     for number in range(1, configuration.count + 1):
-        now_ms += round(random.expovariate(1 / stated["every_s"]) * MS_PER_S)
+        now_ms += round(random.expovariate(1 / RELIABILITY["every_s"]) * MS_PER_S)
         needs = Needs(amounts=Amounts(1, 256, 0), execution_ms=runs_ms)
         job = Job(job_id=number, submitted_ms=now_ms, needs=needs, deadline_ms=now_ms + 2 * runs_ms - 1)
         request = JobRequest(job=job, command=("run",), reliability=configuration.asked, restarts=0)
@@ -275,56 +218,39 @@ def _sure_jobs(configuration: JobRun, random: Random) -> Iterator[DrawnJob]:
 
 # What is measured
 
-METRICS = (
-    "refused_pct",
-    "machines",
-    "builds",
-    "needless_machines",
-    "wait_s",
-    "longest_wait_s",
-    "in_time_pct",
-    "attempts",
-    "sure_by_plan",
-    "done_in_time",
-)
+METRICS: Mapping[str, str] = {
+    "refused_pct": "jobs that were refused, of all",
+    "machines": "virtual machines that were made",
+    "builds": "images that were built for them",
+    "needless_machines": "made for jobs for which there were nodes enough that have what they need",
+    "wait_s": "from submission until the command begins, mean of the jobs that began",
+    "longest_wait_s": "the longest of these",
+    "in_time_pct": "jobs done by their deadline, of all",
+    "attempts": "of all jobs",
+    "sure_by_plan": "mean reliability of the plans by formula, of jobs that were planned",
+    "done_in_time": "part of these jobs that were done by their deadline",
+}
 
 
 class JobObserver:
-    """Counts what happens to jobs.
-
-    ``refused_pct``        jobs that were refused, of all
-    ``machines``           virtual machines that were made; ``builds``: images that were built for them
-    ``needless_machines``  made for jobs for which there were nodes enough that have what they need
-    ``wait_s``             from submission until the command begins, of jobs that began; the longest beside it
-    ``in_time_pct``        jobs done by their deadline, of all
-    ``sure_by_plan``       mean reliability of the plans by formula, of jobs that were planned
-    ``done_in_time``       part of these jobs that were done by their deadline
-    """
+    """Counts what happens to jobs."""
 
     def __init__(self, around: Situation) -> None:
         """Start at zero."""
         self._around = around
-        self._requests = {asked.request.id: asked.request.job for asked in around.jobs}
-        self._machines = self._builds = self._needless = self._attempts = 0
-        self._refused = self._in_time = self._planned_in_time = 0
-        self._sure: list[float] = []
+        self._requests = {drawn.request.id: drawn.request.job for drawn in around.jobs}
+        self._reliabilities: list[float] = []
         self._waits_ms: dict[int, int] = {}
-
-    def built(self) -> None:
-        """Count an image that is built."""
-        self._builds += 1
+        self.counts = Counter[str]()
 
     def machines_made(self, record: JobRecord, number: int) -> None:
-        """Count machines that are made for a job."""
-        self._machines += number
-        if self._around.runs and self._has_nodes(record.request.job):
-            self._needless += number
-
-    def _has_nodes(self, job: Job) -> bool:
-        """Whether enough nodes, idle or not, have what a job needs."""
+        """Count machines that are made for a job; needless where enough nodes, idle or not, fit it."""
+        self.counts["machines"] += number
+        job = record.request.job
         now = Moment(job.submitted_ms)
-        able = (judge(job, idle(node), 0, now) for node in self._around.nodes)
-        return sum(verdict.answer is Answer.FIT for verdict in able) >= job.needs.nodes
+        fits = (judge(job, idle(node), 0, now).answer is Answer.FIT for node in self._around.nodes)
+        if self._around.runs and sum(fits) >= job.needs.nodes:
+            self.counts["needless_machines"] += number
 
     def began(self, job_id: int, now_ms: int) -> None:
         """Note the begin of the command of a job."""
@@ -334,28 +260,26 @@ class JobObserver:
         """Count a job that is over."""
         deadline_ms = record.request.job.deadline_ms
         is_in_time = record.state is JobState.COMPLETED and (deadline_ms is None or now_ms <= deadline_ms)
-        self._in_time += is_in_time
-        self._refused += record.state is JobState.REFUSED
-        self._attempts += len(record.attempts)
+        self.counts["in_time"] += is_in_time
+        self.counts["refused"] += record.state is JobState.REFUSED
+        self.counts["attempts"] += len(record.attempts)
         if record.surest is not None and record.attempts:
-            self._sure.append(record.surest)
-            self._planned_in_time += is_in_time
+            self._reliabilities.append(record.surest)
+            self.counts["planned_in_time"] += is_in_time
 
     def read(self) -> dict[str, float]:
-        """Give what was measured."""
-        jobs, waits_ms, planned = len(self._requests), [*self._waits_ms.values()], len(self._sure)
-        return {
-            "refused_pct": PERCENT * self._refused / jobs,
-            "machines": float(self._machines),
-            "builds": float(self._builds),
-            "needless_machines": float(self._needless),
+        """Give all ``METRICS``."""
+        jobs, waits_ms, planned = len(self._requests), [*self._waits_ms.values()], len(self._reliabilities)
+        counts = self.counts
+        found = {
+            "refused_pct": PERCENT * counts["refused"] / jobs,
             "wait_s": fsum(waits_ms) / len(waits_ms) / MS_PER_S if waits_ms else nan,
             "longest_wait_s": max(waits_ms, default=0) / MS_PER_S,
-            "in_time_pct": PERCENT * self._in_time / jobs,
-            "attempts": float(self._attempts),
-            "sure_by_plan": fsum(self._sure) / planned if planned else nan,
-            "done_in_time": self._planned_in_time / planned if planned else nan,
+            "in_time_pct": PERCENT * counts["in_time"] / jobs,
+            "sure_by_plan": fsum(self._reliabilities) / planned if planned else nan,
+            "done_in_time": counts["planned_in_time"] / planned if planned else nan,
         }
+        return {metric: found.get(metric, float(counts[metric])) for metric in METRICS}
 
 
 # The run
@@ -400,7 +324,7 @@ class HybridWorld:
 
     def run_all(self) -> None:
         """Handle all that is due, instant by instant, until every job is over."""
-        self._handle([ImagesSeen(self.around.images, self.around.base, self.around.buildable), self._look()])
+        self._handle([ImagesSeen((BASE,), BASE, self.around.buildable), self._look()])
         while self._due and self._jobs_left:
             self._now_ms = self._due[0][0]
             events: list[JobEvent] = []
@@ -424,7 +348,7 @@ class HybridWorld:
                 self._give_back((effect.record.id, effect.attempt.number))
             case BuildImage():
                 built = image(effect.key, effect.recipe.base.software | effect.recipe.packages)
-                self.observer.built()
+                self.observer.counts["builds"] += 1
                 self._at(self._now_ms + effect.recipe.build_ms, lambda: [ImageBuilt(effect.key, built)])
             case WakeJobsAt():
                 self._at(max(effect.at_ms, self._now_ms), lambda: [JobTick()])

@@ -69,11 +69,11 @@ def campaign(study: Study, parts: Sequence[str], size: Size) -> Campaign:
     wanted = study.figures_named(parts)
     read = plan(study.number, study.quick_hours if size.quick else None)
     count = size.count(REPLICATIONS, study.quick_seeds)
-    said = {key: read.said[key] for key in ("published", "stream")}
+    stated = {key: read.stated[key] for key in ("published", "stream")}
     return Campaign(
         runs=dict.fromkeys(read.names_for(wanted), range(1, 1 + count)),
         marks=marks(
-            _MAKES_RESULTS, {name: one.as_data() | said for name, one in read.configurations.items()}
+            _MAKES_RESULTS, {name: one.as_data() | stated for name, one in read.configurations.items()}
         ),
         measure=world.measure,
         report=partial(report, read, wanted, count),
@@ -172,7 +172,7 @@ def page(outcome: FederationOutcome) -> Iterator[str | Table]:
     yield "## How else it is read"
     yield outcome.plan.readings_table("what", "reading", "why")
     yield "The streams as printed, that of external requests where the sweeps meet:"
-    streams = outcome.plan.said["stream"]
+    streams = outcome.plan.stated["stream"]
     keys = list(next(iter(streams.values())))
     rows = [[name, *(f"{values[key]:g}" for key in keys)] for name, values in streams.items()]
     yield Table(["stream", *keys], rows, range(1, len(keys) + 1))
@@ -182,13 +182,13 @@ def _command(outcome: FederationOutcome) -> str:
     """Give the command that makes this report."""
     study, is_all = outcome.plan.study, set(outcome.wanted) == set(outcome.plan.study.figures)
     names = study.number if is_all else " ".join(f"{study.number}-fig{one}" for one in outcome.wanted)
-    how_long = "" if outcome.plan.hours == outcome.plan.said["published"]["hours"] else " --quick"
+    how_long = "" if outcome.plan.hours == outcome.plan.stated["published"]["hours"] else " --quick"
     return f"leasehold reproduce {names}{how_long} --seeds {outcome.replications}"
 
 
 def _size(outcome: FederationOutcome) -> str:
     """Give the size, and what it means for the words of the report."""
-    published = outcome.plan.said["published"]
+    published = outcome.plan.stated["published"]
     made = f"{outcome.replications} replications of {outcome.plan.hours} hours"
     if outcome.is_whole:
         return f"{made}, as published."
@@ -213,7 +213,7 @@ def _summary(outcome: FederationOutcome) -> str:
 def _reasons(outcome: FederationOutcome) -> list[Mapping[str, str]]:
     """Give the reasons for differences, of the topics that the claims are about."""
     topics = {verdict.claim.topic for verdict in outcome.verdicts}
-    return [entry for entry in outcome.plan.said["why"] if entry["topic"] in topics]
+    return [entry for entry in outcome.plan.stated["why"] if entry["topic"] in topics]
 
 
 def claim_table(outcome: FederationOutcome) -> Table:

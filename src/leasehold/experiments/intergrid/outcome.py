@@ -1,7 +1,7 @@
 """What came of an evaluation: figures, claims, how policies compare with the reference, and controls."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,14 +14,13 @@ from leasehold.experiments.intergrid.studies import Contrast, Expects, Figure, F
 from leasehold.experiments.kept import Results
 from leasehold.experiments.statistics import (
     Anova,
-    Effect,
     Interval,
     Line,
     Values,
-    finite,
     interval,
     line,
     normality_p,
+    plain,
     ratio,
     signed_rank_p,
     two_way,
@@ -55,16 +54,15 @@ class Series:
         """Give one value for each replication."""
         return np.asarray(self._results[self._plan.name_of(self.reading, point, policy)][metric])
 
-    def mean_over(self, figure: Figure, policy: str, where: Where) -> Values:
-        """Give the mean over some points of a figure, for each replication."""
-        points = points_at(self._plan.sweeps[figure.letter], where)
-        values = [self.at(point.name, policy, figure.metric) for point in points]
-        return np.asarray(np.mean(values, axis=0))
-
     def of(self, claim: FigureClaim, contrast: Contrast) -> Values:
         """Give the value of a contrast of a claim, for each replication."""
         figure = self._plan.study.figures[claim.figure]
-        terms = [term.times * self.mean_over(figure, term.policy, term.where) for term in contrast]
+        sweep = self._plan.sweeps[figure.letter]
+        terms = [
+            term.times * np.mean([self.at(one.name, term.policy, figure.metric) for one in points], axis=0)
+            for term in contrast
+            for points in [points_at(sweep, term.where)]
+        ]
         return np.asarray(np.sum(terms, axis=0))
 
     def whole(self, figure: Figure) -> Values:
@@ -100,16 +98,13 @@ class ReadVerdict(Verdict[FigureClaim]):
 def verdicts(series: Series, claims: Sequence[FigureClaim]) -> list[ReadVerdict]:
     """Test claims under one reading; all of their contrasts are one family of hypotheses."""
     found = tested([[series.of(claim, one) for one in claim.contrasts] for claim in claims])
-    return [_verdict(claim, series, one) for claim, one in zip(claims, found, strict=True)]
-
-
-def _verdict(claim: FigureClaim, series: Series, found: tuple[Tested, ...]) -> ReadVerdict:
-    """Judge a claim by the contrasts that differ from zero: policies may be one and the same."""
-    telling = [one for one in found if not one.is_zero]
-    status, why = Status.NOT_COMPARABLE, ONE_CLUSTER
-    if telling:
-        status, why = _status(claim, series, telling), _why(claim, telling)
-    return ReadVerdict(claim, status, why, found, series.reading.name)
+    made = []
+    for claim, differences in zip(claims, found, strict=True):
+        telling = [one for one in differences if not one.is_zero]  # policies may be one and the same
+        status = _status(claim, series, telling) if telling else Status.NOT_COMPARABLE
+        why = _why(claim, telling) if telling else ONE_CLUSTER
+        made.append(ReadVerdict(claim, status, why, differences, series.reading.name))
+    return made
 
 
 def _status(claim: FigureClaim, series: Series, telling: Sequence[Tested]) -> Status:
@@ -222,13 +217,13 @@ class FederationOutcome:
         """Say in a sentence what decided, and why ours differs where it does."""
         if verdict.status in {Status.REPRODUCED, Status.NOT_COMPARABLE}:
             return verdict.why
-        short = next(e["short"] for e in self.plan.said["why"] if e["topic"] == verdict.claim.topic)
+        short = next(e["short"] for e in self.plan.stated["why"] if e["topic"] == verdict.claim.topic)
         return f"{verdict.why}: {short}"
 
     @property
     def is_whole(self) -> bool:
         """Whether it is the published evaluation: all figures, two days, 100 replications."""
-        published, is_all = self.plan.said["published"], set(self.wanted) == set(self.plan.study.figures)
+        published, is_all = self.plan.stated["published"], set(self.wanted) == set(self.plan.study.figures)
         is_long = self.plan.hours == published["hours"]
         return is_all and is_long and self.replications >= published["replications"]
 
@@ -261,13 +256,9 @@ def _figure(plan: Plan, series: Series, figure: Figure) -> FigureResult:
         for policy in plan.policies
     )
     whole = series.whole(figure)
-    largest_cv = max(_standard_error(values) for values in whole.reshape(-1, whole.shape[-1]))
-    return FigureResult(figure, series.reading.name, curves, two_way(whole), largest_cv)
-
-
-def _standard_error(values: Values) -> float:
-    """Give the standard error of a mean, of that mean; 0 where nothing varies."""
-    return abs(float(stats.sem(values) / values.mean())) if np.ptp(values) else 0.0
+    cells = whole.reshape(-1, whole.shape[-1])
+    cvs = [abs(float(stats.sem(values) / values.mean())) if np.ptp(values) else 0.0 for values in cells]
+    return FigureResult(figure, series.reading.name, curves, two_way(whole), max(cvs))
 
 
 def _at_base(plan: Plan, results: Results) -> Iterator[AtBase]:
@@ -302,34 +293,36 @@ def as_data(outcome: FederationOutcome) -> dict[str, Any]:
         "hours": plan.hours,
         "is_whole": outcome.is_whole,
         "level": 0.95,
-        "published": plan.said["published"],
-        "streams": plan.said["stream"],
-        "readings": [asdict(reading) for reading in plan.readings],
-        "interpretations": [asdict(one) for one in plan.interpretations],
+        "published": plan.stated["published"],
+        "streams": plan.stated["stream"],
+        "readings": plain(plan.readings),
+        "interpretations": plain(plan.interpretations),
         "counts": {
             reading.name: counted(verdict.status for verdict in outcome.of_reading(reading.name))
             for reading in plan.swept
         },
         "panels": [_figure_data(plan, figure) for figure in outcome.figures],
         "response_by_vms_preempted": [
-            {"reading": one.reading, "printed": EQUATION_2, "status": one.status}
-            | {key: getattr(one.line, key).as_data() for key in ("intercept", "slope", "r_squared")}
+            {"reading": one.reading, "printed": EQUATION_2, "status": one.status} | plain(one.line)
             for one in outcome.associations
         ],
         "claims": [_verdict_data(outcome, verdict) for verdict in outcome.verdicts],
         "to_reference": [
-            {"reading": one.reading.name, "policy": one.policy, "ratios": _intervals(one.ratios)}
+            {"reading": one.reading.name, "policy": one.policy, "ratios": plain(one.ratios)}
             for one in outcome.compared
         ],
         "base": [
-            {"reading": one.reading.name, "policy": one.policy, "means": _intervals(one.means)}
+            {"reading": one.reading.name, "policy": one.policy, "means": plain(one.means)}
             for one in outcome.base
         ],
     }
 
 
 def _figure_data(plan: Plan, result: FigureResult) -> dict[str, Any]:
-    points = plan.sweeps[result.figure.letter].points
+    shown = [point.shown for point in plan.sweeps[result.figure.letter].points]
+    anova = plain(result.anova)
+    effects = {"policy": "first", "point": "second", "together": "together", "replication": "replications"}
+    error = {"squares": anova["error_squares"], "freedom": anova["error_freedom"]}
     return {
         "figure": result.figure.name,
         "metric": result.figure.metric,
@@ -337,30 +330,13 @@ def _figure_data(plan: Plan, result: FigureResult) -> dict[str, Any]:
         "curves": [
             {
                 "policy": curve.policy,
-                "points": [
-                    {"at": point.shown, **_intervals(found)}
-                    for point, found in zip(points, curve.points, strict=True)
-                ],
+                "points": [{"at": at, **plain(found)} for at, found in zip(shown, curve.points, strict=True)],
             }
             for curve in result.curves
         ],
-        "anova": _anova_data(result.anova),
-        "largest_cv": finite(result.largest_cv),
-    }
-
-
-def _anova_data(found: Anova) -> dict[str, Any]:
-    def effect(one: Effect) -> dict[str, Any]:
-        return {key: finite(value) for key, value in asdict(one).items()}
-
-    return {
-        "policy": effect(found.first),
-        "point": effect(found.second),
-        "together": effect(found.together),
-        "replication": effect(found.replications),
-        "error": {"squares": finite(found.error_squares), "freedom": found.error_freedom},
-        "normal_p": finite(found.normal_p),
-        "equal_spread_p": finite(found.equal_spread_p),
+        "anova": {key: anova[effect] for key, effect in effects.items()}
+        | {"error": error, "normal_p": anova["normal_p"], "equal_spread_p": anova["equal_spread_p"]},
+        "largest_cv": plain(result.largest_cv),
     }
 
 
@@ -373,17 +349,9 @@ def _verdict_data(outcome: FederationOutcome, verdict: ReadVerdict) -> dict[str,
         "status": verdict.status,
         "why": outcome.because(verdict),
         "contrasts": [
-            {
-                **one.difference.as_data(),
-                "p": finite(one.found.p),
-                "p_adjusted": finite(one.p),
-                "normal_p": finite(normality_p(one.values)),
-                "signed_rank_p": finite(signed_rank_p(one.values)),
-            }
+            plain(one.difference)
+            | plain({"p": one.found.p, "p_adjusted": one.p})
+            | plain({"normal_p": normality_p(one.values), "signed_rank_p": signed_rank_p(one.values)})
             for one in verdict.tested
         ],
     }
-
-
-def _intervals(found: Mapping[str, Interval]) -> dict[str, Any]:
-    return {metric: one.as_data() for metric, one in found.items()}

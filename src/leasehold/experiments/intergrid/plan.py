@@ -90,7 +90,7 @@ class FederationRun(evaluation.Configuration):
 
 @dataclass(frozen=True, slots=True)
 class Plan(evaluation.Plan[FederationRun]):
-    """Everything that can be run of a study, for so many hours of requests."""
+    """Everything that can be run of a study, for a number of hours of requests."""
 
     study: Study
     hours: int
@@ -121,9 +121,9 @@ class Plan(evaluation.Plan[FederationRun]):
 
 @cache
 def plan(study: str, hours: int | None = None) -> Plan:
-    """Read the plan of a study, by its number, for so many hours of requests; None: as published."""
+    """Read the plan of a study, by its number, for a number of hours of requests; None: as published."""
     found = STUDIES[study]
-    return plan_from(found, found.said["published"]["hours"] if hours is None else hours)
+    return plan_from(found, found.stated["published"]["hours"] if hours is None else hours)
 
 
 def configuration_named(name: str) -> FederationRun:
@@ -135,10 +135,10 @@ def configuration_named(name: str) -> FederationRun:
 
 def plan_from(study: Study, hours: int) -> Plan:
     """Make the plan of what the file says."""
-    said = study.said
-    readings = tuple(Reading(**entry) for entry in said["reading"])
-    sweeps = {entry["letter"]: _sweep(entry, said) for entry in said["sweep"]}
-    policies = tuple(said["published"]["policies"])
+    stated = study.stated
+    readings = tuple(Reading(**entry) for entry in stated["reading"])
+    sweeps = {entry["letter"]: _sweep(entry, stated) for entry in stated["sweep"]}
+    policies = tuple(stated["published"]["policies"])
     points = {point.name: point for sweep in sweeps.values() for point in sweep.points}
     made = [
         FederationRun(
@@ -157,12 +157,14 @@ def plan_from(study: Study, hours: int) -> Plan:
         if reading.has_sweeps or point.name == BASE
         for policy in policies
     ]
-    return Plan(said, {one.name: one for one in made}, study, hours, readings, sweeps, policies)
+    return Plan(stated, {one.name: one for one in made}, study, hours, readings, sweeps, policies)
 
 
-def _sweep(entry: Mapping[str, Any], said: Mapping[str, Any]) -> Sweep:
+def _sweep(entry: Mapping[str, Any], stated: Mapping[str, Any]) -> Sweep:
     points = entry.get("point") or _of_one_parameter(entry)
-    return Sweep(entry["letter"], entry["axis"], tuple(_point(entry["letter"], said, one) for one in points))
+    return Sweep(
+        entry["letter"], entry["axis"], tuple(_point(entry["letter"], stated, one) for one in points)
+    )
 
 
 def _of_one_parameter(entry: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -176,9 +178,9 @@ def _of_one_parameter(entry: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     ]
 
 
-def _point(letter: str, said: Mapping[str, Any], entry: Mapping[str, Any]) -> Point:
+def _point(letter: str, stated: Mapping[str, Any], entry: Mapping[str, Any]) -> Point:
     """Make a point; where it is that of the other sweeps, it has their name and is run once."""
-    default, published = said["stream"][GUESTS], said["published"]
+    default, published = stated["stream"][GUESTS], stated["published"]
     guests = {key: value for key, value in entry.get(GUESTS, {}).items() if value != default[key]}
     local_per_s = entry.get(LOCAL, published["local_per_s"])
     types = entry.get("types", published["types"])

@@ -53,7 +53,7 @@ FIRST, LAST = Where(end=0), Where(end=-1)
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """The mean of a figure's metric for a policy over some points, so many times."""
+    """The mean of a figure's metric for a policy over some points, with a factor."""
 
     times: float
     policy: str
@@ -147,7 +147,7 @@ def _change(policies: Sequence[str], more: Where, less: Where) -> tuple[Contrast
 
 
 def _difference(more: str, less: str, where: Where = EVERYWHERE, times: float = 1.0) -> Contrast:
-    """Give so many times the one less the other."""
+    """Give the one, with a factor, less the other."""
     return Term(times, more, where), Term(-1.0, less, where)
 
 
@@ -160,7 +160,7 @@ class Study:
     ``groups``     names that stand for several figures
     ``headline``   how the claims begin that the publication makes in its abstract or its conclusions
     ``quick_hours, quick_seeds``  what shows the shape in about two minutes
-    ``said``       the file that states it
+    ``stated``       the file that states it
     """
 
     number: str
@@ -173,7 +173,7 @@ class Study:
     quick_seeds: int
     groups: Mapping[str, Sequence[str]]
     headline: tuple[str, ...]
-    said: Mapping[str, Any]
+    stated: Mapping[str, Any]
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -200,19 +200,19 @@ class Study:
 
 
 def _study(number: str, file: str) -> Study:
-    said = evaluation.read(__package__, file)
-    stated, policies = said["study"], said["published"]["policies"]
-    claims = [_claim(one, entry, policies) for entry in stated["claims"] for one in entry["of"]]
-    if stated.get("by_figure"):
+    stated = evaluation.read(__package__, file)
+    section, policies = stated["study"], stated["published"]["policies"]
+    claims = [_claim(one, entry, policies) for entry in section["claims"] for one in entry["of"]]
+    if section.get("by_figure"):
         claims.sort(key=lambda claim: claim.figure)
     return Study(
         number,
-        figures=dict(sorted((one.name, one) for entry in stated["figures"] for one in _figures(entry))),
+        figures=dict(sorted((one.name, one) for entry in section["figures"] for one in _figures(entry))),
         claims=claims,
-        groups=stated.get("groups", {}),
-        headline=tuple(stated.get("headline", ())),
-        said=said,
-        **{key: stated[key] for key in ("title", "source", "reference", "quick_hours", "quick_seeds")},
+        groups=section.get("groups", {}),
+        headline=tuple(section.get("headline", ())),
+        stated=stated,
+        **{key: section[key] for key in ("title", "source", "reference", "quick_hours", "quick_seeds")},
     )
 
 

@@ -55,9 +55,11 @@ def run(configuration: FederationRun, replication: int) -> dict[str, float]:
     return observed(gateway, jobs or open_streams(made, []), horizon_ms)
 
 
-def observed(gateway: Gateway, jobs: Iterator[Job], horizon_ms: int) -> dict[str, float]:
+def observed(
+    gateway: Gateway, jobs: Iterator[Job], horizon_ms: int, by: type[LeaseObserver] = LeaseObserver
+) -> dict[str, float]:
     """Run these jobs on a gateway to their end; occupancy is that before the horizon."""
-    observer = LeaseObserver(gateway.sites, gateway.reference_mips, horizon_ms)
+    observer = by(gateway.sites, gateway.reference_mips, horizon_ms)
     world = World(gateway, enumerate(jobs, 1), observer)
     with collecting_less_garbage():
         for _ in world.run():
@@ -74,44 +76,35 @@ def scenario(configuration: FederationRun, replication: int) -> Scenario:
 
 
 def as_keys(configuration: FederationRun, replication: int) -> dict[str, Any]:
-    """Give the keys of its file."""
-    reading, said = configuration.reading, plan(configuration.study).said
+    """Give the keys of its file.
+
+    What is studied is a routing policy; or a victim policy, or preemption, where round robin routes. Else
+    MOML chooses the victims, within the least valuable lease types.
+    """
+    reading, stated, policy = configuration.reading, plan(configuration.study).stated, configuration.policy
+    is_of_victims = policy in VICTIM_POLICIES
+    routes = "rr" if is_of_victims or policy in {PREEMPTING, NEVER} else policy
+    victims = {"victims": policy if is_of_victims else "moml", "value_order": not is_of_victims}
+    speed = {"speed_mips": reading.reference_mips} if reading.same_speed else {}
     return {
         "name": configuration.name,
         "seed": replication,
         "horizon_s": configuration.hours * SECONDS_PER_HOUR,
         "reference_mips": reading.reference_mips,
-        "gateway": {"policy": routing_of(configuration), "moments": "told", "try_elsewhere": False},
-        "defaults": {"local_queue": "refuse", **victims_of(configuration)},
-        "cluster": [_cluster(configuration, cluster) for cluster in said["published"]["cluster"]],
-        "stream": list(_streams(configuration, said)),
+        "gateway": {"policy": routes, "moments": "told", "try_elsewhere": False},
+        "defaults": {"local_queue": "refuse", **victims},
+        "cluster": [{**cluster, **speed} for cluster in stated["published"]["cluster"]],
+        "stream": list(_streams(configuration, stated)),
     }
 
 
-def routing_of(configuration: FederationRun) -> str:
-    """Name the routing policy: the one that is studied, or round robin where victims or preemption are."""
-    is_routing = configuration.policy not in {*VICTIM_POLICIES, PREEMPTING, NEVER}
-    return configuration.policy if is_routing else "rr"
-
-
-def victims_of(configuration: FederationRun) -> dict[str, Any]:
-    """Give the victim policy: the one that is studied, or MOML within the least valuable lease types."""
-    is_studied = configuration.policy in VICTIM_POLICIES
-    return {"victims": configuration.policy if is_studied else "moml", "value_order": not is_studied}
-
-
-def _cluster(configuration: FederationRun, cluster: Mapping[str, Any]) -> dict[str, Any]:
-    reading = configuration.reading
-    return {**cluster, "speed_mips": reading.reference_mips} if reading.same_speed else dict(cluster)
-
-
-def _streams(configuration: FederationRun, said: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _streams(configuration: FederationRun, stated: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Give the stream of each cluster, then the external one."""
-    reading, stated_per_s = configuration.reading, said["published"]["local_per_s"]
+    reading, stated_per_s = configuration.reading, stated["published"]["local_per_s"]
     for site, alpha in reading.local_alphas.items():
-        stream = said["stream"][site] | {"alpha": alpha * stated_per_s / configuration.local_per_s}
+        stream = stated["stream"][site] | {"alpha": alpha * stated_per_s / configuration.local_per_s}
         yield {"name": site, "site": site, "model": "das2", **in_seconds(stream, reading.unit_s)}
-    guests = in_seconds(said["stream"][GUESTS] | configuration.guests, reading.unit_s)
+    guests = in_seconds(stated["stream"][GUESTS] | configuration.guests, reading.unit_s)
     yield {"name": GUESTS, "model": "das2", "types": configuration.types, **guests}
 
 

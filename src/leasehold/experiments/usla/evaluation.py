@@ -7,13 +7,11 @@ from leasehold.experiments.claims import Status, Verdict, counted, in_words
 from leasehold.experiments.evaluation import Campaign, Evaluation, Report, Size
 from leasehold.experiments.kept import Results, marks
 from leasehold.experiments.report import (
+    NOTHING,
     Block,
     Table,
     Title,
-    bounds,
     bullets,
-    mean,
-    printed,
     probability,
     reasons,
 )
@@ -74,11 +72,11 @@ def screen(outcome: AgreementsOutcome) -> Iterator[Block]:
     yield claim_table(outcome)
     yield Title("Readings that were not taken")
     for one in outcome.controls:
-        yield f"{one.control.name}: {one.control.question} {_nearer(one)}"
+        yield f"{one.name}: {one.question} {_nearer(one)}"
     yield Title(summary(outcome))
     yield metric_table(outcome)
     yield Title("Why they differ")
-    yield from (f"{entry['about']} {entry['text']}" for entry in outcome.plan.said["why"])
+    yield from (f"{entry['about']} {entry['text']}" for entry in outcome.plan.stated["why"])
     yield Title(f"{outcome.seeds} seeds; calibrated, not published: {_calibrated(outcome.plan)}.")
 
 
@@ -96,7 +94,7 @@ def page(outcome: AgreementsOutcome) -> Iterator[str | Table]:
     yield bullets(f"A claim is *{status}* when {meaning}." for status, meaning in CLAIM_IS.items())
     yield metric_table(outcome)
     yield "## Why they differ"
-    yield from reasons(outcome.plan.said["why"])
+    yield from reasons(outcome.plan.stated["why"])
     yield "## Claims"
     yield "The difference of each ordering that does not hold surely stands behind it, with its interval."
     yield claim_table(outcome)
@@ -105,8 +103,8 @@ def page(outcome: AgreementsOutcome) -> Iterator[str | Table]:
         yield number_table(outcome.of_table(each.number))
     yield "## Readings that were not taken"
     for one in outcome.controls:
-        yield f"### `{one.control.name}`"
-        yield f"{one.control.question} {_nearer(one)}"
+        yield f"### `{one.name}`"
+        yield f"{one.question} {_nearer(one)}"
         yield _control_table(one)
     yield "## How it is read"
     yield "What the publication leaves open, how it is read here, and why."
@@ -114,7 +112,7 @@ def page(outcome: AgreementsOutcome) -> Iterator[str | Table]:
     yield "The agreements, with what is published of them and what is calibrated:"
     lines = [
         [name, ", ".join(f"{key} {_plain(value)}" for key, value in terms.items())]
-        for name, terms in outcome.plan.said["agreement"].items()
+        for name, terms in outcome.plan.stated["agreement"].items()
     ]
     yield Table(("agreement", "terms"), lines)
 
@@ -125,14 +123,18 @@ def number_table(numbers: Sequence[PrintedNumber]) -> Table:
         [
             number.row,
             _titled(number.metric),
-            printed(number.published),
-            mean(number.ours),
-            bounds(number.ours),
+            _printed(number.published),
+            f"{number.ours.mean:.2f}",
+            f"{number.ours.low:.2f} to {number.ours.high:.2f}",
             f"{number.status}: {number.why}" if number.why else str(number.status),
         ]
         for number in numbers
     ]
     return Table(("uSLA", "metric", "printed", "ours", "95 % interval", "status"), lines, {2, 3, 4})
+
+
+def _printed(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:.2f}"
 
 
 def _titled(metric: str) -> str:
@@ -175,9 +177,9 @@ def _control_table(result: ControlResult) -> Table:
         [
             f"Table {row.table}, {row.row}",
             _titled(metric),
-            printed(TABLES[row.table][row.row][metric]),
-            mean(row.taken[metric]),
-            mean(row.other[metric]),
+            _printed(TABLES[row.table][row.row][metric]),
+            f"{row.taken[metric].mean:.2f}",
+            f"{row.control[metric].mean:.2f}",
         ]
         for row in result.rows
         for metric in METRICS
@@ -186,10 +188,10 @@ def _control_table(result: ControlResult) -> Table:
 
 
 def _nearer(result: ControlResult) -> str:
-    nearer = "the control" if result.other_is_nearer else "the reading that was taken"
+    nearer = "the control" if result.is_nearer else "the reading that was taken"
     return (
-        f"Nearer to print is {nearer}: off by {100 * result.taken_off:.0f} % as taken, "
-        f"{100 * result.other_off:.0f} % as the control (root mean square over these numbers)."
+        f"Nearer to print is {nearer}: off by {100 * result.off:.0f} % as taken, "
+        f"{100 * result.off_control:.0f} % as the control (root mean square over these numbers)."
     )
 
 
@@ -202,7 +204,7 @@ def summary(outcome: AgreementsOutcome) -> str:
 
 def _calibrated(plan: Plan) -> str:
     """List what the publication does not state and every run needs."""
-    return ", ".join(f"{key} {value}" for key, value in plan.said["calibrated"].items())
+    return ", ".join(f"{key} {value}" for key, value in plan.stated["calibrated"].items())
 
 
 def _plain(value: object) -> str:

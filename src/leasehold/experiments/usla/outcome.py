@@ -1,15 +1,15 @@
 """What came of it: each printed number beside ours, the claims of section 4.4, and the readings not taken."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from math import fsum, sqrt
 from typing import Any
 
 import numpy as np
 
-from leasehold.experiments.claims import ALPHA, Status, Tested, Verdict, counted, status_of, tested
+from leasehold.experiments.claims import ALPHA, Status, Verdict, counted, status_of, tested
 from leasehold.experiments.kept import Results
-from leasehold.experiments.statistics import Interval, interval, paired
+from leasehold.experiments.statistics import Interval, Values, interval, paired, plain
 from leasehold.experiments.usla.plan import (
     METRICS,
     TABLES,
@@ -135,54 +135,18 @@ class TableClaim:
         return [order for order in self.orders if not order.is_printed]
 
 
-LIMITED = ("commitment", "decay")
-
-
-def claims() -> list[TableClaim]:
+def claims(plan: Plan) -> list[TableClaim]:
     """List what is claimed of Tables 1 to 7 (checklist of section 4.4)."""
-    return [*_of_tables_1_to_6(), *_of_table_7()]
-
-
-def _of_tables_1_to_6() -> Iterator[TableClaim]:
-    every, unbalanced, unequal = range(1, 7), (3, 4), (5, 6)
-    for table in every:
-        first = Order(table, "util", "no-limit", "udecay")
-        second = (first, *(Order(table, "util", "udecay", other) for other in LIMITED))
-        yield TableClaim("udecay is second in utilisation", table, second)
-    for table in every:
-        yield TableClaim("udecay starves least", table, _least(table, "starv", ("no-limit", *LIMITED)))
-    for table in every:
-        yield TableClaim("udecay violates least", table, _least(table, "violation", LIMITED))
-    for table in unbalanced:
-        better = (
-            Order(table, metric, "udecay", other)
-            if metric in {"util", "comp"}
-            else Order(table, metric, other, "udecay")
-            for metric in METRICS
-            for other in LIMITED
-        )
-        yield TableClaim("udecay outperforms commitment and decay in every metric", table, tuple(better))
-    for table in unequal:
-        sooner = _least(table, "response", LIMITED)
-        yield TableClaim("udecay answers sooner than commitment and decay", table, sooner)
-
-
-def _least(table: int, metric: str, others: Iterable[str]) -> tuple[Order, ...]:
-    return tuple(Order(table, metric, other, "udecay") for other in others)
-
-
-def _of_table_7() -> Iterator[TableClaim]:
-    for metric in METRICS:
-        falls = metric == "response"
-        text = f"{TITLES[metric]} {'falls' if falls else 'rises'} from slow to medium to fast decay"
-        first, last = ("slow", "fast") if falls else ("fast", "slow")
-        orders = (Order(7, metric, first, "medium"), Order(7, metric, "medium", last))
-        yield TableClaim(text, 7, orders)
+    return [
+        TableClaim(entry["text"], table, tuple(Order(table, *order) for order in entry["orders"]))
+        for entry in plan.stated["section_4_4"]["claims"]
+        for table in entry["tables"]
+    ]
 
 
 def verdicts(plan: Plan, results: Results) -> list[Verdict[TableClaim]]:
     """Test every claim; an ordering that several claims take is one hypothesis of the family."""
-    listed = claims()
+    listed = claims(plan)
     orders = list(dict.fromkeys(order for claim in listed for order in claim.orders))
     found = tested([[_difference(plan, results, order)] for order in orders])
     by_order = {order: one for order, (one,) in zip(orders, found, strict=True)}
@@ -190,7 +154,7 @@ def verdicts(plan: Plan, results: Results) -> list[Verdict[TableClaim]]:
     return [Verdict(claim, status_of(one), tested=one) for claim, one in zip(listed, taken, strict=True)]
 
 
-def _difference(plan: Plan, results: Results, order: Order) -> "np.ndarray[Any, np.dtype[np.float64]]":
+def _difference(plan: Plan, results: Results, order: Order) -> Values:
     more, less = (results[plan.of_row(order.table, row)][order.metric] for row in (order.more, order.less))
     return np.subtract(more, less)
 
@@ -204,26 +168,24 @@ class ControlRow:
 
     table: int
     row: str
-    taken: dict[str, Interval]
-    other: dict[str, Interval]
+    taken: Mapping[str, Interval]
+    control: Mapping[str, Interval]
 
 
 @dataclass(frozen=True, slots=True)
 class ControlResult:
     """A control, and how far both readings are from print.
 
-    ``taken_off, other_off``  root mean square of the relative differences, over all rows and metrics of it
+    ``off, off_control``  root mean square of the relative differences, over all rows and metrics of it
+    ``is_nearer``         whether the control is nearer to the printed numbers
     """
 
-    control: Control
-    rows: tuple[ControlRow, ...]
-    taken_off: float
-    other_off: float
-
-    @property
-    def other_is_nearer(self) -> bool:
-        """Whether the reading that was not taken is nearer to the printed numbers."""
-        return self.other_off < self.taken_off
+    name: str
+    question: str
+    off: float
+    off_control: float
+    is_nearer: bool
+    rows: Sequence[ControlRow]
 
 
 def control_results(plan: Plan, results: Results) -> list[ControlResult]:
@@ -235,16 +197,16 @@ def _control(plan: Plan, control: Control, results: Results) -> ControlResult:
     def intervals(name: str) -> dict[str, Interval]:
         return {metric: interval(results[name][metric]) for metric in METRICS}
 
-    rows = tuple(
+    rows = [
         ControlRow(table, row, intervals(plan.of_row(table, row)), intervals(other))
         for table, row, other in control.rows
-    )
-    taken = _off((row.table, row.row, row.taken) for row in rows)
-    other = _off((row.table, row.row, row.other) for row in rows)
-    return ControlResult(control, rows, taken, other)
+    ]
+    off = _off((row.table, row.row, row.taken) for row in rows)
+    off_control = _off((row.table, row.row, row.control) for row in rows)
+    return ControlResult(control.name, control.question, off, off_control, off_control < off, rows)
 
 
-def _off(rows: Iterable[tuple[int, str, dict[str, Interval]]]) -> float:
+def _off(rows: Iterable[tuple[int, str, Mapping[str, Interval]]]) -> float:
     differences = [
         ours[metric].mean / published - 1
         for table, row, ours in rows
@@ -280,64 +242,33 @@ def outcome_of(plan: Plan, results: Results, seeds: int) -> AgreementsOutcome:
 
 def as_data(outcome: AgreementsOutcome) -> dict[str, Any]:
     """Give everything as plain data, for JSON."""
-    said = outcome.plan.said
+    stated = outcome.plan.stated
+    numbers = [plain(number) for number in outcome.numbers]
     return {
         "evaluation": "usla",
         "source": SOURCE,
         "seeds": outcome.seeds,
         "level": 0.95,
         "tolerance": TOLERANCE,
-        "published": said["published"],
-        "calibrated": said["calibrated"],
-        "agreements": said["agreement"],
-        "interpretations": [asdict(one) for one in outcome.plan.interpretations],
+        "published": stated["published"],
+        "calibrated": stated["calibrated"],
+        "agreements": stated["agreement"],
+        "interpretations": plain(outcome.plan.interpretations),
         "counts": counted(number.status for number in outcome.numbers),
-        "cells": [_number_data(number) for number in outcome.numbers],
+        "cells": [number | number.pop("ours") for number in numbers],
         "claims": [
             {
                 "claim": verdict.claim.text,
                 "table": verdict.claim.table,
                 "status": verdict.status,
                 "orders": [
-                    _order_data(*pair) for pair in zip(verdict.claim.orders, verdict.tested, strict=True)
+                    plain(order)
+                    | {"is_printed": order.is_printed, "difference": plain(found.difference)}
+                    | {"p_adjusted": found.p, "holds": found.holds, "is_significant": found.is_significant}
+                    for order, found in zip(verdict.claim.orders, verdict.tested, strict=True)
                 ],
             }
             for verdict in outcome.verdicts
         ],
-        "controls": [_control_data(control) for control in outcome.controls],
-    }
-
-
-def _number_data(number: PrintedNumber) -> dict[str, Any]:
-    data = asdict(number)
-    del data["ours"]
-    return data | number.ours.as_data()
-
-
-def _order_data(order: Order, found: Tested) -> dict[str, Any]:
-    return {
-        **asdict(order),
-        "is_printed": order.is_printed,
-        "difference": found.difference.as_data(),
-        "p_adjusted": found.p,
-        "holds": found.holds,
-        "is_significant": found.is_significant,
-    }
-
-
-def _control_data(result: ControlResult) -> dict[str, Any]:
-    def by_metric(found: dict[str, Interval]) -> dict[str, Any]:
-        return {metric: one.as_data() for metric, one in found.items()}
-
-    return {
-        "name": result.control.name,
-        "question": result.control.question,
-        "off": result.taken_off,
-        "off_control": result.other_off,
-        "is_nearer": result.other_is_nearer,
-        "rows": [
-            {"table": row.table, "row": row.row}
-            | {"taken": by_metric(row.taken), "control": by_metric(row.other)}
-            for row in result.rows
-        ],
+        "controls": plain(outcome.controls),
     }

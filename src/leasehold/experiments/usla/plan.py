@@ -47,7 +47,7 @@ class AgreementRun(evaluation.Configuration):
 
     ``jobs, starts_s, shares, bursts``  one for each consumer
     ``ends_s``                          no job comes at or after it; None: ``window_s`` after each start
-    ``order``                           whose turn it is among admitted consumers: see ``ORDERS``
+    ``order``                           the turn among admitted consumers: see ``ORDERS``
     """
 
     domains: int
@@ -106,25 +106,27 @@ def plan() -> Plan:
     return plan_from(evaluation.read(__package__, "usla.toml"))
 
 
-def plan_from(said: Mapping[str, Any]) -> Plan:
+def plan_from(stated: Mapping[str, Any]) -> Plan:
     """Make the plan of what the file says; raises InvalidField for an unknown order among consumers."""
     made: dict[str, AgreementRun] = {}
-    tables = tuple(_table(said, entry, made) for entry in said["table"])
-    controls = tuple(_control(entry, tables, made) for entry in said["control"])
-    return Plan(said, made, tables, controls)
+    tables = tuple(_table(stated, entry, made) for entry in stated["table"])
+    controls = tuple(_control(entry, tables, made) for entry in stated["control"])
+    return Plan(stated, made, tables, controls)
 
 
-def _table(said: Mapping[str, Any], entry: Mapping[str, Any], made: dict[str, AgreementRun]) -> PrintedTable:
+def _table(
+    stated: Mapping[str, Any], entry: Mapping[str, Any], made: dict[str, AgreementRun]
+) -> PrintedTable:
     rows = {}
     for row, agreement in entry["rows"].items():
-        one = _configuration(said, entry["scenario"], agreement)
+        one = _configuration(stated, entry["scenario"], agreement)
         rows[row] = made.setdefault(one.name, one).name
     return PrintedTable(entry["number"], entry["title"], rows)
 
 
-def _configuration(said: Mapping[str, Any], scenario: list[str], agreement: str) -> AgreementRun:
+def _configuration(stated: Mapping[str, Any], scenario: list[str], agreement: str) -> AgreementRun:
     workload, allocation, arrival = scenario
-    fixed, chosen, terms = said["published"], said["calibrated"], said["agreement"][agreement]
+    fixed, chosen, terms = stated["published"], stated["calibrated"], stated["agreement"][agreement]
     starts = chosen["starts_s"] if arrival == "unsynchronous" else [0] * fixed["consumers"]
     listed = {"factors": tuple(terms.get("factors", ())), "steps": tuple(map(tuple, terms.get("steps", ())))}
     return AgreementRun(
@@ -135,10 +137,10 @@ def _configuration(said: Mapping[str, Any], scenario: list[str], agreement: str)
         mean_s=fixed["mean_s"],
         sigma_s=chosen["sigma_s"],
         window_s=chosen["window_s"],
-        jobs=tuple(said["workload"][workload]),
+        jobs=tuple(stated["workload"][workload]),
         starts_s=tuple(starts),
-        shares=tuple(said["allocation"][allocation]["shares"]),
-        bursts=tuple(said["allocation"][allocation]["bursts"]),
+        shares=tuple(stated["allocation"][allocation]["shares"]),
+        bursts=tuple(stated["allocation"][allocation]["bursts"]),
         agreement=AgreementTerms(**{**terms, **listed}),
         order=_order(chosen["order"]),
     )

@@ -1,7 +1,7 @@
 """One run: the product's own gateway, sites and agreements in the simulated world, and what is measured.
 
 Each virtual domain is one site of slots, and each job a Suspendable guest of one VM. No site has users of its
-own here, so that nobody is ever preempted, and only the agreements have an effect.
+own here, so that no job is ever preempted, and only the agreements have an effect.
 
 A job can go nowhere but to the domain that it is bound to. So five gateways of one site each decide what one
 gateway of five would (tests/experiments/test_world.py), in a third of the time: an event in one domain asks
@@ -45,34 +45,18 @@ PERCENT = 100.0
 KINDS = ("no-limit", "commitment", "time-decay", "usage-decay")
 
 
-def domain_name(domain: int) -> str:
-    """Name a virtual domain by its number."""
-    return f"vd{domain + 1}"
-
-
-def site_name(domain: int) -> str:
-    """Name the one site of a virtual domain."""
-    return f"site{domain + 1}"
-
-
-def consumer_name(consumer: int) -> str:
-    """Name a consumer by its number."""
-    return f"vo{consumer + 1}"
+def names(kind: str, numbers: Iterable[int]) -> list[str]:
+    """Name virtual domains (``vd``), their sites (``site``) or consumers (``vo``) by their numbers."""
+    return [f"{kind}{number + 1}" for number in numbers]
 
 
 def agreements(configuration: AgreementRun, domains: Iterable[int]) -> list[Agreement]:
     """Give the agreements of these domains, in force during the whole run."""
+    shares = list(zip(configuration.shares, configuration.bursts, strict=True))
     return [
-        Agreement(
-            name=f"{domain_name(domain)}-{consumer_name(consumer)}",
-            provider=domain_name(domain),
-            consumer=consumer_name(consumer),
-            limit=limit_of(configuration.agreement, share, burst),
-        )
-        for domain in domains
-        for consumer, (share, burst) in enumerate(
-            zip(configuration.shares, configuration.bursts, strict=True)
-        )
+        Agreement(f"{domain}-{consumer}", domain, consumer, limit_of(configuration.agreement, *share))
+        for domain in names("vd", domains)
+        for consumer, share in zip(names("vo", range(len(shares))), shares, strict=True)
     ]
 
 
@@ -112,6 +96,11 @@ class Work:
     duration_ms: int
     consumer: int
     domain: int
+
+    @property
+    def key(self) -> Key:
+        """Its consumer and its virtual domain."""
+        return self.consumer, self.domain
 
 
 def workload(configuration: AgreementRun, seed: int) -> list[Work]:
@@ -282,41 +271,28 @@ def run(configuration: AgreementRun, seed: int) -> dict[str, float]:
 
 def gateway(configuration: AgreementRun, domains: Sequence[int]) -> Gateway:
     """Put a gateway, the sites of these domains and their agreements together."""
-    names = [(site_name(domain), domain_name(domain)) for domain in domains]
-    slots = configuration.slots_per_domain
-    places = [Place(site, {CPUS: slots}, domain) for site, domain in names]
+    slots, sites = configuration.slots_per_domain, names("site", domains)
+    named = zip(sites, names("vd", domains), strict=True)
+    places = [Place(site, {CPUS: slots}, domain) for site, domain in named]
+    # Without limits, the queue of a site is in order of submission by itself.
+    is_at_once = configuration.agreement.kind == "no-limit" or configuration.order == "in-turn"
+    policy = (AtOnce if is_at_once else WhereItIsBound)(Random(0))
+    settings = (
+        SiteSettings(site, slots, victim_policy("mov"), local_depth=FCFS, guest_depth=FCFS) for site in sites
+    )
     return Gateway(
-        [Site(_site_settings(site, slots)) for site, _ in names],
-        Routing(_policy(configuration)(Random(0)), learns=False, tick_ms=configuration.horizon_s * MS_PER_S),
+        [Site(one) for one in settings],
+        Routing(policy, learns=False, tick_ms=configuration.horizon_s * MS_PER_S),
         sharing=Sharing(places, agreements=agreements(configuration, domains)),
     )
-
-
-def _policy(configuration: AgreementRun) -> type[RoutingPolicy]:
-    """Without limits the queue of a site is in order of submission by itself."""
-    is_unlimited = configuration.agreement.kind == "no-limit"
-    return AtOnce if is_unlimited or configuration.order == "in-turn" else WhereItIsBound
-
-
-def _site_settings(name: str, slots: int) -> SiteSettings:
-    return SiteSettings(name, slots, victim_policy("mov"), local_depth=FCFS, guest_depth=FCFS)
 
 
 def as_jobs(works: Iterable[Work]) -> Iterator[tuple[int, Job]]:
     """Give them as the simulated world takes them, numbered from 0 on."""
     for number, work in enumerate(works):
-        yield (
-            number,
-            Job(
-                work.submit_ms,
-                1,
-                work.duration_ms,
-                work.duration_ms,
-                consumer=consumer_name(work.consumer),
-                lease_type=LeaseType.SUSPENDABLE,
-                domain=domain_name(work.domain),
-            ),
-        )
+        (consumer,), (domain,) = names("vo", [work.consumer]), names("vd", [work.domain])
+        length, kind = (work.duration_ms, work.duration_ms), LeaseType.SUSPENDABLE
+        yield number, Job(work.submit_ms, 1, *length, consumer=consumer, lease_type=kind, domain=domain)
 
 
 class AgreementObserver:
@@ -328,19 +304,15 @@ class AgreementObserver:
         self._works = works
         self.handlers: Mapping[type, Handler] = {StartLease: self._start, LeaseClosed: self._close}
 
-    def _cell(self, number: int) -> Key:
-        work = self._works[number]
-        return work.consumer, work.domain
-
     def submitted(self, request: Request, job: Job) -> None:
         """Count a job that comes."""
-        self._meter.submit(self._cell(request.id), job.submit_ms)
+        self._meter.submit(self._works[request.id].key, job.submit_ms)
 
     def _start(self, effect: StartLease, now_ms: int) -> None:
         lease = effect.lease
-        self._meter.start(self._cell(lease.id), now_ms - lease.request.submit_ms, now_ms)
+        self._meter.start(self._works[lease.id].key, now_ms - lease.request.submit_ms, now_ms)
 
     def _close(self, effect: LeaseClosed, now_ms: int) -> None:
         lease = effect.lease
         if lease.state is LeaseState.COMPLETED:
-            self._meter.complete(self._cell(lease.id), lease.request.duration_ms, now_ms)
+            self._meter.complete(self._works[lease.id].key, lease.request.duration_ms, now_ms)

@@ -63,7 +63,7 @@ def campaign(parts: Sequence[str], size: Size) -> Campaign:
     read = plan(QUICK_HOURS if size.quick else HOURS)
     count = size.count(REPLICATIONS, QUICK_REPLICATIONS)
     decided = {
-        name: read.base.as_data() | {"said": list(read.rules) if one.name == INSTANTS else dict(one.keys)}
+        name: read.base.as_data() | {"stated": list(read.rules) if one.name == INSTANTS else dict(one.keys)}
         for name, one in read.configurations.items()
     }
     return Campaign(
@@ -145,7 +145,7 @@ def _size(outcome: VictimsOutcome) -> str:
         f"; at {outcome.inexact:,} not every set that no other beats was found" if outcome.inexact else ""
     )
     return (
-        f"{hours}; {outcome.instants:,} instants at which somebody had to give way, at {without:.0f} % of "
+        f"{hours}; {outcome.instants:,} instants at which guests had to give way, at {without:.0f} % of "
         f"them with one set of guests to choose from{missed}."
     )
 

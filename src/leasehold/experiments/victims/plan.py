@@ -46,7 +46,7 @@ class Variant(evaluation.Configuration):
 
 @dataclass(frozen=True, slots=True)
 class Plan(evaluation.Plan[Variant]):
-    """Everything that is compared, for so many hours of requests; ``base`` is the run without a variant."""
+    """Everything that is compared, for a number of hours; ``base`` is the run without a variant."""
 
     hours: int
     others: Mapping[str, DocumentedRule]
@@ -67,24 +67,25 @@ class Plan(evaluation.Plan[Variant]):
 
 @cache
 def plan(hours: int) -> Plan:
-    """Read what is compared, for so many hours of requests."""
-    said = evaluation.read(__package__, "victims.toml")
+    """Read what is compared, for a number of hours of requests."""
+    stated = evaluation.read(__package__, "victims.toml")
     others = {
-        one["name"]: DocumentedRule(**(one | {"rule": getattr(rules, one["rule"])})) for one in said["other"]
+        one["name"]: DocumentedRule(**(one | {"rule": getattr(rules, one["rule"])}))
+        for one in stated["other"]
     }
-    ours = {name: _as_rule(victim_policy(name)) for name in said["ours"]["rules"]}
+    ours = {name: _as_rule(victim_policy(name)) for name in stated["ours"]["rules"]}
     variants = {
-        one["name"]: Variant(**one, against=said["against"].get(one["name"])) for one in said["variant"]
+        one["name"]: Variant(**one, against=stated["against"].get(one["name"])) for one in stated["variant"]
     }
     every = (Variant(INSTANTS, "", {}), *variants.values())
     return Plan(
-        said=said,
+        stated=stated,
         configurations={f"{one.name}-{hours}h": one for one in every},
         hours=hours,
         others=others,
         rules={name: other.rule for name, other in others.items()} | ours,
         variants=variants,
-        base=_base(said["base"], hours),
+        base=_base(stated["base"], hours),
     )
 
 
@@ -96,10 +97,10 @@ def configuration_named(name: str) -> tuple[Plan, Variant]:
     return found, found.configurations[name]
 
 
-def _base(said: Mapping[str, str], hours: int) -> FederationRun:
-    published = published_plan(said["study"], hours)
-    (reading,) = (one for one in published.readings if one.name == said["reading"])
-    return published.configurations[published.name_of(reading, said["point"], said["policy"])]
+def _base(stated: Mapping[str, str], hours: int) -> FederationRun:
+    published = published_plan(stated["study"], hours)
+    (reading,) = (one for one in published.readings if one.name == stated["reading"])
+    return published.configurations[published.name_of(reading, stated["point"], stated["policy"])]
 
 
 def _as_rule(policy: VictimPolicy) -> Rule:
