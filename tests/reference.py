@@ -24,7 +24,6 @@ from leasehold.service.config import (
     default_terms,
 )
 from leasehold.simulation.scenario import spec
-from leasehold.simulation.workload.interpretation import READING
 from leasehold.simulation.workload.together import TOGETHER
 
 
@@ -64,8 +63,16 @@ ROWS: dict[str, dict[str, list[str]]] = {
         "gateway": GATEWAY.reference(),
         "cluster": [*spec.CLUSTER.reference(), *TERMS.reference()],
         "overhead": OVERHEAD.reference(),
-        "stream": _rows(spec.LOG_STREAM, "name", "load", "domain", "claims"),
-        "log": [*READING.reference(), *_rows(spec.LOG_STREAM, "consumer_by"), *spec.WINDOW.reference()],
+        "stream": [
+            *_rows(spec.LOG_STREAM, "name", "load", "domain", "claims"),
+            *spec.MIX.reference(),
+        ],
+        "log": [
+            *_rows(spec.LOG_STREAM, "log", "format", "site", "cluster_by"),
+            *spec.MADE_CLUSTERS.reference(),
+            *_rows(spec.LOG_STREAM, "external", "size", "overrun", "memory_mib", "consumer_by"),
+            *spec.WINDOW.reference(),
+        ],
         "together": TOGETHER.reference(),
     },
 }

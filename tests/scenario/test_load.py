@@ -89,8 +89,8 @@ class TestReading:
         stream = scenario.streams[0]
         assert isinstance(stream, LogStream)
         assert stream.path == str(tmp_path / "logs" / "b.swf.gz")
-        assert (stream.format, stream.site, stream.external) == ("swf", "b", False)
-        assert stream.external_where == {"group": ("3", "4"), "user": ("7",)}
+        assert (stream.format, stream.site) == ("swf", "b")
+        assert stream.external == {"group": ("3", "4"), "user": ("7",)}
         assert stream.mix.shares[LeaseType.SUSPENDABLE] == 0.75
         assert stream.mix.slack == (0.5, 1)
         reading = stream.reading

@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -308,6 +308,7 @@ def _resource(text: str) -> str:
     return text
 
 
+@lru_cache(maxsize=16)
 def _agreement_table(clock: Clock) -> Table[Agreement]:
     is_name = _checked(lambda text: _NAME.fullmatch(text) is not None, _A_NAME)
     return Table(

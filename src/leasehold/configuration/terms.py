@@ -57,10 +57,11 @@ GUARD = Table(
 
 OVERHEAD = Table(
     OverheadModel,
-    keys={
+    "What it costs to preempt a guest.",
+    {
         "suspend_ms_per_gib": Whole("milliseconds to save 1 GiB of memory", least=0),
         "resume_ms_per_gib": Whole("milliseconds to load it", least=0),
-        "network_mbps": Whole("the link to other clusters, in 10⁶ bit/s"),
+        "network_mbps": Whole("the link to other clusters, in 10^6 bit/s"),
         "migrate_fixed_ms": Whole("milliseconds of each move, whatever its size", least=0),
         "terminate_ms": Whole("milliseconds to end a Cancelable lease", least=0),
         "storage": Choice(

@@ -5,6 +5,7 @@ A *clock* reads the key ``begin`` of a table as a date where the requests' clock
 """
 
 import re
+from collections.abc import Hashable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -63,7 +64,7 @@ def _slurm_ms(days: str | None, first: str, second: str | None, third: str | Non
     return Decimal((int(days or 0) * 86_400 + seconds) * 1000)
 
 
-class Clock(Protocol):
+class Clock(Hashable, Protocol):
     """What the requests' clock shows, as far as files are concerned."""
 
     def moment(self, keys: Keys, key: str) -> int | None:

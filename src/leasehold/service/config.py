@@ -288,7 +288,7 @@ class WaySpec:
 
     source: Annotated[str, Text("where it begins", name="from")]
     target: Annotated[str, Text("where it ends", name="to")]
-    mbps: Annotated[float, Number("its bandwidth, in 10⁶ bit/s", least=0.001)] = _MBPS
+    mbps: Annotated[float, Number("its bandwidth, in 10^6 bit/s", least=0.001)] = _MBPS
     delay_ms: Annotated[int, Whole("how long the first byte takes, in milliseconds", least=0)] = _DELAY_MS
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from leasehold.configuration.declaration import Plain, Table
+from leasehold.configuration.declaration import Below, Key, Plain
 from leasehold.configuration.keys import Keys
 from leasehold.configuration.tables import (
     GATEWAY,
@@ -15,7 +15,7 @@ from leasehold.configuration.tables import (
     check_names,
     read_domains,
 )
-from leasehold.configuration.terms import ClusterTerms, read_terms
+from leasehold.configuration.terms import TERMS, ClusterTerms, read_terms
 from leasehold.configuration.toml import pairs, read_toml
 from leasehold.model.errors import InvalidField
 from leasehold.service.auth.issuers import TrustedIssuer, by_url, read_issuer
@@ -155,20 +155,29 @@ def commented_toml(config: ServiceConfig) -> str:
         "# The configuration of `leasehold serve`, complete. Times are seconds unless a key says otherwise."
     ]
     for name, table in TABLES.items():
-        lines += ["", f"# {table.about}", f"[{name}]", *_commented(table, plain[name])]
+        lines += _section(f"[{name}]", table.about, table.by_name(), plain[name])
     for name, table in LISTS.items():
+        known = {**TERMS.by_name(), **table.by_name()} if table is CLUSTER else table.by_name()
         for one in plain.get(name, []):
-            lines += ["", f"# {table.about}", f"[[{name}]]", *_commented(table, one)]
+            lines += _section(f"[[{name}]]", table.about, known, one)
     return "\n".join(lines) + "\n"
 
 
-def _commented(table: Table[Any], plain: Plain) -> list[str]:
-    """Write the keys of one table, each with what it means beside it."""
-    known = table.by_name()
-    return [
-        f"{line:<{_MARGIN}} # {known[name].doc.replace('`', '')}" if name in known else line
-        for name, line in zip(plain, pairs(plain), strict=True)
-    ]
+def _section(header: str, about: str, known: Mapping[str, Key], plain: Plain) -> list[str]:
+    """Write one table, each key with what it means beside it, and the tables below it."""
+    below = {name: key.table for name, key in known.items() if isinstance(key, Below) and name in plain}
+    own = {name: value for name, value in plain.items() if name not in below}
+    lines = ["", f"# {about}", header]
+    for name, line in zip(own, pairs(own), strict=True):
+        lines.append(f"{line:<{_MARGIN}} # {_comment(known[name])}" if name in known else line)
+    for name, table in below.items():
+        lines += _section(f"[{header.strip('[]')}.{name}]", table.about, table.by_name(), plain[name])
+    return lines
+
+
+def _comment(key: Key) -> str:
+    """Give what a key means as plain text."""
+    return key.doc.replace("`", "")
 
 
 def _without_secrets(plain: Plain) -> Plain:

@@ -99,7 +99,7 @@ def placing_rules(stream: LogStream) -> list[Rule]:
     rules = []
     if stream.has_externals:
         rules.append(Rule(stream.external_where, None, consumer, stream.mix))
-    if not stream.external:
+    if stream.external is not True:
         rules.append(Rule(site=_site_pattern(stream), consumer=consumer))
     return rules
 

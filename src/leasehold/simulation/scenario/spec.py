@@ -4,13 +4,13 @@ Times are whole milliseconds here and seconds in files. `Scenario.to_dict` gives
 and `leasehold.simulation.scenario.parse` reads them: that round trip changes nothing.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Annotated
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any
 
 from leasehold.configuration.agreements import agreement_to_dict
 from leasehold.configuration.declaration import Key, Plain, Table, Within
-from leasehold.configuration.keys import MOST_SEED, MOST_SLOTS, Keys
+from leasehold.configuration.keys import MOST_ENTRIES, MOST_SEED, MOST_SLOTS, Keys
 from leasehold.configuration.kinds import Choice, Flag, Number, Seconds, Text, Whole
 from leasehold.configuration.tables import (
     CLAIMS,
@@ -25,7 +25,8 @@ from leasehold.configuration.tables import (
 from leasehold.configuration.terms import TERMS, ClusterTerms, terms_to_dict
 from leasehold.configuration.times import RunTime
 from leasehold.model.agreement import Agreement
-from leasehold.model.errors import UnknownName
+from leasehold.model.errors import InvalidField, UnknownName
+from leasehold.model.request import LEASE_TYPES, LeaseType
 from leasehold.simulation.workload.interpretation import READING, Interpretation
 from leasehold.simulation.workload.lease_mix import EVEN_MIX, LeaseMix
 from leasehold.simulation.workload.log_record import ID_FIELDS
@@ -33,6 +34,8 @@ from leasehold.simulation.workload.sizing import SIZE_RULES
 from leasehold.simulation.workload.split import Rule
 from leasehold.simulation.workload.together import TOGETHER, Together
 
+FORMATS = ("swf", "gwf")
+PEAK = "peak"
 TOO_WIDE = ("error", "refuse")
 
 
@@ -42,6 +45,21 @@ _BOUND_TO = Text(
     unset="any",
     optional=True,
 )
+
+
+class ClusterName(Choice):
+    """The name of a cluster of the scenario."""
+
+    accepts = "name of a cluster"
+
+
+_SITE = ClusterName("the cluster to which all requests are local", of=())
+"""The names of clusters are those of the scenario: see `among`."""
+
+
+def among(table: Table[Any], clusters: Iterable[str]) -> Table[Any]:
+    """Give the table of a stream in a scenario with these clusters."""
+    return replace(table, keys={**table.declared, "site": replace(_SITE, of=tuple(clusters))})
 
 
 def _check_consumer(text: str) -> str:
@@ -60,6 +78,108 @@ class Slots(Key):
     def read(self, keys: Keys, name: str, default: object) -> object:
         """Take the number or the rule."""
         return keys.whole_or_name(name, SIZE_RULES, default, most=MOST_SLOTS)
+
+
+class LogFile(Key):
+    """The path of a log."""
+
+    accepts = "path"
+
+    def read(self, keys: Keys, name: str, default: object) -> object:
+        """Take the path; a relative one counts from the folder of the file."""
+        return str((keys.folder / str(keys.text(name, default))).resolve())
+
+
+class External(Key):
+    """True, or for fields of the log the values that come from outside."""
+
+    accepts = "`true`, or table of lists"
+
+    def read(self, keys: Keys, name: str, default: object) -> object:
+        """Take true or the table."""
+        value = keys.take(name, default)
+        if isinstance(value, bool):
+            return value
+        if not isinstance(value, Mapping) or not value:
+            raise InvalidField(keys.where(name), value, "true, or a table such as {group = [2, 5]}")
+        table = Keys(value, keys.where(name))
+        table.expect(ID_FIELDS)
+        chosen = {one: _values(table, one) for one in ID_FIELDS if one in table}
+        for one in table.left():
+            raise UnknownName(table.where(one), one, ID_FIELDS)
+        return chosen
+
+    def write(self, value: object) -> object:
+        """Give true or the table."""
+        return {one: list(few) for one, few in value.items()} if isinstance(value, Mapping) else value
+
+
+def _values(table: Keys, name: str) -> tuple[str, ...]:
+    values = table.take(name)
+    is_plain = isinstance(values, list) and all(type(value) in (int, str) for value in values)
+    if not is_plain or not 1 <= len(values) <= MOST_ENTRIES:
+        raise InvalidField(table.where(name), values, "a list of values of this field, such as [2, 5]")
+    return tuple(str(value) for value in values)
+
+
+class Types(Key):
+    """Shares of the lease types, by their labels."""
+
+    accepts = "table of numbers"
+
+    def read(self, keys: Keys, name: str, default: object) -> object:
+        """Take the table."""
+        if name not in keys:
+            return keys.take(name, default)
+        table = keys.table(name)
+        stated = {kind: table.number(label, 0.0, 0, 1) for label, kind in LEASE_TYPES.items()}
+        table.done()
+        shares = {kind: share for kind, share in stated.items() if share > 0}
+        with keys.at(name):
+            LeaseMix(shares)
+        return shares
+
+    def write(self, value: Mapping[LeaseType, float]) -> Plain:
+        """Give the table."""
+        return {kind.label: share for kind, share in value.items()}
+
+
+class Slack(Key):
+    """Two numbers, the second not below the first."""
+
+    accepts = "list of two numbers"
+
+    def read(self, keys: Keys, name: str, default: object) -> object:
+        """Take the list."""
+        if name not in keys:
+            return keys.take(name, default)
+        value = keys.take(name)
+        if not isinstance(value, list) or len(value) != 2:  # noqa: PLR2004 - two bounds
+            raise InvalidField(keys.where(name), value, "two numbers, such as [1, 3]")
+        with keys.at(name):
+            return LeaseMix(slack=(value[0], value[1])).slack
+
+    def write(self, value: tuple[float, float]) -> list[float]:
+        """Give the list."""
+        return list(value)
+
+
+MIX = Table(
+    LeaseMix,
+    "Which lease types requests from outside have.",
+    {
+        "shares": Types(
+            "shares of the lease types among requests from outside",
+            more="; they add up to 1",
+            unset="a quarter each",
+            name="types",
+        ),
+        "slack": Slack(
+            "how much later than its soonest end the deadline of a Migratable request is",
+            more=", in durations, drawn between two bounds",
+        ),
+    },
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +234,7 @@ class ModelStream:
 
     name: Annotated[str, Text("names the stream, and its random numbers")]
     parameters: Mapping[str, float]
-    site: str | None = None
+    site: Annotated[str | None, _SITE] = None
     mix: LeaseMix = EVEN_MIX
     load: Annotated[float, _LOAD] = 1.0
     consumer: Annotated[
@@ -132,7 +252,7 @@ class ModelStream:
     def to_dict(self) -> Plain:
         """Give the keys of ``[[stream]]``."""
         plain: Plain = {"name": self.name, "model": "das2"} | MODEL_STREAM.to_dict(self)
-        plain |= _mix_to_dict(self.mix) if self.site is None else {"site": self.site}
+        plain |= MIX.to_dict(self.mix) if self.has_externals else {}
         return plain | _together_to_dict(self.together) | dict(self.parameters)
 
 
@@ -141,16 +261,10 @@ MODEL_STREAM = Table(ModelStream, "Requests from a model.")
 
 @dataclass(frozen=True, slots=True)
 class LogStream:
-    """Requests from the workload log at ``path``, in the ``format`` swf or gwf.
+    """Requests from a workload log.
 
-    Exactly one of these says whose they are:
-
-    ``site``        all are local to this cluster
-    ``cluster_by``  each is local to the cluster named by this field of the log, as in ``partition-3``
-    ``external``    all come from outside
-
-    and with one of the first two, ``external_where`` picks those that come from outside all the same: for a
-    field of the log, the values that do. Further:
+    Exactly one of ``site``, ``cluster_by`` and ``external`` = True says whose they are; with one of the first
+    two, ``external`` may pick those that come from outside all the same, by values of fields of the log.
 
     ``slots``     size of a cluster that ``cluster_by`` makes: a number or a rule of `SIZE_RULES`
     ``mix``       lease types of what comes from outside
@@ -158,13 +272,30 @@ class LogStream:
     """
 
     name: Annotated[str, Text("names the stream, and its random numbers")]
-    path: str
-    format: str
-    site: str | None = None
-    cluster_by: str | None = None
-    external: bool = False
-    external_where: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    slots: int | str = "peak"
+    path: Annotated[
+        str, LogFile("the log ([SWF or GWF](workloads.md))", more=", compressed or not", name="log")
+    ]
+    format: Annotated[
+        str, Choice("the format of the log", unset="as the name of the file says", of=FORMATS)
+    ] = ""
+    site: Annotated[str | None, _SITE] = None
+    cluster_by: Annotated[
+        str | None,
+        Choice(
+            "each request is local to the cluster named by this field of the log",
+            more=", as in `partition-3`; `slots` says how large these clusters are",
+            of=ID_FIELDS,
+        ),
+    ] = None
+    external: Annotated[
+        bool | Mapping[str, tuple[str, ...]],
+        External(
+            "whether all requests come from outside",
+            more="; or which do all the same, by values of fields of the log, as in `{ group = [3, 4] }`",
+            optional=True,
+        ),
+    ] = False
+    slots: int | str = PEAK
     reading: Annotated[Interpretation, Within("", READING)] = field(default_factory=Interpretation)
     consumer_by: Annotated[
         str,
@@ -182,29 +313,29 @@ class LogStream:
     together: Together | None = None
 
     @property
+    def external_where(self) -> Mapping[str, tuple[str, ...]]:
+        """For fields of the log, the values that come from outside all the same."""
+        return {} if isinstance(self.external, bool) else self.external
+
+    @property
     def has_externals(self) -> bool:
         """Whether any of its jobs may come from outside."""
-        return self.external or bool(self.external_where)
+        return bool(self.external)
 
     def to_dict(self) -> Plain:
         """Give the keys of ``[[stream]]``."""
-        plain: Plain = {"name": self.name, "log": self.path, "format": self.format}
-        plain |= self._whose() | LOG_STREAM.to_dict(self)
-        plain |= _mix_to_dict(self.mix) if self.has_externals else {}
+        plain = LOG_STREAM.to_dict(self)
+        plain |= MADE_CLUSTERS.to_dict(self) if self.cluster_by is not None else {}
+        plain |= MIX.to_dict(self.mix) if self.has_externals else {}
         return plain | _together_to_dict(self.together) | WINDOW.to_dict(self.window)
-
-    def _whose(self) -> Plain:
-        plain: Plain = {} if self.site is None else {"site": self.site}
-        if self.cluster_by is not None:
-            plain |= {"cluster_by": self.cluster_by, "slots": self.slots}
-        if self.external:
-            plain["external"] = True
-        elif self.external_where:
-            plain["external"] = {key: list(values) for key, values in self.external_where.items()}
-        return plain
 
 
 LOG_STREAM = Table(LogStream, "Requests from a workload log.")
+MADE_CLUSTERS = Table(
+    LogStream,
+    "Clusters that a field of the log makes.",
+    {"slots": Slots("how large a cluster is that `cluster_by` makes")},
+)
 
 StreamSpec = LogStream | ModelStream
 
@@ -277,10 +408,6 @@ class Scenario:
 
 
 SCENARIO = Table(Scenario, "A scenario: clusters, streams of requests that meet them, and the rules.")
-
-
-def _mix_to_dict(mix: LeaseMix) -> Plain:
-    return {"types": {kind.label: share for kind, share in mix.shares.items()}, "slack": list(mix.slack)}
 
 
 def _together_to_dict(together: Together | None) -> Plain:
