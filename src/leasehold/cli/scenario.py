@@ -35,7 +35,7 @@ def list_scenarios(json: Json = False) -> None:
 
 @app.command()
 def show(source: Source, json: Json = False) -> None:
-    """Print a scenario in full, with everything that it leaves as usual."""
+    """Print a scenario in full, with the default of every key that it leaves out."""
     from leasehold.cli.screen import answer, answer_json
     from leasehold.cli.source import scenario_of
     from leasehold.simulation.scenario.files import to_toml

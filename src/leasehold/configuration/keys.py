@@ -119,8 +119,9 @@ class Keys:
         """Take one of the known names; a typo raises UnknownName with the nearest."""
         names = [str(name) for name in known]
         expected = f"one of {', '.join(names)}"
+        is_absent = key not in self
         value = self.take(key, default, expected)
-        if value is default:
+        if is_absent:
             return default
         if not isinstance(value, str):
             raise InvalidField(self.where(key), value, expected)
