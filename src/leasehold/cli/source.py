@@ -13,8 +13,7 @@ from leasehold.simulation.scenario.files import load_scenario
 from leasehold.simulation.scenario.from_log import LogOptions, scenario_for_log
 from leasehold.simulation.scenario.overrides import overridden, parse_assignments
 from leasehold.simulation.scenario.packaged import packaged_names, packaged_path
-from leasehold.simulation.scenario.parse import scenario_from_dict
-from leasehold.simulation.scenario.parse_stream import format_of
+from leasehold.simulation.scenario.parse import format_of, scenario_from_dict
 from leasehold.simulation.scenario.spec import Scenario
 
 
