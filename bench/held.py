@@ -25,6 +25,7 @@ from leasehold.service.config import Limits, ServiceConfig, ServiceSpec, SiteSpe
 from leasehold.service.federation import Federation
 from leasehold.service.metrics import Metrics
 from leasehold.service.store.store import open_store
+from leasehold.testing.rows import submit
 
 SITES = 10
 AT_ONCE = 256
@@ -48,13 +49,13 @@ def config(leases: int) -> ServiceConfig:
 def guest(number: int, random: Random) -> Submit:
     """One request from outside, for hours."""
     duration_ms = random.randrange(7_200_000, 86_400_000)
-    return Submit("physics", random.choice(TYPES), random.choice(WIDTHS), duration_ms, key=f"g{number}")
+    return submit("physics", random.choice(TYPES), random.choice(WIDTHS), duration_ms, key=f"g{number}")
 
 
 def local(number: int, random: Random) -> Submit:
     """One request of a site's own user, before whom guests give way."""
     vms, site = random.choice((1, 8, 32)), f"site-{number % SITES}"
-    return Submit("owner", LeaseType.NON_PREEMPTABLE, vms, 7_200_000, site=site, key=f"l{number}")
+    return submit("owner", LeaseType.NON_PREEMPTABLE, vms, 7_200_000, site=site, key=f"l{number}")
 
 
 async def fill(federation: Federation, leases: int, random: Random) -> float:

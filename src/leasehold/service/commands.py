@@ -8,9 +8,10 @@ from leasehold.matching.needs import Needs
 from leasehold.model.agreement import Agreement
 from leasehold.model.event import Event
 from leasehold.model.joint import Claim, Component
-from leasehold.model.request import DEFAULT_MEMORY_MIB, LeaseType
+from leasehold.model.request import LeaseType, Request
 from leasehold.service.enactors.facts import Buildable, ImageFacts, NodeFacts, Output
 from leasehold.service.enactors.protocol import Observation, OwnJob, Problem
+from leasehold.service.store.rows import LeaseMetadata
 from leasehold.sharing.records import Side
 
 if TYPE_CHECKING:
@@ -21,36 +22,21 @@ if TYPE_CHECKING:
 class Submit:
     """Take a request in.
 
+    ``request``            what is asked for; the engine gives it its number and its times, so that ``id`` and
+                           ``submit_ms`` say nothing, and a ``ready_ms`` that is past means now
+    ``metadata``           what else its lease is to be known by
     ``key, request_hash``  the consumer's Idempotency-Key ("" without) and a hash of what came with it
-    ``site``               its home site where it is local, None for an outside request
-    ``own_job``            what the site's own scheduler calls the job that this stands for, "" without
-    ``ready_ms``           not before, Unix ms; None: now
-    ``domain``             the virtual domain or site that it is bound to, "" for any
-    ``claims``             units of further resources that it holds while it runs
-    ``wait, is_foreign``   as in `leasehold.model.request.Request`
     """
 
-    consumer: str
-    lease_type: LeaseType
-    vms: int
-    duration_ms: int
-    memory_mib: int = DEFAULT_MEMORY_MIB
-    ready_ms: int | None = None
-    deadline_ms: int | None = None
-    site: str | None = None
-    name: str = ""
-    group: str = ""
-    command: tuple[str, ...] = ()
+    request: Request
+    metadata: LeaseMetadata
     key: str = ""
     request_hash: str = ""
-    origin: str = ""
-    origin_id: int = 0
-    work_done: int = 0
-    own_job: str = ""
-    domain: str = ""
-    claims: tuple[tuple[str, int], ...] = ()
-    wait: bool = False
-    is_foreign: bool = False
+
+    @property
+    def consumer(self) -> str:
+        """Who asks."""
+        return self.request.consumer
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@
 
     with open_store(url) as store:
         live = Live(store, make_gateway, {"a": machines})
-        [(row, is_new)] = live.do(Submit("physics", LeaseType.SUSPENDABLE, 2, 60_000))
+        [(row, is_new)] = live.do(submit("physics", LeaseType.SUSPENDABLE, 2, 60_000))
         live.pass_time(60_000)
 
 Nothing here waits or runs beside anything else: whatever happens at an instant is told to the engine at that

@@ -1,10 +1,11 @@
 """Rows of the store for tests: one of each kind, with whatever the case is about said on top."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.request import DEFAULT_MEMORY_MIB, LeaseType, Request
+from leasehold.service.commands import Submit
 from leasehold.service.enactors.protocol import Order, Verb, order_id
 from leasehold.service.store.rows import (
     AnswerRow,
@@ -23,22 +24,22 @@ BEGIN_MS = 1_800_000_000_000
 _HOUR_MS = 3_600_000
 
 
-def lease_row(lease_id: int, **fields: Any) -> LeaseRow:  # noqa: ANN401 - any field of its parts
+def lease_row(lease_id: int, **said: Any) -> LeaseRow:  # noqa: ANN401 - any field of its parts
     """A Suspendable lease of `physics` over 2 VMs and an hour, waiting at site `a`."""
     at_ms = BEGIN_MS + lease_id
-    vms, home = fields.pop("vms", 2), fields.pop("home", None)
+    vms, home = said.pop("vms", 2), said.pop("home", None)
     request = Request(
         lease_id, LeaseType.SUSPENDABLE, vms, _HOUR_MS, at_ms, at_ms, site=home, consumer="physics"
     )
     lease = Lease(lease_id, request, vms, lease_id, _HOUR_MS, "a", LeaseState.WAITING, _HOUR_MS, at_ms)
     row = LeaseRow(lease, LeaseMetadata())
-    for name, value in fields.items():
+    for name, value in said.items():
         part = next(part for part in (row.metadata, lease, request) if hasattr(part, name))
         setattr(part, name, LeaseState(value) if name == "state" else value)
     return row
 
 
-def journal_row(seq: int, lease_id: int | None = None, **fields: Any) -> JournalRow:  # noqa: ANN401 - any column
+def journal_row(seq: int, lease_id: int | None = None, **said: Any) -> JournalRow:  # noqa: ANN401 - any column
     """A line that says that a lease of `physics` was submitted."""
     row = JournalRow(
         seq=seq,
@@ -54,17 +55,17 @@ def journal_row(seq: int, lease_id: int | None = None, **fields: Any) -> Journal
         detail="{}",
         job_id=None,
     )
-    return replace(row, **fields)
+    return replace(row, **said)
 
 
-def order_row(lease_id: int, incarnation: int = 1, verb: Verb = Verb.START, **fields: Any) -> OrderRow:  # noqa: ANN401 - any column
+def order_row(lease_id: int, incarnation: int = 1, verb: Verb = Verb.START, **said: Any) -> OrderRow:  # noqa: ANN401 - any column
     """A pending order to start a lease at site `a`."""
     order = Order(order_id(lease_id, incarnation, verb), verb, lease_id, incarnation, 2, DEFAULT_MEMORY_MIB)
     row = OrderRow(order, "a", "pending", 0, 0, "", BEGIN_MS)
-    return replace(row, **fields)
+    return replace(row, **said)
 
 
-def answer_row(key: str, lease_id: int, **fields: Any) -> AnswerRow:  # noqa: ANN401 - any column
+def answer_row(key: str, lease_id: int, **said: Any) -> AnswerRow:  # noqa: ANN401 - any column
     """What `physics` was answered under this Idempotency-Key."""
     row = AnswerRow(
         consumer="physics",
@@ -73,10 +74,10 @@ def answer_row(key: str, lease_id: int, **fields: Any) -> AnswerRow:  # noqa: AN
         lease_id=lease_id,
         created_ms=BEGIN_MS,
     )
-    return replace(row, **fields)
+    return replace(row, **said)
 
 
-def letter_row(seq: int, correspondent: str = "a", **fields: Any) -> LetterRow:  # noqa: ANN401 - any column
+def letter_row(seq: int, correspondent: str = "a", **said: Any) -> LetterRow:  # noqa: ANN401 - any column
     """A letter to a correspondent."""
     row = LetterRow(
         correspondent=correspondent,
@@ -84,10 +85,10 @@ def letter_row(seq: int, correspondent: str = "a", **fields: Any) -> LetterRow: 
         body="{}",
         created_ms=BEGIN_MS,
     )
-    return replace(row, **fields)
+    return replace(row, **said)
 
 
-def token_row(token_id: str, **fields: Any) -> TokenRow:  # noqa: ANN401 - any column
+def token_row(token_id: str, **said: Any) -> TokenRow:  # noqa: ANN401 - any column
     """A member's token of `physics` that never expires."""
     row = TokenRow(
         id=token_id,
@@ -101,10 +102,10 @@ def token_row(token_id: str, **fields: Any) -> TokenRow:  # noqa: ANN401 - any c
         expires_ms=None,
         revoked_ms=None,
     )
-    return replace(row, **fields)
+    return replace(row, **said)
 
 
-def usage_row(lease_id: int, begin_ms: int, end_ms: int, **fields: Any) -> UsageRow:  # noqa: ANN401 - any column
+def usage_row(lease_id: int, begin_ms: int, end_ms: int, **said: Any) -> UsageRow:  # noqa: ANN401 - any column
     """A time in which a lease of `atlas/physics` held 2 VMs at site `a`."""
     row = UsageRow(
         lease_id=lease_id,
@@ -120,4 +121,22 @@ def usage_row(lease_id: int, begin_ms: int, end_ms: int, **fields: Any) -> Usage
         claims=(),
         is_local=False,
     )
-    return replace(row, **fields)
+    return replace(row, **said)
+
+
+def submit(
+    consumer: str,
+    lease_type: LeaseType,
+    vms: int,
+    duration_ms: int,
+    memory_mib: int = DEFAULT_MEMORY_MIB,
+    **said: Any,  # noqa: ANN401 - any field of its parts
+) -> Submit:
+    """A request for a lease: whatever else is said belongs to the request, its metadata or the command."""
+    of_command = {name: said.pop(name) for name in ("key", "request_hash") if name in said}
+    metadata = {each.name: said.pop(each.name) for each in fields(LeaseMetadata) if each.name in said}
+    ready_ms = said.pop("ready_ms", None) or 0
+    request = Request(
+        0, lease_type, vms, duration_ms, 0, ready_ms, consumer=consumer, memory_mib=memory_mib, **said
+    )
+    return Submit(request, LeaseMetadata(**metadata), **of_command)

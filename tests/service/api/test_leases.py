@@ -297,9 +297,9 @@ def test_what_one_may_not_see_is_not_there_as_if_it_had_never_been(
 
 def test_what_cannot_start_now_waits_unless_it_says_that_it_does_not(house: House) -> None:
     token = house.token()
-    for site, vms in (("das3", 64), ("lyon", 32)):
+    for site, vms, duration_s in (("das3", 64, 3600), ("lyon", 32, 7200)):
         owner = house.token(consumer=f"owner-{site}", sites=(site,))
-        house.submit(owner, local=True, site=site, vms=vms, type=None, duration_s=3600)
+        house.submit(owner, local=True, site=site, vms=vms, type=None, duration_s=duration_s)
     queued = house.submit(token, type="migratable", vms=2)
     refused = house.submit(token, type="migratable", vms=2, wait=False)
     assert (queued["state"], queued["site"]) == ("waiting", "das3")

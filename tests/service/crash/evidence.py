@@ -86,9 +86,9 @@ def nobody_had_more_than_there_is(found: Audits, requests: Mapping[int, Submit])
     for site, slots in SLOTS.items():
         change: Counter[tuple[int, bool]] = Counter()
         for span in _spans({site: found[site]}):
-            change[span.from_ms, True] += requests[span.lease_id].vms
+            change[span.from_ms, True] += requests[span.lease_id].request.vms
             if span.until_ms is not None:
-                change[span.until_ms, False] -= requests[span.lease_id].vms  # who goes, goes first
+                change[span.until_ms, False] -= requests[span.lease_id].request.vms  # who goes, goes first
         up_vms = 0
         for (at_ms, _), vms in sorted(change.items()):
             up_vms += vms
@@ -101,7 +101,7 @@ def whoever_completed_did_its_work(
     """A lease that is said to be completed has run as long as its command takes, all times taken together."""
     done = _work_done(found)
     for lease_id in completed:
-        command = requests[lease_id].command
+        command = requests[lease_id].metadata.command
         if command:
             work = round(float(command[1]) * 1000) * REFERENCE_MIPS
             assert done[lease_id] >= work, (

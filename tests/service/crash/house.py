@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from random import Random
-from typing import Any, cast
+from typing import Any
 
 from tests.service.crash import evidence
 from tests.service.crash.federation import MEMORY_MIB, SLOTS, config
@@ -22,6 +22,7 @@ from leasehold.service.commands import Submit
 from leasehold.service.enactors.emulated.audit import AuditLine, read_audit
 from leasehold.service.store.filters import EVERYTHING, LeaseFilter
 from leasehold.service.store.rows import LeaseRow
+from leasehold.testing.rows import lease_row, submit
 
 HOME = "a"
 FAR = ("b", "c")
@@ -115,7 +116,7 @@ class House:
         is_local = self._random.random() < 0.4
         site = self._random.choice((HOME, *FAR)) if is_local else None
         work_ms = self._random.randrange(10, 60) if is_local else self._random.randrange(50, 300)
-        request = Submit(
+        request = submit(
             consumer="operator",
             lease_type=LeaseType.NON_PREEMPTABLE if is_local else self._random.choice(_GUESTS),
             vms=self._random.randint(1, 2 if site is None else SLOTS[site]),
@@ -130,15 +131,16 @@ class House:
 
     async def _submit(self, served: Served, client: AsyncClient, request: Submit) -> Lease:
         served.witness.heard_ask(request)
+        asked = request.request
         lease = await client.leases.submit(
-            type=request.lease_type,
-            vms=request.vms,
-            duration_s=request.duration_ms / 1000,
-            memory_mib=request.memory_mib,
-            local=request.site is not None,
-            site=request.site,
-            name=request.name,
-            command=request.command,
+            type=asked.lease_type,
+            vms=asked.vms,
+            duration_s=asked.duration_ms / 1000,
+            memory_mib=asked.memory_mib,
+            local=asked.site is not None,
+            site=asked.site,
+            name=request.metadata.name,
+            command=request.metadata.command,
             idempotency_key=request.key,
         )
         served.witness.heard_answer(request, (_row(lease), False))
@@ -216,16 +218,15 @@ class House:
 
 
 def _row(lease: Lease) -> LeaseRow:
-    """As much of a lease as its witness looks at, under the names of the store."""
-    row = {
-        "id": lease.id,
-        "name": lease.name,
-        "consumer": lease.consumer,
-        "lease_type": lease.type.label,
-        "vms": lease.vms,
-        "home": lease.home,
-        "deadline_ms": None,
-        "duration_ms": round(lease.duration_s * 1000),
-        "state": lease.state.value,
-    }
-    return cast("LeaseRow", row)
+    """As much of a lease as its witness looks at, as the store has it."""
+    duration_ms = round(lease.duration_s * 1000)
+    return lease_row(
+        lease.id,
+        name=lease.name,
+        consumer=lease.consumer,
+        lease_type=lease.type,
+        vms=lease.vms,
+        home=lease.home,
+        duration_ms=duration_ms,
+        state=lease.state,
+    )

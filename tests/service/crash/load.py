@@ -22,6 +22,7 @@ from leasehold.service.commands import (
     Undrain,
 )
 from leasehold.sharing.records import Side
+from leasehold.testing.rows import submit
 
 CONSUMERS = ("physics", "climate", "astro-pipeline")
 AGREEMENTS = [
@@ -94,7 +95,7 @@ class Load:
         work_ms = self._random.randrange(10, 60) if local else self._random.randrange(50, 400)
         runs = self._random.random() < 0.85
         key = f"key-{self._keys}"
-        return Submit(
+        return submit(
             consumer=self._random.choice(CONSUMERS),
             lease_type=lease_type,
             vms=self._random.randint(1, most),

@@ -8,10 +8,10 @@ from tests.service.crash.federation import REFERENCE_MIPS, config
 
 from leasehold.model.lease import LeaseState
 from leasehold.model.request import LeaseType
-from leasehold.service.commands import Submit
 from leasehold.service.federation import Federation
 from leasehold.service.metrics import Metrics
 from leasehold.service.store.store import open_store
+from leasehold.testing.rows import submit
 
 BEGIN_MS = 1_800_000_000_000
 WORK_MS = 1_000
@@ -27,7 +27,7 @@ class Clock:
 
 def state_after(folder: Path, duration_ms: int, away_ms: int) -> str:
     """The state of a lease that works for a second, when its gateway has been away after starting it."""
-    clock, request = Clock(), Submit("physics", LeaseType.SUSPENDABLE, 2, duration_ms, command=("sleep", "1"))
+    clock, request = Clock(), submit("physics", LeaseType.SUSPENDABLE, 2, duration_ms, command=("sleep", "1"))
 
     async def submit_and_go() -> None:
         async with Federation.open(config("rr"), store, folder, clock, Metrics()) as federation:

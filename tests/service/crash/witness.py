@@ -103,15 +103,15 @@ class Witness:
             row.lease.request.deadline_ms,
         )
         asked = (
-            command.name,
+            command.metadata.name,
             command.consumer,
-            command.lease_type,
-            command.vms,
-            command.site,
-            command.deadline_ms,
+            command.request.lease_type,
+            command.request.vms,
+            command.request.site,
+            command.request.deadline_ms,
         )
         assert got == asked, f"lease {row.lease.id}: asked for {asked}, got {got}"
-        longer_ms = row.lease.request.duration_ms - command.duration_ms
+        longer_ms = row.lease.request.duration_ms - command.request.duration_ms
         least_ms, most_ms = self._longer_at_least_ms[row.lease.id], self._longer_at_most_ms[row.lease.id]
         assert least_ms <= longer_ms <= most_ms, (
             f"longer by {longer_ms} ms, expected {least_ms} to {most_ms}: {self.tale(row.lease.id)}"

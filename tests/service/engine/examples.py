@@ -15,6 +15,7 @@ from leasehold.service.enactors.protocol import Observation, Phase
 from leasehold.service.store.rows import JournalRow, LeaseRow
 from leasehold.service.store.store import Store
 from leasehold.testing.live import Live
+from leasehold.testing.rows import submit
 from leasehold.testing.worlds import live_site
 
 S = 1_000
@@ -45,7 +46,7 @@ def guest(
 ) -> Submit:
     """A request from outside; with ``needed_s`` it has a command that needs so long."""
     command = () if needed_s is None else ("sleep", str(needed_s))
-    return Submit(consumer, kind, vms, round(asked_s * S), command=command, **said)
+    return submit(consumer, kind, vms, round(asked_s * S), command=command, **said)
 
 
 def local(vms: int, asked_s: float, *, site: str = "a", **said: Any) -> Submit:

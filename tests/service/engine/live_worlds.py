@@ -32,6 +32,7 @@ from leasehold.service.store.rows import JournalRow
 from leasehold.service.store.store import Store
 from leasehold.simulation.workload.job import Job
 from leasehold.testing.live import BEGIN_MS, Live
+from leasehold.testing.rows import submit
 
 Said = tuple[Any, ...]
 """One thing that was decided: when (ms since the begin), about whom, what, where, why, and the rest."""
@@ -73,7 +74,7 @@ def live_three(store: Store, make: Callable[[], Gateway] | None = None, **option
 
 def submission(job: Job, begin_ms: int = BEGIN_MS) -> Submit:
     """A job as somebody would ask for it."""
-    return Submit(
+    return submit(
         consumer="physics",
         lease_type=job.lease_type,
         vms=job.vms,

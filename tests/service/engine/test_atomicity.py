@@ -19,13 +19,14 @@ from leasehold.model.errors import InvalidField, InvariantBroken, UnknownName
 from leasehold.model.event import Tick
 from leasehold.model.request import LeaseType
 from leasehold.routing.policy import Dispatch
-from leasehold.service.commands import Cancel, Command, Drain, Extend, Happened, Submit
+from leasehold.service.commands import Cancel, Command, Drain, Extend, Happened
 from leasehold.service.engine.recording import MEMORY
 from leasehold.service.errors import Unavailable
 from leasehold.service.store.batch import Batch
 from leasehold.service.store.errors import StoreUnavailable
 from leasehold.service.store.store import Store
 from leasehold.testing.live import BEGIN_MS, Live
+from leasehold.testing.rows import submit
 from leasehold.testing.worlds import live_site
 
 SHARED_STORES = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
@@ -197,7 +198,7 @@ class TestACommandThatBreaksSomething:
         assert [(row.lease.id, is_new) for row, is_new in (first, again)] == [(1, True), (1, False)]
 
     def test_what_is_merely_wrong_does_not_even_take_it_apart(self, live: Live) -> None:
-        answers = live.do(guest(1, 60), Submit("physics", LeaseType.CANCELABLE, 0, 1), guest(1, 60))
+        answers = live.do(guest(1, 60), submit("physics", LeaseType.CANCELABLE, 0, 1), guest(1, 60))
         assert isinstance(answers[1], InvalidField)
         [batches] = [
             sample.value

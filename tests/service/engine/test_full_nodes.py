@@ -27,6 +27,7 @@ from leasehold.service.engine.errands import Errands
 from leasehold.service.engine.job_setup import JobSetup
 from leasehold.service.store.store import Store
 from leasehold.testing.live import Live
+from leasehold.testing.rows import submit
 from leasehold.testing.worlds import site
 
 MINUTE_MS = 60_000
@@ -89,7 +90,7 @@ class House(Live):
 
 
 def lease(vms: int, lasts_ms: int = 3 * MINUTE_MS) -> Submit:
-    return Submit("climate", LeaseType.SUSPENDABLE, vms, lasts_ms)
+    return submit("climate", LeaseType.SUSPENDABLE, vms, lasts_ms)
 
 
 def job(cores: int = 1, count: int = 1) -> SubmitJob:
@@ -140,7 +141,7 @@ def test_a_node_that_somebody_else_has_filled_costs_nothing(sqlite_store: Store)
 
 def test_a_job_waits_as_long_as_its_lease_waits_and_says_so(sqlite_store: Store) -> None:
     house = House(sqlite_store)
-    house.do(Submit("climate", LeaseType.NON_PREEMPTABLE, SLOTS, MINUTE_MS))
+    house.do(submit("climate", LeaseType.NON_PREEMPTABLE, SLOTS, MINUTE_MS))
     house.do(job())
     row = house.store.job(1)
     assert row is not None

@@ -19,7 +19,6 @@ from leasehold.service.commands import (
     JobNodesSeen,
     JobOutput,
     JobSiteSilent,
-    Submit,
     Told,
     Undrain,
 )
@@ -31,6 +30,7 @@ from leasehold.service.errors import IdempotencyConflict, NoSuchJob, TooManyOpen
 from leasehold.service.store.housekeeping import Before
 from leasehold.service.store.store import Store
 from leasehold.testing.live import BEGIN_MS
+from leasehold.testing.rows import submit
 
 BOTH_WAYS = pytest.mark.parametrize("restarts", [False, True], ids=["at one go", "with restarts"])
 
@@ -402,7 +402,7 @@ class TestWhatIsAsked:
         assert isinstance(shop.ask(replace(asked, request_hash="other")), IdempotencyConflict)
 
     def test_a_key_of_a_lease_is_another_than_one_of_a_job(self, shop: Shop) -> None:
-        lease = Submit("physics", job().lease_type, 1, 60 * S, key="k", request_hash="l")
+        lease = submit("physics", job().lease_type, 1, 60 * S, key="k", request_hash="l")
         [(_, new), (_, also_new)] = shop.do(job(key="k", request_hash="h"), lease)
         assert (new, also_new) == (True, True)
 
@@ -420,7 +420,7 @@ class TestWhatIsAsked:
     def test_a_job_counts_once_among_the_open_requests(self, sqlite_store: Store) -> None:
         shop = open_shop(sqlite_store, most_open=2)
         shop.do(job(backup=Backup.HOT))
-        shop.do(Submit("physics", job().lease_type, 1, 60 * S))
+        shop.do(submit("physics", job().lease_type, 1, 60 * S))
         assert isinstance(shop.ask(job()), TooManyOpen)
         shop.restart()
         assert isinstance(shop.ask(job()), TooManyOpen)
@@ -458,7 +458,7 @@ class TestDrainedSites:
             "free_memory_mib": 65_536,
         }
         shop.do(nodes(facts(**large)), nodes(facts("m1", free_cores=0), site="b"))
-        shop.do(Submit("climate", LeaseType.NON_PREEMPTABLE, 4, 600 * S))
+        shop.do(submit("climate", LeaseType.NON_PREEMPTABLE, 4, 600 * S))
         shop.do(job())
         assert shop.lease(2).lease.state == "waiting"
         assert (shop.state(), shop.tried()) == (("waiting", "waits-at-site"), [("a/n1", "queued", "")])
@@ -592,7 +592,7 @@ class TestBesideOtherLeases:
 
     def test_a_job_goes_to_another_site_until_a_look_has_shown_where_there_is_room(self, shop: Shop) -> None:
         shop.do(nodes(facts(), facts("n2")), nodes(site="b"))
-        shop.do(Submit("climate", LeaseType.SUSPENDABLE, 3, 600 * S))
+        shop.do(submit("climate", LeaseType.SUSPENDABLE, 3, 600 * S))
         shop.do(job(cores=2))
         assert (shop.state(), shop.job().what) == (("waiting", "tried-again-later"), "cores-in-use")
         shop.now_ms += S
@@ -604,7 +604,7 @@ class TestBesideOtherLeases:
 
     def test_a_look_that_began_before_they_were_seen_shows_nothing_of_them(self, shop: Shop) -> None:
         shop.do(nodes(facts()), nodes(site="b"))
-        shop.do(Submit("climate", LeaseType.SUSPENDABLE, 3, 600 * S))
+        shop.do(submit("climate", LeaseType.SUSPENDABLE, 3, 600 * S))
         shop.do(job(cores=2))
         shop.now_ms += 2 * S
         shop.see(1, Phase.RUNNING)
@@ -613,7 +613,7 @@ class TestBesideOtherLeases:
 
     def test_machines_that_say_where_they_are_take_room_there_alone(self, shop: Shop) -> None:
         shop.do(nodes(facts(), facts("n2")), nodes(site="b"))
-        shop.do(Submit("climate", LeaseType.SUSPENDABLE, 3, 600 * S))
+        shop.do(submit("climate", LeaseType.SUSPENDABLE, 3, 600 * S))
         shop.see(1, Phase.STARTING, nodes=("n1", "n1", "n1"))
         shop.do(job(cores=2))
         assert shop.tried() == [("a/n2", "ordered", "")]

@@ -13,7 +13,7 @@ from leasehold.jobs.events import NodesSeen, SeenNode
 from leasehold.jobs.floor import Floor
 from leasehold.jobs.job import JobState
 from leasehold.model.request import LeaseType
-from leasehold.service.commands import JobNodesSeen, Submit, Surveyed
+from leasehold.service.commands import JobNodesSeen, Surveyed
 from leasehold.service.enactors.facts import NodeFacts
 from leasehold.service.enactors.protocol import Observation, Phase
 from leasehold.service.engine.jobbook import MUCH_NEWS
@@ -21,6 +21,7 @@ from leasehold.service.engine.nodebook import NodeBook
 from leasehold.service.explaining_jobs import prospect
 from leasehold.service.store.filters import EVERYTHING, JobFilter
 from leasehold.service.store.store import Store
+from leasehold.testing.rows import submit
 from leasehold.testing.worlds import live_site
 
 DEAD = facts(problem="it does not answer", fault="node-died")
@@ -88,7 +89,7 @@ def test_no_question_after_a_start_has_all_nodes_judged(
         seen = [Observation(one, 1, Phase.RUNNING, shop.now_ms, nodes=(f"n{one}",)) for one in guests]
         shop.do(Surveyed("a", tuple(seen), shop.now_ms))
 
-    shop.do(*(Submit("climate", LeaseType.SUSPENDABLE, 1, 600 * S) for _ in guests))
+    shop.do(*(submit("climate", LeaseType.SUSPENDABLE, 1, 600 * S) for _ in guests))
     look_at_machines()
     shop.pass_time(1)
     for part in in_parts(there, 100, shop.now_ms):

@@ -20,10 +20,11 @@ from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.model.lease import LeaseState
 from leasehold.model.reason import Reason
 from leasehold.model.request import LeaseType
-from leasehold.service.commands import Cancel, Extend, Submit
+from leasehold.service.commands import Cancel, Extend
 from leasehold.service.errors import CannotExtend, Closed, IdempotencyConflict, NoSuchLease, TooManyOpen
 from leasehold.service.store.store import Store
 from leasehold.testing.live import BEGIN_MS, Live
+from leasehold.testing.rows import submit
 
 
 class TestSubmit:
@@ -85,7 +86,9 @@ class TestSubmit:
     def test_what_makes_no_sense_is_said_and_leaves_nothing(
         self, live: Live, wrong: dict[str, object], field: str
     ) -> None:
-        [answer, (row, _)] = live.do(replace(guest(1, 60), **wrong), guest(1, 60))  # type: ignore[arg-type]
+        asked = guest(1, 60)
+        unfit = replace(asked, request=replace(asked.request, **wrong))  # type: ignore[arg-type]
+        [answer, (row, _)] = live.do(unfit, asked)
         assert isinstance(answer, InvalidField)
         assert answer.field == field
         assert row.lease.id == 1
@@ -142,20 +145,21 @@ class TestAskedTwice:
         assert (row.lease.id, is_new) == (1, False)
 
     def test_another_request_under_that_key_is_a_conflict(self, live: Live) -> None:
-        other = replace(self.REQUEST, vms=2, request_hash="h2")
+        other = replace(guest(2, 60), key="k1", request_hash="h2")
         for _ in range(2):  # within one batch, and after it
             answers = live.do(self.REQUEST, other)
             assert isinstance(answers[1], IdempotencyConflict)
         assert len(live.gateway.leases) == 1
 
     def test_keys_are_each_consumers_own(self, live: Live) -> None:
-        assert submitted(live, self.REQUEST, replace(self.REQUEST, consumer="climate")) == [1, 2]
+        of_another = guest(1, 60, consumer="climate", key="k1", request_hash="h1")
+        assert submitted(live, self.REQUEST, of_another) == [1, 2]
 
     def test_without_a_key_it_is_another_request(self, live: Live) -> None:
         assert submitted(live, guest(1, 60), guest(1, 60)) == [1, 2]
 
     def test_the_key_of_a_request_that_was_not_taken_in_may_be_used_again(self, live: Live) -> None:
-        [answer] = live.do(replace(self.REQUEST, vms=0))
+        [answer] = live.do(guest(0, 60, key="k1", request_hash="h1"))
         assert isinstance(answer, InvalidField)
         assert live.do(self.REQUEST)[0][1]
 
@@ -322,5 +326,5 @@ class TestExtend:
 def test_a_request_for_nothing_writes_nothing(live: Live) -> None:
     before = live.store.last_seq()
     live.do()
-    live.do(Cancel(4), Extend(4, 1), Submit("physics", LeaseType.CANCELABLE, 0, 0))
+    live.do(Cancel(4), Extend(4, 1), submit("physics", LeaseType.CANCELABLE, 0, 0))
     assert live.store.last_seq() == before

@@ -15,7 +15,7 @@ from leasehold.leasing.overhead import OverheadModel
 from leasehold.model.lease import LeaseState
 from leasehold.model.request import LeaseType
 from leasehold.routing.registry import routing_policy
-from leasehold.service.commands import Cancel, Command, Drain, Mail, Submit, Undrain
+from leasehold.service.commands import Cancel, Command, Drain, Mail, Undrain
 from leasehold.service.enactors.emulated.audit import BRINGS_UP, Action, AuditLine
 from leasehold.service.enactors.emulated.faults import Faults
 from leasehold.service.enactors.emulated.hardware import Hardware
@@ -29,6 +29,7 @@ from leasehold.service.store.rows import LeaseRow
 from leasehold.service.store.store import Store, open_store
 from leasehold.service.surroundings import new_id
 from leasehold.testing.live import Live
+from leasehold.testing.rows import submit
 from leasehold.testing.worlds import live_site
 
 QUICK = OverheadModel(
@@ -91,13 +92,13 @@ class World:
 
     def submit(self, lease_type: LeaseType, vms: int, duration_ms: int, wait_ms: int = 0) -> LeaseRow:
         ready_ms = self.gateway.now_ms + wait_ms if wait_ms else None
-        request = Submit("physics", lease_type, vms, duration_ms, memory_mib=64, ready_ms=ready_ms)
+        request = submit("physics", lease_type, vms, duration_ms, memory_mib=64, ready_ms=ready_ms)
         [(row, _)] = self.gateway.do(request)
         found: LeaseRow = row
         return found
 
     def submit_at(self, name: str, vms: int, duration_ms: int) -> None:
-        self.sites[name].do(Submit("owner", LeaseType.NON_PREEMPTABLE, vms, duration_ms, 64, site=name))
+        self.sites[name].do(submit("owner", LeaseType.NON_PREEMPTABLE, vms, duration_ms, 64, site=name))
 
     def cancel(self, lease_id: int) -> None:
         self.gateway.do(Cancel(lease_id))

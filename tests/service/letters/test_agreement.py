@@ -17,7 +17,7 @@ from leasehold.model.errors import InputError, InvalidField
 from leasehold.model.event import SiteFellSilent
 from leasehold.model.lease import LeaseState
 from leasehold.model.request import LeaseType
-from leasehold.service.commands import Drain, ForgetSite, Happened, Mail, Submit
+from leasehold.service.commands import Drain, ForgetSite, Happened, Mail
 from leasehold.service.config import ServiceConfig, SiteSpec
 from leasehold.service.errors import CannotForget, NoSuchSite
 from leasehold.service.letters.uplink import Uplink, check_gateway
@@ -25,6 +25,7 @@ from leasehold.service.letters.wire import GATEWAY
 from leasehold.service.opening import check_sites
 from leasehold.service.store.rows import LeaseRow
 from leasehold.service.store.store import open_store
+from leasehold.testing.rows import submit
 
 SUSPENDABLE, MIGRATABLE = LeaseType.SUSPENDABLE, LeaseType.MIGRATABLE
 
@@ -59,7 +60,7 @@ def test_letters_are_kept_until_they_were_acknowledged_and_no_longer(world: Worl
 
 def test_a_deadline_that_passed_on_the_way_is_named(world: World) -> None:
     now_ms = world.gateway.now_ms
-    [(row, _)] = world.gateway.do(Submit("physics", MIGRATABLE, 2, 100, 64, deadline_ms=now_ms + 500))
+    [(row, _)] = world.gateway.do(submit("physics", MIGRATABLE, 2, 100, 64, deadline_ms=now_ms + 500))
     assert row.lease.site == "far"
     world.pass_time(1_000)
     world.exchange("far")
@@ -92,7 +93,7 @@ def test_guests_of_a_gateway_do_not_count_among_what_a_consumer_asks_for_itself(
     world.submit(SUSPENDABLE, 2, 500)
     world.submit(SUSPENDABLE, 2, 500)
     world.exchange("far")
-    own = Submit("physics", LeaseType.NON_PREEMPTABLE, 4, 500, 64, site="far")
+    own = submit("physics", LeaseType.NON_PREEMPTABLE, 4, 500, 64, site="far")
     [(row, _)] = world.sites["far"].do(own)
     assert row.lease.state == "starting"
     world.sites["far"].pass_time(5_000)
@@ -149,7 +150,7 @@ def test_a_letter_that_is_not_understood_keeps_back_those_that_came_with_it(worl
 def test_a_consumers_own_key_never_swallows_an_offer(world: World) -> None:
     far = world.sites["far"]
     far.do(
-        Submit(
+        submit(
             "physics", LeaseType.NON_PREEMPTABLE, 1, 100, 64, site="far", key="gateway:1:0", request_hash="x"
         )
     )
@@ -176,7 +177,7 @@ def test_a_history_outlives_a_long_sleep(world: World) -> None:
     before = list(world.gateway.gateway.knowledge.history("far").sent)
     world.gateway.now_ms += 3_600_000
     world.gateway.do()
-    world.gateway.do(Submit("physics", LeaseType.NON_PREEMPTABLE, 1, 100, 64, site="home"))
+    world.gateway.do(submit("physics", LeaseType.NON_PREEMPTABLE, 1, 100, 64, site="home"))
     world.gateway.now_ms += 3_600_000
     world.gateway.do()
     assert list(world.gateway.gateway.knowledge.history("far").sent) == before

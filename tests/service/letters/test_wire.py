@@ -46,7 +46,7 @@ def test_what_is_asked_for_arrives_whole() -> None:
     lease = leased(group="atlas", domain="das3", claims=(("licence:matlab", 2), ("gpu", 1)), memory_mib=512)
     offer = wire.read(offered(lease), "gateway")
     assert isinstance(offer, Offer)
-    asked = offer.submit
+    asked = offer.submit.request
     for name in (
         "consumer",
         "group",
@@ -99,7 +99,7 @@ def test_one_that_asks_for_what_nobody_could_ask_for_is_answered_with_a_refusal(
     offer = wire.read(offered(leased()) | lie, "gateway")
     assert isinstance(offer, Offer)
     with pytest.raises(InvalidField):
-        wire.check_offer(offer.submit)
+        wire.check_offer(offer.submit.request)
 
 
 @pytest.mark.parametrize("name", ["planned_ms", "first_start_ms", "preemptions", "overhead_vm_ms", "lease"])

@@ -14,7 +14,7 @@ from tests.service.letters.line import live_of, rows_of
 from leasehold.gateway.peering import Ask
 from leasehold.model.lease import LeaseState
 from leasehold.model.request import LeaseType
-from leasehold.service.commands import Cancel, Command, Drain, KeepPeer, Mail, Submit, Undrain
+from leasehold.service.commands import Cancel, Command, Drain, KeepPeer, Mail, Undrain
 from leasehold.service.enactors.emulated.audit import BRINGS_UP, Action, AuditLine
 from leasehold.service.letters.names import asking, asking_peer
 from leasehold.service.letters.post import identity_of
@@ -22,6 +22,7 @@ from leasehold.service.peers.about import about_us
 from leasehold.service.store.rows import LeaseRow
 from leasehold.service.store.store import open_store
 from leasehold.service.surroundings import new_id
+from leasehold.testing.rows import submit
 
 SLOTS = {"a": 2, "b": 3, "c": 4}
 NAMES = tuple(SLOTS)
@@ -80,14 +81,14 @@ class World:
         self, name: str, vms: int, duration_ms: int, kind: LeaseType = LeaseType.SUSPENDABLE, wait_ms: int = 0
     ) -> LeaseRow:
         ready_ms = self.gateways[name].now_ms + wait_ms if wait_ms else None
-        request = Submit("physics", kind, vms, duration_ms, memory_mib=64, ready_ms=ready_ms)
+        request = submit("physics", kind, vms, duration_ms, memory_mib=64, ready_ms=ready_ms)
         [(row, _)] = self.gateways[name].do(request)
         found: LeaseRow = row
         return found
 
     def submit_at(self, name: str, vms: int, duration_ms: int) -> None:
         """Somebody of its own needs the site of a gateway."""
-        request = Submit(
+        request = submit(
             "owner", LeaseType.NON_PREEMPTABLE, min(vms, SLOTS[name]), duration_ms, 64, site=site_of(name)
         )
         self.do(name, request)

@@ -8,6 +8,7 @@ from leasehold.service.api.models.leases import LeaseRequest
 from leasehold.service.auth.permissions import require_submission
 from leasehold.service.auth.principal import Principal
 from leasehold.service.commands import Submit
+from leasehold.service.store.rows import LeaseMetadata
 
 
 def submission(body: LeaseRequest, principal: Principal, key: str) -> Submit:
@@ -17,44 +18,29 @@ def submission(body: LeaseRequest, principal: Principal, key: str) -> Submit:
     What depends on the time is left to the federation, which alone knows whether the request was made before
     (``key``), and so cannot be too late.
     """
-    home = _home(body, principal)
-    request = check_request(_as_core(body, home))
-    group = _group(body, principal)
-    require_submission(principal, home=home, group=group)
-    return Submit(
-        consumer=principal.consumer,
-        lease_type=request.lease_type,
-        vms=request.vms,
-        duration_ms=request.duration_ms,
-        memory_mib=request.memory_mib,
-        ready_ms=body.ready_ms,
-        deadline_ms=request.deadline_ms,
-        site=home,
-        name=body.name,
-        group=group,
-        command=tuple(body.command),
-        domain=_domain(body),
-        claims=tuple(sorted(body.claims.items())),
-        wait=_wait(body, request),
-        key=key,
-        request_hash=_hash(body) if key else "",
-        is_foreign=principal.is_foreign,
-    )
-
-
-def _as_core(body: LeaseRequest, home: str | None) -> Request:
-    """The request as the decision core knows it, made at the beginning of time."""
-    return Request(
+    home, group = _home(body, principal), _group(body, principal)
+    request = Request(
         id=0,
         lease_type=_lease_type(body),
         vms=body.vms,
         duration_ms=body.duration_ms,
-        submit_ms=0,
+        submit_ms=0,  # the engine says when
         ready_ms=0 if body.ready_ms is None else body.ready_ms,
         deadline_ms=body.deadline_ms,
         site=home,
+        consumer=principal.consumer,
         memory_mib=body.memory_mib,
+        group=group,
+        domain=_domain(body),
+        claims=tuple(sorted(body.claims.items())),
+        wait=body.wait,
+        is_foreign=principal.is_foreign,
     )
+    check_request(request)
+    _check_wait(request)
+    require_submission(principal, home=home, group=group)
+    metadata = LeaseMetadata(body.name, tuple(body.command))
+    return Submit(request, metadata, key=key, request_hash=_hash(body) if key else "")
 
 
 def _lease_type(body: LeaseRequest) -> LeaseType:
@@ -78,13 +64,12 @@ def _home(body: LeaseRequest, principal: Principal) -> str | None:
     return next(iter(principal.sites))
 
 
-def _wait(body: LeaseRequest, request: Request) -> bool:
-    """Whether it waits for what time brings; raises InvalidField for one that waits in any case."""
+def _check_wait(request: Request) -> None:
+    """Raise InvalidField for ``wait: false`` where a lease waits for room in any case."""
     always = request.is_local or request.lease_type.is_best_effort
-    if always and not body.wait:
+    if always and not request.wait:
         kind = "local" if request.is_local else request.lease_type.label
         raise InvalidField("wait", "false", f"true: a {kind} lease waits for room in any case")
-    return body.wait
 
 
 def _group(body: LeaseRequest, principal: Principal) -> str:

@@ -143,11 +143,12 @@ class Correspondence:
     def _consider(self, offer: Offer, gateway: str, now_ms: int) -> Iterable[Event]:
         """Take a request in, or say why that makes no sense: a deadline may have passed on the way."""
         submit, providers = offer.submit, self._engine.handlers.agreements.providers
-        if submit.domain and not providers.sites_of(submit.domain):
-            submit = replace(submit, domain="")  # a domain of the gateway's, which has chosen in it
+        asked = submit.request
+        if asked.domain and not providers.sites_of(asked.domain):  # the gateway's, which has chosen in it
+            asked = replace(asked, domain="")
         try:
-            wire.check_offer(submit)
-            return self._take_in(submit, now_ms)
+            wire.check_offer(asked)
+            return self._take_in(replace(submit, request=asked), now_ms)
         except InvalidField as error:
             is_late = error.field == "deadline_ms"
             reason = Reason.DEADLINE_TOO_TIGHT if is_late else Reason.POLICY_REFUSED
@@ -160,7 +161,7 @@ class Correspondence:
 
     def took_in(self, lease_id: int, submit: Submit) -> None:
         """A request from elsewhere has its number here."""
-        self._by_origin[submit.origin, submit.origin_id] = lease_id
+        self._by_origin[submit.metadata.origin, submit.metadata.origin_id] = lease_id
 
 
 def abouts_from(memory: dict[str, Any]) -> dict[str, About]:

@@ -1,7 +1,8 @@
 """What each command means: which events it is for the decision core, and how it is answered."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from leasehold.model.errors import InvalidField, UnknownName
@@ -69,9 +70,8 @@ from leasehold.service.errors import (
     NoSuchSite,
     TooManyOpen,
 )
-from leasehold.service.letters.names import asking_peer
 from leasehold.service.metrics import Difference
-from leasehold.service.store.rows import LeaseMetadata, LeaseRow, OrderRow
+from leasehold.service.store.rows import LeaseRow, OrderRow
 
 if TYPE_CHECKING:
     from leasehold.service.engine.engine import Engine
@@ -200,13 +200,10 @@ class Handlers:
         request = self.would_be(command, now_ms)
         engine = self._engine
         engine.last_lease_id = request.id
-        engine.about[request.id] = LeaseMetadata(
-            command.name, command.command, command.origin, command.origin_id
-        )
-        engine.about[request.id].own_job = command.own_job
-        if command.origin:
+        metadata = engine.about[request.id] = copy(command.metadata)
+        if metadata.origin:
             self.correspondence.took_in(request.id, command)
-        elif not command.own_job:
+        elif not metadata.own_job:
             engine.open_of[command.consumer] = engine.open_of.get(command.consumer, 0) + 1
         engine.minutes.submitted(request, now_ms)
         self._accepted += 1
@@ -227,46 +224,29 @@ class Handlers:
         return Read(asked=events, answer=lambda: self.joints.row(command.joint_id))
 
     def _request(self, command: Submit, now_ms: int) -> Request:
-        if command.site is not None and command.site not in self._engine.gateway.sites:
-            raise UnknownName("site", command.site, self._engine.gateway.sites)
-        self.agreements.check_domain(command.domain)
-        if not command.own_job:
-            self._check_memory(command, now_ms)
-        return check_request(
-            Request(
-                self._engine.last_lease_id + 1,
-                command.lease_type,
-                command.vms,
-                command.duration_ms,
-                now_ms,
-                now_ms if command.ready_ms is None else max(now_ms, command.ready_ms),
-                command.deadline_ms,
-                command.site,
-                command.consumer,
-                command.memory_mib,
-                asking_peer(command.origin),
-                command.group,
-                command.domain,
-                command.claims,
-                command.wait,
-                command.is_foreign or bool(asking_peer(command.origin)),
-            )
-        )
+        asked = command.request
+        if asked.site is not None and asked.site not in self._engine.gateway.sites:
+            raise UnknownName("site", asked.site, self._engine.gateway.sites)
+        self.agreements.check_domain(asked.domain)
+        if not command.metadata.own_job:
+            self._check_memory(asked, now_ms)
+        number, ready_ms = self._engine.last_lease_id + 1, max(now_ms, asked.ready_ms)
+        return check_request(replace(asked, id=number, submit_ms=now_ms, ready_ms=ready_ms))
 
     def would_be(self, command: Submit, now_ms: int) -> Request:
         """Give the request that a command would make now; raises what the command would be answered with."""
-        if not (command.origin or command.own_job):
+        if not (command.metadata.origin or command.metadata.own_job):
             self._check_limit(command.consumer)
         return self._request(command, now_ms)
 
-    def _check_memory(self, command: Submit, now_ms: int) -> None:
+    def _check_memory(self, asked: Request, now_ms: int) -> None:
         """Refuse VMs that are larger than every node there is; where not all nodes are known, one may be."""
         gateway = self._engine.gateway
-        sites = gateway.sites.keys() | gateway.desk.remotes.keys() if command.site is None else {command.site}
-        largest = self.jobs.nodes.too_small(command.memory_mib, sites, now_ms)
+        sites = gateway.sites.keys() | gateway.desk.remotes.keys() if asked.site is None else {asked.site}
+        largest = self.jobs.nodes.too_small(asked.memory_mib, sites, now_ms)
         if largest is not None:
             expected = f"at most {largest.memory_mib}: no node is larger than {largest.name}"
-            raise InvalidField("memory_mib", command.memory_mib, expected)
+            raise InvalidField("memory_mib", asked.memory_mib, expected)
 
     def _check_limit(self, consumer: str) -> None:
         most = self._engine.most_open
@@ -381,7 +361,7 @@ class Handlers:
         fresh: dict[str, int] = {}
         for submit in self._own_jobs.arrivals(command):
             read.asked += self._submit(submit, now_ms).asked
-            fresh[submit.own_job] = self._engine.last_lease_id
+            fresh[submit.metadata.own_job] = self._engine.last_lease_id
         read.asked += self._own_jobs.followed(command, fresh)
         return read
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 from leasehold.model.event import CancelRequested, Event, LeaseEnded, LeaseStarted, OwnQueueSeen
 from leasehold.model.lease import Lease, LeaseState
-from leasehold.model.request import LeaseType
+from leasehold.model.request import LeaseType, Request
 from leasehold.service.commands import OwnJobsSeen, Submit
 from leasehold.service.enactors.protocol import OwnJob, Verb
+from leasehold.service.store.rows import LeaseMetadata
 
 if TYPE_CHECKING:
     from leasehold.service.engine.engine import Engine
@@ -81,16 +82,18 @@ class OwnJobs:
         return max(1, min(job.vms, self._engine.gateway.sites[site].settings.slots))
 
     def _request(self, site: str, job: OwnJob) -> Submit:
-        return Submit(
-            consumer=job.user,
+        request = Request(
+            id=0,
             lease_type=LeaseType.NON_PREEMPTABLE,
             vms=self._vms(site, job),
             duration_ms=max(1, job.duration_ms) + _LONGER_MS,
-            memory_mib=max(1, job.memory_mib),
+            submit_ms=0,
+            ready_ms=0,
             site=site,
-            name=f"job {job.name}",
-            own_job=job.name,
+            consumer=job.user,
+            memory_mib=max(1, job.memory_mib),
         )
+        return Submit(request, LeaseMetadata(f"job {job.name}", own_job=job.name))
 
 
 def _ended(lease: Lease) -> list[Event]:

@@ -13,7 +13,7 @@ from leasehold.model.errors import InvalidField
 from leasehold.model.event import SiteReported
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.reason import Reason
-from leasehold.model.request import LEASE_TYPES
+from leasehold.model.request import LEASE_TYPES, Request
 from leasehold.routing.facts import SiteLive
 from leasehold.service.commands import Submit
 from leasehold.service.letters.names import GATEWAY, asking_peer
@@ -192,31 +192,34 @@ def offer(lease: Lease, about: LeaseMetadata, *, wait: bool = False) -> Body:
 
 def _submit_of(body: Body, gateway: str) -> Submit:
     group = body["group"]
-    return Submit(
-        consumer=_called_here(gateway, body["consumer"]),
+    peer = asking_peer(gateway)
+    request = Request(
+        id=0,
         lease_type=LEASE_TYPES[body["lease_type"]],
         vms=_whole(body["vms"], -LARGEST),
         duration_ms=_whole(body["duration_ms"], -LARGEST),
-        memory_mib=_whole(body["memory_mib"], -LARGEST),
-        ready_ms=_whole_or_none(body["ready_ms"]),
+        submit_ms=0,
+        ready_ms=_whole_or_none(body["ready_ms"]) or 0,
         deadline_ms=_whole_or_none(body["deadline_ms"]),
-        name=_text(body["name"]),
+        consumer=_called_here(gateway, body["consumer"]),
+        memory_mib=_whole(body["memory_mib"], -LARGEST),
+        from_peer=peer,
         group=_called_here(gateway, group) if group else "",
-        command=_words(body["command"]),
-        origin=gateway,
-        origin_id=body["lease"],
-        wait=_truth(body["wait"]),
         domain=_text(body["domain"]),
         claims=_claims(body["claims"]),
+        wait=_truth(body["wait"]),
+        is_foreign=bool(peer),
     )
+    metadata = LeaseMetadata(_text(body["name"]), _words(body["command"]), gateway, _lease_id(body))
+    return Submit(request, metadata)
 
 
-def check_offer(submit: Submit) -> None:
+def check_offer(request: Request) -> None:
     """Refuse a request that was understood, and that nobody here could have made; raises InvalidField."""
     for name, most in (("vms", MOST_VMS), ("duration_ms", MOST_DURATION_MS), ("memory_mib", MOST_MEMORY_MIB)):
-        if not 1 <= getattr(submit, name) <= most:
-            raise InvalidField(name, getattr(submit, name), f"a whole number from 1 to {most}")
-    for name, units in submit.claims:
+        if not 1 <= getattr(request, name) <= most:
+            raise InvalidField(name, getattr(request, name), f"a whole number from 1 to {most}")
+    for name, units in request.claims:
         if units < 1:
             raise InvalidField(f"claims.{name}", units, "a whole number of at least 1")
 

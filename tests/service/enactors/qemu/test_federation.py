@@ -11,12 +11,12 @@ from tests.service.enactors.qemu.machines import counts_in, files, now_ms, proce
 
 from leasehold.model.lease import LeaseState
 from leasehold.model.request import LeaseType
-from leasehold.service.commands import Submit
 from leasehold.service.config import ServiceConfig
 from leasehold.service.config_file import config_from_dict
 from leasehold.service.federation import Federation
 from leasehold.service.metrics import Metrics
 from leasehold.service.store.store import Store, open_store
+from leasehold.testing.rows import submit
 
 pytestmark = pytest.mark.machines
 
@@ -55,7 +55,7 @@ class Live:
 
     async def submit(self, lease_type: LeaseType, site: str | None = None, **more: object) -> int:
         asked = {"vms": 1, "duration_ms": 3_600_000, "memory_mib": 128, "command": COUNT} | more
-        row, _ = await self.federation.submit(Submit("physics", lease_type, site=site, **asked))  # type: ignore[arg-type]
+        row, _ = await self.federation.submit(submit("physics", lease_type, site=site, **asked))  # type: ignore[arg-type]
         return row.lease.id
 
     def state(self, lease_id: int) -> tuple[LeaseState, str]:

@@ -15,12 +15,12 @@ from leasehold.configuration.tables import GatewaySpec
 from leasehold.configuration.terms import ClusterTerms
 from leasehold.leasing.overhead import OverheadModel
 from leasehold.model.request import LeaseType
-from leasehold.service.commands import Submit
 from leasehold.service.config import ServiceConfig, ServiceSpec, SiteSpec
 from leasehold.service.federation import Federation
 from leasehold.service.metrics import Metrics
 from leasehold.service.store.filters import EVERYTHING, LeaseFilter
 from leasehold.service.store.store import open_store
+from leasehold.testing.rows import submit
 from leasehold.testing.slurm import SlurmCluster
 
 _AT_ONCE = OverheadModel(suspend_ms_per_gib=0, resume_ms_per_gib=0)
@@ -78,7 +78,7 @@ async def fill(federation: Federation, clusters: tuple[SlurmCluster, ...]) -> No
     """Guests of one VM each, until both clusters are full of them."""
     for _ in range(sum(one.slots for one in clusters)):
         work = ("sh", "-c", "while sleep 0.2; do :; done")
-        await federation.submit(Submit("physics", LeaseType.SUSPENDABLE, 1, 3_600_000, command=work))
+        await federation.submit(submit("physics", LeaseType.SUSPENDABLE, 1, 3_600_000, command=work))
     for one in clusters:
         await until(lambda one=one: running_vms(one) == one.slots, f"{one.name} is not full")  # type: ignore[misc]
 
