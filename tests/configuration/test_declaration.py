@@ -154,6 +154,37 @@ def test_the_reference_has_a_row_for_each_key() -> None:
     ]
 
 
+@dataclass(frozen=True, slots=True)
+class Required:
+    flag: Annotated[bool, Flag("whether")]
+    last_ms: Annotated[int, Seconds("until when", least_ms=1_000)]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"last_s": 1}, "flag: missing, expected true or false"),
+        ({"flag": True}, "last_s: missing, expected a number from 1 to "),
+        ({"flag": True, "lasts": 1}, "lasts: got 'lasts', expected one of last_s"),
+    ],
+)
+def test_a_key_without_a_default_is_required(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidField) as caught:
+        Table(Required).read(Keys(values))
+    assert str(caught.value).startswith(message)
+
+
+@dataclass(frozen=True, slots=True)
+class Alike:
+    window_ms: Annotated[int, Seconds("how long")]
+    windows: Annotated[int, Whole("how many")] = 1
+
+
+def test_a_key_that_is_known_is_no_typo_of_another() -> None:
+    with pytest.raises(InvalidField, match=r"^window_s: missing"):
+        Table(Alike).read(Keys({"windows": 3}))
+
+
 @pytest.mark.parametrize("name", config.TABLES)
 def test_the_defaults_of_a_service_are_accepted_from_a_file(name: str) -> None:
     table = config.TABLES[name]

@@ -108,9 +108,9 @@ class Keys:
             raise InvalidField(self.where(key), value, expected)
         return tuple(texts)
 
-    def flag(self, key: str, *, default: bool) -> bool:
+    def flag(self, key: str, *, default: object = NOTHING) -> bool:
         """Take true or false."""
-        value = self.take(key, default)
+        value = self.take(key, default, "true or false")
         if not isinstance(value, bool):
             raise InvalidField(self.where(key), value, "true or false")
         return value

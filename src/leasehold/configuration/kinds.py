@@ -58,7 +58,7 @@ class Flag(Key):
 
     def read(self, keys: Keys, name: str, default: object) -> object:
         """Take true or false."""
-        return keys.flag(name, default=bool(default))
+        return keys.flag(name, default=default)
 
 
 @dataclass(frozen=True)
