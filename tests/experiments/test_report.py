@@ -7,7 +7,7 @@ import pytest
 from leasehold.experiments.report import markdown
 from leasehold.experiments.usla.evaluation import metric_table, number_table, page, summary
 from leasehold.experiments.usla.outcome import AgreementsOutcome, as_data, outcome_of
-from leasehold.experiments.usla.plan import METRICS, TABLES, TITLES, UNITS, plan
+from leasehold.experiments.usla.plan import METRIC_TITLES, METRICS, TABLES, UNITS, plan
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "results" / "usla.md"
 
@@ -24,7 +24,7 @@ def outcome() -> AgreementsOutcome:
 def printed_lines() -> list[str]:
     """How each printed number begins its line."""
     return [
-        f"| {row} | {TITLES[metric]} ({UNITS[metric]}) | {'-' if value is None else f'{value:.2f}'} |"
+        f"| {row} | {METRIC_TITLES[metric]} ({UNITS[metric]}) | {'-' if value is None else f'{value:.2f}'} |"
         for rows in TABLES.values()
         for row, numbers in rows.items()
         for metric in METRICS

@@ -9,8 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from leasehold.cli.main import app
-from leasehold.experiments.victims.evaluation import HOURS
-from leasehold.experiments.victims.outcome import OF_A_RUN
+from leasehold.experiments.victims.evaluation import HOURS, OF_A_RUN
 from leasehold.experiments.victims.plan import INSTANTS, plan
 from leasehold.experiments.victims.world import MEANS, OPTIMUM, SHARES
 

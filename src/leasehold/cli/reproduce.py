@@ -8,7 +8,7 @@ import typer
 
 from leasehold.cli.options import Json, Out, Quiet
 from leasehold.cli.reproducing.options import Answer, Dask, Jobs, Logs, Manner, Quick, Recheck, Seeds
-from leasehold.cli.reproducing.registry import EVALUATIONS, asked_for, complete_name, listed
+from leasehold.cli.reproducing.registry import EVALUATIONS, asked_for, complete_name, listed, need_extra
 
 LIST = "list"
 
@@ -36,8 +36,6 @@ def reproduce(  # noqa: PLR0913, PLR0917 - one argument for each option
     quiet: Quiet = False,
 ) -> None:
     """Run evaluations again, and put what was published beside what comes out."""
-    from leasehold.cli.reproducing.running import need_extra
-
     if names == [LIST]:
         _print_list(json=json)
         return

@@ -20,8 +20,8 @@ from leasehold.experiments.workers import Workers, each, how_many
 SEEDS_PER_TASK = 5
 TRIED = 3
 
-Values = Mapping[str, float]
-Measure = Callable[[str, int], Values]
+Measured = Mapping[str, float]
+Measure = Callable[[str, int], Measured]
 """Configuration and seed to what was measured; a function of a module, so that workers find it."""
 
 
@@ -42,7 +42,7 @@ class Progress:
     left_s: float
 
 
-Report = Callable[[Progress], None]
+Reporter = Callable[[Progress], None]
 
 
 def tasks(runs: Runs, kept: Kept) -> list[Task]:
@@ -66,7 +66,7 @@ def estimate_s(todo: Sequence[Task], measure: Measure, workers: Workers) -> floa
     return (monotonic() - began_s) / TRIED * sum(len(task.seeds) for task in todo) / how_many(workers)
 
 
-def carry_out(todo: Sequence[Task], measure: Measure, kept: Kept, workers: Workers, report: Report) -> None:
+def carry_out(todo: Sequence[Task], measure: Measure, kept: Kept, workers: Workers, report: Reporter) -> None:
     """Do these tasks, and keep the results of each as it ends; KeyboardInterrupt is passed on."""
     total, done, began_s = sum(len(task.seeds) for task in todo), 0, monotonic()
     for task, measured in each(partial(_do, measure=measure), todo, workers):
@@ -75,7 +75,7 @@ def carry_out(todo: Sequence[Task], measure: Measure, kept: Kept, workers: Worke
         report(Progress(done, total, (monotonic() - began_s) / done * (total - done)))
 
 
-def _do(task: Task, measure: Measure) -> dict[int, Values]:
+def _do(task: Task, measure: Measure) -> dict[int, Measured]:
     return {seed: measure(task.name, seed) for seed in task.seeds}
 
 

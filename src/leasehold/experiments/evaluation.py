@@ -1,7 +1,8 @@
 """What all evaluations have in common: a file that states it, its runs, and a report of the results.
 
 Each is a package: ``plan.py`` reads its TOML file, ``world.py`` makes one run, ``outcome.py`` compares the
-results with what was published, and ``evaluation.py`` has its `Evaluation`: the campaign and its report.
+results with what was published, and ``evaluation.py`` has its `Evaluation`: the campaign and its report. The
+names ``plan``, ``measure``, ``campaign``, ``report``, ``page`` and ``screen`` mean the same in all of them.
 """
 
 import json
@@ -80,14 +81,6 @@ class Size:
         return self.seeds or (quick if self.quick else whole)
 
 
-def _no_pictures(_: Path) -> list[Path]:
-    return []
-
-
-def _as_they_are(results: pl.DataFrame) -> pl.DataFrame:
-    return results
-
-
 @dataclass(frozen=True, slots=True)
 class Report:
     """What came of an evaluation.
@@ -104,8 +97,8 @@ class Report:
     data: Mapping[str, Any]
     page: Callable[[], Iterable[str | Table]]
     screen: Callable[[], Iterable[Block]]
-    draw: Callable[[Path], list[Path]] = _no_pictures
-    every_result: Callable[[pl.DataFrame], pl.DataFrame] = _as_they_are
+    draw: Callable[[Path], list[Path]] = lambda _: []
+    every_result: Callable[[pl.DataFrame], pl.DataFrame] = lambda results: results
     beside: Mapping[str, str] = field(default_factory=dict)
 
     def write(self, folder: Path, kept: Kept, runs: Runs) -> list[Path]:

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
-from typing import Any
 
 import altair as alt
 import vl_convert
@@ -29,7 +28,6 @@ PX_PER_LETTER = 6.5
 BELOW_THEIR_TICKS = {"labelFlush": False}
 """Else the first and the last number of an axis are pushed into their neighbours."""
 
-Rows = Sequence[Mapping[str, Any]]
 AnyChart = alt.Chart | alt.LayerChart | alt.HConcatChart | alt.VConcatChart | alt.ConcatChart
 
 

@@ -3,8 +3,8 @@
 import os
 import platform
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from math import isnan
+from dataclasses import dataclass, fields, is_dataclass
+from math import isfinite, isnan
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -14,6 +14,9 @@ NOTHING = "-"
 LEAST_P = 0.001
 CPU_INFO = Path("/proc/cpuinfo")
 MODEL = "model name"
+FEW_AND_SHORT = (
+    "Look at the shape, not at the words: few replications make wide intervals, in which nothing is sure."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,19 @@ def bullets(lines: Iterable[str]) -> str:
 def reasons(entries: Iterable[Mapping[str, Any]]) -> list[str]:
     """Give the paragraphs of a file that say why something differs."""
     return [f"**{entry['about']}** {entry['text']}" for entry in entries]
+
+
+def plain(value: Any) -> Any:  # noqa: ANN401 - whatever a report has
+    """Give a value as JSON has it: data classes by fields, intervals by mean and bounds, NaN as null."""
+    if isinstance(value, Interval):
+        return {key: plain(getattr(value, key)) for key in ("mean", "low", "high")}
+    if is_dataclass(value):
+        return {one.name: plain(getattr(value, one.name)) for one in fields(value)}
+    if isinstance(value, Mapping):
+        return {key: plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    return None if isinstance(value, float) and not isfinite(value) else value
 
 
 def where() -> str:

@@ -1,10 +1,10 @@
 """Statistics over seeds and replications with common random streams, by SciPy (extra ``experiments``)."""
 
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
-from math import isfinite, isnan, nan
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isnan, nan
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ Values: TypeAlias = npt.NDArray[np.float64]
 LEVEL = 0.95
 FEWEST = 3
 """The distribution of fewer values is unknown."""
-RESAMPLES, SEED = 9_999, 20_120
+RESAMPLES, BOOTSTRAP_SEED = 9_999, 20_120
 DECIMALS = 12
 """Of the ratio of a resample, so that rounding errors do not break ties with the estimate."""
 
@@ -37,19 +37,6 @@ class Interval:
     def widened(self, by: float) -> tuple[float, float]:
         """Give its bounds, each moved outwards by so much."""
         return self.low - by, self.high + by
-
-
-def plain(value: Any) -> Any:  # noqa: ANN401 - whatever a report has
-    """Give a value as JSON has it: data classes by fields, intervals by mean and bounds, NaN as null."""
-    if isinstance(value, Interval):
-        return {key: plain(getattr(value, key)) for key in ("mean", "low", "high")}
-    if is_dataclass(value):
-        return {one.name: plain(getattr(value, one.name)) for one in fields(value)}
-    if isinstance(value, Mapping):
-        return {key: plain(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(one) for one in value]
-    return None if isinstance(value, float) and not isfinite(value) else value
 
 
 def interval(values: Sequence[float] | Values, level: float = LEVEL) -> Interval:
@@ -99,7 +86,7 @@ def bootstrap_ratio(one: Sequence[float], other: Sequence[float], level: float =
             paired=True,
             n_resamples=RESAMPLES,
             confidence_level=level,
-            rng=np.random.default_rng(SEED),
+            rng=np.random.default_rng(BOOTSTRAP_SEED),
         ).confidence_interval
     return Interval(estimate, float(low), float(high), len(above))
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from leasehold.cli.reproducing.options import Answer, Manner
@@ -100,3 +101,11 @@ def complete_name(incomplete: str) -> list[str]:
 def listed() -> str:
     """List the evaluations for the help."""
     return "\n\n".join(f"{one.name}: {one.does}" for one in EVALUATIONS.values())
+
+
+def need_extra() -> None:
+    """Name what to install where the extra is missing; raises NotInstalled."""
+    from leasehold.client.errors import NotInstalled
+
+    if any(find_spec(name) is None for name in ("scipy", "joblib")):
+        raise NotInstalled("An evaluation with its intervals", "experiments")

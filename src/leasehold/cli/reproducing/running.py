@@ -1,52 +1,45 @@
-"""Running an evaluation: its folder, its runs with an estimate and their progress, and its report."""
+"""Running an evaluation: its folder, its runs with an estimate and their progress, and its report.
+
+Heavy: imported once the extra is known to be there.
+"""
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING
 
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+
+from leasehold.analysis.wording import count, duration
 from leasehold.cli.reproducing.options import Answer, Manner
-
-if TYPE_CHECKING:
-    from leasehold.experiments.campaign import Measure, Progress, Report, Task
-    from leasehold.experiments.evaluation import Evaluation
-    from leasehold.experiments.kept import Kept, Runs
-    from leasehold.experiments.report import Block
+from leasehold.cli.screen import answer, answer_table, talk, wrapped
+from leasehold.experiments import campaign
+from leasehold.experiments.campaign import Measure, Progress, Reporter, Task
+from leasehold.experiments.evaluation import Evaluation, Size
+from leasehold.experiments.kept import FOLDER, Kept, Runs
+from leasehold.experiments.report import Block, Table, Title
+from leasehold.model.errors import InvalidField
 
 WHERE = Path("runs")
 SECONDS_BETWEEN_LINES = 10.0
 
 
-def need_extra() -> None:
-    """Name what to install where the extra is missing; raises NotInstalled."""
-    from leasehold.client.errors import NotInstalled
-
-    if any(find_spec(name) is None for name in ("scipy", "joblib")):
-        raise NotInstalled("An evaluation with its intervals", "experiments")
-
-
-def run(name: str, evaluation: "Evaluation", parts: Sequence[str], manner: Manner) -> Answer:
+def run(name: str, evaluation: Evaluation, parts: Sequence[str], manner: Manner) -> Answer:
     """Make the runs that these parts need, except for those that are kept, and write the report."""
-    from leasehold.experiments.evaluation import Size
-    from leasehold.experiments.kept import FOLDER, Kept
-
-    campaign = evaluation.campaign(parts, Size(manner.quick, manner.seeds, manner.logs))
+    planned = evaluation.campaign(parts, Size(manner.quick, manner.seeds, manner.logs))
     folder = _folder_for(name, manner.out)
-    kept = Kept(folder / FOLDER, campaign.marks)
-    measure(campaign.measure, campaign.runs, kept, manner)
-    report = campaign.report(kept.results(campaign.runs))
-    written = report.write(folder, kept, campaign.runs)
+    kept = Kept(folder / FOLDER, planned.marks)
+    measure(planned.measure, planned.runs, kept, manner)
+    report = planned.report(kept.results(planned.runs))
+    written = report.write(folder, kept, planned.runs)
     return Answer(report.data, lambda: _show(report.screen()), written)
 
 
 def _folder_for(name: str, wanted: Path | None) -> Path:
     """Give the folder: a new one, or that of an earlier evaluation, whose results are not measured again."""
-    from leasehold.experiments.kept import FOLDER
-    from leasehold.model.errors import InvalidField
-
     found = wanted or WHERE / name
     if found.exists() and not found.is_dir():
         raise InvalidField("--out", str(found), "a folder, not a file")
@@ -55,11 +48,8 @@ def _folder_for(name: str, wanted: Path | None) -> Path:
     return found
 
 
-def _show(blocks: "Iterable[Block]") -> None:
+def _show(blocks: Iterable[Block]) -> None:
     """Print a report."""
-    from leasehold.cli.screen import answer, answer_table, wrapped
-    from leasehold.experiments.report import Table, Title
-
     for block in blocks:
         match block:
             case Table():
@@ -70,20 +60,14 @@ def _show(blocks: "Iterable[Block]") -> None:
                 answer(wrapped(block))
 
 
-def measure(how: "Measure", runs: "Runs", kept: "Kept", manner: Manner) -> None:
+def measure(how: Measure, runs: Runs, kept: Kept, manner: Manner) -> None:
     """Make the runs that are not done yet."""
-    from leasehold.experiments.campaign import tasks
-
     _take_over(how, list(runs), kept, manner)
-    _carry_out(how, tasks(runs, kept), kept, manner)
+    _carry_out(how, campaign.tasks(runs, kept), kept, manner)
 
 
-def _take_over(how: "Measure", names: Sequence[str], kept: "Kept", manner: Manner) -> None:
+def _take_over(how: Measure, names: Sequence[str], kept: Kept, manner: Manner) -> None:
     """Take over what earlier code has measured, where that is asked for and a sample comes out the same."""
-    from leasehold.analysis.wording import count
-    from leasehold.cli.screen import talk
-    from leasehold.experiments import campaign
-
     todo = [] if manner.recheck is None else campaign.sample(kept, names, manner.recheck)
     if not todo:
         return
@@ -97,11 +81,8 @@ def _take_over(how: "Measure", names: Sequence[str], kept: "Kept", manner: Manne
     talk(f"leasehold: {count(made, 'run')} made again, all the same; {taken:,} of earlier code taken over")
 
 
-def _carry_out(how: "Measure", todo: "Sequence[Task]", kept: "Kept", manner: Manner) -> None:
+def _carry_out(how: Measure, todo: Sequence[Task], kept: Kept, manner: Manner) -> None:
     """Do these tasks; KeyboardInterrupt is passed on, after a line with the number of runs done."""
-    from leasehold.cli.screen import talk
-    from leasehold.experiments import campaign
-
     if not todo:
         return
     runs, done = sum(len(task.seeds) for task in todo), 0
@@ -111,7 +92,7 @@ def _carry_out(how: "Measure", todo: "Sequence[Task]", kept: "Kept", manner: Man
     try:
         with _reporting(quiet=manner.silent) as report:
 
-            def note(progress: "Progress") -> None:
+            def note(progress: Progress) -> None:
                 nonlocal done
                 done = progress.done
                 report(progress)
@@ -122,9 +103,7 @@ def _carry_out(how: "Measure", todo: "Sequence[Task]", kept: "Kept", manner: Man
         raise
 
 
-def _estimate(how: "Measure", todo: "Sequence[Task]", runs: int, manner: Manner) -> str:
-    from leasehold.analysis.wording import count, duration
-    from leasehold.experiments import campaign
+def _estimate(how: Measure, todo: Sequence[Task], runs: int, manner: Manner) -> str:
 
     about = duration(campaign.estimate_s(todo, how, manner.workers))
     workers = manner.workers
@@ -133,7 +112,7 @@ def _estimate(how: "Measure", todo: "Sequence[Task]", runs: int, manner: Manner)
 
 
 @contextmanager
-def _reporting(*, quiet: bool) -> Iterator["Report"]:
+def _reporting(*, quiet: bool) -> Iterator[Reporter]:
     """Give the function that reports progress: by a bar in a terminal, else by lines."""
     if quiet:
         yield _silence
@@ -144,21 +123,18 @@ def _reporting(*, quiet: bool) -> Iterator["Report"]:
         yield _Lines()
 
 
-def _silence(_: "Progress") -> None:
+def _silence(_: Progress) -> None:
     """Show nothing."""
 
 
 @contextmanager
-def _bar() -> Iterator["Report"]:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TimeElapsedColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
+def _bar() -> Iterator[Reporter]:
 
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
         shown = bar.add_task("", total=None)
 
-        def report(progress: "Progress") -> None:
+        def report(progress: Progress) -> None:
             bar.update(shown, total=progress.total, completed=progress.done)
 
         yield report
@@ -170,9 +146,7 @@ class _Lines:
     def __init__(self) -> None:
         self._next_s = 0.0
 
-    def __call__(self, progress: "Progress") -> None:
-        from leasehold.analysis.wording import duration
-        from leasehold.cli.screen import talk
+    def __call__(self, progress: Progress) -> None:
 
         now_s = monotonic()
         if now_s >= self._next_s:

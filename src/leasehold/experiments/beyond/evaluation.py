@@ -34,6 +34,7 @@ from leasehold.experiments.beyond.plan import (
 from leasehold.experiments.evaluation import Campaign, Evaluation, Report, Size
 from leasehold.experiments.kept import DECIDES, Results, marks
 from leasehold.experiments.report import (
+    FEW_AND_SHORT,
     NOTHING,
     Block,
     Table,
@@ -47,7 +48,7 @@ from leasehold.experiments.report import (
 from leasehold.model.errors import InvalidField
 
 QUICK_SEEDS, QUICK_HOURS = 3, 6
-FEWEST = 5
+FEWEST_REPLICATIONS = 5
 """Replications that an interval takes, of a contender of less interest."""
 WHICH = "which-policy.txt"
 """A table for a page of its own, and no page itself."""
@@ -59,7 +60,7 @@ _MAKES_RESULTS = (
     "experiments/beyond/world.py",
 )
 
-TITLES: Mapping[str, str] = {
+METRIC_TITLES: Mapping[str, str] = {
     "vms_preempted": "VMs preempted",
     "leases_preempted": "leases preempted",
     "overhead_vm_h": "overhead (VM-h)",
@@ -133,7 +134,7 @@ def replications(read: Plan, setting: Setting, seeds: int | None) -> range:
 def numbers(read: Plan, setting: Setting, contender: Contender, seeds: int | None) -> range:
     """Number the replications of a contender in a setting: all of them, or the first."""
     most = len(replications(read, setting, seeds))
-    return range(1, 1 + min(most, max(FEWEST, ceil(contender.part * most))))
+    return range(1, 1 + min(most, max(FEWEST_REPLICATIONS, ceil(contender.part * most))))
 
 
 def _decides(one: ContenderRun) -> dict[str, Any]:
@@ -195,7 +196,7 @@ def screen(outcome: BeyondOutcome) -> Iterator[Block]:
             ]
             for one in _compared(outcome, setting)
         ]
-        columns = ["contender", "runs", *(TITLES[metric] for metric in FEW), "what is wanted"]
+        columns = ["contender", "runs", *(METRIC_TITLES[metric] for metric in FEW), "what is wanted"]
         yield Table(columns, lines, range(1, len(columns) - 1))
     yield Title("What was reached")
     yield from summary(outcome)
@@ -240,10 +241,7 @@ def _size(outcome: BeyondOutcome) -> str:
     made = f"{listed([str(count) for count in counts])} replications of {outcome.plan.hours} hours"
     if outcome.is_whole:
         return f"{made}."
-    return (
-        f"Not the whole size: {made}. Look at the shape, not at the words: few replications make wide "
-        "intervals, in which nothing is sure."
-    )
+    return f"Not the whole size: {made}. {FEW_AND_SHORT}"
 
 
 def _reference(outcome: BeyondOutcome) -> str:
@@ -273,7 +271,7 @@ def _missed(one: ContenderResult) -> str:
     """Name what is not surely reached."""
     missed = []
     for word in (Reach.NOT_REACHED, Reach.UNDECIDED):
-        named = [TITLES[each.wanted.metric] for each in one.judged if each.reach is word]
+        named = [METRIC_TITLES[each.wanted.metric] for each in one.judged if each.reach is word]
         if named:
             is_all = len(named) == len(one.judged)
             missed.append(f"{word}: {'everything' if is_all else ', '.join(named)}")
@@ -293,7 +291,7 @@ def _besides(contender: Contender) -> str:
 
 def _wanted(outcome: BeyondOutcome) -> Iterator[str | Table]:
     yield "## What is wanted, and what was reached"
-    bounds = ", ".join(f"{TITLES[one.metric]} {one.as_text}" for one in outcome.plan.wanted)
+    bounds = ", ".join(f"{METRIC_TITLES[one.metric]} {one.as_text}" for one in outcome.plan.wanted)
     at_most = outcome.plan.stated["logs"]["wanted_at_most"]
     yield (
         f"As ratio to {_reference(outcome)}: {bounds}. On logs VMs preempted at most {at_most:g}; where "
@@ -335,28 +333,28 @@ def _setting(outcome: BeyondOutcome, setting: Setting) -> Iterator[str | Table]:
             if one.count == count
             else f"{one.contender.title} ({one.count} replications)",
             outcome.plan.information(one.contender),
-            *(bounded(one.ratios[metric]) for metric in TITLES),
+            *(bounded(one.ratios[metric]) for metric in METRIC_TITLES),
             one.reach,
         ]
         for one in compared
     ]
-    columns = ["contender", "knows", *TITLES.values(), "what is wanted"]
+    columns = ["contender", "knows", *METRIC_TITLES.values(), "what is wanted"]
     yield Table(columns, lines, range(2, len(columns) - 1))
     yield "What is not surely reached:"
     yield Table(("contender", "what"), [[one.contender.title, _missed(one)] for one in compared])
     yield "Means:"
     lines = [
-        [one.contender.title, *(amount(one.means[metric]) for metric in TITLES)]
+        [one.contender.title, *(amount(one.means[metric]) for metric in METRIC_TITLES)]
         for one in outcome.of(setting)
     ]
-    yield Table(["contender", *TITLES.values()], lines, range(1, len(TITLES) + 1))
+    yield Table(["contender", *METRIC_TITLES.values()], lines, range(1, len(METRIC_TITLES) + 1))
 
 
 def which_policy(outcome: BeyondOutcome) -> str:
     """Write the table of the page that says which policy to use: what each level of knowledge buys."""
     main = _main(outcome)
     metrics = ("vms_preempted", "np_rejection_pct", "awrt_pooled_s", "best_effort_wait_s", "guest_work_vm_h")
-    columns = ["policy", "knows", "runs", *(f"{TITLES[m]}, {s.name}" for m in metrics for s in main)]
+    columns = ["policy", "knows", "runs", *(f"{METRIC_TITLES[m]}, {s.name}" for m in metrics for s in main)]
 
     def line(contender: Contender) -> list[str]:
         results = [outcome.one(setting, contender) for setting in main]

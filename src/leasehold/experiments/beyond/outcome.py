@@ -9,8 +9,8 @@ from typing import Any
 from leasehold.experiments.beyond.plan import NAME, VMS, Contender, Plan, Setting, Wanted
 from leasehold.experiments.intergrid.metrics import METRICS
 from leasehold.experiments.kept import Results
-from leasehold.experiments.report import where
-from leasehold.experiments.statistics import Interval, bootstrap_ratio, interval, plain
+from leasehold.experiments.report import plain, where
+from leasehold.experiments.statistics import Interval, bootstrap_ratio, interval
 
 
 class Reach(StrEnum):

@@ -32,7 +32,7 @@ SEEDS, QUICK_SEEDS = 30, 6
 
 _MAKES_RESULTS = ("model/errors.py", "matching", "jobs", "experiments/hybrid/world.py")
 
-TITLES = {
+FIGURE_TITLES = {
     6: "Figure 6: how sure three units are, by how likely one fails",
     7: "Figure 7: how sure a group is, by how many nodes it has",
     8: "Figure 8: formula and implementation",
@@ -67,7 +67,7 @@ def screen(outcome: HybridOutcome) -> Iterator[Block]:
     yield Title("Claims")
     yield _claim_table(outcome)
     for number, table in _figure_tables(outcome).items():
-        yield Title(TITLES[number])
+        yield Title(FIGURE_TITLES[number])
         yield table
     yield Title("Physical only, virtual only, hybrid")
     yield _ablation_table(outcome)
@@ -91,8 +91,8 @@ def page(outcome: HybridOutcome) -> Iterator[str | Table]:
     yield bullets(f"A claim is *{status}* when {meaning}." for status, meaning in CLAIM_IS.items())
     yield _claim_table(outcome)
     for number, table in _figure_tables(outcome).items():
-        yield f"## {TITLES[number]}"
-        yield f"![{TITLES[number]}](hybrid-fig{number}.svg)"
+        yield f"## {FIGURE_TITLES[number]}"
+        yield f"![{FIGURE_TITLES[number]}](hybrid-fig{number}.svg)"
         yield table
     yield "## Physical only, virtual only, hybrid"
     yield _needless(outcome)

@@ -59,9 +59,9 @@ MIB = 1 << 20
 NOWHERE = "nowhere-to-be-had"
 MARGIN_MS = 900_000
 NODES, JOBS, MACHINES, RELIABILITY = (stated()[key] for key in ("world", "job", "machine", "reliability"))
-LAST = NODES["versions"][-1]
+LAST_VERSION = NODES["versions"][-1]
 PACKAGES = [f"package-{number}" for number in range(NODES["packages"])]
-BUILDABLE = tuple((package, LAST) for package in PACKAGES)
+BUILDABLE = tuple((package, LAST_VERSION) for package in PACKAGES)
 """What can be built, in the last version."""
 
 
@@ -100,7 +100,7 @@ def image(name: str, contents: Installed) -> Image:
     return Image(name, contents, MACHINES["image_bytes"], needs, frozenset(NODES["places"][:1]))
 
 
-BASE = image("base", frozenset())
+BASE_IMAGE = image("base", frozenset())
 
 
 def jobs(configuration: JobRun, total: Amounts, random: Random) -> Iterator[DrawnJob]:
@@ -138,7 +138,7 @@ def _software(random: Random) -> tuple[Software, ...]:
         return (software(NOWHERE),)
     names = random.sample(PACKAGES, random.randint(0, JOBS["software_at_most"]))
     return tuple(
-        software(f"{name} >= {LAST}" if random.random() < JOBS["needs_last_version"] else name)
+        software(f"{name} >= {LAST_VERSION}" if random.random() < JOBS["needs_last_version"] else name)
         for name in sorted(names)
     )
 
@@ -284,7 +284,7 @@ class JobObserver:
 
 # The run
 
-Key = tuple[int, int]
+AttemptKey = tuple[int, int]
 """A job and one of its attempts."""
 
 
@@ -312,7 +312,7 @@ class HybridWorld:
         self._order = count()
         self._free = {node.name: node.total for node in around.nodes}
         self._down: set[str] = set()
-        self._held: dict[Key, tuple[tuple[str, ...], Amounts]] = {}
+        self._held: dict[AttemptKey, tuple[tuple[str, ...], Amounts]] = {}
         self._now_ms = 0
         for asked in around.jobs:
             self._at(asked.request.job.submitted_ms, partial(self._submit, asked))
@@ -324,7 +324,7 @@ class HybridWorld:
 
     def run_all(self) -> None:
         """Handle all that is due, instant by instant, until every job is over."""
-        self._handle([ImagesSeen((BASE,), BASE, self.around.buildable), self._look()])
+        self._handle([ImagesSeen((BASE_IMAGE,), BASE_IMAGE, self.around.buildable), self._look()])
         while self._due and self._jobs_left:
             self._now_ms = self._due[0][0]
             events: list[JobEvent] = []
@@ -393,20 +393,20 @@ class HybridWorld:
         begins_ms = self._now_ms + max(edge.weight_ms for edge in edges) + setting_up_ms
         self._at(begins_ms, lambda: self._begin(key))
 
-    def _begin(self, key: Key) -> list[JobEvent]:
+    def _begin(self, key: AttemptKey) -> list[JobEvent]:
         if key not in self._held:
             return []
         self.observer.began(key[0], self._now_ms)
         self._at(self._now_ms + self._runs_ms[key[0]], lambda: self._end(key))
         return [AttemptRuns(*key)]
 
-    def _end(self, key: Key) -> list[JobEvent]:
+    def _end(self, key: AttemptKey) -> list[JobEvent]:
         if key not in self._held:
             return []
         self._give_back(key)
         return [AttemptEnded(*key, exit_status=0)]
 
-    def _give_back(self, key: Key) -> None:
+    def _give_back(self, key: AttemptKey) -> None:
         names, amounts = self._held.pop(key, ((), Amounts()))
         for name in names:
             self._free[name] += amounts

@@ -20,9 +20,10 @@ from leasehold.experiments.intergrid.outcome import (
     outcome_of,
 )
 from leasehold.experiments.intergrid.plan import Plan, plan
-from leasehold.experiments.intergrid.studies import STUDIES, TITLES, Figure, FigureClaim, Study
+from leasehold.experiments.intergrid.studies import POLICY_TITLES, STUDIES, Figure, FigureClaim, Study
 from leasehold.experiments.kept import DECIDES, Results, marks
 from leasehold.experiments.report import (
+    FEW_AND_SHORT,
     Block,
     Table,
     Title,
@@ -40,9 +41,6 @@ REPLICATIONS = 100
 ENOUGH = 10
 """Replications with which an interval is worth reading."""
 LOW_P = 0.05
-FEW_AND_SHORT = (
-    "Look at the shape, not at the words: few replications make wide intervals, in which nothing is sure."
-)
 
 _MAKES_RESULTS = (*DECIDES, "experiments/intergrid/metrics.py", "experiments/intergrid/world.py")
 
@@ -141,7 +139,7 @@ def page(outcome: FederationOutcome) -> Iterator[str | Table]:
     readings = [[one.name, one.role, one.what, one.why] for one in outcome.plan.readings]
     yield Table(("reading", "role", "what it is", "why"), readings)
     if outcome.compared:
-        yield f"## How the policies stand to {TITLES[study.reference]}"
+        yield f"## How the policies stand to {POLICY_TITLES[study.reference]}"
         yield "Ratio of means where the sweeps meet."
         yield _ratio_table(outcome, list(BASE_METRICS))
     yield "## Why they differ"
@@ -268,7 +266,7 @@ def _figure_table(outcome: FederationOutcome, figure: Figure, metric: str) -> Ta
     """Give one line for each reading and policy: mean and half the width of its 95 % interval."""
     points = outcome.plan.sweeps[figure.letter].points
     lines = [
-        [result.reading, TITLES[curve.policy], *(amount(point[metric]) for point in curve.points)]
+        [result.reading, POLICY_TITLES[curve.policy], *(amount(point[metric]) for point in curve.points)]
         for result in outcome.figures
         if result.figure == figure
         for curve in result.curves
@@ -298,7 +296,7 @@ def _anova_table(outcome: FederationOutcome) -> Table:
 def _ratio_table(outcome: FederationOutcome, metrics: Sequence[str]) -> Table:
     """Give one line for each reading and policy: its ratios to the reference."""
     lines = [
-        [one.reading.name, TITLES[one.policy], *(bounded(one.ratios[metric]) for metric in metrics)]
+        [one.reading.name, POLICY_TITLES[one.policy], *(bounded(one.ratios[metric]) for metric in metrics)]
         for one in outcome.compared
     ]
     columns = ["reading", "policy", *(BASE_METRICS[metric] for metric in metrics)]
@@ -309,7 +307,11 @@ def _base(outcome: FederationOutcome) -> Iterator[str | Table]:
     if outcome.base:
         yield "## All readings where the sweeps meet"
         lines = [
-            [one.reading.name, TITLES[one.policy], *(amount(one.means[metric]) for metric in BASE_METRICS)]
+            [
+                one.reading.name,
+                POLICY_TITLES[one.policy],
+                *(amount(one.means[metric]) for metric in BASE_METRICS),
+            ]
             for one in outcome.base
         ]
         columns = ["reading", "policy", *BASE_METRICS.values()]
@@ -339,7 +341,7 @@ def draw(outcome: FederationOutcome, folder: Path) -> list[Path]:
 def _panel(outcome: FederationOutcome, result: FigureResult) -> pictures.Panel:
     figure, sweep = result.figure, outcome.plan.sweeps[result.figure.letter]
     curves = {
-        TITLES[curve.policy]: [
+        POLICY_TITLES[curve.policy]: [
             (point.shown, found[figure.metric])
             for point, found in zip(sweep.points, curve.points, strict=True)
         ]

@@ -12,6 +12,7 @@ from leasehold.experiments.intergrid.metrics import METRICS
 from leasehold.experiments.intergrid.plan import BASE, Plan, Point, Reading, Sweep
 from leasehold.experiments.intergrid.studies import Contrast, Expects, Figure, FigureClaim, Where
 from leasehold.experiments.kept import Results
+from leasehold.experiments.report import plain
 from leasehold.experiments.statistics import (
     Anova,
     Interval,
@@ -20,7 +21,6 @@ from leasehold.experiments.statistics import (
     interval,
     line,
     normality_p,
-    plain,
     ratio,
     signed_rank_p,
     two_way,

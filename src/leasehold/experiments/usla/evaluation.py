@@ -27,7 +27,7 @@ from leasehold.experiments.usla.outcome import (
     as_data,
     outcome_of,
 )
-from leasehold.experiments.usla.plan import METRICS, TABLES, TITLES, UNITS, Plan, plan
+from leasehold.experiments.usla.plan import METRIC_TITLES, METRICS, TABLES, UNITS, Plan, plan
 
 SEEDS, QUICK_SEEDS = 100, 10
 
@@ -138,7 +138,7 @@ def _printed(value: float | None) -> str:
 
 
 def _titled(metric: str) -> str:
-    return f"{TITLES[metric]} ({UNITS[metric]})"
+    return f"{METRIC_TITLES[metric]} ({UNITS[metric]})"
 
 
 def claim_table(outcome: AgreementsOutcome) -> Table:
@@ -164,7 +164,7 @@ def _remark(verdict: Verdict[TableClaim]) -> str:
 def metric_table(outcome: AgreementsOutcome) -> Table:
     """Give one line for each metric: how many numbers of it came out how."""
     lines = [
-        [TITLES[metric], *(str(count) for count in counted(statuses).values())]
+        [METRIC_TITLES[metric], *(str(count) for count in counted(statuses).values())]
         for metric in METRICS
         for statuses in [[number.status for number in outcome.numbers if number.metric == metric]]
     ]

@@ -9,11 +9,12 @@ import numpy as np
 
 from leasehold.experiments.claims import ALPHA, Status, Verdict, counted, status_of, tested
 from leasehold.experiments.kept import Results
-from leasehold.experiments.statistics import Interval, Values, interval, paired, plain
+from leasehold.experiments.report import plain
+from leasehold.experiments.statistics import Interval, Values, interval, paired
 from leasehold.experiments.usla.plan import (
+    METRIC_TITLES,
     METRICS,
     TABLES,
-    TITLES,
     Control,
     Plan,
     PrintedTable,
@@ -112,7 +113,7 @@ class Order:
     @property
     def as_text(self) -> str:
         """Write it down: ``Util: no-limit > udecay``."""
-        return f"{TITLES[self.metric]}: {self.more} > {self.less}"
+        return f"{METRIC_TITLES[self.metric]}: {self.more} > {self.less}"
 
     @property
     def is_printed(self) -> bool:

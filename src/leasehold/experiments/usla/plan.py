@@ -12,14 +12,14 @@ MS_PER_S = 1_000
 PPM = 1_000_000
 ORDERS = ("by-submission", "in-turn")
 
-TITLES: Mapping[str, str] = {
+METRIC_TITLES: Mapping[str, str] = {
     "util": "Util",
     "comp": "Comp",
     "response": "Response",
     "starv": "Starv",
     "violation": "Violation",
 }
-METRICS = tuple(TITLES)
+METRICS = tuple(METRIC_TITLES)
 UNITS: Mapping[str, str] = {metric: "s" if metric == "response" else "%" for metric in METRICS}
 
 

@@ -33,7 +33,7 @@ from leasehold.sharing.places import Place
 from leasehold.simulation.kernel import Handler, World
 from leasehold.simulation.workload.job import Job
 
-Key = tuple[int, int]
+CellKey = tuple[int, int]
 """A consumer and a virtual domain."""
 FCFS = reservation_depth("fcfs")
 SHORTEST_MS = 1_000
@@ -45,9 +45,9 @@ PERCENT = 100.0
 KINDS = ("no-limit", "commitment", "time-decay", "usage-decay")
 
 
-def names(kind: str, numbers: Iterable[int]) -> list[str]:
-    """Name virtual domains (``vd``), their sites (``site``) or consumers (``vo``) by their numbers."""
-    return [f"{kind}{number + 1}" for number in numbers]
+def name_of(kind: str, number: int) -> str:
+    """Name a virtual domain (``vd``), its site (``site``) or a consumer (``vo``) by its number."""
+    return f"{kind}{number + 1}"
 
 
 def agreements(configuration: AgreementRun, domains: Iterable[int]) -> list[Agreement]:
@@ -55,8 +55,9 @@ def agreements(configuration: AgreementRun, domains: Iterable[int]) -> list[Agre
     shares = list(zip(configuration.shares, configuration.bursts, strict=True))
     return [
         Agreement(f"{domain}-{consumer}", domain, consumer, limit_of(configuration.agreement, *share))
-        for domain in names("vd", domains)
-        for consumer, share in zip(names("vo", range(len(shares))), shares, strict=True)
+        for domain in (name_of("vd", number) for number in domains)
+        for number, share in enumerate(shares)
+        for consumer in [name_of("vo", number)]
     ]
 
 
@@ -98,7 +99,7 @@ class Work:
     domain: int
 
     @property
-    def key(self) -> Key:
+    def key(self) -> CellKey:
         """Its consumer and its virtual domain."""
         return self.consumer, self.domain
 
@@ -271,14 +272,14 @@ def run(configuration: AgreementRun, seed: int) -> dict[str, float]:
 
 def gateway(configuration: AgreementRun, domains: Sequence[int]) -> Gateway:
     """Put a gateway, the sites of these domains and their agreements together."""
-    slots, sites = configuration.slots_per_domain, names("site", domains)
-    named = zip(sites, names("vd", domains), strict=True)
-    places = [Place(site, {CPUS: slots}, domain) for site, domain in named]
+    slots = configuration.slots_per_domain
+    places = [Place(name_of("site", one), {CPUS: slots}, name_of("vd", one)) for one in domains]
     # Without limits, the queue of a site is in order of submission by itself.
     is_at_once = configuration.agreement.kind == "no-limit" or configuration.order == "in-turn"
     policy = (AtOnce if is_at_once else WhereItIsBound)(Random(0))
     settings = (
-        SiteSettings(site, slots, victim_policy("mov"), local_depth=FCFS, guest_depth=FCFS) for site in sites
+        SiteSettings(place.name, slots, victim_policy("mov"), local_depth=FCFS, guest_depth=FCFS)
+        for place in places
     )
     return Gateway(
         [Site(one) for one in settings],
@@ -290,7 +291,7 @@ def gateway(configuration: AgreementRun, domains: Sequence[int]) -> Gateway:
 def as_jobs(works: Iterable[Work]) -> Iterator[tuple[int, Job]]:
     """Give them as the simulated world takes them, numbered from 0 on."""
     for number, work in enumerate(works):
-        (consumer,), (domain,) = names("vo", [work.consumer]), names("vd", [work.domain])
+        consumer, domain = name_of("vo", work.consumer), name_of("vd", work.domain)
         length, kind = (work.duration_ms, work.duration_ms), LeaseType.SUSPENDABLE
         yield number, Job(work.submit_ms, 1, *length, consumer=consumer, lease_type=kind, domain=domain)
 

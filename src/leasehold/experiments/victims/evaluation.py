@@ -1,25 +1,19 @@
 """Other systems' rules of who gives way, and guarantees to guests: the campaign and its report."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
+from typing import Any
 
 import polars as pl
 
 from leasehold.experiments.evaluation import Campaign, Evaluation, Report, Size
 from leasehold.experiments.kept import DECIDES, Results, marks
 from leasehold.experiments.report import NOTHING, Block, Table, Title, amount, bounded, bullets, signed
+from leasehold.experiments.statistics import Interval, interval, paired, ratio
 from leasehold.experiments.victims import world
-from leasehold.experiments.victims.outcome import (
-    AS_DIFFERENCE,
-    AS_RATIO,
-    OF_A_RUN,
-    OfRule,
-    VictimsOutcome,
-    as_data,
-    outcome_of,
-)
-from leasehold.experiments.victims.plan import INSTANTS, PARTS, Plan, plan
-from leasehold.experiments.victims.world import MEANS, SHARES
+from leasehold.experiments.victims.plan import INSTANTS, PARTS, Plan, Variant, plan
+from leasehold.experiments.victims.world import MEANS, OPTIMUM, SHARES
 
 HOURS, REPLICATIONS = 48, 100
 QUICK_HOURS, QUICK_REPLICATIONS = 12, 5
@@ -31,6 +25,10 @@ _MAKES_RESULTS = (
     "experiments/victims/rules.py",
     "experiments/victims/world.py",
 )
+
+AS_RATIO = ("leases", "vms", "overhead_vm_s")
+AS_DIFFERENCE = ("excess", "lost_vm_s")
+"""How the distance from the optimum is given: where that may be zero, as a difference."""
 
 COLUMNS: Mapping[str, str] = {
     "leases": "guests",
@@ -54,6 +52,7 @@ RUN_COLUMNS: Mapping[str, str] = {
     "deadline_missed_pct": "deadlines missed (%)",
     "local_rejection_pct": "locals rejected (%)",
 }
+OF_A_RUN = tuple(RUN_COLUMNS)
 FEW = OF_A_RUN[:6]
 """Those that a terminal has room for."""
 
@@ -94,6 +93,105 @@ def _every_result(results: pl.DataFrame) -> pl.DataFrame:
     index = ["configuration", "seed"]
     every = results.unpivot(index=index, variable_name="metric", value_name="value")
     return every.drop_nulls("value").sort(index, maintain_order=True)
+
+
+# What came of it: means with intervals, and how far each rule is from the optimum
+
+
+@dataclass(frozen=True, slots=True)
+class OfRule:
+    """One rule on all instants; ``distances`` are those from the optimum by each objective alone."""
+
+    name: str
+    means: Mapping[str, Interval]
+    distances: Mapping[str, Interval]
+
+
+@dataclass(frozen=True, slots=True)
+class OfVariant:
+    """One variant in whole runs; ``ratios`` are those to the variant that it is compared with."""
+
+    variant: Variant
+    means: Mapping[str, Interval]
+    ratios: Mapping[str, Interval]
+
+
+@dataclass(frozen=True, slots=True)
+class VictimsOutcome:
+    """Everything that the report shows; counts of instants are those of all replications."""
+
+    plan: Plan
+    parts: Sequence[str]
+    replications: int
+    instants: int
+    inexact: int
+    forced: int
+    rules: Sequence[OfRule]
+    variants: Sequence[OfVariant]
+
+
+def outcome_of(plan: Plan, results: Results, parts: Sequence[str], replications: int) -> VictimsOutcome:
+    """Put together what was measured of these parts."""
+    asked = results.get(plan.name_of(INSTANTS), {})
+    return VictimsOutcome(
+        plan=plan,
+        parts=parts,
+        replications=replications,
+        instants=round(sum(asked.get("instants", ()))),
+        inexact=round(sum(asked.get("inexact", ()))),
+        forced=round(sum(asked.get("forced", ()))),
+        rules=[_of_rule(name, asked) for name in (OPTIMUM, *plan.rules)] if asked else [],
+        variants=[
+            _of_variant(plan, variant, results)
+            for variant in plan.variants.values()
+            if plan.name_of(variant.name) in results
+        ],
+    )
+
+
+def _of_rule(name: str, asked: Mapping[str, Sequence[float]]) -> OfRule:
+    keys = MEANS if name == OPTIMUM else MEANS + SHARES
+    values = {key: asked[f"{name}:{key}"] for key in keys}
+    best = {key: asked[f"{OPTIMUM}:{key}"] for key in MEANS}
+    ratios = {key: ratio(values[key], best[key]) for key in AS_RATIO}
+    differences = {key: paired(values[key], best[key]).difference for key in AS_DIFFERENCE}
+    return OfRule(name, {key: interval(value) for key, value in values.items()}, ratios | differences)
+
+
+def _of_variant(plan: Plan, variant: Variant, results: Results) -> OfVariant:
+    measured = results[plan.name_of(variant.name)]
+    against = results[plan.name_of(variant.against)] if variant.against else None
+    ratios = {key: ratio(measured[key], against[key]) for key in OF_A_RUN} if against else {}
+    return OfVariant(variant, {key: interval(measured[key]) for key in OF_A_RUN}, ratios)
+
+
+def as_data(outcome: VictimsOutcome) -> dict[str, Any]:
+    """Give it as plain data."""
+    return {
+        "hours": outcome.plan.hours,
+        "replications": outcome.replications,
+        "instants": outcome.instants,
+        "instants_with_bounded_front": outcome.inexact,
+        "instants_without_choice": outcome.forced,
+        "rules": [asdict(rule) for rule in outcome.rules],
+        "variants": [
+            {
+                "name": found.variant.name,
+                "what": found.variant.what,
+                "against": found.variant.against,
+                "means": {key: asdict(value) for key, value in found.means.items()},
+                "ratios": {key: asdict(value) for key, value in found.ratios.items()},
+            }
+            for found in outcome.variants
+        ],
+        "sources": [
+            {"name": other.name, "documented": other.documented, "where": other.where, "url": other.url}
+            for other in outcome.plan.others.values()
+        ],
+    }
+
+
+# The report
 
 
 def screen(outcome: VictimsOutcome) -> Iterator[Block]:

@@ -119,12 +119,11 @@ class OftenObserver(LeaseObserver):
     def read(self) -> dict[str, float]:
         """Give all metrics."""
         twice, over_three = (sum(times > bound for times in self._times) for bound in (1, 3))
-        often = {"leases_twice": twice, "leases_over_three_times": over_three}
-        return (
-            super().read()
-            | {key: float(value) for key, value in often.items()}
-            | {"most_preemptions": float(max(self._times))}
-        )
+        return super().read() | {
+            "leases_twice": float(twice),
+            "leases_over_three_times": float(over_three),
+            "most_preemptions": float(max(self._times)),
+        }
 
 
 def measure(name: str, replication: int) -> dict[str, float]:
