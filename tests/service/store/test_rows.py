@@ -35,9 +35,9 @@ def any_of(hint: Any) -> st.SearchStrategy[Any]:  # noqa: PLR0911 - one for each
         return any_of(get_args(hint)[0])
     if get_origin(hint) is UnionType:
         return st.one_of(*map(any_of, get_args(hint)))
-    if get_origin(hint) in {tuple, frozenset}:
+    if get_origin(hint) in {tuple, frozenset, list}:
         inner = get_args(hint)
-        if get_origin(hint) is frozenset or inner[-1] is Ellipsis:
+        if get_origin(hint) is not tuple or inner[-1] is Ellipsis:
             return st.lists(any_of(inner[0]), max_size=3).map(get_origin(hint))
         return st.tuples(*map(any_of, inner))
     if hint is type(None):

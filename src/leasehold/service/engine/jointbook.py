@@ -7,7 +7,6 @@ from leasehold.model.effect import PartLeased
 from leasehold.model.event import Event, JointCancelled, JointSubmitted
 from leasehold.model.joint import Joint, JointRequest
 from leasehold.service.commands import CancelJoint, SubmitJoint
-from leasehold.service.engine.joint_rows import JointParticulars, about_joint, joint_of, row_of_joint
 from leasehold.service.errors import NoSuchJoint, TooManyOpen
 from leasehold.service.store.batch import Batch
 from leasehold.service.store.rows import JOINTS, JointRow, LeaseMetadata
@@ -25,12 +24,12 @@ class JointBook:
     def __init__(self, engine: "Engine") -> None:
         """Begin with those in the store."""
         rows = engine.store.open_joints()
-        self.joints = [joint_of(row) for row in rows]
-        self.last_lease_id = max((row.last_lease_id for row in rows), default=0)
+        self.joints = [row.joint for row in rows]
+        self.last_lease_id = max((row.joint.request.lease_ids.stop - 1 for row in rows), default=0)
         self._engine = engine
         self._last_id = engine.store.highest_joint_id()
-        self._about = {row.id: about_joint(row) for row in rows}
-        self._rows = {row.id: row for row in rows}
+        self._about = {row.joint.id: (row.name, row.command) for row in rows}
+        self._written = {row.joint.id: JOINTS.values(row) for row in rows}
         self._changed: dict[int, JointRow] = {}
 
     # What is asked
@@ -39,7 +38,7 @@ class JointBook:
         """Take a joint request in; raises InvalidField, UnknownName, TooManyOpen."""
         engine, request = self._engine, self.would_be(command, now_ms)
         self._last_id = request.id
-        self._about[request.id] = JointParticulars(command.name, command.command)
+        self._about[request.id] = (command.name, command.command)
         engine.last_lease_id = request.lease_ids.stop - 1
         return [JointSubmitted(request)], request
 
@@ -83,22 +82,21 @@ class JointBook:
     def leased(self, effect: PartLeased, now_ms: int) -> None:
         """A component has a lease from now on: it is known and counted as any other."""
         engine, request = self._engine, effect.lease.request
-        about = self._about[effect.joint.id]
-        particulars = LeaseMetadata(about.name, about.command, joint_id=effect.joint.id)
-        engine.about[request.id] = particulars
+        engine.about[request.id] = LeaseMetadata(*self._about[effect.joint.id], joint_id=effect.joint.id)
         engine.open_of[request.consumer] = engine.open_of.get(request.consumer, 0) + 1
         engine.minutes.submitted(request, now_ms)
 
     def follow(self, moved: Iterable[Joint]) -> None:
         """See which of these stand otherwise than is written."""
         for joint in moved:
-            row = row_of_joint(joint, self._about[joint.id])
-            if self._rows.get(joint.id) != row:
-                self._rows[joint.id] = self._changed[joint.id] = row
+            values = JOINTS.values(JointRow(joint, *self._about[joint.id]))
+            if self._written.get(joint.id) != values:
+                self._written[joint.id], self._changed[joint.id] = values, JOINTS.record(values)
 
     def row(self, joint_id: int) -> JointRow:
         """A joint request as it is, open or over; raises NoSuchJoint."""
-        row = self._rows.get(joint_id) or self._engine.store.joint(joint_id)
+        values = self._written.get(joint_id)
+        row = self._engine.store.joint(joint_id) if values is None else JOINTS.record(values)
         if row is None:
             raise NoSuchJoint(joint_id)
         return row
@@ -122,6 +120,6 @@ class JointBook:
     def saved(self) -> None:
         """Everything is in the store; those that are over are found there."""
         for joint_id, row in self._changed.items():
-            if row.end_ms is not None:
-                del self._rows[joint_id], self._about[joint_id]
+            if row.joint.end_ms >= 0:
+                del self._written[joint_id], self._about[joint_id]
         self._changed.clear()

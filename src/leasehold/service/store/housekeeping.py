@@ -171,7 +171,7 @@ def _of_jobs(connection: Connection, old: Select[tuple[int]]) -> Iterator[Old]:
 def _old_leases(before_ms: int) -> Select[tuple[int]]:
     newest = select(func.max(leases.c.id)).scalar_subquery()
     is_attempt = exists().where(attempts.c.lease_id == leases.c.id)
-    is_of_open = exists().where(joints.c.id == leases.c.joint_id, joints.c.end_ms.is_(None))
+    is_of_open = exists().where(joints.c.id == leases.c.joint_id, joints.c.end_ms < 0)
     is_early = leases.c.id.in_(_first(leases.c.id))
     is_old = leases.c.end_ms < before_ms, leases.c.id < newest
     old = select(leases.c.id).where(is_early, CLOSED, *is_old, ~is_attempt, ~is_of_open)
@@ -189,9 +189,7 @@ def _of_leases(connection: Connection, old: Select[tuple[int]]) -> Iterator[Old]
 
 def _old_joints(before_ms: int) -> Delete:
     newest = select(func.max(joints.c.id)).scalar_subquery()
-    old = select(joints.c.id).where(
-        joints.c.end_ms.is_not(None), joints.c.end_ms < before_ms, joints.c.id < newest
-    )
+    old = select(joints.c.id).where(joints.c.end_ms >= 0, joints.c.end_ms < before_ms, joints.c.id < newest)
     return delete(joints).where(joints.c.id.in_(old.limit(AT_ONCE)))
 
 

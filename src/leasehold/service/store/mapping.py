@@ -98,6 +98,10 @@ class _Field:
     codec: _Codec
 
 
+TABLES: "dict[type, RecordTable[Any]]" = {}
+"""Tables by the class of their rows."""
+
+
 class RecordTable(Generic[R]):
     """The table whose rows are objects of ``kind``.
 
@@ -119,6 +123,7 @@ class RecordTable(Generic[R]):
         sql: Mapping[str, Sql] | None = None,
     ) -> None:
         self.kind = kind
+        TABLES[kind] = self
         self._columns: dict[str, Column[Any]] = {}
         self._fields: list[_Field] = []
         self._parts, self._names, self._without = frozenset(parts), names or {}, frozenset(without)

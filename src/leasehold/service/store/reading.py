@@ -150,7 +150,7 @@ class Reading(Querying):
 
     def open_joints(self) -> list[JointRow]:
         """All joint requests that are not over, by number."""
-        return self._rows(JOINTS, JOINTS.select().where(JOINTS.c.end_ms.is_(None)).order_by(JOINTS.c.id))
+        return self._rows(JOINTS, JOINTS.select().where(JOINTS.c.end_ms < 0).order_by(JOINTS.c.id))
 
     def joint(self, joint_id: int) -> JointRow | None:
         """One joint request; None where there is none of that number."""

@@ -13,10 +13,11 @@ from sqlalchemy import text as sql
 from leasehold.jobs.job import JobState
 from leasehold.matching.software import Installed
 from leasehold.model.agreement import Breach
+from leasehold.model.joint import Joint
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.reason import Reason
 from leasehold.service.enactors.protocol import NO_WISHES, MachineWishes, Order
-from leasehold.service.store.mapping import INDEXED, KEY, METADATA, UNIQUE, WHOLE, RecordTable, Sql
+from leasehold.service.store.mapping import INDEXED, KEY, METADATA, TABLES, UNIQUE, WHOLE, RecordTable, Sql
 
 metadata = METADATA
 Claims = tuple[tuple[str, int], ...]
@@ -53,41 +54,35 @@ class LeaseMetadata:
         self.reason, self.breach = reason.value, breach
 
 
+class EqualAsWritten:
+    """Rows of objects that are each equal to nothing else; two rows are equal if they are written alike."""
+
+    __slots__ = ()
+    __hash__ = None  # type: ignore[assignment]  # what is in them changes
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both are rows of one table, with the same values."""
+        if type(other) is not type(self):
+            return NotImplemented
+        table = TABLES[type(self)]
+        return table.values(self) == table.values(other)
+
+
 @dataclass(slots=True, eq=False)
-class LeaseRow:
-    """One lease: as decisions are made with it, and what else is known of it. Equal are rows, not objects."""
+class LeaseRow(EqualAsWritten):
+    """One lease: as decisions are made with it, and what else is known of it."""
 
     lease: Lease
     metadata: LeaseMetadata
 
-    __hash__ = None  # type: ignore[assignment]  # it changes
 
-    def __eq__(self, other: object) -> bool:
-        """Whether both are written alike; leases themselves are each equal to nothing else."""
-        return isinstance(other, LeaseRow) and LEASES.values(self) == LEASES.values(other)
+@dataclass(slots=True, eq=False)
+class JointRow(EqualAsWritten):
+    """One joint request, as decisions are made with it; its leases have the name and the command, too."""
 
-
-@dataclass(slots=True)
-class JointRow:
-    """One joint request: what was asked for, and where it is in its life."""
-
-    id: Annotated[int, KEY]
+    joint: Joint
     name: str
-    consumer: str
-    group: str
-    claim: str  # `leasehold.model.joint.Claim`
-    place: str  # the placement policy
-    state: str  # `leasehold.model.joint.JointState`
-    reason: str
-    submit_ms: int
-    ready_ms: int
-    deadline_ms: int | None
-    start_ms: int
-    idle_vm_ms: int
-    first_lease_id: int  # of the numbers that its leases may have
-    last_lease_id: int
-    end_ms: int | None  # None while it is open
-    document: str  # JSON: its components, how each stands, and the other fields of JointRequest and Joint
+    command: tuple[str, ...]
 
 
 @dataclass(slots=True)
@@ -385,7 +380,7 @@ LEASES = RecordTable(
     sql={"id": KEY},
 )
 # Components are leases; what ties them together is here.
-JOINTS = RecordTable("joints", JointRow)
+JOINTS = RecordTable("joints", JointRow, parts=("joint", "joint.request"), sql={"id": KEY})
 JOURNAL = RecordTable("journal", JournalRow)
 ORDERS = RecordTable(
     "orders",

@@ -1,13 +1,12 @@
 """Joint leases on the wire: components that run together, at one or several sites, or not at all."""
 
-import json
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 from pydantic.types import Strict
 
 from leasehold.model.joint import MOST_COMPONENTS, JointState
-from leasehold.model.reason import Reason, sentence
+from leasehold.model.reason import sentence
 from leasehold.model.request import DEFAULT_MEMORY_MIB
 from leasehold.service.api.fields import (
     MAX_DURATION_S,
@@ -22,7 +21,6 @@ from leasehold.service.api.fields import (
 )
 from leasehold.service.api.models.base import A_MOMENT, Asked, Shown, examples
 from leasehold.service.api.moments import read_duration, show_duration, show_moment, show_planned
-from leasehold.service.engine.joint_rows import parts_of
 from leasehold.service.store.rows import JointRow
 
 MAX_FILES = 20
@@ -178,23 +176,24 @@ class JointPage(Shown):
 
 def show_joint(row: JointRow) -> JointLease:
     """Show a joint lease as it is in the store."""
+    joint, request = row.joint, row.joint.request
     return JointLease(
-        id=row.id,
+        id=joint.id,
         name=row.name,
-        consumer=row.consumer,
-        group=row.group,
-        state=JointState(row.state),
-        reason=row.reason,
-        explanation=sentence(Reason(row.reason)),
-        claim=row.claim,
-        place=row.place,
-        submitted_at=show_moment(row.submit_ms),
-        ready_at=show_moment(row.ready_ms),
-        deadline_at=show_planned(row.deadline_ms),
-        starts_at=show_planned(row.start_ms),
-        ended_at=show_planned(row.end_ms),
-        idle_vm_s=show_duration(row.idle_vm_ms),
-        tried=json.loads(row.document)["tried"],
+        consumer=request.consumer,
+        group=request.group,
+        state=joint.state,
+        reason=joint.reason,
+        explanation=sentence(joint.reason),
+        claim=request.claim,
+        place=request.place,
+        submitted_at=show_moment(request.submit_ms),
+        ready_at=show_moment(request.ready_ms),
+        deadline_at=show_planned(request.deadline_ms),
+        starts_at=show_planned(joint.start_ms),
+        ended_at=show_planned(joint.end_ms),
+        idle_vm_s=show_duration(joint.idle_vm_ms),
+        tried=joint.tried,
         components=[
             JointComponent(
                 lease=part.lease_id,
@@ -206,6 +205,6 @@ def show_joint(row: JointRow) -> JointLease:
                 files=[ShownFile(site=site, mib=mib) for site, mib in component.files],
                 losses=part.losses,
             )
-            for component, part in parts_of(row)
+            for component, part in zip(request.components, joint.parts, strict=True)
         ],
     )

@@ -54,7 +54,7 @@ async def submit_joint_lease(
     call.charge(len(body.components) - 1)
     command = joint_submission(body, call.principal, idempotency_key)
     row, new = cast("tuple[JointRow, bool]", await call.federation.do(command))
-    response.headers["Location"] = f"{router.prefix}/{row.id}"
+    response.headers["Location"] = f"{router.prefix}/{row.joint.id}"
     response.status_code = 201 if new else 200
     return show_joint(row)
 
@@ -80,7 +80,7 @@ def list_joint_leases(
     which = LeaseFilter(visible=visible(call.principal, Permission.LEASE_SEE))
     rows = call.federation.store.joints(which, query.limit + 1, before_id=place_of(query.cursor))
     page = rows[: query.limit]
-    cursor = cursor_at(page[-1].id) if len(rows) > len(page) else None
+    cursor = cursor_at(page[-1].joint.id) if len(rows) > len(page) else None
     link_next(request, response, cursor)
     return JointPage(joints=[show_joint(row) for row in page], next=cursor)
 
