@@ -314,10 +314,10 @@ class HybridWorld:
         self._down: set[str] = set()
         self._held: dict[AttemptKey, tuple[tuple[str, ...], Amounts]] = {}
         self._now_ms = 0
-        for asked in around.jobs:
-            self._at(asked.request.job.submitted_ms, partial(self._submit, asked))
+        for drawn in around.jobs:
+            self._at(drawn.request.job.submitted_ms, partial(list, [JobSubmitted(drawn.request)]))
         self._jobs_left = len(around.jobs)
-        self._runs_ms = {asked.request.id: asked.runs_ms for asked in around.jobs}
+        self._runs_ms = {drawn.request.id: drawn.runs_ms for drawn in around.jobs}
         if around.failures_per_s:
             for node in around.nodes:
                 self._schedule_failure(node.name)
@@ -359,9 +359,6 @@ class HybridWorld:
                 pass
 
     # jobs and nodes
-
-    def _submit(self, asked: DrawnJob) -> list[JobEvent]:
-        return [JobSubmitted(asked.request)]
 
     def _look(self) -> NodesSeen:
         """Look at all nodes that are there."""

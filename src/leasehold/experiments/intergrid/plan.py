@@ -122,28 +122,16 @@ class Plan(evaluation.Plan[FederationRun]):
 @cache
 def plan(study: str, hours: int | None = None) -> Plan:
     """Read the plan of a study, by its number, for a number of hours of requests; None: as published."""
-    found = STUDIES[study]
-    return plan_from(found, found.stated["published"]["hours"] if hours is None else hours)
-
-
-def configuration_named(name: str) -> FederationRun:
-    """Find a configuration of any plan by its name."""
-    study, _, rest = name.partition("-")
-    hours = rest.rpartition("-")[2].removesuffix("h")
-    return plan(study, int(hours)).configurations[name]
-
-
-def plan_from(study: Study, hours: int) -> Plan:
-    """Make the plan of what the file says."""
-    stated = study.stated
+    found, stated = STUDIES[study], STUDIES[study].stated
+    hours = stated["published"]["hours"] if hours is None else hours
     readings = tuple(Reading(**entry) for entry in stated["reading"])
     sweeps = {entry["letter"]: _sweep(entry, stated) for entry in stated["sweep"]}
     policies = tuple(stated["published"]["policies"])
     points = {point.name: point for sweep in sweeps.values() for point in sweep.points}
     made = [
         FederationRun(
-            name=_name(study, reading, point.name, policy, hours),
-            study=study.number,
+            name=_name(found, reading, point.name, policy, hours),
+            study=study,
             reading=reading,
             point=point.name,
             guests=point.guests,
@@ -157,7 +145,14 @@ def plan_from(study: Study, hours: int) -> Plan:
         if reading.has_sweeps or point.name == BASE
         for policy in policies
     ]
-    return Plan(stated, {one.name: one for one in made}, study, hours, readings, sweeps, policies)
+    return Plan(stated, {one.name: one for one in made}, found, hours, readings, sweeps, policies)
+
+
+def configuration_named(name: str) -> FederationRun:
+    """Find a configuration of any plan by its name."""
+    study, _, rest = name.partition("-")
+    hours = rest.rpartition("-")[2].removesuffix("h")
+    return plan(study, int(hours)).configurations[name]
 
 
 def _sweep(entry: Mapping[str, Any], stated: Mapping[str, Any]) -> Sweep:

@@ -237,8 +237,8 @@ class AgreementsOutcome:
 
 def outcome_of(plan: Plan, results: Results, seeds: int) -> AgreementsOutcome:
     """Compare with the printed numbers, the claims and the controls."""
-    compared = printed_numbers(plan, results)
-    return AgreementsOutcome(plan, seeds, compared, verdicts(plan, results), control_results(plan, results))
+    numbers, controls = printed_numbers(plan, results), control_results(plan, results)
+    return AgreementsOutcome(plan, seeds, numbers, verdicts(plan, results), controls)
 
 
 def as_data(outcome: AgreementsOutcome) -> dict[str, Any]:

@@ -102,12 +102,8 @@ class Plan(evaluation.Plan[AgreementRun]):
 
 @cache
 def plan() -> Plan:
-    """Read the plan that comes with Leasehold."""
-    return plan_from(evaluation.read(__package__, "usla.toml"))
-
-
-def plan_from(stated: Mapping[str, Any]) -> Plan:
-    """Make the plan of what the file says; raises InvalidField for an unknown order among consumers."""
+    """Read what is run; raises InvalidField for an unknown order among consumers."""
+    stated = evaluation.read(__package__, "usla.toml")
     made: dict[str, AgreementRun] = {}
     tables = tuple(_table(stated, entry, made) for entry in stated["table"])
     controls = tuple(_control(entry, tables, made) for entry in stated["control"])
@@ -174,18 +170,12 @@ def _order(name: str) -> str:
 # What is printed
 
 
-def _printed() -> dict[int, dict[str, dict[str, float | None]]]:
-    tables = evaluation.read(__package__, "usla.toml")["printed"]
-    return {
-        int(number): {
-            row: dict.fromkeys(METRICS) | dict(zip(METRICS, values, strict=False))
-            for row, values in rows.items()
-        }
-        for number, rows in tables.items()
+TABLES: Mapping[int, Mapping[str, Mapping[str, float | None]]] = {
+    int(number): {
+        row: dict.fromkeys(METRICS) | dict(zip(METRICS, values, strict=False)) for row, values in rows.items()
     }
-
-
-TABLES: Mapping[int, Mapping[str, Mapping[str, float | None]]] = _printed()
+    for number, rows in evaluation.read(__package__, "usla.toml")["printed"].items()
+}
 """By table, row and metric: percentages, and seconds for the response time; None where there is a dash."""
 
 NOT_COMPARABLE: Mapping[tuple[int, str, str], str] = {
