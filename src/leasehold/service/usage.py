@@ -66,7 +66,7 @@ def together(finished: Sequence[UsageRow], open_: Iterable[UsageRow]) -> list[Us
 def is_about(which: UsageFilter, consumer: str, path: str, site: str, domain: str) -> bool:
     """Whether a filter asks for use of this consumer, on account of this path, at this site.
 
-    The store says the same in `leasehold.service.store.conditions`.
+    The store says the same in `leasehold.service.store.reading`.
     """
     return (
         _is_visible(which.visible, consumer, path, site)

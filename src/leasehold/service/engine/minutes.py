@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from leasehold.jobs.job import JobRecord
@@ -44,7 +44,6 @@ from leasehold.service.enactors.protocol import Order, Verb, order_id
 from leasehold.service.engine.agenda import Agenda
 from leasehold.service.engine.outbox import Outbox
 from leasehold.service.engine.use import usage_row
-from leasehold.service.store.breaches import breach_to_dict
 from leasehold.service.store.rows import JournalRow, LeaseMetadata, OrderRow, UsageRow
 
 if TYPE_CHECKING:
@@ -361,7 +360,7 @@ def _detail(decision: Decision) -> dict[str, object]:
     if decision.planned_ms is not None:
         detail["planned_ms"] = decision.planned_ms
     if decision.breach is not None:
-        detail["breach"] = breach_to_dict(decision.breach)
+        detail["breach"] = asdict(decision.breach)
     if decision.preemption is not None:
         detail["preemption"] = _told(decision.preemption)
     return detail

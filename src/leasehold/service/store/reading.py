@@ -1,18 +1,43 @@
 """Whatever can be read from a store, from any thread, while it is being written to."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from sqlalchemy import Select, func, select, text, tuple_
+from sqlalchemy import (
+    ColumnElement,
+    CursorResult,
+    Engine,
+    Row,
+    Select,
+    Table,
+    TextClause,
+    and_,
+    false,
+    func,
+    or_,
+    select,
+    text,
+    true,
+    tuple_,
+)
 
-from leasehold.service.store.conditions import jobs_that, leases_that, lines_that, used_by
-from leasehold.service.store.filters import JobFilter, JournalFilter, LeaseFilter, UsageFilter
+from leasehold.service.store.errors import translated
+from leasehold.service.store.filters import (
+    HAS_JOB,
+    JobFilter,
+    JournalFilter,
+    LeaseFilter,
+    UsageFilter,
+    Visible,
+)
 from leasehold.service.store.mapping import RecordTable
-from leasehold.service.store.querying import KEYS_AT_ONCE, Querying, R, within
 from leasehold.service.store.rows import (
     AGREEMENTS,
     ANSWERS,
     ATTEMPTS,
+    CLOSED,
+    CLOSED_JOBS,
     IMAGES,
     JOB_ANSWERS,
     JOBS,
@@ -54,11 +79,24 @@ from leasehold.service.store.rows import (
     UsageRow,
 )
 
+R = TypeVar("R")
 T = TypeVar("T")
 
 
-class Reading(Querying):
+KEYS_AT_ONCE = 1_000  # a statement takes some ten thousand values at most
+_HIGHEST = 2**63 - 1  # what a column can hold; users write larger numbers
+
+
+def within(number: int) -> int:
+    """Give the number nearest to this one that a column can hold."""
+    return max(-_HIGHEST, min(number, _HIGHEST))
+
+
+class Reading:
     """Reads what is committed; every call sees one state of the store. Raises StoreUnavailable."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._reading = engine
 
     # Leases
 
@@ -72,7 +110,7 @@ class Reading(Querying):
 
     def leases(self, which: LeaseFilter, limit: int, before_id: int | None = None) -> list[LeaseRow]:
         """The newest leases first, ``limit`` of them; ``before_id`` goes on where a page ended."""
-        page = LEASES.select().where(leases_that(which)).order_by(LEASES.c.id.desc()).limit(limit)
+        page = LEASES.select().where(_leases_that(which)).order_by(LEASES.c.id.desc()).limit(limit)
         if before_id is not None:
             page = page.where(LEASES.c.id < within(before_id))
         return self._rows(LEASES, page)
@@ -109,7 +147,7 @@ class Reading(Querying):
         if lease_id is not None:
             lines = lines.where(JOURNAL.c.lease_id == within(lease_id))
         if which is not None:
-            lines = lines.where(lines_that(which))
+            lines = lines.where(_lines_that(which))
         return self._rows(JOURNAL, lines)
 
     def tail(self, lease_id: int, count: int) -> list[JournalRow]:
@@ -158,7 +196,7 @@ class Reading(Querying):
 
     def joints(self, which: LeaseFilter, limit: int, before_id: int | None = None) -> list[JointRow]:
         """The newest joint requests first of which a lease is asked for; pages as those of `leases`."""
-        with_such = select(LEASES.c.joint_id).where(OF_A_JOINT, leases_that(which))
+        with_such = select(LEASES.c.joint_id).where(OF_A_JOINT, _leases_that(which))
         page = JOINTS.select().where(JOINTS.c.id.in_(with_such))
         if before_id is not None:
             page = page.where(JOINTS.c.id < within(before_id))
@@ -185,7 +223,7 @@ class Reading(Querying):
 
     def usage(self, which: UsageFilter) -> list[UsageRow]:
         """The times in which leases held machines that lie in what is asked for at least in part."""
-        asked = USAGE.select().where(used_by(which))
+        asked = USAGE.select().where(_used_by(which))
         return self._rows(USAGE, asked.order_by(USAGE.c.begin_ms, USAGE.c.lease_id))
 
     # Letters
@@ -224,7 +262,7 @@ class Reading(Querying):
 
     def jobs(self, which: JobFilter, limit: int, before_id: int | None = None) -> list[JobRow]:
         """The newest jobs first, ``limit`` of them; ``before_id`` goes on where a page ended."""
-        page = JOBS.select().where(jobs_that(which)).order_by(JOBS.c.id.desc()).limit(limit)
+        page = JOBS.select().where(_jobs_that(which)).order_by(JOBS.c.id.desc()).limit(limit)
         if before_id is not None:
             page = page.where(JOBS.c.id < within(before_id))
         return self._rows(JOBS, page)
@@ -282,7 +320,132 @@ class Reading(Querying):
         """Return when the store answers; StoreUnavailable where it does not."""
         self._fetch(select(text("1")))
 
+    # How
+
+    @contextmanager
+    def _result(self, query: Select[Any]) -> Iterator[CursorResult[Any]]:
+        with translated(self), self._reading.connect() as connection:
+            yield connection.execute(query)
+
+    def _rows(self, table: RecordTable[R], query: Select[Any]) -> list[R]:
+        """Give the rows that a query of `RecordTable.select` finds."""
+        with self._result(query) as result:
+            return [table.record(row) for row in result]
+
+    def _row(self, table: RecordTable[R], query: Select[Any]) -> R | None:
+        rows = self._rows(table, query)
+        return rows[0] if rows else None
+
+    def _fetch(self, query: Select[Any]) -> Sequence[Row[Any]]:
+        with self._result(query) as result:
+            return result.fetchall()
+
+    def _number(self, query: Select[Any]) -> int:
+        return self._fetch(query)[0][0] or 0
+
 
 def _some(keys: Sequence[T]) -> Iterator[Sequence[T]]:
     """Give as many at a time as a statement takes."""
     return (keys[first : first + KEYS_AT_ONCE] for first in range(0, len(keys), KEYS_AT_ONCE))
+
+
+# --- filters as conditions that a database understands ----------------------------------------------
+
+
+def _leases_that(which: LeaseFilter) -> ColumnElement[bool]:
+    """The leases that a filter asks for."""
+    return and_(true(), *_about_leases(which))
+
+
+def _lines_that(which: JournalFilter) -> ColumnElement[bool]:
+    """The lines of the journal that a filter asks for."""
+    at_site = true() if which.site is None else JOURNAL.c.site == which.site
+    of_leases = JOURNAL.c.lease_id.in_(which.leases) if which.leases else true()
+    of_job = true() if which.job_id is None else JOURNAL.c.job_id == which.job_id
+    return and_(_visible(which.visible, JOURNAL.table, ("site",)), at_site, of_leases, of_job)
+
+
+def _jobs_that(which: JobFilter) -> ColumnElement[bool]:
+    """The jobs that a filter asks for."""
+    return and_(true(), *_about_jobs(which))
+
+
+def _about_jobs(which: JobFilter) -> Iterator[ColumnElement[bool] | TextClause]:
+    yield _visible_job(which.visible)
+    if which.states:
+        yield JOBS.c.state.in_(which.states)
+    if which.site is not None:
+        yield _tried_at(which.site)
+    if which.consumer is not None:
+        yield JOBS.c.consumer == which.consumer
+    if which.since_ms is not None:
+        yield JOBS.c.submitted_ms >= which.since_ms
+    if which.open is not None:
+        yield OPEN_JOBS if which.open else CLOSED_JOBS
+
+
+def _visible_job(visible: Visible) -> ColumnElement[bool]:
+    if visible.everything:
+        return true()
+    own = JOBS.c.consumer == visible.consumer if visible.consumer else false()
+    groups = JOBS.c.group.in_([group for group in visible.groups if group])
+    return or_(own, groups, _is_at(visible.sites))
+
+
+def _tried_at(site: str) -> ColumnElement[bool]:
+    return JOBS.c.id.in_(select(ATTEMPTS.c.job_id).where(ATTEMPTS.c.site == site))
+
+
+def _is_at(sites: tuple[str, ...]) -> ColumnElement[bool]:
+    """Jobs that are tried at a site now, or have succeeded there; one that only failed there is gone."""
+    is_there = ATTEMPTS.c.site.in_([site for site in sites if site]), ATTEMPTS.c.state.in_(HAS_JOB)
+    return JOBS.c.id.in_(select(ATTEMPTS.c.job_id).where(*is_there))
+
+
+def _about_leases(which: LeaseFilter) -> Iterator[ColumnElement[bool] | TextClause]:
+    yield _visible(which.visible, LEASES.table, ("site", "home"))
+    if which.states:
+        yield LEASES.c.state.in_(which.states)
+    if which.site is not None:
+        yield or_(LEASES.c.site == which.site, LEASES.c.home == which.site)
+    if which.consumer is not None:
+        yield LEASES.c.consumer == which.consumer
+    if which.since_ms is not None:
+        yield LEASES.c.submit_ms >= which.since_ms
+    if which.open is not None:
+        yield LIVE if which.open else CLOSED
+
+
+def _visible(visible: Visible, table: Table, places: tuple[str, ...]) -> ColumnElement[bool]:
+    if visible.everything:
+        return true()
+    whose = [("consumer", (visible.consumer,)), ("group", visible.groups)]
+    whose += [(place, visible.sites) for place in places]
+    named = ((column, [name for name in names if name]) for column, names in whose)
+    return or_(false(), *(table.c[column].in_(names) for column, names in named if names))
+
+
+def _used_by(which: UsageFilter) -> ColumnElement[bool]:
+    """The use that a filter asks for: whatever lies in its time at least in part."""
+    return and_(USAGE.c.end_ms > which.from_ms, USAGE.c.begin_ms < which.to_ms, *_about_use(which))
+
+
+def _about_use(which: UsageFilter) -> Iterator[ColumnElement[bool]]:
+    if not which.visible.everything:
+        yield _visible_use(which.visible)
+    if which.consumer is not None:
+        yield _beneath(which.consumer)
+    if which.domain is not None:
+        yield or_(USAGE.c.domain == which.domain, USAGE.c.site == which.domain)
+
+
+def _visible_use(visible: Visible) -> ColumnElement[bool]:
+    """A group's is what was used on account of whatever is beneath it."""
+    groups = (_beneath(group) for group in visible.groups if group)
+    own = USAGE.c.consumer == visible.consumer if visible.consumer else false()
+    return or_(own, USAGE.c.site.in_(visible.sites), *groups)
+
+
+def _beneath(path: str) -> ColumnElement[bool]:
+    prefix = f"{path}/"  # no LIKE, which in SQLite takes atlas for ATLAS
+    return or_(USAGE.c.path == path, func.substr(USAGE.c.path, 1, len(prefix)) == prefix)

@@ -5,15 +5,18 @@ called from any thread at any time, and never waits for the writer.
 """
 
 import json
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
-from sqlalchemy import URL, inspect, select, update
+from sqlalchemy import URL, Connection, Engine, inspect, select, update
+from sqlalchemy.exc import DBAPIError
 
+from leasehold.model.errors import InputError
 from leasehold.service.store.batch import Batch
-from leasehold.service.store.claim import FileClaim, ServerClaim
+from leasehold.service.store.claim import Claim, FileClaim, ServerClaim
 from leasehold.service.store.engines import reading_engine, writing_engine
 from leasehold.service.store.errors import StoreUnavailable, translated
 from leasehold.service.store.mapping import METADATA, Statements
@@ -21,7 +24,6 @@ from leasehold.service.store.migrating import needs_migration, upgrade
 from leasehold.service.store.place import make_private_file, read_url, sqlite_path
 from leasehold.service.store.reading import Reading
 from leasehold.service.store.rows import TOKENS, TokenRow
-from leasehold.service.store.writer import Writer
 
 _PROBE = "probe"
 
@@ -53,7 +55,7 @@ class Store(Reading):
         super().__init__(reading_engine(url))
         engine = writing_engine(url)
         self._statements = Statements(engine.dialect)
-        self._writer = Writer(engine, ServerClaim() if self.path is None else FileClaim(self.path))
+        self._writer = _Writer(engine, ServerClaim() if self.path is None else FileClaim(self.path))
 
     @property
     def dialect(self) -> str:
@@ -143,3 +145,64 @@ class Store(Reading):
                     upgrade(connection)
         finally:
             self._writer.let_go()
+
+
+class _Writer:
+    """The one connection that writes: for one thread at a time, and one transaction at a time."""
+
+    def __init__(self, engine: Engine, claim: Claim) -> None:
+        self._engine = engine
+        self._claim = claim
+        self._claimed = False
+        self._turn = threading.RLock()  # a transaction within a transaction is then an error, and no silence
+        self._connection: Connection | None = None
+
+    @contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        """One transaction: committed at the end, rolled back where anything is raised."""
+        with self._turn, self._surviving() as connection, connection.begin():
+            yield connection
+
+    def claim(self) -> None:
+        """Be the only one who writes, until `let_go`; InputError where somebody else is."""
+        with self._turn, self._surviving() as connection:
+            self._take(connection)
+            self._claimed = True
+
+    def let_go(self) -> None:
+        """Give connection and claim back; the next transaction opens the connection anew."""
+        with self._turn:
+            self._hang_up()
+            self._claim.drop()
+            self._claimed = False
+
+    @contextmanager
+    def _surviving(self) -> Iterator[Connection]:
+        """The connection, fit for the next transaction afterwards; one that broke gives way to a new one."""
+        connection = self._connected()
+        try:
+            yield connection
+        except DBAPIError as error:
+            if error.connection_invalidated:
+                self._hang_up()
+            else:
+                connection.connection.rollback()  # SQLite keeps a transaction whose commit it refused
+            raise
+
+    def _connected(self) -> Connection:
+        if self._connection is None:
+            connection = self._engine.connect()
+            if self._claimed:
+                self._take(connection)
+            self._connection = connection
+        return self._connection
+
+    def _take(self, connection: Connection) -> None:
+        if not self._claim.take(connection):
+            self._hang_up()
+            raise InputError(self._engine.url, None, "is in use by another gateway")
+
+    def _hang_up(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None

@@ -4,19 +4,21 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from pydantic import Field
+from pydantic import Field, TypeAdapter
 
+from leasehold.model.agreement import Breach
 from leasehold.service.api.fields import MAX_FOLLOWED, Number, PageSize, Text
 from leasehold.service.api.models.base import A_MOMENT, Asked, Shown, examples
 from leasehold.service.api.models.leases import explain
 from leasehold.service.api.moments import show_moment
-from leasehold.service.store.breaches import breach_from_dict
 from leasehold.service.store.rows import JournalRow
 
 _ENTRY = {
     "seq": 1007, "at": A_MOMENT, "what": "start", "state": "running", "site": "das3", "reason": "room-free",
     "explanation": "got free room at once", "rule": "home-first", "detail": {},
 }  # fmt: skip
+
+_BREACH = TypeAdapter(Breach)
 
 
 class JournalQuery(Asked):
@@ -131,7 +133,7 @@ def _shared(row: JournalRow, may_see: Callable[[int], bool]) -> dict[str, Any]:
     detail = json.loads(row.detail)
     if _PREEMPTION in detail:
         detail[_PREEMPTION] = _concealed(detail[_PREEMPTION], may_see)
-    breach = breach_from_dict(detail["breach"]) if "breach" in detail else None
+    breach = _BREACH.validate_python(detail["breach"]) if "breach" in detail else None
     return {
         "seq": row.seq,
         "at": show_moment(row.at_ms),
