@@ -9,8 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from leasehold.analysis.run import Run, load
-from leasehold.analysis.schemas import polars_schema
+from leasehold.analysis.run import Run, load, polars_schema
 from leasehold.model.tables import OPTIONAL_TABLES, SCHEMA_VERSION
 
 Row = dict[str, Any]

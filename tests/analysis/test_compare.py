@@ -36,7 +36,3 @@ def test_more_of_what_is_welcome_is_better(small: Run, corrupted: Callable[..., 
         tables.sites[0]["slots"] = 8
 
     assert _rows(small, corrupted(lose_a_slot))["occupancy_pct"]["verdict"] == "worse"
-
-
-def test_a_run_compares_itself(small: Run, toy: Run) -> None:
-    assert small.compare(toy).equals(compare(small, toy))

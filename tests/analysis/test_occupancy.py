@@ -3,9 +3,8 @@
 import pytest
 
 from leasehold.analysis.facts import PARTIES
-from leasehold.analysis.occupancy import mean_held
+from leasehold.analysis.occupancy import held_over_time, mean_held
 from leasehold.analysis.run import Run
-from leasehold.analysis.sweep import held_over_time
 
 
 def test_what_ends_at_an_instant_is_free_for_what_starts_at_it(small: Run) -> None:

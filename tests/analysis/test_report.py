@@ -8,10 +8,17 @@ import pytest
 from tests.analysis.builders import Tables
 
 from leasehold.analysis.metrics import totals
-from leasehold.analysis.report import can_draw, sentences, write_comparison, write_pictures, write_report
+from leasehold.analysis.report import (
+    can_draw,
+    gantt_chart,
+    sentences,
+    write_comparison,
+    write_pictures,
+    write_report,
+)
 from leasehold.analysis.report.differences import headline, what_differs
 from leasehold.analysis.run import Run
-from leasehold.model.errors import LeaseholdError
+from leasehold.model.errors import LeaseholdError, UnknownName
 
 MOST_BYTES = 3_000_000
 drawn = pytest.mark.skipif(not can_draw(), reason="needs the extra [report]")
@@ -133,9 +140,15 @@ def test_pictures_are_written_as_svg_and_png(small: Run, tmp_path: Path) -> None
 
 @drawn
 def test_a_notebook_draws_the_gantt_of_a_site(small: Run) -> None:
-    spec = small.gantt("b", 0, 100_000).to_dict()
+    spec = gantt_chart(small, "b", 0, 100_000).to_dict()
     assert spec["width"] == 900
     assert len(spec["layer"]) == 4
+
+
+@drawn
+def test_a_gantt_of_an_unknown_site_offers_the_sites(small: Run) -> None:
+    with pytest.raises(UnknownName, match="one of a, b"):
+        gantt_chart(small, "c")
 
 
 def test_without_the_extra_the_report_says_what_to_install(

@@ -7,9 +7,8 @@ import polars as pl
 import pytest
 from tests.analysis.builders import small_tables
 
-from leasehold.analysis.run import Run, load
-from leasehold.analysis.schemas import polars_schema
-from leasehold.model.errors import InputError, UnknownName
+from leasehold.analysis.run import Run, load, polars_schema
+from leasehold.model.errors import InputError
 from leasehold.model.tables import MAY_BE_NULL, TABLES
 
 
@@ -86,8 +85,3 @@ def test_a_table_that_is_no_parquet_is_refused(tmp_path: Path) -> None:
 def test_a_run_shows_itself(small: Run) -> None:
     assert repr(small) == "<Run small: complete, 5 local, 4 external>"
     assert "<td>VMs preempted</td><td>8</td>" in small._repr_html_()
-
-
-def test_a_gantt_of_an_unknown_site_offers_the_sites(small: Run) -> None:
-    with pytest.raises(UnknownName, match="one of a, b"):
-        small.gantt("c")

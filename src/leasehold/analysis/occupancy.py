@@ -1,4 +1,4 @@
-"""Who held how many VMs over time: exact means over equal stretches of the run."""
+"""How many VMs were held, and by whom: at each instant, and as exact means over equal stretches."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,24 @@ from numpy.typing import NDArray
 
 from leasehold.analysis.facts import PARTIES, segment_facts
 from leasehold.analysis.run import Run
-from leasehold.analysis.sweep import held_over_time
+
+
+def held_over_time(segments: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    """Return ``time_ms`` and ``held_vms`` from that instant on, for each group of ``by``.
+
+    All that begins and ends at one instant counts together: room given up at an instant is free for
+    who starts at it.
+    """
+    began = segments.select(*by, "vms", time_ms="start_ms")
+    ended = segments.select(*by, vms=-pl.col("vms"), time_ms="end_ms")
+    return (
+        pl.concat([began, ended])
+        .group_by(*by, "time_ms")
+        .agg(pl.col("vms").sum())
+        .sort(*by, "time_ms")
+        .with_columns(held_vms=pl.col("vms").cum_sum().over(by))
+        .drop("vms")
+    )
 
 
 def mean_held(run: Run, bins: int, sites: Sequence[str] | None = None) -> pl.DataFrame:

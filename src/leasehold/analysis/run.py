@@ -1,19 +1,17 @@
 """A run folder, opened: its manifest at once, its tables when they are first looked at."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
 import polars as pl
 
-from leasehold.analysis.schemas import empty_table, polars_schema
 from leasehold.model.errors import InputError
 from leasehold.model.tables import ADDED, MANIFEST, OPTIONAL_TABLES, SCHEMA_VERSION, TABLES
 
-if TYPE_CHECKING:
-    import altair as alt
+_TYPES: dict[str, type[pl.DataType]] = {"i64": pl.Int64, "str": pl.String, "bool": pl.Boolean}
 
 
 def load(path: str | Path) -> "Run":
@@ -35,6 +33,9 @@ class Run:
     ``path`` is its folder, ``manifest`` the record of how it was made. The tables are polars frames
     with the columns of `leasehold.model.tables`.
     """
+
+    _repr_html_: ClassVar[Callable[["Run"], str]]
+    """How a notebook shows a run; `leasehold.analysis` sets it, as the numbers shown are metrics of runs."""
 
     def __init__(self, path: Path, manifest: Mapping[str, Any]) -> None:
         self.path = path
@@ -95,23 +96,6 @@ class Run:
         """From the first request to the end: what every share of time is a share of."""
         return self.end_ms - self.begin_ms
 
-    def gantt(
-        self, site: str | None = None, from_ms: int | None = None, to_ms: int | None = None
-    ) -> "alt.Chart | alt.LayerChart":
-        """Draw who held which VMs; without arguments the cluster and the hours with most contention.
-
-        Needs the extra ``leasehold[report]``.
-        """
-        from leasehold.analysis.report.gantt import gantt_chart  # noqa: PLC0415 - altair is an extra
-
-        return gantt_chart(self, site, from_ms, to_ms)
-
-    def compare(self, other: "Run") -> pl.DataFrame:
-        """Put the metrics of this run beside those of another: difference and ratio."""
-        from leasehold.analysis.compare import compare  # noqa: PLC0415 - compare reads runs itself
-
-        return compare(self, other)
-
     def __repr__(self) -> str:
         """Say which run this is and how far it came."""
         jobs = self.manifest.get("jobs", {})
@@ -120,19 +104,19 @@ class Run:
             f"<Run {self.name}: {status}, {jobs.get('local', 0)} local, {jobs.get('external', 0)} external>"
         )
 
-    def _repr_html_(self) -> str:
-        from leasehold.analysis.notebook import run_as_html  # noqa: PLC0415 - only a notebook needs it
-
-        return run_as_html(self)
-
     def _read(self, table: str) -> pl.DataFrame:
         file = _table_file(self.path, table)
         if not file.exists():
-            return empty_table(table)
+            return pl.DataFrame(schema=polars_schema(table))
         found = pl.read_parquet(file)
         schema = polars_schema(table)
         added = [pl.lit(None, schema[name]).alias(name) for name in schema if name not in found.columns]
         return found.with_columns(added).select(schema.names())
+
+
+def polars_schema(table: str) -> pl.Schema:
+    """Return the columns of a table with their polars types, in the order they are written."""
+    return pl.Schema({column: _TYPES[kind] for column, kind in TABLES[table].items()})
 
 
 def _table_file(folder: Path, table: str) -> Path:

@@ -12,7 +12,7 @@ from pathlib import Path
 import altair as alt
 import vl_convert
 
-from leasehold.analysis.report.style import FILE_STYLE, vega_config
+from leasehold.analysis.report.render import FILE_STYLE, vega_config
 from leasehold.experiments.statistics import Interval
 
 COLOURS = (

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import polars as pl
 
-from leasehold.analysis.export.holdings import holdings
-from leasehold.analysis.export.processors import assign_processors, interval_set
+from leasehold.analysis.export.processors import assign_processors, holdings, interval_set
 from leasehold.analysis.facts import PARTY
 from leasehold.analysis.run import Run
 

@@ -1,6 +1,7 @@
-"""Which processors a lease may have had, since a run counts VMs and not places.
+"""Which processors a lease may have had and for how long, since a run counts VMs and not places.
 
-First fit: the lowest unbroken row that is wide enough, and where there is none, the lowest free ones.
+A *holding* is a stretch for which a lease keeps the same VMs without a break. Its processors are chosen by
+first fit: the lowest unbroken row that is wide enough, and where there is none, the lowest free ones.
 """
 
 import heapq
@@ -10,6 +11,28 @@ import polars as pl
 
 Interval = tuple[int, int]
 """First and last processor of an unbroken row of them, both included."""
+
+
+def holdings(segments: pl.DataFrame) -> pl.DataFrame:
+    """Join each resume, migrate or claim segment to the run segment that it goes over into.
+
+    Returns ``lease_id``, ``site``, ``part`` (from 0, counts a lease's holdings), ``start_ms``,
+    ``end_ms``, ``run_from_ms`` (when its work began, null if it never did), ``vms``, ``ended_by``;
+    in order of start.
+    """
+    continued = (pl.col("ended_by") == "phase").shift(1, fill_value=False).over("lease_id")
+    is_run = pl.col("kind") == "run"
+    return (
+        segments.sort("lease_id", "start_ms", "end_ms")
+        .with_columns(part=(~continued).cast(pl.Int64).cum_sum().over("lease_id") - 1)
+        .group_by("lease_id", "part", maintain_order=True)
+        .agg(
+            pl.col("site", "start_ms", "vms").first(),
+            pl.col("end_ms", "ended_by").last(),
+            run_from_ms=pl.col("start_ms").filter(is_run).first(),
+        )
+        .sort("start_ms", "lease_id", "part")
+    )
 
 
 class FreeProcessors:

@@ -1,6 +1,5 @@
 """The numbers of a run: what is measured (`CATALOGUE`), for whom, and whether the tables agree."""
 
-from leasehold.analysis.metrics.agreed import by_agreement, held_by_agreements
 from leasehold.analysis.metrics.joints import JOINT_CATALOGUE, joint_totals
 from leasehold.analysis.metrics.measure import Better, Measure, Stage
 from leasehold.analysis.metrics.reconcile import reconcile
@@ -8,11 +7,13 @@ from leasehold.analysis.metrics.tables import (
     CATALOGUE,
     MEASURES,
     Number,
+    by_agreement,
     by_cluster,
     by_cluster_and_party,
     by_origin,
     by_party,
     by_reason,
+    held_by_agreements,
     totals,
 )
 

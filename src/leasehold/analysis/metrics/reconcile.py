@@ -98,10 +98,10 @@ _PAIRS: tuple[tuple[str, str, _Count, str, _Count], ...] = (
 
 
 def _states(run: Run) -> list[str]:
-    told: dict[str, int] = run.manifest.get("jobs", {}).get("by_state", {})
+    stated: dict[str, int] = run.manifest.get("jobs", {}).get("by_state", {})
     counted = dict(run.leases.group_by("state").len().iter_rows())
     return [
-        f"leases {state}: {told.get(state, 0)} by the manifest, {counted.get(state, 0)} by leases"
-        for state in sorted(told.keys() | counted.keys())
-        if told.get(state, 0) != counted.get(state, 0)
+        f"leases {state}: {stated.get(state, 0)} by the manifest, {counted.get(state, 0)} by leases"
+        for state in sorted(stated.keys() | counted.keys())
+        if stated.get(state, 0) != counted.get(state, 0)
     ]

@@ -1,4 +1,4 @@
-"""The metrics of a run: as a whole, for each cluster, for each party."""
+"""The metrics of a run: as a whole, for each cluster, for each party, and by agreement."""
 
 import polars as pl
 
@@ -71,6 +71,28 @@ def by_reason(run: Run) -> pl.DataFrame:
         .agg(leases=pl.len().cast(pl.Int64), vms=pl.col("vms").sum())
         .sort(["leases", "party", "state", "reason"], descending=[True, False, False, False])
     )
+
+
+def by_agreement(run: Run) -> pl.DataFrame:
+    """Count guests that an agreement, or want of one, held back or refused at least once, by reason.
+
+    ``agreement`` is null where none is the reason: a resource that is not there, or nothing agreed at all.
+    Most guests first.
+    """
+    is_breach = pl.col("provider").is_not_null() & pl.col("outcome").is_in(["hold", "refuse"])
+    keys = ["agreement", "provider", "account", "resource", "outcome", "reason"]
+    return (
+        run.decisions.filter(is_breach)
+        .group_by(keys, maintain_order=True)
+        .agg(leases=pl.col("lease_id").n_unique().cast(pl.Int64))
+        .sort(["leases", *keys], descending=[True, *[False] * len(keys)])
+    )
+
+
+def held_by_agreements(run: Run) -> int:
+    """Count the guests among them, each once."""
+    held = run.decisions.filter(pl.col("provider").is_not_null())
+    return held["lease_id"].n_unique()
 
 
 def _in_order_of_value(table: pl.DataFrame) -> pl.DataFrame:

@@ -6,9 +6,13 @@ are imported when something is drawn, so that the words alone (`sentences`) cost
 
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from leasehold.analysis.run import Run
 from leasehold.model.errors import LeaseholdError
+
+if TYPE_CHECKING:
+    import altair as alt
 
 _DRAWN_WITH = ("altair", "vl_convert", "jinja2")
 
@@ -40,9 +44,22 @@ def write_pictures(run: Run, folder: Path) -> list[Path]:
     Raises LeaseholdError without the extra.
     """
     _check_can_draw()
-    from leasehold.analysis.report import pictures  # noqa: PLC0415 - altair is an extra
+    from leasehold.analysis.report import charts  # noqa: PLC0415 - altair is an extra
 
-    return pictures.write_pictures(run, folder)
+    return charts.write_pictures(run, folder)
+
+
+def gantt_chart(
+    run: Run, site: str | None = None, from_ms: int | None = None, to_ms: int | None = None
+) -> "alt.LayerChart":
+    """Draw who held which VMs, for a notebook; by default the cluster and the hours with most contention.
+
+    Raises UnknownName for a site that the run has not, and LeaseholdError without the extra.
+    """
+    _check_can_draw()
+    from leasehold.analysis.report import gantt  # noqa: PLC0415 - altair is an extra
+
+    return gantt.gantt_chart(run, site, from_ms, to_ms)
 
 
 def _check_can_draw() -> None:
@@ -50,4 +67,4 @@ def _check_can_draw() -> None:
         raise LeaseholdError("the report needs what draws it: pip install 'leasehold[report]'")
 
 
-__all__ = ["can_draw", "write_comparison", "write_pictures", "write_report"]
+__all__ = ["can_draw", "gantt_chart", "write_comparison", "write_pictures", "write_report"]

@@ -8,12 +8,10 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from leasehold.analysis.export.holdings import holdings
-from leasehold.analysis.export.processors import assign_processors
+from leasehold.analysis.export.processors import assign_processors, holdings
 from leasehold.analysis.facts import PARTIES, PARTY
-from leasehold.analysis.report.style import FILE_STYLE, Style, vega_config
-from leasehold.analysis.report.timescale import TimeScale, scale_for
-from leasehold.analysis.report.window import Window, most_contended
+from leasehold.analysis.report.render import FILE_STYLE, Style, vega_config
+from leasehold.analysis.report.window import TimeScale, Window, most_contended, scale_for
 from leasehold.analysis.run import Run
 from leasehold.model.errors import UnknownName
 
@@ -75,7 +73,7 @@ def _room(slots: int, style: Style) -> alt.Chart:
 def _leases(data: alt.InlineData, x: alt.X, y: alt.Y, style: Style) -> alt.Chart:
     legend = alt.Legend(columns=len(PARTIES)) if style.carries_legend else None
     colours = alt.Scale(domain=list(PARTIES), range=style.colours_of(PARTIES))
-    told = ("lease", "party", "consumer", "VMs", "starts", "ends", "ended by", "gave way to")
+    shown = ("lease", "party", "consumer", "VMs", "starts", "ends", "ended by", "gave way to")
     chart: alt.Chart = (
         alt.Chart(data)
         .mark_rect(stroke=style.idle, strokeWidth=0.6, clip=True)
@@ -85,7 +83,7 @@ def _leases(data: alt.InlineData, x: alt.X, y: alt.Y, style: Style) -> alt.Chart
             y=y,
             y2="high:Q",
             color=alt.Color("party:N", scale=colours, legend=legend),
-            tooltip=[alt.Tooltip(f"{name}:N") for name in told],
+            tooltip=[alt.Tooltip(f"{name}:N") for name in shown],
         )
     )
     return chart
@@ -117,12 +115,12 @@ def _bars(run: Run, window: Window, slots: int, scale: TimeScale) -> list[dict[s
     """Return one bar for each unbroken row of VMs of each holding that is seen in the window."""
     here = (pl.col("site") == window.site) & (pl.col("end_ms") > window.from_ms)
     seen = holdings(run.segments).filter(here & (pl.col("start_ms") < window.to_ms))
-    told = _told(run, seen)
-    placed = zip(told.iter_rows(named=True), assign_processors(seen, slots), strict=True)
+    described = _with_owners(run, seen)
+    placed = zip(described.iter_rows(named=True), assign_processors(seen, slots), strict=True)
     return [_bar(row, scale) | {"low": low, "high": high + 1} for row, taken in placed for low, high in taken]
 
 
-def _told(run: Run, seen: pl.DataFrame) -> pl.DataFrame:
+def _with_owners(run: Run, seen: pl.DataFrame) -> pl.DataFrame:
     owners = run.leases.select("lease_id", "consumer", party=PARTY)
     gave_way = run.decisions.filter(pl.col("outcome") == "preempt").select(
         "lease_id", "beneficiary", end_ms="time_ms"

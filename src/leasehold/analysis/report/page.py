@@ -11,12 +11,16 @@ import polars as pl
 from leasehold.analysis.facts import GUESTS, PARTIES
 from leasehold.analysis.metrics import CATALOGUE, by_origin, reconcile, totals
 from leasehold.analysis.report import differences, sentences, tables
+from leasehold.analysis.report.charts import preemption_chart, utilisation_chart, waiting_chart
 from leasehold.analysis.report.gantt import draw_window
-from leasehold.analysis.report.preemption import preemption_chart
-from leasehold.analysis.report.render import AnyChart, as_script_data, live_spec, to_svg, vega_bundle
-from leasehold.analysis.report.style import PAGE_STYLE
-from leasehold.analysis.report.utilisation import utilisation_chart
-from leasehold.analysis.report.waiting import waiting_chart
+from leasehold.analysis.report.render import (
+    PAGE_STYLE,
+    AnyChart,
+    as_script_data,
+    live_spec,
+    to_svg,
+    vega_bundle,
+)
 from leasehold.analysis.report.window import Window, most_contended
 from leasehold.analysis.run import Run
 from leasehold.analysis.wording import duration, number, percent

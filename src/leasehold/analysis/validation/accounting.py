@@ -33,12 +33,12 @@ def job_unaccounted(evidence: Evidence) -> pl.DataFrame:
 
 def state_miscounted(evidence: Evidence) -> pl.DataFrame:
     """Find the states that the manifest counts otherwise than the leases."""
-    told: Mapping[str, int] = evidence.run.manifest.get("jobs", {}).get("by_state", {})
+    stated: Mapping[str, int] = evidence.run.manifest.get("jobs", {}).get("by_state", {})
     found = dict(evidence.run.leases.group_by("state").len().iter_rows())
     wrong = [
-        f"the manifest counts {told.get(state, 0)} leases as {state}, the leases say {found.get(state, 0)}"
-        for state in sorted(told.keys() | found.keys())
-        if told.get(state, 0) != found.get(state, 0)
+        f"the manifest counts {stated.get(state, 0)} leases as {state}, the leases say {found.get(state, 0)}"
+        for state in sorted(stated.keys() | found.keys())
+        if stated.get(state, 0) != found.get(state, 0)
     ]
     return _sentences(wrong)
 

@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from leasehold.analysis.sweep import held_over_time
+from leasehold.analysis.occupancy import held_over_time
 from leasehold.analysis.validation.evidence import Evidence, Rule, findings
 
 

@@ -72,7 +72,7 @@ def victim_superfluous(evidence: Evidence) -> pl.DataFrame:
 
 def set_miscounted(evidence: Evidence) -> pl.DataFrame:
     """Find victim sets whose stated size is not that of their rows."""
-    told = (pl.col("set_leases") == pl.col("victims")) & (pl.col("set_vms") == pl.col("freed_vms"))
+    as_stated = (pl.col("set_leases") == pl.col("victims")) & (pl.col("set_vms") == pl.col("freed_vms"))
     sentence = pl.format(
         "set {} says {} leases and {} VMs, its rows {} and {}",
         "victim_set",
@@ -81,16 +81,16 @@ def set_miscounted(evidence: Evidence) -> pl.DataFrame:
         "victims",
         "freed_vms",
     )
-    wrong = _sets(evidence).filter(~told.fill_null(value=False))
+    wrong = _sets(evidence).filter(~as_stated.fill_null(value=False))
     return findings(wrong, sentence, lease_id="beneficiary", site="site", time_ms="time_ms")
 
 
 def _sets(evidence: Evidence) -> pl.DataFrame:
     """Return one row for each victim set, with what its victims freed together and the smallest of them."""
     victims = evidence.preemptions.join(evidence.leases.select("lease_id", "vms"), on="lease_id", how="inner")
-    told = pl.col("beneficiary", "site", "time_ms", "set_leases", "set_vms", "needed_vms").first()
+    stated = pl.col("beneficiary", "site", "time_ms", "set_leases", "set_vms", "needed_vms").first()
     found = {"victims": pl.len(), "freed_vms": pl.col("vms").sum(), "smallest_vms": pl.col("vms").min()}
-    return victims.group_by("victim_set", maintain_order=True).agg(told, **found)
+    return victims.group_by("victim_set", maintain_order=True).agg(stated, **found)
 
 
 RULES = (

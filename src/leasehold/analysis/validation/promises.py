@@ -15,10 +15,10 @@ _IS_CALLED_OFF = (pl.col("outcome") == "hold") & (pl.col("reason") == "called-of
 
 def promise_broken(evidence: Evidence) -> pl.DataFrame:
     """Find leases that started, or were promised anew without a named cause, later than promised."""
-    told = evidence.run.decisions.filter(_IS_START | _IS_PROMISE | _IS_CALLED_OFF).sort("lease_id", "seq")
+    decided = evidence.run.decisions.filter(_IS_START | _IS_PROMISE | _IS_CALLED_OFF).sort("lease_id", "seq")
     when = pl.when(_IS_START).then("time_ms").otherwise("planned_ms")
     promised = pl.when(_IS_PROMISE).then("planned_ms").shift(1).over("lease_id")
-    later = told.with_columns(when=when, promised=promised).filter(pl.col("when") > pl.col("promised"))
+    later = decided.with_columns(when=when, promised=promised).filter(pl.col("when") > pl.col("promised"))
     sentence = pl.format("it was promised {} ms and then {} ms ({})", "promised", "when", "reason")
     unnamed = later.filter(pl.col("reason") != _NAMED_CAUSE)
     return findings(unnamed, sentence, site="site", time_ms="time_ms")

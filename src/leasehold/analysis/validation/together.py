@@ -12,8 +12,8 @@ _IS_CLAIM = pl.col("kind") == "claim"
 def joint_incomplete(evidence: Evidence) -> pl.DataFrame:
     """Find joint requests with fewer leases than components, and leases of joint requests without a row."""
     leases = _components(evidence).group_by("joint_id").agg(leases=pl.len())
-    told = evidence.run.joints.group_by("joint_id").agg(pl.col("components").first(), rows=pl.len())
-    both = told.join(leases, on="joint_id", how="full", coalesce=True).sort("joint_id")
+    listed = evidence.run.joints.group_by("joint_id").agg(pl.col("components").first(), rows=pl.len())
+    both = listed.join(leases, on="joint_id", how="full", coalesce=True).sort("joint_id")
     both = both.with_columns(pl.col("leases", "rows", "components").fill_null(0))
     wrong = both.filter((pl.col("rows") != 1) | (pl.col("leases") < pl.col("components")))
     sentence = pl.format(

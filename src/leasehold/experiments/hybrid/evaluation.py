@@ -7,8 +7,7 @@ from typing import Any
 
 import altair as alt
 
-from leasehold.analysis.report.render import write_svg
-from leasehold.analysis.report.style import FILE_STYLE
+from leasehold.analysis.report.render import FILE_STYLE, write_svg
 from leasehold.experiments.claims import in_words
 from leasehold.experiments.evaluation import Campaign, Evaluation, Report, Size
 from leasehold.experiments.hybrid import world
