@@ -1,4 +1,4 @@
-"""The tables of keys in the reference, written from the declarations: `python -m tests.reference`.
+"""The tables of keys in the documentation, written from the declarations: `python -m tests.reference`.
 
 A page has each table between two markers, ``<!-- keys: NAME -->`` and ``<!-- end of keys -->``.
 """
@@ -23,6 +23,8 @@ from leasehold.service.config import (
     default_sharing,
     default_terms,
 )
+from leasehold.service.config_file import OPTIONS
+from leasehold.service.enactors.emulated.nodes import ALIKE
 from leasehold.simulation.scenario import spec
 from leasehold.simulation.workload.together import TOGETHER
 
@@ -32,10 +34,10 @@ def _rows(table: Table[Any], *keys: str) -> list[str]:
     return [row for row in table.reference() if row.split("`")[1] in keys]
 
 
-FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"
+FOLDER = Path(__file__).resolve().parent.parent / "docs"
 
 ROWS: dict[str, dict[str, list[str]]] = {
-    "service.md": {
+    "reference/service.md": {
         "service": SERVICE.reference(),
         "limits": LIMITS.reference(),
         "retention": RETENTION.reference(),
@@ -47,9 +49,15 @@ ROWS: dict[str, dict[str, list[str]]] = {
         "cluster": CLUSTER.reference(),
         "defaults": TERMS.reference(default_terms()),
         "overhead": OVERHEAD.reference(),
+        "emulated": OPTIONS["emulated"].reference(),
+        "nodes": ALIKE.reference(),
         "issuer": ISSUER.reference(),
     },
-    "agreements.md": {
+    "howto/virtual-machines.md": {"qemu": OPTIONS["qemu"].reference()},
+    "howto/slurm.md": {"slurm": OPTIONS["slurm"].reference()},
+    "howto/libvirt.md": {"libvirt": OPTIONS["libvirt"].reference()},
+    "howto/clouds.md": {"ec2": OPTIONS["ec2"].reference()},
+    "reference/agreements.md": {
         "who": _rows(AGREEMENT, "name", "provider", "consumer", "resource"),
         "lending": _rows(AGREEMENT, "lending_limit"),
         "rules": RULES.reference(),
@@ -58,7 +66,7 @@ ROWS: dict[str, dict[str, list[str]]] = {
         "domain": DOMAIN.reference(),
         "sharing": SHARING_OF_RUN.reference(),
     },
-    "scenario.md": {
+    "reference/scenario.md": {
         "scenario": spec.SCENARIO.reference(),
         "gateway": GATEWAY.reference(),
         "cluster": [*spec.CLUSTER.reference(), *TERMS.reference()],
@@ -76,7 +84,7 @@ ROWS: dict[str, dict[str, list[str]]] = {
         "together": TOGETHER.reference(),
     },
 }
-"""The rows of each table of keys, by its page and its name there."""
+"""The rows of each table of keys, by its page below ``docs`` and its name there."""
 
 _HEAD = "| key | meaning | values | default |\n|---|---|---|---|"
 _BETWEEN = re.compile(r"(?<=<!-- keys: )(\w+) -->\n.*?(?=\n<!-- end of keys -->)", re.DOTALL)

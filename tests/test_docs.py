@@ -24,7 +24,7 @@ from leasehold.jobs.why import JobReason
 from leasehold.jobs.why import sentence as of_job
 from leasehold.matching.verdict import Why
 from leasehold.matching.verdict import sentence as of_matching
-from leasehold.model.errors import InvalidField, UnknownName
+from leasehold.model.errors import InvalidField
 from leasehold.model.lease import LeaseState
 from leasehold.model.reason import Reason, sentence
 from leasehold.model.tables import TABLES
@@ -33,7 +33,6 @@ from leasehold.service.api.problems import Kind
 from leasehold.service.api.routers.home import ICON
 from leasehold.service.auth.permissions import PERMISSIONS
 from leasehold.service.auth.principal import Role
-from leasehold.service.enactors.emulated.options import EmulatedOptions, read_options
 from leasehold.simulation.scenario.parse import scenario_from_dict
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -136,31 +135,13 @@ def reference(name: str) -> str:
     return (REPOSITORY / "docs" / "reference" / name).read_text(encoding="utf-8")
 
 
-def written_keys(title: str) -> dict[str, str]:
-    """The keys of one table of the configuration, each with what the page says is its default."""
-    section = reference("service.md").split(f"### `{title}`\n")[1].split("\n##")[0]
-    return dict(re.findall(r"^\| `(\w+)` \| .* \| (.+?) \|$", section, re.MULTILINE))
-
-
-def default_values(title: str) -> dict[str, Any]:
-    """Of these keys, those with a value that could stand in the file."""
-    values = {key: re.fullmatch(r"`([^`]+)`", default) for key, default in written_keys(title).items()}
-    literals = "\n".join(f"{key} = {found[1]}" for key, found in values.items() if found)
-    return tomllib.loads(literals)
-
-
 class TestTheTablesOfKeys:
     @pytest.mark.parametrize("page", ROWS)
     def test_are_those_of_the_declarations(self, page: str) -> None:
         assert names(page) == list(ROWS[page])
-        assert reference(page) == written(page), "python -m tests.reference writes them anew"
-
-
-def test_the_service_page_has_the_options_of_emulated_machines() -> None:
-    written_options = default_values("[cluster.emulated]")
-    with pytest.raises(UnknownName, match=re.escape(f"expected one of {', '.join(sorted(written_options))}")):
-        read_options({"": None})
-    assert read_options(written_options) == EmulatedOptions()
+        assert (REPOSITORY / "docs" / page).read_text("utf-8") == written(page), (
+            "python -m tests.reference writes them anew"
+        )
 
 
 def test_the_service_page_has_every_variable_of_our_own() -> None:

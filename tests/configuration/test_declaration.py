@@ -19,10 +19,12 @@ from leasehold.configuration.kinds import (
     Text,
     Texts,
     TextSet,
+    TextTable,
     Whole,
 )
 from leasehold.model.errors import InvalidField
 from leasehold.service import config
+from leasehold.service.config_file import OPTIONS
 from leasehold.simulation.scenario import spec
 from leasehold.simulation.workload.interpretation import READING
 
@@ -56,6 +58,7 @@ class Outer:
     words: Annotated[tuple[str, ...], Texts("in any order")] = ()
     colours: Annotated[frozenset[Colour], TextSet("its other colours", of=Colour)] = frozenset()
     counts: Annotated[dict[str, int], Counts("of each", optional=True)] = field(default_factory=dict)
+    names: Annotated[dict[str, str], TextTable("of each", convert=no_spaces)] = field(default_factory=dict)
     inner: Annotated[Inner, Within("", Table(Inner))] = field(default_factory=Inner)
     below: Annotated[Inner, Below("more of it", Table(Inner), unset="as above")] = field(
         default_factory=Inner
@@ -74,6 +77,7 @@ ALL: dict[str, Any] = {
     "words": ["b", "a"],
     "colours": ["blue", "red"],
     "counts": {"a": 1},
+    "names": {"b": "x", "a": "y"},
     "pause_s": 0.5,
     "below": {"pause_s": 10},
 }
@@ -125,6 +129,8 @@ def test_a_value_in_seconds_is_none_in_milliseconds_by_chance() -> None:
         ("colours", ["green"], "at.colours: got 'green', expected one of blue, red"),
         ("words", [3], "at.words: got [3], expected a text in quotes, or a list of at most 10000 such texts"),
         ("counts", {"a": 0}, "at.counts.a: got 0, expected a whole number from 1 to 2147483648"),
+        ("names", {"a": ""}, "at.names.a: got '', expected a text in quotes, on one line"),
+        ("names", {"a": "b c"}, "at.names.a: got 'b c', expected a text without spaces"),
         ("below", {"pause_s": 11}, "at.below.pause_s: got 11, expected a number from 0.5 to 10"),
         ("below", {"paus_s": 1}, "at.below.paus_s: got 'paus_s', expected one of pause_s (did you mean"),
         ("kept", "x", "at.kept: got 'kept', expected one of below, colour"),
@@ -149,6 +155,7 @@ def test_the_reference_has_a_row_for_each_key() -> None:
         "| `words` | in any order | list of texts | `[]` |",
         "| `colours` | its other colours | list of texts | `[]` |",
         "| `counts` | of each | table of whole numbers | `{}` |",
+        "| `names` | of each | table of texts | `{}` |",
         "| `pause_s` | how long | seconds from 0.5 to 10 | `0.06` |",
         "| `below` | more of it | table | as above |",
     ]
@@ -189,6 +196,18 @@ def test_a_key_that_is_known_is_no_typo_of_another() -> None:
 def test_the_defaults_of_a_service_are_accepted_from_a_file(name: str) -> None:
     table = config.TABLES[name]
     assert table.read(Keys(table.to_dict(table.made()))) == table.made()
+
+
+REQUIRED: dict[str, dict[str, Any]] = {"ec2": {"region": "r", "image": "i", "instance_type": "t"}}
+
+
+@pytest.mark.parametrize("kind", OPTIONS)
+def test_the_defaults_of_machines_are_accepted_from_a_file(kind: str) -> None:
+    table, required = OPTIONS[kind], REQUIRED.get(kind, {})
+    default = table.made(**required)
+    assert table.read(Keys(required)) == default
+    written = {key: value for key, value in table.to_dict(default).items() if value != ""}
+    assert table.read(Keys(written)) == default
 
 
 @pytest.mark.parametrize("table", [READING, spec.WINDOW])

@@ -7,7 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from leasehold.configuration.declaration import Key, in_seconds
-from leasehold.configuration.keys import MOST, MOST_MS, Keys
+from leasehold.configuration.keys import MOST, MOST_MS, NOTHING, Keys
 from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.model.numbers import MOST_NUMBER
 
@@ -212,6 +212,24 @@ class Counts(Key):
         return {one: table.whole(one, least=self.least) for one in table.left()}
 
     def write(self, value: Mapping[str, int]) -> dict[str, int]:
+        """Give the table."""
+        return dict(value)
+
+
+@dataclass(frozen=True)
+class TextTable(Key):
+    """A table of texts under names that the user chooses; ``convert`` is as for `Text`, of each of them."""
+
+    _: KW_ONLY
+    convert: Callable[[str], str] | None = None
+    accepts = "table of texts"
+
+    def read(self, keys: Keys, name: str, default: object) -> object:  # noqa: ARG002 - an absent table is empty
+        """Take the table."""
+        table, text = keys.table(name), Text(self.doc, convert=self.convert)
+        return {one: text.read(table, one, NOTHING) for one in table.left()}
+
+    def write(self, value: Mapping[str, str]) -> dict[str, str]:
         """Give the table."""
         return dict(value)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from leasehold.configuration.declaration import Below, Key, Plain
+from leasehold.configuration.declaration import Below, Key, Plain, Table
 from leasehold.configuration.keys import Keys
 from leasehold.configuration.tables import (
     GATEWAY,
@@ -35,21 +35,30 @@ from leasehold.service.config import (
     default_sharing,
     default_terms,
 )
-from leasehold.service.enactors.ec2.options import read_options as read_ec2
-from leasehold.service.enactors.emulated.options import read_options
-from leasehold.service.enactors.libvirt.options import read_options as read_libvirt
-from leasehold.service.enactors.qemu.options import read_options as read_qemu
+from leasehold.service.enactors.ec2 import options as ec2
+from leasehold.service.enactors.emulated import options as emulated
+from leasehold.service.enactors.libvirt import options as libvirt
+from leasehold.service.enactors.qemu import options as qemu
 from leasehold.service.enactors.registry import check_options
-from leasehold.service.enactors.slurm.options import read_options as read_slurm
+from leasehold.service.enactors.slurm import options as slurm
 
-_OPTIONS: dict[str, Callable[[Mapping[str, Any]], object]] = {
-    "emulated": read_options,
-    "qemu": read_qemu,
-    "slurm": read_slurm,
-    "ec2": read_ec2,
-    "libvirt": read_libvirt,
+_READERS: dict[str, Callable[[Mapping[str, Any]], object]] = {
+    "emulated": emulated.read_options,
+    "qemu": qemu.read_options,
+    "slurm": slurm.read_options,
+    "ec2": ec2.read_options,
+    "libvirt": libvirt.read_options,
 }
 """How Leasehold's own kinds of enactor check their options; `check_options` asks other people's."""
+
+OPTIONS: dict[str, Table[Any]] = {
+    "emulated": emulated.OPTIONS,
+    "qemu": qemu.OPTIONS,
+    "slurm": slurm.OPTIONS,
+    "ec2": ec2.OPTIONS,
+    "libvirt": libvirt.OPTIONS,
+}
+"""The tables of these kinds, below that of a site."""
 
 _MARGIN = 40
 
@@ -135,8 +144,8 @@ def _read_options(keys: Keys, enactor: str) -> Mapping[str, Any]:
     options: Mapping[str, Any] = keys.take(enactor, {})
     table = Keys(options, keys.where(enactor))
     with table.inside():
-        if enactor in _OPTIONS:
-            _OPTIONS[enactor](options)
+        if enactor in _READERS:
+            _READERS[enactor](options)
         else:
             check_options(enactor, options)
     return dict(options)
@@ -156,8 +165,9 @@ def commented_toml(config: ServiceConfig) -> str:
     ]
     for name, table in TABLES.items():
         lines += _section(f"[{name}]", table.about, table.by_name(), plain[name])
+    of_site = {kind: Below("", table) for kind, table in OPTIONS.items()}
     for name, table in LISTS.items():
-        known = {**TERMS.by_name(), **table.by_name()} if table is CLUSTER else table.by_name()
+        known = {**TERMS.by_name(), **table.by_name(), **of_site} if table is CLUSTER else table.by_name()
         for one in plain.get(name, []):
             lines += _section(f"[[{name}]]", table.about, known, one)
     return "\n".join(lines) + "\n"

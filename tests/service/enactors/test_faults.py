@@ -8,7 +8,7 @@ from tests.service.enactors.sites import LOAD_MS, MOVE_MS, SAVE_MS, changes, mac
 
 from leasehold.configuration.keys import Keys
 from leasehold.model.errors import InvalidField, UnknownName
-from leasehold.service.enactors.emulated.faults import Faults, read_faults
+from leasehold.service.enactors.emulated.faults import FAULTS, Faults
 from leasehold.service.enactors.emulated.machines import EmulatedMachines
 from leasehold.service.enactors.emulated.options import EmulatedOptions, read_options
 from leasehold.service.enactors.protocol import Capabilities, Observation, Phase, Problem, Verb
@@ -54,19 +54,18 @@ def test_a_wrong_rate_is_named(field: str, value: object) -> None:
 def test_every_rate_can_be_configured_and_times_are_in_seconds() -> None:
     rates: dict[str, Any] = {field.name: 0.5 for field in fields(Faults) if isinstance(field.default, float)}
     keys = Keys(rates | {"delay_s": 1.5, "observations_late_s": 2, "seed": 7}, "cluster[0].emulated")
-    read = read_faults(keys)
-    keys.done()
+    read = FAULTS.read(keys)
     assert read == Faults(**rates, delay_ms=1500, observations_late_ms=2000, seed=7)
 
 
 def test_a_wrong_key_is_named_with_its_place() -> None:
     with pytest.raises(InvalidField) as caught:
-        read_faults(Keys({"fail_orders": 2}, "cluster[0].emulated"))
+        FAULTS.read(Keys({"fail_orders": 2}, "cluster[0].emulated"))
     assert caught.value.field == "cluster[0].emulated.fail_orders"
 
 
 def test_without_options_nothing_goes_wrong() -> None:
-    assert read_options({}) == EmulatedOptions(0, 1_000_000, Capabilities(), Faults())
+    assert read_options({}) == EmulatedOptions(0, 1_000_000, Capabilities(), (), Faults())
 
 
 def test_options_say_what_the_machines_are_like() -> None:

@@ -5,10 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.service.enactors.sites import changes, machines, seen, told
 
-from leasehold.configuration.keys import Keys
 from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.service.enactors.emulated.machines import EmulatedMachines
-from leasehold.service.enactors.emulated.nodes import EmulatedNode, read_nodes
+from leasehold.service.enactors.emulated.nodes import NODES, EmulatedNode
 from leasehold.service.enactors.emulated.options import read_options
 from leasehold.service.enactors.protocol import MachineWishes, Order, Phase, Verb
 from leasehold.testing.enactor_jobs import start_on
@@ -41,9 +40,10 @@ class TestWhatTheConfigurationSays:
             {"name": "gpu", "cpu_mhz": 3_000},
             {"name": "old", "count": 2, "disk_mib": 0},
         ]
-        nodes = read_nodes(Keys({"nodes": tables}))
+        nodes = read_options({"nodes": tables}).nodes
         assert [node.name for node in nodes] == ["n1", "n2", "gpu", "old1", "old2"]
         assert nodes[1] == EmulatedNode("n2", 8, 32_000, software=frozenset({("gcc", "12.2"), ("avx2", "")}))
+        assert read_options({"nodes": NODES.write(nodes)}).nodes == nodes
 
     def test_without_a_word_there_is_one_for_each_vm(self) -> None:
         assert read_options({}).nodes == ()
@@ -60,12 +60,12 @@ class TestWhatTheConfigurationSays:
     )
     def test_what_makes_no_sense_is_named(self, tables: list[dict[str, object]], field: str) -> None:
         with pytest.raises(InvalidField) as caught:
-            read_nodes(Keys({"nodes": tables}))
+            read_options({"nodes": tables})
         assert caught.value.field == field
 
     def test_a_typo_is_answered_with_the_nearest(self) -> None:
         with pytest.raises(UnknownName, match="memory_mib"):
-            read_nodes(Keys({"nodes": [{"memory_mb": 1}]}))
+            read_options({"nodes": [{"memory_mb": 1}]})
 
 
 class TestWhoComesWhere:

@@ -2,8 +2,6 @@
 
 import os
 import re
-import tomllib
-from pathlib import Path
 
 import pytest
 
@@ -11,8 +9,6 @@ from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.service.config_file import config_from_dict
 from leasehold.service.enactors.registry import enactor_kinds
 from leasehold.service.enactors.slurm.options import OnSuspend, SlurmOptions, read_options
-
-REPOSITORY = Path(__file__).resolve().parents[4]
 
 
 def test_nothing_need_be_said() -> None:
@@ -81,14 +77,3 @@ def test_a_mistake_is_found_when_the_configuration_is_read() -> None:
 
 def test_it_is_one_of_our_own_kinds() -> None:
     assert "slurm" in enactor_kinds()
-
-
-def test_the_how_to_page_has_every_option_with_what_is_usual() -> None:
-    page = (REPOSITORY / "docs" / "howto" / "slurm.md").read_text(encoding="utf-8")
-    table = page.split("## Every option\n")[1]
-    written = dict(re.findall(r"^\| `(\w+)` \| .* \| (.+?) \|$", table, re.MULTILINE))
-    with pytest.raises(UnknownName, match=re.escape(f"expected one of {', '.join(sorted(written))}")):
-        read_options({"": None})
-    values = {key: found[1] for key, usual in written.items() if (found := re.fullmatch("`(.+)`", usual))}
-    said = tomllib.loads("\n".join(f"{key} = {value}" for key, value in values.items()))
-    assert read_options(said) == SlurmOptions()

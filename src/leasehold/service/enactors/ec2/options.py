@@ -2,78 +2,91 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Annotated
 
+from leasehold.configuration.declaration import Table
 from leasehold.configuration.keys import Keys
+from leasehold.configuration.kinds import Flag, Seconds, Text, Texts, Whole
 from leasehold.model.errors import InvalidField
 from leasehold.service.enactors.kept.caretaker import Habits
 
 _ADDRESS = re.compile(r"https?://[^/\s@]+(/\S*)?")
-_LEAST_POLL_MS = 100
+
+
+def _address(text: str) -> str:
+    if not _ADDRESS.fullmatch(text):
+        # not shown: who writes a password into an address should not find it in a log
+        expected = "an address as https://host:port, without a password"
+        raise InvalidField("endpoint_url", "...", expected)
+    return text
 
 
 @dataclass(frozen=True, slots=True)
 class Ec2Options:
-    """The options of one site.
+    """The options of one site."""
 
-    ``name``              what its machines are tagged with; the site's own name where none is given
-    ``hibernate``         whether they can be suspended, as image and type must allow
-    ``commands``          whether the image runs scripts of its user data when it first boots
-    ``root_device``       the device of their root, if it has to be encrypted, or of ``root_gib``
-    """
+    region: Annotated[str, Text("where")]
+    image: Annotated[str, Text("what its machines boot from")]
+    instance_type: Annotated[
+        str, Text("how large they are", more="; what a lease asks for in memory does not change it")
+    ]
+    name: Annotated[
+        str | None,
+        Text(
+            "what its machines are tagged with",
+            more=". Two gateways that share an account and a region need two names",
+            unset="that of the site",
+        ),
+    ] = None
+    endpoint_url: Annotated[
+        str | None, Text("another cloud with the same API", unset="Amazon's", convert=_address)
+    ] = None
+    profile: Annotated[str | None, Text("a profile of the AWS configuration", unset="boto3's choice")] = None
+    subnet: Annotated[str | None, Text("where in your network", unset="the default one")] = None
+    security_groups: Annotated[
+        tuple[str, ...], Texts("which rules hold for its network, by id", unset="the default ones")
+    ] = ()
+    key_name: Annotated[str | None, Text("whose key opens them", unset="nobody's")] = None
+    instance_profile: Annotated[str | None, Text("which role they have")] = None
+    hibernate: Annotated[
+        bool, Flag("whether they can be suspended", more=", as image and type must allow")
+    ] = False
+    commands: Annotated[
+        bool,
+        Flag("whether the image runs the script in its user data", more=", as all with cloud-init do"),
+    ] = True
+    root_device: Annotated[
+        str | None,
+        Text(
+            'the device of the root, as `"/dev/xvda"`; it is then encrypted',
+            more=", which hibernation asks for",
+            unset="the image's",
+        ),
+    ] = None
+    root_gib: Annotated[int | None, Whole("its size", unset="the image's")] = None
+    poll_ms: Annotated[int, Seconds("how often to look while nothing is ordered", least_ms=100)] = 10_000
+    boot_within_ms: Annotated[
+        int,
+        Seconds(
+            "how long machines may take to come up, until the lease has failed",
+            more="; room in the cloud is waited for that long too",
+            least_ms=1_000,
+        ),
+    ] = 600_000
 
-    region: str
-    image: str
-    instance_type: str
-    name: str | None = None
-    endpoint_url: str | None = None
-    profile: str | None = None
-    subnet: str | None = None
-    security_groups: tuple[str, ...] = ()
-    key_name: str | None = None
-    instance_profile: str | None = None
-    hibernate: bool = False
-    commands: bool = True
-    root_device: str | None = None
-    root_gib: int | None = None
-    habits: Habits = field(default_factory=Habits)
+    @property
+    def habits(self) -> Habits:
+        """How its machines are looked after."""
+        return Habits(self.poll_ms / 1000, self.boot_within_ms)
+
+
+OPTIONS = Table(Ec2Options, "Its machines, in EC2.")
 
 
 def read_options(options: Mapping[str, object]) -> Ec2Options:
-    """Read the options; raises InvalidField or UnknownName with the key as field.
-
-    The keys are the fields of `Ec2Options`, and ``poll_s`` and ``boot_within_s`` for its habits.
-    """
-    keys = Keys(options)
-    read = Ec2Options(
-        region=keys.text("region"),
-        image=keys.text("image"),
-        instance_type=keys.text("instance_type"),
-        name=keys.text("name", None),
-        endpoint_url=_address(keys, "endpoint_url"),
-        profile=keys.text("profile", None),
-        subnet=keys.text("subnet", None),
-        security_groups=keys.texts("security_groups", ()),
-        key_name=keys.text("key_name", None),
-        instance_profile=keys.text("instance_profile", None),
-        hibernate=keys.flag("hibernate", default=False),
-        commands=keys.flag("commands", default=True),
-        root_device=keys.text("root_device", None),
-        root_gib=keys.whole("root_gib", None),
-        habits=Habits(
-            poll_s=keys.milliseconds("poll_s", 10_000, _LEAST_POLL_MS) / 1000,
-            boot_within_ms=keys.milliseconds("boot_within_s", 600_000, 1000),
-        ),
-    )
-    keys.done()
+    """Read the options; raises InvalidField or UnknownName with the key as field."""
+    read = OPTIONS.read(Keys(options))
     if read.root_gib is not None and read.root_device is None:
         raise InvalidField("root_gib", read.root_gib, "root_device beside it, which says whose size that is")
     return read
-
-
-def _address(keys: Keys, key: str) -> str | None:
-    address = keys.text(key, None)
-    if address is not None and not _ADDRESS.fullmatch(address):
-        # not shown: who writes a password into an address should not find it in a log
-        raise InvalidField(keys.where(key), "...", "an address as https://host:port, without a password")
-    return address

@@ -1,101 +1,89 @@
 """Which faults does an emulated site have? None, unless its configuration asks for them."""
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from typing import Annotated
 
-from leasehold.configuration.keys import MOST_SEED, Keys
+from leasehold.configuration.declaration import Key, Table
+from leasehold.configuration.keys import MOST_SEED
+from leasehold.configuration.kinds import Number, Seconds, Whole
 from leasehold.model.errors import InvalidField
 
-_PROBABILITIES = frozenset(
-    {
-        "fail_orders",
-        "refuse_orders",
-        "lose_memory",
-        "no_answer",
-        "lose_observations",
-        "repeat_observations",
-        "fail_jobs",
-        "software_gone",
-    }
-)
+
+def _probability(doc: str, more: str = "") -> Number:
+    return Number(f"probability that {doc}", more=more, least=0, most=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """How often what goes wrong; raises InvalidField for a field that makes no sense.
+    """How often what goes wrong; raises InvalidField for a field that makes no sense."""
 
-    Of the machines:
+    # of the commands that run there, and of the nodes
 
-    ``fail_orders``     probability that an order is not taken on, and may be told again
-    ``refuse_orders``   probability that an order is never taken on, however often it is told; but for
-                        SEND and STOP, without which nothing could be put right
-    ``lose_memory``     probability that saving a lease's memory fails, and its machines are lost
-    ``crash_per_hour``  how often the machines of a lease crash in an hour of running, on average
-    ``slow_factor``     booting, saving, loading and moving take that many times as long
-    ``delay_ms``        and this much longer
+    fail_jobs: Annotated[
+        float, _probability("a command fails with an error of its own", " (exit status 1), on its way")
+    ] = 0.0
+    software_gone: Annotated[
+        float, _probability("a command is not found when it begins", " (exit status 127)")
+    ] = 0.0
+    node_death_per_hour: Annotated[
+        float,
+        Number("how often a node dies in an hour on average", more=", with all that is on it", least=0),
+    ] = 0.0
+    service_stop_per_hour: Annotated[
+        float, Number("how often its own manager stops, and with it all that runs there", least=0)
+    ] = 0.0
+    network_cut_per_hour: Annotated[
+        float,
+        Number(
+            "how often it cannot be reached",
+            more="; what is on it goes on unseen, and is seen again afterwards",
+            least=0,
+        ),
+    ] = 0.0
+    node_down_ms: Annotated[int, Seconds("how long each of these lasts")] = 600_000
 
-    Of the commands that run there, and of the nodes:
+    # of the machines
 
-    ``fail_jobs``              probability that a command fails with an error of its own, on its way
-    ``software_gone``          probability that the software of a command is gone when it begins
-    ``node_death_per_hour``    how often a node dies in an hour on average, with all that it has
-    ``service_stop_per_hour``  how often a node's own manager stops, and with it what it runs
-    ``network_cut_per_hour``   how often a node cannot be reached; what it runs goes on unseen
-    ``node_down_ms``           how long each of these lasts
+    fail_orders: Annotated[float, _probability("an order is not taken on, and may be told again")] = 0.0
+    refuse_orders: Annotated[
+        float,
+        # but for SEND and STOP, without which nothing could be put right
+        _probability("one is never taken on, however often it is told"),
+    ] = 0.0
+    lose_memory: Annotated[float, _probability("saving memory fails, and the machines are lost")] = 0.0
+    crash_per_hour: Annotated[
+        float, Number("how often the machines of a lease crash in an hour, on average", least=0)
+    ] = 0.0
+    slow_factor: Annotated[
+        float, Number("booting, saving, loading and moving take that many times as long", least=0)
+    ] = 1.0
+    delay_ms: Annotated[int, Seconds("and this much longer")] = 0
 
-    Of the wire to them:
+    # of the wire to them
 
-    ``no_answer``             probability that whatever is asked is answered with an error
-    ``lose_observations``     probability that a change is never told (it can be observed all the same)
-    ``repeat_observations``   probability that a change is told twice
-    ``observations_late_ms``  how much later changes are told
-
-    ``seed`` draws another fate for everything.
-    """
-
-    fail_orders: float = 0.0
-    refuse_orders: float = 0.0
-    lose_memory: float = 0.0
-    crash_per_hour: float = 0.0
-    slow_factor: float = 1.0
-    delay_ms: int = 0
-    fail_jobs: float = 0.0
-    software_gone: float = 0.0
-    node_death_per_hour: float = 0.0
-    service_stop_per_hour: float = 0.0
-    network_cut_per_hour: float = 0.0
-    node_down_ms: int = 600_000
-    no_answer: float = 0.0
-    lose_observations: float = 0.0
-    repeat_observations: float = 0.0
-    observations_late_ms: int = 0
-    seed: int = 0
+    no_answer: Annotated[float, _probability("whatever is asked is answered with an error")] = 0.0
+    lose_observations: Annotated[
+        float,
+        # it can be observed all the same
+        _probability("a change is never told"),
+    ] = 0.0
+    repeat_observations: Annotated[float, _probability("it is told twice")] = 0.0
+    observations_late_ms: Annotated[int, Seconds("how much later changes are told")] = 0
+    seed: Annotated[int, Whole("draws another fate for everything", least=0, most=MOST_SEED)] = 0
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            _check(field.name, getattr(self, field.name), whole=isinstance(field.default, int))
+        for name, key in FAULTS.declared.items():
+            _check(name, getattr(self, name), key)
 
 
-def read_faults(keys: Keys) -> Faults:
-    """Take the faults out of a table of the configuration: the fields by their names, times in seconds.
-
-    Raises InvalidField with the whole place of the key.
-    """
-    usual = Faults()
-    rates = [field.name for field in fields(Faults) if isinstance(field.default, float)]
-    with keys.inside():
-        return Faults(
-            **{name: keys.number(name, getattr(usual, name)) for name in rates},
-            delay_ms=keys.milliseconds("delay_s", usual.delay_ms),
-            node_down_ms=keys.milliseconds("node_down_s", usual.node_down_ms),
-            observations_late_ms=keys.milliseconds("observations_late_s", usual.observations_late_ms),
-            seed=keys.whole("seed", usual.seed, least=0, most=MOST_SEED),
-        )
+FAULTS = Table(Faults, "What goes wrong, and how often.")
 
 
-def _check(field: str, value: object, *, whole: bool) -> None:
-    most = 1.0 if field in _PROBABILITIES else math.inf
-    kind = int if whole else (int, float)
+def _check(field: str, value: object, key: Key) -> None:
+    kind, noun = ((int, float), "number") if isinstance(key, Number) else (int, "whole number")
+    is_probability = isinstance(key, Number) and key.most == 1
+    most = 1.0 if is_probability else math.inf
     if (
         isinstance(value, kind)
         and not isinstance(value, bool)
@@ -103,6 +91,5 @@ def _check(field: str, value: object, *, whole: bool) -> None:
         and math.isfinite(value)
     ):
         return
-    noun = "whole number" if whole else "number"
-    bounds = "from 0 to 1" if field in _PROBABILITIES else "of at least 0"
+    bounds = "from 0 to 1" if is_probability else "of at least 0"
     raise InvalidField(field, value, f"a {noun} {bounds}")

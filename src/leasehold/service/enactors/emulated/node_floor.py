@@ -10,7 +10,7 @@ from leasehold.service.enactors.emulated.floor import Floor
 from leasehold.service.enactors.emulated.hardware import Hardware
 from leasehold.service.enactors.emulated.holding import Becoming, Holding
 from leasehold.service.enactors.emulated.mishaps import Mishaps
-from leasehold.service.enactors.emulated.nodes import EmulatedNode, usual_nodes
+from leasehold.service.enactors.emulated.nodes import EmulatedNode, default_nodes
 from leasehold.service.enactors.emulated.troubles import says
 from leasehold.service.enactors.facts import NodeFacts
 from leasehold.service.enactors.protocol import NO_WISHES, MachineWishes, Phase, Problem
@@ -24,7 +24,7 @@ class NodeFloor:
     def __init__(self, floor: Floor, hardware: Hardware, mishaps: Mishaps) -> None:
         self._floor = floor
         self._mishaps = mishaps
-        nodes = hardware.nodes or usual_nodes(hardware.slots)
+        nodes = hardware.nodes or default_nodes(hardware.slots)
         self._nodes = {node.name: node for node in nodes}
         floor.stand_on(nodes)
         self._fates: list[tuple[int, str, Fault]] = []

@@ -1,10 +1,13 @@
 """Which nodes does an emulated site have? Unlike ones as configured, or one like the others for each VM."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
+from typing import Annotated
 
+from leasehold.configuration.declaration import Key, Plain, Table
 from leasehold.configuration.keys import MOST_SLOTS, Keys
+from leasehold.configuration.kinds import Text, Texts, Whole
 from leasehold.matching.software import installed
 from leasehold.matching.versions import version
 from leasehold.model.errors import InvalidField
@@ -24,57 +27,89 @@ class EmulatedNode:
     software: frozenset[tuple[str, str]] = frozenset()
 
 
-def usual_nodes(slots: int) -> tuple[EmulatedNode, ...]:
+def default_nodes(slots: int) -> tuple[EmulatedNode, ...]:
     """Give the nodes of a site whose configuration says nothing of them."""
     return tuple(EmulatedNode(f"{_PREFIX}{number}") for number in range(1, slots + 1))
 
 
-def read_nodes(keys: Keys) -> tuple[EmulatedNode, ...]:
-    """Read the tables ``[[cluster.emulated.nodes]]``; none where there are none.
+class _Software(Texts):
+    """What is installed, as names with versions behind them; of some there is none."""
 
-    The keys: ``name``, to which a number is added where ``count`` is more than 1, and the fields of
-    `EmulatedNode`, with software as ``["gcc 12.2", "python3 3.11.2"]``. Raises InvalidField for what makes no
-    sense, also for two nodes of one name.
-    """
-    numbers = count(1)
-    nodes: list[EmulatedNode] = []
-    for table in keys.tables("nodes"):
-        nodes += _read_alike(table, numbers)
-        table.done()
-        _refuse_doubles(nodes, table.where("name"))
-    return tuple(nodes)
+    def read(self, keys: Keys, name: str, default: object) -> object:
+        """Take the texts, and part them."""
+        texts = keys.texts(name, default)
+        if texts is default or not isinstance(texts, tuple):
+            return default
+        pairs: list[tuple[str, str]] = []
+        for text in texts:
+            called, _, number = text.strip().partition(" ")
+            if number:
+                with keys.at(name):
+                    version(number.strip())
+            pairs.append((called, number.strip()))
+        return installed(pairs)
 
-
-def _read_alike(table: Keys, numbers: Iterator[int]) -> list[EmulatedNode]:
-    """Read one table, and give as many nodes as it says."""
-    usual = EmulatedNode("")
-    many, name = table.whole("count", 1, most=MOST_SLOTS), table.text("name", "")
-    pattern = EmulatedNode(
-        "",
-        cores=table.whole("cores", usual.cores),
-        memory_mib=table.whole("memory_mib", usual.memory_mib),
-        disk_mib=table.whole("disk_mib", usual.disk_mib, least=0),
-        cpu_mhz=table.whole("cpu_mhz", usual.cpu_mhz, least=0),
-        software=_software(table),
-    )
-    own = (f"{_PREFIX}{next(numbers)}" for _ in range(many))
-    named = [name] if many == 1 else [f"{name}{number}" for number in range(1, many + 1)]
-    return [_called(one, pattern) for one in (named if name else own)]
+    def write(self, value: Iterable[tuple[str, str]]) -> list[str]:  # type: ignore[override]
+        """Give the texts in alphabetical order."""
+        return sorted(" ".join(pair).strip() for pair in value)
 
 
-def _called(name: str, like: EmulatedNode) -> EmulatedNode:
-    return EmulatedNode(name, like.cores, like.memory_mib, like.disk_mib, like.cpu_mhz, like.software)
+@dataclass(frozen=True, slots=True)
+class AlikeNodes:
+    """Nodes that differ in their names only, as a file has them."""
+
+    count: Annotated[int, Whole("how many there are of this kind", most=MOST_SLOTS)] = 1
+    name: Annotated[
+        str,
+        Text("what they are called, with a number behind it where there are several", unset="`n1`, `n2`, …"),
+    ] = ""
+    cores: Annotated[int, Whole("of each")] = 4
+    memory_mib: Annotated[int, Whole("of each")] = 16_384
+    disk_mib: Annotated[int, Whole("of each", least=0)] = 100_000
+    cpu_mhz: Annotated[int, Whole("of each", least=0)] = 2_400
+    software: Annotated[
+        frozenset[tuple[str, str]], _Software("what is installed there", more=', as `["gcc 12.2", "avx2"]`')
+    ] = frozenset()
+
+    def each(self, numbers: Iterator[int]) -> list[EmulatedNode]:
+        """Give as many nodes as it says; those without a name are numbered."""
+        own = (f"{_PREFIX}{next(numbers)}" for _ in range(self.count))
+        named = [self.name] if self.count == 1 else [f"{self.name}{one + 1}" for one in range(self.count)]
+        rest = (self.cores, self.memory_mib, self.disk_mib, self.cpu_mhz, self.software)
+        return [EmulatedNode(one, *rest) for one in (named if self.name else own)]
 
 
-def _software(table: Keys) -> frozenset[tuple[str, str]]:
-    pairs: list[tuple[str, str]] = []
-    for text in table.texts("software", ()):
-        name, _, number = text.strip().partition(" ")
-        if number:
-            with table.at("software"):
-                version(number.strip())
-        pairs.append((name, number.strip()))
-    return installed(pairs)
+ALIKE = Table(AlikeNodes, "Nodes that differ in their names only.")
+
+
+class _Nodes(Key):
+    """The tables ``[[cluster.emulated.nodes]]``, held as the nodes that they say."""
+
+    accepts = "list of tables"
+
+    def read(self, keys: Keys, name: str, default: object) -> object:  # noqa: ARG002 - an absent list is empty
+        """Take the list; raises InvalidField also for two nodes of one name."""
+        numbers = count(1)
+        nodes: list[EmulatedNode] = []
+        for table in keys.tables(name):
+            nodes += ALIKE.read(table).each(numbers)
+            _refuse_doubles(nodes, table.where("name"))
+        return tuple(nodes)
+
+    def write(self, value: Iterable[EmulatedNode]) -> list[Plain]:
+        """Give a table for each node."""
+        return [
+            ALIKE.to_dict(
+                AlikeNodes(1, one.name, one.cores, one.memory_mib, one.disk_mib, one.cpu_mhz, one.software)
+            )
+            for one in value
+        ]
+
+
+NODES = _Nodes(
+    "its nodes; without any it has one for each VM",
+    more=". They are [tables of their own](#clusteremulatednodes)",
+)
 
 
 def _refuse_doubles(nodes: Sequence[EmulatedNode], field: str) -> None:

@@ -1,110 +1,113 @@
 """What can the configuration say to a site under libvirt?"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 from xml.etree import ElementTree as ET
 
+from leasehold.configuration.declaration import Table
 from leasehold.configuration.keys import Keys
+from leasehold.configuration.kinds import Choice, FilePath, Flag, Seconds, Text, Whole
 from leasehold.model.errors import InvalidField
 from leasehold.service.enactors.kept.caretaker import Habits
 
 CONSOLES = "/var/log/libvirt/qemu"
 """Is on every host of libvirt's QEMU, and QEMU may write there."""
 
-_LEAST_POLL_MS = 50
 _TYPES = ("kvm", "qemu", "test")
+
+
+class _Template(FilePath):
+    """A file with libvirt's description of a domain."""
+
+    def read(self, keys: Keys, name: str, default: object) -> object:
+        """Take the path, of a file that can be read."""
+        text = keys.text(name, default)
+        if text is default:
+            return default
+        path = str(text)
+        try:
+            is_domain = ET.parse(path).getroot().tag == "domain"  # noqa: S314 - the operator's own file
+        except (OSError, ET.ParseError):
+            is_domain = False
+        if not is_domain:
+            raise InvalidField(keys.where(name), path, "a file with libvirt's description of a domain")
+        return Path(path)
 
 
 @dataclass(frozen=True, slots=True)
 class LibvirtOptions:
-    """The options of one site.
+    """The options of one site."""
 
-    ``uri``           where libvirt is, as this machine reaches it
-    ``peer_uri``      the same, as other hosts reach it; without one machines cannot be moved here or away
-    ``data_uri``      where other hosts send memory to, if libvirt's own choice does not do
-    ``template``      a description of a domain, of which name, memory and console are set; or without one:
-    ``type``          what drives machines: kvm, or qemu without it
-    ``kernel``        to boot directly, with ``initrd`` and ``cmdline``; a path on the host
-    ``volume``        the volume in ``pool`` whose contents each machine gets, in a layer of its own
-    ``network``       libvirt's network that machines are in; without one they are in none
-    ``least_memory_mib``  what the image needs to boot; who asks for less gets that much
-    ``cpu_percent``   the most that one machine gets, of one CPU
-    ``guest_agent``   whether machines run QEMU's guest agent, through which commands are run
-    ``suspend``       whether memory may be saved on the host
-    """
+    uri: Annotated[str, Text("where libvirt is, as this machine reaches it")] = "qemu:///system"
+    peer_uri: Annotated[
+        str | None,
+        Text(
+            "the same, as other hosts reach it; without it machines cannot be moved",
+            more=' (such as `"qemu+tls://rack-a.example.org/system"`)',
+        ),
+    ] = None
+    data_uri: Annotated[
+        str | None,
+        Text("where other hosts send memory to", more=', as `"tcp://10.0.0.7"`', unset="libvirt's choice"),
+    ] = None
+    template: Annotated[
+        Path | None,
+        _Template(
+            "a file with a description of a domain",
+            more=", in place of the keys down to `network`",
+        ),
+    ] = None
+    type: Annotated[
+        str,
+        Choice(
+            "what drives machines: kvm, or qemu where there is no usable KVM",
+            more="; `test` is libvirt's own pretended host",
+            of=_TYPES,
+        ),
+    ] = "kvm"
+    machine: Annotated[
+        str | None, Text("which machine QEMU is to be", more=', as `"q35"`', unset="libvirt's choice")
+    ] = None
+    vcpus: Annotated[int, Whole("CPUs of each machine")] = 1
+    cpu_percent: Annotated[
+        int | None, Whole("the most that it gets of them, where 100 is one whole CPU", unset="all")
+    ] = None
+    kernel: Annotated[str | None, Text("a kernel to boot directly, on the host")] = None
+    initrd: Annotated[str | None, Text("its initial ramdisk")] = None
+    cmdline: Annotated[str | None, Text("and its command line")] = None
+    network: Annotated[str | None, Text("libvirt's network that machines are in")] = None
+    least_memory_mib: Annotated[
+        int, Whole("what the image needs to boot; who asks for less gets that much")
+    ] = 1
+    pool: Annotated[str, Text("the storage pool of `volume`, and of the layers over it")] = "default"
+    volume: Annotated[str | None, Text("the volume that each machine gets a layer over")] = None
+    consoles: Annotated[str, Text("the folder on the host that consoles are kept in")] = CONSOLES
+    guest_agent: Annotated[bool, Flag("whether machines have QEMU's guest agent, which runs commands")] = (
+        False
+    )
+    suspend: Annotated[bool, Flag("whether memory may be saved on the host")] = True
+    poll_ms: Annotated[int, Seconds("how often to look while nothing is ordered", least_ms=50)] = 1_000
+    boot_within_ms: Annotated[
+        int,
+        Seconds("how long machines may take to come up, until the lease has failed", least_ms=1_000),
+    ] = 300_000
 
-    uri: str = "qemu:///system"
-    peer_uri: str | None = None
-    data_uri: str | None = None
-    template: Path | None = None
-    type: str = "kvm"
-    machine: str | None = None
-    vcpus: int = 1
-    least_memory_mib: int = 1
-    cpu_percent: int | None = None
-    kernel: str | None = None
-    initrd: str | None = None
-    cmdline: str | None = None
-    pool: str = "default"
-    volume: str | None = None
-    network: str | None = None
-    consoles: str = CONSOLES
-    guest_agent: bool = False
-    suspend: bool = True
-    habits: Habits = field(default_factory=Habits)
+    @property
+    def habits(self) -> Habits:
+        """How its machines are looked after."""
+        return Habits(self.poll_ms / 1000, self.boot_within_ms)
+
+
+OPTIONS = Table(LibvirtOptions, "Its machines, under libvirt.")
 
 
 def read_options(options: Mapping[str, object]) -> LibvirtOptions:
-    """Read the options; raises InvalidField or UnknownName with the key as field.
-
-    The keys are the fields of `LibvirtOptions`, and ``poll_s`` and ``boot_within_s`` for its habits.
-    """
-    keys, usual = Keys(options), LibvirtOptions()
-    read = LibvirtOptions(
-        uri=keys.text("uri", usual.uri),
-        peer_uri=keys.text("peer_uri", None),
-        data_uri=keys.text("data_uri", None),
-        template=_template(keys),
-        type=keys.name_of("type", _TYPES, usual.type),
-        machine=keys.text("machine", None),
-        vcpus=keys.whole("vcpus", usual.vcpus),
-        least_memory_mib=keys.whole("least_memory_mib", usual.least_memory_mib),
-        cpu_percent=keys.whole("cpu_percent", None),
-        kernel=keys.text("kernel", None),
-        initrd=keys.text("initrd", None),
-        cmdline=keys.text("cmdline", None),
-        pool=keys.text("pool", usual.pool),
-        volume=keys.text("volume", None),
-        network=keys.text("network", None),
-        consoles=keys.text("consoles", usual.consoles),
-        guest_agent=keys.flag("guest_agent", default=usual.guest_agent),
-        suspend=keys.flag("suspend", default=usual.suspend),
-        habits=Habits(
-            poll_s=keys.milliseconds("poll_s", 1000, _LEAST_POLL_MS) / 1000,
-            boot_within_ms=keys.milliseconds("boot_within_s", 300_000, 1000),
-        ),
-    )
-    keys.done()
-    _check_boot(read)
-    return read
-
-
-def _template(keys: Keys) -> Path | None:
-    path = keys.text("template", None)
-    if path is None:
-        return None
-    try:
-        is_domain = ET.parse(path).getroot().tag == "domain"  # noqa: S314 - the operator's own file
-    except (OSError, ET.ParseError):
-        is_domain = False
-    if not is_domain:
-        raise InvalidField(keys.where("template"), path, "a file with libvirt's description of a domain")
-    return Path(path)
-
-
-def _check_boot(read: LibvirtOptions) -> None:
+    """Read the options; raises InvalidField or UnknownName with the key as field."""
+    read = OPTIONS.read(Keys(options))
     if read.kernel is None and (read.initrd or read.cmdline):
         raise InvalidField(
             "initrd" if read.initrd else "cmdline", read.initrd or read.cmdline, "kernel beside it"
         )
+    return read

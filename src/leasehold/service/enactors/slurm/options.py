@@ -5,8 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pwd import getpwnam
+from typing import Annotated
 
-from leasehold.configuration.keys import NOTHING, Keys
+from leasehold.configuration.declaration import Table
+from leasehold.configuration.keys import Keys
+from leasehold.configuration.kinds import Choice, Flag, Seconds, Text, Texts, TextTable, Whole
 from leasehold.model.errors import InvalidField
 
 
@@ -23,116 +26,102 @@ class OnSuspend(StrEnum):
     NONE = "none"
 
 
+def _user(name: str) -> str:
+    """Check the name of a user as whom jobs may run."""
+    try:
+        found = getpwnam(name)
+    except KeyError:
+        raise InvalidField("user", name, "a user of this machine") from None
+    if found.pw_uid == 0:
+        raise InvalidField("user", name, "another user than root, whom no guest may be")
+    if os.geteuid() not in {0, found.pw_uid}:
+        raise InvalidField("user", name, "nothing, as only root may submit jobs for others")
+    return name
+
+
 @dataclass(frozen=True, slots=True)
 class SlurmOptions:
-    """The options of one site.
+    """The options of one site."""
 
-    ``conf``             the slurm.conf of the cluster; empty: the machine's own
-    ``cluster``          its name, where slurmdbd knows several; empty: the one of ``conf``
-    ``partition``        where guests' jobs go; empty: the default partition, and all nodes count
-    ``qos``, ``account``  what they are given; empty: nothing
-    ``user``             as whom jobs run of whoever is not named in ``users``, and probes; empty: none do
-    ``users``            as whom the jobs of a consumer run, or of a VO or a group and all who are in it
-    ``run_as_gateway``   whether that may be the gateway's own user, who can read its tokens; never root
-    ``cpus_per_vm``      how many CPUs a VM is
-    ``memory``           whether Slurm gives memory out as it does CPUs: then guests' jobs ask for theirs
-    ``nice``             how far they step back in the queue
-    ``suspend``          what SUSPEND does
-    ``suspended_jobs``   whether own jobs that somebody else suspended keep their room
-    ``extra``            more words for sbatch
-    ``environment``      what guests' commands find in their environment
-    ``job_folder``       where jobs write, seen by us and by all nodes, and no part of the data folder
-    ``modules``          folders of modulefiles that all nodes have; ``modules_command`` lists more of them
-    ``probe_every_ms``   how often each node is asked what is installed there, by a small job; 0: never
-    ``look_every_ms``    how often Slurm is asked while nothing is ordered
-    ``answer_within_ms``  how long one of its commands may take
-    """
+    conf: Annotated[str, Text("the `slurm.conf` of the cluster", unset="the machine's own")] = ""
+    cluster: Annotated[str, Text("its name, where `slurmdbd` knows several", unset="that of `conf`")] = ""
+    partition: Annotated[
+        str,
+        Text("where guests' jobs go; its nodes are those that count", unset="the default one, and all nodes"),
+    ] = ""
+    qos: Annotated[str, Text("of guests' jobs", unset="none")] = ""
+    account: Annotated[str, Text("of guests' jobs", unset="none")] = ""
+    user: Annotated[
+        str,
+        Text(
+            "as whom guests' jobs run who are not in `users`, and jobs that look at nodes",
+            more=" ([why](#as-whom-guests-commands-run))",
+            unset="nobody",
+            convert=_user,
+        ),
+    ] = ""
+    users: Annotated[
+        Mapping[str, str], TextTable("as whom the jobs of a consumer, a VO or a group run", convert=_user)
+    ] = field(default_factory=dict)
+    run_as_gateway: Annotated[
+        bool,
+        # who can read its tokens
+        Flag("whether guests' jobs may run as the gateway's own user; never as root"),
+    ] = False
+    cpus_per_vm: Annotated[int, Whole("CPUs of a VM")] = 1
+    memory: Annotated[
+        bool,
+        # then guests' jobs ask for theirs
+        Flag("whether Slurm gives memory out as it does CPUs"),
+    ] = False
+    nice: Annotated[int, Whole("how far guests' jobs step back in the queue", least=0)] = 100_000
+    suspend: Annotated[
+        OnSuspend,
+        Choice("what is done with a Suspendable lease: pause, requeue or none", of=OnSuspend),
+    ] = OnSuspend.PAUSE
+    suspended_jobs: Annotated[bool, Flag("whether users' jobs that somebody suspended keep their room")] = (
+        True
+    )
+    extra: Annotated[
+        tuple[str, ...], Texts("more words for `sbatch`", more=', as `["--constraint=avx2"]`')
+    ] = ()
+    environment: Annotated[
+        Mapping[str, str], TextTable("what guests' commands find in their environment")
+    ] = field(default_factory=dict)
+    job_folder: Annotated[
+        str,
+        # seen by us and by all nodes, and no part of the data folder
+        Text("where guests' jobs write; it must be said", unset="none"),
+    ] = ""
+    modules: Annotated[
+        tuple[str, ...],
+        Texts("folders of modulefiles, which all nodes have", more=', as `["/opt/modulefiles"]`'),
+    ] = ()
+    modules_command: Annotated[
+        str,
+        Text(
+            "a command that lists more modules", more=""", as `"bash -lc 'module -t avail'"`""", unset="none"
+        ),
+    ] = ""
+    probe_every_ms: Annotated[
+        int, Seconds("how often each node is asked what is installed there, by a small job; 0: never")
+    ] = 86_400_000
+    look_every_ms: Annotated[
+        int, Seconds("how often `squeue` is asked", more=" while nothing is ordered", least_ms=1)
+    ] = 2_000
+    answer_within_ms: Annotated[int, Seconds("how long a command of Slurm's may take", least_ms=1)] = 15_000
 
-    conf: str = ""
-    cluster: str = ""
-    partition: str = ""
-    qos: str = ""
-    account: str = ""
-    user: str = ""
-    users: Mapping[str, str] = field(default_factory=dict)
-    run_as_gateway: bool = False
-    cpus_per_vm: int = 1
-    memory: bool = False
-    nice: int = 100_000
-    suspend: OnSuspend = OnSuspend.PAUSE
-    suspended_jobs: bool = True
-    extra: tuple[str, ...] = ()
-    environment: Mapping[str, str] = field(default_factory=dict)
-    job_folder: str = ""
-    modules: tuple[str, ...] = ()
-    modules_command: str = ""
-    probe_every_ms: int = 86_400_000
-    look_every_ms: int = 2_000
-    answer_within_ms: int = 15_000
+
+OPTIONS = Table(SlurmOptions, "Its machines, which belong to Slurm.")
 
 
 def read_options(options: Mapping[str, object]) -> SlurmOptions:
-    """Read the options; raises InvalidField or UnknownName with the key as field.
-
-    The keys are the fields of `SlurmOptions`, its times as ``look_every_s``, ``answer_within_s`` and
-    ``probe_every_s``.
-    """
-    keys, usual = Keys(options), SlurmOptions()
-    read = SlurmOptions(
-        **{name: keys.text(name, "") for name in ("conf", "cluster", "partition", "qos", "account")},
-        user=_user(keys, "user", ""),
-        users=_users(keys),
-        run_as_gateway=keys.flag("run_as_gateway", default=usual.run_as_gateway),
-        cpus_per_vm=keys.whole("cpus_per_vm", usual.cpus_per_vm),
-        memory=keys.flag("memory", default=usual.memory),
-        nice=keys.whole("nice", usual.nice, least=0),
-        suspend=OnSuspend(keys.name_of("suspend", OnSuspend, usual.suspend)),
-        suspended_jobs=keys.flag("suspended_jobs", default=usual.suspended_jobs),
-        extra=keys.texts("extra", usual.extra),
-        environment=_environment(keys),
-        job_folder=keys.text("job_folder", ""),
-        modules=keys.texts("modules", usual.modules),
-        modules_command=keys.text("modules_command", ""),
-        probe_every_ms=keys.milliseconds("probe_every_s", usual.probe_every_ms),
-        look_every_ms=keys.milliseconds("look_every_s", usual.look_every_ms, least_ms=1),
-        answer_within_ms=keys.milliseconds("answer_within_s", usual.answer_within_ms, least_ms=1),
-    )
-    keys.done()
+    """Read the options; raises InvalidField or UnknownName with the key as field."""
+    read = OPTIONS.read(Keys(options))
     if read.memory and read.suspend is OnSuspend.PAUSE:
         raise InvalidField(
             "suspend",
             read.suspend.value,
             "requeue or none where memory = true: a paused job keeps its memory",
         )
-    return read
-
-
-def _users(keys: Keys) -> dict[str, str]:
-    """Read for each consumer or group the name of its user."""
-    table = keys.table("users")
-    read = {account: _user(table, account) for account in table.left()}
-    table.done()
-    return read
-
-
-def _user(keys: Keys, key: str, default: str = NOTHING) -> str:
-    """Read the name of a user as whom jobs may run."""
-    user = keys.text(key, default)
-    if user:
-        try:
-            found = getpwnam(user)
-        except KeyError:
-            raise InvalidField(keys.where(key), user, "a user of this machine") from None
-        if found.pw_uid == 0:
-            raise InvalidField(keys.where(key), user, "another user than root, whom no guest may be")
-        if os.geteuid() not in {0, found.pw_uid}:
-            raise InvalidField(keys.where(key), user, "nothing, as only root may submit jobs for others")
-    return user
-
-
-def _environment(keys: Keys) -> dict[str, str]:
-    """Read the names and values of a table; each is a text."""
-    table = keys.table("environment")
-    read = {name: table.text(name) for name in table.left()}
-    table.done()
     return read
