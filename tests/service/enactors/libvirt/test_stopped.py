@@ -1,13 +1,14 @@
-"""A machine that stands still goes on before it is sent, and where it has come so: it is not waited for."""
+"""What stands still goes on before it is sent, and where it has come so; what ended on its way has ended."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from leasehold.service.enactors.kept.holding import Goal, Holding
-from leasehold.service.enactors.kept.machine import State
+from leasehold.service.enactors.kept.machine import Hopeless, State, Work
 from leasehold.service.enactors.protocol import Phase, Verb
 from leasehold.testing.enactor_rig import order
 
@@ -27,6 +28,9 @@ class Stopped:
 
         return libvirt.VIR_DOMAIN_PAUSED, self.reason
 
+    def hasManagedSaveImage(self) -> bool:  # noqa: N802 - libvirt's name
+        return False
+
     def jobInfo(self) -> list[int]:  # noqa: N802 - libvirt's name
         return [self.job]
 
@@ -35,6 +39,34 @@ class Stopped:
 
     def migrateToURI3(self, *_: Any) -> None:  # noqa: N802 - libvirt's name
         self.calls.append("migrate")
+
+
+class ShutOff(Stopped):
+    """One that does not run any more."""
+
+    def state(self) -> tuple[int, int]:
+        import libvirt  # noqa: PLC0415 - it is there when its fixture is
+
+        return libvirt.VIR_DOMAIN_SHUTOFF, self.reason
+
+
+@dataclass
+class Running:
+    """One that runs, driven by this."""
+
+    type: str
+    how: int = 0
+
+    def state(self) -> tuple[int, int]:
+        import libvirt  # noqa: PLC0415 - it is there when its fixture is
+
+        return libvirt.VIR_DOMAIN_RUNNING, 0
+
+    def XMLDesc(self, _flags: int) -> str:  # noqa: N802 - libvirt's name
+        return f"<domain type='{self.type}'/>"
+
+    def migrateToURI3(self, _there: str, _wishes: object, how: int) -> None:  # noqa: N802 - libvirt's name
+        self.how = how
 
 
 def expected(phase: Phase = Phase.RECEIVING, goal: Goal = Goal.UP) -> Holding:
@@ -73,3 +105,60 @@ def test_one_that_stands_still_is_not_sent_so(library: Path) -> None:  # noqa: A
     with pytest.raises(NotYet, match="on its way already"):
         _send(moving, "leasehold-b-1-2-0", there)
     assert (stopped.calls, moving.calls) == (["resume"], [])
+
+
+def test_one_that_has_ended_on_its_way_has_ended(library: Path) -> None:  # noqa: ARG001 - imported below
+    import libvirt  # noqa: PLC0415 - it is there when its fixture is
+
+    from leasehold.service.enactors.libvirt.reading import look_at  # noqa: PLC0415 - as above
+
+    def seen(reason: int, command: tuple[str, ...] = (), phase: Phase = Phase.RECEIVING) -> State | None:
+        holding = expected(phase)
+        holding.command = command
+        told = look_at(ShutOff(reason), holding, has_agent=True)
+        return None if told is None else told[0]
+
+    assert seen(libvirt.VIR_DOMAIN_SHUTOFF_SHUTDOWN) is State.ENDED
+    assert seen(libvirt.VIR_DOMAIN_SHUTOFF_SHUTDOWN, ("work",)) is State.FAILED
+    assert seen(libvirt.VIR_DOMAIN_SHUTOFF_CRASHED) is State.FAILED
+    assert seen(libvirt.VIR_DOMAIN_SHUTOFF_UNKNOWN) is State.FAILED  # libvirt itself was started anew
+    assert seen(libvirt.VIR_DOMAIN_SHUTOFF_FAILED) is None  # it stays where it was, and is sent again
+    assert seen(libvirt.VIR_DOMAIN_SHUTOFF_UNKNOWN, phase=Phase.STARTING) is None  # it is only described
+
+
+def test_one_that_could_not_go_on_here_and_is_sent_no_more_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+    library: Path,  # noqa: ARG001 - imported below
+    tmp_path: Path,
+) -> None:
+    import libvirt  # noqa: PLC0415 - it is there when its fixture is
+
+    from leasehold.service.enactors.kept.ledger import LEDGER, Ledger  # noqa: PLC0415 - as above
+    from leasehold.service.enactors.libvirt.moving import Moving  # noqa: PLC0415 - as above
+    from leasehold.service.enactors.libvirt.options import read_options  # noqa: PLC0415 - as above
+    from leasehold.service.enactors.libvirt.world import LibvirtWorld  # noqa: PLC0415 - as above
+
+    (tmp_path / "a").mkdir()
+    Ledger(tmp_path / "a" / LEDGER).close()  # which has nothing of it
+    options = read_options({"uri": "test:///default", "type": "test"})
+    world = LibvirtWorld(options, "b", Moving(tmp_path / "b"))
+    lookup = SimpleNamespace(lookupByName=lambda _: ShutOff(libvirt.VIR_DOMAIN_SHUTOFF_FAILED))
+    monkeypatch.setattr(world, "_host", SimpleNamespace(connection=lookup))
+    with pytest.raises(Hopeless, match="had no machines"):
+        world.do(Work.AWAIT, expected(), [])
+
+
+def test_one_that_is_interpreted_stands_still_while_it_goes(library: Path) -> None:  # noqa: ARG001 - imported below
+    import libvirt  # noqa: PLC0415 - it is there when its fixture is
+
+    from leasehold.service.enactors.kept.ledger import Neighbour  # noqa: PLC0415 - as above
+    from leasehold.service.enactors.libvirt.moving import _send  # noqa: PLC0415 - as above
+
+    def is_live(type_: str) -> bool:
+        running = Running(type_)
+        _send(running, "leasehold-b-1-2-0", Neighbour({"peer_uri": "qemu:///there"}, [], -1))
+        assert running.how & libvirt.VIR_MIGRATE_PEER2PEER
+        return bool(running.how & libvirt.VIR_MIGRATE_LIVE)
+
+    assert is_live("kvm")
+    assert not is_live("qemu")

@@ -40,6 +40,11 @@ def disk_paths(description: str) -> list[str]:
     return [path for disk in disks if (path := disk.get("file"))]
 
 
+def is_interpreted(description: str) -> bool:
+    """Whether a machine runs without the help of its host's processor."""
+    return ET.fromstring(description).get("type") == "qemu"  # noqa: S314 - as above
+
+
 def _from_template(options: LibvirtOptions) -> ET.Element:
     assert options.template is not None
     return ET.parse(options.template).getroot()  # noqa: S314 - the operator's own file

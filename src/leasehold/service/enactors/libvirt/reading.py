@@ -65,15 +65,20 @@ def _running(domain: Any, holding: Holding) -> Seen:  # noqa: ANN401 - as above
 def _shut_off(domain: Any, reason: int, holding: Holding | None) -> Seen | None:  # noqa: ANN401 - as above
     if domain.hasManagedSaveImage():
         return State.SAVED, ""
-    if holding is not None and _is_to_start(holding):
+    if holding is not None and _is_to_start(holding, reason):
         return None
     if reason == libvirt.VIR_DOMAIN_SHUTOFF_SHUTDOWN:
         return _shut_itself_down(holding)
     return State.FAILED, f"it was shut off {_SHUT_OFF.get(reason, 'elsewhere')}"
 
 
-def _is_to_start(holding: Holding) -> bool:
-    """Whether it is described, and may be started without running anything twice."""
+def _is_to_start(holding: Holding, reason: int) -> bool:
+    """Whether it is described, and may be started without running anything twice.
+
+    What has come is described because it has come. Only where it could not go on it may come again.
+    """
+    if holding.phase is Phase.RECEIVING:
+        return bool(reason == libvirt.VIR_DOMAIN_SHUTOFF_FAILED)
     return holding.goal in {Goal.UP, Goal.SAVED} and not (holding.came_up or holding.commanded)
 
 

@@ -152,8 +152,9 @@ class LibvirtWorld:
         """First ask the old site, then look here: in this order none can have slipped through."""
         if self._moving.is_coming(holding):
             return
-        names = [str(name) for name in names_of(self._site, holding)]
-        if len(list(self._domains(names))) < len(names):
+        domains = self._domains(str(name) for name in names_of(self._site, holding))
+        have_come = [look_at(domain, holding, has_agent=False) is not None for _, domain in domains]
+        if sum(have_come) < holding.vms:
             raise Hopeless(f"site {holding.other_site} had no machines of lease {holding.lease_id} to send")
 
     def _send(self, holding: Holding, machines: Sequence[Machine]) -> None:
