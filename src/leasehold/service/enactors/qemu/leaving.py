@@ -2,8 +2,8 @@
 
 Only this site says who may go on, by ``handover`` in its ledger; the other one reads that and follows:
 
-* LIVE: the other site has machines that wait for memory. It is copied into them while ours run. When it
-  says that all have arrived, ours stand still, and are let go for good: HANDED.
+* LIVE: the other site has machines that wait for memory. It is copied into them while ours run, or stand
+  still where they are interpreted. When it says that all have arrived, ours are let go for good: HANDED.
 * Where that does not work out, for whatever reason, ours take back what they have given (nothing has run
   there yet), and their memory goes to files: PARCEL. When these are complete they can be fetched: READY.
 

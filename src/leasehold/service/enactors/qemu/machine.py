@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from leasehold.service.enactors.qemu.command_line import MachineFiles, boot_command, waiting_for
+from leasehold.service.enactors.qemu.command_line import TCG, MachineFiles, boot_command, waiting_for
 from leasehold.service.enactors.qemu.disks import make_layer, to_disk
 from leasehold.service.enactors.qemu.images.image import Image
 from leasehold.service.enactors.qemu.process import MachineDied, MachineFailed, Process
@@ -198,7 +198,12 @@ class Machine:
         to_disk(self.files.folder)
 
     async def move(self, incoming: Path, within_s: float) -> None:
-        """Move it into the machine that listens there; it stands still here when this returns."""
+        """Move it into the machine that listens there; it stands still here when this returns.
+
+        An interpreted one stands still from the beginning. While memory is copied QEMU loses now and then
+        what such a machine writes, and it would die of that where it arrives. Seen of 7.2, most on busy
+        computers.
+        """
         async with self.talking() as qmp:
             await transferred(qmp)  # whoever began it may have been killed
             if await status_of(qmp) == MOVED:
@@ -206,6 +211,8 @@ class Machine:
             self.files.partial.unlink(missing_ok=True)  # else it would be taken for the memory that was moved
             await wake(qmp, await status_of(qmp))
             there = await connected(incoming, _LISTENS_S)
+            if self._hardware.accelerator == TCG:
+                await qmp.ask("stop")
             try:
                 async with asyncio.timeout(within_s):
                     problem = await _transfer(qmp, there.detach())
