@@ -1,6 +1,8 @@
 """What machines mean for their lease, and what is done next, where no suite from outside can force it."""
 
+import json
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -8,7 +10,8 @@ from leasehold.service.enactors.kept.comparing import meaning, next_work
 from leasehold.service.enactors.kept.holding import Goal, Holding
 from leasehold.service.enactors.kept.machine import Machine, State, Work
 from leasehold.service.enactors.kept.patience import Patience
-from leasehold.service.enactors.protocol import Phase
+from leasehold.service.enactors.protocol import Phase, Verb
+from leasehold.testing.enactor_rig import order
 
 S = State
 
@@ -74,7 +77,6 @@ def test_what_parts_machines_from_their_goal_is_done(
     [
         (Goal.UP, Phase.STARTING, False, Work.CREATE),
         (Goal.UP, Phase.STARTING, True, Work.CREATE),
-        (Goal.UP, Phase.RECEIVING, False, Work.AWAIT),
         (Goal.SAVED, Phase.SAVING, False, None),
         (Goal.SAVED, Phase.SAVING, True, Work.CREATE),
         (Goal.AWAY, Phase.STARTING, False, Work.CREATE),
@@ -88,6 +90,30 @@ def test_machines_are_made_until_all_of_them_were_up_once(
 ) -> None:
     fresh = holding(goal, phase, begun=begun, came_up=False)
     assert next_work(fresh, machines([S.COMING])) is expected
+
+
+@pytest.mark.parametrize(
+    ("goal", "phase"),
+    [(Goal.UP, Phase.RECEIVING), (Goal.SAVED, Phase.SAVING), (Goal.AWAY, Phase.RECEIVING)],
+)
+def test_what_is_to_come_is_waited_for_whatever_is_wanted_of_it_then(goal: Goal, phase: Phase) -> None:
+    received = replace(holding(goal, phase, begun=False, came_up=False), from_site="b")
+    assert next_work(received, machines([S.COMING])) is Work.AWAIT
+    assert meaning(received, machines([S.SAVED])) == (phase, "")
+
+
+def test_what_has_come_is_saved_when_its_memory_is() -> None:
+    received = replace(holding(Goal.SAVED, Phase.SAVING, begun=False), from_site="b")
+    assert next_work(received, machines([S.SAVED, S.UP])) is Work.SAVE
+    assert meaning(received, machines([S.SAVED, S.UP])) == (Phase.SAVING, "")
+    assert meaning(received, machines([S.SAVED, S.SAVED])) == (Phase.SAVED, "")
+
+
+def test_what_an_earlier_version_wrote_down_is_still_to_come() -> None:
+    ordered = Holding.ordered(order(Verb.RECEIVE, other_site="b"), Phase.RECEIVING, 0)
+    written = json.loads(ordered.to_text())
+    assert written.pop("from_site") == "b"
+    assert Holding.from_text(json.dumps(written)) == ordered
 
 
 def test_what_was_never_begun_is_saved_as_it_is() -> None:

@@ -102,6 +102,37 @@ async def test_two_machines_of_a_lease_are_saved_moved_and_ended_together(
 
 
 @played
+async def test_one_that_is_to_be_saved_before_it_has_come_is_saved_when_it_has(real: LibvirtRig) -> None:
+    guest = Counting(real)
+    async with both(real) as (here, there):
+        await here.do(order(Verb.START))
+        await guest.goes_on()
+        await there.do(order(Verb.RECEIVE, incarnation=2, other_site="a"))
+        await there.do(order(Verb.SUSPEND, incarnation=2))
+        await there.stays(await there.until(Phase.SAVING))
+        await here.do(order(Verb.SEND, other_site="b"))
+        await there.until(Phase.SAVED)
+        await there.do(order(Verb.RESUME, incarnation=3))
+        await guest.goes_on()
+
+
+@played
+async def test_one_that_is_sent_on_before_it_has_come_goes_all_the_way(
+    real: LibvirtRig, hosts: list[LibvirtHost]
+) -> None:
+    guest = Counting(real)
+    async with both(real) as (here, there):
+        await here.do(order(Verb.START))
+        await guest.goes_on()
+        await there.do(order(Verb.RECEIVE, incarnation=2, other_site="a"))
+        await there.do(order(Verb.SEND, incarnation=2, other_site="a"))
+        await here.do(order(Verb.SEND, other_site="b"), order(Verb.RECEIVE, incarnation=3, other_site="b"))
+        await here.until(Phase.RUNNING)
+        await guest.goes_on()
+        await there_are(real, hosts, ["leasehold-a-1-3-0"], [])
+
+
+@played
 async def test_who_is_not_wanted_any_more_where_it_was_to_go_ends_where_it_is(
     real: LibvirtRig, hosts: list[LibvirtHost]
 ) -> None:

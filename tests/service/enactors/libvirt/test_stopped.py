@@ -1,6 +1,6 @@
 """What stands still goes on before it is sent, and where it has come so; what ended on its way has ended."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -112,9 +112,8 @@ def test_one_that_has_ended_on_its_way_has_ended(library: Path) -> None:  # noqa
 
     from leasehold.service.enactors.libvirt.reading import look_at  # noqa: PLC0415 - as above
 
-    def seen(reason: int, command: tuple[str, ...] = (), phase: Phase = Phase.RECEIVING) -> State | None:
-        holding = expected(phase)
-        holding.command = command
+    def seen(reason: int, command: tuple[str, ...] = (), **what: Any) -> State | None:
+        holding = replace(expected(), command=command, **what)
         told = look_at(ShutOff(reason), holding, has_agent=True)
         return None if told is None else told[0]
 
@@ -123,7 +122,10 @@ def test_one_that_has_ended_on_its_way_has_ended(library: Path) -> None:  # noqa
     assert seen(libvirt.VIR_DOMAIN_SHUTOFF_CRASHED) is State.FAILED
     assert seen(libvirt.VIR_DOMAIN_SHUTOFF_UNKNOWN) is State.FAILED  # libvirt itself was started anew
     assert seen(libvirt.VIR_DOMAIN_SHUTOFF_FAILED) is None  # it stays where it was, and is sent again
-    assert seen(libvirt.VIR_DOMAIN_SHUTOFF_UNKNOWN, phase=Phase.STARTING) is None  # it is only described
+    assert seen(libvirt.VIR_DOMAIN_SHUTOFF_FAILED, goal=Goal.GONE) is State.FAILED  # and is removed
+    assert (
+        seen(libvirt.VIR_DOMAIN_SHUTOFF_UNKNOWN, phase=Phase.STARTING, from_site="") is None
+    )  # only described
 
 
 def test_one_that_could_not_go_on_here_and_is_sent_no_more_is_not_waited_for(

@@ -37,9 +37,16 @@ def _wanted_up(holding: Holding, machines: Sequence[Machine]) -> Meaning:
 
 def _wanted_saved(holding: Holding, machines: Sequence[Machine]) -> Meaning:
     is_saved = len(machines) == holding.vms and not any(map(_has_to_be_saved, machines))
-    if not holding.begun or (is_saved and all(machine.state is not State.LEAVING for machine in machines)):
+    if _was_never_made(holding) or (
+        is_saved and all(machine.state is not State.LEAVING for machine in machines)
+    ):
         return Phase.SAVED, ""
     return holding.phase, holding.detail
+
+
+def _was_never_made(holding: Holding) -> bool:
+    """Whether there is nothing of it, here or on its way."""
+    return not (holding.begun or holding.came_up or holding.from_site)
 
 
 def nodes_of(holding: Holding, machines: Sequence[Machine]) -> tuple[str, ...]:
@@ -83,6 +90,6 @@ def _go_on(goal: Goal, machines: Sequence[Machine]) -> Work | None:
 
 def _bring_in(holding: Holding) -> Work | None:
     """Machines that are still to come are made, or come from elsewhere; what was never begun may stay so."""
-    if holding.goal is Goal.SAVED and not holding.begun:
+    if holding.goal is Goal.SAVED and _was_never_made(holding):
         return None
-    return Work.AWAIT if holding.phase is Phase.RECEIVING else Work.CREATE
+    return Work.AWAIT if holding.from_site else Work.CREATE

@@ -1,6 +1,7 @@
 """What one lease has at a site: what is wanted for its machines, and what was last seen of them."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
 
@@ -36,6 +37,7 @@ class Holding:
     ``birth``        the incarnation with which they came; they keep it, and their names with it
     ``incarnation``  the present one
     ``other_site``   where they come from, or go to
+    ``from_site``    where they have come from, or will, also when they go on; empty where they are made here
     ``begun``        whether something may have been made of them
     ``came_up``      whether all of them ran once, or may have been sent: none is made anew after that
     ``commanded``    whether their command was started
@@ -57,6 +59,7 @@ class Holding:
     came_up: bool = False
     commanded: bool = False
     nodes: tuple[str, ...] = ()
+    from_site: str = ""
 
     @classmethod
     def ordered(cls, order: Order, phase: Phase, now_ms: int) -> "Holding":
@@ -72,6 +75,7 @@ class Holding:
             phase=phase,
             since_ms=now_ms,
             other_site=order.other_site,
+            from_site=order.other_site,
         )
 
     @property
@@ -106,7 +110,14 @@ class Holding:
         written |= {
             "command": tuple(written["command"]),
             "nodes": tuple(written.get("nodes", ())),
+            "from_site": written.get("from_site", _came_from(written)),
             "goal": Goal(written["goal"]),
             "phase": Phase(written["phase"]),
         }
         return cls(**written)
+
+
+def _came_from(written: Mapping[str, object]) -> str:
+    """Where they come from, where an earlier Leasehold has written it down."""
+    is_to_come = written["phase"] == Phase.RECEIVING and written["goal"] == Goal.UP
+    return str(written["other_site"]) if is_to_come else ""

@@ -43,10 +43,11 @@ class Moving:
 
     def send(self, holding: Holding, domains: Sequence[tuple[Name, Any]]) -> None:
         """Send machines to where they are expected; raises NotYet where they are not, Hopeless for good."""
-        there = self._neighbour(holding)
-        if there.last_gone > holding.incarnation:
+        there = self._neighbour(holding, holding.other_site)
+        later = (one for one in there.holdings if one.birth > holding.incarnation)
+        birth = next((one.birth for one in later if one.goal is not Goal.GONE), None)
+        if birth is None and there.last_gone > holding.incarnation:
             raise Hopeless(f"lease {holding.lease_id} is not wanted at {holding.other_site} any more")
-        birth = next((one.birth for one in there.holdings if one.birth > holding.incarnation), None)
         if birth is None or PEER_URI not in there.about:
             raise NotYet(f"{holding.other_site} does not expect lease {holding.lease_id} yet")
         for name, domain in domains:
@@ -54,14 +55,17 @@ class Moving:
             _send(domain, str(new), there)
 
     def is_coming(self, holding: Holding) -> bool:
-        """Whether the old site still has machines, and is to send them; raises NotYet where it is away."""
-        there = self._neighbour(holding)
-        return any(one.incarnation < holding.birth and one.goal is Goal.AWAY for one in there.holdings)
+        """Whether the old site still has machines that are not to end; raises NotYet where it is away.
 
-    def _neighbour(self, holding: Holding) -> Neighbour:
-        there = read_neighbour(self._sites / holding.other_site / LEDGER, holding.lease_id)
+        Who was not told yet to send them may be told later: which order arrives first is not for us to say.
+        """
+        there = self._neighbour(holding, holding.from_site)
+        return any(one.incarnation < holding.birth and one.goal is not Goal.GONE for one in there.holdings)
+
+    def _neighbour(self, holding: Holding, site: str) -> Neighbour:
+        there = read_neighbour(self._sites / site / LEDGER, holding.lease_id)
         if there is None:
-            raise NotYet(f"there is no site {holding.other_site} under libvirt beside this one")
+            raise NotYet(f"there is no site {site} under libvirt beside this one")
         return there
 
 

@@ -77,9 +77,11 @@ def _is_to_start(holding: Holding, reason: int) -> bool:
 
     What has come is described because it has come. Only where it could not go on it may come again.
     """
-    if holding.phase is Phase.RECEIVING:
+    if holding.goal is Goal.GONE or holding.came_up or holding.commanded:
+        return False
+    if holding.from_site:
         return bool(reason == libvirt.VIR_DOMAIN_SHUTOFF_FAILED)
-    return holding.goal in {Goal.UP, Goal.SAVED} and not (holding.came_up or holding.commanded)
+    return holding.goal is not Goal.AWAY
 
 
 def _shut_itself_down(holding: Holding | None) -> Seen:

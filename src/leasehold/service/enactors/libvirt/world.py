@@ -155,7 +155,7 @@ class LibvirtWorld:
         domains = self._domains(str(name) for name in names_of(self._site, holding))
         have_come = [look_at(domain, holding, has_agent=False) is not None for _, domain in domains]
         if sum(have_come) < holding.vms:
-            raise Hopeless(f"site {holding.other_site} had no machines of lease {holding.lease_id} to send")
+            raise Hopeless(f"site {holding.from_site} had no machines of lease {holding.lease_id} to send")
 
     def _send(self, holding: Holding, machines: Sequence[Machine]) -> None:
         self._moving.send(holding, list(self._domains(one.handle for one in machines)))
