@@ -43,6 +43,7 @@ def look(progress):
         os.kill(os.getpid(), signal.SIGINT)
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs are born deaf to it
     kept = Kept(folder, {"one": "a"})
     carry_out(tasks({"one": range(1, 16)}, kept), measure, kept, count, look)
 """

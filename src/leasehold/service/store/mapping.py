@@ -91,9 +91,8 @@ class _Codec:
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """One column: its name, and where in the record its value is."""
+    """One column: where in the record its value is, and how it is written."""
 
-    name: str
     path: str
     codec: _Codec
 
@@ -192,7 +191,7 @@ class RecordTable(Generic[R]):
             index=sql.index or None,
             unique=sql.unique or None,
         )
-        self._fields.append(_Field(name, path, codec))
+        self._fields.append(_Field(path, codec))
         return len(self._fields) - 1
 
 
