@@ -127,15 +127,12 @@ def show_growth(grown: Sequence[Growth]) -> None:
 def show_latencies(latencies: Sequence[dict[str, Any]]) -> None:
     """Print how long single decisions take."""
     rows = [
-        [one["what"], f"{one['count']:,}", f"{one['median_us']:,.0f}", f"{one['p99_us']:,.0f}"]
-        for one in latencies
+        [one["what"], f"{one['count']:,}", f"{one['median_us']:,.0f}", f"{one['p99_us']:,.0f}"] for one in latencies
     ]
     show(["one decision, microseconds", "times", "median", "99 %"], rows)
 
 
-def as_json(
-    races: Sequence[Race], grown: Sequence[Growth], latencies: Sequence[dict[str, Any]]
-) -> dict[str, Any]:
+def as_json(races: Sequence[Race], grown: Sequence[Growth], latencies: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Put together everything measured, with where."""
     where = {"python": platform.python_version(), "machine": platform.machine(), "cpus": os.cpu_count()}
     return {

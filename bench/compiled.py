@@ -81,9 +81,7 @@ def interpreted(folder: Path) -> list[str]:
     """Name the modules that are still plain Python in this folder, of those that ought not to be."""
     script = f"import importlib; print(*(importlib.import_module(n).__file__ for n in {COMPILED}), sep='\\n')"
     command = [sys.executable, "-c", script]
-    done = subprocess.run(
-        command, check=True, capture_output=True, text=True, cwd=folder, env=environment(folder)
-    )
+    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=folder, env=environment(folder))
     return [path for path in done.stdout.split() if path.endswith(".py")]
 
 

@@ -50,9 +50,7 @@ def evaluation(runs: int, hours: int) -> Evaluation:
     for one in picked:
         world.run(one, FIRST)
     spent_s = process_time() - began_s
-    return Evaluation(
-        len(picked), requests, spent_s, len(every) * REPLICATIONS, REPLICATIONS * expected(every)
-    )
+    return Evaluation(len(picked), requests, spent_s, len(every) * REPLICATIONS, REPLICATIONS * expected(every))
 
 
 def spread(every: Sequence[FederationRun], count: int) -> Iterator[FederationRun]:

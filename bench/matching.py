@@ -57,9 +57,7 @@ class Matching:
     single_p99_us: float
 
 
-def matching(
-    jobs: int = 1_000, nodes: int = 10_000, single: int = 1_000, idle_share: float = 0.5
-) -> Matching:
+def matching(jobs: int = 1_000, nodes: int = 10_000, single: int = 1_000, idle_share: float = 0.5) -> Matching:
     """Measure all of it on drawn jobs and nodes, always the same ones; so many nodes have no queue."""
     random = Random(1)
     drawn = [_node(number, random, idle_share) for number in range(nodes)]
@@ -154,9 +152,7 @@ def _job(number: int, random: Random) -> Job:
         for part in range(random.randrange(3))
     )
     needs = Needs(
-        amounts=Amounts(
-            random.choice([1, 4, 8, 16]), random.choice([2_048, 16_384, 60_000, 120_000]), 10_000
-        ),
+        amounts=Amounts(random.choice([1, 4, 8, 16]), random.choice([2_048, 16_384, 60_000, 120_000]), 10_000),
         execution_ms=random.randrange(60_000, 3_600_000),
         nodes=random.choice([1, 1, 1, 1, 2, 4]),
         cpu_mhz=random.choice([0, 2_200, 2_600]),

@@ -172,9 +172,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("leases", type=int)
     parser.add_argument("--attackers", type=int, default=8, help="connections of the attacker")
-    parser.add_argument(
-        "--submits", type=int, default=50, help="requests of the other member, for each route"
-    )
+    parser.add_argument("--submits", type=int, default=50, help="requests of the other member, for each route")
     parser.add_argument("--only", default="", help="only routes with this in their name")
     parser.add_argument("--json", action="store_true", help="print JSON")
     given = parser.parse_args()

@@ -74,9 +74,7 @@ def show_service(measured: Service) -> None:
     latency = [f"{http['median_ms']:.1f}", f"{http['p99_ms']:.1f}"]
     rows = [["SQLite alone, a row each", f"{alone:,.0f}", "1.00", "", ""]]
     rows += [["over HTTP, 32 connections", *_pace(http["accepted_per_s"], alone), *latency]]
-    rows += [
-        [f"filling up to {one.leases:,}", *_pace(one.accepted_per_s, alone), "", ""] for one in measured.held
-    ]
+    rows += [[f"filling up to {one.leases:,}", *_pace(one.accepted_per_s, alone), "", ""] for one in measured.held]
     show(["durably accepted", "per second", "ratio", "median, ms", "99 %"], rows)
     columns = ["decided and committed, ms", "guest", "99 %", "local request", "99 %", "restart, s"]
     show(columns, [_row(one) for one in measured.held])

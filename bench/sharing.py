@@ -52,11 +52,7 @@ def latencies(agreements: int, draws: int) -> list[dict[str, Any]]:
     paths = sorted({one.consumer for one in sharing.book.agreements.values() if "/" in one.consumer})
     admitted_ns, refused_ns = asked(sharing, paths, draws, random)
     named = (("admitted", admitted_ns), ("held back", refused_ns))
-    return [
-        asdict(Latency.of(f"{agreements:,} agreements asked, {what}", times))
-        for what, times in named
-        if times
-    ]
+    return [asdict(Latency.of(f"{agreements:,} agreements asked, {what}", times)) for what, times in named if times]
 
 
 def places() -> list[Place]:

@@ -48,9 +48,8 @@ NOUNS: dict[str, str] = {
     " start end preemptions migrations domain claims joint job command held_since first_start work_left span",
     "job": "id name consumer group command needs deadline type backup reliability restarts state reason"
     " submit end attempts result exit_status output",
-    "agreement": "name provider consumer share begin end parent rules limit standing published note"
-    " hours penalty",
-    "site": "name slots speed_mips enactor lends can_suspend can_migrate status local_vms guest_vms"
+    "agreement": "name provider consumer share begin end parent rules limit standing published note hours penalty",
+    "site": "name slots speed_mips driver lends can_suspend can_migrate status local_vms guest_vms"
     " waiting_local waiting_guests drained last_seen",
     "node": "name site cores memory disk free_cores free_memory free_disk software os arch virtual seen",
     "order": "id number lease site verb incarnation status attempts next_try problem vms",
@@ -97,9 +96,7 @@ def places(noun: str, source: list[Module]) -> list[str]:
     """List where the fields of a noun are written out, as ``file:line``."""
     fields = set(NOUNS[noun].split())
     return [
-        f"{module.path.relative_to(SOURCE)}:{line}"
-        for module in source
-        for line in _places_in(module.tree, fields)
+        f"{module.path.relative_to(SOURCE)}:{line}" for module in source for line in _places_in(module.tree, fields)
     ]
 
 
@@ -130,9 +127,7 @@ def _names(node: ast.AST) -> list[str]:
                 if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)
             ]
         case ast.Dict():
-            return [
-                key.value for key in node.keys if isinstance(key, ast.Constant) and isinstance(key.value, str)
-            ]
+            return [key.value for key in node.keys if isinstance(key, ast.Constant) and isinstance(key.value, str)]
         case ast.Call():
             words = [one.arg for one in node.keywords if one.arg]
             return words + [name for one in node.args for name in _own_name(one)]
@@ -227,11 +222,7 @@ def read_once(source: list[Module], graph: dict[str, set[str]]) -> int:
     for reader, read in graph.items():
         for name in read:
             readers[name].add(reader)
-    return sum(
-        len(readers[module.name]) == 1
-        for module in source
-        if module.path.stem not in {"__init__", "__main__"}
-    )
+    return sum(len(readers[module.name]) == 1 for module in source if module.path.stem not in {"__init__", "__main__"})
 
 
 # --- the way of a lease ----------------------------------------------------------------------------------
@@ -273,9 +264,7 @@ async def _lease(folder: Path, following: threading.Event) -> None:
             app = create_app(federation, authenticator, tokens, ApiSettings(version="0", rate=RateLimit(0)))
             transport = httpx2.ASGITransport(app)
             headers = {"Authorization": f"Bearer {token}"}
-            async with httpx2.AsyncClient(
-                transport=transport, base_url="http://x", headers=headers
-            ) as client:
+            async with httpx2.AsyncClient(transport=transport, base_url="http://x", headers=headers) as client:
                 for number in range(4):
                     if number == 3:  # noqa: PLR2004 - what is made once has been made by then
                         await asyncio.sleep(3)

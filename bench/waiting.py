@@ -51,8 +51,7 @@ def waiting_jobs(jobs: int = 600, nodes: int = 32) -> WaitingJobs:
     desk.handle([NodesSeen("a", tuple(_node(number, random) for number in range(nodes)))], BEGIN_MS)
     running: Running = []
     submitting_us = [
-        _timed_us(desk, JobSubmitted(_job(number, random)), BEGIN_MS, running)
-        for number in range(1, jobs + 1)
+        _timed_us(desk, JobSubmitted(_job(number, random)), BEGIN_MS, running) for number in range(1, jobs + 1)
     ]
     ending_us = []
     while running:

@@ -10,11 +10,11 @@ from tests.searching import search
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 ON_ONE_WORKER = {
-    "tests/service/enactors/qemu": "guests",
-    "tests/service/enactors/libvirt": "guests",
+    "tests/service/drivers/qemu": "guests",
+    "tests/service/drivers/libvirt": "guests",
     "tests/service/jobs/test_real_machines.py": "guests",
-    "tests/service/enactors/slurm": "slurm",
-    "tests/service/enactors/ec2": "ec2",
+    "tests/service/drivers/slurm": "slurm",
+    "tests/service/drivers/ec2": "ec2",
 }
 """Tests that share servers, or that several at a time would be too much for a small computer."""
 

@@ -24,7 +24,5 @@ def search() -> None:
         "ci", derandomize=True, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
     )
     settings.register_profile("quick", settings.get_profile("ci"), max_examples=examples(_USUAL))
-    settings.register_profile(
-        "explore", settings.get_profile("ci"), derandomize=False, max_examples=examples(_USUAL)
-    )
+    settings.register_profile("explore", settings.get_profile("ci"), derandomize=False, max_examples=examples(_USUAL))
     settings.load_profile(PROFILE)

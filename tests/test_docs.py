@@ -13,7 +13,7 @@ import pytest
 import typer
 from tests.playing import BACKGROUND, Block, blocks, play, play_block
 from tests.reference import ROWS, names, written
-from tests.service.enactors.qemu.machines import end_machines
+from tests.service.drivers.qemu.machines import end_machines
 
 from leasehold.analysis.metrics import CATALOGUE, JOINT_CATALOGUE
 from leasehold.cli.live.jobs import FAULTS
@@ -39,10 +39,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 METRIC = re.compile(r"^\| `(?P<key>\w+)` \| (?P<rest>.+) \|$", re.MULTILINE)
 
 PAGES = sorted(
-    page
-    for pattern in ("README.md", "docs/**/*.md")
-    for page in REPOSITORY.glob(pattern)
-    if "_build" not in page.parts
+    page for pattern in ("README.md", "docs/**/*.md") for page in REPOSITORY.glob(pattern) if "_build" not in page.parts
 )
 
 
@@ -146,9 +143,7 @@ class TestTheTablesOfKeys:
 
 def test_the_service_page_has_every_variable_of_our_own() -> None:
     sources = (REPOSITORY / "src" / "leasehold").rglob("*.py")
-    known = {
-        name for file in sources for name in re.findall(r'"(LEASEHOLD_[A-Z_]+)"', file.read_text("utf-8"))
-    }
+    known = {name for file in sources for name in re.findall(r'"(LEASEHOLD_[A-Z_]+)"', file.read_text("utf-8"))}
     section = reference("service.md").split("## Environment\n")[1]
     assert set(re.findall(r"LEASEHOLD_[A-Z_]+", section)) == known
 
@@ -162,9 +157,7 @@ def test_the_api_page_says_who_may_do_what() -> None:
     head, *rows = re.findall(r"^\| (?:permission|`\w+\.[\w-]+`) \|.*$", reference("api.md"), re.MULTILINE)
     roles = re.findall(r"`([\w-]+)`", head)
     written = {
-        cells[0].strip("` "): {
-            role: cell.strip() for role, cell in zip(roles, cells[1:], strict=True) if cell.strip()
-        }
+        cells[0].strip("` "): {role: cell.strip() for role, cell in zip(roles, cells[1:], strict=True) if cell.strip()}
         for cells in (row.strip("|").split("|") for row in rows)
     }
     given = {
@@ -225,9 +218,7 @@ class TestThisTest:
         play("```toml a.toml\nx = 1\n```\n\n```console\n$ cat a.toml\nx = ...\n```\n", tmp_path)
 
     def test_says_why_a_gateway_did_not_come(self, tmp_path: Path) -> None:
-        with pytest.raises(
-            AssertionError, match=r"no gateway came of\s+leasehold serv\s(.|\s)*No such command"
-        ):
+        with pytest.raises(AssertionError, match=r"no gateway came of\s+leasehold serv\s(.|\s)*No such command"):
             play("```sh &\nleasehold serv\n```\n", tmp_path)
 
     def test_ends_its_gateway_whatever_happens(self, tmp_path: Path) -> None:

@@ -77,10 +77,7 @@ class TestStranger:
             project["build-system"]["requires"],
             project["project"]["dependencies"],
             *project["project"]["optional-dependencies"].values(),
-            *(
-                [entry for entry in group if isinstance(entry, str)]
-                for group in project["dependency-groups"].values()
-            ),
+            *([entry for entry in group if isinstance(entry, str)] for group in project["dependency-groups"].values()),
         ]
         wanted = set().union(*map(requirement_names, groups))
         pinned = set(PIN.findall(read(REPOSITORY / "requirements.lock")))

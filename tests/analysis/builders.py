@@ -73,9 +73,7 @@ class Tables:
         here = {"origin": "local", "home": home, "site": home, "dispatched_ms": None}
         self.lease(lease_id, "non-preemptable", state, **(here | columns))
 
-    def held(
-        self, lease_id: int, site: str, times: tuple[int, int], ended_by: str, kind: str = "run"
-    ) -> None:
+    def held(self, lease_id: int, site: str, times: tuple[int, int], ended_by: str, kind: str = "run") -> None:
         """Add an interval in which a lease, added before, holds its VMs."""
         row = {"lease_id": lease_id, "site": site, "kind": kind, "start_ms": times[0], "end_ms": times[1]}
         self.segments.append(row | {"vms": self.of("leases", lease_id)["vms"], "ended_by": ended_by})
@@ -85,9 +83,7 @@ class Tables:
         row = {"joint_id": joint_id, "source": "log", "source_id": str(joint_id), "consumer": "astro"}
         row |= {"components": components, "vms": vms, "claim": "incremental", "place": "worst-fit"}
         row |= {"submit_ms": 400_000, "ready_ms": 400_000, "state": "completed", "reason": "completed"}
-        self.joints.append(
-            row | {"started_ms": None, "ended_ms": None, "tries": 1, "idle_vm_ms": 0} | columns
-        )
+        self.joints.append(row | {"started_ms": None, "ended_ms": None, "tries": 1, "idle_vm_ms": 0} | columns)
 
     def decided(self, time_ms: int, lease_id: int, outcome: str, reason: str, **columns: Any) -> None:
         """Add a decision."""

@@ -66,9 +66,7 @@ def test_batsim_final_states(small: Run, tmp_path: Path) -> None:
     assert len(states) == 9 + 2  # leases 1 and 5 went on once each
 
 
-def test_batsim_times_are_seconds_and_processors_are_numbered_across_clusters(
-    small: Run, tmp_path: Path
-) -> None:
+def test_batsim_times_are_seconds_and_processors_are_numbered_across_clusters(small: Run, tmp_path: Path) -> None:
     row = _batsim(small, tmp_path)["9"]
     assert (row["submission_time"], row["starting_time"], row["finish_time"]) == (
         "70.000",
@@ -104,9 +102,7 @@ def test_one_row_is_preferred_to_pieces() -> None:
     assert placed == [[(0, 0)], [(1, 1)], [(2, 3)], [(4, 5)], [(6, 8)]]
 
 
-_HOLDINGS = st.lists(
-    st.tuples(st.integers(0, 40), st.integers(0, 15), st.integers(1, 6)), min_size=1, max_size=25
-)
+_HOLDINGS = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 15), st.integers(1, 6)), min_size=1, max_size=25)
 
 
 @given(_HOLDINGS)

@@ -40,9 +40,7 @@ def test_the_headline_counts_who_noticed(corrupted: Callable[..., Run]) -> None:
 
 def test_the_story_of_the_small_run(small: Run) -> None:
     story = _story(small)
-    assert (
-        "5 local jobs, every one, started at the very instant" in story["Did the clusters' own users notice?"]
-    )
+    assert "5 local jobs, every one, started at the very instant" in story["Did the clusters' own users notice?"]
     assert "2 of 4 guest leases (50.0 %) got all their time." in story["What did the guests get?"]
     assert "Local jobs left 90.9 % of the VM-time idle" in story["How much idle time was lent?"]
     gave_way = story["Who had to give way, and why?"]
@@ -98,9 +96,7 @@ def test_names_from_a_log_cannot_break_the_page(corrupted: Callable[..., Run], t
 
 
 @drawn
-def test_an_interrupted_run_and_tables_that_disagree_are_said(
-    corrupted: Callable[..., Run], tmp_path: Path
-) -> None:
+def test_an_interrupted_run_and_tables_that_disagree_are_said(corrupted: Callable[..., Run], tmp_path: Path) -> None:
     def interrupt(tables: Tables) -> None:
         tables.manifest["status"] = "partial"
         tables.of("leases", 1)["preemptions"] = 2
@@ -131,9 +127,7 @@ def test_pictures_are_written_as_svg_and_png(small: Run, tmp_path: Path) -> None
     files = write_pictures(small, tmp_path / "pictures")
     names = {file.name for file in files}
     assert names == {
-        f"{chart}.{kind}"
-        for chart in ("utilisation", "waiting", "preemption", "gantt")
-        for kind in ("svg", "png")
+        f"{chart}.{kind}" for chart in ("utilisation", "waiting", "preemption", "gantt") for kind in ("svg", "png")
     }
     assert (tmp_path / "pictures" / "gantt.png").read_bytes().startswith(b"\x89PNG")
 

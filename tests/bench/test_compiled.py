@@ -15,9 +15,9 @@ from pathspec import GitIgnoreSpec
 from bench.compiled import COMPILED, differing, interpreted
 
 ROOT = Path(__file__).parents[2]
-HOOK = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]["build"][
-    "targets"
-]["wheel"]["hooks"]["mypyc"]
+HOOK = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]["build"]["targets"][
+    "wheel"
+]["hooks"]["mypyc"]
 
 
 DERIVED_FROM = {"src/leasehold/routing/policy.py", "src/leasehold/leasing/victims/policy.py"}

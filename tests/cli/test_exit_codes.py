@@ -102,9 +102,7 @@ def tree(folder: Path) -> set[Path]:
 
 
 @pytest.mark.parametrize(("arguments", "message"), BAD, ids=[" ".join(arguments) for arguments, _ in BAD])
-def test_bad_input_is_one_line_and_leaves_nothing(
-    cli: Cli, folder: Path, arguments: list[str], message: str
-) -> None:
+def test_bad_input_is_one_line_and_leaves_nothing(cli: Cli, folder: Path, arguments: list[str], message: str) -> None:
     before = tree(folder)
     said = cli(*arguments)
     assert said.code == 2
@@ -140,9 +138,7 @@ def test_a_command_without_its_second_half_shows_the_help(cli: Cli, arguments: l
 class TestDefects:
     """They are made here by hand: there is no other way to see one."""
 
-    def test_a_broken_invariant_tells_seed_and_command(
-        self, cli: Cli, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_broken_invariant_tells_seed_and_command(self, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
         def broken(*_: object, **__: object) -> None:
             raise InvariantBroken("slot given twice at 3 ms")
 

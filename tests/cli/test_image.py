@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 from tests.cli.saying import Cli
-from tests.service.enactors.qemu.building import Toolbox, base_in, with_tools
+from tests.service.drivers.qemu.building import Toolbox, base_in, with_tools
 
-from leasehold.service.enactors.qemu.images import tools
-from leasehold.service.enactors.qemu.images.image import Description, write_description
+from leasehold.service.drivers.qemu.images import tools
+from leasehold.service.drivers.qemu.images.image import Description, write_description
 
 
 @pytest.fixture
@@ -74,9 +74,7 @@ def test_on_one_of_an_earlier_leasehold_none_can_be_built(cli: Cli, image: Path,
     assert (said.code, "on the image an-image: leasehold image build --anew" in said.err) == (2, True)
 
 
-def test_programs_that_are_missing_are_named(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_programs_that_are_missing_are_named(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tools, "find_tool", lambda _: None)
     said = cli("image", "build", "--out", str(tmp_path / "new"))
     assert said.code == 2

@@ -121,9 +121,7 @@ class TestPolicies:
     def test_the_list_has_all_of_them(self, cli: Cli) -> None:
         answer = json.loads(cli("policy", "list", "--json").out)
         assert [policy["name"] for policy in answer["policies"]] == NAMES
-        assert [line.split()[0] for line in cli("policy", "list").out.splitlines() if line[0] != " "][
-            1:
-        ] == NAMES
+        assert [line.split()[0] for line in cli("policy", "list").out.splitlines() if line[0] != " "][1:] == NAMES
 
     @pytest.mark.parametrize("name", NAMES)
     def test_each_says_question_and_rule(self, cli: Cli, name: str) -> None:

@@ -91,9 +91,7 @@ def test_more_seeds_are_run_alone(cli: Cli, measured: Measured) -> None:
     assert measured == [(name, 4) for name in plan().configurations]
 
 
-def test_interrupted_it_goes_on_where_it_was(
-    cli: Cli, measured: Measured, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_interrupted_it_goes_on_where_it_was(cli: Cli, measured: Measured, monkeypatch: pytest.MonkeyPatch) -> None:
     last = list(plan().configurations)[-1]
 
     def interrupted(name: str, seed: int) -> dict[str, float]:
@@ -110,9 +108,7 @@ def test_interrupted_it_goes_on_where_it_was(
     assert measured == [(last, seed) for seed in (1, 2, 3)]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "seeds"), [((), 100), (("--quick",), 10), (("--quick", "--seeds", "2"), 2)]
-)
+@pytest.mark.parametrize(("arguments", "seeds"), [((), 100), (("--quick",), 10), (("--quick", "--seeds", "2"), 2)])
 def test_how_many_seeds(cli: Cli, measured: Measured, arguments: tuple[str, ...], seeds: int) -> None:
     assert cli("reproduce", "usla", "--jobs", "1", "--quiet", *arguments).code == 0
     assert len(measured) == seeds * CONFIGURATIONS

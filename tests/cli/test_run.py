@@ -31,9 +31,7 @@ class TestFolder:
         tables = {f"{table}.parquet" for table in TABLES if table not in OPTIONAL_TABLES}
         assert files == tables | {"manifest.json"}
 
-    def test_has_no_report_where_nothing_can_draw_one(
-        self, cli: Cli, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_has_no_report_where_nothing_can_draw_one(self, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("leasehold.cli.running.can_draw", lambda: False)
         said = cli("sim", "run", "small.swf", "--out", "run", "--no-export")
         assert said.code == 0
@@ -105,9 +103,7 @@ class TestAgain:
         wishes = ["--seed", "5", "--victims", "mov", "--load", "2", "--set", "cluster.a.slots=9"]
         cli("sim", "run", "small.toml", *wishes, "--out", "first", *FAST)
         command = manifest("first")["command"]
-        assert (
-            command == "leasehold sim run small.toml --victims mov --load 2 --seed 5 --set cluster.a.slots=9"
-        )
+        assert command == "leasehold sim run small.toml --victims mov --load 2 --seed 5 --set cluster.a.slots=9"
         cli(*str(command).split()[1:], "--out", "second", *FAST)
         for table in TABLES.keys() - {"joints"}:
             first, second = (pl.read_parquet(f"{run}/{table}.parquet") for run in ("first", "second"))

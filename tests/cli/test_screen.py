@@ -17,9 +17,7 @@ SHOWN = r"x\x1b[2J\x1b]52;c;aGk=\x07\x9d0;title\x9c\u202egnp\u2066\rover\x00"
 @given(st.text())
 def test_nothing_that_a_terminal_obeys_is_left_and_plain_text_stays(text: str) -> None:
     shown = legible(text)
-    assert not any(
-        unicodedata.category(letter) in {"Cc", "Cf", "Cs"} for letter in shown if letter not in "\n\t"
-    )
+    assert not any(unicodedata.category(letter) in {"Cc", "Cf", "Cs"} for letter in shown if letter not in "\n\t")
     assert legible(shown) == shown
     if text.isprintable():
         assert shown == text

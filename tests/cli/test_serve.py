@@ -53,7 +53,7 @@ class TestConfiguration:
         said = cli("serve", "--print-config", "--json")
         configuration = json.loads(said.out)["configuration"]
         [only] = configuration["cluster"]
-        assert only | {"name": "local", "slots": 16, "enactor": "emulated"} == only
+        assert only | {"name": "local", "slots": 16, "driver": "emulated"} == only
         assert configuration["service"]["host"] == "127.0.0.1"
 
     def test_what_is_printed_can_be_used_as_it_is(self, cli: Cli, folder: Path) -> None:
@@ -68,9 +68,7 @@ class TestConfiguration:
 
     def test_options_have_the_last_word(self, cli: Cli, folder: Path) -> None:
         (folder / "mine.toml").write_text(CONFIG)
-        said = cli(
-            "serve", "--config", "mine.toml", "--port", "9000", "--host", "::1", "--print-config", "--json"
-        )
+        said = cli("serve", "--config", "mine.toml", "--port", "9000", "--host", "::1", "--print-config", "--json")
         service = json.loads(said.out)["configuration"]["service"]
         assert (service["port"], service["host"]) == (9000, "::1")
 
@@ -138,9 +136,7 @@ class TestServing:
             command = [sys.executable, "-m", "leasehold.cli.main", "serve", "--port", "0"]
             second = subprocess.run(command, capture_output=True, text=True, check=False)
         assert second.returncode == 2
-        assert (
-            second.stderr == f"leasehold: sqlite:///{data / 'leasehold.db'}: is in use by another gateway\n"
-        )
+        assert second.stderr == f"leasehold: sqlite:///{data / 'leasehold.db'}: is in use by another gateway\n"
 
     def test_a_data_folder_that_is_none(self, cli: Cli, data: Path) -> None:
         data.write_text("a file")

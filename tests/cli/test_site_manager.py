@@ -11,7 +11,7 @@ from tests.cli.saying import Cli
 from tests.waiting import until
 
 from leasehold.client import Client, Conflict, Lease, Patience
-from leasehold.service.enactors.emulated.audit import Action, brought_up_twice, read_audit
+from leasehold.service.drivers.emulated.audit import Action, brought_up_twice, read_audit
 
 CONFIG = """
 [service]

@@ -37,9 +37,7 @@ HEAVY = {
     ],
 )
 def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
-    script = (
-        f"import sys; from leasehold.cli.main import main; main({arguments}); print('modules', *sys.modules)"
-    )
+    script = f"import sys; from leasehold.cli.main import main; main({arguments}); print('modules', *sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     help_text, _, modules = done.stdout.rpartition("modules ")
     assert "Usage: leasehold" in help_text
@@ -65,9 +63,7 @@ def test_help_offers_the_commands(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize("command", [[], ["lease", "explain"], ["joint", "submit"], ["job", "submit"]])
-def test_a_help_is_laid_out_for_the_terminal(
-    command: list[str], cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_help_is_laid_out_for_the_terminal(command: list[str], cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     """No line ends where one ends in the source, flags take no value, no default is in brackets twice."""
     monkeypatch.setenv("COLUMNS", "400")
     said = cli(*command, "--help").out

@@ -133,7 +133,7 @@ def site(name: str = "das3", **values: Any) -> dict[str, Any]:
         "slots": 64,
         "speed_mips": 1,
         "status": "up",
-        "enactor": "emulated",
+        "driver": "emulated",
         "capabilities": {"suspend": True, "migrate": True, "checkpoint": False, "commands": True},
         "vms": {"local": 16, "guests": 20, "free": 28},
         "waiting": {"local": 0, "guests": 3},
@@ -209,9 +209,7 @@ class _Handler(BaseHTTPRequestHandler):
         parts = urlsplit(self.path)
         headers = {name.lower(): value for name, value in self.headers.items()}
         body = json.loads(content) if content else None
-        self._carry_out(
-            self.gateway.step(Asked(self.command, parts.path, parse_qsl(parts.query), headers, body))
-        )
+        self._carry_out(self.gateway.step(Asked(self.command, parts.path, parse_qsl(parts.query), headers, body)))
 
     do_GET = do_POST = do_PUT = do_DELETE = _handle  # noqa: N815 - http.server looks for these names
 

@@ -31,9 +31,7 @@ class TestDataFolder:
 
 
 class TestUrl:
-    def test_is_the_argument_then_the_environment_then_the_folder_then_the_usual(
-        self, tmp_path: Path
-    ) -> None:
+    def test_is_the_argument_then_the_environment_then_the_folder_then_the_usual(self, tmp_path: Path) -> None:
         environment = {"LEASEHOLD_DATA": str(tmp_path), "LEASEHOLD_URL": ELSEWHERE}
         assert find_access("http://localhost:1/", environment=environment).url == "http://localhost:1"
         assert find_access(environment=environment).url == ELSEWHERE
@@ -42,9 +40,7 @@ class TestUrl:
         (tmp_path / URL).write_text("http://127.0.0.1:9000\n")
         assert find_access(environment=environment).url == "http://127.0.0.1:9000"
 
-    @pytest.mark.parametrize(
-        "url", ["gateway.example.org", "ftp://gateway.example.org", "https://", "http:///v1"]
-    )
+    @pytest.mark.parametrize("url", ["gateway.example.org", "ftp://gateway.example.org", "https://", "http:///v1"])
     def test_another_address_is_refused(self, url: str) -> None:
         with pytest.raises(InvalidField, match=r"^gateway url: got .* expected an address such as http://"):
             find_access(url, "")
@@ -144,9 +140,7 @@ class TestToken:
             del environment[name]
         assert find_access(environment=environment).token.text == "from-data"
 
-    def test_the_administrators_is_for_the_gateway_of_its_folder_alone(
-        self, environment: dict[str, str]
-    ) -> None:
+    def test_the_administrators_is_for_the_gateway_of_its_folder_alone(self, environment: dict[str, str]) -> None:
         only_data = {"LEASEHOLD_DATA": environment["LEASEHOLD_DATA"], "XDG_RUNTIME_DIR": "nowhere"}
         Path(environment["LEASEHOLD_DATA"], "..", "shared", BT).unlink()
         assert find_access(DEFAULT_URL, environment=only_data).token.text == "from-data"

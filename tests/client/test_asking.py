@@ -60,9 +60,7 @@ class TestAnswers:
             (Reply(body="<html>", kind="text/html"), "whoever answers is no gateway: the answer is no JSON"),
         ],
     )
-    def test_an_answer_that_is_none_is_said_so(
-        self, gateway: Gateway, talk: Talk, reply: Reply, message: str
-    ) -> None:
+    def test_an_answer_that_is_none_is_said_so(self, gateway: Gateway, talk: Talk, reply: Reply, message: str) -> None:
         gateway.answer("GET", "/v1/leases/42", reply)
         with pytest.raises(BadAnswer) as caught:
             talk("leases.get", 42)
@@ -83,9 +81,7 @@ class TestAnswers:
         ]
 
     def test_a_journal_is_told_from_the_beginning(self, gateway: Gateway, talk: Talk) -> None:
-        gateway.answer(
-            "GET", "/v1/leases/42/journal", Reply(body={"entries": [change(7), change(9)], "next": None})
-        )
+        gateway.answer("GET", "/v1/leases/42/journal", Reply(body={"entries": [change(7), change(9)], "next": None}))
         found = talk("leases.journal", 42)
         assert [(entry.seq, entry.at, entry.state) for entry in found] == [
             (7, AT_10_43, LeaseState.RUNNING),
@@ -148,9 +144,7 @@ class TestAnswers:
 
     def test_health_is_an_answer_even_where_it_is_bad(self, gateway: Gateway, talk: Talk) -> None:
         gateway.answer("GET", "/healthz", Reply(body={}))
-        gateway.answer(
-            "GET", "/readyz", problem(503, "unavailable", "the store is being checked"), Reply(body={})
-        )
+        gateway.answer("GET", "/readyz", problem(503, "unavailable", "the store is being checked"), Reply(body={}))
         bad, good = talk("health"), talk("health")
         assert (bad.alive, bad.ready, bad.why_not) == (True, False, "the store is being checked")
         assert (good.ready, good.why_not) == (True, "")
@@ -224,17 +218,13 @@ class TestSubmission:
         }
 
     def test_a_time_without_its_zone_is_refused(self, talk: Talk) -> None:
-        with pytest.raises(
-            InvalidField, match="ready: got '2026-11-21T00:00:00', expected a time with its zone"
-        ):
+        with pytest.raises(InvalidField, match="ready: got '2026-11-21T00:00:00', expected a time with its zone"):
             talk("leases.submit", vms=1, duration_s=1, ready=datetime(2026, 11, 21))  # noqa: DTZ001
 
     @pytest.mark.parametrize(
         "trouble", [Cut(), problem(503, "unavailable", "Later."), problem(429, "x", "Later."), Reply(502, "")]
     )
-    def test_it_is_asked_again_with_the_same_key(
-        self, gateway: Gateway, talk: Talk, trouble: Reply | Cut
-    ) -> None:
+    def test_it_is_asked_again_with_the_same_key(self, gateway: Gateway, talk: Talk, trouble: Reply | Cut) -> None:
         gateway.answer("POST", "/v1/leases", trouble, trouble, trouble, Reply(201, lease()))
         assert talk("leases.submit", vms=2, duration_s=3600).id == 42
         keys = [asked.headers["idempotency-key"] for asked in gateway.asked]
@@ -292,17 +282,13 @@ class TestBrokenConnections:
 
 class TestWatching:
     def test_changes_come_typed(self, gateway: Gateway, talk: Talk) -> None:
-        gateway.answer(
-            "GET", "/v1/changes", Stream(": beat\n\n" + event(change(7)) + event(change(9, lease=None)))
-        )
+        gateway.answer("GET", "/v1/changes", Stream(": beat\n\n" + event(change(7)) + event(change(9, lease=None))))
         first, second = talk("leases.watch", most=2)
         assert (first.seq, first.at, first.lease, first.state) == (7, AT_10_43, 42, "running")
         assert (second.seq, second.lease) == (9, None)
 
     @pytest.mark.parametrize("end", ["cut", "end"])
-    def test_a_broken_stream_goes_on_after_the_last_change(
-        self, gateway: Gateway, talk: Talk, end: str
-    ) -> None:
+    def test_a_broken_stream_goes_on_after_the_last_change(self, gateway: Gateway, talk: Talk, end: str) -> None:
         half = event(change(9))[:30]
         gateway.answer(
             "GET",

@@ -94,9 +94,7 @@ def test_a_client_goes_on_when_the_gateway_is_back(folder: Path, gateway: Gatewa
         assert client.leases.get(42).id == 42
 
 
-def test_other_tokens_are_for_whoever_is_named(
-    folder: Path, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_tokens_are_for_whoever_is_named(folder: Path, gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEASEHOLD_TOKEN", "mine")
     (folder / URL).write_text(gateway.url)
     with Client(patience=NOT_AGAIN) as client:

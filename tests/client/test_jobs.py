@@ -30,9 +30,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_job_is_asked_for_with_what_is_said_alone(talk: Talk, gateway: Gateway) -> None:
     gateway.answer("POST", "/v1/jobs", Reply(201, job()))
     deadline = datetime(2026, 11, 21, 18, tzinfo=UTC)
-    found = talk(
-        "jobs.submit", command=["a", ""], execution_s=60, software=["gcc"], group="", deadline=deadline
-    )
+    found = talk("jobs.submit", command=["a", ""], execution_s=60, software=["gcc"], group="", deadline=deadline)
     asked = gateway.asked[0]
     assert asked.body == {
         "command": ["a", ""], "execution_s": 60, "software": ["gcc"], "deadline": "2026-11-21T18:00:00.000Z"
@@ -63,9 +61,7 @@ def test_one_is_looked_at_taken_back_and_gives_its_result(talk: Talk, gateway: G
 
 
 def test_there_is_no_result_yet(talk: Talk, gateway: Gateway) -> None:
-    gateway.answer(
-        "GET", "/v1/jobs/7/result", problem(404, "no-result", "job 7 is running, and has no result")
-    )
+    gateway.answer("GET", "/v1/jobs/7/result", problem(404, "no-result", "job 7 is running, and has no result"))
     with pytest.raises(NotFound, match="job 7 is running, and has no result") as caught:
         talk("jobs.result", 7)
     assert caught.value.problem.slug == "no-result"
@@ -82,9 +78,7 @@ def test_jobs_come_page_by_page(talk: Talk, gateway: Gateway) -> None:
     assert gateway.asked[1].query[-1] == ("cursor", "more")
 
 
-def test_one_is_followed_until_it_is_over_and_told_when_it_stands_differently(
-    talk: Talk, gateway: Gateway
-) -> None:
+def test_one_is_followed_until_it_is_over_and_told_when_it_stands_differently(talk: Talk, gateway: Gateway) -> None:
     over = job(state="completed", ended_at=MOMENT, attempts=[attempt(state="succeeded", exit_status=0)])
     steps = [Reply(body=job()), Reply(body=job()), Reply(body=job(name="other")), Reply(body=over)]
     gateway.answer("GET", "/v1/jobs/7", *steps)

@@ -40,9 +40,7 @@ def records(kind: type) -> st.SearchStrategy[Any]:
     return st.builds(kind, **{name: SPECIAL.get(hint, st.from_type(hint)) for name, hint in hints})
 
 
-@pytest.mark.parametrize(
-    "kind", [Caller, Capabilities, Change, Entry, Lease, NewToken, Occupancy, Queue, Site, Token]
-)
+@pytest.mark.parametrize("kind", [Caller, Capabilities, Change, Entry, Lease, NewToken, Occupancy, Queue, Site, Token])
 @given(data=st.data())
 def test_a_record_comes_back_as_it_went(kind: type, data: st.DataObject) -> None:
     record = data.draw(records(kind))

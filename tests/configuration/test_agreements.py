@@ -48,9 +48,7 @@ DURATIONS = st.integers(1, 10**12)
 WINDOWS = st.integers(1_000, 10**10)
 MOMENTS = st.integers(-(10**13), 10**13)
 NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", fullmatch=True)
-PARTS = st.text(
-    st.characters(codec="ascii", categories=["L", "N", "P"], exclude_characters="/@*"), min_size=1
-)
+PARTS = st.text(st.characters(codec="ascii", categories=["L", "N", "P"], exclude_characters="/@*"), min_size=1)
 PATHS = st.lists(PARTS, min_size=1, max_size=3).map("/".join)
 LIMITS: st.SearchStrategy[Limit] = st.one_of(
     st.builds(NoLimit),

@@ -23,11 +23,11 @@ from leasehold.model.use import Holding
 from leasehold.service.api import app as every_route
 from leasehold.service.api.models.base import Asked
 from leasehold.service.config_file import config_from_dict
-from leasehold.service.enactors.ec2.options import read_options as read_ec2
-from leasehold.service.enactors.emulated.options import read_options as read_emulated
-from leasehold.service.enactors.libvirt.options import read_options as read_libvirt
-from leasehold.service.enactors.qemu.options import read_options as read_qemu
-from leasehold.service.enactors.slurm.options import read_options as read_slurm
+from leasehold.service.drivers.ec2.options import read_options as read_ec2
+from leasehold.service.drivers.emulated.options import read_options as read_emulated
+from leasehold.service.drivers.libvirt.options import read_options as read_libvirt
+from leasehold.service.drivers.qemu.options import read_options as read_qemu
+from leasehold.service.drivers.slurm.options import read_options as read_slurm
 from leasehold.sharing.account import Account
 from leasehold.sharing.ledger import AccountKey, Ledger
 from leasehold.sharing.ledger import Watched as WatchedAccounts
@@ -149,7 +149,7 @@ def placed(values: dict[str, Any], place: str, key: str, value: object) -> dict[
 
 
 def is_rooted(values: dict[str, Any], place: str) -> bool:
-    """Whether the table is named from the top of the document; that of an enactor is read for itself."""
+    """Whether the table is named from the top of the document; that of a driver is read for itself."""
     return not place or re.split(r"[.\[]", place)[0] in values
 
 

@@ -60,9 +60,7 @@ class Outer:
     counts: Annotated[dict[str, int], Counts("of each", optional=True)] = field(default_factory=dict)
     names: Annotated[dict[str, str], TextTable("of each", convert=no_spaces)] = field(default_factory=dict)
     inner: Annotated[Inner, Within("", Table(Inner))] = field(default_factory=Inner)
-    below: Annotated[Inner, Below("more of it", Table(Inner), unset="as above")] = field(
-        default_factory=Inner
-    )
+    below: Annotated[Inner, Below("more of it", Table(Inner), unset="as above")] = field(default_factory=Inner)
 
 
 OUTER = Table(Outer, "A table of each kind of key.")
@@ -108,9 +106,7 @@ def test_none_and_what_is_optional_and_empty_is_not_written() -> None:
 
 
 def test_a_value_in_seconds_is_none_in_milliseconds_by_chance() -> None:
-    assert OUTER.read(
-        Keys({"name": "x", "below": {"pause_s": 1}}), Outer("x", below=Inner(1))
-    ).below == Inner(1_000)
+    assert OUTER.read(Keys({"name": "x", "below": {"pause_s": 1}}), Outer("x", below=Inner(1))).below == Inner(1_000)
 
 
 @pytest.mark.parametrize(

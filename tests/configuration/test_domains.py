@@ -50,9 +50,7 @@ def test_its_sites_have_to_be_there_and_none_has_its_name() -> None:
     check_sites(domains, ["das2", "nancy"])
     with pytest.raises(InvalidField, match=r"^domain\[0\]\.sites: got 'das2'"):
         check_sites(domains, ["nancy"])
-    with pytest.raises(
-        InvalidField, match=r"^domain\[0\]\.name: got 'das', expected a name that no site has"
-    ):
+    with pytest.raises(InvalidField, match=r"^domain\[0\]\.name: got 'das', expected a name that no site has"):
         check_sites(domains, ["das2", "das"])
 
 

@@ -19,9 +19,7 @@ def test_without_a_list_the_default_is_taken() -> None:
 
 @pytest.mark.parametrize("value", [3, [3], [""], "", ["a\nb"], None])
 def test_whatever_else_is_refused(value: Any) -> None:
-    with pytest.raises(
-        InvalidField, match=r"place\.names: (got .*|missing), expected a text in quotes, or a list"
-    ):
+    with pytest.raises(InvalidField, match=r"place\.names: (got .*|missing), expected a text in quotes, or a list"):
         Keys({"names": value}, "place").texts("names")
 
 

@@ -16,8 +16,6 @@ def test_terms_become_settings() -> None:
 
 
 @pytest.mark.parametrize(("share", "vms"), [(None, None), (0.5, 3), (0.99, 6), (1, None), (0, 0)])
-def test_a_share_is_rounded_down_to_whole_vms_and_all_of_it_caps_nothing(
-    share: float | None, vms: int | None
-) -> None:
+def test_a_share_is_rounded_down_to_whole_vms_and_all_of_it_caps_nothing(share: float | None, vms: int | None) -> None:
     terms = ClusterTerms(non_preemptable_share=share)
     assert site_settings("das3", 7, terms).non_preemptable_share_vms == vms

@@ -15,9 +15,7 @@ def drawn(shape: tuple[int, int, int], seed: int) -> Values:
     random = np.random.default_rng(seed)
     first, second, blocks = shape
     effects = (
-        random.normal(size=(first, 1, 1))
-        + random.normal(size=(1, second, 1))
-        + random.normal(size=(1, 1, blocks))
+        random.normal(size=(first, 1, 1)) + random.normal(size=(1, second, 1)) + random.normal(size=(1, 1, blocks))
     )
     return np.asarray(effects + random.normal(size=shape))
 
@@ -38,13 +36,9 @@ def left_over(columns: list[Values], values: Values) -> float:
 
 @given(st.tuples(st.integers(2, 4), st.integers(2, 4), st.integers(2, 6)), st.integers(0, 2**32))
 @settings(max_examples=examples(25))
-def test_is_the_comparison_of_regressions_with_and_without_an_effect(
-    shape: tuple[int, int, int], seed: int
-) -> None:
+def test_is_the_comparison_of_regressions_with_and_without_an_effect(shape: tuple[int, int, int], seed: int) -> None:
     values = drawn(shape, seed)
-    first, second, block = (
-        indicators(of, index.ravel()) for of, index in zip(shape, np.indices(shape), strict=True)
-    )
+    first, second, block = (indicators(of, index.ravel()) for of, index in zip(shape, np.indices(shape), strict=True))
     together = np.column_stack(
         [first[:, [i]] * second[:, [j]] for i in range(shape[0] - 1) for j in range(shape[1] - 1)]
     )

@@ -68,9 +68,7 @@ def test_who_had_more_local_users_expects_more(learnt: dict[float, dict[str, Dem
     index = HORIZONS_MS.index(320 * S)
     assert few.is_learnt
     assert many.is_learnt
-    expects = [
-        sum(table.tail(index, age).at_least(SITES[site] // 2) for age in range(7)) for table in (few, many)
-    ]
+    expects = [sum(table.tail(index, age).at_least(SITES[site] // 2) for age in range(7)) for table in (few, many)]
     assert expects[0] < expects[1]
 
 
@@ -78,10 +76,7 @@ def test_who_had_more_local_users_expects_more(learnt: dict[float, dict[str, Dem
 def test_a_run_goes_on_from_what_was_learnt() -> None:
     """Who asks for it decides otherwise, who does not as ever."""
     found, usual = (
-        {
-            contender: world.measure(configuration(setting, contender).name, 1)
-            for contender in ("choosy", "rr")
-        }
+        {contender: world.measure(configuration(setting, contender).name, 1) for contender in ("choosy", "rr")}
         for setting in ("r2-learnt-at-0.6", "r2")
     )
     assert found["choosy"] != usual["choosy"]

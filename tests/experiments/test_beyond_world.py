@@ -123,9 +123,7 @@ class Ahead:
         return self.policy.route(request, self.view, now_ms)
 
 
-def guest(
-    number: int, vms: int, duration_ms: int, kind: LeaseType, deadline_ms: int | None = None
-) -> Request:
+def guest(number: int, vms: int, duration_ms: int, kind: LeaseType, deadline_ms: int | None = None) -> Request:
     return Request(number, kind, vms, duration_ms, 0, 0, deadline_ms)
 
 

@@ -40,9 +40,7 @@ def test_agrees_with_scipy(count: int, seed: int) -> None:
 
 
 @given(st.lists(st.tuples(amounts, amounts), min_size=3, max_size=40), st.floats(0.1, 10.0))
-def test_scales_with_what_is_above_and_holds_the_estimate(
-    pairs: list[tuple[float, float]], times: float
-) -> None:
+def test_scales_with_what_is_above_and_holds_the_estimate(pairs: list[tuple[float, float]], times: float) -> None:
     one, other = (list(side) for side in zip(*pairs, strict=True))
     found, scaled = bootstrap_ratio(one, other), bootstrap_ratio([times * value for value in one], other)
     assert found.mean == pytest.approx(sum(one) / sum(other))

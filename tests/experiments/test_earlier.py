@@ -59,9 +59,7 @@ def test_what_comes_out_the_same_is_taken_over(folder: Path, capsys: pytest.Capt
     assert sorted(code.made) == [("one", 6), ("one", 16), ("two", 6), ("two", 16)]
     assert "4 runs made again, all the same; 40 of earlier code taken over" in capsys.readouterr().err
     again = kept.results(dict.fromkeys(NOW, SEEDS))
-    assert [again[name]["value"] for name in NOW] == [
-        [before(name, seed)["value"] for seed in SEEDS] for name in NOW
-    ]
+    assert [again[name]["value"] for name in NOW] == [[before(name, seed)["value"] for seed in SEEDS] for name in NOW]
 
 
 def test_a_report_says_that_they_were(folder: Path) -> None:

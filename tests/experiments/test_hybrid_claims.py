@@ -52,9 +52,7 @@ def test_what_follows_from_the_formulas_is_reproduced() -> None:
     ("hybrid", "others", "status"),
     [(1.0, 2.0, Status.REPRODUCED), (2.0, 1.0, Status.NOT_REPRODUCED)],
 )
-def test_an_ordering_is_judged_by_the_side_on_which_it_surely_is(
-    hybrid: float, others: float, status: Status
-) -> None:
+def test_an_ordering_is_judged_by_the_side_on_which_it_surely_is(hybrid: float, others: float, status: Status) -> None:
     assert judged(by_way(hybrid, others))[REFUSES_LESS].status is status
 
 

@@ -137,9 +137,7 @@ def test_all_contrasts_of_a_reading_are_one_family() -> None:
     read = plan("003")
     series = Series(read, read.readings[0], made(lambda p, shown, noise: noise * (len(p) + shown), "a"))
     alone = verdicts(series, [the("5a", "LRF-RND - PAP-RND")])[0].tested[0].p
-    among = next(
-        one for one in verdicts(series, claims) if one.claim == the("5a", "LRF-RND - PAP-RND")
-    ).tested[0]
+    among = next(one for one in verdicts(series, claims) if one.claim == the("5a", "LRF-RND - PAP-RND")).tested[0]
     assert among.p >= alone == among.found.p
 
 

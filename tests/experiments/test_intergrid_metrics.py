@@ -52,9 +52,7 @@ class Tale:
         self.watch = LeaseObserver({one.name: Site(one) for one in settings}, REFERENCE_MIPS, HOUR)
         self._count = 0
 
-    def request(
-        self, kind: LeaseType, vms: int, duration_ms: int, ready_ms: int = 0, home: str | None = None
-    ) -> Lease:
+    def request(self, kind: LeaseType, vms: int, duration_ms: int, ready_ms: int = 0, home: str | None = None) -> Lease:
         """A request comes, and has a lease."""
         self._count += 1
         request = Request(self._count, kind, vms, duration_ms, ready_ms, ready_ms, site=home)
@@ -260,9 +258,7 @@ def short(reading: str, policy: str) -> FederationRun:
 
 
 @pytest.mark.parametrize(("reading", "policy"), [("r2", "rr"), ("r0", "pap-rtdp"), ("r1", "pap-rnd")])
-def test_the_run_folder_of_the_same_scenario_has_the_same_numbers(
-    reading: str, policy: str, tmp_path: Path
-) -> None:
+def test_the_run_folder_of_the_same_scenario_has_the_same_numbers(reading: str, policy: str, tmp_path: Path) -> None:
     configuration = short(reading, policy)
     found = world.run(configuration, 1)
     run = load(run_scenario(scenario(configuration, 1), tmp_path / "run", check=True, baseline=False).path)

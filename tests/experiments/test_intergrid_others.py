@@ -71,9 +71,7 @@ class TestSlidesOf2011:
         told = told_moments(made)
         assert told.external is not None
         clusters = [
-            cluster_load(
-                SiteFacts(one.name, int(one.slots), 1, 1), told.local[one.name], told.external, PAPER_SPREAD
-            )
+            cluster_load(SiteFacts(one.name, int(one.slots), 1, 1), told.local[one.name], told.external, PAPER_SPREAD)
             for one in made.clusters
         ]
         found = allocate(clusters, told.external.rate_per_s).proportions
@@ -121,8 +119,5 @@ class TestVictims:
         assert {claim.figure for claim in STUDIES["000"].claims} == {"2a", "2b", "2c", "3a", "3b", "3c"}
 
     def test_a_run_preempts_and_another_policy_others(self) -> None:
-        found = {
-            policy: world.run(configuration_named(f"000-r2-base-{policy}-2h"), 1)
-            for policy in ("mov", "mlip")
-        }
+        found = {policy: world.run(configuration_named(f"000-r2-base-{policy}-2h"), 1) for policy in ("mov", "mlip")}
         assert found["mov"]["preemptions"] > found["mlip"]["preemptions"] > 0

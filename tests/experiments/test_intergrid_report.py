@@ -32,9 +32,7 @@ def test_every_claim_stands_there_under_both_readings_with_one_status_word(lines
     listed = lines[lines.index("## Claims") :]
     for claim in claims:
         rows = [
-            line.strip("| ").split(" | ")
-            for line in listed
-            if line.startswith(f"| {claim.figure} | {claim.text} |")
+            line.strip("| ").split(" | ") for line in listed if line.startswith(f"| {claim.figure} | {claim.text} |")
         ]
         assert [row[3] for row in rows] == ["R2", "R0"]
         assert {row[5] for row in rows} <= STATUSES

@@ -15,9 +15,7 @@ def test_names_processors_and_python(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert report.where().startswith("2 processors (Abacus 9), Python 3.")
 
 
-def test_where_the_system_does_not_say_its_architecture_does(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_where_the_system_does_not_say_its_architecture_does(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(report, "CPU_INFO", tmp_path / "none")
     monkeypatch.setattr("platform.machine", lambda: "abacus")
     assert "(abacus)" in report.where()

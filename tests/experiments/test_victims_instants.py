@@ -48,12 +48,9 @@ def test_where_there_is_no_choice_it_is_counted() -> None:
     st.lists(st.tuples(st.integers(1, 5), st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=6),
     st.data(),
 )
-def test_the_optimum_is_that_of_each_column_alone(
-    shapes: list[tuple[int, int, int]], data: st.DataObject
-) -> None:
+def test_the_optimum_is_that_of_each_column_alone(shapes: list[tuple[int, int, int]], data: st.DataObject) -> None:
     candidates = [
-        Candidate(number, SECOND, vms, cost * 1_000, 0, lost * 1_000)
-        for number, (vms, cost, lost) in enumerate(shapes)
+        Candidate(number, SECOND, vms, cost * 1_000, 0, lost * 1_000) for number, (vms, cost, lost) in enumerate(shapes)
     ]
     needed_vms = data.draw(st.integers(1, vms_of(candidates)))
     every = (one for size in range(1, len(candidates) + 1) for one in combinations(candidates, size))

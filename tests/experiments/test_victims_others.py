@@ -71,9 +71,7 @@ def problems(draw: st.DrawFn) -> tuple[list[Candidate], int]:
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
 @given(problem=problems())
-def test_every_rule_makes_room_whatever_the_order_of_the_list(
-    rule: Rule, problem: tuple[list[Candidate], int]
-) -> None:
+def test_every_rule_makes_room_whatever_the_order_of_the_list(rule: Rule, problem: tuple[list[Candidate], int]) -> None:
     candidates, needed_vms = problem
     chosen = rule(candidates, needed_vms)
     assert vms_of(chosen) >= needed_vms

@@ -33,9 +33,7 @@ def test_lengths_and_domains_are_as_stated(balanced: AgreementRun) -> None:
     lengths_s = [work.duration_ms / MS for work in works]
     mean_s = sum(lengths_s) / len(works)
     assert mean_s == pytest.approx(300, abs=2)
-    assert sum((length_s - mean_s) ** 2 for length_s in lengths_s) / len(works) == pytest.approx(
-        3_600, rel=0.05
-    )
+    assert sum((length_s - mean_s) ** 2 for length_s in lengths_s) / len(works) == pytest.approx(3_600, rel=0.05)
     share = [sum(work.domain == domain for work in works) / len(works) for domain in range(5)]
     assert share == pytest.approx([0.2] * 5, abs=0.01)
 

@@ -71,9 +71,7 @@ def by_age(i: int, _busy: Fraction) -> Fraction:
 
 RULES = {
     "no-limit": oracle.anybody,
-    "commitment": oracle.commitment(
-        THIRTY, 1_200_000, [Fraction(6, 10), Fraction(6, 10), Fraction(5, 10)], 300_000
-    ),
+    "commitment": oracle.commitment(THIRTY, 1_200_000, [Fraction(6, 10), Fraction(6, 10), Fraction(5, 10)], 300_000),
     "decay": oracle.decayed(THIRTY, 300_000, by_age, 3, cumulative=False, normalise=False),
     "udecay": oracle.decayed(THIRTY, 600_000, step, 3, cumulative=True, normalise=True),
 }

@@ -38,9 +38,7 @@ from leasehold.simulation.workload.job import Job
 from leasehold.testing.worlds import site
 
 # Seconds in which small cases have suspensions and migrations of the same order as their jobs.
-QUICK = OverheadModel(
-    suspend_ms_per_gib=2_000, resume_ms_per_gib=3_000, network_mbps=10_000, migrate_fixed_ms=1_141
-)
+QUICK = OverheadModel(suspend_ms_per_gib=2_000, resume_ms_per_gib=3_000, network_mbps=10_000, migrate_fixed_ms=1_141)
 REFERENCE_MIPS = 2
 SLOTS = {"a": 6, "b": 4, "c": 3}
 SPEEDS = {"a": 2, "b": 3, "c": 1}

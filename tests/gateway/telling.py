@@ -61,9 +61,7 @@ def lent(
     deadline_ms = None if deadline_s is None else round(deadline_s * 1000)
     ready_ms = round(ready_s * 1000)
     span_ms = round(span_s * 1000)
-    return Submitted(
-        Request(number, LEASE_TYPES[kind], vms, span_ms, 0, ready_ms, deadline_ms=deadline_ms, **said)
-    )
+    return Submitted(Request(number, LEASE_TYPES[kind], vms, span_ms, 0, ready_ms, deadline_ms=deadline_ms, **said))
 
 
 def decided(effects: Iterable[Effect], *outcomes: Outcome) -> list[tuple[int, Outcome, Reason]]:

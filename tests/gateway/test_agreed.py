@@ -46,9 +46,7 @@ FOUR = Agreement("four", EVERYBODY, "atlas", NoLimit(), lending_limit=4)
 HELD, WAIT, REFUSE = Outcome.HOLD, Outcome.WAIT, Outcome.REFUSE
 
 
-def sharing(
-    *agreements: Agreement, sites: Iterable[tuple[str, int, str]] = (("a", 4, ""),), **more: Any
-) -> Sharing:
+def sharing(*agreements: Agreement, sites: Iterable[tuple[str, int, str]] = (("a", 4, ""),), **more: Any) -> Sharing:
     places = [Place(name, {"cpus": slots}, domain) for name, slots, domain in sites]
     return Sharing(places, SharingSettings(**more), agreements)
 
@@ -105,9 +103,7 @@ class TestSubmission:
         assert closed(effects) == [(2, Reason.SHARE_USED)]
 
     def test_what_is_never_allowed_is_refused(self) -> None:
-        assert closed(federation(FOUR).at(0, atlas(1, 4), atlas(2, 5)))[:1] == [
-            (2, Reason.WIDER_THAN_ANY_SITE)
-        ]
+        assert closed(federation(FOUR).at(0, atlas(1, 4), atlas(2, 5)))[:1] == [(2, Reason.WIDER_THAN_ANY_SITE)]
         told = Told(site("a", 8), sharing=sharing(FOUR, sites=[("a", 8, "")]))
         assert closed(told.at(0, atlas(1, 5))) == [(1, Reason.MORE_THAN_AGREED)]
 
@@ -412,9 +408,7 @@ def test_whatever_is_agreed_every_invariant_holds_and_nobody_is_forgotten(
 
 @settings(deadline=None, max_examples=examples(100))
 @given(cases(), AGREEMENTS)
-def test_not_asking_about_who_is_certainly_barred_changes_nothing(
-    case: Case, agreements: list[Agreement]
-) -> None:
+def test_not_asking_about_who_is_certainly_barred_changes_nothing(case: Case, agreements: list[Agreement]) -> None:
     rested = drive(_gateway(terms(agreements)), grouped(case))
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(UnderAgreement, "is_still_barred", lambda *_: False)

@@ -135,9 +135,7 @@ def check(chronicle: Chronicle, case: Case, can: Mapping[str, Can]) -> None:
         job = case.jobs[number - 1]
         if job.site is None:
             wide_enough = [name for name in SLOTS if SLOTS[name] >= job.vms]
-            nobody = bool(wide_enough) and not any(
-                will_do(can[name], labels[job.lease_type]) for name in wide_enough
-            )
+            nobody = bool(wide_enough) and not any(will_do(can[name], labels[job.lease_type]) for name in wide_enough)
             is_cancelled = reason is Reason.CANCELLED_BY_USER
             assert (reason is Reason.NO_SITE_CAN) == nobody or (nobody and is_cancelled)
 
@@ -145,9 +143,7 @@ def check(chronicle: Chronicle, case: Case, can: Mapping[str, Can]) -> None:
 class TestInRandomWorlds:
     @settings(max_examples=examples(150))
     @given(case=cases(), can=abilities, policy=st.sampled_from(["rr", "most-free", "least-in-flight"]))
-    def test_nobody_is_promised_what_machines_cannot_do(
-        self, case: Case, can: Mapping[str, Can], policy: str
-    ) -> None:
+    def test_nobody_is_promised_what_machines_cannot_do(self, case: Case, can: Mapping[str, Can], policy: str) -> None:
         check(unfold(case, sites_that(can), policy), case, can)
 
     @settings(max_examples=examples(150))

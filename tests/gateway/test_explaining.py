@@ -150,9 +150,7 @@ def test_a_peer_and_a_site_with_a_manager_decide_by_themselves() -> None:
 
 
 def test_a_joint_request_has_the_stages_of_each_component() -> None:
-    told = explain_joint(
-        gateway("most-free", at_most("b", 3)), joint(1, part(4), part(3), consumer="atlas"), 0
-    )
+    told = explain_joint(gateway("most-free", at_most("b", 3)), joint(1, part(4), part(3), consumer="atlas"), 0)
     assert [view.extended.sites for view in told.components] == [("a",), ("a", "b")]
     assert told.sites == ("a", "b")
     assert told.start_ms == 0
@@ -350,9 +348,7 @@ class Curious(Gateway):
 
     def _be_asked(self, now_ms: int) -> None:
         with undone(self, self.leases.values()):
-            super().handle(
-                [Submitted(Request(9_999, LeaseType.SUSPENDABLE, 2, 5_000, now_ms, now_ms))], now_ms
-            )
+            super().handle([Submitted(Request(9_999, LeaseType.SUSPENDABLE, 2, 5_000, now_ms, now_ms))], now_ms)
             super().handle(
                 [JointSubmitted(joint(99, part(2), part(3), submit_s=now_ms / 1000, claim="reservation"))],
                 now_ms,

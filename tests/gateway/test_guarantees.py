@@ -85,9 +85,7 @@ class Watched(VictimPolicy):
 
 @SLOW
 @given(case=cases(PREEMPTABLE), name=st.sampled_from(list(VICTIM_POLICIES)), most=st.integers(1, 2))
-def test_in_random_worlds_both_promises_are_kept_wherever_they_can_be(
-    case: Case, name: str, most: int
-) -> None:
+def test_in_random_worlds_both_promises_are_kept_wherever_they_can_be(case: Case, name: str, most: int) -> None:
     guard = Guard(least_run_ms=2_000, most_preemptions=most, surcharge=1.0)
     watched = Watched(guard.around(guard.within(VICTIM_POLICIES[name])))
     unfold(case, three_sites(victims=watched))

@@ -21,9 +21,7 @@ from leasehold.model.request import LeaseType, Request
 from leasehold.routing.policy import Dispatch, Information, RoutingPolicy, RoutingView, Verdict
 from leasehold.testing.worlds import guest, local, play, site
 
-COSTS = OverheadModel(
-    suspend_ms_per_gib=2_000, resume_ms_per_gib=3_000, network_mbps=10_000, migrate_fixed_ms=1_141
-)
+COSTS = OverheadModel(suspend_ms_per_gib=2_000, resume_ms_per_gib=3_000, network_mbps=10_000, migrate_fixed_ms=1_141)
 
 
 class ToTheFirst(RoutingPolicy):

@@ -16,9 +16,7 @@ from leasehold.simulation.workload.job import Job
 from leasehold.testing.worlds import History, play, site
 
 # Seconds in which small cases have suspensions and migrations of the same order as their jobs.
-QUICK = OverheadModel(
-    suspend_ms_per_gib=2_000, resume_ms_per_gib=3_000, network_mbps=10_000, migrate_fixed_ms=1_141
-)
+QUICK = OverheadModel(suspend_ms_per_gib=2_000, resume_ms_per_gib=3_000, network_mbps=10_000, migrate_fixed_ms=1_141)
 PREEMPTABLE = (LeaseType.CANCELABLE, LeaseType.SUSPENDABLE, LeaseType.MIGRATABLE)
 SIZES = {"a": 6, "b": 4}
 
@@ -112,8 +110,7 @@ def most_held_by_non_preemptable_guests(history: History, jobs: list[Job]) -> in
             sum(
                 jobs[other - 1].vms
                 for other in guests
-                if where[other] == where[number]
-                and starts[other] <= starts[number] < round(ends[other][0] * 1000)
+                if where[other] == where[number] and starts[other] <= starts[number] < round(ends[other][0] * 1000)
             )
             for number in guests
         ),
@@ -140,9 +137,7 @@ def test_locals_that_leave_the_share_alone_are_never_delayed(jobs: list[Job]) ->
 
 @settings(max_examples=examples(300), deadline=None)
 @given(jobs=job_lists((LeaseType.NON_PREEMPTABLE,)), longest_s=st.integers(1, 6))
-def test_a_lone_local_job_waits_no_longer_than_the_longest_guest_allowed(
-    jobs: list[Job], longest_s: int
-) -> None:
+def test_a_lone_local_job_waits_no_longer_than_the_longest_guest_allowed(jobs: list[Job], longest_s: int) -> None:
     own = next((job for job in jobs if job.site is not None and job.ready_ms == job.submit_ms), None)
     if own is None:
         return

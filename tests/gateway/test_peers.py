@@ -77,9 +77,7 @@ class Told:
         self._invariants.check(effects, self.now_ms)
         return effects
 
-    def submit(
-        self, vms: int = 2, kind: LeaseType = LeaseType.SUSPENDABLE, via: str = "", **said: Any
-    ) -> list[Effect]:
+    def submit(self, vms: int = 2, kind: LeaseType = LeaseType.SUSPENDABLE, via: str = "", **said: Any) -> list[Effect]:
         self._numbers += 1
         now_ms = self.now_ms + 1
         request = Request(self._numbers, kind, vms, 60_000, now_ms, now_ms, from_peer=via, **said)
@@ -273,9 +271,7 @@ class TestALeaseIsInOnePlace:
         told.submit(8)
         told.report(S.RUNNING)
         assert not closed(told.tell(CancelRequested(1)))
-        assert closed(told.report(S.CANCELLED, Reason.CANCELLED_BY_USER)) == [
-            (S.CANCELLED, Reason.CANCELLED_BY_USER)
-        ]
+        assert closed(told.report(S.CANCELLED, Reason.CANCELLED_BY_USER)) == [(S.CANCELLED, Reason.CANCELLED_BY_USER)]
 
     def test_one_that_is_parted_with_has_failed_and_begins_nowhere_else(self) -> None:
         told = Told(peer("a"), peer("b"))
@@ -347,13 +343,9 @@ class TestRates:
 
     @given(st.lists(st.tuples(st.integers(1, 60_000), st.sampled_from(["", "a", "b", "c"])), min_size=9))
     @settings(max_examples=examples(40), deadline=None)
-    def test_the_external_rate_is_the_sum_of_the_peers_and_of_ones_own(
-        self, arrivals: list[tuple[int, str]]
-    ) -> None:
+    def test_the_external_rate_is_the_sum_of_the_peers_and_of_ones_own(self, arrivals: list[tuple[int, str]]) -> None:
         told = Told(peer("a"), peer("b"), peer("c"), own=100)
-        told.submit(
-            1
-        )  # one's own stream is watched from the first request on, those of peers from the beginning
+        told.submit(1)  # one's own stream is watched from the first request on, those of peers from the beginning
         alone = {name: StreamEstimator(told.now_ms if not name else 0) for name in ("", "a", "b", "c")}
         alone[""].observe(1, 60, told.now_ms)
         for gap_ms, via in arrivals:

@@ -276,9 +276,7 @@ class TestTheAccounts:
 
     @settings(max_examples=examples(100))
     @given(case=cases(), own=worlds)
-    def test_each_lease_is_refused_once_at_most_and_then_never_started(
-        self, case: Case, own: dict[str, Any]
-    ) -> None:
+    def test_each_lease_is_refused_once_at_most_and_then_never_started(self, case: Case, own: dict[str, Any]) -> None:
         chronicle = unfold(case, three_sites(**own), try_elsewhere=True)
         final = [
             made.lease.id

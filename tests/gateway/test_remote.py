@@ -40,9 +40,7 @@ S = LeaseState
 class Told:
     """A gateway whose every instant is checked, and what it wanted done."""
 
-    def __init__(
-        self, *remotes: RemoteSite, own: int = 0, policy: str = "rr", try_elsewhere: bool = False
-    ) -> None:
+    def __init__(self, *remotes: RemoteSite, own: int = 0, policy: str = "rr", try_elsewhere: bool = False) -> None:
         self._policy, self._own, self._try_elsewhere = policy, own, try_elsewhere
         self.gateway = self._make()
         for remote in remotes:
@@ -89,9 +87,7 @@ def submitted(number: int = 1, vms: int = 2, kind: LeaseType = LeaseType.SUSPEND
     return Submitted(Request(number, kind, vms, 60_000, 0, 0))
 
 
-def report(
-    state: LeaseState, reason: Reason = Reason.ROOM_FREE, number: int = 1, name: str = "far"
-) -> SiteReported:
+def report(state: LeaseState, reason: Reason = Reason.ROOM_FREE, number: int = 1, name: str = "far") -> SiteReported:
     first_ms = -1 if state in (S.WAITING, S.REFUSED, S.HELD) else 1
     return SiteReported(number, name, state, reason, first_start_ms=first_ms)
 

@@ -237,17 +237,13 @@ class TestDeadlinesToTheMillisecond:
     def test_nobody_is_parked_who_could_not_end_in_time(self) -> None:
         assert self.play(107.999).ends()[1] == (10, Reason.DEADLINE_LOST)
 
-    @pytest.mark.parametrize(
-        ("deadline_s", "end"), [(10, Reason.COMPLETED), (9.999, Reason.DEADLINE_TOO_TIGHT)]
-    )
+    @pytest.mark.parametrize(("deadline_s", "end"), [(10, Reason.COMPLETED), (9.999, Reason.DEADLINE_TOO_TIGHT)])
     @pytest.mark.parametrize("kind", ["migratable", "non-preemptable"])
     def test_nobody_is_taken_who_could_not(self, kind: str, deadline_s: float, end: Reason) -> None:
         history = play([guest(0, 4, 10, kind, deadline_s=deadline_s)], [site("a", 4)])
         assert history.ends()[1][1] is end
 
-    @pytest.mark.parametrize(
-        ("deadline_s", "end"), [(107, Reason.COMPLETED), (106.999, Reason.DEADLINE_LOST)]
-    )
+    @pytest.mark.parametrize(("deadline_s", "end"), [(107, Reason.COMPLETED), (106.999, Reason.DEADLINE_LOST)])
     def test_it_moves_where_it_can_just_be_finished(self, deadline_s: float, end: Reason) -> None:
         """Seven seconds to migrate, and ninety to end."""
         jobs = [guest(0, 4, 100, "migratable", deadline_s=deadline_s), local(10, 1, 5)]

@@ -101,9 +101,7 @@ def told(chronicle: Chronicle) -> list[tuple[int, str]]:
     st.sampled_from(["rr", "least-in-flight", "most-free"]),
 )
 @settings(max_examples=examples(300))
-def test_nobody_can_tell_that_there_was_a_restart(
-    case: Case, restarts: set[int], depth: str, policy: str
-) -> None:
+def test_nobody_can_tell_that_there_was_a_restart(case: Case, restarts: set[int], depth: str, policy: str) -> None:
     def routing() -> Routing:
         return Routing(routing_policy(policy)(Random(0)))
 

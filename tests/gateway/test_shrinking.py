@@ -74,9 +74,7 @@ class TestFromEightToFour:
 
     def shrunk(self, *asked: tuple[int, LeaseType, str | None], to: int = 4) -> tuple[Gateway, list[Effect]]:
         before = Gateway([site("a", 8, overhead=QUICK)], Routing(routing_policy("rr")(Random(0))))
-        before.handle(
-            [Submitted(request(n, vms, 60, kind, home)) for n, (vms, kind, home) in enumerate(asked, 1)], 0
-        )
+        before.handle([Submitted(request(n, vms, 60, kind, home)) for n, (vms, kind, home) in enumerate(asked, 1)], 0)
         leases = list(before.leases.values())
         after = Gateway([site("a", to, overhead=QUICK)], Routing(routing_policy("rr")(Random(0))))
         take_up(after, leases, 10_000)
@@ -86,9 +84,7 @@ class TestFromEightToFour:
 
     def test_as_few_guests_give_way_as_make_it_fit(self) -> None:
         after, effects = self.shrunk((2, OWN, "a"), (2, SUSPENDABLE, None), (2, SUSPENDABLE, None))
-        gave_way = [
-            one.lease.id for one in effects if isinstance(one, Decision) and one.outcome is Outcome.PREEMPT
-        ]
+        gave_way = [one.lease.id for one in effects if isinstance(one, Decision) and one.outcome is Outcome.PREEMPT]
         assert len(gave_way) == 1
         assert {one.reason for one in effects if isinstance(one, Decision)} >= {Reason.SITE_SHRANK}
         assert sum(lease.vms for lease in after.sites["a"].floor.held.values()) == 4

@@ -42,9 +42,7 @@ def holding(leases: int, joints: int = 0) -> Gateway:
     agreed = [Agreement("everybody", "*", "*", NoLimit())]
     sharing = Sharing([Place("a", {CPUS: 4}), Place("b", {CPUS: 6})], SharingSettings(), agreed)
     there = Gateway(two_sites(), Routing(routing_policy("rr")(Random(0))), sharing=sharing)
-    asked: list[Event] = [
-        Submitted(request(number, "a" if number % 2 else None)) for number in range(1, leases + 1)
-    ]
+    asked: list[Event] = [Submitted(request(number, "a" if number % 2 else None)) for number in range(1, leases + 1)]
     asked += [JointSubmitted(joint(number, part(1), part(1))) for number in range(1, joints + 1)]
     there.handle(asked, 0)
     there.handle([], 0)  # what moved last is none of what is held
@@ -102,9 +100,7 @@ def end(watches: list[watching.Watch]) -> None:
         one.end()
 
 
-CHANGES = st.lists(
-    st.tuples(st.integers(0, 5), st.integers(0, 50), st.integers() | st.none() | st.text(max_size=3))
-)
+CHANGES = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 50), st.integers() | st.none() | st.text(max_size=3)))
 
 
 @pytest.mark.parametrize("is_compiled", [watching.is_compiled, lambda _: True])

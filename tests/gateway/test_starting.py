@@ -170,9 +170,7 @@ class TestOthers:
         assert (world.lease(3).site, state(world, 3)) == ("a", WAITING)
 
     @pytest.mark.parametrize(("span_s", "where"), [(60, "b"), (61, "a")])
-    def test_the_time_to_start_counts_against_no_owners_limit_and_raises_none(
-        self, span_s: int, where: str
-    ) -> None:
+    def test_the_time_to_start_counts_against_no_owners_limit_and_raises_none(self, span_s: int, where: str) -> None:
         world = Told(live_site("a", 4), live_site("b", 4, non_preemptable_max_ms=60_000))
         world.at(0, OverheadMeasured("b", Operation.START, 1024, 1, 30_000))
         world.at(1, own(1, 4, 600, "a"), own(2, 4, 60, "b"))

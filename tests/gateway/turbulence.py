@@ -71,9 +71,7 @@ class Turmoil:
 
 
 @st.composite
-def turmoils(
-    draw: st.DrawFn, kinds: Sequence[LeaseType] = tuple(LeaseType), *, most_jobs: int = 16
-) -> Turmoil:
+def turmoils(draw: st.DrawFn, kinds: Sequence[LeaseType] = tuple(LeaseType), *, most_jobs: int = 16) -> Turmoil:
     """Up to ``most_jobs`` jobs within half a minute, and up to ten changes."""
     return draw(_with_changes(draw(cases(kinds, most_jobs, cancels=False))))
 
@@ -135,9 +133,7 @@ def _turn(event: Event) -> int:
 class LivingWorld(World):
     """A world in which requests grow: who is extended works on."""
 
-    def __init__(
-        self, gateway: Gateway, jobs: Mapping[int, Job], chronicle: Chronicle, look: Look | None
-    ) -> None:
+    def __init__(self, gateway: Gateway, jobs: Mapping[int, Job], chronicle: Chronicle, look: Look | None) -> None:
         super().__init__(gateway, iter(jobs.items()), chronicle, Invariants(gateway))
         self._look = look
         self._handlers[Decision] = (*self._handlers[Decision], self._decided)

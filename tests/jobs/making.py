@@ -99,9 +99,7 @@ def catalogue(*images: Image, buildable: dict[str, str] | None = None) -> Images
 class Told:
     """A desk that is checked after every instant, and what it last said."""
 
-    def __init__(
-        self, *events: JobEvent, settings: JobSettings | None = None, network: Network | None = None
-    ) -> None:
+    def __init__(self, *events: JobEvent, settings: JobSettings | None = None, network: Network | None = None) -> None:
         self.desk = JobDesk(settings or JobSettings(), network)
         self.effects: list[JobEffect] = []
         self.tell(0, *events)

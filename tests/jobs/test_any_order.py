@@ -137,9 +137,7 @@ class AnyOrder(RuleBasedStateMachine):
         self.fallen.pop(name, None)
         self.tell(NodeOffers(self.facts[name]))
 
-    @rule(
-        names=st.lists(st.sampled_from(sorted(NODES)), min_size=1, max_size=3), fault=st.sampled_from(FAULTS)
-    )
+    @rule(names=st.lists(st.sampled_from(sorted(NODES)), min_size=1, max_size=3), fault=st.sampled_from(FAULTS))
     def fall(self, names: list[str], fault: Fault) -> None:
         self.fallen |= dict.fromkeys(names, self.now_ms)
         self.tell(*(NodeFell(name, fault) for name in names))
@@ -153,9 +151,7 @@ class AnyOrder(RuleBasedStateMachine):
         self.tell(ImageFailed(key, "no network", again) if fails else ImageBuilt(key, made))
 
     @precondition(lambda self: self.attempts)
-    @rule(
-        data=st.data(), what=st.sampled_from(["runs", "ends", "ends", "fails", "error", "not now", "cancel"])
-    )
+    @rule(data=st.data(), what=st.sampled_from(["runs", "ends", "ends", "fails", "error", "not now", "cancel"]))
     def something(self, data: st.DataObject, what: str) -> None:
         job_id, number = data.draw(st.sampled_from(self.attempts))
         fault = data.draw(st.sampled_from(Fault))

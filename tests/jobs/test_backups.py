@@ -118,9 +118,7 @@ def test_an_offer_is_looked_at_for_memory_software_and_deadline() -> None:
 
 
 def test_an_offer_ends_with_time_with_a_fault_and_when_it_is_taken() -> None:
-    told = (
-        three_nodes(offers_last_ms=10).tell(1, submitted(at_ms=1)).tell(2, NodeOffers(seen("a/3", at_ms=2)))
-    )
+    told = three_nodes(offers_last_ms=10).tell(1, submitted(at_ms=1)).tell(2, NodeOffers(seen("a/3", at_ms=2)))
     assert told.tell(20, AttemptFailed(1, 1, Fault.TAKEN_AWAY)).started == [(1, 2, ("a/1",))]
 
     told.tell(21, NodeOffers(seen("a/3", at_ms=21))).tell(22, NodeFell("a/3", Fault.NODE_DIED))

@@ -138,9 +138,7 @@ def test_a_lease_that_was_taken_away_begins_anew_and_the_node_stays() -> None:
 
 
 def test_a_job_whose_time_is_over_would_take_as_long_again_and_does_not_begin_anew() -> None:
-    told = running().tell(
-        3, AttemptFailed(1, 1, Fault.TIME_OVER, "its lease was ended at its requested time")
-    )
+    told = running().tell(3, AttemptFailed(1, 1, Fault.TIME_OVER, "its lease was ended at its requested time"))
 
     assert told.started == []
     assert told.stopped == []

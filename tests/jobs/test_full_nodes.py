@@ -61,9 +61,7 @@ class TestWhatOthersWereGiven:
         assert told.started == [(1, 1, ("a/2",))]
 
     def test_is_not_on_those_nodes_any_more_when_it_is_known_where_it_is(self) -> None:
-        told = Told(site(seen("a/1", at_ms=1), seen("a/2", at_ms=1))).tell(
-            2, given_away(), submitted(cores=2)
-        )
+        told = Told(site(seen("a/1", at_ms=1), seen("a/2", at_ms=1))).tell(2, given_away(), submitted(cores=2))
         assert told.started == []
 
         assert told.tell(3, given_away(*["a/1"] * 4, since_ms=3)).started == [(1, 1, ("a/2",))]

@@ -49,9 +49,7 @@ def test_a_machine_needs_room_for_its_own_system_too() -> None:
         ({"nodes": 5}, "too-few-nodes: asks for 5, and no site has more than 1 that would do"),
     ],
 )
-def test_what_can_run_nowhere_is_refused_at_once_with_what_is_lacking(
-    needs: dict[str, int], what: str
-) -> None:
+def test_what_can_run_nowhere_is_refused_at_once_with_what_is_lacking(needs: dict[str, int], what: str) -> None:
     told = Told(site(seen("a/1")), catalogue())
 
     told.tell(1, submitted(**needs))

@@ -81,9 +81,7 @@ class ByReservations:
     def _fits(self, task: Task, start: int) -> bool:
         bookings = self._bookings(task)
         instants = [start, *(s for s, _, _ in bookings if start < s < start + task.asked)]
-        return all(
-            sum(size for s, e, size in bookings if s <= at < e) + task.size <= self.slots for at in instants
-        )
+        return all(sum(size for s, e, size in bookings if s <= at < e) + task.size <= self.slots for at in instants)
 
     def _earliest(self, task: Task) -> int:
         ends = [end for _, end, _ in self._bookings(task)]

@@ -103,9 +103,7 @@ class TestOutliers:
         assert after <= nearest(longest_ms, configured_ms)[1]
 
     @given(st.lists(times_ms, max_size=REMEMBERED), times_ms)
-    def test_one_moves_the_estimate_past_one_other_measurement_at_most(
-        self, times: list[int], outlier_ms: int
-    ) -> None:
+    def test_one_moves_the_estimate_past_one_other_measurement_at_most(self, times: list[int], outlier_ms: int) -> None:
         before, after = experience(SUSPEND, *times), experience(SUSPEND, *times, outlier_ms)
         kept = times[-REMEMBERED:]
         ratios = sorted([*(_ratio(one_ms) for one_ms in kept), *[ONE] * PRIOR])
@@ -123,9 +121,7 @@ def _ratio(took_ms: int) -> int:
 
 
 class TestMemory:
-    @given(
-        st.lists(st.tuples(st.sampled_from(list(Operation)), st.integers(1, 4_096), times_ms), max_size=60)
-    )
+    @given(st.lists(st.tuples(st.sampled_from(list(Operation)), st.integers(1, 4_096), times_ms), max_size=60))
     def test_after_a_restart_everything_is_as_before(self, noted: list[tuple[Operation, int, int]]) -> None:
         before, after = Experience(MODEL), Experience(MODEL)
         for operation, memory_mib, took_ms in noted:

@@ -50,9 +50,7 @@ def test_the_lowest_of_a_window(bookings: list[tuple[int, int, int]], window: tu
 
 
 @given(st.lists(windows, max_size=12), windows, st.integers(0, END))
-def test_the_earliest_start(
-    bookings: list[tuple[int, int, int]], wanted: tuple[int, int, int], from_: int
-) -> None:
+def test_the_earliest_start(bookings: list[tuple[int, int, int]], wanted: tuple[int, int, int], from_: int) -> None:
     profile, array = booked(bookings)
     _, span, vms = wanted
     assert profile.earliest(from_, span, vms) == array.earliest(from_, span, vms)

@@ -137,9 +137,7 @@ def test_by_value_is_best_in_the_most_valuable_type_then_in_the_next(
 
 @pytest.mark.parametrize("policy", [by_value(policy) for policy in BASIC], ids=lambda policy: policy.name)
 @given(problems())
-def test_by_value_touches_a_type_only_if_the_ones_below_are_not_enough(
-    policy: VictimPolicy, problem: Problem
-) -> None:
+def test_by_value_touches_a_type_only_if_the_ones_below_are_not_enough(policy: VictimPolicy, problem: Problem) -> None:
     leases, needed = problem
     dearest = max(one.lease_type for one in policy.choose(leases, needed).victims)
     assert held(one for one in leases if one.lease_type < dearest) < needed

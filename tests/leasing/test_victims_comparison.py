@@ -18,9 +18,7 @@ def test_each_policy_stands_at_what_it_chooses(shapes: list[tuple[int, int]], da
     needed_vms = data.draw(st.integers(1, vms_of(leases)))
     found = compare(leases, needed_vms, VICTIM_POLICIES)
     chosen = {name: option.victims for option in found.options for name in option.chosen_by}
-    assert chosen == {
-        name: policy.choose(leases, needed_vms).victims for name, policy in VICTIM_POLICIES.items()
-    }
+    assert chosen == {name: policy.choose(leases, needed_vms).victims for name, policy in VICTIM_POLICIES.items()}
     unbeaten = [option.victims for option in found.options if not option.is_beaten]
     assert set(front(leases, needed_vms).sets) <= set(unbeaten)
     assert [option.score for option in found.options] == sorted(option.score for option in found.options)

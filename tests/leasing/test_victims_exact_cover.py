@@ -74,10 +74,7 @@ def test_with_the_types_before_it_no_choice_within_the_last_type_frees_fewer(
 @given(problems(), st.integers(1, 10**9))
 def test_it_does_not_matter_what_time_it_is(problem: tuple[list[Candidate], int], later_ms: int) -> None:
     leases, needed_vms = problem
-    later = [
-        Candidate(one.lease_id, one.lease_type, one.vms, one.cost_vm_ms, one.ends_ms + later_ms)
-        for one in leases
-    ]
+    later = [Candidate(one.lease_id, one.lease_type, one.vms, one.cost_vm_ms, one.ends_ms + later_ms) for one in leases]
     chosen, then = (ExactCover().choose(guests, needed_vms).victims for guests in (leases, later))
     assert ids_of(chosen) == ids_of(then)
 

@@ -28,9 +28,7 @@ def problems(draw: st.DrawFn) -> Problem:
     shape = st.tuples(st.integers(1, 6), st.sampled_from([0, 1, 2, 5]), st.sampled_from([0, 1, 4]))
     shapes = draw(st.lists(shape, min_size=1, max_size=9))
     kinds = st.sampled_from([FIRST, SECOND, THIRD])
-    leases = [
-        Candidate(number, draw(kinds), vms, cost, 0, lost) for number, (vms, cost, lost) in enumerate(shapes)
-    ]
+    leases = [Candidate(number, draw(kinds), vms, cost, 0, lost) for number, (vms, cost, lost) in enumerate(shapes)]
     return leases, draw(st.integers(1, vms_of(leases)))
 
 

@@ -49,9 +49,7 @@ class TestFromFunction:
         assert ids_of(last_to_end.choose(LEASES, 3).victims) == (3,)
 
     def test_spares_the_least_preferred_first(self) -> None:
-        wide, narrow, last = (
-            Candidate(n, LeaseType.CANCELABLE, vms, 0, 0) for n, vms in enumerate((2, 1, 3))
-        )
+        wide, narrow, last = (Candidate(n, LeaseType.CANCELABLE, vms, 0, 0) for n, vms in enumerate((2, 1, 3)))
         in_order_shown = from_function(lambda candidates, _: candidates, "as-shown")
         assert in_order_shown.choose([wide, narrow, last], 4).victims == (wide, last)
 

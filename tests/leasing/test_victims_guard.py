@@ -44,9 +44,7 @@ def problems(draw: st.DrawFn) -> Problem:
     )
     leases = [
         Candidate(number, kind, vms, cost, 0, 0, ran_ms, preemptions)
-        for number, (kind, vms, cost, ran_ms, preemptions) in enumerate(
-            draw(st.lists(shape, min_size=1, max_size=9))
-        )
+        for number, (kind, vms, cost, ran_ms, preemptions) in enumerate(draw(st.lists(shape, min_size=1, max_size=9)))
     ]
     return leases, draw(st.integers(1, vms_of(leases)))
 
@@ -87,9 +85,7 @@ def test_who_has_just_begun_is_preempted_only_where_the_others_are_not_enough(
 
 @pytest.mark.parametrize("policy", INNER, ids=lambda policy: policy.name)
 @given(problem=problems())
-def test_beyond_the_bound_those_go_first_who_gave_way_less_often(
-    policy: VictimPolicy, problem: Problem
-) -> None:
+def test_beyond_the_bound_those_go_first_who_gave_way_less_often(policy: VictimPolicy, problem: Problem) -> None:
     leases, needed_vms = problem
     most = max(lease.preemptions for lease in InTurns(policy, MOST).choose(leases, needed_vms).victims)
     if most >= MOST:
@@ -101,9 +97,7 @@ def test_beyond_the_bound_those_go_first_who_gave_way_less_often(
     widths=st.lists(st.integers(1, 4), min_size=2, max_size=7),
     needs=st.lists(st.integers(1, 6), min_size=1, max_size=30),
 )
-def test_turns_go_round_however_often_room_is_needed(
-    policy: VictimPolicy, widths: list[int], needs: list[int]
-) -> None:
+def test_turns_go_round_however_often_room_is_needed(policy: VictimPolicy, widths: list[int], needs: list[int]) -> None:
     """Guests that always come back at once: each time, who is at the bound goes after all who are not."""
     preempted = dict.fromkeys(range(len(widths)), 0)
     for needed_vms in needs:
@@ -125,9 +119,7 @@ def test_equal_guests_are_preempted_equally_often() -> None:
     """Without turns the exact cover of equal guests would always be the first of them."""
     preempted = dict.fromkeys(range(5), 0)
     for _ in range(50):
-        guests = [
-            Candidate(number, PREEMPTABLE[1], 2, 7, 0, preemptions=many) for number, many in preempted.items()
-        ]
+        guests = [Candidate(number, PREEMPTABLE[1], 2, 7, 0, preemptions=many) for number, many in preempted.items()]
         (victim,) = InTurns(ExactCover(), 1).choose(guests, 2).victims
         preempted[victim.lease_id] += 1
     assert preempted == dict.fromkeys(range(5), 10)
@@ -135,9 +127,7 @@ def test_equal_guests_are_preempted_equally_often() -> None:
 
 class TestDearerAgain:
     @given(problems())
-    def test_it_is_the_cheapest_set_at_the_higher_costs_and_charges_the_plain_ones(
-        self, problem: Problem
-    ) -> None:
+    def test_it_is_the_cheapest_set_at_the_higher_costs_and_charges_the_plain_ones(self, problem: Problem) -> None:
         leases, needed_vms = problem
         surcharge = Surcharge(share=1.0, halves_ms=LEAST_RUN_MS)
         choice = DearerAgain(Mov(), surcharge).choose(leases, needed_vms)

@@ -20,9 +20,7 @@ Weights = dict[int, dict[str, int]]
 
 def graph(weights: Weights) -> ListedGraph:
     """All nodes alike but for the weights."""
-    return ListedGraph(
-        {job: [Edge(w, 100, -1, node) for node, w in of.items()] for job, of in weights.items()}
-    )
+    return ListedGraph({job: [Edge(w, 100, -1, node) for node, w in of.items()] for job, of in weights.items()})
 
 
 def nodes_of(found: Assignment) -> dict[int, list[str]]:
@@ -75,9 +73,7 @@ def cases(draw: st.DrawFn) -> tuple[list[Job], ListedGraph]:
     kinds = {name: draw(st.sampled_from([(1, -1), (1, -2), (2, -1)])) for name in names}
     jobs = [make_job(number, nodes=draw(st.integers(1, 2))) for number in range(draw(st.integers(1, 4)))]
     listed = {
-        job.job_id: [
-            Edge(draw(st.integers(0, 6)), *kinds[name], name) for name in names if draw(st.booleans())
-        ]
+        job.job_id: [Edge(draw(st.integers(0, 6)), *kinds[name], name) for name in names if draw(st.booleans())]
         for job in jobs
     }
     return jobs, ListedGraph(listed)
@@ -179,9 +175,7 @@ ROWS = st.lists(
 
 class TestSolvers:
     @given(ROWS)
-    def test_the_plain_one_and_scipys_find_the_least_total_and_prices_that_prove_it(
-        self, rows: list[Row]
-    ) -> None:
+    def test_the_plain_one_and_scipys_find_the_least_total_and_prices_that_prove_it(self, rows: list[Row]) -> None:
         least = least_total(rows)
         for solve in (solve_plain, solve_by_scipy):
             if least is None:

@@ -30,18 +30,14 @@ def choose(job: Job, nodes: list[Node], hosts: list[Node] | None = None, now_ms:
 
 
 def test_a_node_that_has_what_is_needed_runs_it_and_no_machine_is_built() -> None:
-    chosen = choose(
-        make_job(needs="r >= 4"), [make_node("bare"), make_node("with", has=R)], [make_node("host")]
-    )
+    chosen = choose(make_job(needs="r >= 4"), [make_node("bare"), make_node("with", has=R)], [make_node("host")])
     assert isinstance(chosen, Physical)
     assert [edge.node for edge in chosen.nodes] == ["with"]
 
 
 def test_one_that_has_it_but_is_in_use_is_waited_for_although_a_machine_could_be_built() -> None:
     busy = make_node("with", has=R, free=NONE_FREE)
-    assert choose(make_job(needs="r"), [busy], [make_node("host")]) == TryAgain(
-        120_000, wait(Why.CORES_IN_USE)
-    )
+    assert choose(make_job(needs="r"), [busy], [make_node("host")]) == TryAgain(120_000, wait(Why.CORES_IN_USE))
 
 
 def test_where_no_node_has_the_software_a_machine_is_built_with_the_smallest_image() -> None:
@@ -149,7 +145,5 @@ def test_nodes_that_are_alike_are_judged_once_to_say_what_a_job_waits_for() -> N
     assert chooser.physical_verdict(make_job(cores=2, nodes=100), Moment(0)) == wait(Why.CORES_IN_USE)
     assert len(judged) == 2
     without = frozenset({"n0", "small", "nobody"})
-    assert chooser.physical_verdict(make_job(cores=2, nodes=100), Moment(0), without) == never(
-        Why.TOO_FEW_NODES
-    )
+    assert chooser.physical_verdict(make_job(cores=2, nodes=100), Moment(0), without) == never(Why.TOO_FEW_NODES)
     assert chooser.physical_verdict(make_job(cores=2, nodes=99), Moment(0), without) == wait(Why.CORES_IN_USE)

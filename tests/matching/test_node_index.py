@@ -50,8 +50,7 @@ def nodes(draw: st.DrawFn, name: str = "") -> Node:
 
 FLEETS = st.lists(nodes(), max_size=14).map(
     lambda drawn: [
-        replace(node, capabilities=replace(node.capabilities, name=f"n{number}"))
-        for number, node in enumerate(drawn)
+        replace(node, capabilities=replace(node.capabilities, name=f"n{number}")) for number, node in enumerate(drawn)
     ]
 )
 JOBS = st.builds(
@@ -74,9 +73,7 @@ def all_edges(job: Job, fleet: list[Node]) -> list[Edge]:
         able = node.capabilities
         transfer_ms = NETWORK.transfer_ms(job.needs.inputs, able.place, able.bytes_per_s)
         if judge(job, node, transfer_ms, NOW) is FITS:
-            found.append(
-                Edge(transfer_ms + node.waiting_ms, node.free.memory_mib, -able.bytes_per_s, node.name)
-            )
+            found.append(Edge(transfer_ms + node.waiting_ms, node.free.memory_mib, -able.bytes_per_s, node.name))
     return sorted(found)
 
 
@@ -89,9 +86,7 @@ def test_without_a_window_it_gives_every_node_that_fits_the_best_first(
 
 
 @given(FLEETS, JOBS, st.sets(st.sampled_from(["n0", "n1", "n2"])))
-def test_with_a_window_it_gives_those_near_enough_in_memory(
-    fleet: list[Node], job: Job, taken: set[str]
-) -> None:
+def test_with_a_window_it_gives_those_near_enough_in_memory(fleet: list[Node], job: Job, taken: set[str]) -> None:
     fitting = [edge for edge in all_edges(job, fleet) if edge.node not in taken]
     upper = AS_PRINTED.upper_mib(
         job.needs.amounts.memory_mib, iter(sorted(edge.memory_mib for edge in fitting)), job.needs.nodes
@@ -118,9 +113,7 @@ def test_after_changes_it_is_as_if_made_anew(before: list[Node], after: list[Nod
     for node in before[len(after) :]:
         index.drop(node.name)
     assert len(index) == len(after)
-    assert list(InTurn(index, NOW).edges(job, ())) == list(
-        InTurn(NodeIndex(after, NETWORK), NOW).edges(job, ())
-    )
+    assert list(InTurn(index, NOW).edges(job, ())) == list(InTurn(NodeIndex(after, NETWORK), NOW).edges(job, ()))
 
 
 @given(FLEETS, FLEETS, st.sampled_from([0, 1, 2]), st.sets(st.sampled_from(["n0", "n1", "n2", "n99"])))

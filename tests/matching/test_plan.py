@@ -84,9 +84,7 @@ def test_it_is_the_cheapest_of_all_sets_of_hot_copies(
 ) -> None:
     """There is no time to begin anew, so that leaving out dominated nodes is all that could go wrong."""
     planned = cheapest_plan(candidates, Asked(reliability, HOUR_S, needed, spares))
-    sets = [
-        chosen for size in range(needed, needed + spares + 1) for chosen in combinations(candidates, size)
-    ]
+    sets = [chosen for size in range(needed, needed + spares + 1) for chosen in combinations(candidates, size)]
     sure = {chosen: at_least(needed, [one.survival for one in chosen]) for chosen in sets}
     costs = [math.fsum(one.cost for one in chosen) for chosen in sets if sure[chosen] >= reliability]
     assert (planned.plan is None) == (not costs)

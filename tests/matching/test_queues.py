@@ -41,9 +41,7 @@ class TestTable1:
         ("execution_ms", "allowance_ms", "number"),
         [(31, 80, 1), (30, 80, 2), (31, 81, 2), (30, 81, 3), (31, None, 2), (30, None, 3)],
     )
-    def test_every_cell_and_both_edges(
-        self, execution_ms: int, allowance_ms: int | None, number: int
-    ) -> None:
+    def test_every_cell_and_both_edges(self, execution_ms: int, allowance_ms: int | None, number: int) -> None:
         assert Thresholds(Fraction(30), Fraction(80)).queue_of(job(1, execution_ms, allowance_ms)) == number
 
     def test_within_a_queue_the_greatest_ratio_is_first_then_the_earlier_then_the_lower_id(self) -> None:
@@ -92,9 +90,7 @@ def test_exactly_those_between_the_thresholds_move(
         number += len(new)
         old = queue.thresholds
         queue.arrive(new)
-        crossed = {
-            one for one in waiting if sides(old, waiting[one]) != sides(queue.thresholds, waiting[one])
-        }
+        crossed = {one for one in waiting if sides(old, waiting[one]) != sides(queue.thresholds, waiting[one])}
         assert queue.looked_at_again == crossed
         waiting |= {one.job_id: one for one in new}
         assert queue.thresholds == means_of(waiting)
@@ -181,9 +177,7 @@ class TestStarvation:
     @pytest.mark.parametrize("name", JOB_QUEUES)
     def test_each_discipline_says_rightly_whether_it_starves(self, name: str) -> None:
         long, endless = job(1, 1_000, 10_000), job(1, 10, None)
-        starved = any(
-            served_in_a_stream(job_queue(name), one, self.others, 100) is None for one in (long, endless)
-        )
+        starved = any(served_in_a_stream(job_queue(name), one, self.others, 100) is None for one in (long, endless))
         assert starved == getattr(JOB_QUEUES[name], "starves")  # noqa: B009 - not a part of the interface
 
 
@@ -192,9 +186,7 @@ STREAM = st.lists(st.lists(SIZED, max_size=4), min_size=1, max_size=20)
 
 
 @given(STREAM, st.sampled_from(list(JOB_QUEUES)), st.integers(0, 6))
-def test_with_patience_nobody_starves(
-    arrivals: list[list[tuple[int, int]]], name: str, patience_ms: int
-) -> None:
+def test_with_patience_nobody_starves(arrivals: list[list[tuple[int, int]]], name: str, patience_ms: int) -> None:
     """Whoever has waited that long is behind earlier ones alone, fewer in each round, and gets out."""
     queue, number = job_queue(name, patience_ms), 0
     ahead_before: dict[int, int] = {}

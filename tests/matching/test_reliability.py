@@ -63,9 +63,7 @@ class TestHot:
         assert at_least(needed, survivals) == pytest.approx(summed, abs=1e-12)
 
     @given(st.lists(st.floats(0, 1), min_size=1, max_size=8), st.floats(0, 1), st.integers(1, 8))
-    def test_a_further_copy_is_never_less_reliable(
-        self, survivals: list[float], more: float, needed: int
-    ) -> None:
+    def test_a_further_copy_is_never_less_reliable(self, survivals: list[float], more: float, needed: int) -> None:
         needed = min(needed, len(survivals))
         assert at_least(needed, [*survivals, more]) >= at_least(needed, survivals) - 1e-12
 
@@ -89,9 +87,7 @@ class TestMeanLife:
         needed = min(needed, len(rates))
         lifetimes = [Exponential(rate) for rate in rates]
         closed = mean_life_of_unlike_s(needed, rates)
-        assert closed == pytest.approx(
-            mean_life_by_quadrature_s(lambda t: hot(needed, lifetimes, t), closed), rel=1e-5
-        )
+        assert closed == pytest.approx(mean_life_by_quadrature_s(lambda t: hot(needed, lifetimes, t), closed), rel=1e-5)
 
     @given(st.integers(1, 9), st.integers(1, 9), st.floats(0.01, 10))
     def test_like_nodes_are_a_case_of_unlike_ones(self, needed: int, nodes: int, rate: float) -> None:

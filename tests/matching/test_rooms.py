@@ -50,9 +50,7 @@ def test_names_and_jobs_are_told_apart() -> None:
 
 
 PLANS = st.lists(
-    st.dictionaries(
-        st.sampled_from("ab"), st.builds(Amounts, st.integers(0, 5), st.integers(0, 600)), max_size=2
-    ),
+    st.dictionaries(st.sampled_from("ab"), st.builds(Amounts, st.integers(0, 5), st.integers(0, 600)), max_size=2),
     max_size=12,
 )
 

@@ -36,9 +36,7 @@ HALF = Amounts(2, 500, 500)
         ({"cores": 5, "deadline_ms": 2}, {"seen_ms": -901}, never(Why.TOO_FEW_CORES)),
     ],
 )
-def test_the_first_thing_that_is_lacking_is_told(
-    job: dict[str, Any], node: dict[str, Any], verdict: Verdict
-) -> None:
+def test_the_first_thing_that_is_lacking_is_told(job: dict[str, Any], node: dict[str, Any], verdict: Verdict) -> None:
     """Now is 100 ms after submission, files take 50 ms, the job 1,000 ms, and facts are good for a second."""
     moment = Moment(now_ms=100, fresh_for_ms=1_000)
     assert judge(make_job(**job), make_node(**node), 50, moment) == verdict

@@ -19,9 +19,7 @@ from leasehold.matching.reliability.unlike_restart import Try, in_turn
     takeover_s=st.sampled_from([0.0, 10.0]),
 )
 @settings(max_examples=examples(60), deadline=None)
-def test_of_like_nodes_it_is_the_closed_form(
-    rate: float, nodes: int, time_s: float, takeover_s: float
-) -> None:
+def test_of_like_nodes_it_is_the_closed_form(rate: float, nodes: int, time_s: float, takeover_s: float) -> None:
     like = Tries(1_000, time_s, rate, nodes, takeover_s)
     found = in_turn([Try(1_000, rate)] * nodes, time_s, takeover_s)
 

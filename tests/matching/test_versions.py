@@ -38,9 +38,7 @@ def test_what_is_no_version_is_refused(text: str) -> None:
         version(text)
 
 
-@given(
-    st.lists(st.integers(0, 30), min_size=1, max_size=4), st.lists(st.integers(0, 30), min_size=1, max_size=4)
-)
+@given(st.lists(st.integers(0, 30), min_size=1, max_size=4), st.lists(st.integers(0, 30), min_size=1, max_size=4))
 def test_plain_numbers_compare_as_lists_filled_up_with_zeros(one: list[int], other: list[int]) -> None:
     length = max(len(one), len(other))
     filled = [numbers + [0] * (length - len(numbers)) for numbers in (one, other)]

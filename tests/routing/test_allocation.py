@@ -202,9 +202,7 @@ def test_shares_on_table_2_at_600_mips(rate: float, expected: tuple[float, ...])
 @pytest.mark.parametrize(
     ("external_mean_s", "expected"), [(939, (0.17, 0.53, 0.30)), (420, (0.195, 0.805, 0)), (85, (0, 1, 0))]
 )
-def test_longer_requests_spread_over_more_clusters(
-    external_mean_s: float, expected: tuple[float, ...]
-) -> None:
+def test_longer_requests_spread_over_more_clusters(external_mean_s: float, expected: tuple[float, ...]) -> None:
     clusters, rate = table_2(
         0.15, reference_mips=600, local_rates_per_s=R2_LOCAL_RATES, external_mean_s=external_mean_s
     )
@@ -225,9 +223,7 @@ def test_busier_big_clusters_lose_their_share(total_local: float, expected: tupl
     ("reference_mips", "slowdown", "expected"),
     [(200, 1, (0, 1, 0)), (250, 1, (0.084, 0.916, 0)), (1, 1, (0, 0, 1)), (1000, 6, (0.171, 0.607, 0.222))],
 )
-def test_the_unit_of_the_durations_decides(
-    reference_mips: float, slowdown: float, expected: tuple[float, ...]
-) -> None:
+def test_the_unit_of_the_durations_decides(reference_mips: float, slowdown: float, expected: tuple[float, ...]) -> None:
     """JPDC 2012, section 4.1 says that scaling service times changes nothing; at given rates it does."""
     local = [rate / slowdown for rate in TABLE_2_LOCAL_RATES]
     clusters, rate = table_2(0.15, reference_mips=reference_mips, local_rates_per_s=local)

@@ -16,9 +16,7 @@ from leasehold.routing.baselines import (
 
 def test_the_shares_on_table_2_of_jpdc_2012() -> None:
     assert round_robin_proportions(3) == (1 / 3, 1 / 3, 1 / 3)
-    assert least_rate_first_proportions([0.0306, 0.0383, 0.0511]) == pytest.approx(
-        (0.372, 0.340, 0.287), abs=6e-4
-    )
+    assert least_rate_first_proportions([0.0306, 0.0383, 0.0511]) == pytest.approx((0.372, 0.340, 0.287), abs=6e-4)
     assert biggest_cluster_first_proportions([64 * 2000, 128 * 3000, 256 * 2100]) == pytest.approx(
         (0.122, 0.366, 0.512), abs=5e-4
     )

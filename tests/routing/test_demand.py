@@ -18,9 +18,9 @@ from leasehold.routing.demand import AGES_MS, EVERY_AGE, HORIZONS_MS, STILL, WEE
 SLOTS = 40
 Held = tuple[int, int, int]
 
-leases = st.lists(
-    st.tuples(st.integers(0, 400_000), st.integers(1, 300_000), st.integers(1, 60)), max_size=25
-).map(lambda drawn: sorted((start, start + span, vms) for start, span, vms in drawn))
+leases = st.lists(st.tuples(st.integers(0, 400_000), st.integers(1, 300_000), st.integers(1, 60)), max_size=25).map(
+    lambda drawn: sorted((start, start + span, vms) for start, span, vms in drawn)
+)
 
 
 def watched(table: Demand, history: list[Held], until_ms: int) -> Demand:
@@ -174,9 +174,7 @@ def test_a_table_that_is_recalled_says_the_same(history: list[Held], until_ms: i
     one, other = table.outlook(until_ms), twin.outlook(until_ms)
     for span_ms in HORIZONS_MS[:8]:
         for vms in (1, 5, SLOTS):
-            assert one.within(span_ms).at_least(vms) == pytest.approx(
-                other.within(span_ms).at_least(vms), 0.2
-            )
+            assert one.within(span_ms).at_least(vms) == pytest.approx(other.within(span_ms).at_least(vms), 0.2)
 
 
 def test_a_site_of_another_size_begins_anew() -> None:

@@ -55,9 +55,7 @@ weights = st.lists(st.integers(0, 30), min_size=1, max_size=8).filter(any)
 
 
 @given(weights, st.data())
-def test_billiard_is_the_argmin_of_eq_20_with_ties_to_the_lowest(
-    counts: list[int], data: st.DataObject
-) -> None:
+def test_billiard_is_the_argmin_of_eq_20_with_ties_to_the_lowest(counts: list[int], data: st.DataObject) -> None:
     proportions = normalised(counts)
     fastest = data.draw(st.integers(0, len(counts) - 1))
     billiard = Billiard(proportions, fastest)
@@ -65,9 +63,7 @@ def test_billiard_is_the_argmin_of_eq_20_with_ties_to_the_lowest(
 
 
 @given(weights, st.integers(0, 7))
-def test_billiard_counts_stay_within_half_the_number_of_clusters_and_one(
-    counts: list[int], fastest: int
-) -> None:
+def test_billiard_counts_stay_within_half_the_number_of_clusters_and_one(counts: list[int], fastest: int) -> None:
     proportions = normalised(counts)
     billiard = Billiard(proportions, fastest)
     assert imbalance(proportions, [billiard.next() for _ in range(300)]) <= len(counts) / 2 + 1

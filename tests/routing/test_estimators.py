@@ -53,9 +53,7 @@ def test_estimates_are_weighted_means_of_all_that_was_seen(
         total = sum(weights)
         mean_work = sum(w * v * d for w, (_, v, d) in zip(weights, seen, strict=True)) / total
         squares = sum(w * (v * d) ** 2 for w, (_, v, d) in zip(weights, seen, strict=True)) / total
-        assert learnt.mean_vms == pytest.approx(
-            sum(w * s[1] for w, s in zip(weights, seen, strict=True)) / total
-        )
+        assert learnt.mean_vms == pytest.approx(sum(w * s[1] for w, s in zip(weights, seen, strict=True)) / total)
         assert learnt.mean_duration_s == pytest.approx(
             sum(w * s[2] for w, s in zip(weights, seen, strict=True)) / total
         )

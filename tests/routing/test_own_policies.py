@@ -39,13 +39,9 @@ def learnt(vms: int) -> Demand:
 TABLES = {"quiet": learnt(0), "busy": learnt(40)}
 
 
-def view(
-    policy: RoutingPolicy, quiet_vms: int, busy_vms: int, tables: dict[str, Demand] | None = None
-) -> RoutingView:
+def view(policy: RoutingPolicy, quiet_vms: int, busy_vms: int, tables: dict[str, Demand] | None = None) -> RoutingView:
     """Both sites, with so many VMs free."""
-    sources = FixedSources(
-        lives={"quiet": SiteLive(quiet_vms), "busy": SiteLive(busy_vms)}, demands=tables or TABLES
-    )
+    sources = FixedSources(lives={"quiet": SiteLive(quiet_vms), "busy": SiteLive(busy_vms)}, demands=tables or TABLES)
     return RoutingView(BOTH, BOTH.sites, sources, policy.information, NOW_MS)
 
 

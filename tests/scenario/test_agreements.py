@@ -112,9 +112,7 @@ def test_a_delegate_has_no_more_than_its_delegator(loaded: Load, small_toml: str
 
 
 class TestStreams:
-    def test_a_stream_says_what_its_requests_are_bound_to_and_claim(
-        self, loaded: Load, small_toml: str
-    ) -> None:
+    def test_a_stream_says_what_its_requests_are_bound_to_and_claim(self, loaded: Load, small_toml: str) -> None:
         has = small_toml.replace("slots = 8", 'slots = 8\nresources = { "licence:matlab" = 3 }')
         claims = 'consumer = "atlas/production"\ndomain = "a"\nclaims = { "licence:matlab" = 2 }\n'
         scenario = loaded(has.replace('log = "own.swf"\nsite = "a"', DAS2 + 'site = "a"') + claims)
@@ -131,18 +129,14 @@ class TestStreams:
         with pytest.raises(InputError, match=r"stream\[1\]\.domain: got 'das', expected one of a"):
             loaded(small_toml + 'domain = "das"\n')
 
-    def test_a_path_of_fields_names_the_consumer(
-        self, loaded: Load, small_toml: str, swf: Callable[..., Path]
-    ) -> None:
+    def test_a_path_of_fields_names_the_consumer(self, loaded: Load, small_toml: str, swf: Callable[..., Path]) -> None:
         swf("own.swf", [(0, 60, 1, 7, 3, 1), (1, 60, 1, -1, 3, 1)])
         text = small_toml.replace('site = "a"', 'site = "a"\nconsumer_by = "vo-{group}/{user}"')
         jobs = [job for job in open_streams(loaded(text), []) if job.site == "a"]
         assert [job.consumer for job in jobs] == ["vo-3/7", "vo-3/unknown"]
 
     @pytest.mark.parametrize("text", ["{grup}", "{group", "grup", "{}"])
-    def test_a_path_of_fields_that_there_are_not_is_refused(
-        self, loaded: Load, small_toml: str, text: str
-    ) -> None:
+    def test_a_path_of_fields_that_there_are_not_is_refused(self, loaded: Load, small_toml: str, text: str) -> None:
         with pytest.raises(InputError, match=r"stream\[0\]\.consumer_by: "):
             loaded(small_toml.replace('site = "a"', f'site = "a"\nconsumer_by = "{text}"'))
 
@@ -162,9 +156,7 @@ beta = 0.5
 """
 
 
-def test_clusters_that_a_log_makes_are_checked_when_it_was_read(
-    loaded: Load, swf: Callable[..., Path]
-) -> None:
+def test_clusters_that_a_log_makes_are_checked_when_it_was_read(loaded: Load, swf: Callable[..., Path]) -> None:
     swf("own.swf", [(0, 60, 1, 7, 3, 1), (1, 60, 1, 8, 3, 2)])
     text = 'name = "x"\n[[stream]]\nname = "own"\nlog = "own.swf"\ncluster_by = "partition"\n'
     agreement = '[[agreement]]\nname = "all"\nprovider = "partition-{}"\nconsumer = "*"\nkind = "no-limit"\n'

@@ -101,9 +101,7 @@ CASES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "line", "message"), CASES, ids=[new or old for old, new, _, _ in CASES]
-)
+@pytest.mark.parametrize(("old", "new", "line", "message"), CASES, ids=[new or old for old, new, _, _ in CASES])
 def test_one_line_says_where_and_what(
     written: Write, small_toml: str, old: str, new: str, line: int | None, message: str
 ) -> None:
@@ -339,9 +337,7 @@ def test_any_value_in_any_place_gives_a_scenario_or_one_line(place: Place, value
 
 
 @given(text=st.text(max_size=60) | st.binary(max_size=60))
-def test_any_file_gives_a_scenario_or_one_line(
-    text: str | bytes, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_any_file_gives_a_scenario_or_one_line(text: str | bytes, tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.mktemp("any", numbered=True) / "any.toml"
     path.write_bytes(text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass"))
     with pytest.raises(LeaseholdError) as caught:

@@ -34,9 +34,7 @@ def test_guarantees_come_before_the_policy(loaded: Load, small_toml: str, keys: 
     assert site.victims.name == name
 
 
-@pytest.mark.parametrize(
-    "guard", [Guard(), Guard(300_000), Guard(1_500, 2, 0.25, 60_000), Guard(most_preemptions=3)]
-)
+@pytest.mark.parametrize("guard", [Guard(), Guard(300_000), Guard(1_500, 2, 0.25, 60_000), Guard(most_preemptions=3)])
 def test_what_is_written_is_read_back(guard: Guard) -> None:
     assert GUARD.read(Keys(GUARD.to_dict(guard)), Guard(1, 1, 1.0, 1)) == guard
 

@@ -59,9 +59,7 @@ def test_a_routing_policy_is_found(mine: Callable[[str], str]) -> None:
     ("name", "called"),
     [("widest_first", "widest-first"), ("MyMov", "my-mov"), ("ready_made", "my-mov")],
 )
-def test_a_victim_policy_is_a_function_a_class_or_an_object(
-    mine: Callable[[str], str], name: str, called: str
-) -> None:
+def test_a_victim_policy_is_a_function_a_class_or_an_object(mine: Callable[[str], str], name: str, called: str) -> None:
     policy = find_victim_policy(f"{mine(VICTIMS)}:{name}")
     candidates = [Candidate(n, LeaseType.CANCELABLE, vms, 0, 0) for n, vms in ((1, 2), (2, 6), (3, 1))]
     assert policy.name == called
@@ -76,9 +74,7 @@ def test_its_path_counts_from_the_scenario(
 ) -> None:
     mine(ROUTING + VICTIMS)
     text = small_toml.replace('"rr"', '"mine.py:LastSite"')
-    path = written(
-        text.replace("slots = 8", 'slots = 8\nvictims = "mine.py:widest_first"\nvalue_order = false')
-    )
+    path = written(text.replace("slots = 8", 'slots = 8\nvictims = "mine.py:widest_first"\nvalue_order = false'))
     monkeypatch.chdir("/")
     scenario = load_scenario(path)
     assert routing(scenario).policy.name == "last-site"
@@ -96,9 +92,7 @@ def test_its_path_counts_from_the_scenario(
         ("raise SystemExit(3)\n", "x", r"mine\.py:1: SystemExit"),
     ],
 )
-def test_a_file_that_cannot_be_used_is_one_line(
-    mine: Callable[[str], str], text: str, name: str, message: str
-) -> None:
+def test_a_file_that_cannot_be_used_is_one_line(mine: Callable[[str], str], text: str, name: str, message: str) -> None:
     with pytest.raises(InputError, match=message) as caught:
         find_routing_policy(f"{mine(text)}:{name}")
     assert len(str(caught.value).splitlines()) == 1

@@ -48,9 +48,7 @@ def test_terms_become_settings(loaded: Load, small_toml: str, key: str, setting:
         ('victims = "mov"\nvalue_order = false', "mov"),
     ],
 )
-def test_the_order_of_the_types_comes_before_the_policy(
-    loaded: Load, small_toml: str, keys: str, name: str
-) -> None:
+def test_the_order_of_the_types_comes_before_the_policy(loaded: Load, small_toml: str, keys: str, name: str) -> None:
     (site,) = site_settings(loaded(small_toml.replace("slots = 8", f"slots = 8\n{keys}")))
     assert site.victims.name == name
 
@@ -90,9 +88,7 @@ class TestTold:
 
     def test_a_cluster_without_jobs_of_its_own_is_told_so(self, loaded: Load, small_toml: str) -> None:
         text = small_toml.replace("[gateway]", '[gateway]\nmoments = "told"')
-        told = told_moments(
-            loaded(text.replace("[[stream]]", '[[cluster]]\nname = "b"\nslots = 1\n[[stream]]', 1))
-        )
+        told = told_moments(loaded(text.replace("[[stream]]", '[[cluster]]\nname = "b"\nslots = 1\n[[stream]]', 1)))
         assert told.local["b"].rate_per_s == 0
 
     def test_the_demonstration_is_told_the_numbers_of_the_reading(self) -> None:

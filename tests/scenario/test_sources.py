@@ -91,9 +91,7 @@ class TestWhen:
         jobs = jobs_of(loaded("horizon_s = 120\n" + HEAD + stream('site = "a"')))
         assert [job.submit_ms for job in jobs] == [0, 60_000]
 
-    def test_a_log_that_counts_from_1970_may_begin_at_zero(
-        self, loaded: Load, swf: Callable[..., Path]
-    ) -> None:
+    def test_a_log_that_counts_from_1970_may_begin_at_zero(self, loaded: Load, swf: Callable[..., Path]) -> None:
         swf("late.swf", [(1_131_000_000, 10, 1, 1, 1, 1), (1_131_000_007, 10, 1, 1, 1, 1)])
         jobs = jobs_of(loaded(HEAD + stream('site = "a"\nfrom_zero = true', file="late.swf")))
         assert [job.submit_ms for job in jobs] == [0, 7000]

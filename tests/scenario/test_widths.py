@@ -36,9 +36,7 @@ def test_what_fits_somewhere_passes(two_clusters: Scenario, vms: int, site: str 
     ("vms", "site", "expected"),
     [(5, "a", "at most 4, what its cluster a has"), (9, None, "at most 8, what the widest cluster has")],
 )
-def test_what_fits_nowhere_is_an_error(
-    two_clusters: Scenario, vms: int, site: str | None, expected: str
-) -> None:
+def test_what_fits_nowhere_is_an_error(two_clusters: Scenario, vms: int, site: str | None, expected: str) -> None:
     with pytest.raises(InvalidField, match=f"log job 7: VMs: got {vms}, expected {expected}"):
         list(fitting(iter([job(vms, site)]), two_clusters))
 

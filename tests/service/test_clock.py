@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import leasehold.service
 from leasehold.service.clock import SLEW, SteadyClock, since_boot_ms, wall_ms
-from leasehold.service.driver import Driver
 from leasehold.service.engine.engine import Done, Engine
+from leasehold.service.engine_thread import EngineThread
 
 START_MS = 1_800_000_000_000
 DAY_MS = 86_400_000
@@ -63,11 +63,7 @@ def test_after_a_start_behind_what_was_written_time_goes_on() -> None:
     assert clock.ahead_s() == 86_399
 
 
-@given(
-    st.lists(
-        st.tuples(st.integers(0, 100_000), st.integers(-2 * DAY_MS, 2 * DAY_MS) | st.just(0)), max_size=40
-    )
-)
+@given(st.lists(st.tuples(st.integers(0, 100_000), st.integers(-2 * DAY_MS, 2 * DAY_MS) | st.just(0)), max_size=40))
 def test_time_passes_by_at_most_one_part_in_a_hundred_faster_or_slower(steps: list[tuple[int, int]]) -> None:
     machine = Machine()
     clock = machine.clock()
@@ -106,7 +102,7 @@ def test_what_came_due_while_the_machine_slept_is_seen_to_when_it_wakes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The event loop's own clock stands still in a sleep: waiting for the alarm in one go would add it on."""
-    monkeypatch.setattr("leasehold.service.driver.PROBE_EVERY_S", 0.001)
+    monkeypatch.setattr("leasehold.service.engine_thread.PROBE_EVERY_S", 0.001)
     machine = Machine()
     steps: list[int] = []
 
@@ -123,13 +119,13 @@ def test_what_came_due_while_the_machine_slept_is_seen_to_when_it_wakes(
 
     async def play() -> None:
         done: asyncio.Queue[Done] = asyncio.Queue()
-        driver = Driver(cast("Engine", Watching()), machine.clock(), done.put_nowait)
-        working = asyncio.create_task(driver.run())
+        engine_thread = EngineThread(cast("Engine", Watching()), machine.clock(), done.put_nowait)
+        working = asyncio.create_task(engine_thread.run())
         await done.get()
         machine.passes(DAY_MS)  # the lid was closed
         while steps[-1] == START_MS:  # steps in which nothing was due
             await done.get()
-        driver.stop()
+        engine_thread.stop()
         await working
 
     asyncio.run(play())
@@ -145,11 +141,9 @@ MAY = {
 
 
 def test_nothing_in_a_gateway_reads_the_clock_on_the_wall_but_its_clock() -> None:
-    """Couriers, uplinks, peers' lines, discovery and upkeep live by the time that they are given."""
+    """SiteReconcilers, uplinks, peers' lines, discovery and upkeep live by the time that they are given."""
     folder = Path(leasehold.service.__file__).parent
     reading = {
-        str(path.relative_to(folder))
-        for path in folder.rglob("*.py")
-        if READS_THE_WALL.search(path.read_text())
+        str(path.relative_to(folder)) for path in folder.rglob("*.py") if READS_THE_WALL.search(path.read_text())
     }
     assert reading == MAY

@@ -17,7 +17,7 @@ from leasehold.matching.network import Network, Way
 from leasehold.matching.satisfying import Moment, judge, judge_machine
 from leasehold.service import explaining_jobs
 from leasehold.service.commands import JobNodesSeen, JobSiteSilent
-from leasehold.service.enactors.facts import NodeFacts
+from leasehold.service.drivers.facts import NodeFacts
 from leasehold.service.engine.kinds import NOT_LISTED
 from leasehold.service.engine.nodebook import NodeBook, node_of
 from leasehold.service.explaining_jobs import NodeGroup, Said, grouped
@@ -25,9 +25,7 @@ from leasehold.service.store.rows import NodeRow
 
 GONE_AFTER_MS = 1_000
 NETWORK = Network(ways={("far", "a"): Way(0, 1)})
-FACTS = NodeFacts(
-    name="n", cores=4, memory_mib=1000, disk_mib=50, free_cores=4, free_memory_mib=1000, free_disk_mib=50
-)
+FACTS = NodeFacts(name="n", cores=4, memory_mib=1000, disk_mib=50, free_cores=4, free_memory_mib=1000, free_disk_mib=50)
 
 Looks = Sequence[tuple[int, JobNodesSeen | JobSiteSilent]]
 
@@ -135,9 +133,7 @@ def test_equal_nodes_are_judged_once_however_many_there_are(monkeypatch: pytest.
 
 AMOUNTS = st.sampled_from([0, 1, 2, 3])
 FOUND = st.builds(
-    lambda name, cores, free, **more: replace(
-        FACTS, name=name, cores=cores, free_cores=min(cores, free), **more
-    ),
+    lambda name, cores, free, **more: replace(FACTS, name=name, cores=cores, free_cores=min(cores, free), **more),
     st.sampled_from([f"n{number}" for number in range(12)]),
     AMOUNTS,
     AMOUNTS,

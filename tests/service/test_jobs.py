@@ -14,7 +14,7 @@ from tests.service.finding.pretend import (
     NODE,
     WAITS,
     Pretence,
-    PretendEnactor,
+    PretendDriver,
     WithImages,
     WithNodes,
     factory,
@@ -27,8 +27,8 @@ from leasehold.matching.verdict import Why
 from leasehold.model.errors import InvalidField
 from leasehold.service.commands import SubmitJob
 from leasehold.service.config import JobsSpec
-from leasehold.service.enactors.facts import Buildable
-from leasehold.service.enactors.registry import ENACTORS
+from leasehold.service.drivers.facts import Buildable
+from leasehold.service.drivers.registry import DRIVERS
 from leasehold.service.errors import NoSuchJob
 from leasehold.service.federation import Federation
 from leasehold.service.jobs import JobResult
@@ -49,13 +49,11 @@ class Sites:
         self._patch = monkeypatch
         self.be(WithNodes)
 
-    def be(self, kind: type[PretendEnactor]) -> None:
+    def be(self, kind: type[PretendDriver]) -> None:
         """Let the machines be of this kind."""
-        self._patch.setitem(ENACTORS, KIND, factory({"a": self.a, "b": self.b}, kind))
+        self._patch.setitem(DRIVERS, KIND, factory({"a": self.a, "b": self.b}, kind))
 
-    def run(
-        self, play: Callable[[Federation], Awaitable[None]], *sites: str, jobs: JobsSpec | None = None
-    ) -> None:
+    def run(self, play: Callable[[Federation], Awaitable[None]], *sites: str, jobs: JobsSpec | None = None) -> None:
         """Let something happen in a federation of these sites, and close it."""
 
         async def opened() -> None:
@@ -251,7 +249,7 @@ def test_an_image_that_cannot_be_built_is_refused_with_why(sites: Sites) -> None
 
 
 def test_where_there_is_no_output_apart_the_console_has_to_do(sites: Sites) -> None:
-    class Silent(PretendEnactor):
+    class Silent(PretendDriver):
         async def nodes(self) -> object:
             return list(self.pretence.there)
 

@@ -92,9 +92,7 @@ def test_a_domain_is_eligible_if_one_of_its_sites_is() -> None:
 
 
 @pytest.mark.parametrize(("threshold", "eligible"), [(39, False), (40, True)])
-def test_a_broken_rule_excludes_only_if_its_penalty_is_above_the_threshold(
-    threshold: int, *, eligible: bool
-) -> None:
+def test_a_broken_rule_excludes_only_if_its_penalty_is_above_the_threshold(threshold: int, *, eligible: bool) -> None:
     told = recommend(share("s", "solo", 1, penalty=40), used=(("solo", 5, MINUTE_MS),), threshold=threshold)
     assert ("solo" in domains(told)) is eligible
 
@@ -161,9 +159,7 @@ def test_each_window_of_a_rule_is_read() -> None:
 # What must hold for any agreements
 
 PERCENT = st.integers(0, 20)
-USED = st.lists(
-    st.tuples(st.sampled_from(sorted(FREE)), st.integers(1, 5), st.integers(1, MINUTE_MS)), max_size=4
-)
+USED = st.lists(st.tuples(st.sampled_from(sorted(FREE)), st.integers(1, 5), st.integers(1, MINUTE_MS)), max_size=4)
 RULES = st.lists(
     st.builds(
         share,
@@ -188,9 +184,7 @@ def test_a_higher_threshold_never_excludes_more(
 
 
 @given(rules=RULES, used=USED, by=st.integers(0, 50))
-def test_a_higher_limit_never_excludes_more(
-    rules: list[Agreement], used: list[tuple[str, int, int]], by: int
-) -> None:
+def test_a_higher_limit_never_excludes_more(rules: list[Agreement], used: list[tuple[str, int, int]], by: int) -> None:
     def raised(rule: Agreement) -> Agreement:
         assert isinstance(rule.limit, TimeDecay)
         return replace(rule, limit=replace(rule.limit, share_ppm=rule.limit.share_ppm + by * 10_000))

@@ -49,16 +49,12 @@ SHARES = st.integers(0, MILLION)
 
 
 @given(st.lists(st.tuples(SHARES, st.booleans()), min_size=1, max_size=5), SHARES)
-def test_no_delegate_exceeds_its_delegator_at_any_depth(
-    chain: list[tuple[int, bool]], whole_ppm: int
-) -> None:
+def test_no_delegate_exceeds_its_delegator_at_any_depth(chain: list[tuple[int, bool]], whole_ppm: int) -> None:
     agreements = [Agreement("d0", "das3", "vo", TimeDecay(whole_ppm, 1_000))]
     for depth, (share_ppm, relative) in enumerate(chain, 1):
         path = "/".join(["vo", *map(str, range(depth))])
         limit = TimeDecay(share_ppm, 1_000)
-        agreements.append(
-            Agreement(f"d{depth}", "das3", path, limit, parent=f"d{depth - 1}", relative=relative)
-        )
+        agreements.append(Agreement(f"d{depth}", "das3", path, limit, parent=f"d{depth - 1}", relative=relative))
     book = Book(PROVIDERS)
     book.replace(reversed(agreements))
     held = book.in_force(0)

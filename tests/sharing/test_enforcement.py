@@ -36,9 +36,7 @@ def sharing(*agreements: Agreement, **settings: Any) -> Sharing:
     return Sharing(PLACES, SharingSettings(**settings), agreements)
 
 
-def ask(
-    vms: int = 1, duration_ms: int = HOUR, *, start_ms: int = 0, in_advance: bool = False, **more: int
-) -> Ask:
+def ask(vms: int = 1, duration_ms: int = HOUR, *, start_ms: int = 0, in_advance: bool = False, **more: int) -> Ask:
     amounts = {"cpus": vms, "memory_mib": 1024 * vms, **{key.replace("_", ":"): n for key, n in more.items()}}
     return Ask("atlas/production/x", amounts, duration_ms, start_ms, in_advance)
 
@@ -128,9 +126,7 @@ class TestRules:
         assert told.why_not(ask(3, MIN), "leiden", 0) is None
 
     def test_for_at_most_two_weeks(self) -> None:
-        told = sharing(
-            Agreement("das", "das3", EVERYBODY, NoLimit(), rules=Rules(reserved_longest_ms=14 * 24 * HOUR))
-        )
+        told = sharing(Agreement("das", "das3", EVERYBODY, NoLimit(), rules=Rules(reserved_longest_ms=14 * 24 * HOUR)))
         breach = told.why_not(ask(1, 15 * 24 * HOUR, in_advance=True), "delft", 0)
         assert said(breach) == "takes 15 d, and all guests together may run for 14 d at das3"
 

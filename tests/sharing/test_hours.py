@@ -70,10 +70,8 @@ def test_no_minute_later_within_the_hours_breaks_the_rule(
     for minute in range(duration_min):  # the longest stretch of minutes within the hours, by the wall's clock
         moment = datetime.fromtimestamp((start_ms + minute * MIN) / 1000, ZoneInfo(zone))
         now_min = moment.hour * 60 + moment.minute
-        if begin_min < end_min:
-            is_within = begin_min <= now_min < end_min
-        else:
-            is_within = now_min >= begin_min or now_min < end_min
+        after_begin, before_end = now_min >= begin_min, now_min < end_min
+        is_within = (after_begin and before_end) if begin_min < end_min else (after_begin or before_end)
         within = within + 1 if is_within else 0
         is_new_span = now_min == begin_min
         run = max(run, 1 if is_new_span else within)

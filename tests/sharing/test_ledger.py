@@ -71,9 +71,7 @@ class TestLateAccounts:
         book.begin(1, holding(), 4_000)
         past = [Segment(holding(vms=5), 0, 1_000)]
         book.watch(Watched(KEYS), 6_000, past)
-        assert (
-            book.used(("atlas", "delft", CPUS), 0, 6_000) == 5_000
-        )  # of the open one only what is still to come
+        assert book.used(("atlas", "delft", CPUS), 0, 6_000) == 5_000  # of the open one only what is still to come
         book.learn(past, {1: 4_000}, 6_000)
         assert book.used(("atlas", "delft", CPUS), 0, 6_000) == 5_000 + 4_000
 

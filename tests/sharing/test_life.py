@@ -219,9 +219,7 @@ def test_nothing_is_passed_on_of_what_is_not_there_or_over() -> None:
     ],
 )
 def test_a_move_that_does_not_fit_says_what_would(move: Any, standing: str) -> None:
-    with pytest.raises(
-        AgreementMove, match=rf"agreement atlas-at-das3: got '{standing}', expected .* so that"
-    ):
+    with pytest.raises(AgreementMove, match=rf"agreement atlas-at-das3: got '{standing}', expected .* so that"):
         move(signed(terms()))
 
 

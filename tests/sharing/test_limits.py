@@ -63,14 +63,10 @@ class TestTimeDecay:
     LIMIT = TimeDecay(300_000, 100 * S)
 
     def test_windows_weigh_1_half_a_fifth_and_a_tenth(self) -> None:
-        held = usage(
-            ("atlas", 5, 0, 100), ("atlas", 4, 100, 200), ("atlas", 1, 200, 300), ("atlas", 2, 300, 350)
-        )
+        held = usage(("atlas", 5, 0, 100), ("atlas", 4, 100, 200), ("atlas", 1, 200, 300), ("atlas", 2, 300, 350))
         # .2 * .5 + .1 * .5 + .4 * .2 + .5 * .1 = .28
         assert over(self.LIMIT, held, 350 * S) is None
-        held = usage(
-            ("atlas", 5, 0, 100), ("atlas", 4, 100, 200), ("atlas", 1, 200, 300), ("atlas", 3, 300, 370)
-        )
+        held = usage(("atlas", 5, 0, 100), ("atlas", 4, 100, 200), ("atlas", 1, 200, 300), ("atlas", 3, 300, 370))
         # .3 * .7 + .05 + .08 + .05 = .39; in the next window .21 * .5 + .1 * .2 + .4 * .1 = .165
         assert over(self.LIMIT, held, 370 * S) == Over(390_000, 300_000, 100 * S, 400 * S, 400 * S)
 
@@ -127,15 +123,11 @@ def test_whoever_is_admitted_is_admitted_under_any_higher_limit(
 def _raised(limit: Limit, by_ppm: int) -> Limit:
     match limit:
         case Commitment():
-            return Commitment(
-                limit.epoch_ppm + by_ppm, limit.epoch_ms, limit.burst_ppm + by_ppm, limit.burst_ms
-            )
+            return Commitment(limit.epoch_ppm + by_ppm, limit.epoch_ms, limit.burst_ppm + by_ppm, limit.burst_ms)
         case TimeDecay():
             return TimeDecay(limit.share_ppm + by_ppm, limit.window_ms, limit.factors_ppm, limit.normalise)
         case UsageDecay():
-            return UsageDecay(
-                limit.share_ppm + by_ppm, limit.window_ms, limit.windows, limit.steps, limit.normalise
-            )
+            return UsageDecay(limit.share_ppm + by_ppm, limit.window_ms, limit.windows, limit.steps, limit.normalise)
     return limit
 
 

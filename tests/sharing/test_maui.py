@@ -67,9 +67,7 @@ def test_a_constant_factor_is_mauis_decay(hours: list[int], decay_ppm: int, into
 
 
 @given(HOURS, st.sampled_from([0.1, 0.5, 0.8, 1.0]), st.integers(50_000, 900_000))
-def test_time_decay_with_powers_of_it_is_mauis_absolute_cap(
-    hours: list[int], decay: float, share_ppm: int
-) -> None:
+def test_time_decay_with_powers_of_it_is_mauis_absolute_cap(hours: list[int], decay: float, share_ppm: int) -> None:
     """At the begin of the fifth hour, so that all four are past."""
     now_ms = 4 * HOUR_MS
     factors = tuple(round(MILLION * decay**age) for age in range(5))
@@ -96,8 +94,6 @@ def test_an_idle_provider_forgets_where_maui_does_not() -> None:
     """What a load-dependent factor is for: 60 of 100 CPUs for an hour, and an idle site since then."""
     ledger = ledger_of([60, 0, 0, 0], [0, 0, 0, 0])
     udecay = UsageDecay(300_000, HOUR_MS)
-    assert (
-        decayed_usage_ppm(udecay, Usage(ledger, KEY), HOUR_MS) == 300_000
-    )  # .6 x the factor .5 of 60 % busy
+    assert decayed_usage_ppm(udecay, Usage(ledger, KEY), HOUR_MS) == 300_000  # .6 x the factor .5 of 60 % busy
     assert decayed_usage_ppm(udecay, Usage(ledger, KEY), 2 * HOUR_MS) == 0
     assert maui_usage([0, 0, 60, 0], 0.5) == pytest.approx(15)

@@ -171,9 +171,7 @@ VOS = {"cern": 40, "north": 25}
 
 @pytest.mark.traces
 @pytest.mark.soak
-def test_the_vos_of_a_public_log_keep_to_their_limits(
-    workload_log: Callable[[str], Path], tmp_path: Path
-) -> None:
+def test_the_vos_of_a_public_log_keep_to_their_limits(workload_log: Callable[[str], Path], tmp_path: Path) -> None:
     """The LCG of 2005, its groups as VOs: each has so many slots at CERN and in the north at a time."""
     path = workload_log("LCG-2005-1.swf.gz")
     (tmp_path / path.name).symlink_to(path)

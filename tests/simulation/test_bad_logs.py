@@ -97,9 +97,7 @@ def test_also_where_the_second_of_two_logs_is_bad(tmp_path: Path) -> None:
     assert "bad.swf:502" in refused(busy(**{k: values[k] for k in ("cluster", "stream")}), tmp_path / "run")
 
 
-def test_a_policy_that_names_a_site_that_does_not_exist(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_policy_that_names_a_site_that_does_not_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Lost(RoundRobin):
         name = "lost"
 

@@ -32,9 +32,7 @@ def frequent_reports(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("at_report", [1, 2, 5, 10, 20, 30, 40, 50])
 @pytest.mark.parametrize("drain", [True, False])
-def test_an_interrupted_run_is_partial_readable_and_valid(
-    at_report: int, tmp_path: Path, *, drain: bool
-) -> None:
+def test_an_interrupted_run_is_partial_readable_and_valid(at_report: int, tmp_path: Path, *, drain: bool) -> None:
     interruption = Interruption(at_report)
     with pytest.raises(KeyboardInterrupt):
         run_scenario(busy(drain=drain), tmp_path / "run", progress=interruption)

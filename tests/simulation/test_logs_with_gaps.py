@@ -40,8 +40,7 @@ def lines_like_blue(seed: int) -> tuple[list[str], list[str]]:
         else:
             status = draws.choice((2, 3, 4))
         lines.append(
-            f"{number} {at_s} -1 {run_s} {procs} -1 -1 {procs} {asked_s} -1 {status} "
-            f"{1 + number % 9} 1 -1 1 1 -1 -1"
+            f"{number} {at_s} -1 {run_s} {procs} -1 -1 {procs} {asked_s} -1 {status} {1 + number % 9} 1 -1 1 1 -1 -1"
         )
     return lines, ran
 

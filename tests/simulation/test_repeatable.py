@@ -37,9 +37,7 @@ def test_the_same_seed_gives_the_same_tables(policy: str, tmp_path: Path) -> Non
 
 
 def test_checking_invariants_changes_nothing(tmp_path: Path) -> None:
-    plain, checked = (
-        tables(run_scenario(busy(), tmp_path / str(check), check=check)) for check in (False, True)
-    )
+    plain, checked = (tables(run_scenario(busy(), tmp_path / str(check), check=check)) for check in (False, True))
     assert differing(plain, checked) == []
 
 

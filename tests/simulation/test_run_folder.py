@@ -36,9 +36,7 @@ def test_much_has_happened(run: RunResult) -> None:
     assert set(found["segments"]["kind"]) == set(SEGMENT_KINDS) - {"claim"}
 
 
-@pytest.mark.parametrize(
-    "table", sorted(set(TABLES) - {"joints"})
-)  # of those that ran together: test_together
+@pytest.mark.parametrize("table", sorted(set(TABLES) - {"joints"}))  # of those that ran together: test_together
 def test_a_table_has_the_documented_columns(run: RunResult, table: str) -> None:
     found = tables(run)[table]
     assert dict(found.schema) == {column: TYPES[kind] for column, kind in TABLES[table].items()}

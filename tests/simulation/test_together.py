@@ -139,14 +139,10 @@ class TestWorkedByHand:
         scenario = two_clusters(tmp_path, [self.WIDE], defaults={"non_preemptable_max_s": 19})
         assert played(scenario, tmp_path).joints["reason"].to_list() == ["no-common-room"]
 
-    def test_whom_an_agreement_never_gives_room_is_held_when_nothing_else_happens(
-        self, tmp_path: Path
-    ) -> None:
+    def test_whom_an_agreement_never_gives_room_is_held_when_nothing_else_happens(self, tmp_path: Path) -> None:
         """b lends at most 3 VMs at a time, and a has no room for two components of 4."""
         cap = {"name": "cap", "consumer": "*", "kind": "no-limit"}
-        agreed = [
-            cap | {"name": name, "provider": name, "lending_limit": vms} for name, vms in (("a", 4), ("b", 3))
-        ]
+        agreed = [cap | {"name": name, "provider": name, "lending_limit": vms} for name, vms in (("a", 4), ("b", 3))]
         run = played(two_clusters(tmp_path, [self.WIDE], agreement=agreed), tmp_path)
         row = run.joints.row(0, named=True)
         assert (row["state"], row["reason"], row["ended_ms"]) == ("held", "horizon-reached", None)
@@ -176,10 +172,7 @@ class TestWorkedByHand:
 class TestWhichAreSplit:
     @staticmethod
     def jobs(count: int = 200) -> list[Job]:
-        return [
-            Job(number, 1 + number % 5, 10, 10, site="a" if number % 7 == 0 else None)
-            for number in range(count)
-        ]
+        return [Job(number, 1 + number % 5, 10, 10, site="a" if number % 7 == 0 else None) for number in range(count)]
 
     def chosen(self, **told: Any) -> list[int]:
         split = split_some(iter(self.jobs()), Together(**told), 1, "guests")
@@ -210,9 +203,7 @@ class TestWhichAreSplit:
     def test_types_and_deadlines_of_the_stream_do_not_hold_for_them(self) -> None:
         guests = {"name": "guests", **DAS2, "types": {"migratable": 1.0}, "together": {"share": 1}}
         jobs = list(open_streams(busy(stream=[guests]), []))
-        assert {(job.lease_type.label, job.deadline_ms) for job in jobs if job.together} == {
-            ("non-preemptable", None)
-        }
+        assert {(job.lease_type.label, job.deadline_ms) for job in jobs if job.together} == {("non-preemptable", None)}
         assert {job.vms for job in jobs if job.together is None} == {1}
 
 

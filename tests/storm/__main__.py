@@ -53,9 +53,7 @@ def main(argv: list[str]) -> int:
         if failed and asked.first:
             break
     took_s = time.monotonic() - began_s
-    summary = (
-        f"{seeds} seeds, {virtual_s:.0f} virtual seconds in {took_s:.0f} s: {len(failed)} broke a promise"
-    )
+    summary = f"{seeds} seeds, {virtual_s:.0f} virtual seconds in {took_s:.0f} s: {len(failed)} broke a promise"
     sys.stdout.write(f"{summary}\nseeds that came to it: {json.dumps(dict(sorted(reach.items())))}\n")
     return 1 if failed else 0
 
@@ -65,9 +63,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--seeds", default="0-29", help="as 7, 0-999 or 1,5,9")
     parser.add_argument("--minutes", type=float, default=60.0, help="begin no seed later than this")
     parser.add_argument("--jobs", type=int, default=1, help="so many at a time")
-    parser.add_argument(
-        "--storm-s", type=float, default=STORM_S, help="how long it storms, in virtual seconds"
-    )
+    parser.add_argument("--storm-s", type=float, default=STORM_S, help="how long it storms, in virtual seconds")
     parser.add_argument("--only", default="", help=f"these faults only: {','.join(KINDS)}")
     parser.add_argument("--without", default="", help="all but these")
     parser.add_argument("--keep", help="only these faults of the plan, by number")
@@ -75,9 +71,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--trace", action="store_true", help="print every event")
     parser.add_argument("--json", action="store_true", help="print a line for each seed")
     parser.add_argument("--first", action="store_true", help="end with the first seed that fails")
-    parser.add_argument(
-        "--shrink", action="store_true", help="leave faults out for as long as it still fails"
-    )
+    parser.add_argument("--shrink", action="store_true", help="leave faults out for as long as it still fails")
     return parser.parse_args(argv)
 
 
@@ -141,9 +135,7 @@ def _shrunk(outcome: Outcome, terms: Terms, jobs: int) -> str:
             else:
                 at += size
     faults = [f"  {fault}" for fault in outcome.faults]
-    return "\n".join(
-        ["shrunk:", *faults, f"  again: {command(outcome.seed, found)}", *outcome.violations[:3], ""]
-    )
+    return "\n".join(["shrunk:", *faults, f"  again: {command(outcome.seed, found)}", *outcome.violations[:3], ""])
 
 
 def _plain(text: str) -> str:

@@ -114,9 +114,7 @@ class Judge:
     def _status(self, call: Call) -> None:
         broken = call.path == "/healthz" and call.status != 200
         if broken or (call.status >= 500 and call.status != 503):
-            self.violated(
-                f"{call.method} {call.path} {call.body} at {call.to}: {call.status} {call.answer}"[:700]
-            )
+            self.violated(f"{call.method} {call.path} {call.body} at {call.to}: {call.status} {call.answer}"[:700])
 
     def _created(self, call: Call) -> None:
         """One key is one request, whoever heard of it and however often it was sent."""
@@ -170,9 +168,7 @@ class Judge:
         if before["state"] in FINAL:
             changed = [key for key in before if before[key] != after.get(key)]
             if kind == "leases" and changed:
-                self.violated(
-                    f"{what} was {before['state']}, which is final, and then {after['state']}: {changed}"
-                )
+                self.violated(f"{what} was {before['state']}, which is final, and then {after['state']}: {changed}")
             elif before["state"] != after["state"]:
                 self.violated(f"{what} was {before['state']}, which is final, and then {after['state']}")
         if kind != "leases":
@@ -196,15 +192,11 @@ class Judge:
         for lease, lines in told.items():
             for line in lines:
                 if line["what"] == "reported" and line["site"] in self.slots[process]:
-                    self.violated(
-                        f"{process}: its own site {line['site']} is said to have reported on lease {lease}"
-                    )
+                    self.violated(f"{process}: its own site {line['site']} is said to have reported on lease {lease}")
             ours = [line for line in lines if line["what"] != "reported"]  # the others are the word of a site
             over = next((at for at, line in enumerate(ours) if line["state"] in FINAL), len(ours) - 1)
             if {line["state"] for line in ours[over:]} != {ours[over]["state"]}:
-                story = " > ".join(
-                    f"{line['what']}:{line['state']}@{line['site']}({line['reason']})" for line in lines
-                )
+                story = " > ".join(f"{line['what']}:{line['state']}@{line['site']}({line['reason']})" for line in lines)
                 self.violated(f"{process}: the journal of lease {lease} goes on after its end: {story}"[:900])
         for (to, kind, number), views in self.views.items():
             last = max(views, key=lambda view: view.answered_s).shown
@@ -220,11 +212,7 @@ class Judge:
 
     def _owners_first(self, process: str, told: dict[int, list[dict[str, Any]]]) -> None:
         """A local request that fits beside what may not be disturbed begins when it comes."""
-        all_ = [
-            views[-1].shown
-            for (to, kind, _), views in self.views.items()
-            if (to, kind) == (process, "leases")
-        ]
+        all_ = [views[-1].shown for (to, kind, _), views in self.views.items() if (to, kind) == (process, "leases")]
         firm = [one for one in all_ if one["local"] or one["type"] == "non-preemptable"]
         for one in (one for one in firm if one["local"] and one["state"] != "refused"):
             came = one["submitted_at"]
@@ -237,17 +225,14 @@ class Judge:
             ]
             starts = [line["at"] for line in told[one["id"]] if line["what"] == "start"]
             if sum(beside) <= self.slots[process][one["home"]] and starts[:1] != [came]:
-                self.violated(
-                    f"{process}: local lease {one['id']} came at {came}, had room, and began {starts[:1]}"
-                )
+                self.violated(f"{process}: local lease {one['id']} came at {came}, had room, and began {starts[:1]}")
 
     def _once(self, process: str) -> None:
         """However often something was sent under its key, heard of or not, it is there once."""
         times = Counter(
             views[-1].shown["name"]
             for (to, kind, _), views in self.views.items()
-            if to == process
-            and not (kind == "leases" and (views[-1].shown["joint"] or views[-1].shown["job"]))
+            if to == process and not (kind == "leases" and (views[-1].shown["joint"] or views[-1].shown["job"]))
         )
         for name, count in times.items():
             if count > 1 and self.used.get(name) == process:
@@ -296,15 +281,9 @@ class Judge:
                 continue
             granted = sum(call.body["by_s"] for call in calls if call.status == 200)
             perhaps = [call.body["by_s"] for call in calls if call.status in {0, 503}]
-            lasts = (
-                max(views, key=lambda view: view.answered_s).shown["duration_s"]
-                - asked["duration_s"]
-                - granted
-            )
+            lasts = max(views, key=lambda view: view.answered_s).shown["duration_s"] - asked["duration_s"] - granted
             if lasts not in _sums(perhaps):
-                self.violated(
-                    f"{to}: lease {number} was extended by {granted} s, and lasts {lasts} s more than that"
-                )
+                self.violated(f"{to}: lease {number} was extended by {granted} s, and lasts {lasts} s more than that")
 
     def machines(self, process: str, sites: dict[str, tuple[Site, list[Done]]]) -> None:
         """Hold what was done to machines against what was promised."""
@@ -323,16 +302,12 @@ class Judge:
             if count > 1:
                 self.violated(f"{process}: lease {lease}.{incarnation} came up {count} times")
         running: dict[int, dict[str, int]] = defaultdict(dict)
-        lines = sorted(
-            ((line.at_ms, site, line) for site, all_ in done.items() for line in all_), key=lambda x: x[0]
-        )
+        lines = sorted(((line.at_ms, site, line) for site, all_ in done.items() for line in all_), key=lambda x: x[0])
         for at_ms, site, line in lines:
             if line.action == "run":
                 running[line.lease][site] = line.incarnation
                 if len(running[line.lease]) > 1:
-                    self.violated(
-                        f"{process}: lease {line.lease} runs at {sorted(running[line.lease])} at {at_ms}"
-                    )
+                    self.violated(f"{process}: lease {line.lease} runs at {sorted(running[line.lease])} at {at_ms}")
             elif line.action in DOWN | {"save"}:
                 running[line.lease].pop(site, None)
 
@@ -372,9 +347,7 @@ class Judge:
             views = self.views.get((process, "leases", line.lease), [])
             ends_s = [view.answered_s for view in views if view.shown["state"] in FINAL]
             if line.action in UP and ends_s and line.at_ms > self.begin_ms + 1000 * min(ends_s) + GRACE_MS:
-                self.violated(
-                    f"{site}: lease {line.lease} came up at {line.at_ms - self.begin_ms} ms, long over"
-                )
+                self.violated(f"{site}: lease {line.lease} came up at {line.at_ms - self.begin_ms} ms, long over")
 
 
 def record_of(path: Path) -> list[Done]:

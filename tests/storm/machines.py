@@ -1,7 +1,7 @@
 """Machines as the gateway meets them: emulated ones, behind a site that may be silent, or lie.
 
-A plug-in like anybody's: `leasehold.service.enactors.protocol` is all that the product and this have in
-common. What carries orders out is Leasehold's own emulated enactor, on the true time; in front of it stands
+A plug-in like anybody's: `leasehold.service.drivers.protocol` is all that the product and this have in
+common. What carries orders out is Leasehold's own emulated driver, on the true time; in front of it stands
 what goes wrong between the machines and us. `Site` is what outlives processes, and the witness of what was
 ordered.
 """
@@ -13,11 +13,11 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import TypeVar
 
-from leasehold.service.enactors.emulated.enactor import EmulatedEnactor
-from leasehold.service.enactors.emulated.faults import Faults
-from leasehold.service.enactors.facts import NodeFacts, Output
-from leasehold.service.enactors.protocol import Capabilities, Observation, Order, Phase, Problem, Verb
-from leasehold.service.enactors.setup import EnactorSetup
+from leasehold.service.drivers.emulated.driver import EmulatedDriver
+from leasehold.service.drivers.emulated.faults import Faults
+from leasehold.service.drivers.facts import NodeFacts, Output
+from leasehold.service.drivers.protocol import Capabilities, Observation, Order, Phase, Problem, Verb
+from leasehold.service.drivers.setup import DriverSetup
 
 KIND = "storm"
 
@@ -80,7 +80,7 @@ class Site:
     faults: Faults = field(default_factory=Faults)
     told: list[Told] = field(default_factory=list)
     lied_about: set[int] = field(default_factory=set)
-    machines: EmulatedEnactor | None = None
+    machines: EmulatedDriver | None = None
     mended: asyncio.Event = field(default_factory=asyncio.Event)
     twin: "Site | None" = None
     """A mutation: another site that is started at what this one is told to start."""
@@ -114,11 +114,11 @@ GROUND: ContextVar[Ground] = ContextVar("ground")
 class StormMachines:
     """The machines of one site, as one life of its process sees them."""
 
-    def __init__(self, setup: EnactorSetup) -> None:
+    def __init__(self, setup: DriverSetup) -> None:
         self._ground = GROUND.get()
         self._site = self._ground.sites[setup.site]
         self._clock = setup.clock
-        self._within = EmulatedEnactor(replace(setup, clock=self._ground.now_ms))
+        self._within = EmulatedDriver(replace(setup, clock=self._ground.now_ms))
         self._within.faults = self._site.faults
         self._site.machines = self._within
 

@@ -107,11 +107,7 @@ class Network:
 
 def may_be_doubled(request: httpx2.Request) -> bool:
     """Whether it is promised that a request does the same when it comes a second time."""
-    return (
-        request.method != "POST"
-        or "Idempotency-Key" in request.headers
-        or request.url.path.endswith("/letters")
-    )
+    return request.method != "POST" or "Idempotency-Key" in request.headers or request.url.path.endswith("/letters")
 
 
 class Wire(httpx2.AsyncBaseTransport):
@@ -153,9 +149,7 @@ def scope_of(request: httpx2.Request, strips: frozenset[str] = frozenset()) -> d
         "asgi": {"version": "3.0"},
         "http_version": "1.1",
         "method": request.method,
-        "headers": [
-            (key.lower(), value) for key, value in request.headers.raw if key.lower().decode() not in strips
-        ],
+        "headers": [(key.lower(), value) for key, value in request.headers.raw if key.lower().decode() not in strips],
         "scheme": request.url.scheme,
         "path": request.url.path,
         "raw_path": request.url.raw_path.split(b"?")[0],

@@ -79,9 +79,7 @@ class Somebody:
         if not path.startswith(("/v1/tokens", "/v1/peers/")):
             said = json.dumps(call.answer, sort_keys=True) if call.status else call.problem
             said = "" if path == "/metrics" else said  # how long things took in earnest
-            self.world.trace(
-                f"{self.name}@{self.to} {method} {path} {json.dumps(body)} {key} -> {call.status} {said}"
-            )
+            self.world.trace(f"{self.name}@{self.to} {method} {path} {json.dumps(body)} {key} -> {call.status} {said}")
         self.judge.heard(call)
         return call
 
@@ -254,18 +252,14 @@ class Crowd:
                 await asyncio.sleep(rng.expovariate(1 / 8))
                 await who.insist("POST", f"/v1/sites/{site}/resume")
             else:
-                await who.call(
-                    "GET", rng.choice(["/v1/leases", "/v1/sites", "/v1/usage", "/v1/jobs", "/v1/nodes"])
-                )
+                await who.call("GET", rng.choice(["/v1/leases", "/v1/sites", "/v1/usage", "/v1/jobs", "/v1/nodes"]))
 
     async def _operator(self, who: Somebody, until_s: float) -> None:
         """Look at everything now and then, as monitoring does."""
         while self._world.loop.time() < until_s:
             await asyncio.sleep(who.rng.uniform(1, 6))
             await who.call("GET", "/v1/leases", query={"open": "true", "limit": 1000})
-            await who.call(
-                "GET", who.rng.choice(["/healthz", "/readyz", "/metrics", "/v1/sites", "/v1/peers"])
-            )
+            await who.call("GET", who.rng.choice(["/healthz", "/readyz", "/metrics", "/v1/sites", "/v1/peers"]))
 
     async def _parties(self, until_s: float) -> None:
         """A site's operator and a group's manager come to terms, and part again."""
@@ -315,9 +309,7 @@ class Crowd:
                     left += [f"{name} {what} {one['id']} {one['state']}" for one in call.answer[what]]
                 call = await self._surely(admin, "GET", "/v1/joint-leases?limit=1000")
                 over = {"completed", "refused", "failed", "cancelled", "killed"}
-                left += [
-                    f"{name} joint {one['id']}" for one in call.answer["joints"] if one["state"] not in over
-                ]
+                left += [f"{name} joint {one['id']}" for one in call.answer["joints"] if one["state"] not in over]
         for one in left[:5]:
             self._world.violated(f"not over {at_most_s:.0f} s after the storm: {one}")
 

@@ -16,7 +16,7 @@ from tests.storm.loop import in_life
 from tests.storm.machines import LIES
 from tests.storm.world import SLOTS, World
 
-from leasehold.service.enactors.emulated.faults import Faults
+from leasehold.service.drivers.emulated.faults import Faults
 
 PROCESSES = tuple(SLOTS)
 SITES = tuple(site for sites in SLOTS.values() for site in sites)
@@ -47,9 +47,7 @@ class Fault:
         return f"#{self.number} {self.kind} at {self.place} for {self.for_s:.1f} s ({self.strength:.2f})"
 
 
-def plan(
-    seed: int, storm_s: float, *, only: Collection[str] = (), without: Collection[str] = ()
-) -> list[Fault]:
+def plan(seed: int, storm_s: float, *, only: Collection[str] = (), without: Collection[str] = ()) -> list[Fault]:
     """Draw all faults of a storm that lasts so long."""
     swarm = Random(f"{seed} swarm")
     drawn = [kind for kind in KINDS if swarm.random() < 0.5]

@@ -64,9 +64,7 @@ def configuration(process: str, policy: str) -> ServiceConfig:
             "gateway": {"policy": policy, "try_elsewhere": True},
             "jobs": {"look_every_s": 5, "silent_after_s": 20, "retry_every_s": 5, "retry_for_s": 60},
             "defaults": {"non_preemptable_share": 0.5, "non_preemptable_max_s": 60},
-            "cluster": [
-                {"name": name, "slots": slots, "enactor": KIND} for name, slots in SLOTS[process].items()
-            ],
+            "cluster": [{"name": name, "slots": slots, "driver": KIND} for name, slots in SLOTS[process].items()],
         }
     )
 

@@ -59,9 +59,7 @@ def test_merging_sorts_by_time_then_stream_and_loses_nothing(lists: list[list[in
 
     result = list(merged(*map(iter, streams)))
 
-    assert result == sorted(
-        (job for stream in streams for job in stream), key=lambda job: (job.submit_ms, job.source)
-    )
+    assert result == sorted((job for stream in streams for job in stream), key=lambda job: (job.submit_ms, job.source))
 
 
 @given(times, st.floats(0.1, 10.0))
@@ -98,9 +96,7 @@ def test_from_zero_keeps_all_gaps(times_ms: list[int]) -> None:
 
 
 @given(times, st.integers(0, 1_000), st.none() | st.integers(0, 1_000))
-def test_a_window_holds_its_start_and_not_its_end(
-    times_ms: list[int], start_ms: int, end_ms: int | None
-) -> None:
+def test_a_window_holds_its_start_and_not_its_end(times_ms: list[int], start_ms: int, end_ms: int | None) -> None:
     last_ms = math.inf if end_ms is None else end_ms
 
     result = [job.submit_ms for job in within(iter(jobs_at(times_ms)), start_ms, end_ms)]

@@ -68,9 +68,7 @@ def test_each_purpose_draws_from_a_random_stream_of_its_own() -> None:
     sizes, durations, gaps = (random_stream(1, "s", purpose) for purpose in ("sizes", "durations", "gaps"))
 
     assert [job.vms for job in jobs] == [EXTERNAL.sizes.draw(sizes) for _ in jobs]
-    assert [job.actual_ms for job in jobs] == [
-        max(1, round(EXTERNAL.durations.draw(durations) * 1000)) for _ in jobs
-    ]
+    assert [job.actual_ms for job in jobs] == [max(1, round(EXTERNAL.durations.draw(durations) * 1000)) for _ in jobs]
     submitted_s = accumulate(EXTERNAL.gaps.draw(gaps) for _ in jobs)
     assert [job.submit_ms for job in jobs] == [int(time_s * 1000) for time_s in submitted_s]
 
@@ -122,9 +120,7 @@ def test_external_jobs_are_a_quarter_of_each_type() -> None:
 
 def test_only_migratable_jobs_have_deadlines_two_to_four_durations_after_ready() -> None:
     jobs = first(4_000)
-    slack = [
-        (job.deadline_ms - job.ready_ms) / job.requested_ms for job in jobs if job.deadline_ms is not None
-    ]
+    slack = [(job.deadline_ms - job.ready_ms) / job.requested_ms for job in jobs if job.deadline_ms is not None]
 
     assert all((job.deadline_ms is not None) == (job.lease_type is LeaseType.MIGRATABLE) for job in jobs)
     assert 2.0 <= min(slack) < 2.05

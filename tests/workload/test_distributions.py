@@ -79,9 +79,7 @@ def test_drawn_sizes_follow_their_probabilities(sizes: TwoStageSizes) -> None:
 def test_shares_of_one_and_of_powers_of_two_are_shares_of_all_requests() -> None:
     without_others = TwoStageSizes(0.8, 2.75, 6.0, 0.9, one=0.2, power_of_two=0.8).probabilities()
 
-    assert without_others[1] == pytest.approx(
-        0.2
-    )  # log2 is at least 0.8, so no other way leads to a single VM
+    assert without_others[1] == pytest.approx(0.2)  # log2 is at least 0.8, so no other way leads to a single VM
     assert {size for size, share in without_others.items() if share > 0.0} == {1, 2, 4, 8, 16, 32, 64}
 
 
@@ -96,9 +94,7 @@ def test_eq_29_is_the_mean_of_the_exponent(sizes: TwoStageSizes) -> None:
 
 
 @given(any_sizes(), any_sizes(), st.integers(0, 2**32))
-def test_every_size_takes_the_same_amount_of_randomness(
-    one: TwoStageSizes, other: TwoStageSizes, seed: int
-) -> None:
+def test_every_size_takes_the_same_amount_of_randomness(one: TwoStageSizes, other: TwoStageSizes, seed: int) -> None:
     left, right = Random(seed), Random(seed)
     for _ in range(5):
         one.draw(left)
@@ -111,9 +107,7 @@ def test_every_size_takes_the_same_amount_of_randomness(
 
 
 @given(any_durations, st.randoms(use_true_random=False))
-def test_durations_are_above_zero_and_below_the_longest(
-    durations: LognormalDurations, random: Random
-) -> None:
+def test_durations_are_above_zero_and_below_the_longest(durations: LognormalDurations, random: Random) -> None:
     assert all(0.0 < durations.draw(random) <= LONGEST_S * (1.0 + 1e-9) for _ in range(50))
 
 

@@ -14,9 +14,7 @@ def job(submit_ms: int, vms: int, actual_ms: int, site: str | None = "a") -> Job
 
 
 some_jobs = st.lists(
-    st.builds(
-        job, st.integers(0, 40), st.integers(1, 9), st.integers(1, 30), st.sampled_from(["a", "b", None])
-    ),
+    st.builds(job, st.integers(0, 40), st.integers(1, 9), st.integers(1, 30), st.sampled_from(["a", "b", None])),
     max_size=25,
 ).map(lambda jobs: sorted(jobs, key=lambda one: one.submit_ms))
 
@@ -26,8 +24,7 @@ def test_peak_is_the_most_that_run_in_any_millisecond(jobs: list[Job]) -> None:
     for site, demand in local_demand(jobs).items():
         own = [one for one in jobs if one.site == site]
         busy = [
-            sum(one.vms for one in own if one.submit_ms <= now < one.submit_ms + one.actual_ms)
-            for now in range(71)
+            sum(one.vms for one in own if one.submit_ms <= now < one.submit_ms + one.actual_ms) for now in range(71)
         ]
 
         assert demand.peak_vms == max(busy)

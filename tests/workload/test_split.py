@@ -40,9 +40,7 @@ def local_ids(jobs: list[Job], site: str | None) -> list[int]:
 
 
 def test_the_first_rule_that_agrees_decides(place: Place) -> None:
-    jobs, notes = place(
-        Rule(where={"partition": [3, 4]}, site="west"), Rule(where={"group": [2]}, site="east"), Rule()
-    )
+    jobs, notes = place(Rule(where={"partition": [3, 4]}, site="west"), Rule(where={"group": [2]}, site="east"), Rule())
 
     assert local_ids(jobs, "west") == [3, 4]
     assert local_ids(jobs, "east") == [1, 5, 7]

@@ -169,9 +169,7 @@ def test_jobs_that_never_ran_are_left_out_and_counted(
 
 
 @pytest.mark.parametrize("status", [2, 3, 4])
-def test_partial_executions_are_not_counted_twice(
-    log: Log, swf_line: Line, read_swf: Read, status: int
-) -> None:
+def test_partial_executions_are_not_counted_twice(log: Log, swf_line: Line, read_swf: Read, status: int) -> None:
     part = swf_line(1, submit=-1, run=30, status=status)
 
     jobs, notes = read_swf(log(swf_line(1, submit=5) + part + swf_line(2, submit=6)))
@@ -181,9 +179,7 @@ def test_partial_executions_are_not_counted_twice(
 
 
 @pytest.mark.parametrize(("kib", "mib"), [(1, 1), (1024, 1), (1025, 2), (2_097_152, 2048), ("1024.5", 2)])
-def test_requested_memory_is_rounded_up_to_mib(
-    log: Log, swf_line: Line, read_swf: Read, kib: object, mib: int
-) -> None:
+def test_requested_memory_is_rounded_up_to_mib(log: Log, swf_line: Line, read_swf: Read, kib: object, mib: int) -> None:
     jobs, _ = read_swf(log(swf_line(memory=kib)))
 
     assert jobs[0].memory_mib == mib
@@ -245,9 +241,7 @@ def test_a_bad_line_is_refused_with_file_line_and_expectation(log: Log, line: st
 def test_submit_times_out_of_order_are_refused_with_the_way_to_sort(log: Log, swf_line: Line) -> None:
     path = log(swf_line(1, submit=7) + swf_line(2, submit="6.5"))
 
-    with pytest.raises(
-        InputError, match=r":2: submit time: 6\.5 s is before the job above it \(7 s\)"
-    ) as told:
+    with pytest.raises(InputError, match=r":2: submit time: 6\.5 s is before the job above it \(7 s\)") as told:
         list(swf_records(path, ReadingNotes("x")))
 
     assert "sort -s -n -k 2,2" in str(told.value)
@@ -285,9 +279,7 @@ def test_a_binary_file_is_refused(tmp_path: Path) -> None:
         list(swf_records(path, ReadingNotes("x")))
 
 
-@pytest.mark.parametrize(
-    ("setting", "value", "near"), [("size", "request", "requested"), ("overrun", "kil", "kill")]
-)
+@pytest.mark.parametrize(("setting", "value", "near"), [("size", "request", "requested"), ("overrun", "kil", "kill")])
 def test_a_misspelt_setting_is_refused_with_the_nearest(setting: str, value: str, near: str) -> None:
     with pytest.raises(UnknownName, match=f"did you mean '{near}'"):
         Interpretation(**{setting: value})  # type: ignore[arg-type]  # one setting of three

@@ -32,9 +32,7 @@ def some_jobs(draw: st.DrawFn) -> list[Job]:
 
 
 @given(some_jobs(), st.sampled_from(["log.swf", "log.swf.gz"]))
-def test_jobs_are_read_back_as_they_were(
-    tmp_path_factory: pytest.TempPathFactory, jobs: list[Job], name: str
-) -> None:
+def test_jobs_are_read_back_as_they_were(tmp_path_factory: pytest.TempPathFactory, jobs: list[Job], name: str) -> None:
     path = tmp_path_factory.mktemp("swf") / name
 
     write_swf(path, HEADER, swf_rows(jobs))
@@ -43,9 +41,7 @@ def test_jobs_are_read_back_as_they_were(
         (r.source_id, r.submit_ms, r.requested_vms, r.requested_ms, r.run_ms, r.memory_mib)
         for r in swf_records(path, ReadingNotes("x"))
     ]
-    assert back == [
-        (j.source_id, j.submit_ms, j.vms, j.requested_ms, j.actual_ms, j.memory_mib) for j in jobs
-    ]
+    assert back == [(j.source_id, j.submit_ms, j.vms, j.requested_ms, j.actual_ms, j.memory_mib) for j in jobs]
 
 
 def test_a_header_is_written_back_as_it_was_even_where_it_is_no_text(tmp_path: Path) -> None:

@@ -87,7 +87,5 @@ def segment_facts(run: Run) -> pl.DataFrame:
         held_vm_ms=held_vm_ms,
         useful_vm_ms=pl.when(is_useful).then(held_vm_ms).otherwise(0),
         is_preempted=is_preempted,
-        overhead_vm_ms=pl.when(is_preempted)
-        .then(pl.col("charged_vm_ms") / pl.col("preemptions"))
-        .otherwise(0.0),
+        overhead_vm_ms=pl.when(is_preempted).then(pl.col("charged_vm_ms") / pl.col("preemptions")).otherwise(0.0),
     )

@@ -100,9 +100,7 @@ class Run:
         """Say which run this is and how far it came."""
         jobs = self.manifest.get("jobs", {})
         status = self.manifest.get("status", "unknown")
-        return (
-            f"<Run {self.name}: {status}, {jobs.get('local', 0)} local, {jobs.get('external', 0)} external>"
-        )
+        return f"<Run {self.name}: {status}, {jobs.get('local', 0)} local, {jobs.get('external', 0)} external>"
 
     def _read(self, table: str) -> pl.DataFrame:
         file = _table_file(self.path, table)

@@ -18,9 +18,7 @@ Note = Annotated[str, typer.Option(metavar="TEXT", help="Why, for the others.", 
 
 @app.command("list")
 def list_agreements(
-    everything: Annotated[
-        bool, switch("--all", does="Also those that have expired or were revoked.")
-    ] = False,
+    everything: Annotated[bool, switch("--all", does="Also those that have expired or were revoked.")] = False,
     json: Json = False,
 ) -> None:
     """List the agreements that are published, and those of our own groups and sites."""
@@ -123,9 +121,7 @@ def sign(
     ],
     revision: Annotated[
         int | None,
-        typer.Option(
-            metavar="N", help="The revision that was read.", show_default="the one that waits to be signed"
-        ),
+        typer.Option(metavar="N", help="The revision that was read.", show_default="the one that waits to be signed"),
     ] = None,
     json: Json = False,
 ) -> None:

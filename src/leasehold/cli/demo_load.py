@@ -49,8 +49,7 @@ class DemoLoad:
             admin = await clients.enter_async_context(AsyncClient(self.url, self.admin_token))
             tokens = await self._tokens(admin)
             asking = {
-                name: await clients.enter_async_context(AsyncClient(self.url, token))
-                for name, token in tokens.items()
+                name: await clients.enter_async_context(AsyncClient(self.url, token)) for name, token in tokens.items()
             }
             await _work(admin, asking)
 
@@ -62,9 +61,7 @@ class DemoLoad:
         homes = {owner: [site] for site, owner in OWNERS.items()}
         return {
             name: (
-                await admin.tokens.create(
-                    consumer=name, roles=["member"], sites=homes.get(name, []), note=_NOTE
-                )
+                await admin.tokens.create(consumer=name, roles=["member"], sites=homes.get(name, []), note=_NOTE)
             ).token
             for name in (*OWNERS.values(), *GUESTS)
         }
@@ -89,9 +86,7 @@ async def _submit(client: AsyncClient, job: Job) -> None:
     command = ["sleep", f"{job.actual_ms / PACE / 1000:.3f}"]
     duration_s = max(1, round(job.requested_ms / PACE)) / 1000
     if job.site is not None:
-        await client.leases.submit(
-            local=True, site=job.site, vms=job.vms, duration_s=duration_s, command=command
-        )
+        await client.leases.submit(local=True, site=job.site, vms=job.vms, duration_s=duration_s, command=command)
     else:
         await client.leases.submit(type=job.lease_type, vms=job.vms, duration_s=duration_s, command=command)
 

@@ -9,7 +9,7 @@ from leasehold.cli.options import Json, switch
 from leasehold.cli.service_options import Data, Wanted, needing_the_service
 
 if TYPE_CHECKING:
-    from leasehold.service.enactors.qemu.images.image import Image
+    from leasehold.service.drivers.qemu.images.image import Image
 
 app = typer.Typer(help="Build what virtual machines boot from.", no_args_is_help=True)
 
@@ -48,11 +48,11 @@ def build(
     """
     place = _place(out, data)
     from leasehold.cli.screen import talk
-    from leasehold.service.enactors.qemu.images.build import build_image
+    from leasehold.service.drivers.qemu.images.build import build_image
 
     image = build_image(place, talk, anew=anew)
     if packages:
-        from leasehold.service.enactors.qemu.images.to_order import image_with, read_packages
+        from leasehold.service.drivers.qemu.images.to_order import image_with, read_packages
 
         talk(f"builds one with {', '.join(packages)} on it ...")
         image = image_with(image, read_packages(packages), place.parent)
@@ -65,7 +65,7 @@ def list_images(data: Data = None, json: Json = False) -> None:
     """List the images in the data folder of this computer, with what was put into each on purpose."""
     place = _place(None, data)
     from leasehold.cli.screen import answer, answer_json
-    from leasehold.service.enactors.qemu.images.catalogue import Catalogue
+    from leasehold.service.drivers.qemu.images.catalogue import Catalogue
 
     images = Catalogue(place.parent, place).images()
     if json:
@@ -79,14 +79,14 @@ def list_images(data: Data = None, json: Json = False) -> None:
 def show(out: Place = None, data: Data = None, json: Json = False) -> None:
     """Say where the image is, and what it was made of."""
     place = _place(out, data)
-    from leasehold.service.enactors.qemu.images.image import open_image
+    from leasehold.service.drivers.qemu.images.image import open_image
 
     _tell(place, open_image(place), json=json)
 
 
 def _place(out: Path | None, data: Path | None) -> Path:
     with needing_the_service("`leasehold image`"):
-        from leasehold.service.enactors.qemu.images.image import usual_folder
+        from leasehold.service.drivers.qemu.images.image import usual_folder
 
         if out is not None:
             return out.expanduser().absolute()

@@ -13,9 +13,7 @@ from leasehold.cli.options import IdempotencyKey, Json, switch
 if TYPE_CHECKING:
     from leasehold.configuration.job_description.description import JobDescription
 
-app = typer.Typer(
-    help="Run commands where there is what they need, or where it can be built.", no_args_is_help=True
-)
+app = typer.Typer(help="Run commands where there is what they need, or where it can be built.", no_args_is_help=True)
 
 JobId = Annotated[int, typer.Argument(metavar="ID", min=0, show_default=False)]
 
@@ -113,9 +111,7 @@ def list_jobs(
     ] = "",
     since: Annotated[
         str,
-        typer.Option(
-            metavar="TIME", help="Only those submitted then or later, as in now-1d.", show_default=False
-        ),
+        typer.Option(metavar="TIME", help="Only those submitted then or later, as in now-1d.", show_default=False),
     ] = "",
     everything: Annotated[bool, switch("--all", "-a", does="Those that are over, too.")] = False,
     json: Json = False,

@@ -52,15 +52,11 @@ def _description(  # noqa: PLR0913, PLR0917 - one argument for each option
     ] = None,
     disk: Annotated[
         str,
-        typer.Option(
-            metavar="SIZE", help="Disk: 10GiB, 512 (MiB).", rich_help_panel=NEEDS, show_default="none"
-        ),
+        typer.Option(metavar="SIZE", help="Disk: 10GiB, 512 (MiB).", rich_help_panel=NEEDS, show_default="none"),
     ] = "",
     cpu_speed: Annotated[
         str,
-        typer.Option(
-            metavar="SPEED", help="Cores of 2.4GHz, 2400 (MHz).", rich_help_panel=NEEDS, show_default="any"
-        ),
+        typer.Option(metavar="SPEED", help="Cores of 2.4GHz, 2400 (MHz).", rich_help_panel=NEEDS, show_default="any"),
     ] = "",
     nodes: Annotated[
         int | None,
@@ -113,8 +109,7 @@ def _description(  # noqa: PLR0913, PLR0917 - one argument for each option
         str,
         typer.Option(
             metavar="KIND",
-            help="What is kept ready against a fault: none, cold (a second place) or hot (a copy that runs "
-            "along).",
+            help="What is kept ready against a fault: none, cold (a second place) or hot (a copy that runs along).",
             rich_help_panel=WHEN,
             autocompletion=complete_backup,
             show_default="none",

@@ -39,8 +39,7 @@ def submit(  # noqa: PLR0913, PLR0917 - one argument for each option
         str,
         typer.Option(
             metavar="WAY",
-            help="incremental (one after another, shortly before the start) or reservation (all at once, "
-            "ahead).",
+            help="incremental (one after another, shortly before the start) or reservation (all at once, ahead).",
             autocompletion=complete_claim,
         ),
     ] = "incremental",
@@ -54,13 +53,9 @@ def submit(  # noqa: PLR0913, PLR0917 - one argument for each option
     ] = "worst-fit",
     memory: Annotated[
         str,
-        typer.Option(
-            metavar="SIZE", help="Memory of each machine: 2GiB, 512 (MiB); else 1GiB.", show_default=False
-        ),
+        typer.Option(metavar="SIZE", help="Memory of each machine: 2GiB, 512 (MiB); else 1GiB.", show_default=False),
     ] = "",
-    ready: Annotated[
-        str, typer.Option(metavar="TIME", help="Hold nothing before this.", show_default="now")
-    ] = "",
+    ready: Annotated[str, typer.Option(metavar="TIME", help="Hold nothing before this.", show_default="now")] = "",
     deadline: Annotated[
         str, typer.Option(metavar="TIME", help="When all must have ended, as in now+2h.", show_default=False)
     ] = "",
@@ -72,18 +67,14 @@ def submit(  # noqa: PLR0913, PLR0917 - one argument for each option
             show_default="none",
         ),
     ] = "",
-    tries: Annotated[
-        int, typer.Option(metavar="N", help="How often all of it is tried for before it is refused.")
-    ] = 3,
+    tries: Annotated[int, typer.Option(metavar="N", help="How often all of it is tried for before it is refused.")] = 3,
     retries: Annotated[
         int, typer.Option(metavar="N", help="How often a component that lost its machines is placed again.")
     ] = 0,
     name: Name = "",
     group: Group = "",
     idempotency_key: IdempotencyKey = "",
-    dry_run: Annotated[
-        bool, switch("--dry-run", does="Say what would become of it; ask for nothing.")
-    ] = False,
+    dry_run: Annotated[bool, switch("--dry-run", does="Say what would become of it; ask for nothing.")] = False,
     json: Json = False,
     command: Annotated[
         list[str] | None,

@@ -59,9 +59,7 @@ TypeOf = Annotated[
         show_default=False,
     ),
 ]
-Vms = Annotated[
-    int, typer.Option(metavar="N", help="How many machines, all at one site.", rich_help_panel=WHAT)
-]
+Vms = Annotated[int, typer.Option(metavar="N", help="How many machines, all at one site.", rich_help_panel=WHAT)]
 Memory = Annotated[
     str,
     typer.Option(
@@ -125,9 +123,7 @@ def submit(  # noqa: PLR0913, PLR0917 - one argument for each option
     domain: Domain = "",
     claims: Claims = None,
     idempotency_key: IdempotencyKey = "",
-    wait: Annotated[
-        bool, switch("--wait", does="Wait until it is over; exit with 1 if it went wrong.")
-    ] = False,
+    wait: Annotated[bool, switch("--wait", does="Wait until it is over; exit with 1 if it went wrong.")] = False,
     no_wait: NoWait = False,
     json: Json = False,
     command: Annotated[
@@ -142,9 +138,7 @@ def submit(  # noqa: PLR0913, PLR0917 - one argument for each option
     from leasehold.cli.live.moments import now
     from leasehold.cli.live.submitting import is_a_no, show_json, show_number, waited_for
 
-    wish = _wish(
-        duration, lease_type, vms, memory, deadline, ready, local, site, group, domain, claims, no_wait, now()
-    )
+    wish = _wish(duration, lease_type, vms, memory, deadline, ready, local, site, group, domain, claims, no_wait, now())
     wish |= {"name": name, "command": command or (), "idempotency_key": idempotency_key}
     with gateway() as client:
         lease = client.leases.submit(**wish)
@@ -184,9 +178,7 @@ def explain(  # noqa: PLR0913, PLR0917 - one argument for each option
     from leasehold.cli.live.moments import now
 
     at = now()
-    wish = _wish(
-        duration, lease_type, vms, memory, deadline, ready, local, site, group, domain, claims, no_wait, at
-    )
+    wish = _wish(duration, lease_type, vms, memory, deadline, ready, local, site, group, domain, claims, no_wait, at)
     with gateway() as client:
         told = client.leases.explain(**wish)
     answer_explained(told, wish["duration_s"], at, json=json)
@@ -271,9 +263,7 @@ def list_leases(  # noqa: PLR0913, PLR0917 - one argument for each option
     ] = "",
     limit: Annotated[
         int,
-        typer.Option(
-            "--limit", "-n", metavar="N", help="The newest N at most; 0 for all. --watch shows all.", min=0
-        ),
+        typer.Option("--limit", "-n", metavar="N", help="The newest N at most; 0 for all. --watch shows all.", min=0),
     ] = 200,
 ) -> None:
     """List the leases that are not over, the newest first."""
@@ -289,9 +279,7 @@ def list_leases(  # noqa: PLR0913, PLR0917 - one argument for each option
 
     wanted = read_columns(columns)
     if json and watch:
-        raise InvalidField(
-            "--watch", "--json", "one of the two: `leasehold lease watch --json` tells changes"
-        )
+        raise InvalidField("--watch", "--json", "one of the two: `leasehold lease watch --json` tells changes")
     with gateway() as client:
         owner = client.tokens.inspect().consumer if mine else consumer
         which = which_leases(states or [], site, owner, everything=everything)
@@ -332,9 +320,7 @@ def show(lease_id: LeaseId, json: Json = False) -> None:
 
 @app.command()
 def watch(
-    lease_ids: Annotated[
-        list[int] | None, typer.Argument(metavar="[ID...]", min=0, show_default=False)
-    ] = None,
+    lease_ids: Annotated[list[int] | None, typer.Argument(metavar="[ID...]", min=0, show_default=False)] = None,
     json: Annotated[bool, switch("--json", does="One JSON object in each line.")] = False,
 ) -> None:
     """Tell what happens: to these leases until all are over, or to all leases from now on.

@@ -73,9 +73,7 @@ def _say_version(wanted: bool) -> None:
 def leasehold(
     version: Annotated[
         bool,
-        typer.Option(
-            "--version", callback=_say_version, is_eager=True, metavar="", help="Say which version this is."
-        ),
+        typer.Option("--version", callback=_say_version, is_eager=True, metavar="", help="Say which version this is."),
     ] = False,
 ) -> None:
     """Lend the idle part of a cluster, and its own users never notice."""

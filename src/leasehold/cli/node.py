@@ -14,9 +14,7 @@ app = typer.Typer(help="Look at the nodes that jobs run on.", no_args_is_help=Tr
 def list_nodes(
     site: Annotated[
         str,
-        typer.Option(
-            metavar="NAME", help="Only at this site.", autocompletion=complete_site, show_default=False
-        ),
+        typer.Option(metavar="NAME", help="Only at this site.", autocompletion=complete_site, show_default=False),
     ] = "",
     software: Annotated[
         list[str] | None,

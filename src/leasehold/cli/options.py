@@ -30,9 +30,7 @@ def complete_routing(incomplete: str) -> list[str]:
 def complete_policy(incomplete: str) -> list[str]:
     """Complete a policy of any kind."""
     return [
-        name
-        for complete in (complete_routing, complete_victims, complete_discipline)
-        for name in complete(incomplete)
+        name for complete in (complete_routing, complete_victims, complete_discipline) for name in complete(incomplete)
     ]
 
 
@@ -82,9 +80,7 @@ ReportFile = Annotated[
     Path | None,
     typer.Option("--report", "-r", metavar="FILE", help="Write a report, one HTML file.", show_default=False),
 ]
-Seed = Annotated[
-    int | None, typer.Option(metavar="N", help="Seed of all random streams.", show_default=False)
-]
+Seed = Annotated[int | None, typer.Option(metavar="N", help="Seed of all random streams.", show_default=False)]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.", show_default=False)]
 Claims = Annotated[
     list[str] | None,

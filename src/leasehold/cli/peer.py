@@ -25,9 +25,7 @@ def add(
     ],
     url: Annotated[
         str,
-        typer.Option(
-            metavar="URL", help="Call it there, so that it can ask us; else we only ask.", show_default=False
-        ),
+        typer.Option(metavar="URL", help="Call it there, so that it can ask us; else we only ask.", show_default=False),
     ] = "",
     token_file: Annotated[
         Path | None,

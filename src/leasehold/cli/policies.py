@@ -59,9 +59,7 @@ class Policy:
         """List what can be set, and how."""
         if not self.parameters:
             return []
-        listed = "\n".join(
-            wrapped(f"{one.name}={one.usual:g}: {one.meaning}", "    ") for one in self.parameters
-        )
+        listed = "\n".join(wrapped(f"{one.name}={one.usual:g}: {one.meaning}", "    ") for one in self.parameters)
         first = self.parameters[0]
         return [f"  Parameters, set as in {self.name}:{first.name}={first.usual:g}:\n{listed}"]
 

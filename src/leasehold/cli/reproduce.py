@@ -59,9 +59,7 @@ def _print_list(*, json: bool) -> None:
     from leasehold.cli.screen import answer, answer_json, wrapped
 
     if json:
-        told = [
-            {"name": one.name, "does": one.does, "parts": list(one.parts())} for one in EVALUATIONS.values()
-        ]
+        told = [{"name": one.name, "does": one.does, "parts": list(one.parts())} for one in EVALUATIONS.values()]
         answer_json({"evaluations": told})
         return
     for one in EVALUATIONS.values():
@@ -87,8 +85,5 @@ def _print_json(answers: Mapping[str, Answer]) -> None:
     """Print the answer as it is, or several by their names."""
     from leasehold.cli.screen import answer_json
 
-    told = {
-        name: {**found.data, "files": [str(path) for path in found.written]}
-        for name, found in answers.items()
-    }
+    told = {name: {**found.data, "files": [str(path) for path in found.written]} for name, found in answers.items()}
     answer_json(next(iter(told.values())) if len(told) == 1 else told)

@@ -76,9 +76,7 @@ class Wanted:
             "host": self.host,
             "port": self.port,
         }
-        service = replace(
-            config.service, **{key: value for key, value in options.items() if value not in {None, ""}}
-        )
+        service = replace(config.service, **{key: value for key, value in options.items() if value not in {None, ""}})
         return fitting(replace(config, service=service))
 
     def place(self, config: "ServiceConfig") -> "Place":

@@ -67,7 +67,7 @@ class Herald:
         }
 
     def _greeting(self, listening: Listening) -> str:
-        sites = ", ".join(f"{site.name} ({site.slots} VMs, {site.enactor})" for site in self.config.clusters)
+        sites = ", ".join(f"{site.name} ({site.slots} VMs, {site.driver})" for site in self.config.clusters)
         token = listening.token_file or "none here; LEASEHOLD_TOKEN may hold one"
         return "\n".join(
             (
@@ -84,8 +84,6 @@ class Herald:
 
     def _next_command(self) -> str:
         """Say what to type next; it has to say where the gateway is only if nobody would look there."""
-        command = (
-            "lease list --watch" if self.wanted.demo else "lease submit --type suspendable --duration 60"
-        )
+        command = "lease list --watch" if self.wanted.demo else "lease submit --type suspendable --duration 60"
         usual = data_folder().expanduser().absolute() == self.place.folder
         return f"{'' if usual else f'LEASEHOLD_DATA={self.place.folder} '}leasehold {command}"

@@ -51,9 +51,7 @@ class Showcase:
             for policy in POLICIES:
                 overrides = self._overrides | {"gateway.policy": policy}
                 scenario = replace(load_scenario(packaged_path(SCENARIO), overrides), name=policy)
-                run = simulate(
-                    scenario, self._folder / policy, self._manner, self._command(scenario.seed, policy)
-                )
+                run = simulate(scenario, self._folder / policy, self._manner, self._command(scenario.seed, policy))
                 self._runs[policy] = run
                 self._reports[policy] = make_products(run, self._manner)
             if can_draw():

@@ -51,9 +51,7 @@ def run(  # noqa: PLR0913, PLR0917 - one argument for each option
     ] = None,
     guests: Annotated[
         str | None,
-        typer.Option(
-            metavar="LOG|das2", help="Where guests come from.", rich_help_panel=LOG, show_default=False
-        ),
+        typer.Option(metavar="LOG|das2", help="Where guests come from.", rich_help_panel=LOG, show_default=False),
     ] = None,
     policy: Annotated[
         str | None,
@@ -97,9 +95,7 @@ def run(  # noqa: PLR0913, PLR0917 - one argument for each option
     seed: Seed = None,
     horizon: Annotated[
         float | None,
-        typer.Option(
-            metavar="SECONDS", help="No job comes after this.", rich_help_panel=RULES, show_default=False
-        ),
+        typer.Option(metavar="SECONDS", help="No job comes after this.", rich_help_panel=RULES, show_default=False),
     ] = None,
     assignments: Annotated[
         list[str] | None,
@@ -116,9 +112,7 @@ def run(  # noqa: PLR0913, PLR0917 - one argument for each option
     json: Json = False,
     no_report: Annotated[bool, switch("--no-report", does="Write no report.")] = False,
     no_export: Annotated[bool, switch("--no-export", does="Write no files for other tools.")] = False,
-    no_baseline: Annotated[
-        bool, switch("--no-baseline", does="Do not run the local jobs without guests too.")
-    ] = False,
+    no_baseline: Annotated[bool, switch("--no-baseline", does="Do not run the local jobs without guests too.")] = False,
     check: Annotated[bool, switch("--check", does="Check every promise after every event (slow).")] = False,
     quiet: Quiet = False,
 ) -> None:
@@ -233,9 +227,7 @@ def report(
     out: Out = None,
     pictures: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FOLDER", help="Write its charts there too, as SVG and PNG.", show_default=False
-        ),
+        typer.Option(metavar="FOLDER", help="Write its charts there too, as SVG and PNG.", show_default=False),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -260,9 +252,7 @@ def export(
     out: Out = None,
     formats: Annotated[
         list[str] | None,
-        typer.Option(
-            "--format", metavar="swf|batsim", help="Only this one; may be repeated.", show_default=False
-        ),
+        typer.Option("--format", metavar="swf|batsim", help="Only this one; may be repeated.", show_default=False),
     ] = None,
     json: Json = False,
 ) -> None:

@@ -31,9 +31,7 @@ def site(  # noqa: PLR0913, PLR0917 - one argument for each option
             show_default=False,
         ),
     ] = "",
-    name: Annotated[
-        str, typer.Option(metavar="NAME", help="The site's name at the gateway.", show_default=False)
-    ] = "",
+    name: Annotated[str, typer.Option(metavar="NAME", help="The site's name at the gateway.", show_default=False)] = "",
     slots: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="How many VMs it has.", show_default=False)
     ] = None,

@@ -86,7 +86,7 @@ def manage(line: Line, wanted: Wanted, config: ServiceConfig, stream: TextIO) ->
 def _greeting(line: Line, site: SiteSpec, listening: Listening) -> str:
     return "\n".join(
         (
-            f"Leasehold {__version__} manages {site.name} ({site.slots} VMs, {site.enactor}).",
+            f"Leasehold {__version__} manages {site.name} ({site.slots} VMs, {site.driver}).",
             f"  its own users  {listening.url}",
             f"  gateway        {line.gateway_url}",
             f"  lends to       {allowed_at(site)}, as its gateway agrees",

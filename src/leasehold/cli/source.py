@@ -70,9 +70,7 @@ def scenario_of(source: str, log_options: LogOptions, overrides: Mapping[str, An
         raise InputError(path, None, "is neither a scenario (.toml) nor a log (.swf or .gwf, perhaps .gz)")
     if not path.exists():
         known = ", ".join(packaged_names())
-        raise InvalidField(
-            "SOURCE", source, f"a scenario file, a workload log, a run folder, or one of {known}"
-        )
+        raise InvalidField("SOURCE", source, f"a scenario file, a workload log, a run folder, or one of {known}")
     return load_scenario(path, overrides)
 
 

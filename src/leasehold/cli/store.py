@@ -38,11 +38,7 @@ def migrate(config: Config = None, data: Data = None, store: StoreUrl = "", json
     before = look_at(url).revision
     open_store(url).close()
     after = look_at(url).revision
-    told = (
-        f"It had this program's schema already ({after})."
-        if before == after
-        else f"From {before} to {after}."
-    )
+    told = f"It had this program's schema already ({after})." if before == after else f"From {before} to {after}."
     _tell(told, {"before": before, "after": after}, json=json)
 
 
@@ -84,9 +80,7 @@ def restore(
 
 
 @app.command("new-admin-token")
-def new_admin_token(
-    config: Config = None, data: Data = None, store: StoreUrl = "", json: Json = False
-) -> None:
+def new_admin_token(config: Config = None, data: Data = None, store: StoreUrl = "", json: Json = False) -> None:
     """Issue a new bootstrap administrator token, and revoke the old one.
 
     No gateway may be using the store.

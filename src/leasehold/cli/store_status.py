@@ -19,10 +19,7 @@ def as_json(status: StoreStatus) -> dict[str, Any]:
 
 
 def _counts(contents: Contents) -> list[dict[str, Any]]:
-    return [
-        {"site": site, "state": state, "count": count}
-        for (site, state), count in sorted(contents.leases.items())
-    ]
+    return [{"site": site, "state": state, "count": count} for (site, state), count in sorted(contents.leases.items())]
 
 
 def as_text(status: StoreStatus) -> str:
@@ -37,7 +34,5 @@ def as_text(status: StoreStatus) -> str:
 
 
 def _content_lines(contents: Contents) -> list[str]:
-    leases = [
-        f"{n} {state} at {site or 'the gateway'}" for (site, state), n in sorted(contents.leases.items())
-    ]
+    leases = [f"{n} {state} at {site or 'the gateway'}" for (site, state), n in sorted(contents.leases.items())]
     return [f"journal  {contents.last_seq} lines", f"leases   {', '.join(leases) or 'none is open'}"]

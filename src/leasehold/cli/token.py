@@ -12,9 +12,7 @@ app = typer.Typer(help="Give out tokens, and take them back.", no_args_is_help=T
 
 @app.command()
 def create(  # noqa: PLR0917 - one argument for each option
-    consumer: Annotated[
-        str, typer.Argument(metavar="CONSUMER", help="In whose name it counts.", show_default=False)
-    ],
+    consumer: Annotated[str, typer.Argument(metavar="CONSUMER", help="In whose name it counts.", show_default=False)],
     roles: Annotated[
         list[str] | None,
         typer.Option(
@@ -27,9 +25,7 @@ def create(  # noqa: PLR0917 - one argument for each option
     ] = None,
     groups: Annotated[
         list[str] | None,
-        typer.Option(
-            "--group", metavar="NAME", help="A group of theirs; may be repeated.", show_default=False
-        ),
+        typer.Option("--group", metavar="NAME", help="A group of theirs; may be repeated.", show_default=False),
     ] = None,
     sites: Annotated[
         list[str] | None,

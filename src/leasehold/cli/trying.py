@@ -92,8 +92,7 @@ def as_json(trial: Trial) -> dict[str, Any]:
         "consumers": _rows(trial.consumers),
         "providers": _rows(trial.providers),
         "agreements": [
-            {"agreement": name, "held_back": held, "refused": refused}
-            for name, (held, refused) in trial.held.items()
+            {"agreement": name, "held_back": held, "refused": refused} for name, (held, refused) in trial.held.items()
         ],
     }
 
@@ -113,6 +112,4 @@ def _rows(rows: Sequence[Beside]) -> list[dict[str, Any]]:
 def _difference(before: Count, after: Count) -> dict[str, float | None]:
     """Subtract what was from what would be; None where one of them could not be measured."""
     first, second = asdict(before), asdict(after)
-    return {
-        key: None if first[key] is None or second[key] is None else second[key] - first[key] for key in first
-    }
+    return {key: None if first[key] is None or second[key] is None else second[key] - first[key] for key in first}

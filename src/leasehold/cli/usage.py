@@ -76,9 +76,7 @@ def statement(
     month: Annotated[
         str, typer.Option(metavar="YYYY-MM", help="The month, in UTC, as in 2026-10.", show_default=False)
     ],
-    consumer: Annotated[
-        str, typer.Option(metavar="PATH", help="The VO, or a group in it.", show_default=False)
-    ],
+    consumer: Annotated[str, typer.Option(metavar="PATH", help="The VO, or a group in it.", show_default=False)],
     json: Json = False,
 ) -> None:
     """Print a month's statement of a VO: what was agreed, used and punished, by virtual domain."""

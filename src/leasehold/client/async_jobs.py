@@ -65,9 +65,7 @@ class AsyncNodes:
     def __init__(self, wire: AsyncWire) -> None:
         self._wire = wire
 
-    def list(
-        self, site: str = "", software: Sequence[str] = (), *, brief: bool = False
-    ) -> AsyncIterator[Node]:
+    def list(self, site: str = "", software: Sequence[str] = (), *, brief: bool = False) -> AsyncIterator[Node]:
         """Go through them by name: all, those of a site, those that have all of this software."""
         return self._wire.pages(job_calls.nodes(site, software, brief=brief))
 

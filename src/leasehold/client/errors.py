@@ -84,9 +84,7 @@ class ProblemError(LeaseholdError):
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        super().__init__(
-            problem.detail or problem.title or f"the gateway answered with status {problem.status}"
-        )
+        super().__init__(problem.detail or problem.title or f"the gateway answered with status {problem.status}")
 
 
 class NotSignedIn(ProblemError):

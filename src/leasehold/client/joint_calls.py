@@ -80,7 +80,6 @@ def _joint_body(wish: JointWish) -> dict[str, Any]:
     insist_on_zones(deadline=wish.get("deadline"), ready=wish.get("ready"))
     said: dict[str, Any] = {key: wire(value) for key, value in wish.items() if value not in _LEFT_OUT}
     said["components"] = [
-        {key: value for key, value in component.items() if value not in _LEFT_OUT}
-        for component in wish["components"]
+        {key: value for key, value in component.items() if value not in _LEFT_OUT} for component in wish["components"]
     ]
     return said

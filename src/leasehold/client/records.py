@@ -156,7 +156,7 @@ class Site:
     slots: int
     speed_mips: int
     status: str
-    enactor: str
+    driver: str
     capabilities: Capabilities
     vms: Occupancy
     waiting: Queue

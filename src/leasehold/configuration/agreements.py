@@ -53,10 +53,7 @@ MOST_REACH_MS = 10 * 366 * 86_400_000
 
 _MOST_STEPS = 100
 _A_PAIR = 2
-_STEPS = (
-    f"1 to {_MOST_STEPS} pairs of a utilisation and its factor, each from 0 to 1, "
-    "as in [[0.5, 0.5], [0.2, 0.2]]"
-)
+_STEPS = f"1 to {_MOST_STEPS} pairs of a utilisation and its factor, each from 0 to 1, as in [[0.5, 0.5], [0.2, 0.2]]"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _A_NAME = "letters, digits, '.', '_' and '-', at most 100 of them, a letter or digit first"
 _A_CONSUMER = "a path such as atlas/production, * for everybody, or @ and a virtual domain, as in @das3"
@@ -315,9 +312,7 @@ def _agreement_table(clock: Clock) -> Table[Agreement]:
         Agreement,
         "Who lends what to whom, how much of it, when and on which terms.",
         {
-            "name": Text(
-                "names it, once and for all", more=": letters, digits, `.`, `_` and `-`", convert=is_name
-            ),
+            "name": Text("names it, once and for all", more=": letters, digits, `.`, `_` and `-`", convert=is_name),
             "provider": Text(
                 "whose resources",
                 more=": a site, a virtual domain, a peer gateway, or `*`, all of them together",
@@ -343,9 +338,7 @@ def _agreement_table(clock: Clock) -> Table[Agreement]:
                 unset="always",
                 name="begin",
             ),
-            "end_ms": Moment(
-                "and until just before then", clock, more="; or `end_s`", unset="for ever", name="end"
-            ),
+            "end_ms": Moment("and until just before then", clock, more="; or `end_s`", unset="for ever", name="end"),
             "priority": Whole(
                 "where several say what one provider gives one consumer of one resource, those with the"
                 " highest hold alone",

@@ -168,8 +168,7 @@ class Table(Generic[Made]):
         """Take the keys as `take` does, and give the value of each field that is a key."""
         keys.expect(key.name_of(name) for name, key in self.declared.items())
         return {
-            name: key.read(keys, key.name_of(name), self._default(name, default))
-            for name, key in self.declared.items()
+            name: key.read(keys, key.name_of(name), self._default(name, default)) for name, key in self.declared.items()
         }
 
     def _default(self, name: str, default: Made | None) -> object:

@@ -43,9 +43,7 @@ class GatewaySpec:
             of=MOMENTS,
         ),
     ] = "learnt"
-    try_elsewhere: Annotated[
-        bool, Flag("whether a guest that its cluster refuses is offered to the others")
-    ] = False
+    try_elsewhere: Annotated[bool, Flag("whether a guest that its cluster refuses is offered to the others")] = False
     use_free_room: Annotated[
         bool,
         Flag(
@@ -150,9 +148,7 @@ def read_domains(keys: Keys) -> tuple[DomainSpec, ...]:
         domain = _domain(table, [domain.name for domain in domains])
         for site in domain.sites:
             if site in taken:
-                raise InvalidField(
-                    table.where("sites"), site, f"a site that is not in {taken[site]!r} already"
-                )
+                raise InvalidField(table.where("sites"), site, f"a site that is not in {taken[site]!r} already")
             taken[site] = domain.name
         domains.append(domain)
     return tuple(domains)

@@ -38,9 +38,7 @@ GUARD = Table(
             more=", which is to load its memory again, or to move it",
             least=0,
         ),
-        "most_preemptions": Whole(
-            "how often one guest is preempted while others could be; 0: any number", least=0
-        ),
+        "most_preemptions": Whole("how often one guest is preempted while others could be; 0: any number", least=0),
         "surcharge": Number(
             "how much dearer each earlier preemption makes a guest",
             more=" to a policy that weighs costs, as a share of its cost",
@@ -48,9 +46,7 @@ GUARD = Table(
             least=0,
             most=1_000,
         ),
-        "halves_ms": Seconds(
-            "after so much work since, that is half", name="repeat_surcharge_halves_s", least_ms=1
-        ),
+        "halves_ms": Seconds("after so much work since, that is half", name="repeat_surcharge_halves_s", least_ms=1),
     },
 )
 """What a cluster guarantees its guests, whoever chooses the victims."""
@@ -139,9 +135,7 @@ class ClusterTerms:
     ] = "conflicts"
     overhead: Annotated[
         OverheadModel,
-        Below(
-            "what it costs to preempt a guest", OVERHEAD, more=": the table below", unset="that of JPDC 2012"
-        ),
+        Below("what it costs to preempt a guest", OVERHEAD, more=": the table below", unset="that of JPDC 2012"),
     ] = field(default_factory=OverheadModel)
 
 

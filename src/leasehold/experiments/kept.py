@@ -44,9 +44,7 @@ Results = Mapping[str, Mapping[str, Sequence[float]]]
 def marks(parts: Sequence[str], decided: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     """Mark the results of each configuration by what decides them, and by the code in ``parts``."""
     code = code_mark(tuple(parts))
-    return {
-        name: sha256(f"{code}{json.dumps(data)}".encode()).hexdigest()[:16] for name, data in decided.items()
-    }
+    return {name: sha256(f"{code}{json.dumps(data)}".encode()).hexdigest()[:16] for name, data in decided.items()}
 
 
 @cache
@@ -114,9 +112,7 @@ class Kept:
     def every_result(self, runs: Runs) -> pl.DataFrame:
         """Give one row for each of these runs; null where a configuration has no such metric."""
         tables = (
-            self.table(name)
-            .filter(pl.col(SEED).is_in(list(seeds)))
-            .select(pl.lit(name).alias(CONFIGURATION), pl.all())
+            self.table(name).filter(pl.col(SEED).is_in(list(seeds))).select(pl.lit(name).alias(CONFIGURATION), pl.all())
             for name, seeds in runs.items()
         )
         return pl.concat(tables, how="diagonal")
@@ -149,11 +145,7 @@ class Kept:
         """Say at the end of a report how many of its runs earlier code has made; "" for none."""
         count = sum(len(self._taken_over[name].intersection(seeds)) for name, seeds in runs.items())
         total = sum(map(len, runs.values()))
-        return (
-            f"\n{count:,} of {total:,} runs were made by earlier code, and {TAKEN_OVER_WHEN}.\n"
-            if count
-            else ""
-        )
+        return f"\n{count:,} of {total:,} runs were made by earlier code, and {TAKEN_OVER_WHEN}.\n" if count else ""
 
     def table(self, name: str) -> pl.DataFrame:
         """Give what is known of a configuration as a table, in order of the seeds."""

@@ -83,9 +83,7 @@ class Dot:
     y: Interval
 
 
-def trade_off(
-    title: str, axes: tuple[str, str], dots: Sequence[Dot], wanted: tuple[float, float]
-) -> AnyChart:
+def trade_off(title: str, axes: tuple[str, str], dots: Sequence[Dot], wanted: tuple[float, float]) -> AnyChart:
     """Draw what one thing costs of another; dots below and left of ``wanted`` have both."""
     rows = [
         {"name": dot.name, "family": dot.family, "x": dot.x.mean, "y": dot.y.mean}
@@ -142,12 +140,8 @@ def _ranked(title: str, found: Mapping[str, Interval], bound: float, axis: str) 
         if isfinite(one.mean)
     ]
     room = alt.Axis(minExtent=PX_PER_LETTER * max(map(len, found)))
-    base = alt.Chart(alt.InlineData(values=rows)).encode(
-        y=alt.Y("name:N", sort=list(found), title=None, axis=room)
-    )
-    dot = base.mark_point(filled=True, size=40, opacity=1, color=COLOURS[0]).encode(
-        x=alt.X("mean:Q", title=axis)
-    )
+    base = alt.Chart(alt.InlineData(values=rows)).encode(y=alt.Y("name:N", sort=list(found), title=None, axis=room))
+    dot = base.mark_point(filled=True, size=40, opacity=1, color=COLOURS[0]).encode(x=alt.X("mean:Q", title=axis))
     across = base.mark_rule(color=COLOURS[0]).encode(x=alt.X("low:Q", title=axis), x2="high:Q")
     line = (
         alt.Chart(alt.InlineData(values=[{"at": bound}]))

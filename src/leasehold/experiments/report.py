@@ -14,9 +14,7 @@ NOTHING = "-"
 LEAST_P = 0.001
 CPU_INFO = Path("/proc/cpuinfo")
 MODEL = "model name"
-FEW_AND_SHORT = (
-    "Look at the shape, not at the words: few replications make wide intervals, in which nothing is sure."
-)
+FEW_AND_SHORT = "Look at the shape, not at the words: few replications make wide intervals, in which nothing is sure."
 
 
 @dataclass(frozen=True, slots=True)

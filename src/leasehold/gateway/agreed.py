@@ -73,9 +73,7 @@ class UnderAgreement:
 
     def is_still_barred(self, lease: Lease, barred: Barred, now_ms: int) -> bool:
         """Whether it is certain at a glance that a request need not be asked about."""
-        return self.sharing is not None and barred.still_holds(
-            self.sharing, amounts_of(lease.request), now_ms
-        )
+        return self.sharing is not None and barred.still_holds(self.sharing, amounts_of(lease.request), now_ms)
 
     def best(self, lease: Lease, sites: Sequence[SiteFacts], room: Room, now_ms: int) -> Sequence[SiteFacts]:
         """Of sites that are open to a request, give those of the domains that the broker recommends."""
@@ -217,9 +215,7 @@ class UnderAgreement:
 
     # A restart
 
-    def take_up(
-        self, leases: Iterable[Lease], in_use: Container[int], history: Iterable[Segment], now_ms: int
-    ) -> None:
+    def take_up(self, leases: Iterable[Lease], in_use: Container[int], history: Iterable[Segment], now_ms: int) -> None:
         """Go on from a record: these leases are open, and this was used before.
 
         Those ``in_use`` have machines of own sites, since they hold them. Of what runs elsewhere it is not
@@ -263,9 +259,7 @@ def _is_shared_out(agreement: Agreement) -> bool:
 
 def _was_booked_ahead(lease: Lease) -> bool:
     """Whether a lease was granted for a time that was then in the future."""
-    return (
-        lease.request.lease_type is LeaseType.NON_PREEMPTABLE and lease.request.ready_ms > lease.dispatched_ms
-    )
+    return lease.request.lease_type is LeaseType.NON_PREEMPTABLE and lease.request.ready_ms > lease.dispatched_ms
 
 
 def _runs_elsewhere_since_ms(lease: Lease, now_ms: int) -> int | None:

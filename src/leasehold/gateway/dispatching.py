@@ -145,9 +145,7 @@ class Dispatcher:
 
     def _worth_looking_at(self, name: str, guests: Guests, now_ms: int) -> list[Lease]:
         """Give those of a site who would fit elsewhere, so many at a time; others have their turn later."""
-        free = [
-            place.free_vms for place in self._desk.lenders.own() if place.name != name and place.free_vms > 0
-        ]
+        free = [place.free_vms for place in self._desk.lenders.own() if place.name != name and place.free_vms > 0]
         if not free:
             return []
         most_vms, first = max(free), self._looked_at.pop(name, 0)
@@ -288,9 +286,7 @@ class Dispatcher:
         policy = self._desk.routing.policy
         if self._desk.routing.use_free_room and request.ready_ms <= now_ms:
             sites = [site for site in sites if self._has_room_now(lease, site.name, now_ms)] or sites
-        view = RoutingView(
-            self._desk.lenders.federation, sites, self._desk.knowledge, policy.information, now_ms
-        )
+        view = RoutingView(self._desk.lenders.federation, sites, self._desk.knowledge, policy.information, now_ms)
         return policy.route(request, view, now_ms)
 
     def _dispatch(self, lease: Lease, verdict: Dispatch, now_ms: int) -> Reason | None:

@@ -163,9 +163,7 @@ def explain_joint(gateway: Gateway, request: JointRequest, now_ms: int) -> Joint
         components = tuple(
             ComponentView(
                 planner.virtual(request, index),
-                planner.extended(
-                    request, index, _probe(gateway, request.request(index, 0)), start_ms, now_ms
-                ),
+                planner.extended(request, index, _probe(gateway, request.request(index, 0)), start_ms, now_ms),
             )
             for index in range(len(request.components))
         )

@@ -93,9 +93,7 @@ class Floor:
 
     def is_in_use(self, lease: Lease) -> bool:
         """Whether what a lease holds here counts as used: its machines were seen, where that is told."""
-        return lease.id in self.held and (
-            lease.state is LeaseState.RUNNING or not self.settings.confirms_starts
-        )
+        return lease.id in self.held and (lease.state is LeaseState.RUNNING or not self.settings.confirms_starts)
 
     def hold_back(self, lease: Lease, now_ms: int) -> None:
         """Take its room from a lease that has not begun: nothing of it is lost, and it waits again."""
@@ -128,18 +126,14 @@ class Floor:
         else:
             self.local_vms += vms
 
-    def decide(
-        self, lease: Lease, outcome: Outcome, reason: Reason, rule: str, planned_ms: int | None = None
-    ) -> None:
+    def decide(self, lease: Lease, outcome: Outcome, reason: Reason, rule: str, planned_ms: int | None = None) -> None:
         """Write a decision down."""
         self.effects.append(Decision(lease, self.name, outcome, reason, rule, planned_ms))
 
     def put_off(self, lease: Lease, breach: Breach, rule: str) -> None:
         """Write down that an agreement keeps a lease from going on now."""
         next_ms = breach.next_ms
-        self.effects.append(
-            Decision(lease, self.name, Outcome.WAIT, breach.reason, rule, next_ms, breach=breach)
-        )
+        self.effects.append(Decision(lease, self.name, Outcome.WAIT, breach.reason, rule, next_ms, breach=breach))
 
     def tell_who_waits(self, arrivals: Iterable[Lease], plan: Profile, rule: str, now_ms: int) -> None:
         """Write down, for those who have just come and could not start, what they wait for and until when."""

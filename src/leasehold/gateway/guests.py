@@ -150,10 +150,7 @@ class Guests:
         longest_ms, share_vms = settings.non_preemptable_max_ms, settings.non_preemptable_share_vms
         if share_vms == 0:
             return Reason.NON_PREEMPTABLE_NOT_LENT
-        if (
-            longest_ms is not None
-            and lease.span_ms - min(lease.overhead_ms, self.floor.start_ms()) > longest_ms
-        ):
+        if longest_ms is not None and lease.span_ms - min(lease.overhead_ms, self.floor.start_ms()) > longest_ms:
             return Reason.NON_PREEMPTABLE_TOO_LONG
         if share_vms is not None and lease.vms > share_vms:
             return Reason.WIDER_THAN_LENT
@@ -178,9 +175,7 @@ class Guests:
     def call_off_appointments(self, now_ms: int) -> list[tuple[int, Lease]]:
         """Give back what Non-preemptable guests who have not started were promised; gives when, and who."""
         waiting = [
-            (start_ms, lease)
-            for start_ms, _, lease in sorted(self._appointments)
-            if lease.state is LeaseState.WAITING
+            (start_ms, lease) for start_ms, _, lease in sorted(self._appointments) if lease.state is LeaseState.WAITING
         ]
         self._appointments.clear()
         for _, lease in waiting:

@@ -46,9 +46,7 @@ class Invariants:
             raise InvariantBroken(f"{site.name}: {held_vms} VMs held, {counted_vms} counted")
         if held_vms > site.settings.slots and not site.floor.held.keys() <= site.floor.outlasting:
             held = ", ".join(f"{one.id} ({one.state}, {one.vms})" for one in site.floor.held.values())
-            raise InvariantBroken(
-                f"{site.name}: {held_vms} VMs held on {site.settings.slots} slots, by leases {held}"
-            )
+            raise InvariantBroken(f"{site.name}: {held_vms} VMs held on {site.settings.slots} slots, by leases {held}")
 
     def _plans_are_what_the_leases_say(self, site: Site, now_ms: int) -> None:
         local_leases = [lease for lease in _booked(site) if _counts_at_home(lease)]

@@ -115,9 +115,7 @@ class Knowledge:
             "learnt": None if self._learnt is None else self._learnt.memory(),
             "run_times": self._run_times.memory(),
             "demand": {
-                name: site.floor.demand.memory()
-                for name, site in self._sites.items()
-                if site.floor.demand is not None
+                name: site.floor.demand.memory() for name, site in self._sites.items() if site.floor.demand is not None
             },
         }
 

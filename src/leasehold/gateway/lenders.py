@@ -86,6 +86,4 @@ class Lenders:
         """Let these be the sites, and see what all of them can do."""
         self.federation = Federation(sites)
         names = [site.name for site in self.federation.sites]
-        self._served_everywhere = {
-            kind for kind in LeaseType if all(self._can_serve(name, kind) for name in names)
-        }
+        self._served_everywhere = {kind for kind in LeaseType if all(self._can_serve(name, kind) for name in names)}

@@ -98,9 +98,7 @@ class Lines:
         """Remember what bars the head of a line: as long as that holds, it need not be asked about."""
         self._barred[key] = barred
 
-    def take_turns(
-        self, ask: Callable[[Lease], None], is_still_barred: Callable[[Lease, Barred], bool]
-    ) -> None:
+    def take_turns(self, ask: Callable[[Lease], None], is_still_barred: Callable[[Lease, Barred], bool]) -> None:
         """Ask about the head of each line, who came first before others; whoever then leaves, makes room."""
         turns = [
             (self._head(line).order, key)

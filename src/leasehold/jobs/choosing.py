@@ -105,9 +105,7 @@ class Choosing:
         moment, image = self.moment(now_ms), self._images.catalogue.find(job.needs.software)
         chooser = self._chooser(ground, now_ms)
         able = {
-            node.name
-            for node in ground.index.nodes()
-            if chooser.judge(job, node, moment).answer is not Answer.NEVER
+            node.name for node in ground.index.nodes() if chooser.judge(job, node, moment).answer is not Answer.NEVER
         }
         if image is not None:
             hosts, making = ground.hosts.values(), self._settings.making
@@ -132,15 +130,11 @@ class Choosing:
                 continue  # nearly always, and at the first look
             most = max(map(size, nodes), default=0)
             if asked > most:
-                return never(
-                    why, f"asks for {asked} {unit} on each node, and none has more than {most} {unit}"
-                )
+                return never(why, f"asks for {asked} {unit} on each node, and none has more than {most} {unit}")
         grounds = [self._floor.with_down(site) for site in sorted(self._floor.sites)]
         most = max((self._how_many_able(job, ground, now_ms) for ground in grounds), default=0)
         if 0 < most < needs.nodes or needs.nodes > len(nodes):
-            return never(
-                Why.TOO_FEW_NODES, f"asks for {needs.nodes}, and no site has more than {most} that would do"
-            )
+            return never(Why.TOO_FEW_NODES, f"asks for {needs.nodes}, and no site has more than {most} that would do")
         return verdict
 
     def _how_many_able(self, job: Job, ground: Ground, now_ms: int) -> int:
@@ -156,9 +150,7 @@ class Choosing:
             return [self._floor.whole]
         return [ground for _, ground in sorted(self._floor.sites.items())] or [self._floor.whole]
 
-    def _best(
-        self, grounds: Iterable[Ground], job: Job, now_ms: int, without: Collection[str] = ()
-    ) -> Place | Verdict:
+    def _best(self, grounds: Iterable[Ground], job: Job, now_ms: int, without: Collection[str] = ()) -> Place | Verdict:
         moment = self.moment(now_ms)
         choosers = [self._chooser(ground, now_ms) for ground in grounds]
         nodes = [found for one in choosers if (found := one.physical(job, moment, without))]

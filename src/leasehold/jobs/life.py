@@ -133,9 +133,7 @@ class Lives:
         if is_new:
             self._book.decide(record, JobReason.IMAGE_IS_BUILT, key)
 
-    def close(
-        self, record: JobRecord, state: JobState, reason: JobReason, now_ms: int, what: str = ""
-    ) -> None:
+    def close(self, record: JobRecord, state: JobState, reason: JobReason, now_ms: int, what: str = "") -> None:
         """End a job; whatever still runs for it is stopped."""
         self.stop(record, record.open_attempts, now_ms)
         self._line.drop(record.id)
@@ -184,7 +182,5 @@ def where(place: Place) -> JobReason:
     return JobReason.RUNS_ON_NODES if isinstance(place, Physical) else JobReason.RUNS_IN_MACHINES
 
 
-def _stand(
-    record: JobRecord, state: JobState, reason: JobReason, what: str = "", next_ms: int = NOT_YET
-) -> None:
+def _stand(record: JobRecord, state: JobState, reason: JobReason, what: str = "", next_ms: int = NOT_YET) -> None:
     record.state, record.reason, record.what, record.next_ms = state, reason, what, next_ms

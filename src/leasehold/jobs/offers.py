@@ -27,9 +27,7 @@ class Offers:
 
     def names(self, now_ms: int) -> list[str]:
         """List the nodes whose offers stand."""
-        self._made_ms = {
-            node: made_ms for node, made_ms in self._made_ms.items() if now_ms - made_ms < self._lasts_ms
-        }
+        self._made_ms = {node: made_ms for node, made_ms in self._made_ms.items() if now_ms - made_ms < self._lasts_ms}
         return list(self._made_ms)
 
     def memory(self) -> dict[str, Any]:

@@ -25,22 +25,14 @@ class Amounts:
 
     def holds(self, other: "Amounts") -> bool:
         """Whether there is at least as much of each part."""
-        return (
-            other.memory_mib <= self.memory_mib
-            and other.cores <= self.cores
-            and other.disk_mib <= self.disk_mib
-        )
+        return other.memory_mib <= self.memory_mib and other.cores <= self.cores and other.disk_mib <= self.disk_mib
 
     def __add__(self, other: "Amounts") -> "Amounts":
-        return Amounts(
-            self.cores + other.cores, self.memory_mib + other.memory_mib, self.disk_mib + other.disk_mib
-        )
+        return Amounts(self.cores + other.cores, self.memory_mib + other.memory_mib, self.disk_mib + other.disk_mib)
 
     def __sub__(self, other: "Amounts") -> "Amounts":
         """Take away. Raises InvalidField where it is not there: nothing is ever promised twice."""
-        return Amounts(
-            self.cores - other.cores, self.memory_mib - other.memory_mib, self.disk_mib - other.disk_mib
-        )
+        return Amounts(self.cores - other.cores, self.memory_mib - other.memory_mib, self.disk_mib - other.disk_mib)
 
 
 NOTHING = Amounts()

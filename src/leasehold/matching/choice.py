@@ -152,13 +152,9 @@ class Chooser:
     def judge(self, job: Job, node: Node, moment: Moment) -> Verdict:
         """Say whether one node serves a job."""
         able = node.capabilities
-        return judge(
-            job, node, self._network.transfer_ms(job.needs.inputs, able.place, able.bytes_per_s), moment
-        )
+        return judge(job, node, self._network.transfer_ms(job.needs.inputs, able.place, able.bytes_per_s), moment)
 
-    def virtual(
-        self, job: Job, moment: Moment, physical: Verdict, without: Container[str] = ()
-    ) -> Virtual | Verdict:
+    def virtual(self, job: Job, moment: Moment, physical: Verdict, without: Container[str] = ()) -> Virtual | Verdict:
         """Give machines that are built for it, or say why there are none; ``physical`` is what nodes lack."""
         image = self.catalogue.find(job.needs.software)
         if image is None:

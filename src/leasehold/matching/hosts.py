@@ -65,9 +65,7 @@ def find_hosts(
 
 def _warm_first(edges: Iterable[Edge], warm: frozenset[str], making: Making) -> list[Edge]:
     cold_ms = making.boot_ms
-    return sorted(
-        edge if edge.node in warm else edge._replace(weight_ms=edge.weight_ms + cold_ms) for edge in edges
-    )
+    return sorted(edge if edge.node in warm else edge._replace(weight_ms=edge.weight_ms + cold_ms) for edge in edges)
 
 
 def judge_hosts(

@@ -68,9 +68,7 @@ class Catalogue:
         if self._base is None:
             return None
         lacking = [one for one in needed if has_software((one,), self._base.software) is not FITS]
-        packages = frozenset(
-            (one.name, self._buildable[one.name]) for one in lacking if one.name in self._buildable
-        )
+        packages = frozenset((one.name, self._buildable[one.name]) for one in lacking if one.name in self._buildable)
         if has_software(tuple(lacking), packages) is not FITS:
             return None
         return Recipe(self._base, packages, self._build_ms)

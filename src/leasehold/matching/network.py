@@ -40,9 +40,7 @@ class Network:
         sizes: dict[str, int] = {}
         for file in inputs:
             sizes[file.place] = sizes.get(file.place, 0) + file.size_bytes
-        return sum(
-            self._from(source, size, place, bytes_per_s) for source, size in sizes.items() if source != place
-        )
+        return sum(self._from(source, size, place, bytes_per_s) for source, size in sizes.items() if source != place)
 
     def _from(self, source: str, size_bytes: int, place: str, bytes_per_s: int) -> int:
         way = self.ways.get((source, place), self.usual)

@@ -40,9 +40,7 @@ class Item(NamedTuple):
 def item_of(node: Node) -> Item:
     """Write down a node for a shelf."""
     able, free = node.capabilities, node.free
-    entry = Entry(
-        node.waiting_ms, node.name, free.cores, free.disk_mib, able.cpu_mhz, node.seen_ms, able.software
-    )
+    entry = Entry(node.waiting_ms, node.name, free.cores, free.disk_mib, able.cpu_mhz, node.seen_ms, able.software)
     return Item((free.memory_mib, Reach(able.place, able.bytes_per_s)), entry)
 
 

@@ -55,9 +55,7 @@ def version(text: str) -> Version:
     if not _ALLOWED.fullmatch(lowered) or found is None:
         raise InvalidField("version", text, "a version such as 1.2.3, 2023a or 1:9.4-2")
     epoch, build = found["epoch"], found["build"]
-    return Version(
-        -1 if epoch is None else int(epoch), _key(found["release"]), () if build is None else _key(build)
-    )
+    return Version(-1 if epoch is None else int(epoch), _key(found["release"]), () if build is None else _key(build))
 
 
 def _key(text: str) -> Key:

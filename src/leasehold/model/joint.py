@@ -194,9 +194,7 @@ def check_joint(request: JointRequest) -> JointRequest:
     if not 1 <= count <= MOST_COMPONENTS:
         raise InvalidField("components", count, f"from 1 to {MOST_COMPONENTS}")
     if not 0 <= request.wait_ppm < MILLION:
-        raise InvalidField(
-            "wait_ppm", request.wait_ppm, "a part of the time to the start, less than all of it"
-        )
+        raise InvalidField("wait_ppm", request.wait_ppm, "a part of the time to the start, less than all of it")
     for name, least in (("tries", 1), ("retries", 0), ("margin_ms", 0)):
         value = getattr(request, name)
         if value < least:

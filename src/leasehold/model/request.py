@@ -120,9 +120,7 @@ def _check_each_field(request: Request) -> None:
 
 def _check_deadline(request: Request, deadline_ms: int) -> None:
     if request.lease_type.is_best_effort:
-        raise InvalidField(
-            "deadline_ms", deadline_ms, f"none: a {request.lease_type.label} lease promises no deadline"
-        )
+        raise InvalidField("deadline_ms", deadline_ms, f"none: a {request.lease_type.label} lease promises no deadline")
     soonest = request.ready_ms + 1
     _check_whole("deadline_ms", deadline_ms, soonest, "a time after the ready time")
 

@@ -141,9 +141,7 @@ OPTIONAL_TABLES = frozenset({"baseline", "joints"})
 
 MAY_BE_NULL: dict[str, frozenset[str]] = {
     "sites": frozenset({"non_preemptable_share_vms"}),
-    "leases": frozenset(
-        {"home", "deadline_ms", "site", "first_start_ms", "end_ms", "dispatched_ms", "joint_id"}
-    ),
+    "leases": frozenset({"home", "deadline_ms", "site", "first_start_ms", "end_ms", "dispatched_ms", "joint_id"}),
     "segments": frozenset(),
     "decisions": frozenset(DECISIONS_SCHEMA) - {"seq", "time_ms", "lease_id", "outcome", "reason", "rule"},
     "baseline": frozenset(),

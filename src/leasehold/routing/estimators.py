@@ -96,9 +96,7 @@ class StreamEstimator:
         """Let the past fade to the weight that it has now; means do not change by that."""
         passed_ms = now_ms - self._last_ms
         if passed_ms < 0:
-            raise InvalidField(
-                "now_ms", now_ms, f"{self._last_ms} or later: streams are seen in order of time"
-            )
+            raise InvalidField("now_ms", now_ms, f"{self._last_ms} or later: streams are seen in order of time")
         self._last_ms = now_ms
         if self._time_constant_s is not None:
             self._weight *= math.exp(-passed_ms / (1000 * self._time_constant_s))

@@ -37,9 +37,7 @@ class StreamMoments:
             require_non_negative("cv_vm_s", self.cv_vm_s)
 
     @classmethod
-    def told(
-        cls, rate_per_s: float, mean_vms: float, mean_duration_s: float, cv_vm_s: float | None = None
-    ) -> Self:
+    def told(cls, rate_per_s: float, mean_vms: float, mean_duration_s: float, cv_vm_s: float | None = None) -> Self:
         """Make the moments that an operator states; sizes and durations are taken as independent."""
         return cls(rate_per_s, mean_vms, mean_duration_s, mean_vms * mean_duration_s, cv_vm_s)
 

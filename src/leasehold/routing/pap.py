@@ -65,9 +65,7 @@ def _is_known(external: StreamMoments) -> bool:
     return enough and external.rate_per_s > 0 and external.mean_vm_s > 0
 
 
-def _shares_beyond_room(
-    sites: Sequence[SiteFacts], loads: Sequence[ClusterLoad], good_for: int | None
-) -> Shares:
+def _shares_beyond_room(sites: Sequence[SiteFacts], loads: Sequence[ClusterLoad], good_for: int | None) -> Shares:
     try:
         proportions = spare_capacity_proportions(loads)
     except Saturated:
@@ -75,9 +73,7 @@ def _shares_beyond_room(
     return Shares.of(sites, proportions, rule=BY_SPARE_CAPACITY, good_for=good_for)
 
 
-def cluster_load(
-    site: SiteFacts, local: StreamMoments, external: StreamMoments, spread: Spread
-) -> ClusterLoad:
+def cluster_load(site: SiteFacts, local: StreamMoments, external: StreamMoments, spread: Spread) -> ClusterLoad:
     """Describe a site of many VMs as one queue (JPDC 2012, section 4.1, eqs 16 to 19)."""
     external_cv = _first_known(spread.external_cv, external.cv_vm_s, PAPER_EXTERNAL_CV)
     local_cv = _first_known(spread.local_cv, local.cv_vm_s, PAPER_LOCAL_CV)

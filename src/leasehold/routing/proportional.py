@@ -43,9 +43,7 @@ class Shares:
         return cls(dict(zip(names, proportions, strict=True)), rule, good_for)
 
 
-def shares_by_computing_power(
-    sites: Sequence[SiteFacts], *, rule: str = "", good_for: int | None = None
-) -> Shares:
+def shares_by_computing_power(sites: Sequence[SiteFacts], *, rule: str = "", good_for: int | None = None) -> Shares:
     """Give each site its part of all computing power, as BCF does (JPDC 2012, eq 27)."""
     proportions = biggest_cluster_first_proportions([site.total_mips for site in sites])
     return Shares.of(sites, proportions, rule=rule, good_for=good_for)

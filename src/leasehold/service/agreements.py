@@ -116,10 +116,7 @@ class Agreements:
         """Say who speaks for provider and consumer of these punishments."""
 
         def look(engine: Engine) -> Sequence[tuple[Party, Party]]:
-            return [
-                (Party(sites=_sites(engine, row.provider)), _consumer(engine, row.consumer))
-                for row in penalties
-            ]
+            return [(Party(sites=_sites(engine, row.provider)), _consumer(engine, row.consumer)) for row in penalties]
 
         return await self._federation.ask(look)
 

@@ -9,8 +9,8 @@ from leasehold.model.agreement import Agreement
 from leasehold.model.event import Event
 from leasehold.model.joint import Claim, Component
 from leasehold.model.request import LeaseType, Request
-from leasehold.service.enactors.facts import Buildable, ImageFacts, NodeFacts, Output
-from leasehold.service.enactors.protocol import Observation, OwnJob, Problem
+from leasehold.service.drivers.facts import Buildable, ImageFacts, NodeFacts, Output
+from leasehold.service.drivers.protocol import Observation, OwnJob, Problem
 from leasehold.service.store.rows import LeaseMetadata
 from leasehold.sharing.records import Side
 
@@ -301,7 +301,7 @@ class LiftPenalty:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """An enactor saw this."""
+    """A driver saw this."""
 
     site: str
     observations: tuple[Observation, ...]
@@ -309,7 +309,7 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """An enactor was told these orders; those with a problem were not taken on.
+    """A driver was told these orders; those with a problem were not taken on.
 
     ``answered``  whether it answered at all
     """
@@ -337,7 +337,7 @@ class MachinesAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Surveyed:
-    """An enactor was looked at as a whole: what is not among these is not there.
+    """A driver was looked at as a whole: what is not among these is not there.
 
     ``asked_ms`` is when looking began: what was ordered later is not judged by it.
     """

@@ -35,7 +35,7 @@ from leasehold.model.errors import InvalidField
 from leasehold.service.auth.issuers import ISSUER, TrustedIssuer
 from leasehold.service.auth.listening import is_loopback
 from leasehold.service.connections import ConnectionLimits
-from leasehold.service.enactors.registry import enactor_kinds
+from leasehold.service.drivers.registry import driver_kinds
 from leasehold.service.engine.agenda import START_WITHIN_MS
 from leasehold.service.store.housekeeping import Before
 from leasehold.sharing.enforcement import PREEMPTABLE
@@ -89,18 +89,14 @@ class ServiceSpec:
             optional=True,
         ),
     ] = ""
-    tls_certificate: Annotated[
-        Path | None, FilePath("PEM file of the certificate, with those that vouch for it")
-    ] = None
-    tls_key: Annotated[Path | None, FilePath("PEM file of its key, without a password")] = None
-    behind_tls_proxy: Annotated[bool, Flag("whoever reaches it has come through a proxy that speaks TLS")] = (
-        False
+    tls_certificate: Annotated[Path | None, FilePath("PEM file of the certificate, with those that vouch for it")] = (
+        None
     )
+    tls_key: Annotated[Path | None, FilePath("PEM file of its key, without a password")] = None
+    behind_tls_proxy: Annotated[bool, Flag("whoever reaches it has come through a proxy that speaks TLS")] = False
     reference_mips: Annotated[
         int,
-        Whole(
-            "the speed that requested durations refer to", more="; the same at a gateway and all its sites"
-        ),
+        Whole("the speed that requested durations refer to", more="; the same at a gateway and all its sites"),
     ] = 1
     check_every_ms: Annotated[
         int,
@@ -147,9 +143,7 @@ class ServiceSpec:
         return access == "token" or (access == "auto" and not self.is_private)
 
 
-SERVICE = Table(
-    ServiceSpec, "Where the gateway listens, where it keeps what it knows, how often it looks after it."
-)
+SERVICE = Table(ServiceSpec, "Where the gateway listens, where it keeps what it knows, how often it looks after it.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,9 +156,7 @@ class Limits:
         Whole("the largest body of a request", more=", in KiB", least=32, most=2**20),
     ] = 64
     open_requests_per_consumer: Annotated[int, Whole("leases of one consumer that are not over")] = 10_000
-    requests_per_s: Annotated[
-        float, Number("requests of one consumer in the long run; 0: any number", least=0)
-    ] = 200.0
+    requests_per_s: Annotated[float, Number("requests of one consumer in the long run; 0: any number", least=0)] = 200.0
     burst: Annotated[int, Whole("and so many at once")] = 400
     submissions_per_hour: Annotated[
         int,
@@ -246,9 +238,7 @@ class Retention:
     def before(self, now_ms: int) -> Before:
         """Say what is too old now."""
         moments = {
-            f"{name.removesuffix('_days')}_ms": now_ms - days * _DAY_MS
-            if (days := getattr(self, name))
-            else 0
+            f"{name.removesuffix('_days')}_ms": now_ms - days * _DAY_MS if (days := getattr(self, name)) else 0
             for name in self.__slots__
         }
         return Before(**moments)
@@ -323,9 +313,7 @@ def _way(mbps: float, delay_ms: int) -> Way:
 class JobsSpec:
     """How jobs are served; what each setting does is said in `leasehold.jobs.settings.JobSettings`."""
 
-    look_every_ms: Annotated[
-        int, Seconds("how often sites are asked for their nodes and images", least_ms=1)
-    ] = 30_000
+    look_every_ms: Annotated[int, Seconds("how often sites are asked for their nodes and images", least_ms=1)] = 30_000
     silent_after_ms: Annotated[
         int,
         Seconds(
@@ -348,16 +336,12 @@ class JobsSpec:
     queue: Annotated[str, Choice("who is looked at first: leasehold policy list", of=JOB_QUEUES)] = (
         "min-wait-deadline-first"
     )
-    patience_ms: Annotated[
-        int, Seconds("who has waited that long goes ahead of all others; 0: nobody does")
-    ] = 240_000
-    retry_every_ms: Annotated[
-        int, Seconds("how often a job that found no room is tried again", least_ms=1)
-    ] = 120_000
+    patience_ms: Annotated[int, Seconds("who has waited that long goes ahead of all others; 0: nobody does")] = 240_000
+    retry_every_ms: Annotated[int, Seconds("how often a job that found no room is tried again", least_ms=1)] = 120_000
     retry_for_ms: Annotated[int, Seconds("and for how long; then it is refused")] = 360_000
-    eager: Annotated[
-        bool, Flag("waiting jobs are looked at whenever there may be room, not only at their times")
-    ] = True
+    eager: Annotated[bool, Flag("waiting jobs are looked at whenever there may be room, not only at their times")] = (
+        True
+    )
     matching: Annotated[
         Matching,
         Choice(
@@ -395,9 +379,7 @@ class JobsSpec:
     build_ms: Annotated[int, Seconds("how long an image is thought to take", more=" to be built")] = 300_000
     warm_for_ms: Annotated[
         int,
-        Seconds(
-            "how long a machine is thought to stay warm after a job; 0: not at all", more=", at its host"
-        ),
+        Seconds("how long a machine is thought to stay warm after a job; 0: not at all", more=", at its host"),
     ] = 0
     hot_copies: Annotated[
         int,
@@ -410,22 +392,14 @@ class JobsSpec:
     ] = 2
     spares: Annotated[
         int,
-        Whole(
-            "how many copies beyond one a job may have, so that it is as sure as it asks", least=0, most=100
-        ),
+        Whole("how many copies beyond one a job may have, so that it is as sure as it asks", least=0, most=100),
     ] = 3
-    takeover_ms: Annotated[
-        int, Seconds("from a fault until a cold copy begins", more=", as planned with")
-    ] = 10_000
-    offers_last_ms: Annotated[
-        int, Seconds("how long a node is believed that said that it is lightly loaded")
-    ] = 300_000
+    takeover_ms: Annotated[int, Seconds("from a fault until a cold copy begins", more=", as planned with")] = 10_000
+    offers_last_ms: Annotated[int, Seconds("how long a node is believed that said that it is lightly loaded")] = 300_000
     failures_a_year: Annotated[
         float, Number("of a node that was never watched", more="; what happens is learnt from", least=0.001)
     ] = 1.0
-    output_kib: Annotated[
-        int, Whole("so much is kept of what a command writes, the end of it", most=2**20)
-    ] = 1024
+    output_kib: Annotated[int, Whole("so much is kept of what a command writes, the end of it", most=2**20)] = 1024
     output_for_ms: Annotated[
         int,
         Seconds(
@@ -433,12 +407,8 @@ class JobsSpec:
             more="; then the job is over with an empty output, which is said to be not whole",
         ),
     ] = 600_000
-    mbps: Annotated[float, Number("the default bandwidth between two places, in 10^6 bit/s", least=0.001)] = (
-        _MBPS
-    )
-    delay_ms: Annotated[
-        int, Whole("and how long the first byte takes", more=", in milliseconds", least=0)
-    ] = _DELAY_MS
+    mbps: Annotated[float, Number("the default bandwidth between two places, in 10^6 bit/s", least=0.001)] = _MBPS
+    delay_ms: Annotated[int, Whole("and how long the first byte takes", more=", in milliseconds", least=0)] = _DELAY_MS
     ways: Annotated[
         Mapping[tuple[str, str], Way],
         Ways(
@@ -524,23 +494,21 @@ def _site_name(text: str) -> str:
 class SiteSpec:
     """One site: its size, its owner's terms, and what carries orders out on its machines.
 
-    ``options`` are of the table ``[cluster.KIND]``, which that kind of enactor checks itself. Beside them and
+    ``options`` are of the table ``[cluster.KIND]``, which that kind of driver checks itself. Beside them and
     the keys here a site may have each key of its terms.
     """
 
-    name: Annotated[
-        str, Text("its name", more=": letters, digits, `.`, `_` and `-`, at most 64", convert=_site_name)
-    ]
+    name: Annotated[str, Text("its name", more=": letters, digits, `.`, `_` and `-`, at most 64", convert=_site_name)]
     slots: Annotated[int, Whole("how many VMs it has room for", most=MOST_SLOTS)]
     terms: ClusterTerms = field(default_factory=default_terms)
-    enactor: Annotated[
+    driver: Annotated[
         str,
         Choice(
             "what carries orders out on its machines",
             more=": machines that are [emulated](#clusteremulated), of [QEMU](../howto/virtual-machines.md),"
             " [Slurm](../howto/slurm.md), [EC2](../howto/clouds.md) or [libvirt](../howto/libvirt.md), or"
-            " those of an installed package ([how to write one](../howto/write-an-enactor.md))",
-            of=enactor_kinds,
+            " those of an installed package ([how to write one](../howto/write-an-driver.md))",
+            of=driver_kinds,
         ),
     ] = "emulated"
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -549,7 +517,7 @@ class SiteSpec:
     def to_dict(self, defaults: ClusterTerms) -> Plain:
         """Give the keys of ``[[cluster]]`` that ``[defaults]`` does not say."""
         plain = CLUSTER.to_dict(self) | terms_to_dict(self.terms, defaults)
-        return plain | ({self.enactor: dict(self.options)} if self.options else {})
+        return plain | ({self.driver: dict(self.options)} if self.options else {})
 
 
 CLUSTER = Table(SiteSpec, "A cluster: its name, its size, and any of [defaults] that is different here.")

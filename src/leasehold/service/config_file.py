@@ -35,12 +35,12 @@ from leasehold.service.config import (
     default_sharing,
     default_terms,
 )
-from leasehold.service.enactors.ec2 import options as ec2
-from leasehold.service.enactors.emulated import options as emulated
-from leasehold.service.enactors.libvirt import options as libvirt
-from leasehold.service.enactors.qemu import options as qemu
-from leasehold.service.enactors.registry import check_options
-from leasehold.service.enactors.slurm import options as slurm
+from leasehold.service.drivers.ec2 import options as ec2
+from leasehold.service.drivers.emulated import options as emulated
+from leasehold.service.drivers.libvirt import options as libvirt
+from leasehold.service.drivers.qemu import options as qemu
+from leasehold.service.drivers.registry import check_options
+from leasehold.service.drivers.slurm import options as slurm
 
 _READERS: dict[str, Callable[[Mapping[str, Any]], object]] = {
     "emulated": emulated.read_options,
@@ -49,7 +49,7 @@ _READERS: dict[str, Callable[[Mapping[str, Any]], object]] = {
     "ec2": ec2.read_options,
     "libvirt": libvirt.read_options,
 }
-"""How Leasehold's own kinds of enactor check their options; `check_options` asks other people's."""
+"""How Leasehold's own kinds of driver check their options; `check_options` asks other people's."""
 
 OPTIONS: dict[str, Table[Any]] = {
     "emulated": emulated.OPTIONS,
@@ -124,15 +124,13 @@ def _read_gateway(keys: Keys) -> GatewaySpec:
 
 def _read_sharing(keys: Keys) -> SharingSpec:
     if "starts_at" in keys:
-        raise InvalidField(
-            keys.where("starts_at"), keys.take("starts_at"), "no such key: clocks show the time"
-        )
+        raise InvalidField(keys.where("starts_at"), keys.take("starts_at"), "no such key: clocks show the time")
     return SHARING.read(keys, default_sharing())
 
 
 def _read_site(keys: Keys, defaults: ClusterTerms) -> SiteSpec:
     values = CLUSTER.values(keys)
-    options = _read_options(keys, values["enactor"])
+    options = _read_options(keys, values["driver"])
     terms = read_terms(keys, defaults)
     if terms.non_preemptable_share and terms.non_preemptable_max_ms is None:
         expected = "the longest time in seconds, since non_preemptable_share lets Non-preemptable guests in"
@@ -140,14 +138,14 @@ def _read_site(keys: Keys, defaults: ClusterTerms) -> SiteSpec:
     return SiteSpec(**values, terms=terms, options=options)
 
 
-def _read_options(keys: Keys, enactor: str) -> Mapping[str, Any]:
-    options: Mapping[str, Any] = keys.take(enactor, {})
-    table = Keys(options, keys.where(enactor))
+def _read_options(keys: Keys, driver: str) -> Mapping[str, Any]:
+    options: Mapping[str, Any] = keys.take(driver, {})
+    table = Keys(options, keys.where(driver))
     with table.inside():
-        if enactor in _READERS:
-            _READERS[enactor](options)
+        if driver in _READERS:
+            _READERS[driver](options)
         else:
-            check_options(enactor, options)
+            check_options(driver, options)
     return dict(options)
 
 
@@ -160,9 +158,7 @@ def _read_issuers(keys: Keys) -> tuple[TrustedIssuer, ...]:
 def commented_toml(config: ServiceConfig) -> str:
     """Write a configuration as a file that `load_config` reads as the same one, with comments."""
     plain = _without_secrets(config.to_dict())
-    lines = [
-        "# The configuration of `leasehold serve`, complete. Times are seconds unless a key says otherwise."
-    ]
+    lines = ["# The configuration of `leasehold serve`, complete. Times are seconds unless a key says otherwise."]
     for name, table in TABLES.items():
         lines += _section(f"[{name}]", table.about, table.by_name(), plain[name])
     of_site = {kind: Below("", table) for kind, table in OPTIONS.items()}

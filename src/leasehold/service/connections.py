@@ -29,9 +29,7 @@ MOST_HEAD_BYTES = 64 * 1024
 """The longest head of a request: its line and its headers."""
 
 _TIMEOUT = b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-_BUSY = (
-    b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nRetry-After: 1\r\nConnection: close\r\n\r\n"
-)
+_BUSY = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nRetry-After: 1\r\nConnection: close\r\n\r\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,9 +223,7 @@ class Handshake(asyncio.Protocol):
     asyncio's TLS servers make a protocol only when the handshake is over; until then nobody would count it.
     """
 
-    def __init__(
-        self, connections: Connections, context: ssl.SSLContext, make: Callable[[], asyncio.Protocol]
-    ) -> None:
+    def __init__(self, connections: Connections, context: ssl.SSLContext, make: Callable[[], asyncio.Protocol]) -> None:
         self.address = ""
         self._all = connections
         self._context = context

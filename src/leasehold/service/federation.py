@@ -32,11 +32,10 @@ from leasehold.service.commands import (
     Undrain,
 )
 from leasehold.service.config import ServiceConfig
-from leasehold.service.driver import Clock, Driver
-from leasehold.service.enactment.courier import Courier
-from leasehold.service.enactors.protocol import Enactor
+from leasehold.service.drivers.protocol import Driver
 from leasehold.service.engine.engine import Done, Engine
 from leasehold.service.engine.sites import occupancies, overhead_factors
+from leasehold.service.engine_thread import Clock, EngineThread
 from leasehold.service.errors import CannotForget, ConsoleElsewhere, NoSuchLease, NoSuchSite
 from leasehold.service.feed import Feed
 from leasehold.service.finding.scouts import Scouts, job_setup
@@ -44,10 +43,11 @@ from leasehold.service.jobs import Jobs
 from leasehold.service.letters.post import PostOffice, identity_of
 from leasehold.service.letters.wire import About
 from leasehold.service.metrics import Metrics
-from leasehold.service.opening import check_sites, make_gateway, open_enactors, own_queues
+from leasehold.service.opening import check_sites, make_gateway, open_drivers, own_queues
 from leasehold.service.overview import GUESTS, LOCAL, Glance, Held, Overview, glance, held_now, idle_kind
 from leasehold.service.peers.peers import Peers
 from leasehold.service.reloading import Reloaded, reloaded
+from leasehold.service.site_reconciler import SiteReconciler
 from leasehold.service.site_states import SiteState, SiteStates
 from leasehold.service.standing import Standing
 from leasehold.service.store.filters import Visible
@@ -127,7 +127,7 @@ class Federation:
         self,
         config: ServiceConfig,
         store: Store,
-        enactors: Mapping[str, Enactor],
+        drivers: Mapping[str, Driver],
         clock: Clock,
         metrics: Metrics,
         folder: Path,
@@ -142,11 +142,11 @@ class Federation:
         self.health = Health()
         self.feed = Feed(store.last_seq())
         self.identity = identity_of(store, surroundings.new_id)
-        self._can = {name: enactor.capabilities for name, enactor in enactors.items()}
+        self._can = {name: driver.capabilities for name, driver in drivers.items()}
         self._opened_slots = {site.name: site.slots for site in config.clusters}
         self._random = surroundings.random
         most_open = config.limits.open_requests_per_consumer or None
-        setup = job_setup(config.jobs, enactors, config.limits.output_mib_per_consumer)
+        setup = job_setup(config.jobs, drivers, config.limits.output_mib_per_consumer)
         engine = Engine(
             store,
             lambda: make_gateway(config, self._can, surroundings.random()),
@@ -156,20 +156,20 @@ class Federation:
             setup,
             start_within_ms=config.service.start_within_ms,
         )
-        self._driver = Driver(engine, clock, self._passed, self._in_trouble)
-        self.health.busy_s = lambda: self._driver.busy_s
+        self._engine_thread = EngineThread(engine, clock, self._passed, self._in_trouble)
+        self.health.busy_s = lambda: self._engine_thread.busy_s
         metrics.show_health(lambda: self.health.ready, self.health.busy_s)
         look_every_s = config.service.reconcile_every_ms / 1000
-        self._couriers = {
-            name: Courier(name, enactor, self.do, clock, look_every_s) for name, enactor in enactors.items()
+        self._reconcilers = {
+            name: SiteReconciler(name, driver, self.do, clock, look_every_s) for name, driver in drivers.items()
         }
-        self._scouts = Scouts(enactors, self.do, clock, config.jobs)
-        self._own_queues = own_queues(config, enactors, self.do)
+        self._scouts = Scouts(drivers, self.do, clock, config.jobs)
+        self._own_queues = own_queues(config, drivers, self.do)
         self._drained = {row.name: row for row in store.sites() if row.drained_ms is not None}
         self._standing = Standing()
         metrics.show(lambda: self._standing)
         self.post = PostOffice(self.do, store, clock)
-        self._states = SiteStates(config, self._couriers, self._drained, self.post)
+        self._states = SiteStates(config, self._reconcilers, self._drained, self.post)
         self.peers = Peers(self, folder, surroundings)
         self.agreements = Agreements(self)
         self.jobs = Jobs(self)
@@ -193,29 +193,29 @@ class Federation:
         """
         store.claim()
         check_sites(config, store)
-        enactors = open_enactors(config, folder, clock)
+        drivers = open_drivers(config, folder, clock)
         try:
-            federation = cls(config, store, enactors, clock, metrics, folder, surroundings=surroundings)
+            federation = cls(config, store, drivers, clock, metrics, folder, surroundings=surroundings)
             async with federation._at_work():
                 yield federation
         finally:
-            for enactor in enactors.values():
-                await enactor.close()
+            for driver in drivers.values():
+                await driver.close()
 
     @asynccontextmanager
     async def _at_work(self) -> AsyncIterator[None]:
-        surveys = await asyncio.gather(*(courier.look() for courier in self._couriers.values()))
-        # asked before the driver begins: what has become of the machines meanwhile is known to its first step
+        surveys = await asyncio.gather(*(reconciler.look() for reconciler in self._reconcilers.values()))
+        # asked before the engine thread begins: what has become of the machines meanwhile is known to its first step
         news = asyncio.gather(*(self.do(survey) for survey in surveys if survey is not None))
-        driving = asyncio.create_task(self._driver.run())
+        driving = asyncio.create_task(self._engine_thread.run())
         driving.add_done_callback(self._driver_ended)
         helping: list[asyncio.Task[None]] = []
         try:
             await news
-            for courier in self._couriers.values():
-                await courier.tell_silence()
+            for reconciler in self._reconcilers.values():
+                await reconciler.tell_silence()
             await self._begin()
-            helping = [asyncio.create_task(courier.run()) for courier in self._couriers.values()]
+            helping = [asyncio.create_task(reconciler.run()) for reconciler in self._reconcilers.values()]
             self._scouts.begin()
             helping += [asyncio.create_task(queue.run()) for queue in self._own_queues]
             helping.append(asyncio.create_task(self._check_now_and_then()))
@@ -232,12 +232,12 @@ class Federation:
             for task in helping:
                 task.cancel()
             await asyncio.gather(*helping, return_exceptions=True)
-            self._driver.stop()
+            self._engine_thread.stop()
             await driving
 
     async def _begin(self) -> None:
         """Check every promise, and be ready."""
-        await self._driver.ask(lambda engine: engine.check())
+        await self._engine_thread.ask(lambda engine: engine.check())
         await self._look_around()
         self.health.trouble = ""
 
@@ -250,8 +250,8 @@ class Federation:
         for row in done.orders:
             by_site.setdefault(row.site, []).append(row)
         for site, rows in by_site.items():
-            if site in self._couriers:  # else it was taken out of the configuration, with orders left to stop
-                self._couriers[site].deliver(rows)
+            if site in self._reconcilers:  # else it was taken out of the configuration, with orders left to stop
+                self._reconcilers[site].deliver(rows)
 
     def _in_trouble(self, error: Exception | None) -> None:
         """Nothing can be decided now, or (with None) something can again; `_at_work` has the last word."""
@@ -261,11 +261,11 @@ class Federation:
             defect = None if isinstance(error, LeaseholdError) else error
             _log.error("requests cannot be decided", cause=str(error), exc_info=defect)
         if self.health.trouble != STOPPING:
-            self.health.trouble = "" if error is None else self._driver.trouble
+            self.health.trouble = "" if error is None else self._engine_thread.trouble
             self.health.cause = None if error is None else error.__cause__ or error
 
     def _driver_ended(self, driving: "asyncio.Task[None]") -> None:
-        """Without a driver nobody would ever be answered: only a new start helps."""
+        """Without an engine thread nobody would ever be answered: only a new start helps."""
         if not driving.cancelled() and (error := driving.exception()) is not None:
             self.health.broken = self.health.broken or "the engine has stopped"
             self.health.trouble = self.health.trouble or "the engine has stopped"
@@ -275,11 +275,11 @@ class Federation:
         """Say once of each step that takes too long that it does, and how long it took."""
         while True:
             await asyncio.sleep(_WATCH_EVERY_S)
-            if self._driver.busy_s > LONGEST_STEP_S:
-                _log.warning("a step of the engine takes too long", so_far_s=round(self._driver.busy_s))
-                longest_s = self._driver.busy_s
-                while self._driver.busy_s >= longest_s:
-                    longest_s = self._driver.busy_s
+            if self._engine_thread.busy_s > LONGEST_STEP_S:
+                _log.warning("a step of the engine takes too long", so_far_s=round(self._engine_thread.busy_s))
+                longest_s = self._engine_thread.busy_s
+                while self._engine_thread.busy_s >= longest_s:
+                    longest_s = self._engine_thread.busy_s
                     await asyncio.sleep(_WATCH_EVERY_S)
                 _log.info("the step of the engine is done", took_s=round(longest_s))
 
@@ -300,7 +300,7 @@ class Federation:
         while True:
             before = self.config.retention.before(self.clock())
             with suppress(LeaseholdError):
-                while gone := await self._driver.ask(lambda engine: engine.tidy(before)):  # noqa: B023 - asked now
+                while gone := await self._engine_thread.ask(lambda engine: engine.tidy(before)):  # noqa: B023 - asked now
                     self.metrics.pruned(gone)
             await asyncio.sleep(TIDY_EVERY_S)
 
@@ -313,7 +313,7 @@ class Federation:
     async def _check(self) -> None:
         """Check every promise, and keep the first that was found broken."""
         try:
-            await self._driver.ask(lambda engine: engine.check())
+            await self._engine_thread.ask(lambda engine: engine.check())
         except InvariantBroken as error:
             self.health.broken = self.health.broken or str(error)
         except LeaseholdError:
@@ -327,7 +327,7 @@ class Federation:
                 await self._mark_the_silent()
 
     async def _mark_the_silent(self) -> None:
-        remotes = await self._driver.ask(lambda engine: list(engine.gateway.desk.remotes.values()))
+        remotes = await self._engine_thread.ask(lambda engine: list(engine.gateway.desk.remotes.values()))
         for remote in remotes:
             if not remote.silent and self.post.is_silent(remote.name):
                 await self.do(Happened(SiteFellSilent(remote.name)))
@@ -347,9 +347,9 @@ class Federation:
                 return make_gateway(config, self._can, self._random())
 
             most_open = config.limits.open_requests_per_consumer or None
-            await self._driver.ask(lambda engine: engine.reconfigure(make, most_open))
+            await self._engine_thread.ask(lambda engine: engine.reconfigure(make, most_open))
             self.config = config
-            self._states = SiteStates(config, self._couriers, self._drained, self.post)
+            self._states = SiteStates(config, self._reconcilers, self._drained, self.post)
             await self._check()  # after the step that decides what follows; by now all of it is applied
         return outcome
 
@@ -357,11 +357,11 @@ class Federation:
 
     async def do(self, command: Command) -> object:
         """Ask the engine; raises what it answers with."""
-        return await self._driver.do(command)
+        return await self._engine_thread.do(command)
 
     async def ask(self, question: Callable[[Engine], T], *, whose: str | None = None) -> T:
         """Look at the engine between two steps; a question that takes long says ``whose`` it is."""
-        return await self._driver.ask(question, whose=whose)
+        return await self._engine_thread.ask(question, whose=whose)
 
     async def submit(self, request: Submit) -> tuple[LeaseRow, bool]:
         """Take a request in; True with it if it is new, False if it came before under the same key."""
@@ -369,11 +369,11 @@ class Federation:
 
     async def explain(self, request: Submit) -> Explanation:
         """Say what would become of a request; raises what `submit` raises."""
-        return await self._driver.ask(lambda engine: engine.explain(request), whose=request.consumer)
+        return await self._engine_thread.ask(lambda engine: engine.explain(request), whose=request.consumer)
 
     async def explain_joint(self, request: SubmitJoint) -> JointExplanation:
         """Say what would become of a joint request; raises what it is answered with."""
-        return await self._driver.ask(lambda engine: engine.explain_joint(request), whose=request.consumer)
+        return await self._engine_thread.ask(lambda engine: engine.explain_joint(request), whose=request.consumer)
 
     async def cancel(self, lease_id: int) -> LeaseRow:
         """Take a lease back; one that is over stays as it is. Raises NoSuchLease."""
@@ -388,10 +388,10 @@ class Federation:
         row = await asyncio.to_thread(self.store.lease, lease_id)
         if row is None:
             raise NoSuchLease(lease_id)
-        courier = self._couriers.get(row.lease.site)
-        if courier is None and row.lease.site:
+        reconciler = self._reconcilers.get(row.lease.site)
+        if reconciler is None and row.lease.site:
             raise ConsoleElsewhere(lease_id, row.lease.site)
-        return "" if courier is None else await courier.console(lease_id)
+        return "" if reconciler is None else await reconciler.console(lease_id)
 
     # Sites
 
@@ -417,7 +417,7 @@ class Federation:
         Raises NoSuchSite, and CannotForget for one that may still be there.
         """
         state = await self.site(site)
-        if site not in self._couriers and not self.post.is_silent(site):
+        if site not in self._reconcilers and not self.post.is_silent(site):
             raise CannotForget(site, f"it is {state.status}; wait until it has been silent for a minute")
         await self.do(ForgetSite(site, by))
         self._drained.pop(site, None)
@@ -431,16 +431,16 @@ class Federation:
 
     async def check_place(self, name: str) -> None:
         """Refuse the name of what is neither a site nor a peer; raises UnknownName."""
-        remotes = await self._driver.ask(lambda engine: dict(engine.gateway.desk.remotes))
-        if name not in remotes and name not in self._couriers:
+        remotes = await self._engine_thread.ask(lambda engine: dict(engine.gateway.desk.remotes))
+        if name not in remotes and name not in self._reconcilers:
             sites = [other for other, remote in remotes.items() if not remote.is_peer]
-            raise UnknownName("site", name, [*self._couriers, *sites])
+            raise UnknownName("site", name, [*self._reconcilers, *sites])
 
     async def sites(self) -> list[SiteState]:
         """Look at all sites, in the order of the configuration; peers are none."""
-        now = await self._driver.ask(lambda engine: occupancies(engine.gateway))
-        own = [self._states.own(name, now[name]) for name in self._couriers]
-        abouts = await self._driver.ask(lambda engine: dict(engine.handlers.correspondence.abouts))
+        now = await self._engine_thread.ask(lambda engine: occupancies(engine.gateway))
+        own = [self._states.own(name, now[name]) for name in self._reconcilers]
+        abouts = await self._engine_thread.ask(lambda engine: dict(engine.handlers.correspondence.abouts))
         remotes = {name: about for name, about in abouts.items() if not about.is_gateway}
         return own + [self._states.remote(name, about) for name, about in remotes.items()]
 
@@ -450,9 +450,9 @@ class Federation:
         def look(engine: Engine) -> tuple[tuple[dict[str, Held], int], dict[str, About]]:
             return held_now(engine.gateway, visible), dict(engine.handlers.correspondence.abouts)
 
-        (held, waiting), abouts = await self._driver.ask(look)
+        (held, waiting), abouts = await self._engine_thread.ask(look)
         slots = {spec.name: spec.slots for spec in self.config.clusters}
-        sites = [glance(name, slots[name], self._states.status(name), held[name]) for name in self._couriers]
+        sites = [glance(name, slots[name], self._states.status(name), held[name]) for name in self._reconcilers]
         for name, about in abouts.items():
             if not about.is_gateway:
                 state = self._states.remote(name, about)
@@ -464,17 +464,17 @@ class Federation:
     async def about(self) -> About:
         """Say of the one site here what its gateway is to know."""
         (spec,) = self.config.clusters
-        now = (await self._driver.ask(lambda engine: occupancies(engine.gateway)))[spec.name]
-        can = self._couriers[spec.name].enactor.capabilities
+        now = (await self._engine_thread.ask(lambda engine: occupancies(engine.gateway)))[spec.name]
+        can = self._reconcilers[spec.name].driver.capabilities
         return About(
             identity=self.identity,
             slots=spec.slots,
             speed_mips=spec.terms.speed_mips,
             reference_mips=self.config.service.reference_mips,
-            enactor=spec.enactor,
+            driver=spec.driver,
             can_suspend=can.suspend,
             can_migrate=can.migrate,
-            lends=spec.name not in self._drained and not self._couriers[spec.name].is_silent,
+            lends=spec.name not in self._drained and not self._reconcilers[spec.name].is_silent,
             local_vms=now.local_vms,
             guest_vms=now.guest_vms,
             waiting_local=now.waiting_local,
@@ -495,7 +495,7 @@ class Federation:
     async def _look_around(self) -> None:
         """Let the gauges show how things stand."""
         leases = await asyncio.to_thread(self.store.count_by_state)
-        self._standing = await self._driver.ask(lambda engine: self._stand(engine, leases))
+        self._standing = await self._engine_thread.ask(lambda engine: self._stand(engine, leases))
 
     def _stand(self, engine: Engine, leases: Mapping[tuple[str, str], int]) -> Standing:
         vms: dict[tuple[str, str], int] = {}
@@ -508,7 +508,7 @@ class Federation:
         orders: dict[tuple[str, str], int] = {}
         for row in engine.outbox:
             orders[row.site, row.status] = orders.get((row.site, row.status), 0) + 1
-        up = {name: self._states.is_up(name) for name in self._couriers}
+        up = {name: self._states.is_up(name) for name in self._reconcilers}
         factors = overhead_factors(engine.gateway)
         agreements, penalties = engine.handlers.agreements.count(self.clock())
         jobs = Counter(record.state.value for record in engine.handlers.jobs.desk.records.values())

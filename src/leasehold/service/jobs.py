@@ -79,9 +79,7 @@ class Jobs:
     async def explain(self, command: SubmitJob) -> Prospect:
         """Say what would become of a job that came now; nothing is changed. Raises InvalidField."""
         now_ms = self._federation.clock()
-        return await self._federation.ask(
-            lambda engine: prospect(engine, command, now_ms), whose=command.consumer
-        )
+        return await self._federation.ask(lambda engine: prospect(engine, command, now_ms), whose=command.consumer)
 
     async def nodes(
         self,

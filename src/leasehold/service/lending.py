@@ -25,9 +25,7 @@ def allowed_at(site: SiteSpec) -> str:
     if not vms:
         return "guests that can be preempted; no Non-preemptable ones"
     how_long = "for any time" if longest_ms is None else f"for up to {span(longest_ms)} each"
-    return (
-        f"guests that can be preempted; Non-preemptable ones on up to {vms} of {site.slots} VMs, {how_long}"
-    )
+    return f"guests that can be preempted; Non-preemptable ones on up to {vms} of {site.slots} VMs, {how_long}"
 
 
 def allowed_without_agreement(config: ServiceConfig) -> str:

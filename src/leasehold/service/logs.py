@@ -76,9 +76,7 @@ def _formatter(render: Processor, shared: list[Processor]) -> logging.Formatter:
 
 
 def _for_people(stream: TextIO) -> Processor:
-    return structlog.dev.ConsoleRenderer(
-        colors=stream.isatty(), exception_formatter=structlog.dev.plain_traceback
-    )
+    return structlog.dev.ConsoleRenderer(colors=stream.isatty(), exception_formatter=structlog.dev.plain_traceback)
 
 
 def _in_order(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:

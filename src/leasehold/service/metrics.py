@@ -16,7 +16,7 @@ from prometheus_client.registry import CollectorRegistry
 from leasehold.jobs.why import JobReason
 from leasehold.model.event import Operation
 from leasehold.model.reason import Outcome, Reason
-from leasehold.service.enactors.protocol import Verb
+from leasehold.service.drivers.protocol import Verb
 from leasehold.service.standing import GATEWAY, Standing, StandingCollector
 
 TAKEN = ("accepted", "repeated", "rejected")
@@ -71,7 +71,7 @@ class Metrics:
         self.registry = CollectorRegistry(auto_describe=True)
         self._define_requests()
         self._define_decisions()
-        self._define_enactment()
+        self._define_reconcilers()
         self._ready = Gauge(
             "leasehold_ready", "Whether requests can be decided, as /readyz says.", registry=self.registry
         )
@@ -106,15 +106,13 @@ class Metrics:
         self._decision_s = self._histogram(
             "decision_seconds", "Time in the decision core for a batch of commands", _DECISION_S
         )
-        self._commit_s = self._histogram(
-            "commit_seconds", "Time to write what followed from a batch", _COMMIT_S
-        )
+        self._commit_s = self._histogram("commit_seconds", "Time to write what followed from a batch", _COMMIT_S)
         self._batch = self._histogram("batch_commands", "Commands decided together", _COMMANDS)
         self._checks = self._counter("invariant_checks", "Checks of every promise, by result", "result")
         for result in ("kept", "broken"):
             self._checks.labels(result)
 
-    def _define_enactment(self) -> None:
+    def _define_reconcilers(self) -> None:
         self._order_failures = self._counter(
             "order_failures", "Orders that a site's machines did not follow", "site", "verb"
         )

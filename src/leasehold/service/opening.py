@@ -1,4 +1,4 @@
-"""From what a configuration says to a gateway and the enactors of its sites."""
+"""From what a configuration says to a gateway and the drivers of its sites."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -15,12 +15,12 @@ from leasehold.gateway.site import Site
 from leasehold.model.agreement import CPUS
 from leasehold.model.errors import InputError, InvalidField
 from leasehold.service.config import ServiceConfig, SiteSpec
-from leasehold.service.driver import Clock
-from leasehold.service.enactment.own_queue import Do, OwnQueue
-from leasehold.service.enactors.protocol import Capabilities, Enactor, HasOwnQueue
-from leasehold.service.enactors.registry import enactor
-from leasehold.service.enactors.setup import EnactorSetup
+from leasehold.service.drivers.protocol import Capabilities, Driver, HasOwnQueue
+from leasehold.service.drivers.registry import driver
+from leasehold.service.drivers.setup import DriverSetup
 from leasehold.service.engine.recording import remembered_abouts
+from leasehold.service.engine_thread import Clock
+from leasehold.service.native_queue_watcher import Do, OwnQueue
 from leasehold.service.store.store import Store
 from leasehold.sharing.enforcement import Sharing
 from leasehold.sharing.places import Place
@@ -28,13 +28,13 @@ from leasehold.sharing.places import Place
 _log = structlog.get_logger("leasehold.opening")
 
 
-def open_enactors(config: ServiceConfig, folder: Path, clock: Clock) -> dict[str, Enactor]:
-    """Find the machines of every site again, or make them; raises as `enactor` does."""
-    return {site.name: enactor(site.enactor, _setup(site, config, folder, clock)) for site in config.clusters}
+def open_drivers(config: ServiceConfig, folder: Path, clock: Clock) -> dict[str, Driver]:
+    """Find the machines of every site again, or make them; raises as `driver` does."""
+    return {site.name: driver(site.driver, _setup(site, config, folder, clock)) for site in config.clusters}
 
 
-def _setup(site: SiteSpec, config: ServiceConfig, folder: Path, clock: Clock) -> EnactorSetup:
-    return EnactorSetup(
+def _setup(site: SiteSpec, config: ServiceConfig, folder: Path, clock: Clock) -> DriverSetup:
+    return DriverSetup(
         site=site.name,
         slots=site.slots,
         speed_mips=site.terms.speed_mips,
@@ -47,13 +47,13 @@ def _setup(site: SiteSpec, config: ServiceConfig, folder: Path, clock: Clock) ->
     )
 
 
-def own_queues(config: ServiceConfig, enactors: Mapping[str, Enactor], do: Do) -> list[OwnQueue]:
+def own_queues(config: ServiceConfig, drivers: Mapping[str, Driver], do: Do) -> list[OwnQueue]:
     """Make what watches the queues of sites whose users ask another scheduler."""
     slots = {site.name: site.slots for site in config.clusters}
     return [
-        OwnQueue(name, slots[name], enactor, do)
-        for name, enactor in enactors.items()
-        if enactor.capabilities.own_queue and isinstance(enactor, HasOwnQueue)
+        OwnQueue(name, slots[name], driver, do)
+        for name, driver in drivers.items()
+        if driver.capabilities.own_queue and isinstance(driver, HasOwnQueue)
     ]
 
 
@@ -61,9 +61,7 @@ def make_gateway(config: ServiceConfig, capabilities: Mapping[str, Capabilities]
     """Make an empty gateway whose sites plan with what their machines can do."""
     spec = config.gateway
     policy = find_routing_policy(spec.policy)(rng)
-    routing = Routing(
-        policy, try_elsewhere=spec.try_elsewhere, use_free_room=spec.use_free_room, tick_ms=spec.tick_ms
-    )
+    routing = Routing(policy, try_elsewhere=spec.try_elsewhere, use_free_room=spec.use_free_room, tick_ms=spec.tick_ms)
     sites = [_site(site, capabilities[site.name]) for site in config.clusters]
     return Gateway(sites, routing, config.service.reference_mips, make_sharing(config))
 
@@ -72,8 +70,7 @@ def make_sharing(config: ServiceConfig) -> Sharing:
     """Say who provides what; what is used is accounted for, whether anybody has agreed on anything or not."""
     domains = domain_by_site(config.domains)
     places = [
-        Place(site.name, {CPUS: site.slots, **site.resources}, domains.get(site.name, ""))
-        for site in config.clusters
+        Place(site.name, {CPUS: site.slots, **site.resources}, domains.get(site.name, "")) for site in config.clusters
     ]
     return Sharing(places, config.sharing.settings(), domains=domains)
 
@@ -104,6 +101,4 @@ def check_sites(config: ServiceConfig, store: Store) -> None:
         problem = f"has open leases at site {site!r}, expected that site in the configuration"
         raise InputError(store, None, problem)
     for domain, site in strangers(config.domains, known):
-        _log.warning(
-            "a domain has a site that is not configured and has never joined", domain=domain, site=site
-        )
+        _log.warning("a domain has a site that is not configured and has never joined", domain=domain, site=site)

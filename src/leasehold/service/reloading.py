@@ -31,8 +31,7 @@ def reloaded(now: ServiceConfig, new: ServiceConfig, machines: Mapping[str, int]
     going_on = replace(
         now,
         clusters=tuple(
-            _site(site, sites[site.name], machines[site.name]) if site.name in sites else site
-            for site in now.clusters
+            _site(site, sites[site.name], machines[site.name]) if site.name in sites else site for site in now.clusters
         ),
         gateway=new.gateway,
         sharing=new.sharing,

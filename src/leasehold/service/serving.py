@@ -103,16 +103,12 @@ def _close_to_others(folder: Path) -> None:
     """See to it that nobody else can enter a folder; raises InputError where that is not for us to do."""
     found = folder.stat()
     is_ours = found.st_uid == os.geteuid()
-    if not found.st_mode & (
-        0o077 if is_ours else 0o007
-    ):  # the group of a folder that was given to us is meant
+    if not found.st_mode & (0o077 if is_ours else 0o007):  # the group of a folder that was given to us is meant
         return
     names = {path.name for path in folder.iterdir()}
     if not is_ours or (names and not names & _OURS):
         mode = found.st_mode & 0o777
-        raise InputError(
-            folder, None, f"is open to others (mode {mode:o}), expected a data folder: chmod 700"
-        )
+        raise InputError(folder, None, f"is open to others (mode {mode:o}), expected a data folder: chmod 700")
     folder.chmod(_PRIVATE)
 
 
@@ -167,9 +163,7 @@ async def serve(
                 _stopping_on_signals(server, app),
             ):
                 if reread is not None:
-                    asyncio.get_running_loop().add_signal_handler(
-                        signal.SIGHUP, _Reloading(federation, reread)
-                    )
+                    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, _Reloading(federation, reread))
                 await server.serve(sockets=[listener])
 
 
@@ -246,12 +240,8 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen, and say so."""
         config, loop = self.config, asyncio.get_running_loop()
-        make = protocol_of(
-            self._connections, config.ssl, config=config, server_state=self.server_state, app_state={}
-        )
-        self.servers = [
-            await loop.create_server(make, sock=one, backlog=config.backlog) for one in sockets or []
-        ]
+        make = protocol_of(self._connections, config.ssl, config=config, server_state=self.server_state, app_state={})
+        self.servers = [await loop.create_server(make, sock=one, backlog=config.backlog) for one in sockets or []]
         self.started = True
         self._beside = asyncio.ensure_future(self._accompany())
         notify(READY)
@@ -359,9 +349,9 @@ def _uvicorn_config(app: Api, service: ServiceSpec) -> uvicorn.Config:
 def bound(host: str, port: int) -> socket.socket:
     """Take an address, without answering there yet; raises InputError."""
     try:
-        family, kind, _, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
+        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[
+            0
+        ]
         listener = socket.socket(family, kind)
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,16 +1,16 @@
-"""How each site is now: as the engine, its courier and its manager know it, put together for people."""
+"""How each site is now: as the engine, its reconciler and its manager know it, put together for people."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from leasehold.configuration.tables import domain_by_site
 from leasehold.service.config import ServiceConfig
-from leasehold.service.enactment.courier import Courier
-from leasehold.service.enactors.protocol import Capabilities
+from leasehold.service.drivers.protocol import Capabilities
 from leasehold.service.engine.sites import Occupancy, Overhead
 from leasehold.service.lending import allowed_at, allowed_without_agreement
 from leasehold.service.letters.post import PostOffice
 from leasehold.service.letters.wire import About
+from leasehold.service.site_reconciler import SiteReconciler
 from leasehold.service.store.rows import SiteRow
 
 
@@ -25,7 +25,7 @@ class SiteState:
     name: str
     slots: int
     speed_mips: int
-    enactor: str
+    driver: str
     capabilities: Capabilities
     status: str
     drained_by: str
@@ -49,27 +49,27 @@ class SiteStates:
     def __init__(
         self,
         config: ServiceConfig,
-        couriers: Mapping[str, Courier],
+        reconcilers: Mapping[str, SiteReconciler],
         drained: Mapping[str, SiteRow],
         post: PostOffice,
     ) -> None:
         self._specs = {site.name: site for site in config.clusters}
         self._domains = domain_by_site(config.domains)
         self._without_agreement = allowed_without_agreement(config)
-        self._couriers = couriers
+        self._reconcilers = reconcilers
         self._drained = drained
         self._post = post
 
     def own(self, name: str, now: Occupancy) -> SiteState:
         """Give the state of a site of this gateway."""
         spec = self._specs[name]
-        courier, drained = self._couriers[name], self._drained.get(name)
+        reconciler, drained = self._reconcilers[name], self._drained.get(name)
         return SiteState(
             name=name,
             slots=spec.slots,
             speed_mips=spec.terms.speed_mips,
-            enactor=spec.enactor,
-            capabilities=courier.enactor.capabilities,
+            driver=spec.driver,
+            capabilities=reconciler.driver.capabilities,
             status=self.status(name),
             drained_by="" if drained is None else drained.drained_by,
             note="" if drained is None else drained.note,
@@ -78,8 +78,8 @@ class SiteStates:
             free_vms=now.free_vms,
             waiting_local=now.waiting_local,
             waiting_guest=now.waiting_guests,
-            last_seen_ms=courier.last_seen_ms,
-            problem=courier.problem or courier.order_problem,
+            last_seen_ms=reconciler.last_seen_ms,
+            problem=reconciler.problem or reconciler.order_problem,
             overheads=now.overheads,
             domain=self._domains.get(name, ""),
             resources=spec.resources,
@@ -96,7 +96,7 @@ class SiteStates:
             name=name,
             slots=about.slots,
             speed_mips=about.speed_mips,
-            enactor=about.enactor,
+            driver=about.driver,
             capabilities=Capabilities(suspend=about.can_suspend, migrate=about.can_migrate),
             status="unreachable" if is_away else "drained" if is_drained else "up",
             drained_by="" if drained is None else drained.drained_by,
@@ -113,7 +113,7 @@ class SiteStates:
 
     def status(self, name: str) -> str:
         """Say of a site of this gateway whether it is ``up``, ``drained`` or ``unreachable``."""
-        if self._couriers[name].is_silent:
+        if self._reconcilers[name].is_silent:
             return "unreachable"
         return "drained" if name in self._drained else "up"
 

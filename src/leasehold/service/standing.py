@@ -83,9 +83,7 @@ def _number(name: str, meaning: str, value: int) -> Metric:
 
 
 def _up(up: Mapping[str, bool]) -> Metric:
-    gauge = GaugeMetricFamily(
-        "leasehold_site_up", "Whether the machines of a site can be reached.", labels=["site"]
-    )
+    gauge = GaugeMetricFamily("leasehold_site_up", "Whether the machines of a site can be reached.", labels=["site"])
     for site, is_up in sorted(up.items()):
         gauge.add_metric([site], is_up)
     return gauge

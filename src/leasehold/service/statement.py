@@ -81,9 +81,7 @@ def statement(
     used = {use.domain: use for use in account(of_guests, [time])}
     named = {ground.line_of(share.provider) for share in shares} | used.keys()
     named |= {ground.line_of(row.provider) for row in punished}
-    lines = [
-        _line(name, time, used.get(name), shares, punished, ground) for name in sorted(named - {EVERYBODY})
-    ]
+    lines = [_line(name, time, used.get(name), shares, punished, ground) for name in sorted(named - {EVERYBODY})]
     return [*lines, _sum(time, of_guests, shares, punished, ground)]
 
 

@@ -169,9 +169,7 @@ def account(rows: Iterable[UsageRow], parts: Sequence[Window], depth: int = 1) -
         for index, begin_ms, end_ms in _shares_of(row, parts):
             left -= 1
             if left < 0:
-                raise InvalidField(
-                    "by", f"{len(parts)} windows", "longer windows, or less time: it is too much"
-                )
+                raise InvalidField("by", f"{len(parts)} windows", "longer windows, or less time: it is too much")
             key = (index, who, where, bool(row.is_local))
             sums.setdefault(key, _Sum()).add(row, begin_ms, end_ms)
     return [_use(key, sums[key], parts) for key in sorted(sums)]

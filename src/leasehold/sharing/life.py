@@ -73,9 +73,7 @@ def propose(agreement: Agreement, by: str, now_ms: int, others: Records) -> Reco
     UnknownName for a parent that is not there.
     """
     if agreement.name in others:
-        raise AgreementMove(
-            agreement.name, "a name in use", "a new name: a name stands for one agreement for ever"
-        )
+        raise AgreementMove(agreement.name, "a name in use", "a new name: a name stands for one agreement for ever")
     _check_end(agreement, now_ms)
     if agreement.parent:
         _check_parent(agreement, others)
@@ -94,9 +92,7 @@ def sign(record: Record, side: Side, revision: int, by: str, now_ms: int) -> Rec
     waiting = record.to_sign
     if waiting is None or waiting.number != revision:
         known = "none" if waiting is None else f"revision {waiting.number}"
-        raise AgreementMove(
-            record.name, f"revision {revision}", f"the revision that waits for signatures: {known}"
-        )
+        raise AgreementMove(record.name, f"revision {revision}", f"the revision that waits for signatures: {known}")
     _check_end(record.agreement, now_ms)
     _check_end(waiting.agreement, now_ms)
     signed = _with_signature(waiting, side, Signature(by, now_ms))
@@ -131,9 +127,7 @@ def withdraw(record: Record) -> Record:
     """Take an amendment back that is not signed by both. Raises AgreementMove if there is none."""
     _check(record, "withdraw")
     if record.amendment is None:
-        raise AgreementMove(
-            record.name, "no amendment", "one that waits for signatures, so that it can be withdrawn"
-        )
+        raise AgreementMove(record.name, "no amendment", "one that waits for signatures, so that it can be withdrawn")
     return replace(record, amendment=None)
 
 
@@ -180,9 +174,7 @@ def revoke(records: Records, name: str, by: str, now_ms: int, note: str = "") ->
 
 def expire(records: Records, now_ms: int) -> dict[str, Record]:
     """End the agreements whose end has come, and all their delegations; returns those that changed."""
-    due = [
-        name for name, record in records.items() if not record.is_over and is_past(record.agreement, now_ms)
-    ]
+    due = [name for name, record in records.items() if not record.is_over and is_past(record.agreement, now_ms)]
     return _ended(records, due, Standing.EXPIRED, Signature("", now_ms), "")
 
 
@@ -193,9 +185,7 @@ def _ended(
     for name in ending:  # grows as delegations are found
         ending += [child for child in delegations(records, name) if child not in ending]
     return {
-        name: replace(records[name], standing=standing, since=since, amendment=None, note=note).at(
-            since.at_ms
-        )
+        name: replace(records[name], standing=standing, since=since, amendment=None, note=note).at(since.at_ms)
         for name in ending
         if not records[name].is_over
     }

@@ -13,9 +13,7 @@ MOST_NAME = 255
 MOST_DEPTH = 16
 """The most parts of a path."""
 
-A_NAME = (
-    f"a name of 1 to {MOST_NAME} visible characters, without blanks or '/', not beginning with '@' or '*'"
-)
+A_NAME = f"a name of 1 to {MOST_NAME} visible characters, without blanks or '/', not beginning with '@' or '*'"
 A_PATH = f"1 to {MOST_DEPTH} names joined by '/', each {A_NAME.removeprefix('a name ')}"
 
 ALL_AND_OWNERS = ""

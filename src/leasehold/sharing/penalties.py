@@ -22,9 +22,7 @@ class Penalties:
         if any(penalty.agreement == agreement.name for penalty in self._stand(key, now_ms)):
             return None
         until_ms = None if agreement.penalty_ms is None else now_ms + agreement.penalty_ms
-        penalty = Penalty(
-            agreement.name, agreement.provider, agreement.consumer, agreement.penalty, now_ms, until_ms
-        )
+        penalty = Penalty(agreement.name, agreement.provider, agreement.consumer, agreement.penalty, now_ms, until_ms)
         self.take_up([penalty])
         return penalty
 

@@ -35,9 +35,7 @@ def _share(breach: Breach) -> str:
 
 
 def _at_a_time(breach: Breach) -> str:
-    return (
-        f"{_who(breach)} has {_units(breach, breach.used)} of its {breach.limit} at a time {_where(breach)}"
-    )
+    return f"{_who(breach)} has {_units(breach, breach.used)} of its {breach.limit} at a time {_where(breach)}"
 
 
 def _too_much(breach: Breach) -> str:
@@ -55,9 +53,7 @@ def _hours(breach: Breach) -> str:
 
 
 def _reserved(breach: Breach) -> str:
-    return (
-        f"{breach.used} VMs would be reserved in advance {_where(breach)}, and at most {breach.limit} may be"
-    )
+    return f"{breach.used} VMs would be reserved in advance {_where(breach)}, and at most {breach.limit} may be"
 
 
 def _no_agreement(breach: Breach) -> str:

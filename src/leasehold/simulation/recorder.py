@@ -116,9 +116,7 @@ class Recorder:
             effect.planned_ms,
         )
         tail = _NO_PREEMPTION if effect.preemption is None else _preemption_row(effect)
-        self._decisions.add(
-            head + tail + (_NO_BREACH if effect.breach is None else _breach_row(effect.breach))
-        )
+        self._decisions.add(head + tail + (_NO_BREACH if effect.breach is None else _breach_row(effect.breach)))
 
     # Leases
 

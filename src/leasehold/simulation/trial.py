@@ -127,9 +127,7 @@ class Accounts:
         return self._domains.get(site, site)
 
 
-def _played(
-    past: Past, scenario: Scenario, accounts: Accounts, passing: Callable[[Progress], None]
-) -> Counted:
+def _played(past: Past, scenario: Scenario, accounts: Accounts, passing: Callable[[Progress], None]) -> Counted:
     """Let time pass once."""
     sharing = Sharing(places(scenario), scenario.sharing.settings(), scenario.agreements)
     gateway = make_gateway(scenario, replace(routing(scenario), learns=True), sharing)
@@ -152,7 +150,5 @@ def _played(
 
 def _beside(without: dict[str, Count], with_it: dict[str, Count]) -> tuple[Beside, ...]:
     """Put both runs side by side, who used most before first."""
-    names = sorted(
-        without.keys() | with_it.keys(), key=lambda name: (-without.get(name, Count()).slot_h, name)
-    )
+    names = sorted(without.keys() | with_it.keys(), key=lambda name: (-without.get(name, Count()).slot_h, name))
     return tuple(Beside(name, without.get(name, Count()), with_it.get(name, Count())) for name in names)

@@ -20,7 +20,7 @@ from typing import Any, Self
 
 PRELOADED = (
     "leasehold.client.async_client",
-    "leasehold.service.enactors.qemu.enactor",
+    "leasehold.service.drivers.qemu.driver",
     "leasehold.service.serving",
     "leasehold.service.store.migrating",
     "psycopg",

@@ -17,14 +17,14 @@ from typing import Any
 
 from leasehold.gateway.gateway import Gateway
 from leasehold.service.commands import Command, Observed, Surveyed, Told
-from leasehold.service.enactment.courier import room_first
-from leasehold.service.enactors.emulated.faults import Faults
-from leasehold.service.enactors.emulated.line import Line
-from leasehold.service.enactors.emulated.machines import EmulatedMachines
-from leasehold.service.enactors.protocol import Problem
+from leasehold.service.drivers.emulated.faults import Faults
+from leasehold.service.drivers.emulated.line import Line
+from leasehold.service.drivers.emulated.machines import EmulatedMachines
+from leasehold.service.drivers.protocol import Problem
 from leasehold.service.engine.agenda import START_WITHIN_MS
 from leasehold.service.engine.engine import Done, Engine
 from leasehold.service.metrics import Metrics
+from leasehold.service.site_reconciler import room_first
 from leasehold.service.store.rows import OrderRow
 from leasehold.service.store.store import Store
 
@@ -52,9 +52,7 @@ class LiveSite:
         """Take orders along; whoever is to be stopped need not do anything else first."""
         for row in rows:
             if row.order.verb == "stop":
-                self._orders = {
-                    i: o for i, o in self._orders.items() if o.order.lease_id != row.order.lease_id
-                }
+                self._orders = {i: o for i, o in self._orders.items() if o.order.lease_id != row.order.lease_id}
             self._orders[row.order.id] = row
 
     def forget_orders(self) -> None:

@@ -84,9 +84,7 @@ class PostgresServer:
 
 
 @contextmanager
-def postgres_server(
-    folder: Path | None = None, settings: Mapping[str, str] = FAST
-) -> Iterator[PostgresServer]:
+def postgres_server(folder: Path | None = None, settings: Mapping[str, str] = FAST) -> Iterator[PostgresServer]:
     """Make a server, run it for the length of the block, and remove it.
 
     ``folder`` is where the folder of the server is made: a place that PostgreSQL's user can reach, with a

@@ -6,7 +6,7 @@ from typing import Any
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.request import DEFAULT_MEMORY_MIB, LeaseType, Request
 from leasehold.service.commands import Submit
-from leasehold.service.enactors.protocol import Order, Verb, order_id
+from leasehold.service.drivers.protocol import Order, Verb, order_id
 from leasehold.service.store.rows import (
     AnswerRow,
     JournalRow,
@@ -28,9 +28,7 @@ def lease_row(lease_id: int, **said: Any) -> LeaseRow:  # noqa: ANN401 - any fie
     """A Suspendable lease of `physics` over 2 VMs and an hour, waiting at site `a`."""
     at_ms = BEGIN_MS + lease_id
     vms, home = said.pop("vms", 2), said.pop("home", None)
-    request = Request(
-        lease_id, LeaseType.SUSPENDABLE, vms, _HOUR_MS, at_ms, at_ms, site=home, consumer="physics"
-    )
+    request = Request(lease_id, LeaseType.SUSPENDABLE, vms, _HOUR_MS, at_ms, at_ms, site=home, consumer="physics")
     lease = Lease(lease_id, request, vms, lease_id, _HOUR_MS, "a", LeaseState.WAITING, _HOUR_MS, at_ms)
     row = LeaseRow(lease, LeaseMetadata())
     for name, value in said.items():
@@ -136,7 +134,5 @@ def submit(
     of_command = {name: said.pop(name) for name in ("key", "request_hash") if name in said}
     metadata = {each.name: said.pop(each.name) for each in fields(LeaseMetadata) if each.name in said}
     ready_ms = said.pop("ready_ms", None) or 0
-    request = Request(
-        0, lease_type, vms, duration_ms, 0, ready_ms, consumer=consumer, memory_mib=memory_mib, **said
-    )
+    request = Request(0, lease_type, vms, duration_ms, 0, ready_ms, consumer=consumer, memory_mib=memory_mib, **said)
     return Submit(request, LeaseMetadata(**metadata), **of_command)

@@ -230,9 +230,7 @@ def _start_munge(home: Path, quarters: Quarters) -> None:
     files = {"key-file": key, "socket": _munge_socket(home), "pid-file": folder / "pid"}
     files |= {"log-file": folder / "log", "seed-file": folder / "seed"}
     options = [f"--{name}={path}" for name, path in files.items()]
-    quarters.start(
-        ["munged", "--foreground", "--force", *options], folder / "out", os.environ | {"PATH": _path()}
-    )
+    quarters.start(["munged", "--foreground", "--force", *options], folder / "out", os.environ | {"PATH": _path()})
     give_up_s = time.monotonic() + _PATIENCE_S
     while not _munge_socket(home).exists():
         if time.monotonic() > give_up_s:

@@ -76,9 +76,7 @@ class TestLooking:
         ]
         assert "old" in cli("agreement", "list", "--all").out
 
-    def test_what_is_passed_on_gives_its_part_of_what_its_parent_gives(
-        self, cli: Cli, gateway: Gateway
-    ) -> None:
+    def test_what_is_passed_on_gives_its_part_of_what_its_parent_gives(self, cli: Cli, gateway: Gateway) -> None:
         half = {"consumer": "atlas/prod", "epoch_share": 0.5, "burst_share": 0.5, "relative": True}
         part = revision(terms=TERMS | half | {"name": "prod", "parent": "atlas-at-das3"})
         listed = [agreement(), agreement("prod", current=part)]

@@ -12,9 +12,7 @@ COMPLETED: dict[str, Any] = {"state": "completed", "reason": "completed", "ends_
 
 
 class TestWatch:
-    HISTORY = (
-        change(7, state="waiting", reason="room-in-use", explanation="waits until enough VMs are free"),
-    )
+    HISTORY = (change(7, state="waiting", reason="room-in-use", explanation="waits until enough VMs are free"),)
     OVER = change(9, state="completed", reason="completed", explanation="ran to its end")
 
     def test_tells_from_the_beginning_to_the_end(self, cli: Cli, gateway: Gateway) -> None:
@@ -31,9 +29,7 @@ class TestWatch:
 
     def test_several_end_with_the_last_of_them(self, cli: Cli, gateway: Gateway) -> None:
         for number, seq in ((1, 20), (2, 30)):
-            gateway.answer(
-                "GET", f"/v1/leases/{number}/journal", Reply(body={"entries": [change(seq)], "next": None})
-            )
+            gateway.answer("GET", f"/v1/leases/{number}/journal", Reply(body={"entries": [change(seq)], "next": None}))
             gateway.answer("GET", f"/v1/leases/{number}", Reply(body=lease(number, **COMPLETED)))
         ends = [change(seq, lease=number, state="completed") for seq, number in ((31, 2), (32, 3), (33, 1))]
         told = [change(30, lease=2), *ends]  # line 30 was in the journal, and lease 3 is none of ours
@@ -47,9 +43,7 @@ class TestWatch:
             (2, 31),
             (1, 33),
         ]
-        assert [asked.headers["last-event-id"] for asked in gateway.asked if asked.path == "/v1/changes"] == [
-            "20"
-        ]
+        assert [asked.headers["last-event-id"] for asked in gateway.asked if asked.path == "/v1/changes"] == ["20"]
 
     def test_one_that_is_over_is_told_and_not_waited_for(self, cli: Cli, gateway: Gateway) -> None:
         cancelled = change(8, state="cancelled", reason="cancelled-by-user")
@@ -67,9 +61,7 @@ class TestWatch:
         assert gateway.asked[0].query == []
 
     @pytest.mark.parametrize("command", [["watch", "42"], ["submit", "--duration", "60", "--wait"]])
-    def test_where_the_gateway_goes_away_the_leases_go_on(
-        self, command: list[str], cli: Cli, gateway: Gateway
-    ) -> None:
+    def test_where_the_gateway_goes_away_the_leases_go_on(self, command: list[str], cli: Cli, gateway: Gateway) -> None:
         gateway.answer("POST", "/v1/leases", Reply(201, lease()))
         gateway.answer("GET", "/v1/leases/42/journal", Reply(body={"entries": self.HISTORY, "next": None}))
         gateway.answer("GET", "/v1/changes", Stream(event(change(8))), *[Cut()] * 8)
@@ -160,9 +152,7 @@ class TestLogs:
     def test_the_console_is_shown_as_it_is(self, cli: Cli, gateway: Gateway) -> None:
         gateway.answer("GET", "/v1/leases/42/console", Reply(body="[bold]hello[/]\n", kind="text/plain"))
         assert cli("lease", "logs", "42", "--console").out == "[bold]hello[/]\n"
-        assert (
-            json.loads(cli("lease", "logs", "42", "--console", "--json").out)["console"] == "[bold]hello[/]\n"
-        )
+        assert json.loads(cli("lease", "logs", "42", "--console", "--json").out)["console"] == "[bold]hello[/]\n"
 
     def test_an_empty_console_is_said_to_be_empty(self, cli: Cli, gateway: Gateway) -> None:
         gateway.answer("GET", "/v1/leases/42/console", Reply(body="", kind="text/plain"))

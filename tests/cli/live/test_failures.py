@@ -30,9 +30,7 @@ class TestFailures:
                 "(`leasehold serve` starts one, LEASEHOLD_URL names another)\n"
             )
 
-    def test_a_data_folder_that_is_not_there_is_named(
-        self, cli: Cli, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_data_folder_that_is_not_there_is_named(self, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv("LEASEHOLD_URL")
         monkeypatch.setenv("LEASEHOLD_DATA", "/nonexistent")
         monkeypatch.setattr("leasehold.client.access.DEFAULT_URL", "http://127.0.0.1:1")
@@ -89,9 +87,7 @@ class TestFailures:
         assert said.err.startswith(f"leasehold: {name}: got 'soon', expected a time such as ")
 
     def test_without_what_speaks_http_the_cure_is_named(self) -> None:
-        script = (
-            "import sys; sys.modules['httpx2'] = None; from leasehold.cli.main import main; sys.exit(main())"
-        )
+        script = "import sys; sys.modules['httpx2'] = None; from leasehold.cli.main import main; sys.exit(main())"
         done = subprocess.run(
             [sys.executable, "-c", script, "lease", "list"], capture_output=True, text=True, check=False
         )

@@ -53,9 +53,7 @@ class TestSubmitting:
         cli("job", "submit", "--execution", "60", "--deadline", text, "--", "run")
         assert asked(gateway)["deadline"] == f"2026-11-{moment}:00.000Z"
 
-    def test_a_file_describes_it_and_options_change_that(
-        self, cli: Cli, gateway: Gateway, tmp_path: Path
-    ) -> None:
+    def test_a_file_describes_it_and_options_change_that(self, cli: Cli, gateway: Gateway, tmp_path: Path) -> None:
         gateway.answer("POST", "/v1/jobs", Reply(201, job()))
         (tmp_path / "in").mkdir()
         (tmp_path / "in" / "sky.fits").write_bytes(b"123")
@@ -86,10 +84,7 @@ class TestSubmitting:
         gateway.answer("GET", "/v1/jobs/7/result", Reply(body=RESULT))
         said = cli("job", "submit", "--wait", "--execution", "60", "--", "run")
         assert (said.code, said.out) == (0, "forty-two\n")
-        assert (
-            said.err.splitlines()[-1]
-            == "leasehold: job 7 is completed at das3: it ran to its end (completed)"
-        )
+        assert said.err.splitlines()[-1] == "leasehold: job 7 is completed at das3: it ran to its end (completed)"
 
     def test_with_wait_one_that_went_wrong_is_a_no(self, cli: Cli, gateway: Gateway) -> None:
         gateway.answer("POST", "/v1/jobs", Reply(201, job()))
@@ -180,6 +175,4 @@ class TestDescribing:
         assert said.out.startswith('<?xml version="1.0" encoding="UTF-8"?>\n<JobDefinition ')
         (tmp_path / "job.xml").write_text(said.out)
         assert cli("job", "describe", "job.xml", "--xml").out == said.out
-        assert (
-            json.loads(cli("job", "describe", "job.xml", "--json").out)["description"]["JobName"] == "survey"
-        )
+        assert json.loads(cli("job", "describe", "job.xml", "--json").out)["description"]["JobName"] == "survey"

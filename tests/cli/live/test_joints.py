@@ -51,13 +51,9 @@ def asked(gateway: Gateway) -> Any:
 class TestSubmitting:
     def test_the_number_is_the_answer(self, cli: Cli, gateway: Gateway) -> None:
         gateway.answer("POST", "/v1/joint-leases", Reply(201, JOINT))
-        said = cli(
-            "joint", "submit", "-c", "4@delft", "--component", "8:2048@lyon,7@delft", "--duration", "1h"
-        )
+        said = cli("joint", "submit", "-c", "4@delft", "--component", "8:2048@lyon,7@delft", "--duration", "1h")
         assert (said.code, said.out) == (0, "7\n")
-        assert said.err == (
-            "leasehold: joint lease 7 is placed at delft,lyon; its start is 2026-11-21 11:00:00\n"
-        )
+        assert said.err == ("leasehold: joint lease 7 is placed at delft,lyon; its start is 2026-11-21 11:00:00\n")
         assert asked(gateway) == {
             "components": [
                 {"vms": 4, "site": "delft"},
@@ -137,9 +133,7 @@ class TestSubmitting:
         assert (said.code, said.out.splitlines()[0]) == (
             0, f"would wait at the gateway: each component {WAITS} (awaits-its-parts)"
         )  # fmt: skip
-        gateway.answer(
-            "POST", "/v1/joint-leases/explain", Reply(body=TOGETHER | waits | {"state": "refused"})
-        )
+        gateway.answer("POST", "/v1/joint-leases/explain", Reply(body=TOGETHER | waits | {"state": "refused"}))
         assert cli(*arguments).code == 1
 
 
@@ -156,9 +150,7 @@ class TestLookingAtThem:
     def test_in_full(self, cli: Cli, gateway: Gateway) -> None:
         gateway.answer("GET", "/v1/joint-leases/7", Reply(body=JOINT))
         gateway.answer("GET", "/v1/leases/42", Reply(body=lease(42, state="running", site="delft")))
-        gateway.answer(
-            "GET", "/v1/leases/43", Reply(body=lease(43, state="held", site="", reason="awaits-its-parts"))
-        )
+        gateway.answer("GET", "/v1/leases/43", Reply(body=lease(43, state="held", site="", reason="awaits-its-parts")))
         told = cli("joint", "show", "7").out.splitlines()
         assert told[0] == "joint lease 7 is placed at delft,lyon; its start is 2026-11-21 11:00:00"
         assert "  held idle   480 VM-seconds" in told

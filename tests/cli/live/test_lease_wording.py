@@ -38,9 +38,7 @@ def test_cancelling_at_a_silent_site_says_that_its_machines_are_stopped_later(
 
 
 @pytest.mark.parametrize(("what", "is_said"), [("recalled", True), ("dispatch", False)])
-def test_show_says_that_a_cancellation_was_requested(
-    cli: Cli, gateway: Gateway, what: str, *, is_said: bool
-) -> None:
+def test_show_says_that_a_cancellation_was_requested(cli: Cli, gateway: Gateway, what: str, *, is_said: bool) -> None:
     gateway.answer("GET", "/v1/leases/42", Reply(body=lease()))
     entries = {"entries": [change(7, what=what)], "next": None}
     gateway.answer("GET", "/v1/leases/42/journal", Reply(body=entries))

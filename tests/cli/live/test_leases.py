@@ -54,9 +54,7 @@ class TestSubmit:
         cli(*SUBMIT, "--memory", size)
         assert gateway.asked[0].body["memory_mib"] == mib
 
-    def test_memory_that_is_no_amount_is_refused_before_anything_is_sent(
-        self, cli: Cli, gateway: Gateway
-    ) -> None:
+    def test_memory_that_is_no_amount_is_refused_before_anything_is_sent(self, cli: Cli, gateway: Gateway) -> None:
         said = cli(*SUBMIT, "--memory", "4Q")
         assert (said.code, gateway.asked) == (2, [])
         assert said.err.startswith("leasehold: --memory: got '4Q', expected a number of MiB, or one with")
@@ -73,9 +71,7 @@ class TestSubmit:
             "--name",
             "survey",
         ]
-        cli(
-            *SUBMIT, *options, "--group", "astro", "--idempotency-key", "mine", "--", "sh", "-c", "echo hello"
-        )
+        cli(*SUBMIT, *options, "--group", "astro", "--idempotency-key", "mine", "--", "sh", "-c", "echo hello")
         (asked,) = gateway.asked
         assert asked.headers["idempotency-key"] == "mine"
         assert asked.body == {
@@ -92,9 +88,7 @@ class TestSubmit:
         }
 
     def test_a_local_request_needs_no_type(self, cli: Cli, gateway: Gateway) -> None:
-        gateway.answer(
-            "POST", "/v1/leases", Reply(201, lease(type="non-preemptable", local=True, home="das3"))
-        )
+        gateway.answer("POST", "/v1/leases", Reply(201, lease(type="non-preemptable", local=True, home="das3")))
         assert cli("lease", "submit", "--duration", "60", "--local", "--site", "das3").code == 0
         assert gateway.asked[0].body == {
             "vms": 1,
@@ -133,8 +127,7 @@ class TestSubmit:
         said = cli(*SUBMIT, "--wait")
         assert said.code == 130
         assert said.err.splitlines()[-1] == (
-            "leasehold: lease 42 goes on; `leasehold lease watch 42` follows it, "
-            "`leasehold lease cancel 42` ends it"
+            "leasehold: lease 42 goes on; `leasehold lease watch 42` follows it, `leasehold lease cancel 42` ends it"
         )
 
     @pytest.mark.parametrize(
@@ -286,9 +279,7 @@ class TestList:
 
 class TestShow:
     def test_tells_all_that_is_known(self, cli: Cli, gateway: Gateway) -> None:
-        gateway.answer(
-            "GET", "/v1/leases/42", Reply(body=lease(name="sky-survey", preemptions=2, group="astro"))
-        )
+        gateway.answer("GET", "/v1/leases/42", Reply(body=lease(name="sky-survey", preemptions=2, group="astro")))
         gateway.answer("GET", "/v1/leases/42/journal", Reply(body={"entries": [], "next": None}))
         assert cli("lease", "show", "42").out == (
             "lease 42 is running at das3: it got free room at once (room-free)\n"

@@ -127,9 +127,7 @@ class TestItsEnd:
         )
 
     @pytest.mark.parametrize("over", [FAILED, REFUSED, job(state="cancelled", ended_at=ENDED)])
-    def test_waiting_for_one_that_goes_wrong_is_a_no(
-        self, cli: Cli, gateway: Gateway, over: dict[str, Any]
-    ) -> None:
+    def test_waiting_for_one_that_goes_wrong_is_a_no(self, cli: Cli, gateway: Gateway, over: dict[str, Any]) -> None:
         gateway.answer("GET", "/v1/jobs/7", Reply(body=over))
         said = cli("job", "wait", "7", "--json")
         assert said.code == 1
@@ -163,9 +161,7 @@ class TestItsEnd:
         ]
 
     def test_no_result_is_a_no(self, cli: Cli, gateway: Gateway) -> None:
-        gateway.answer(
-            "GET", "/v1/jobs/7/result", problem(404, "no-result", "job 7 is running, and has no result")
-        )
+        gateway.answer("GET", "/v1/jobs/7/result", problem(404, "no-result", "job 7 is running, and has no result"))
         said = cli("job", "result", "7")
         assert (said.code, said.err) == (1, "leasehold: job 7 is running, and has no result\n")
 

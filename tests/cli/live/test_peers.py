@@ -49,9 +49,7 @@ class TestAdding:
         gateway.answer("PUT", "/v1/peers/north", Reply(body=peer()))
         gateway.answer("POST", "/v1/tokens", Reply(201, TOKEN))
 
-    def test_the_answer_is_the_token_for_the_other_side(
-        self, cli: Cli, gateway: Gateway, token_file: Path
-    ) -> None:
+    def test_the_answer_is_the_token_for_the_other_side(self, cli: Cli, gateway: Gateway, token_file: Path) -> None:
         url = "https://north.example.org"
         said = cli("peer", "add", "north", "--url", url, "--token-file", str(token_file), "--max-vms", "16")
         assert (said.code, said.out) == (0, "lh_3f9a6c1b2d04_x\n")
@@ -144,9 +142,7 @@ def test_one_is_told_in_full(cli: Cli, gateway: Gateway) -> None:
 
 def test_one_is_removed_or_it_is_said_why_not(cli: Cli, gateway: Gateway) -> None:
     why = "north cannot be removed: leases of ours are there (1)"
-    gateway.answer(
-        "DELETE", "/v1/peers/north", problem(409, "cannot-remove-peer", why), Reply(204, ""), Reply(204, "")
-    )
+    gateway.answer("DELETE", "/v1/peers/north", problem(409, "cannot-remove-peer", why), Reply(204, ""), Reply(204, ""))
     said = cli("peer", "remove", "north")
     assert (said.code, said.err) == (1, f"leasehold: {why}\n")
     assert "is no peer any more" in cli("peer", "remove", "north").out

@@ -26,7 +26,7 @@ class TestSites:
         gateway.answer("GET", "/v1/sites", Reply(body={"sites": [site(), site("lyon", **DRAINED)]}))
         said = cli("site", "list")
         assert said.out == (
-            "NAME  STATE    SLOTS  FREE  LOCAL  GUESTS  WAITING_LOCAL  WAITING_GUESTS  ENACTOR   NOTE\n"
+            "NAME  STATE    SLOTS  FREE  LOCAL  GUESTS  WAITING_LOCAL  WAITING_GUESTS  DRIVER   NOTE\n"
             "das3  up          64    28     16      20              0               3  emulated\n"
             "lyon  drained     64    28     16      20              0               3  emulated  new switch\n"
         )
@@ -85,9 +85,7 @@ class TestSites:
         assert answer["sites"] == {"das3": site()["capabilities"]}
 
     def test_another_is_one_line(self, cli: Cli, gateway: Gateway) -> None:
-        gateway.answer(
-            "GET", "/v1/sites/dsa3", problem(404, "no-such-site", "site: got 'dsa3', expected a site")
-        )
+        gateway.answer("GET", "/v1/sites/dsa3", problem(404, "no-such-site", "site: got 'dsa3', expected a site"))
         said = cli("site", "show", "dsa3")
         assert (said.code, said.out, said.err) == (2, "", "leasehold: site: got 'dsa3', expected a site\n")
 
@@ -134,9 +132,7 @@ class TestTokens:
         assert head.split() == [
             *("ID", "CONSUMER", "ROLES", "GROUPS", "SITES", "CREATED", "EXPIRES", "REVOKED", "NOTE")
         ]
-        assert row == (
-            "3f9a6c1b2d04  physics   member  astro          2026-11-21 10:43:36  2026-12-21 10:43:36"
-        )
+        assert row == ("3f9a6c1b2d04  physics   member  astro          2026-11-21 10:43:36  2026-12-21 10:43:36")
         assert json.loads(cli("token", "list", "--json").out)["tokens"] == [TOKEN]
 
     def test_they_are_revoked(self, cli: Cli, gateway: Gateway) -> None:

@@ -19,7 +19,7 @@ lending_limit = 2
 begin = 2026-11-01T00:00:00Z
 """
 SITE: dict[str, Any] = {
-    "name": "das3", "slots": 4, "speed_mips": 1000, "status": "up", "enactor": "emulated",
+    "name": "das3", "slots": 4, "speed_mips": 1000, "status": "up", "driver": "emulated",
     "capabilities": {}, "vms": {"local": 0, "guests": 0, "free": 4}, "waiting": {"local": 0, "guests": 0},
     "domain": "das", "resources": {"licence:matlab": 1},
 }  # fmt: skip

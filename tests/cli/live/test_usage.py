@@ -119,9 +119,7 @@ class TestRequests:
     def test_what_is_no_claim(self, cli: Cli, gateway: Gateway, claim: str) -> None:
         said = cli("lease", "submit", "--duration", "60", "--type", "cancelable", "--claim", claim)
         assert (said.code, gateway.asked) == (2, [])
-        assert said.err.startswith(
-            f"leasehold: --claim: got '{claim}', expected a resource and how many of it"
-        )
+        assert said.err.startswith(f"leasehold: --claim: got '{claim}', expected a resource and how many of it")
 
     def test_a_lease_shows_them(self, cli: Cli, gateway: Gateway) -> None:
         gateway.answer("GET", "/v1/leases/42", Reply(body=lease(domain="das3", claims={"licence:matlab": 3})))

@@ -46,9 +46,7 @@ class TestDurations:
         ["", "0", "-5", "soon", "1w", "1h30", "1:2:3:4", "nan", "1e3", "0.0001", "0:00", "\u0661", "1 h"],
     )
     def test_anything_else_is_refused(self, text: str) -> None:
-        with pytest.raises(
-            InvalidField, match=r"^--duration: got .* expected a time such as 3600 \(seconds\)"
-        ):
+        with pytest.raises(InvalidField, match=r"^--duration: got .* expected a time such as 3600 \(seconds\)"):
             read_duration_s("--duration", text)
 
     @pytest.mark.parametrize(

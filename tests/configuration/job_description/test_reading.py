@@ -129,9 +129,7 @@ def test_the_same_in_xml_without_namespaces_and_groups(looking: Looking) -> None
         if name != "DataStaging"
     ]
     elements += ["<DataStaging><FileName>survey.fits</FileName></DataStaging>"]
-    elements += [
-        "<DataStaging><FileName>catalogue.fits</FileName><Source>gsiftp://lyon/old/catalogue.fits</Source>"
-    ]
+    elements += ["<DataStaging><FileName>catalogue.fits</FileName><Source>gsiftp://lyon/old/catalogue.fits</Source>"]
     elements += ["<Size>700MB</Size></DataStaging>"]
     assert read(f"<JobDescription>{''.join(elements)}</JobDescription>", looking) == MEANT
 

@@ -20,13 +20,10 @@ from leasehold.model.errors import InvalidField
 from leasehold.model.request import LeaseType
 from leasehold.service.api.moments import read_moment
 
-names = st.text(string.ascii_letters + string.digits + " äß.-_/<&>\"'%@:#", min_size=1, max_size=20).map(
-    str.strip
-)
+names = st.text(string.ascii_letters + string.digits + " äß.-_/<&>\"'%@:#", min_size=1, max_size=20).map(str.strip)
 words = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20)
 xml_words = st.text(
-    st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\ufffe\uffff")
-    | st.sampled_from("\t\r\n"),
+    st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\ufffe\uffff") | st.sampled_from("\t\r\n"),
     max_size=20,
 )
 constraints = st.builds(
@@ -98,9 +95,7 @@ def test_what_xml_cannot_say_is_refused(word: str) -> None:
         to_xml(JobDescription(command=("a", word), needs=needs))
 
 
-@pytest.mark.parametrize(
-    "source", ["gsiftp://lyon/old/sky.fits", "site://lyon/old/sky.fits", "http://lyon:80/sky"]
-)
+@pytest.mark.parametrize("source", ["gsiftp://lyon/old/sky.fits", "site://lyon/old/sky.fits", "http://lyon:80/sky"])
 def test_the_address_of_an_input_is_written_as_it_was(source: str) -> None:
     said = {"Executable": "run", "ExecutionTime": 60} | {
         "DataStaging": [{"FileName": "sky.fits", "Source": source, "Size": 7}]

@@ -102,9 +102,7 @@ def test_only_the_domains_that_the_broker_recommends_are_used() -> None:
 def test_a_time_that_an_agreement_names_at_many_starts_is_tried_once() -> None:
     search = _Search(0)
     for next_ms in (60_000, 90_000, 60_000, 90_000, 60_000):
-        search.met(
-            Breach("hours", "das", "physics", CPUS, Reason.OUTSIDE_AGREED_HOURS, 1, 0, next_ms=next_ms)
-        )
+        search.met(Breach("hours", "das", "physics", CPUS, Reason.OUTSIDE_AGREED_HOURS, 1, 0, next_ms=next_ms))
     assert search.others == [60_000, 90_000]
 
 

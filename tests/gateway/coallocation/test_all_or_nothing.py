@@ -57,9 +57,7 @@ class Turmoil:
 
 
 SECONDS = st.integers(0, 60)
-FILES = st.lists(
-    st.tuples(st.sampled_from("ab"), st.integers(1, 12)), max_size=2, unique_by=lambda one: one[0]
-)
+FILES = st.lists(st.tuples(st.sampled_from("ab"), st.integers(1, 12)), max_size=2, unique_by=lambda one: one[0])
 COMPONENTS = st.builds(
     Component,
     vms=st.sampled_from([1, 1, 2, 2, 3, 4, 6]),
@@ -165,6 +163,4 @@ def agreements() -> Sharing:
 @given(turmoils())
 def test_agreements_hold_for_every_component(turmoil: Turmoil) -> None:
     history = turmoil.unfold(agreements())
-    assert all(
-        vms <= 4 for request in turmoil.joints for _, at, vms in history.starts_s(request.id) if at == "b"
-    )
+    assert all(vms <= 4 for request in turmoil.joints for _, at, vms in history.starts_s(request.id) if at == "b")

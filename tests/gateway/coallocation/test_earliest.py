@@ -52,8 +52,7 @@ def earliest_s(taken: Sequence[Booking], wanted: Sequence[Component]) -> int | N
     for start in range(HORIZON_S):
         for sites in product(*places):
             mine = [
-                (site, start, start + one.duration_ms // 1000, one.vms)
-                for site, one in zip(sites, wanted, strict=True)
+                (site, start, start + one.duration_ms // 1000, one.vms) for site, one in zip(sites, wanted, strict=True)
             ]
             if fits([*taken, *mine]):
                 return start

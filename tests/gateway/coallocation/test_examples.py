@@ -213,9 +213,7 @@ def test_what_the_owner_does_not_lend_for_good_is_not_promised() -> None:
     sites = two_sites(non_preemptable_share_vms=3)
     history = run_together([joint(1, part(2), part(2), part(2), claim="reservation")], sites)
     assert history.closed(1)[1] is Reason.NO_COMMON_ROOM
-    history = run_together(
-        [joint(1, part(2), part(3), claim="reservation")], two_sites(non_preemptable_share_vms=3)
-    )
+    history = run_together([joint(1, part(2), part(3), claim="reservation")], two_sites(non_preemptable_share_vms=3))
     assert history.began_s(1) == 0
 
 
@@ -238,9 +236,7 @@ def test_a_component_that_loses_its_machines_stops_the_others(claim: str) -> Non
 
 @BOTH
 def test_a_component_that_loses_its_machines_is_placed_again_if_the_request_says_so(claim: str) -> None:
-    history = run_together(
-        [joint(1, part(2), part(4), claim=claim, retries=1)], two_sites(), (), [(5, lose(1_100))]
-    )
+    history = run_together([joint(1, part(2), part(4), claim=claim, retries=1)], two_sites(), (), [(5, lose(1_100))])
     assert (5, "a", 2) in history.starts_s(1)
     assert history.closed(1) == (15, Reason.COMPLETED, 0)
 
@@ -263,9 +259,7 @@ def test_a_component_that_finds_no_room_after_a_loss_stops_the_others() -> None:
 
 
 def test_machines_lost_while_idle_are_claimed_again() -> None:
-    history = run_together(
-        [joint(1, part(4), part(6), margin_s=40, retries=1)], two_sites(), (), [(32, lose(1_100))]
-    )
+    history = run_together([joint(1, part(4), part(6), margin_s=40, retries=1)], two_sites(), (), [(32, lose(1_100))])
     assert history.began_s(1) == 40
     # the 4 of a: from 30 to 32, and from 32 on; nothing was lost but a beginning
     assert history.closed(1)[2] == 10 * 10_000
@@ -303,9 +297,7 @@ def test_each_component_is_told_what_it_waits_for_and_where_it_goes() -> None:
         ({"margin_s": -1}, "margin_ms: got -1000, expected a whole number of at least 0"),
     ],
 )
-def test_a_joint_request_that_makes_no_sense_is_refused_with_its_field(
-    fields: dict[str, int], said: str
-) -> None:
+def test_a_joint_request_that_makes_no_sense_is_refused_with_its_field(fields: dict[str, int], said: str) -> None:
     with pytest.raises(InvalidField, match=said):
         run_together([joint(1, part(1), **fields)], two_sites())
 

@@ -131,9 +131,7 @@ class JointWorld(World):
 
     def _nothing_is_left_of(self, closed: JointClosed) -> None:
         numbers = closed.joint.request.lease_ids
-        assert not [id_ for id_ in self.gateway.leases if id_ in numbers], (
-            "a component outlives its joint request"
-        )
+        assert not [id_ for id_ in self.gateway.leases if id_ in numbers], "a component outlives its joint request"
         for one in self.gateway.sites.values():
             assert not [id_ for id_ in one.floor.held if id_ in numbers]
         assert closed.idle_vm_ms == self._oracle.idle_vm_ms.get(closed.joint.id, 0)

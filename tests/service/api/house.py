@@ -35,9 +35,7 @@ UNLIMITED = RateLimit(0)
 SETTINGS = ApiSettings(version="1.2.3", rate=UNLIMITED)
 GENEROUS = replace(default_terms(), non_preemptable_share=1.0, non_preemptable_max_ms=86_400_000)
 """The terms of owners who lend everything for a day, also to who cannot be preempted."""
-CONFIG = ServiceConfig(
-    clusters=(SiteSpec("das3", 64, GENEROUS), SiteSpec("lyon", 32, GENEROUS)), sharing=SharingSpec()
-)
+CONFIG = ServiceConfig(clusters=(SiteSpec("das3", 64, GENEROUS), SiteSpec("lyon", 32, GENEROUS)), sharing=SharingSpec())
 
 
 def now_ms() -> int:

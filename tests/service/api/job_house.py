@@ -10,7 +10,7 @@ from tests.service.api.house import PATIENCE_S, SETTINGS, House, house_in
 
 from leasehold.service.commands import JobImagesSeen, JobNodesSeen
 from leasehold.service.config import JobsSpec, ServiceConfig, SiteSpec
-from leasehold.service.enactors.facts import Buildable, ImageFacts, NodeFacts
+from leasehold.service.drivers.facts import Buildable, ImageFacts, NodeFacts
 
 CONFIG = ServiceConfig(
     clusters=(
@@ -25,9 +25,7 @@ HOST = NodeFacts(
 )  # fmt: skip
 """The node of lyon, as one on which machines can be built; emulated sites have none."""
 
-DEBIAN = ImageFacts(
-    name="debian", software=frozenset({("python3", "3.13.5")}), size_bytes=10**8, least_memory_mib=256
-)
+DEBIAN = ImageFacts(name="debian", software=frozenset({("python3", "3.13.5")}), size_bytes=10**8, least_memory_mib=256)
 BUILDABLE = Buildable("debian", frozenset({("python3-numpy", "1:1.26.4-3")}))
 
 

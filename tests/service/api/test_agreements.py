@@ -86,9 +86,7 @@ class TestLife:
         shown = sign(house, manager, "consumer", 2)
         assert (shown["current"]["revision"], shown["amendment"]) == (2, None)
 
-    def test_suspended_resumed_and_revoked_with_a_note(
-        self, house: House, operator: str, manager: str
-    ) -> None:
+    def test_suspended_resumed_and_revoked_with_a_note(self, house: House, operator: str, manager: str) -> None:
         proposed(house, manager)
         for token, side in ((manager, "consumer"), (operator, "provider")):
             sign(house, token, side)

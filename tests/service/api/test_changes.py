@@ -249,8 +249,6 @@ def test_of_others_leases_a_journal_tells_neither_numbers_nor_sizes(house: House
     assert seen["freed_vms"] == 64
     assert told(house.token(Role.SITE_OPERATOR, consumer="keeper", sites=("das3",))) == everything
     with house.stream("/v1/changes?after=0", guest) as stream:
-        lines = stream.changes(
-            len(house.ask("GET", f"/v1/leases/{lost['id']}/journal", guest).json()["entries"])
-        )
+        lines = stream.changes(len(house.ask("GET", f"/v1/leases/{lost['id']}/journal", guest).json()["entries"]))
     [streamed] = [line["detail"]["preemption"] for line in lines if "preemption" in line["detail"]]
     assert streamed == seen

@@ -83,9 +83,7 @@ def test_nothing_in_it_comes_from_elsewhere(reading: Reading) -> None:
     assert set(links) == {"data:,", "/v1/openapi.json"}
     assert "url(" not in page()
     assert "@import" not in page()
-    assert not [
-        one for _, one in reading.elements if any(name.startswith("on") or name == "style" for name in one)
-    ]
+    assert not [one for _, one in reading.elements if any(name.startswith("on") or name == "style" for name in one)]
 
 
 def test_the_page_is_well_formed(reading: Reading) -> None:

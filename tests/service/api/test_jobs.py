@@ -139,9 +139,7 @@ def test_what_a_machine_would_take(still_house: House) -> None:
 
 
 def test_what_would_be_refused(still_house: House) -> None:
-    told = still_house.ask(
-        "POST", "/v1/jobs/explain", still_house.token(), json=asked(memory_mib=10**6)
-    ).json()
+    told = still_house.ask("POST", "/v1/jobs/explain", still_house.token(), json=asked(memory_mib=10**6)).json()
     assert (told["state"], told["places"]) == ("refused", [])
     assert sum(one["count"] for one in told["groups"]) == 3
 

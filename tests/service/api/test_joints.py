@@ -66,9 +66,7 @@ def test_a_joint_lease_that_could_never_be_served_is_refused_and_no_error(house:
 def test_the_same_key_gets_the_same_joint_lease(house: House) -> None:
     key = {"Idempotency-Key": "once"}
     token = house.token()
-    first, again = (
-        house.ask("POST", "/v1/joint-leases", token, json=body(1, 1), headers=key) for _ in range(2)
-    )
+    first, again = (house.ask("POST", "/v1/joint-leases", token, json=body(1, 1), headers=key) for _ in range(2))
     assert (first.status_code, again.status_code) == (201, 200)
     assert first.json()["id"] == again.json()["id"]
     other = house.ask("POST", "/v1/joint-leases", token, json=body(1, 2), headers=key)

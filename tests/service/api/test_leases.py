@@ -19,9 +19,7 @@ def at(text: str) -> datetime:
 
 
 def test_an_accepted_request_is_a_lease_with_a_place(house: House) -> None:
-    answer = house.ask(
-        "POST", "/v1/leases", house.token(), json=asked(name="sky-survey", command=["sh", "run.sh"])
-    )
+    answer = house.ask("POST", "/v1/leases", house.token(), json=asked(name="sky-survey", command=["sh", "run.sh"]))
     lease = answer.json()
     assert answer.status_code == 201
     assert answer.headers["Location"] == f"/v1/leases/{lease['id']}"
@@ -130,9 +128,7 @@ def test_the_same_key_and_request_get_the_same_lease(house: House) -> None:
 def test_a_repeated_request_is_answered_even_when_its_ready_time_has_passed(house: House) -> None:
     token, headers = house.token(), {"Idempotency-Key": "early"}
     body = asked(ready="2001-01-01T00:00:00Z")
-    statuses = [
-        house.ask("POST", "/v1/leases", token, json=body, headers=headers).status_code for _ in range(2)
-    ]
+    statuses = [house.ask("POST", "/v1/leases", token, json=body, headers=headers).status_code for _ in range(2)]
     assert statuses == [201, 200]
 
 
@@ -209,9 +205,7 @@ def test_the_console_is_plain_text(house: House) -> None:
     assert answer.headers["Content-Type"].startswith("text/plain")
 
 
-def test_a_console_that_is_at_another_site_is_said_to_be_there(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_console_that_is_at_another_site_is_said_to_be_there(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     token = house.token()
     lease = house.submit(token)["id"]
     row = house.federation.store.lease(lease)
@@ -282,10 +276,7 @@ def test_what_one_may_not_see_is_not_there_as_if_it_had_never_been(
 ) -> None:
     theirs = house.submit(house.token(consumer="climate"))["id"]
     token = house.token()
-    answers = [
-        house.ask(method, f"/v1/leases/{lease}{path}", token, json=body)
-        for lease in (theirs, 4711, 2**63 - 1)
-    ]
+    answers = [house.ask(method, f"/v1/leases/{lease}{path}", token, json=body) for lease in (theirs, 4711, 2**63 - 1)]
     assert [answer.status_code for answer in answers] == [404, 404, 404]
     problems = [answer.json() for answer in answers]
     assert problems[0] == problems[1] | {"detail": problems[0]["detail"]}

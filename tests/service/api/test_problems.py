@@ -263,10 +263,7 @@ def test_a_consumer_submits_so_much_an_hour_and_others_are_not_touched(tmp_path:
         ):
             assert house.ask("POST", path, token, json=body).status_code == 201
         refused = house.ask("POST", "/v1/leases", token, json=lease)
-        assert (
-            "more was submitted than one consumer may in an hour"
-            in told(refused, Kind.TOO_MANY_REQUESTS)["detail"]
-        )
+        assert "more was submitted than one consumer may in an hour" in told(refused, Kind.TOO_MANY_REQUESTS)["detail"]
         assert int(refused.headers["Retry-After"]) > 600
         assert house.ask("POST", "/v1/leases/explain", token, json=lease).status_code == 200
         assert house.ask("GET", "/v1/leases", token).status_code == 200

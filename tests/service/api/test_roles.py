@@ -161,7 +161,7 @@ JOINTS = {"own joint": "lyon", "joint at das3": "das3"}
 
 LETTERS = {
     "about": {
-        "identity": "1", "slots": 1, "speed_mips": 1, "reference_mips": 1, "enactor": "emulated",
+        "identity": "1", "slots": 1, "speed_mips": 1, "reference_mips": 1, "driver": "emulated",
         "can_suspend": True, "can_migrate": True, "lends": True, "local_vms": 0, "guest_vms": 0,
         "waiting_local": 0, "waiting_guests": 0, "waiting_local_vms": 0, "waiting_guest_vms": 0,
     },
@@ -212,9 +212,7 @@ def lines() -> Iterator[tuple[str, str, int]]:
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     """One house for the whole walk, with room for all that is asked for on the way."""
     folder: Path = tmp_path_factory.mktemp("house")
-    sites = tuple(
-        SiteSpec(name, 1000, GENEROUS, options={"nodes": [NODE | {"software": [name]}]}) for name in SITES
-    )
+    sites = tuple(SiteSpec(name, 1000, GENEROUS, options={"nodes": [NODE | {"software": [name]}]}) for name in SITES)
     config = ServiceConfig(sites, domains=(DomainSpec("ours", SITES),), sharing=SharingSpec())
     with house_in(folder, config=config) as house:
         house.wait_for_nodes(len(SITES))

@@ -14,7 +14,7 @@ def test_sites_are_listed_in_the_order_of_the_configuration_with_who_has_what(ho
     sites = house.ask("GET", "/v1/sites", token).json()["sites"]
     assert [site["name"] for site in sites] == ["das3", "lyon"]
     das3 = sites[0]
-    assert (das3["slots"], das3["status"], das3["enactor"], das3["problem"]) == (64, "up", "emulated", "")
+    assert (das3["slots"], das3["status"], das3["driver"], das3["problem"]) == (64, "up", "emulated", "")
     assert (das3["vms"]["local"], das3["waiting"]["local"]) == (60, 1)
     assert sum(site["vms"]["guests"] for site in sites) == 3
     assert das3["vms"]["local"] + das3["vms"]["guests"] + das3["vms"]["free"] == 64
@@ -66,9 +66,7 @@ def test_a_site_that_is_not_there_is_not_found(house: House, method: str, path: 
 
 def test_a_site_that_is_not_there_is_told_with_those_that_are(house: House) -> None:
     answer = house.ask("GET", "/v1/sites/dsa3", house.token(Role.FEDERATION_ADMIN))
-    assert answer.json()["detail"] == (
-        "no site named 'dsa3', expected one of das3, lyon (did you mean 'das3'?)"
-    )
+    assert answer.json()["detail"] == ("no site named 'dsa3', expected one of das3, lyon (did you mean 'das3'?)")
 
 
 def test_leases_of_a_site_that_is_not_there_are_not_just_none(house: House) -> None:

@@ -106,9 +106,7 @@ def test_a_job_may_come_as_xml_and_is_the_same(house: House) -> None:
         (JSDL.replace("<ExecutionTime>1m", "<ExecutionTime>99999d"), "ExecutionTime", "at most"),
     ],
 )
-def test_xml_that_describes_no_job_is_refused(
-    still_house: House, text: str | bytes, field: str, expected: str
-) -> None:
+def test_xml_that_describes_no_job_is_refused(still_house: House, text: str | bytes, field: str, expected: str) -> None:
     answer = still_house.ask("POST", "/v1/jobs", still_house.token(), content=text, headers=XML)
     told = answer.json()
     assert (answer.status_code, told["field"]) == (422, field), told

@@ -10,8 +10,7 @@ from tests.service.api.house import House, asked, house_in
 
 TYPES = "'cancelable', 'suspendable', 'migratable' or 'non-preemptable'"
 FIELDS = (
-    "one of type, vms, duration_s, memory_mib, deadline, ready, local, site, name, group, domain, claims,"
-    " wait, command"
+    "one of type, vms, duration_s, memory_mib, deadline, ready, local, site, name, group, domain, claims, wait, command"
 )
 A_TIME = "a time with its zone and at most milliseconds, as in '2026-11-21T10:43:36.120Z'"
 NO_DEADLINE = "none: a suspendable lease promises no deadline"
@@ -109,9 +108,7 @@ def test_a_wrong_field_is_named_with_its_value_and_what_was_expected(
     house: House, token: str, fields: dict[str, Any], field: str, value: Any, expected: str
 ) -> None:
     content = json.dumps(asked(**fields)).replace("Infinity", "1e400")
-    answer = house.ask(
-        "POST", "/v1/leases", token, content=content, headers={"Content-Type": "application/json"}
-    )
+    answer = house.ask("POST", "/v1/leases", token, content=content, headers={"Content-Type": "application/json"})
     problem = answer.json()
     assert (answer.status_code, problem["type"]) == (422, "urn:leasehold:problem:invalid-request")
     assert (problem["field"], problem["value"], problem["expected"]) == (field, value, expected)
@@ -165,12 +162,8 @@ def test_a_thousand_wrong_fields_make_no_long_answer(house: House, token: str) -
     ],
     ids=["nothing", "null", "list", "text", "cut", "no text", "nan", "surrogate", "nested", "number"],
 )
-def test_a_body_that_is_no_object_is_said_to_be_none(
-    house: House, token: str, body: bytes, expected: str
-) -> None:
-    answer = house.ask(
-        "POST", "/v1/leases", token, content=body, headers={"Content-Type": "application/json"}
-    )
+def test_a_body_that_is_no_object_is_said_to_be_none(house: House, token: str, body: bytes, expected: str) -> None:
+    answer = house.ask("POST", "/v1/leases", token, content=body, headers={"Content-Type": "application/json"})
     problem = answer.json()
     assert (answer.status_code, problem["field"]) == (422, "body")
     assert problem["expected"] == expected
@@ -217,17 +210,13 @@ def test_a_path_or_query_that_makes_no_sense_is_never_the_servers_fault(
 
 
 @pytest.mark.parametrize("kind", ["leases", "jobs", "joint-leases"])
-def test_what_can_only_be_asked_by_post_is_not_taken_for_a_number(
-    house: House, token: str, kind: str
-) -> None:
+def test_what_can_only_be_asked_by_post_is_not_taken_for_a_number(house: House, token: str, kind: str) -> None:
     answer = house.ask("GET", f"/v1/{kind}/explain", token)
     assert (answer.status_code, answer.json()["detail"]) == (405, "method: got GET, expected POST")
 
 
 @pytest.mark.parametrize("key", ["", " a b", "ä", "x" * 201], ids=["empty", "blank", "not ASCII", "long"])
-def test_a_key_that_no_header_should_carry_is_refused_unless_it_is_none(
-    house: House, token: str, key: str
-) -> None:
+def test_a_key_that_no_header_should_carry_is_refused_unless_it_is_none(house: House, token: str, key: str) -> None:
     headers = [(b"Idempotency-Key", key.encode()), (b"Authorization", f"Bearer {token}".encode())]
 
     async def ask() -> int:

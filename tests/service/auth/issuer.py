@@ -85,9 +85,7 @@ class LocalIssuer:
         return {key: value for key, value in (claims | times | changes).items() if value is not None}
 
 
-def sign(
-    claims: dict[str, Any], algorithm: str = "RS256", kid: str | None = "rsa", name: str = "first"
-) -> str:
+def sign(claims: dict[str, Any], algorithm: str = "RS256", kid: str | None = "rsa", name: str = "first") -> str:
     """Sign claims with the key of this algorithm and name."""
     headers = {} if kid is None else {"kid": kid}
     return jwt.encode(claims, signing_key(algorithm, name), algorithm.removesuffix("-short"), headers)

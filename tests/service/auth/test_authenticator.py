@@ -60,9 +60,7 @@ def test_the_word_bearer_may_be_written_in_any_way(gate: Gate, header: str) -> N
     assert gate.who(header.format(text)).consumer == "physics"
 
 
-@pytest.mark.parametrize(
-    "header", [None, "", " ", "Basic cGh5c2ljczp4", "Token x", "Bearerx", "lh_1_2", "Digest a=b"]
-)
+@pytest.mark.parametrize("header", [None, "", " ", "Basic cGh5c2ljczp4", "Token x", "Bearerx", "lh_1_2", "Digest a=b"])
 def test_who_shows_no_bearer_token_is_asked_for_one(gate: Gate, header: str | None) -> None:
     refusal = gate.refuses(header)
     assert (refusal.error, refusal.status) == (BearerError.NONE, 401)
@@ -166,17 +164,13 @@ def locked(gate: Gate) -> Gate:
 
 def test_an_address_that_fails_too_often_is_told_to_wait(locked: Gate) -> None:
     for text in (new_text(), "a.b.c"):
-        with pytest.raises(
-            TooManyRequests, match=r"^too many tokens from this address were not valid; wait 1 s$"
-        ):
+        with pytest.raises(TooManyRequests, match=r"^too many tokens from this address were not valid; wait 1 s$"):
             locked.who(f"Bearer {text}")
     locked.now_s += 1
     assert locked.refuses(f"Bearer {new_text()}").problem == "the token is not known here"
 
 
-def test_wrong_tokens_never_lock_out_a_right_one_of_the_same_address(
-    locked: Gate, issuer: LocalIssuer
-) -> None:
+def test_wrong_tokens_never_lock_out_a_right_one_of_the_same_address(locked: Gate, issuer: LocalIssuer) -> None:
     _, good = locked.tokens.issue(MEMBER)
     assert locked.who(f"Bearer {good}").consumer == "physics"
     gate = Gate(TrustedIssuer(issuer.url, (AUDIENCE,), Profile.WLCG))

@@ -38,9 +38,7 @@ def token_in(folder: Path, mode: int = 0o600) -> str:
     return text
 
 
-def test_the_first_start_leaves_a_token_that_only_its_owner_can_read(
-    store: MemoryTokens, tmp_path: Path
-) -> None:
+def test_the_first_start_leaves_a_token_that_only_its_owner_can_read(store: MemoryTokens, tmp_path: Path) -> None:
     path = first_admin_token(store, tmp_path, NOW_MS)
     assert path == tmp_path / "admin.token"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -91,9 +89,7 @@ def test_a_file_that_was_taken_away_does_not_come_back_while_there_is_an_adminis
 
 
 @pytest.mark.parametrize("end", ["revoked", "expired"])
-def test_without_a_file_and_a_live_administrator_another_is_made(
-    store: MemoryTokens, tmp_path: Path, end: str
-) -> None:
+def test_without_a_file_and_a_live_administrator_another_is_made(store: MemoryTokens, tmp_path: Path, end: str) -> None:
     clock = Clock()
     tokens = Tokens(store, clock)
     tokens.issue(MEMBER)
@@ -154,9 +150,7 @@ def test_a_folder_of_that_name_is_no_token(store: MemoryTokens, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("content", [b"", b"lh_", b"a secret of another kind", b"\x00\xff" * 9])
-def test_a_file_without_a_token_is_named_and_not_quoted(
-    store: MemoryTokens, tmp_path: Path, content: bytes
-) -> None:
+def test_a_file_without_a_token_is_named_and_not_quoted(store: MemoryTokens, tmp_path: Path, content: bytes) -> None:
     token_in(tmp_path)
     (tmp_path / "admin.token").write_bytes(content)
     with pytest.raises(InputError) as error:

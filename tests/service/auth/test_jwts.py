@@ -138,9 +138,7 @@ def test_scopes_give_no_more_than_the_roles_of_the_issuer(issuer: LocalIssuer) -
 
 def test_scopes_may_be_given_another_meaning(issuer: LocalIssuer) -> None:
     scopes = {"condor:/READ": frozenset({Permission.LEASE_SEE})}
-    who = find(
-        trusting(issuer, Profile.SCITOKENS, scopes=scopes), sign(issuer.scitoken(scope="condor:/READ"))
-    )
+    who = find(trusting(issuer, Profile.SCITOKENS, scopes=scopes), sign(issuer.scitoken(scope="condor:/READ")))
     assert reach(who, Permission.LEASE_SEE)
     assert not reach(who, Permission.LEASE_SUBMIT)
 
@@ -174,9 +172,7 @@ def test_beside_a_capability_groups_give_nothing(issuer: LocalIssuer, scope: str
 
 @pytest.mark.parametrize("version", ["scitoken:2.0", "scitokens:2.0"])
 def test_a_scitoken_is_taken_in_either_spelling_of_its_version(issuer: LocalIssuer, version: str) -> None:
-    assert find(trusting(issuer, Profile.SCITOKENS), sign(issuer.scitoken(ver=version))).roles == {
-        Role.MEMBER
-    }
+    assert find(trusting(issuer, Profile.SCITOKENS), sign(issuer.scitoken(ver=version))).roles == {Role.MEMBER}
 
 
 @pytest.mark.parametrize("version", ["1.0", "1.1", "1.99"])
@@ -246,9 +242,7 @@ def account(url: str, subject: str, group: str | None) -> tuple[str, str] | None
     return first, request.path
 
 
-@given(
-    st.lists(st.tuples(st.sampled_from(ISSUERS), SUBJECTS, st.none() | st.sampled_from(GROUPS)), min_size=2)
-)
+@given(st.lists(st.tuples(st.sampled_from(ISSUERS), SUBJECTS, st.none() | st.sampled_from(GROUPS)), min_size=2))
 def test_no_two_subjects_share_an_account_or_are_beneath_one_another(
     bearers: list[tuple[str, str, str | None]],
 ) -> None:

@@ -91,9 +91,7 @@ def test_while_the_issuer_is_away_its_keys_are_good_for_four_days(issuer: LocalI
         keys.has("rsa")
 
 
-def test_while_the_issuer_is_away_nobody_can_tell_whether_a_key_is_new(
-    issuer: LocalIssuer, keys: Keys
-) -> None:
+def test_while_the_issuer_is_away_nobody_can_tell_whether_a_key_is_new(issuer: LocalIssuer, keys: Keys) -> None:
     keys.has("rsa")
     issuer.status = 503
     keys.now_s += 60

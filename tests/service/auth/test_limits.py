@@ -51,9 +51,7 @@ def test_it_lets_pass_what_a_bucket_of_tokens_does(rate: float, burst: int, paus
 
 
 @given(rate=rates, burst=st.integers(1, 9), asked=st.lists(st.tuples(st.integers(0, 64), st.integers(0, 20))))
-def test_what_costs_more_takes_more_out_of_the_bucket(
-    rate: float, burst: int, asked: list[tuple[int, int]]
-) -> None:
+def test_what_costs_more_takes_more_out_of_the_bucket(rate: float, burst: int, asked: list[tuple[int, int]]) -> None:
     limit, now_s = RateLimit(rate, burst), 0.0
     limiter, bucket = Limiter(limit, "too much"), Bucket(limit)
     for eighths, cost in asked:

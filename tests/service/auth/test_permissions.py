@@ -127,9 +127,7 @@ def test_without_a_role_nothing_may_be_done() -> None:
 def test_a_nameless_owner_group_or_site_is_nobodys(role: Role) -> None:
     nameless = Principal("", frozenset({role}), ("",), frozenset())
     everywhere = {permission for permission in Permission if PERMISSIONS[permission].get(role) == Scope.ALL}
-    assert {
-        permission for permission in Permission if allowed(nameless, permission, FEDERATION)
-    } == everywhere
+    assert {permission for permission in Permission if allowed(nameless, permission, FEDERATION)} == everywhere
 
 
 names = st.sampled_from(["", "physics", "climate", "astro", "das3", "das5"])
@@ -208,9 +206,7 @@ MAY_NOT_REQUEST = [
 
 
 @pytest.mark.parametrize(("role", "home", "group"), MAY_REQUEST)
-def test_requests_are_made_for_oneself_at_home_and_in_ones_own_groups(
-    role: Role, home: str | None, group: str
-) -> None:
+def test_requests_are_made_for_oneself_at_home_and_in_ones_own_groups(role: Role, home: str | None, group: str) -> None:
     require_submission(asking(role), home=home, group=group)
 
 

@@ -15,13 +15,8 @@ from leasehold.service.auth.redaction import HIDDEN, redacted, without_secrets
 from leasehold.service.auth.tokens import id_of, new_text
 
 around = st.text(max_size=15)  # shorter than any part of a secret
-base64url = st.text(
-    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_", min_size=20, max_size=60
-)
-OPENINGS = [
-    urlsafe_b64encode(opening)[:3].decode()
-    for opening in (b'{"a', b'{"~', b"{ a", b"{\n ", b"{\t ", b"{\r\n")
-]
+base64url = st.text("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_", min_size=20, max_size=60)
+OPENINGS = [urlsafe_b64encode(opening)[:3].decode() for opening in (b'{"a', b'{"~', b"{ a", b"{\n ", b"{\t ", b"{\r\n")]
 own_tokens = st.builds(new_text)
 jwts = st.builds("{}{}.{}.{}".format, st.sampled_from(OPENINGS), base64url, base64url, base64url)
 b64tokens = st.from_regex(r"[A-Za-z0-9\-._~+/]{16,60}=*", fullmatch=True)
@@ -67,9 +62,7 @@ def test_no_authorization_header_comes_out(scheme: str, token: str, written: str
     assert token not in redacted(written.format(f"{scheme} {token}"))
 
 
-@given(
-    token=st.text(st.characters(min_codepoint=33, max_codepoint=126, exclude_characters="\"'"), min_size=4)
-)
+@given(token=st.text(st.characters(min_codepoint=33, max_codepoint=126, exclude_characters="\"'"), min_size=4))
 def test_whatever_stands_in_an_authorization_header_goes(token: str) -> None:
     assert redacted(f"Authorization: Odd {token}\r\nAccept: */*") == f"Authorization: {HIDDEN}\r\nAccept: */*"
 
@@ -138,9 +131,7 @@ def test_a_secret_is_found_however_deep_it_lies(token: str, depth: int) -> None:
     assert secret_of(token) not in repr(without_secrets(None, "info", event))
 
 
-@pytest.mark.parametrize(
-    "key", ["authorization", "Authorization", "password", "token", "client_secret", "cookie"]
-)
+@pytest.mark.parametrize("key", ["authorization", "Authorization", "password", "token", "client_secret", "cookie"])
 def test_what_is_said_under_the_name_of_a_secret_goes_whatever_it_is(key: str) -> None:
     said = {"event": "odd", "headers": {key: "hunter2"}, key: ["hunter2"]}
     assert "hunter2" not in repr(without_secrets(None, "info", said))

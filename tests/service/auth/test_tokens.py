@@ -98,9 +98,7 @@ def test_a_store_that_finds_the_wrong_row_opens_nothing(clock: Clock) -> None:
     assert refusal(tokens, new_text()) == "the token is not known here"
 
 
-def test_a_token_expires_to_the_millisecond_even_if_it_was_seen_just_before(
-    tokens: Tokens, clock: Clock
-) -> None:
+def test_a_token_expires_to_the_millisecond_even_if_it_was_seen_just_before(tokens: Tokens, clock: Clock) -> None:
     row, text = tokens.issue(MEMBER, expires_in_ms=3_000)
     assert row.expires_ms == NOW_MS + 3_000
     clock.now_ms = NOW_MS + 2_999
@@ -142,9 +140,7 @@ def test_a_look_up_that_a_revocation_overtakes_is_not_remembered(clock: Clock) -
     assert refusal(asked, text) == "the token was revoked"
 
 
-def test_the_store_is_asked_once_in_five_seconds(
-    tokens: Tokens, store_of_tokens: MemoryTokens, clock: Clock
-) -> None:
+def test_the_store_is_asked_once_in_five_seconds(tokens: Tokens, store_of_tokens: MemoryTokens, clock: Clock) -> None:
     _, text = tokens.issue(MEMBER)
     for clock.now_ms in range(NOW_MS, NOW_MS + 15_000, 100):
         if tokens.recall(text) is None:
@@ -241,9 +237,7 @@ def test_a_real_store_keeps_tokens_as_the_one_in_memory_does(store: Store, clock
         for name in ("/cms", "cms/", "cms//x", "@das3", "a/@b", "*", "a@b", "peer/east", "x/" * 16 + "x", "")
     ],
 )
-def test_a_name_that_could_be_another_account_is_refused(
-    tokens: Tokens, field: str, owner: Principal
-) -> None:
+def test_a_name_that_could_be_another_account_is_refused(tokens: Tokens, field: str, owner: Principal) -> None:
     with pytest.raises(InvalidField, match=f"^{field}: "):
         tokens.issue(owner)
 

@@ -56,9 +56,7 @@ def told(lines: Iterable[JournalRow]) -> Iterator[Time]:
     assert not held, f"never let go of: {held}"
 
 
-def use_is_what_the_journal_tells(
-    store_url: str, lines: Iterable[JournalRow], leases: Iterable[LeaseRow]
-) -> None:
+def use_is_what_the_journal_tells(store_url: str, lines: Iterable[JournalRow], leases: Iterable[LeaseRow]) -> None:
     """Each time is in the table of usage once, with what the lease is; and there is nothing else."""
     with open_store(store_url) as store:
         rows = list(store.usage(UsageFilter(EVERYTHING, 0, _FOR_EVER_MS)))

@@ -12,7 +12,7 @@ from itertools import chain, pairwise
 from tests.service.crash.federation import REFERENCE_MIPS, SLOTS, SPEED_MIPS, Place
 
 from leasehold.service.commands import Submit
-from leasehold.service.enactors.emulated.audit import (
+from leasehold.service.drivers.emulated.audit import (
     BRINGS_UP,
     Action,
     AuditLine,
@@ -95,18 +95,14 @@ def nobody_had_more_than_there_is(found: Audits, requests: Mapping[int, Submit])
             assert up_vms <= slots, f"{site}: {up_vms} VMs on {slots} slots at {at_ms} ms"
 
 
-def whoever_completed_did_its_work(
-    found: Audits, requests: Mapping[int, Submit], completed: Iterable[int]
-) -> None:
+def whoever_completed_did_its_work(found: Audits, requests: Mapping[int, Submit], completed: Iterable[int]) -> None:
     """A lease that is said to be completed has run as long as its command takes, all times taken together."""
     done = _work_done(found)
     for lease_id in completed:
         command = requests[lease_id].metadata.command
         if command:
             work = round(float(command[1]) * 1000) * REFERENCE_MIPS
-            assert done[lease_id] >= work, (
-                f"completed after {done[lease_id]} of {work} units: {tale(found, lease_id)}"
-            )
+            assert done[lease_id] >= work, f"completed after {done[lease_id]} of {work} units: {tale(found, lease_id)}"
 
 
 def _work_done(found: Audits) -> Counter[int]:

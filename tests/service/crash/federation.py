@@ -13,9 +13,7 @@ REFERENCE_MIPS = 2
 SLOTS = {"a": 8, "b": 6, "c": 4}
 SPEED_MIPS = {"a": 2, "b": 3, "c": 2}
 MEMORY_MIB = 64
-_OVERHEAD = OverheadModel(
-    suspend_ms_per_gib=400, resume_ms_per_gib=300, network_mbps=100_000, migrate_fixed_ms=10
-)
+_OVERHEAD = OverheadModel(suspend_ms_per_gib=400, resume_ms_per_gib=300, network_mbps=100_000, migrate_fixed_ms=10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +41,7 @@ def config(policy: str, port: int = 0) -> ServiceConfig:
     ]
     return ServiceConfig(
         clusters=tuple(sites),
-        service=ServiceSpec(
-            port=port, reference_mips=REFERENCE_MIPS, check_every_ms=100, reconcile_every_ms=300
-        ),
+        service=ServiceSpec(port=port, reference_mips=REFERENCE_MIPS, check_every_ms=100, reconcile_every_ms=300),
         limits=Limits(requests_per_s=0),
         gateway=GatewaySpec(policy=policy, try_elsewhere=True, use_free_room=True, tick_ms=200),
         sharing=SharingSpec(),

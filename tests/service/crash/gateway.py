@@ -1,6 +1,6 @@
 """The process that is killed: a federation that is told what to do through a pipe, and says what came of it.
 
-Nothing is faked in it but the mines: store, engine, couriers and machines are the real ones.
+Nothing is faked in it but the mines: store, engine, reconcilers and machines are the real ones.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from tests.service.crash.federation import Place, clock, config
-from tests.service.crash.mines import Mine, MinedEnactor, MinedStore, Spot
+from tests.service.crash.mines import Mine, MinedDriver, MinedStore, Spot
 
 from leasehold.model.errors import LeaseholdError
 from leasehold.service.commands import (
@@ -32,8 +32,8 @@ from leasehold.service.commands import (
     SuspendAgreement,
     Undrain,
 )
-from leasehold.service.enactors.protocol import Observation
-from leasehold.service.enactors.registry import ENACTORS
+from leasehold.service.drivers.protocol import Observation
+from leasehold.service.drivers.registry import DRIVERS
 from leasehold.service.federation import Federation
 from leasehold.service.metrics import Metrics
 from leasehold.service.store.filters import EVERYTHING, LeaseFilter
@@ -110,7 +110,7 @@ class Look:
 def be_gateway(connection: Connection, place: Place, policy: str, after_seq: int, mine: Mine) -> None:
     """Serve until told to stop, or until the pipe breaks."""
     log_errors(place.log)
-    ENACTORS["emulated"] = partial(MinedEnactor, mine=mine)
+    DRIVERS["emulated"] = partial(MinedDriver, mine=mine)
     try:
         asyncio.run(_Gateway(connection, place, policy, mine).serve(after_seq))
     except BaseException:
@@ -202,10 +202,10 @@ async def _obey(federation: Federation, what: Command | Ask) -> object:
 async def _look(federation: Federation) -> Look:
     wrong = ""
     try:
-        await federation._driver.ask(lambda engine: engine.check())
+        await federation._engine_thread.ask(lambda engine: engine.check())
     except LeaseholdError as error:
         wrong = str(error)
-    machines = {name: await courier.enactor.observe() for name, courier in federation._couriers.items()}
+    machines = {name: await reconciler.driver.observe() for name, reconciler in federation._reconcilers.items()}
     drained = {state.name for state in await federation.sites() if state.status == "drained"}
     # last, and sent without another pause: so nothing that was told of before is newer than this
     leases, orders = federation.store.leases(LeaseFilter(EVERYTHING), _ALL), federation.store.open_orders()

@@ -19,7 +19,7 @@ from leasehold.model.lease import LeaseState
 from leasehold.model.request import LeaseType
 from leasehold.service.auth.principal import Role
 from leasehold.service.commands import Submit
-from leasehold.service.enactors.emulated.audit import AuditLine, read_audit
+from leasehold.service.drivers.emulated.audit import AuditLine, read_audit
 from leasehold.service.store.filters import EVERYTHING, LeaseFilter
 from leasehold.service.store.rows import LeaseRow
 from leasehold.testing.rows import lease_row, submit
@@ -207,9 +207,7 @@ class House:
         written = [seq for seq in self.served[GATEWAY].witness.lines if seq <= told[-1]]
         assert told == sorted(written), "changes were told twice, out of order, or not at all"
 
-    def _audit(
-        self, site: str, rows: Mapping[str, list[LeaseRow]], numbers: Mapping[str, int]
-    ) -> list[AuditLine]:
+    def _audit(self, site: str, rows: Mapping[str, list[LeaseRow]], numbers: Mapping[str, int]) -> list[AuditLine]:
         """What the machines of a site have written down, with the same number for a lease everywhere."""
         name = site if site in FAR else GATEWAY
         names = {row.lease.id: row.metadata.name for row in rows[name]}

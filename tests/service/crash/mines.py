@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 
-from leasehold.service.enactors.emulated.enactor import EmulatedEnactor
-from leasehold.service.enactors.protocol import Observation, Order, Problem
-from leasehold.service.enactors.setup import EnactorSetup
+from leasehold.service.drivers.emulated.driver import EmulatedDriver
+from leasehold.service.drivers.protocol import Observation, Order, Problem
+from leasehold.service.drivers.setup import DriverSetup
 from leasehold.service.store.batch import Batch
 from leasehold.service.store.place import read_url
 from leasehold.service.store.store import Store
@@ -68,10 +68,10 @@ class MinedStore(Store):
         self._mine.passed(Spot.COMMITTED)
 
 
-class MinedEnactor(EmulatedEnactor):
+class MinedDriver(EmulatedDriver):
     """Emulated machines, and a mine on the way to them. It is the gateway that dies; they go on."""
 
-    def __init__(self, setup: EnactorSetup, mine: Mine) -> None:
+    def __init__(self, setup: DriverSetup, mine: Mine) -> None:
         super().__init__(setup)
         self._mine = mine
 

@@ -56,6 +56,4 @@ def test_what_ended_in_time_while_nobody_was_there_is_completed(tmp_path: Path) 
 
 def test_what_would_go_on_for_longer_than_its_time_is_killed(tmp_path: Path) -> None:
     assert REFERENCE_MIPS > 1
-    assert (
-        state_after(tmp_path, duration_ms=WORK_MS // 2, away_ms=WORK_MS // 2 + 1) == LeaseState.KILLED.value
-    )
+    assert state_after(tmp_path, duration_ms=WORK_MS // 2, away_ms=WORK_MS // 2 + 1) == LeaseState.KILLED.value

@@ -120,9 +120,7 @@ class Witness:
     def heard_lease(self, row: LeaseRow) -> None:
         """A lease was seen as it is."""
         lease_id, state = row.lease.id, row.lease.state
-        assert self.over.get(lease_id, state) == state, (
-            f"{self.over[lease_id]}, then {state}: {self.tale(lease_id)}"
-        )
+        assert self.over.get(lease_id, state) == state, f"{self.over[lease_id]}, then {state}: {self.tale(lease_id)}"
         if state in _FINAL:
             self.over[lease_id] = state
 
@@ -134,9 +132,7 @@ class Witness:
             lease_id = row.lease_id
             if row.what == "closed" and lease_id is not None:
                 self.over.setdefault(lease_id, row.state)
-                assert self.over[lease_id] == row.state, (
-                    f"lease {lease_id}: {self.over[lease_id]}, then {row}"
-                )
+                assert self.over[lease_id] == row.state, f"lease {lease_id}: {self.over[lease_id]}, then {row}"
 
     # What must be so
 
@@ -163,13 +159,9 @@ class Witness:
         closings = Counter(line.lease_id for line in self.lines.values() if line.what == "closed")
         last = {line.lease_id: line for _, line in sorted(self.lines.items())}
         for row in rows:
-            assert closings[row.lease.id] == 1, (
-                f"lease {row.lease.id} was closed {closings[row.lease.id]} times"
-            )
+            assert closings[row.lease.id] == 1, f"lease {row.lease.id} was closed {closings[row.lease.id]} times"
             assert last[row.lease.id].what == "closed", f"something came after the end: {last[row.lease.id]}"
-            assert row.metadata.reason != Reason.MACHINES_LOST, (
-                f"no machine ever fails here: {self.tale(row.lease.id)}"
-            )
+            assert row.metadata.reason != Reason.MACHINES_LOST, f"no machine ever fails here: {self.tale(row.lease.id)}"
             assert last[row.lease.id].state == row.lease.state, (
                 f"{row.lease.state} in the store, and {last[row.lease.id]}"
             )

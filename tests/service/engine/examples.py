@@ -7,11 +7,11 @@ from tests.gateway.random_worlds import QUICK, to_the_first
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.model.request import LeaseType
 from leasehold.service.commands import Observed, Submit, Surveyed
-from leasehold.service.enactors.emulated.faults import Faults
-from leasehold.service.enactors.emulated.hardware import Hardware
-from leasehold.service.enactors.emulated.machines import EmulatedMachines
-from leasehold.service.enactors.emulated.mishaps import Mishaps
-from leasehold.service.enactors.protocol import Observation, Phase
+from leasehold.service.drivers.emulated.faults import Faults
+from leasehold.service.drivers.emulated.hardware import Hardware
+from leasehold.service.drivers.emulated.machines import EmulatedMachines
+from leasehold.service.drivers.emulated.mishaps import Mishaps
+from leasehold.service.drivers.protocol import Observation, Phase
 from leasehold.service.store.rows import JournalRow, LeaseRow
 from leasehold.service.store.store import Store
 from leasehold.testing.live import Live
@@ -24,9 +24,7 @@ S = 1_000
 
 def two_sites(store: Store, faults: Faults | None = None, **options: Any) -> Live:
     """Sites a and b of 4 VMs each; every guest goes to the first that will have it."""
-    machines = {
-        name: EmulatedMachines(Hardware(4, 1, 1, QUICK), Mishaps(faults or Faults(), name)) for name in "ab"
-    }
+    machines = {name: EmulatedMachines(Hardware(4, 1, 1, QUICK), Mishaps(faults or Faults(), name)) for name in "ab"}
     make_gateway = options.pop("make_gateway", gateway_of_two)
     return Live(store, make_gateway, machines, faults=faults, **options)
 
@@ -92,15 +90,11 @@ def orders(live: Live, lease_id: int | None = None) -> list[str]:
 
 
 def seen(lease_id: int, incarnation: int, phase: Phase, at_ms: int = 0, *, site: str = "a") -> Observed:
-    """An enactor saw this."""
+    """A driver saw this."""
     return Observed(site, (Observation(lease_id, incarnation, phase, at_ms),))
 
 
-def survey(
-    live: Live, *there: tuple[int, int, Phase], site: str = "a", asked_ms: int | None = None
-) -> Surveyed:
-    """An enactor was looked at, and this was there."""
-    what = tuple(
-        Observation(lease_id, incarnation, phase, live.now_ms) for lease_id, incarnation, phase in there
-    )
+def survey(live: Live, *there: tuple[int, int, Phase], site: str = "a", asked_ms: int | None = None) -> Surveyed:
+    """A driver was looked at, and this was there."""
+    what = tuple(Observation(lease_id, incarnation, phase, live.now_ms) for lease_id, incarnation, phase in there)
     return Surveyed(site, what, live.now_ms if asked_ms is None else asked_ms)

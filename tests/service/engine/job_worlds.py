@@ -17,8 +17,8 @@ from leasehold.service.commands import (
     Observed,
     SubmitJob,
 )
-from leasehold.service.enactors.facts import NodeFacts, Output
-from leasehold.service.enactors.protocol import Observation, Order, Phase
+from leasehold.service.drivers.facts import NodeFacts, Output
+from leasehold.service.drivers.protocol import Observation, Order, Phase
 from leasehold.service.engine.engine import Done, Engine
 from leasehold.service.engine.errands import Errands
 from leasehold.service.engine.job_setup import JobSetup
@@ -59,9 +59,7 @@ class Shop:
         """Forget everything that is not in the store, and go on from there."""
         self.errands = Errands()
         self.metrics = Metrics()
-        self.engine = Engine(
-            self.store, self._make_gateway, self.metrics, self.now_ms, self._most_open, self._setup
-        )
+        self.engine = Engine(self.store, self._make_gateway, self.metrics, self.now_ms, self._most_open, self._setup)
         self._next_ms: int | None = self.now_ms
 
     def do(self, *commands: Command) -> list[Any]:

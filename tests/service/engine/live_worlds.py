@@ -24,10 +24,10 @@ from leasehold.model.reason import Outcome
 from leasehold.routing.policy import RoutingPolicy
 from leasehold.routing.registry import routing_policy
 from leasehold.service.commands import Cancel, Command, Drain, Extend, Submit, Undrain
-from leasehold.service.enactors.emulated.faults import Faults
-from leasehold.service.enactors.emulated.hardware import Hardware
-from leasehold.service.enactors.emulated.machines import EmulatedMachines
-from leasehold.service.enactors.emulated.mishaps import Mishaps
+from leasehold.service.drivers.emulated.faults import Faults
+from leasehold.service.drivers.emulated.hardware import Hardware
+from leasehold.service.drivers.emulated.machines import EmulatedMachines
+from leasehold.service.drivers.emulated.mishaps import Mishaps
 from leasehold.service.store.rows import JournalRow
 from leasehold.service.store.store import Store
 from leasehold.simulation.workload.job import Job

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.gateway.random_worlds import to_the_first
 from tests.searching import examples
-from tests.service.enactors.sites import QUICK, machines
+from tests.service.drivers.sites import QUICK, machines
 from tests.service.engine.conftest import NewStore
 
 from leasehold.gateway.gateway import Gateway, Routing
@@ -19,9 +19,9 @@ from leasehold.matching.needs import Needs
 from leasehold.matching.retrying import Retrying
 from leasehold.model.request import LeaseType
 from leasehold.service.commands import Cancel, Command, JobNodesSeen, JobOutput, Submit, SubmitJob
-from leasehold.service.enactors.emulated.nodes import EmulatedNode
-from leasehold.service.enactors.facts import Output
-from leasehold.service.enactors.protocol import MachineWishes, Order, Verb
+from leasehold.service.drivers.emulated.nodes import EmulatedNode
+from leasehold.service.drivers.facts import Output
+from leasehold.service.drivers.protocol import MachineWishes, Order, Verb
 from leasehold.service.engine.engine import Done, Engine
 from leasehold.service.engine.errands import Errands
 from leasehold.service.engine.job_setup import JobSetup
@@ -190,9 +190,7 @@ def play(house: House, what: str, number: int, cores: int) -> None:
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
-def test_no_attempt_is_ever_sent_to_a_full_node(
-    new_store: NewStore, world: list[tuple[str, int]], cores: int
-) -> None:
+def test_no_attempt_is_ever_sent_to_a_full_node(new_store: NewStore, world: list[tuple[str, int]], cores: int) -> None:
     with new_store() as store:
         house = House(store, cores)
         for what, number in world:

@@ -7,15 +7,13 @@ from tests.service.engine.job_worlds import SETTINGS, S, Shop, facts, job, nodes
 from tests.service.finding.pretend import BASE
 
 from leasehold.service.commands import JobImageBuilt, JobImageFailed, JobImagesSeen, JobSiteSilent
-from leasehold.service.enactors.facts import Buildable, ImageFacts
+from leasehold.service.drivers.facts import Buildable, ImageFacts
 from leasehold.service.engine.imagebook import NOWHERE, Build
 from leasehold.service.engine.job_setup import JobSetup
 from leasehold.service.store.store import Store
 
 GROMACS = frozenset({("gromacs", "2022.5")})
-FOLDING = ImageFacts(
-    name="folding", software=BASE.software | GROMACS, size_bytes=2 << 20, least_memory_mib=200
-)
+FOLDING = ImageFacts(name="folding", software=BASE.software | GROMACS, size_bytes=2 << 20, least_memory_mib=200)
 KEY = "base+gromacs=2022.5"
 
 
@@ -29,9 +27,7 @@ def shop(sqlite_store: Store) -> Shop:
     return shop
 
 
-def images(
-    *there: ImageFacts, site: str = "a", packages: frozenset[tuple[str, str]] = GROMACS
-) -> JobImagesSeen:
+def images(*there: ImageFacts, site: str = "a", packages: frozenset[tuple[str, str]] = GROMACS) -> JobImagesSeen:
     """A site has these images, and can build more from the base."""
     return JobImagesSeen(site, there, Buildable("base", packages))
 

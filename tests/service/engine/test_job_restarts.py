@@ -14,8 +14,8 @@ from tests.service.engine.test_atomicity import failing
 from leasehold.jobs.job import Backup
 from leasehold.jobs.watching import Watched
 from leasehold.service.commands import CancelJob, Drain, JobOutput, JobSiteSilent, Observed, Undrain
-from leasehold.service.enactors.facts import Output
-from leasehold.service.enactors.protocol import Phase
+from leasehold.service.drivers.facts import Output
+from leasehold.service.drivers.protocol import Phase
 from leasehold.service.errors import Unavailable
 from leasehold.service.store.filters import EVERYTHING, JobFilter
 

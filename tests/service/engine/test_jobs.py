@@ -22,8 +22,8 @@ from leasehold.service.commands import (
     Told,
     Undrain,
 )
-from leasehold.service.enactors.facts import Output
-from leasehold.service.enactors.protocol import MachineWishes, Phase, Problem
+from leasehold.service.drivers.facts import Output
+from leasehold.service.drivers.protocol import MachineWishes, Phase, Problem
 from leasehold.service.engine.errands import Fetch
 from leasehold.service.engine.job_setup import JobSetup
 from leasehold.service.errors import IdempotencyConflict, NoSuchJob, TooManyOpen
@@ -518,9 +518,7 @@ def test_a_machine_is_not_told_twice_to_start(shop: Shop) -> None:
 
 
 class TestNodesThatAreDown:
-    def test_are_waited_for_and_a_job_that_lost_its_node_goes_on_when_it_is_up_again(
-        self, shop: Shop
-    ) -> None:
+    def test_are_waited_for_and_a_job_that_lost_its_node_goes_on_when_it_is_up_again(self, shop: Shop) -> None:
         shop.do(job())
         shop.runs()
         shop.do(nodes(facts(problem="is down", fault="node-died")), nodes(site="b"))

@@ -14,7 +14,7 @@ from tests.service.engine.test_atomicity import contents, failing
 from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.model.joint import Claim, Component
 from leasehold.service.commands import Cancel, CancelJoint, Command, SubmitJoint, Undrain
-from leasehold.service.enactors.protocol import Phase
+from leasehold.service.drivers.protocol import Phase
 from leasehold.service.errors import IdempotencyConflict, NoSuchJoint, TooManyOpen, Unavailable
 from leasehold.service.store.rows import JointRow
 from leasehold.testing.live import BEGIN_MS, Live
@@ -49,9 +49,7 @@ def test_a_joint_request_and_its_leases_are_kept_together(live: Live, claim: Cla
     assert (row.joint.id, row.joint.state, row.name, is_new) == (1, "running", "wave", True)
     assert joint(live) == row
     assert states(live) == ["running", "running"]
-    assert [
-        (one.metadata.joint_id, one.metadata.name, one.metadata.command) for one in live.store.components(1)
-    ] == [
+    assert [(one.metadata.joint_id, one.metadata.name, one.metadata.command) for one in live.store.components(1)] == [
         (1, "wave", ("sleep", "50")),
         (1, "wave", ("sleep", "50")),
     ]
@@ -253,9 +251,7 @@ def test_a_batch_that_failed_might_as_well_never_have_come(new_store: NewStore, 
 
 @settings(max_examples=examples(8), suppress_health_check=SHARED_STORES)
 @given(moments=MOMENTS)
-def test_who_is_killed_at_any_moment_decides_as_if_nothing_had_been(
-    new_store: NewStore, moments: list[int]
-) -> None:
+def test_who_is_killed_at_any_moment_decides_as_if_nothing_had_been(new_store: NewStore, moments: list[int]) -> None:
     with new_store() as store, new_store() as other:
         restarted = play(two_sites(store), lambda live, _: live.restart(), set(moments))
         undisturbed = play(two_sites(other), _fail, set())

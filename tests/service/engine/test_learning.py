@@ -6,8 +6,8 @@ from typing import Any
 
 from tests.service.engine.examples import S, guest, lease
 
-from leasehold.service.driver import Driver
 from leasehold.service.engine.recording import LEARNING_LINES, LEARNING_MS
+from leasehold.service.engine_thread import EngineThread
 from leasehold.testing.live import Live
 
 
@@ -48,9 +48,9 @@ def test_after_a_clean_stop_everything_is_known(live: Live) -> None:
     assert kept(live) != before
 
     async def stop() -> None:
-        driver = Driver(live.engine, lambda: live.now_ms, lambda _: None)
-        driver.stop()
-        await driver.run()
+        engine_thread = EngineThread(live.engine, lambda: live.now_ms, lambda _: None)
+        engine_thread.stop()
+        await engine_thread.run()
 
     asyncio.run(stop())
     assert kept(live) == before

@@ -21,10 +21,10 @@ from tests.service.engine.examples import (
 
 from leasehold.model.request import LeaseType
 from leasehold.service.commands import Cancel
-from leasehold.service.enactors.emulated.audit import brought_up_twice
-from leasehold.service.enactors.emulated.faults import Faults
-from leasehold.service.enactors.emulated.mishaps import Mishaps
-from leasehold.service.enactors.protocol import Observation, Order, Phase, Problem, Verb, order_id
+from leasehold.service.drivers.emulated.audit import brought_up_twice
+from leasehold.service.drivers.emulated.faults import Faults
+from leasehold.service.drivers.emulated.mishaps import Mishaps
+from leasehold.service.drivers.protocol import Observation, Order, Phase, Problem, Verb, order_id
 from leasehold.service.engine.observing import confirm
 from leasehold.service.engine.outbox import MOST_ATTEMPTS, Outbox
 from leasehold.testing.live import BEGIN_MS, Live
@@ -333,9 +333,7 @@ class TestOrders:
         assert phases(live)[1] == (2, Phase.SAVING)
         live.look()
         assert differences(live, "behind") == 0
-        assert [
-            (row.order.id, row.status) for row in live.store.open_orders() if row.order.lease_id == 1
-        ] == [
+        assert [(row.order.id, row.status) for row in live.store.open_orders() if row.order.lease_id == 1] == [
             ("1.2.resume", "taken"),
             ("1.2.suspend", "taken"),
         ]

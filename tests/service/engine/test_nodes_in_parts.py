@@ -14,8 +14,8 @@ from leasehold.jobs.floor import Floor
 from leasehold.jobs.job import JobState
 from leasehold.model.request import LeaseType
 from leasehold.service.commands import JobNodesSeen, Surveyed
-from leasehold.service.enactors.facts import NodeFacts
-from leasehold.service.enactors.protocol import Observation, Phase
+from leasehold.service.drivers.facts import NodeFacts
+from leasehold.service.drivers.protocol import Observation, Phase
 from leasehold.service.engine.jobbook import MUCH_NEWS
 from leasehold.service.engine.nodebook import NodeBook
 from leasehold.service.explaining_jobs import prospect
@@ -66,9 +66,7 @@ def test_parts_come_to_the_same_as_the_whole(looks: list[list[NodeFacts]], size:
         assert set(at_once.names or ()) == known
 
 
-def test_no_question_after_a_start_has_all_nodes_judged(
-    sqlite_store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_question_after_a_start_has_all_nodes_judged(sqlite_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """In parts is how all that is told of a large site is worked off, also where its leases are."""
     judged: list[str] = []
     as_it_is = Floor._as_it_is

@@ -24,8 +24,8 @@ from tests.service.engine.examples import (
 from leasehold.leasing.experience import ONE
 from leasehold.model.event import Operation, OverheadMeasured
 from leasehold.model.request import LeaseType
-from leasehold.service.enactors.emulated.faults import Faults
-from leasehold.service.enactors.protocol import Observation, Order, Phase, Problem, Verb, order_id
+from leasehold.service.drivers.emulated.faults import Faults
+from leasehold.service.drivers.protocol import Observation, Order, Phase, Problem, Verb, order_id
 from leasehold.service.engine.measuring import measured_by
 from leasehold.service.engine.outbox import PENDING, TAKEN
 from leasehold.service.engine.sites import overheads
@@ -234,9 +234,7 @@ class TestOneOrder:
             (Verb.RECEIVE, Phase.RUNNING, Operation.MIGRATE),
         ],
     )
-    def test_is_known_by_its_verb_and_what_it_led_to(
-        self, verb: Verb, phase: Phase, operation: Operation
-    ) -> None:
+    def test_is_known_by_its_verb_and_what_it_led_to(self, verb: Verb, phase: Phase, operation: Operation) -> None:
         order = row(verb, TAKEN, taken_ms=3_000)
         found = measured_by(order, Observation(7, 2, phase, 10_000))
         assert found == OverheadMeasured("a", operation, 512, 3, 7_000)

@@ -5,7 +5,7 @@ from typing import Any
 from tests.service.engine.examples import S, guest, submitted
 
 from leasehold.service.commands import OwnJobsSeen
-from leasehold.service.enactors.protocol import OwnJob
+from leasehold.service.drivers.protocol import OwnJob
 from leasehold.service.store.filters import EVERYTHING, LeaseFilter
 from leasehold.service.store.rows import LeaseRow
 from leasehold.testing.live import Live

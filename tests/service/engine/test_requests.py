@@ -301,9 +301,7 @@ class TestExtend:
         assert isinstance(over, Closed)
         assert isinstance(cancelled, Closed)
 
-    def test_time_that_is_asked_for_in_the_instant_in_which_it_is_over_comes_too_late(
-        self, live: Live
-    ) -> None:
+    def test_time_that_is_asked_for_in_the_instant_in_which_it_is_over_comes_too_late(self, live: Live) -> None:
         submitted(live, guest(1, 10))
         [answer] = live.at(BEGIN_MS + 10 * S, Extend(1, S))
         assert isinstance(answer, Closed)

@@ -20,10 +20,10 @@ from tests.simulation.worlds import DAS2, HOUR_S, busy
 
 from leasehold.gateway.gateway import Gateway
 from leasehold.gateway.site import Site
-from leasehold.service.enactors.emulated.faults import Faults
-from leasehold.service.enactors.emulated.hardware import Hardware
-from leasehold.service.enactors.emulated.machines import EmulatedMachines
-from leasehold.service.enactors.emulated.mishaps import Mishaps
+from leasehold.service.drivers.emulated.faults import Faults
+from leasehold.service.drivers.emulated.hardware import Hardware
+from leasehold.service.drivers.emulated.machines import EmulatedMachines
+from leasehold.service.drivers.emulated.mishaps import Mishaps
 from leasehold.service.store.store import open_store
 from leasehold.simulation.kernel import World
 from leasehold.simulation.scenario.sites import routing, site_settings
@@ -37,9 +37,7 @@ ONE_FOLDER = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 
 
 @pytest.mark.parametrize("depth", ["conservative", "easy", "fcfs"])
-@given(
-    turmoil=st.one_of(turmoils(), moving_turmoils()), policy=st.sampled_from(["rr", "most-free", "bcf-rnd"])
-)
+@given(turmoil=st.one_of(turmoils(), moving_turmoils()), policy=st.sampled_from(["rr", "most-free", "bcf-rnd"]))
 @settings(max_examples=examples(60), suppress_health_check=ONE_FOLDER)
 def test_random_jobs_in_random_turmoil(tmp_path: Path, turmoil: Turmoil, policy: str, depth: str) -> None:
     turmoil, listener = turmoil.of_known_leases(), Listener()

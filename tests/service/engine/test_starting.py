@@ -24,11 +24,11 @@ from leasehold.model.request import LeaseType
 from leasehold.routing.registry import routing_policy
 from leasehold.service.api.models.leases import show_lease
 from leasehold.service.commands import Cancel, Extend, MachinesAnswer, MachinesSilent
-from leasehold.service.enactors.emulated.faults import Faults
-from leasehold.service.enactors.emulated.hardware import Hardware
-from leasehold.service.enactors.emulated.machines import EmulatedMachines
-from leasehold.service.enactors.emulated.mishaps import Mishaps
-from leasehold.service.enactors.protocol import Phase, Problem, Verb
+from leasehold.service.drivers.emulated.faults import Faults
+from leasehold.service.drivers.emulated.hardware import Hardware
+from leasehold.service.drivers.emulated.machines import EmulatedMachines
+from leasehold.service.drivers.emulated.mishaps import Mishaps
+from leasehold.service.drivers.protocol import Phase, Problem, Verb
 from leasehold.service.engine.agenda import START_WITHIN_MS
 from leasehold.service.engine.outbox import MOST_ATTEMPTS
 from leasehold.service.store.filters import EVERYTHING, UsageFilter
@@ -87,9 +87,7 @@ class TestBooting:
         slow.pass_time(1 * S)
         assert end(slow, 1) == ("completed", "completed")
 
-    def test_its_duration_by_the_clock_is_known_while_it_has_machines_for_all_of_it(
-        self, store: Store
-    ) -> None:
+    def test_its_duration_by_the_clock_is_known_while_it_has_machines_for_all_of_it(self, store: Store) -> None:
         """Site a is three times as fast as the speed that durations refer to."""
         sites = [live_site("a", 4, speed_mips=3, overhead=QUICK)]
         machines = EmulatedMachines(Hardware(4, 3, 1, QUICK, boot_ms=20 * S), Mishaps(Faults()))
@@ -120,9 +118,7 @@ class TestBooting:
             ("migrating", "b"),
         ]
 
-    def test_who_gives_way_when_it_is_heard_that_its_time_was_over_has_hardly_any_work_left(
-        self, slow: Live
-    ) -> None:
+    def test_who_gives_way_when_it_is_heard_that_its_time_was_over_has_hardly_any_work_left(self, slow: Live) -> None:
         submitted(slow, guest(4, 10, LeaseType.MIGRATABLE))
         slow.sites["a"].is_cut = True
         slow.pass_time(60 * S)

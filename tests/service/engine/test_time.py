@@ -4,7 +4,7 @@ import pytest
 from tests.service.engine.examples import S, end, guest, journal, lease, local, orders, state, submitted
 
 from leasehold.model.request import LeaseType
-from leasehold.service.enactors.protocol import Phase
+from leasehold.service.drivers.protocol import Phase
 from leasehold.service.engine.engine import PATIENCE_MS
 from leasehold.testing.live import BEGIN_MS, Live
 
@@ -79,9 +79,7 @@ class TestAway:
             live.restart()
         live.do()
 
-    def test_reservations_that_came_due_start_now_for_their_whole_time(
-        self, live: Live, *, away: bool
-    ) -> None:
+    def test_reservations_that_came_due_start_now_for_their_whole_time(self, live: Live, *, away: bool) -> None:
         submitted(live, local(4, 10), local(4, 10), local(4, 10))
         self.come_back(live, was_dead=away)
         assert (state(live, 2), lease(live, 2).lease.first_start_ms) == ("running", live.now_ms)
@@ -140,9 +138,7 @@ class TestAway:
         live.pass_time(23 * S)
         assert end(live, 1) == ("completed", "completed")
 
-    def test_a_promise_that_nobody_kept_is_kept_elsewhere_or_said_to_be_broken(
-        self, live: Live, *, away: bool
-    ) -> None:
+    def test_a_promise_that_nobody_kept_is_kept_elsewhere_or_said_to_be_broken(self, live: Live, *, away: bool) -> None:
         migratable = LeaseType.MIGRATABLE
         soon = BEGIN_MS + 60 * S
         submitted(

@@ -11,17 +11,15 @@ from tests.service.api.house import PATIENCE_S, now_ms
 
 from leasehold.model.errors import LeaseholdError
 from leasehold.service.config import JobsSpec, ServiceConfig, SiteSpec
-from leasehold.service.enactors.facts import Buildable, ImageFacts, NodeFacts, Output
-from leasehold.service.enactors.protocol import Capabilities, Observation, Order, Phase, Problem, Verb
-from leasehold.service.enactors.setup import EnactorSetup
+from leasehold.service.drivers.facts import Buildable, ImageFacts, NodeFacts, Output
+from leasehold.service.drivers.protocol import Capabilities, Observation, Order, Phase, Problem, Verb
+from leasehold.service.drivers.setup import DriverSetup
 from leasehold.service.federation import Federation
 from leasehold.service.metrics import Metrics
 from leasehold.service.store.store import Store
 
 KIND = "pretend"
-BASE = ImageFacts(
-    name="base", software=frozenset({("python3", "3.11")}), size_bytes=1 << 20, least_memory_mib=128
-)
+BASE = ImageFacts(name="base", software=frozenset({("python3", "3.11")}), size_bytes=1 << 20, least_memory_mib=128)
 NODE = NodeFacts(
     name="n1",
     cores=4,
@@ -70,8 +68,8 @@ class Pretence:
         self.say(lease_id, Phase.ENDED, exit_status=exit_status)
 
 
-class PretendEnactor:
-    """An enactor without machines."""
+class PretendDriver:
+    """A driver without machines."""
 
     def __init__(self, pretence: Pretence) -> None:
         self.pretence = pretence
@@ -110,7 +108,7 @@ class PretendEnactor:
         """Nothing is open."""
 
 
-class WithNodes(PretendEnactor):
+class WithNodes(PretendDriver):
     """One with nodes and outputs."""
 
     async def nodes(self) -> list[NodeFacts]:
@@ -146,9 +144,9 @@ class WithImages(WithNodes):
 
 
 def factory(
-    pretences: dict[str, Pretence], kind: type[PretendEnactor] = WithNodes
-) -> Callable[[EnactorSetup], PretendEnactor]:
-    """Make the enactor of each site with what it is to say."""
+    pretences: dict[str, Pretence], kind: type[PretendDriver] = WithNodes
+) -> Callable[[DriverSetup], PretendDriver]:
+    """Make the driver of each site with what it is to say."""
     return lambda setup: kind(pretences[setup.site])
 
 
@@ -158,7 +156,7 @@ async def federation(
 ) -> AsyncIterator[Federation]:
     """A federation of such sites, looked at four times a second."""
     config = ServiceConfig(
-        clusters=tuple(SiteSpec(site, 4, enactor=KIND) for site in sites),
+        clusters=tuple(SiteSpec(site, 4, driver=KIND) for site in sites),
         jobs=jobs or JobsSpec(look_every_ms=250),
     )
     async with Federation.open(config, store, folder, now_ms, Metrics()) as opened:

@@ -8,7 +8,7 @@ import pytest
 
 from leasehold.service.commands import Command, JobOutput
 from leasehold.service.config import JobsSpec
-from leasehold.service.enactors.facts import Output
+from leasehold.service.drivers.facts import Output
 from leasehold.service.engine.errands import Errands, Fetch
 from leasehold.service.errors import Unavailable
 from leasehold.service.finding import asking

@@ -8,7 +8,7 @@ from tests.service.finding.pretend import NODE
 
 from leasehold.service.commands import Command, JobNodesSeen
 from leasehold.service.config import JobsSpec
-from leasehold.service.enactors.facts import NodeFacts
+from leasehold.service.drivers.facts import NodeFacts
 from leasehold.service.finding.looking import NODE_BATCH, Looking
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 from tests.gateway.random_worlds import to_the_first
-from tests.service.enactors.sites import QUICK, machines
+from tests.service.drivers.sites import QUICK, machines
 
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.jobs.job import Backup, Fault
@@ -18,8 +18,8 @@ from leasehold.matching.needs import Needs
 from leasehold.matching.retrying import Retrying
 from leasehold.matching.software import software
 from leasehold.service.commands import Command, JobNodesSeen, JobOutput, SubmitJob
-from leasehold.service.enactors.emulated.nodes import EmulatedNode
-from leasehold.service.enactors.facts import Output
+from leasehold.service.drivers.emulated.nodes import EmulatedNode
+from leasehold.service.drivers.facts import Output
 from leasehold.service.engine.engine import Done, Engine
 from leasehold.service.engine.errands import Errands
 from leasehold.service.engine.job_setup import JobSetup
@@ -66,9 +66,7 @@ class Grid(Live):
     def look_at_nodes(self) -> None:
         """Tell of all nodes, and give what was fetched."""
         self.look()
-        self.do(
-            *(JobNodesSeen(name, tuple(one.machines.nodes(self.now_ms))) for name, one in self.sites.items())
-        )
+        self.do(*(JobNodesSeen(name, tuple(one.machines.nodes(self.now_ms))) for name, one in self.sites.items()))
         while self._errands.fetches:
             fetches, self._errands = self._errands.fetches, Errands()
             self.do(*(self._output(one.lease_id, one.site) for one in fetches))
@@ -127,9 +125,7 @@ def delivered(grid: Grid) -> Counter[int]:
 
 @pytest.mark.parametrize("backup", [Backup.NONE, Backup.COLD])
 @pytest.mark.parametrize("fault", [Fault.NODE_DIED, Fault.SERVICE_STOPPED, Fault.NETWORK_FAILED])
-def test_a_fault_of_its_node_costs_a_job_an_attempt_and_nothing_else(
-    grid: Grid, fault: Fault, backup: Backup
-) -> None:
+def test_a_fault_of_its_node_costs_a_job_an_attempt_and_nothing_else(grid: Grid, fault: Fault, backup: Backup) -> None:
     submit(grid, backup)
     strike(grid, fault, 10 * MINUTE_MS)
     grid.live_on(20 * MINUTE_MS)

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.service.enactors.qemu.conftest import need_programs
-from tests.service.enactors.qemu.machines import cleared, now_ms
-from tests.service.enactors.slurm.conftest import real_clusters
-from tests.service.enactors.slurm.sites import guest_options
+from tests.service.drivers.qemu.conftest import need_programs
+from tests.service.drivers.qemu.machines import cleared, now_ms
+from tests.service.drivers.slurm.conftest import real_clusters
+from tests.service.drivers.slurm.sites import guest_options
 from tests.waiting import PATIENCE_S
 
 from leasehold.jobs.job import Backup
@@ -21,7 +21,7 @@ from leasehold.matching.needs import Needs
 from leasehold.matching.software import software
 from leasehold.service.commands import SubmitJob
 from leasehold.service.config_file import config_from_dict
-from leasehold.service.enactors.qemu.images.build import build_image
+from leasehold.service.drivers.qemu.images.build import build_image
 from leasehold.service.federation import Federation
 from leasehold.service.jobs import JobResult
 from leasehold.service.metrics import Metrics
@@ -63,13 +63,13 @@ async def hybrid(folder: Path, cluster: SlurmCluster) -> AsyncIterator[Federatio
                 {
                     "name": "alpha",
                     "slots": cluster.slots,
-                    "enactor": "slurm",
+                    "driver": "slurm",
                     "slurm": guest_options(cluster) | {"look_every_s": 0.2, "probe_every_s": 3_600},
                 },
                 {
                     "name": "hosts",
                     "slots": 2,
-                    "enactor": "qemu",
+                    "driver": "qemu",
                     "qemu": {"image": str(image), "accelerator": "tcg"},
                 },
             ],
@@ -88,9 +88,7 @@ def asked(*command: str, needs: str = "", **more: Any) -> SubmitJob:
     return SubmitJob(consumer="physics", command=command, needs=machine, **more)
 
 
-async def until(
-    federation: Federation, job_id: int, holds: Callable[[JobRow, list[AttemptRow]], bool]
-) -> None:
+async def until(federation: Federation, job_id: int, holds: Callable[[JobRow, list[AttemptRow]], bool]) -> None:
     """Wait until something holds of a job and its attempts."""
     give_up_s = time.monotonic() + PATIENCE_S
     while True:

@@ -16,11 +16,11 @@ from leasehold.model.lease import LeaseState
 from leasehold.model.request import LeaseType
 from leasehold.routing.registry import routing_policy
 from leasehold.service.commands import Cancel, Command, Drain, Mail, Undrain
-from leasehold.service.enactors.emulated.audit import BRINGS_UP, Action, AuditLine
-from leasehold.service.enactors.emulated.faults import Faults
-from leasehold.service.enactors.emulated.hardware import Hardware
-from leasehold.service.enactors.emulated.machines import EmulatedMachines
-from leasehold.service.enactors.emulated.mishaps import Mishaps
+from leasehold.service.drivers.emulated.audit import BRINGS_UP, Action, AuditLine
+from leasehold.service.drivers.emulated.faults import Faults
+from leasehold.service.drivers.emulated.hardware import Hardware
+from leasehold.service.drivers.emulated.machines import EmulatedMachines
+from leasehold.service.drivers.emulated.mishaps import Mishaps
 from leasehold.service.engine.sites import occupancies
 from leasehold.service.letters.post import identity_of
 from leasehold.service.letters.wire import GATEWAY, About
@@ -32,9 +32,7 @@ from leasehold.testing.live import Live
 from leasehold.testing.rows import submit
 from leasehold.testing.worlds import live_site
 
-QUICK = OverheadModel(
-    suspend_ms_per_gib=400, resume_ms_per_gib=300, network_mbps=10_000, migrate_fixed_ms=100
-)
+QUICK = OverheadModel(suspend_ms_per_gib=400, resume_ms_per_gib=300, network_mbps=10_000, migrate_fixed_ms=100)
 FAR = {"far": 4, "north": 3}
 HOME = "home"
 _MANY = 1_000_000
@@ -69,9 +67,7 @@ class Letter:
 class World:
     """All three, and what is on the line between them."""
 
-    def __init__(
-        self, folder: Path, policy: str = "rr", *, try_elsewhere: bool = True, home_slots: int = 2
-    ) -> None:
+    def __init__(self, folder: Path, policy: str = "rr", *, try_elsewhere: bool = True, home_slots: int = 2) -> None:
         self.stores = {name: open_store(f"sqlite:///{folder / name}.db") for name in (GATEWAY, *FAR)}
         self.gateway = live_of(self.stores[GATEWAY], HOME, home_slots, policy, try_elsewhere=try_elsewhere)
         self.sites = {name: live_of(self.stores[name], name, slots) for name, slots in FAR.items()}
@@ -115,7 +111,7 @@ class World:
         now = occupancies(live.gateway)[name]
         return About(
             identity=identity_of(live.store, new_id), slots=FAR[name], speed_mips=1, reference_mips=1,
-            enactor="emulated",
+            driver="emulated",
             can_suspend=True, can_migrate=True, lends=self.lends[name],
             local_vms=now.local_vms, guest_vms=now.guest_vms,
             waiting_local=now.waiting_local, waiting_guests=now.waiting_guests,
@@ -206,9 +202,7 @@ class World:
         assert self.is_quiet()
         for name, store in self.stores.items():
             for other in (GATEWAY, *FAR):
-                assert not store.letters(other, 0, 10), (
-                    f"letters from {name} to {other} were never acknowledged"
-                )
+                assert not store.letters(other, 0, 10), f"letters from {name} to {other} were never acknowledged"
         at_sites = {name: self.guests_at(name) for name in FAR}
         for row in rows_of(self.gateway):
             if row.lease.site in FAR and row.lease.state != LeaseState.REFUSED:
@@ -235,9 +229,7 @@ class World:
             came_up = Counter((line.lease_id, line.incarnation) for line in lines if line.action in BRINGS_UP)
             assert max(came_up.values(), default=1) == 1, name
             booted = [line.lease_id for line in lines if line.action is Action.BOOT]
-            boots.update(
-                lease_id if name == HOME else origin.get((name, lease_id), -lease_id) for lease_id in booted
-            )
+            boots.update(lease_id if name == HOME else origin.get((name, lease_id), -lease_id) for lease_id in booted)
         twice = [lease_id for lease_id, count in boots.items() if lease_id > 0 and count > 1]
         assert not twice, f"leases that were booted more than once: {twice}"
         completed = {row.lease.id for row in rows_of(self.gateway) if row.lease.state == LeaseState.COMPLETED}

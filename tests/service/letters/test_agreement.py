@@ -70,9 +70,7 @@ def test_a_deadline_that_passed_on_the_way_is_named(world: World) -> None:
 
 
 @pytest.mark.parametrize("ahead_ms", [-3_600_000, 3_600_000])
-def test_who_asks_for_now_starts_when_it_arrives_whatever_the_clocks_say(
-    tmp_path: Path, ahead_ms: int
-) -> None:
+def test_who_asks_for_now_starts_when_it_arrives_whatever_the_clocks_say(tmp_path: Path, ahead_ms: int) -> None:
     world = World(tmp_path, home_slots=1)
     world.sites["far"].pass_time_until(world.sites["far"].now_ms + max(0, -ahead_ms))
     world.gateway.pass_time_until(world.gateway.now_ms + max(0, ahead_ms))
@@ -149,11 +147,7 @@ def test_a_letter_that_is_not_understood_keeps_back_those_that_came_with_it(worl
 
 def test_a_consumers_own_key_never_swallows_an_offer(world: World) -> None:
     far = world.sites["far"]
-    far.do(
-        submit(
-            "physics", LeaseType.NON_PREEMPTABLE, 1, 100, 64, site="far", key="gateway:1:0", request_hash="x"
-        )
-    )
+    far.do(submit("physics", LeaseType.NON_PREEMPTABLE, 1, 100, 64, site="far", key="gateway:1:0", request_hash="x"))
     world.submit(SUSPENDABLE, 2, 500)
     world.make_whole()
     world.check_that_all_agree()
@@ -201,9 +195,7 @@ class TestForgetting:
 
 
 class TestStarting:
-    def test_a_gateway_starts_again_while_leases_are_at_sites_that_it_does_not_configure(
-        self, world: World
-    ) -> None:
+    def test_a_gateway_starts_again_while_leases_are_at_sites_that_it_does_not_configure(self, world: World) -> None:
         world.submit(SUSPENDABLE, 4, 500)
         check_sites(ServiceConfig((SiteSpec("home", 2),)), world.stores[GATEWAY])
 
@@ -294,8 +286,6 @@ def test_a_token_is_shown_only_where_nobody_can_read_it_on_the_way(url: str) -> 
         check_gateway(url)
 
 
-@pytest.mark.parametrize(
-    "url", ["https://gateway.example.org", "http://127.0.0.1:8470", "http://localhost:1"]
-)
+@pytest.mark.parametrize("url", ["https://gateway.example.org", "http://127.0.0.1:8470", "http://localhost:1"])
 def test_and_there_it_is(url: str) -> None:
     check_gateway(url)

@@ -12,7 +12,7 @@ from leasehold.service.auth.principal import Role
 from leasehold.service.letters import post as post_
 
 ABOUT: dict[str, Any] = {
-    "identity": "store-1", "slots": 100, "speed_mips": 1, "reference_mips": 1, "enactor": "emulated",
+    "identity": "store-1", "slots": 100, "speed_mips": 1, "reference_mips": 1, "driver": "emulated",
     "can_suspend": True, "can_migrate": True, "lends": True, "local_vms": 0, "guest_vms": 0,
     "waiting_local": 0, "waiting_guests": 0, "waiting_local_vms": 0, "waiting_guest_vms": 0,
 }  # fmt: skip
@@ -44,9 +44,7 @@ def wide(house: House) -> dict[str, Any]:
     return house.submit(house.token(), vms=80)
 
 
-def test_a_site_is_given_its_offers_again_and_again_until_it_has_taken_them_in(
-    house: House, peer: str
-) -> None:
+def test_a_site_is_given_its_offers_again_and_again_until_it_has_taken_them_in(house: House, peer: str) -> None:
     assert exchange(house, peer).json() == {"letters": [], "acknowledged": 0}
     lease = wide(house)
     assert (lease["site"], lease["state"]) == ("far", "waiting")
@@ -115,9 +113,7 @@ def test_a_site_cannot_call_itself_like_one_of_the_gateways_own(house: House, na
     assert (answer.status_code, answer.json()["field"]) == (422, "site")
 
 
-def test_a_lease_at_a_site_that_decides_for_itself_cannot_be_extended_from_here(
-    house: House, peer: str
-) -> None:
+def test_a_lease_at_a_site_that_decides_for_itself_cannot_be_extended_from_here(house: House, peer: str) -> None:
     exchange(house, peer)
     lease = wide(house)
     answer = house.ask("POST", f"/v1/leases/{lease['id']}/extension", house.token(), json={"by_s": 60})

@@ -111,10 +111,7 @@ def test_so_is_a_report(name: str, lie: object) -> None:
         wire.read(told | {name: lie}, "far")
 
 
-@given(
-    st.dictionaries(st.text(), JSON)
-    | JSON.map(lambda lie: offered(leased()) | {"claims": lie, "command": lie})
-)
+@given(st.dictionaries(st.text(), JSON) | JSON.map(lambda lie: offered(leased()) | {"claims": lie, "command": lie}))
 def test_whatever_a_letter_says_it_is_read_or_refused(body: dict[str, Any]) -> None:
     try:
         wire.read(body, "gateway")

@@ -23,7 +23,7 @@ from leasehold.service.config_file import (
     load_config,
     without_password,
 )
-from leasehold.service.enactors.protocol import Capabilities
+from leasehold.service.drivers.protocol import Capabilities
 from leasehold.service.opening import make_gateway
 from leasehold.service.presets import demo, one_site
 
@@ -145,7 +145,7 @@ def complaint(written: Written) -> Callable[[str], str]:
 class TestMeaning:
     def test_one_cluster_is_enough(self, written: Written) -> None:
         config = load_config(written('[[cluster]]\nname = "ours"\nslots = 4\n'))
-        assert config.clusters[0].enactor == "emulated"
+        assert config.clusters[0].driver == "emulated"
         assert (config.service.host, config.service.port) == ("127.0.0.1", 8470)
 
     def test_every_table_is_read(self, written: Written, tmp_path: Path) -> None:
@@ -254,8 +254,8 @@ class TestWrongInput:
             ('name = "a"\nslots = 0', "leasehold.toml:3: cluster[0].slots: got 0"),
             ('name = "a/b"\nslots = 4', "leasehold.toml:2: cluster[0].name: got 'a/b'"),
             (
-                'name = "a"\nslots = 4\nenactor = "emulate"',
-                "leasehold.toml:4: cluster[0].enactor: got 'emulate'",
+                'name = "a"\nslots = 4\ndriver = "emulate"',
+                "leasehold.toml:4: cluster[0].driver: got 'emulate'",
             ),
             (
                 'name = "a"\nslots = 4\n[cluster.emulated]\nboots_s = 1',
@@ -353,15 +353,10 @@ class TestWrittenDown:
 
     def test_what_a_kind_of_machines_is_told_is_explained_too(self, written: Written) -> None:
         shown = commented_toml(load_config(written(EVERYTHING)))
-        assert (
-            "\n[cluster.emulated]\nboot_s = 1.5                             # how long booting takes\n"
-            in shown
-        )
+        assert "\n[cluster.emulated]\nboot_s = 1.5                             # how long booting takes\n" in shown
 
     def test_the_password_of_the_store_is_left_out(self) -> None:
-        assert (
-            without_password("postgresql+psycopg://a:s3cret@db:5432/x") == "postgresql+psycopg://a@db:5432/x"
-        )
+        assert without_password("postgresql+psycopg://a:s3cret@db:5432/x") == "postgresql+psycopg://a@db:5432/x"
 
 
 class TestNonPreemptableGuests:

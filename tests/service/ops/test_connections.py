@@ -95,9 +95,7 @@ def with_tls(
 
 
 class TestTls:
-    def test_handshakes_without_end_harm_nobody(
-        self, place: Place, with_tls: Callable[..., ServiceConfig]
-    ) -> None:
+    def test_handshakes_without_end_harm_nobody(self, place: Place, with_tls: Callable[..., ServiceConfig]) -> None:
         async def visit(listening: Listening, stack: AsyncExitStack) -> None:
             async with admin(listening) as client:
                 assert (await client.health()).ready

@@ -41,9 +41,7 @@ def test_leases_beside_a_dead_site_complete_at_the_healthy_one(tmp_path: Path) -
         assert {line.site for line in told if line.state == "running"} == {HEALTHY}
         used = house.federation.store.usage(UsageFilter(EVERYTHING, 0, 1 << 60))
         assert sorted((row.lease_id, row.site) for row in used) == [(number, HEALTHY) for number in made]
-        [dead] = [
-            site for site in house.ask("GET", "/v1/sites", admin).json()["sites"] if site["name"] == DEAD
-        ]
+        [dead] = [site for site in house.ask("GET", "/v1/sites", admin).json()["sites"] if site["name"] == DEAD]
         assert (dead["status"], dead["vms"]["guests"]) == ("unreachable", 0)
 
 

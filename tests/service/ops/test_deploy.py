@@ -17,7 +17,7 @@ from leasehold.jobs.why import JobReason
 from leasehold.model.event import Operation
 from leasehold.model.reason import Outcome, Reason
 from leasehold.service.config_file import load_config
-from leasehold.service.enactors.protocol import Verb
+from leasehold.service.drivers.protocol import Verb
 from leasehold.service.metrics import Difference, Metrics
 from leasehold.service.standing import Standing
 
@@ -66,9 +66,7 @@ def rules() -> Any:
     return yaml.safe_load(RULES.read_text(encoding="utf-8"))
 
 
-QUERIES = [
-    query for query in (*expressions(dashboard()), *expressions(rules())) if not query.startswith("up{")
-]
+QUERIES = [query for query in (*expressions(dashboard()), *expressions(rules())) if not query.startswith("up{")]
 """But for the one about `up`, which Prometheus makes itself."""
 
 
@@ -90,9 +88,7 @@ class TestMonitoring:
 
     def test_every_panel_says_what_it_shows_and_has_a_place_of_its_own(self) -> None:
         panels = dashboard()["panels"]
-        assert [
-            panel["title"] for panel in panels if panel["type"] != "row" and not panel["description"]
-        ] == []
+        assert [panel["title"] for panel in panels if panel["type"] != "row" and not panel["description"]] == []
         cells = [
             (panel["gridPos"]["x"] + x, panel["gridPos"]["y"] + y)
             for panel in panels
@@ -173,9 +169,5 @@ class TestContainer:
 
     def test_what_it_copies_is_there(self) -> None:
         text = (DEPLOY / "container" / "Containerfile").read_text(encoding="utf-8")
-        copied = [
-            word
-            for line in re.findall(r"^COPY (?!--)(.*)$", text, re.MULTILINE)
-            for word in line.split()[:-1]
-        ]
+        copied = [word for line in re.findall(r"^COPY (?!--)(.*)$", text, re.MULTILINE) for word in line.split()[:-1]]
         assert [name for name in copied if not (DEPLOY.parent / name).exists()] == []

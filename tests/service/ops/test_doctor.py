@@ -20,7 +20,7 @@ from leasehold.service.doctor.gateway_registry import GATEWAY, checks_of
 from leasehold.service.doctor.installed import Requirement
 from leasehold.service.doctor.registry import INSTALLED, MACHINE, examine
 from leasehold.service.doctor.subject import Subject
-from leasehold.service.enactors.qemu.cgroups import find_hierarchy
+from leasehold.service.drivers.qemu.cgroups import find_hierarchy
 from leasehold.service.serving import Place
 from leasehold.service.store.store import open_store
 from leasehold.service.upkeep import Contents, StoreStatus
@@ -51,9 +51,7 @@ class TestEveryCheck:
         assert all(finding.text for finding in check())
 
     @pytest.mark.parametrize("name", GATEWAY)
-    def test_of_a_gateway_that_was_never_started_finds_nothing_to_mend(
-        self, name: str, tmp_path: Path
-    ) -> None:
+    def test_of_a_gateway_that_was_never_started_finds_nothing_to_mend(self, name: str, tmp_path: Path) -> None:
         before = set(tmp_path.rglob("*"))
         findings = checks_of(subject(tmp_path / "data"))[name]()
         assert {finding.severity for finding in findings} <= {OK, NOTE}
@@ -85,9 +83,7 @@ class TestInstalled:
             (Requirement("", "no-such-package"), False),
         ],
     )
-    def test_a_requirement_is_met_by_what_is_new_enough(
-        self, requirement: Requirement, *, is_met: bool
-    ) -> None:
+    def test_a_requirement_is_met_by_what_is_new_enough(self, requirement: Requirement, *, is_met: bool) -> None:
         assert requirement.is_met is is_met
 
     def test_it_knows_the_extras(self) -> None:
@@ -106,9 +102,7 @@ class TestMachine:
         controllers.write_text("cpu io memory pids\n")
         assert only(machine.check_cgroups(find_hierarchy(tmp_path, nowhere))).severity is OK
 
-    def test_a_program_that_is_not_there_is_named(
-        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-    ) -> None:
+    def test_a_program_that_is_not_there_is_named(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.setenv("PATH", str(tmp_path))
         finding = only(machine.check_slurm())
         assert finding.severity is NOTE
@@ -176,9 +170,7 @@ class TestNetwork:
         findings = network.check_tls(subject(folder, tls_certificate=certificate, tls_key=key))
         assert [finding.severity for finding in findings] == [OK, severity]
 
-    def test_a_key_that_others_can_read(
-        self, folder: Path, key_pair: Callable[..., tuple[Path, Path]]
-    ) -> None:
+    def test_a_key_that_others_can_read(self, folder: Path, key_pair: Callable[..., tuple[Path, Path]]) -> None:
         certificate, key = key_pair()
         key.chmod(0o640)
         findings = network.check_tls(subject(folder, tls_certificate=certificate, tls_key=key))

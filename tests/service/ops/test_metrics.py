@@ -8,7 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from leasehold.jobs.why import JobReason
 from leasehold.model.event import Operation
 from leasehold.model.reason import Outcome, Reason
-from leasehold.service.enactors.protocol import Verb
+from leasehold.service.drivers.protocol import Verb
 from leasehold.service.metrics import Difference, Metrics
 from leasehold.service.standing import Standing
 

@@ -82,9 +82,7 @@ def test_a_full_disk_is_said_everywhere_until_there_is_room_again(tmp_path: Path
             taken = fill(house, token)
             probed = house.ask("GET", "/readyz")
             assert (probed.status_code, probed.json()["detail"]) == (503, "the store does not answer")
-            assert str(tmp_path) not in probed.text, (
-                "a probe takes no token, and says nothing of this machine"
-            )
+            assert str(tmp_path) not in probed.text, "a probe takes no token, and says nothing of this machine"
             assert "full" in house.federation.health.why_not
             assert ready_metric(house) == "0.0"
             assert status(house, "/healthz") == 200  # a new start would not help
@@ -112,9 +110,7 @@ def test_a_store_whose_file_was_removed_takes_nothing_that_would_be_lost(tmp_pat
 def cut_off(server: PostgresServer, database: str) -> Iterator[None]:
     """Let nobody into a database, and throw out who is in it."""
     allow = sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS {}")
-    with psycopg.connect(
-        host=str(server.folder), user=USER, dbname="postgres", autocommit=True
-    ) as connection:
+    with psycopg.connect(host=str(server.folder), user=USER, dbname="postgres", autocommit=True) as connection:
         connection.execute(allow.format(sql.Identifier(database), sql.SQL("false")))
         throw_out = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s"
         connection.execute(throw_out, [database])
@@ -125,7 +121,7 @@ def cut_off(server: PostgresServer, database: str) -> Iterator[None]:
 def test_a_database_that_is_gone_is_noticed_without_a_request(
     tmp_path: Path, postgres: PostgresServer, postgres_url: str, said: Said, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("leasehold.service.driver.PROBE_EVERY_S", 0.05)
+    monkeypatch.setattr("leasehold.service.engine_thread.PROBE_EVERY_S", 0.05)
     with house_in(tmp_path, SETTINGS, url=postgres_url) as house:
         token = house.token()
         house.submit(token)
@@ -161,9 +157,7 @@ def test_a_step_that_takes_too_long_is_said_while_it_does(
     assert about_deciding(said) == []
 
 
-def test_an_engine_without_its_driver_is_not_alive(
-    tmp_path: Path, said: Said, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_engine_without_its_driver_is_not_alive(tmp_path: Path, said: Said, monkeypatch: pytest.MonkeyPatch) -> None:
     """A defect that would leave everybody waiting for ever."""
 
     def defect(*_: object) -> None:

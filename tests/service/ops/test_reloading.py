@@ -110,9 +110,7 @@ def test_what_a_check_finds_after_a_reload_does_not_undo_it_and_is_known(
 
 def test_sighup_reads_the_file_again_and_says_what_came_of_it(tmp_path: Path) -> None:
     first = ServiceConfig((SiteSpec("das3", 8),), ServiceSpec(port=0))
-    answers = iter(
-        [LeaseholdError("leasehold.toml:3: slotz"), replace(first, clusters=(SiteSpec("das3", 4),))]
-    )
+    answers = iter([LeaseholdError("leasehold.toml:3: slotz"), replace(first, clusters=(SiteSpec("das3", 4),))])
 
     def reread() -> ServiceConfig:
         answer = next(answers)

@@ -113,9 +113,7 @@ class TestNotListening:
         with closing(socket.create_server(("127.0.0.1", 0))) as other:
             port = other.getsockname()[1]
             taken = replace(config(), service=ServiceSpec(port=port))
-            with pytest.raises(
-                InputError, match=rf"127\.0\.0\.1 port {port}: cannot be listened at: Address already"
-            ):
+            with pytest.raises(InputError, match=rf"127\.0\.0\.1 port {port}: cannot be listened at: Address already"):
                 served(taken, place, nobody)
         assert not (place.work / "leasehold.db").exists()
 
@@ -253,9 +251,7 @@ class TestItsFiles:
         assert [path for path in written if path.stat().st_mode & 0o077] == []
 
     @pytest.mark.parametrize("names", [(), ("leasehold.toml", "notes")])
-    def test_lie_in_a_folder_that_is_closed_where_it_is_ours(
-        self, place: Place, names: tuple[str, ...]
-    ) -> None:
+    def test_lie_in_a_folder_that_is_closed_where_it_is_ours(self, place: Place, names: tuple[str, ...]) -> None:
         place.folder.mkdir()
         place.folder.chmod(0o755)
         for name in names:

@@ -20,9 +20,7 @@ def test_a_pair_is_good(key_pair: Callable[..., Pair]) -> None:
 
 def test_a_key_of_another_certificate_is_not(key_pair: Callable[..., Pair], tmp_path: Path) -> None:
     other = key_pair()[1].rename(tmp_path / "other.key")
-    with pytest.raises(
-        InputError, match=r"tls\.crt: cannot be used with the key .*other\.key: KEY_VALUES_MISMATCH"
-    ):
+    with pytest.raises(InputError, match=r"tls\.crt: cannot be used with the key .*other\.key: KEY_VALUES_MISMATCH"):
         check_key_pair(key_pair()[0], other)
 
 

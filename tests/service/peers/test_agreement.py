@@ -51,9 +51,7 @@ class TestTheirs:
     def test_it_says_so_in_the_journal_of_who_sent_it(self, world: World) -> None:
         lease, _ = sent_to_c(world)
         lines = world.stores["a"].journal(0, 100, lease_id=lease.lease.id)
-        assert [(line.what, line.reason, line.rule) for line in lines[1:2]] == [
-            ("dispatch", "sent-to-peer", "peers")
-        ]
+        assert [(line.what, line.reason, line.rule) for line in lines[1:2]] == [("dispatch", "sent-to-peer", "peers")]
 
     def test_an_owner_of_the_lender_comes_first(self, world: World) -> None:
         lease, _ = sent_to_c(world)
@@ -74,9 +72,7 @@ class TestTheirs:
 
     @pytest.mark.parametrize("field", ["vms", "duration_ms", "ready_ms", "name", "command", "consumer"])
     @pytest.mark.parametrize("value", [2**80, {"x": 1}, "\0", [3]])
-    def test_a_letter_that_is_not_understood_breaks_nothing(
-        self, world: World, field: str, value: object
-    ) -> None:
+    def test_a_letter_that_is_not_understood_breaks_nothing(self, world: World, field: str, value: object) -> None:
         world.submit("a", 4, 1_000)
         [letter] = world.stores["a"].letters("c", 0, 10)
         strange = json.loads(letter.body) | {field: value}
@@ -148,9 +144,7 @@ class TestParting:
             answer = world.do(name, RemovePeer(other, frozenset(), "operator"))
             assert isinstance(answer, CannotRemovePeer)
         assert "leases of ours are there (1)" in str(world.do("a", RemovePeer("c", frozenset(), "operator")))
-        assert "leases of its own are here (1)" in str(
-            world.do("c", RemovePeer("a", frozenset(), "operator"))
-        )
+        assert "leases of its own are here (1)" in str(world.do("c", RemovePeer("a", frozenset(), "operator")))
 
     def test_what_is_there_has_failed_and_what_is_here_is_ended(self, world: World) -> None:
         lease, guest = sent_to_c(world)

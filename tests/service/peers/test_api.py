@@ -15,7 +15,7 @@ from leasehold.service.letters.uplink import Uplink
 
 NOWHERE = "http://127.0.0.1:1"
 ABOUT: dict[str, Any] = {
-    "identity": "store-1", "slots": 100, "speed_mips": 1, "reference_mips": 1, "enactor": "gateway",
+    "identity": "store-1", "slots": 100, "speed_mips": 1, "reference_mips": 1, "driver": "gateway",
     "can_suspend": True, "can_migrate": True, "lends": True, "local_vms": 0, "guest_vms": 0,
     "waiting_local": 0, "waiting_guests": 0, "waiting_local_vms": 0, "waiting_guest_vms": 0,
     "is_gateway": True, "widest_vms": 80, "widest_free_vms": 80,
@@ -129,9 +129,7 @@ def test_what_makes_no_sense_is_refused_and_changes_nothing(
 
 
 @pytest.mark.usefixtures("_uncalled")
-def test_a_token_is_kept_for_its_owner_alone_and_shown_to_nobody(
-    house: House, admin: str, tmp_path: Path
-) -> None:
+def test_a_token_is_kept_for_its_owner_alone_and_shown_to_nobody(house: House, admin: str, tmp_path: Path) -> None:
     secret = new_text()
     told = keep(house, admin, url="https://north.example.org", token=secret)
     [file] = tmp_path.rglob("north.token")

@@ -21,7 +21,7 @@ from tests.service.peers.network import Network, has_namespaces, namespaces, pro
 from tests.waiting import until
 
 from leasehold.client import Client, Lease, Patience
-from leasehold.service.enactors.emulated.audit import Action, brought_up_twice, read_audit
+from leasehold.service.drivers.emulated.audit import Action, brought_up_twice, read_audit
 
 NAMES = ("west", "east")
 SLOTS = {"west": 4, "east": 6}
@@ -122,15 +122,11 @@ def agree(west: Side, east: Side) -> None:
     tokens = {}
     for side, other in ((west, east), (east, west)):
         with side.asking() as client:
-            made = client.tokens.create(
-                consumer=f"peer/{other.name}", roles=["peer"], sites=[other.name], note=""
-            )
+            made = client.tokens.create(consumer=f"peer/{other.name}", roles=["peer"], sites=[other.name], note="")
             tokens[other.name] = made.token
     for side, other in ((west, east), (east, west)):
         with side.asking() as client:
-            client.peers.keep(
-                other.name, url=other.url_for_other, token=tokens[side.name], ask="none-can-now"
-            )
+            client.peers.keep(other.name, url=other.url_for_other, token=tokens[side.name], ask="none-can-now")
 
 
 def in_touch(side: Side) -> bool:
@@ -207,11 +203,7 @@ def check(sides: list[Side]) -> None:
     for side, other in (sides, sides[::-1]):
         own = {i: lease for i, lease in leases[side.name].items() if not lease.consumer.startswith("peer/")}
         away = {i: lease for i, lease in own.items() if lease.site == other.name}
-        guests = {
-            i: lease
-            for i, lease in leases[other.name].items()
-            if lease.consumer == f"peer/{side.name}/operator"
-        }
+        guests = {i: lease for i, lease in leases[other.name].items() if lease.consumer == f"peer/{side.name}/operator"}
         went += len(away)
         assert all(lease.site in ("", f"{other.name}-site") for lease in guests.values()), "it went on"
         assert Counter(lease.state for lease in away.values() if lease.started_at) == Counter(
@@ -220,9 +212,7 @@ def check(sides: list[Side]) -> None:
         audit = read_audit(side.audit_path())
         assert not brought_up_twice(audit)
         boots.update((side.name, line.lease_id) for line in audit if line.action is Action.BOOT)
-        assert all(
-            boots[side.name, i] for i, lease in own.items() if lease.state == "completed" and i not in away
-        )
+        assert all(boots[side.name, i] for i, lease in own.items() if lease.state == "completed" and i not in away)
         with side.asking() as client:
             [peer] = client.peers.list()
             assert client.health().alive

@@ -15,7 +15,7 @@ from leasehold.gateway.peering import Ask
 from leasehold.model.lease import LeaseState
 from leasehold.model.request import LeaseType
 from leasehold.service.commands import Cancel, Command, Drain, KeepPeer, Mail, Undrain
-from leasehold.service.enactors.emulated.audit import BRINGS_UP, Action, AuditLine
+from leasehold.service.drivers.emulated.audit import BRINGS_UP, Action, AuditLine
 from leasehold.service.letters.names import asking, asking_peer
 from leasehold.service.letters.post import identity_of
 from leasehold.service.peers.about import about_us
@@ -88,9 +88,7 @@ class World:
 
     def submit_at(self, name: str, vms: int, duration_ms: int) -> None:
         """Somebody of its own needs the site of a gateway."""
-        request = submit(
-            "owner", LeaseType.NON_PREEMPTABLE, min(vms, SLOTS[name]), duration_ms, 64, site=site_of(name)
-        )
+        request = submit("owner", LeaseType.NON_PREEMPTABLE, min(vms, SLOTS[name]), duration_ms, 64, site=site_of(name))
         self.do(name, request)
 
     def cancel(self, name: str, lease_id: int) -> None:
@@ -241,11 +239,7 @@ class World:
     def _whose(self, name: str, lease_id: int) -> tuple[str, int]:
         """The gateway whose user asked for a lease, and its number there."""
         row = self.row(name, lease_id)
-        return (
-            (asking_peer(row.metadata.origin), row.metadata.origin_id)
-            if row.metadata.origin
-            else (name, lease_id)
-        )
+        return (asking_peer(row.metadata.origin), row.metadata.origin_id) if row.metadata.origin else (name, lease_id)
 
 
 def _agreed(row: LeaseRow) -> tuple[object, ...]:

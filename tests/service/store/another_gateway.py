@@ -40,9 +40,7 @@ def write(store: Store, number: int) -> None:
     with store.writing() as batch:
         batch.upsert(LEASES, [lease_row(lease) for lease in leases])
         say("leases")
-        batch.insert(
-            JOURNAL, [journal_row(lease * LINES + n, lease) for lease in leases for n in range(1, LINES + 1)]
-        )
+        batch.insert(JOURNAL, [journal_row(lease * LINES + n, lease) for lease in leases for n in range(1, LINES + 1)])
         say("journal")
         batch.insert(ORDERS, [order_row(lease) for lease in leases])
         batch.set_memory("last", str(number))

@@ -95,9 +95,7 @@ def test_a_restored_store_goes_on(full_store: Store, elsewhere: str, tmp_path: P
         assert [order.order.lease_id for order in restored.open_orders()] == [1, 3]
 
 
-def test_a_backup_is_of_one_moment_while_there_is_writing(
-    store: Store, elsewhere: str, tmp_path: Path
-) -> None:
+def test_a_backup_is_of_one_moment_while_there_is_writing(store: Store, elsewhere: str, tmp_path: Path) -> None:
     """Every transaction moves all leases to another site: a backup with two sites would be of two moments."""
 
     def move(turn: int) -> None:
@@ -123,9 +121,7 @@ def test_a_backup_is_one_file_for_its_owner_alone(full_store: Store, tmp_path: P
     assert stat.S_IMODE((folder / "backup").stat().st_mode) == 0o600
 
 
-def test_a_backup_takes_the_place_of_an_older_one_only_where_it_may(
-    full_store: Store, tmp_path: Path
-) -> None:
+def test_a_backup_takes_the_place_of_an_older_one_only_where_it_may(full_store: Store, tmp_path: Path) -> None:
     (tmp_path / "backup").write_text("an older one")
     with pytest.raises(InputError, match="backup: exists already; --force overwrites it"):
         backup(full_store, tmp_path / "backup")
@@ -252,9 +248,7 @@ class TestRefused:
 
     def test_a_backup_of_the_other_kind(self, sqlite_store: Store, postgres_url: str, tmp_path: Path) -> None:
         backup(sqlite_store, tmp_path / "backup")
-        with pytest.raises(
-            InputError, match="backup of a sqlite store, and cannot be restored to postgresql"
-        ):
+        with pytest.raises(InputError, match="backup of a sqlite store, and cannot be restored to postgresql"):
             restore(tmp_path / "backup", postgres_url)
 
     def test_a_damaged_backup(self, full_store: Store, elsewhere: str, tmp_path: Path) -> None:
@@ -266,9 +260,7 @@ class TestRefused:
         with open_store(elsewhere) as untouched:
             assert untouched.is_empty()
 
-    def test_a_backup_that_is_newer_than_the_program(
-        self, full_store: Store, elsewhere: str, tmp_path: Path
-    ) -> None:
+    def test_a_backup_that_is_newer_than_the_program(self, full_store: Store, elsewhere: str, tmp_path: Path) -> None:
         engine = writing_engine(full_store.url)
         with engine.begin() as connection:
             connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))

@@ -107,9 +107,7 @@ def pages(store: Store, which: LeaseFilter, limit: int) -> Iterator[list[LeaseRo
 @given(which=lease_filters, limit=st.integers(1, HOW_MANY))
 def test_pages_hold_what_is_asked_for_newest_first(full_store: Store, which: LeaseFilter, limit: int) -> None:
     found = list(pages(full_store, which, limit))
-    assert [row for page in found for row in page] == [
-        row for row in SOME_LEASES[::-1] if asked_for(which, row)
-    ]
+    assert [row for page in found for row in page] == [row for row in SOME_LEASES[::-1] if asked_for(which, row)]
     assert all(len(page) == limit for page in found[:-1])
 
 

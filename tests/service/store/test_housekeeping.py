@@ -28,9 +28,7 @@ def everything(store: Store, **before: int) -> None:
 def test_old_answers_are_forgotten(store: Store) -> None:
     with store.writing() as batch:
         batch.upsert(LEASES, [lease_row(1)])
-        batch.insert(
-            ANSWERS, [answer_row(str(at_ms), 1, created_ms=at_ms) for at_ms in (BEFORE_MS - 1, BEFORE_MS)]
-        )
+        batch.insert(ANSWERS, [answer_row(str(at_ms), 1, created_ms=at_ms) for at_ms in (BEFORE_MS - 1, BEFORE_MS)])
     assert forgotten(store) == 1
     keys = [("physics", str(at_ms)) for at_ms in (BEFORE_MS - 1, BEFORE_MS)]
     assert list(store.answers(keys)) == keys[1:]
@@ -61,9 +59,7 @@ def test_leases_and_journal_stay(store: Store) -> None:
     assert store.last_seq() == 1
 
 
-def test_it_is_done_in_pieces_so_that_nobody_waits_for_long(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_is_done_in_pieces_so_that_nobody_waits_for_long(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(housekeeping, "AT_ONCE", 2)
     with store.writing() as batch:
         batch.upsert(LEASES, [lease_row(1)])
@@ -124,9 +120,7 @@ def test_where_nothing_is_said_everything_is_kept(store: Store) -> None:
 def test_many_go_in_pieces(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(housekeeping, "AT_ONCE", 2)
     with store.writing() as batch:
-        batch.upsert(
-            LEASES, [lease_row(number, state="completed", end_ms=BEGIN_MS) for number in range(1, 7)]
-        )
+        batch.upsert(LEASES, [lease_row(number, state="completed", end_ms=BEGIN_MS) for number in range(1, 7)])
     assert [forgotten(store, leases_ms=BEFORE_MS) for _ in range(4)] == [2, 2, 1, 0]
 
 

@@ -15,7 +15,7 @@ from leasehold.matching.choice import Physical, Virtual
 from leasehold.matching.images import Image
 from leasehold.matching.needs import InputFile, Job, Needs
 from leasehold.matching.software import software
-from leasehold.service.enactors.protocol import MachineWishes
+from leasehold.service.drivers.protocol import MachineWishes
 from leasehold.service.engine.job_rows import CameTo, came_to_of, record_of_job, row_of_attempt, row_of_job
 from leasehold.service.store import housekeeping
 from leasehold.service.store.filters import EVERYTHING, JobFilter, Visible
@@ -39,9 +39,7 @@ from leasehold.service.store.rows import (
 from leasehold.service.store.store import Store
 from leasehold.testing.rows import BEGIN_MS, journal_row, lease_row
 
-IMAGE = Image(
-    "base+gromacs", frozenset({("gromacs", "2022.5")}), 1 << 30, Amounts(0, 128, 1024), frozenset("a")
-)
+IMAGE = Image("base+gromacs", frozenset({("gromacs", "2022.5")}), 1 << 30, Amounts(0, 128, 1024), frozenset("a"))
 HERE = Physical((Edge(3, 2048, -125, "a/n1"), Edge(4, 2048, -125, "a/n2")))
 THERE = Virtual((Edge(30, 4096, -125, "b/h1"),), IMAGE)
 
@@ -67,9 +65,7 @@ def record(job_id: int = 1, **said: Any) -> JobRecord:
         reliability=0.99,
     )
     lost = Attempt(1, HERE, BEGIN_MS, state=AttemptState.FENCED, fault=Fault.NODE_DIED, detail="is down")
-    second = Attempt(
-        2, THERE, BEGIN_MS + 9, is_backup=True, state=AttemptState.RUNNING, started_ms=BEGIN_MS + 9
-    )
+    second = Attempt(2, THERE, BEGIN_MS + 9, is_backup=True, state=AttemptState.RUNNING, started_ms=BEGIN_MS + 9)
     usual = {
         "state": JobState.RUNNING,
         "reason": JobReason.RUNS_IN_MACHINES,
@@ -254,9 +250,7 @@ def test_of_outputs_the_oldest_go_and_no_more_than_have_to(
 def test_outputs_are_counted_in_bytes_by_consumer(store: Store) -> None:
     write(store, job_row(1))
     with store.writing() as batch:
-        batch.insert(
-            OUTPUTS, [output_row(1, 1, "42 µm"), output_row(1, 2, "\n"), output_row(1, 3, "a", "cms")]
-        )
+        batch.insert(OUTPUTS, [output_row(1, 1, "42 µm"), output_row(1, 2, "\n"), output_row(1, 3, "a", "cms")])
     assert store.output_bytes() == {"physics": 7, "cms": 1}
     with store.writing() as batch:
         assert batch.drop_outputs("physics", 1) == (1, 6)
@@ -353,12 +347,8 @@ NEEDS = st.builds(
     execution_ms=st.integers(1, 10**12),
     nodes=st.integers(1, 99),
     cpu_mhz=st.integers(0, 9999),
-    software=st.lists(st.sampled_from(["gcc", "gcc >= 12, < 14", "python3 ~= 3.11"]).map(software)).map(
-        tuple
-    ),
-    inputs=st.lists(
-        st.builds(InputFile, st.text(max_size=9), st.integers(0, 10**15), st.text(max_size=9))
-    ).map(tuple),
+    software=st.lists(st.sampled_from(["gcc", "gcc >= 12, < 14", "python3 ~= 3.11"]).map(software)).map(tuple),
+    inputs=st.lists(st.builds(InputFile, st.text(max_size=9), st.integers(0, 10**15), st.text(max_size=9))).map(tuple),
 )
 
 

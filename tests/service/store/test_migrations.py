@@ -20,8 +20,7 @@ from leasehold.service.store.store import Store, open_store
 REPOSITORY = Path(__file__).resolve().parents[3]
 MIGRATIONS = Path("src/leasehold/service/store/migrations")
 REVISIONS = [
-    script.revision
-    for script in reversed(list(ScriptDirectory(str(REPOSITORY / MIGRATIONS)).walk_revisions()))
+    script.revision for script in reversed(list(ScriptDirectory(str(REPOSITORY / MIGRATIONS)).walk_revisions()))
 ]
 
 
@@ -78,9 +77,7 @@ def test_a_schema_that_is_newer_than_the_program_is_refused(store: Store) -> Non
     engine = writing_engine(store.url)
     with engine.begin() as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
-    with pytest.raises(
-        InputError, match=r": has schema 9999, newer than this program's \(\d{4}\): update it$"
-    ):
+    with pytest.raises(InputError, match=r": has schema 9999, newer than this program's \(\d{4}\): update it$"):
         open_store(store.url.render_as_string(hide_password=False))
 
 

@@ -77,9 +77,7 @@ def test_a_closed_store_leaves_one_file_and_its_lock(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"store.db", "store.db.lock"}
 
 
-@pytest.mark.parametrize(
-    ("pragma", "value"), [("journal_mode", "wal"), ("synchronous", 2), ("foreign_keys", 1)]
-)
+@pytest.mark.parametrize(("pragma", "value"), [("journal_mode", "wal"), ("synchronous", 2), ("foreign_keys", 1)])
 def test_what_is_committed_on_sqlite_is_on_the_disk(sqlite_url: str, pragma: str, value: object) -> None:
     engine = writing_engine(read_url(sqlite_url))
     with engine.connect() as connection:

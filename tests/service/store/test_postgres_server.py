@@ -131,8 +131,6 @@ def test_nothing_is_installed_unless_that_was_agreed_to(
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("a program was run"))
     monkeypatch.setattr(postgres, "_installed", lambda: None)
     monkeypatch.setattr(postgres, "_NO_CLUSTER", folder / "createcluster.conf")
-    with pytest.raises(
-        ProgramMissing, match=r"LEASEHOLD_INSTALL=1 is not set.*`apt-get install -y postgresql`"
-    ):
+    with pytest.raises(ProgramMissing, match=r"LEASEHOLD_INSTALL=1 is not set.*`apt-get install -y postgresql`"):
         postgres.find_binaries()
     assert not (folder / "createcluster.conf").exists()

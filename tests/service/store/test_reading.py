@@ -3,7 +3,7 @@
 from typing import Any
 
 from leasehold.model.lease import LeaseState
-from leasehold.service.enactors.protocol import Verb
+from leasehold.service.drivers.protocol import Verb
 from leasehold.service.store.rows import ANSWERS, JOURNAL, LEASES, ORDERS, JournalRow
 from leasehold.service.store.store import Store
 from leasehold.testing.rows import answer_row, journal_row, lease_row, order_row
@@ -90,9 +90,7 @@ class TestOrders:
                 ("status", "attempts", "next_try_ms", "problem"),
             )
         changed: dict[str, Any] = {"attempts": 5, "next_try_ms": 6, "problem": "p"}
-        assert store.open_orders() == [
-            order_row(1, place, status=statuses[place], **changed) for place in (0, 1)
-        ]
+        assert store.open_orders() == [order_row(1, place, status=statuses[place], **changed) for place in (0, 1)]
 
 
 def test_answers_are_found_by_consumer_and_key_together(store: Store) -> None:

@@ -52,9 +52,7 @@ def divide_by_zero(_batch: Batch) -> None:
     raise ZeroDivisionError
 
 
-@pytest.mark.parametrize(
-    ("step", "error"), [(divide_by_zero, ZeroDivisionError), (interrupt, KeyboardInterrupt)]
-)
+@pytest.mark.parametrize(("step", "error"), [(divide_by_zero, ZeroDivisionError), (interrupt, KeyboardInterrupt)])
 def test_a_transaction_that_raises_leaves_nothing(
     store: Store, step: Callable[[Batch], None], error: type[BaseException]
 ) -> None:
@@ -78,9 +76,7 @@ DEFECTS: dict[str, Callable[[Batch], None]] = {
 
 
 @pytest.mark.parametrize("defect", DEFECTS.values(), ids=DEFECTS)
-def test_rows_that_contradict_what_is_there_are_a_defect(
-    store: Store, defect: Callable[[Batch], None]
-) -> None:
+def test_rows_that_contradict_what_is_there_are_a_defect(store: Store, defect: Callable[[Batch], None]) -> None:
     write(store, write_one_of_each)
     with pytest.raises(InvariantBroken):
         write(store, lambda batch: batch.upsert(LEASES, [lease_row(50)]), defect)

@@ -51,9 +51,7 @@ class TestWindows:
 
     @pytest.mark.parametrize("text", ["2026-13", "2026", "0000-01", "9999-12", "October"])
     def test_what_is_no_month(self, text: str) -> None:
-        with pytest.raises(
-            InvalidField, match=r"month: got .*, expected a year and a month, such as 2026-10"
-        ):
+        with pytest.raises(InvalidField, match=r"month: got .*, expected a year and a month, such as 2026-10"):
             read_month(text)
 
 

@@ -10,16 +10,12 @@ _WAITED = "from the ready time to the common start, over the joint requests that
 _IDLE, _HELD = pl.col("idle_vm_ms").sum(), pl.col("held_vm_ms").sum()
 
 
-def _measure(
-    key: str, title: str, unit: str, meaning: str, formula: pl.Expr, better: Better = Better.LOWER
-) -> Measure:
+def _measure(key: str, title: str, unit: str, meaning: str, formula: pl.Expr, better: Better = Better.LOWER) -> Measure:
     return Measure(key, title, unit, meaning, Stage.JOINTS, formula, better)
 
 
 JOINTS = (
-    _measure(
-        "joint_requests", "joint requests", "", "Requests of several components.", pl.len(), Better.NEITHER
-    ),
+    _measure("joint_requests", "joint requests", "", "Requests of several components.", pl.len(), Better.NEITHER),
     _measure(
         "joints_started",
         "started",
@@ -47,8 +43,7 @@ JOINTS = (
         "claimed_idle_vm_h",
         "claimed and idle",
         "VM-h",
-        "VM-time for which components held claimed machines idle until the others had theirs, failed tries "
-        "included.",
+        "VM-time for which components held claimed machines idle until the others had theirs, failed tries included.",
         _IDLE / MS_PER_HOUR,
     ),
     _measure(

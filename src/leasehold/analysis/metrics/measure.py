@@ -61,13 +61,9 @@ def measure(run: Run, measures: Sequence[Measure], by: Sequence[str]) -> pl.Data
     return _with_derived(_with_capacity(run, frame), measures).sort(by)
 
 
-def _of_stage(
-    facts: pl.DataFrame, measures: Sequence[Measure], stage: Stage, by: Sequence[str]
-) -> pl.DataFrame:
+def _of_stage(facts: pl.DataFrame, measures: Sequence[Measure], stage: Stage, by: Sequence[str]) -> pl.DataFrame:
     # In order, so that sums of floats come out the same every time.
-    return facts.group_by(by, maintain_order=True).agg(
-        m.formula.alias(m.key) for m in measures if m.stage is stage
-    )
+    return facts.group_by(by, maintain_order=True).agg(m.formula.alias(m.key) for m in measures if m.stage is stage)
 
 
 def _with_capacity(run: Run, frame: pl.DataFrame) -> pl.DataFrame:

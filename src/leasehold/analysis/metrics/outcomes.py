@@ -22,9 +22,7 @@ def _count(key: str, title: str, meaning: str, matching: pl.Expr, better: Better
 
 OUTCOMES = (
     _count("leases", "leases", "Requests that were read.", pl.col("lease_id").is_not_null()),
-    _count(
-        "started", "started", "Leases that held VMs at least once.", pl.col("first_start_ms").is_not_null()
-    ),
+    _count("started", "started", "Leases that held VMs at least once.", pl.col("first_start_ms").is_not_null()),
     _count("completed", "completed", "Leases that ran to their end.", _STATE == "completed", Better.HIGHER),
     _count(
         "killed",

@@ -28,9 +28,7 @@ _WAITED = "from the ready time to the first start, over the leases that started"
 WAITING = (
     _time("wait_mean_s", "mean wait", f"Mean time {_WAITED}.", _WAIT_S.mean()),
     _time("wait_median_s", "median wait", f"Median time {_WAITED}.", _WAIT_S.median()),
-    _time(
-        "wait_p95_s", "95 % waited less", f"95th percentile of the time {_WAITED}.", _WAIT_S.quantile(0.95)
-    ),
+    _time("wait_p95_s", "95 % waited less", f"95th percentile of the time {_WAITED}.", _WAIT_S.quantile(0.95)),
     _time("wait_max_s", "longest wait", f"Longest time {_WAITED}.", _WAIT_S.max()),
     _time(
         "response_mean_s",

@@ -49,9 +49,7 @@ def draw_window(run: Run, window: Window, style: Style) -> alt.LayerChart:
     scale = scale_for(window.to_ms - window.from_ms)
     slots = int(run.sites.filter(pl.col("site") == window.site)["slots"][0])
     data = alt.InlineData(values=_bars(run, window, slots, scale))
-    time = alt.Axis(
-        grid=False, format=",d", values=scale.ticks(window.from_ms, window.to_ms), labelOverlap=True
-    )
+    time = alt.Axis(grid=False, format=",d", values=scale.ticks(window.from_ms, window.to_ms), labelOverlap=True)
     x = alt.X("from:Q", title=scale.title, scale=_domain(window, scale), axis=time)
     y = alt.Y("low:Q", title="VMs", scale=alt.Scale(domain=[0, slots], nice=False), axis=alt.Axis(grid=False))
     height = min(max(slots * _PIXELS_PER_SLOT, _LEAST_HEIGHT), _MOST_HEIGHT)
@@ -122,9 +120,7 @@ def _bars(run: Run, window: Window, slots: int, scale: TimeScale) -> list[dict[s
 
 def _with_owners(run: Run, seen: pl.DataFrame) -> pl.DataFrame:
     owners = run.leases.select("lease_id", "consumer", party=PARTY)
-    gave_way = run.decisions.filter(pl.col("outcome") == "preempt").select(
-        "lease_id", "beneficiary", end_ms="time_ms"
-    )
+    gave_way = run.decisions.filter(pl.col("outcome") == "preempt").select("lease_id", "beneficiary", end_ms="time_ms")
     return seen.join(owners, on="lease_id", how="left", maintain_order="left").join(
         gave_way.unique(["lease_id", "end_ms"]), on=["lease_id", "end_ms"], how="left", maintain_order="left"
     )

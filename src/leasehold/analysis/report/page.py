@@ -127,9 +127,7 @@ def _tiles(run: Run, numbers: sentences.Totals) -> list[Tile]:
         Tile(number(delayed), "local jobs delayed", "compared with the same log without guests"),
         Tile(percent(numbers["idle_lent_pct"]), "of the idle time lent", "VM-time that local jobs left idle"),
         Tile(percent(served), "of the guests served", "leases that got all the time they asked for"),
-        Tile(
-            number(numbers["vms_preempted"]), "VMs preempted", "taken back for local jobs, each time counted"
-        ),
+        Tile(number(numbers["vms_preempted"]), "VMs preempted", "taken back for local jobs, each time counted"),
     ]
 
 

@@ -51,9 +51,7 @@ def headline(run: Run, totals: Totals) -> str:
 def what_happened(run: Run, totals: Totals) -> list[Paragraph]:
     """Tell the run: the locals, the guests, the lent time, the preemptions, the refusals."""
     origins = {row["origin"]: row for row in by_origin(run).to_dicts()}
-    paragraphs = [
-        Paragraph("Did the clusters' own users notice?", _locals(run, totals, origins.get("local")))
-    ]
+    paragraphs = [Paragraph("Did the clusters' own users notice?", _locals(run, totals, origins.get("local")))]
     if "external" in origins:
         paragraphs += [
             Paragraph("What did the guests get?", _guests(origins["external"])),
@@ -119,11 +117,7 @@ def _guests(row: Totals) -> str:
 def _waits(row: Totals) -> str:
     if not row["wait_p95_s"]:
         return "95 % did so at once"
-    half = (
-        f"waited no longer than {duration(row['wait_median_s'])}"
-        if row["wait_median_s"]
-        else "did so at once"
-    )
+    half = f"waited no longer than {duration(row['wait_median_s'])}" if row["wait_median_s"] else "did so at once"
     return f"half {half}, 95 % waited no longer than {duration(row['wait_p95_s'])}"
 
 
@@ -142,9 +136,7 @@ def _gave_way(run: Run, totals: Totals) -> str:
     if not times:
         return "Nobody: no lease was preempted."
     parties = by_party(run).filter(pl.col("party").is_in(list(GUESTS)) & (pl.col("preemptions") > 0))
-    kinds = listed(
-        [f"{number(row['preemptions'])} {row['party'].capitalize()}" for row in parties.to_dicts()]
-    )
+    kinds = listed([f"{number(row['preemptions'])} {row['party'].capitalize()}" for row in parties.to_dicts()])
     rules = listed([f"“{name}”" for name in run.sites["victims"].unique(maintain_order=True)])
     lost = percent(100 - _n(totals, "guest_utilisation_pct"))
     vms, leases = _whole(totals, "vms_preempted"), _whole(totals, "leases_preempted")
@@ -163,11 +155,7 @@ def _together(joints: Totals) -> str:
     late = f", 95 % within {duration(joints['joint_wait_p95_s'])}" if started > 1 else ""
     idle = f" Held idle for other components: {number(idle_vm_h, 1)} VM-hours" if idle_vm_h else ""
     part = f" ({percent(joints['claimed_idle_pct'])} of what joint requests held)." if idle_vm_h else ""
-    open_ = (
-        f"; {number(left)} had neither started nor been refused"
-        if (left := total - started - refused)
-        else ""
-    )
+    open_ = f"; {number(left)} had neither started nor been refused" if (left := total - started - refused) else ""
     counted = f"{number(started)} of {number(total)} started{waits}{late}"
     return f"{counted}; {number(refused)} {'was' if refused == 1 else 'were'} refused{open_}.{idle}{part}"
 

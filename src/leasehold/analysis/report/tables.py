@@ -70,10 +70,7 @@ class Table:
 
 def party_table(run: Run) -> Table:
     """Tabulate each party: how its leases ended, waited and were preempted."""
-    rows = [
-        [Cell(row["party"], party=row["party"]), *_cells(row, _PARTY_COLUMNS)]
-        for row in by_party(run).to_dicts()
-    ]
+    rows = [[Cell(row["party"], party=row["party"]), *_cells(row, _PARTY_COLUMNS)] for row in by_party(run).to_dicts()]
     return Table("By lease type", ["", *_titles(_PARTY_COLUMNS)], rows)
 
 
@@ -104,9 +101,7 @@ def waiting_matrix(run: Run) -> Table:
     waits = {(row["site"], row["party"]): row["wait_mean_s"] for row in table.to_dicts()}
     longest = max((wait for wait in waits.values() if wait), default=1.0)
     sites = _busiest(by_cluster(run))["site"].to_list()
-    rows = [
-        [Cell(site), *(_tinted(waits.get((site, party)), longest) for party in PARTIES)] for site in sites
-    ]
+    rows = [[Cell(site), *(_tinted(waits.get((site, party)), longest) for party in PARTIES)] for site in sites]
     return Table("Mean wait by cluster and type", ["cluster", *PARTIES], rows, _left_out(run.sites.height))
 
 

@@ -45,9 +45,7 @@ def _is_one_of(states: dict[str, tuple[str, ...]]) -> pl.Expr:
 def segments_overlap(evidence: Evidence) -> pl.DataFrame:
     """Find the segments that start before the same lease's previous one has ended."""
     wrong = evidence.segments.filter(pl.col("start_ms") < pl.col("before_end_ms"))
-    sentence = pl.format(
-        "it holds VMs from {} ms, and still from before until {} ms", "start_ms", "before_end_ms"
-    )
+    sentence = pl.format("it holds VMs from {} ms, and still from before until {} ms", "start_ms", "before_end_ms")
     return findings(wrong, sentence, site="site", time_ms="start_ms")
 
 
@@ -116,9 +114,7 @@ RULES = (
         state_illegal,
     ),
     Rule("segments-overlap", "A lease never holds VMs twice at the same time.", segments_overlap),
-    Rule(
-        "segment-malformed", "Every segment holds all VMs of its lease for a span of time.", segment_malformed
-    ),
+    Rule("segment-malformed", "Every segment holds all VMs of its lease for a span of time.", segment_malformed),
     Rule("start-before-ready", "No lease holds VMs before its ready time.", start_before_ready),
     Rule("end-disagrees", "A lease's last segment ends as and when its state says.", end_disagrees),
     Rule(

@@ -105,9 +105,7 @@ RULES = (
         preemption_unmatched,
     ),
     Rule("victim-protected", "Local jobs and Non-preemptable guests are never preempted.", victim_protected),
-    Rule(
-        "too-little-freed", "The victims of a set free at least the VMs that were needed.", too_little_freed
-    ),
+    Rule("too-little-freed", "The victims of a set free at least the VMs that were needed.", too_little_freed),
     Rule("victim-superfluous", "No victim of a set could have been spared.", victim_superfluous),
     Rule("set-miscounted", "A victim set's stated size is that of its rows.", set_miscounted),
 )

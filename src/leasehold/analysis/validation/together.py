@@ -101,9 +101,7 @@ def idle_miscounted(evidence: Evidence) -> pl.DataFrame:
 def claim_misplaced(evidence: Evidence) -> pl.DataFrame:
     """Find claim segments of leases of no joint request, late, or neither given back nor worked in."""
     of_joint = evidence.leases.select("lease_id", "joint_id")
-    claims = evidence.segments.filter(_IS_CLAIM).join(
-        of_joint, on="lease_id", how="left", maintain_order="left"
-    )
+    claims = evidence.segments.filter(_IS_CLAIM).join(of_joint, on="lease_id", how="left", maintain_order="left")
     goes_on = ~pl.col("is_last") & (pl.col("ended_by") == "phase")
     given_back = pl.col("is_last") & pl.col("ended_by").is_in(["cancelled", "horizon"])
     is_fine = pl.col("joint_id").is_not_null() & (pl.col("number") == 0) & (goes_on | given_back)
@@ -126,18 +124,14 @@ def _components(evidence: Evidence) -> pl.DataFrame:
 
 
 RULES = (
-    Rule(
-        "joint-incomplete", "Every joint request has a row and a lease for each component.", joint_incomplete
-    ),
+    Rule("joint-incomplete", "Every joint request has a row and a lease for each component.", joint_incomplete),
     Rule(
         "joint-apart",
         "All components of a joint request begin their work at the same instant, or none does.",
         joint_apart,
     ),
     Rule("joint-end-wrong", "A joint request ends as and when the last of its leases does.", joint_end_wrong),
-    Rule(
-        "idle-miscounted", "The idle time of a joint request is that of its claim segments.", idle_miscounted
-    ),
+    Rule("idle-miscounted", "The idle time of a joint request is that of its claim segments.", idle_miscounted),
     Rule(
         "claim-misplaced",
         "Only components hold machines idle, first of all, and work in them or give them back.",

@@ -125,9 +125,7 @@ def _needs(base: Needs, said: Said) -> Needs:
         execution_ms=read_duration_ms("--execution", said.execution) if said.execution else base.execution_ms,
         nodes=_whole("--nodes", said.nodes, base.nodes, 1, MOST_NODES),
         cpu_mhz=read_mhz("--cpu-speed", said.cpu_speed, "MHz") if said.cpu_speed else base.cpu_mhz,
-        software=tuple(read_software("--software", text) for text in said.software)
-        if said.software
-        else base.software,
+        software=tuple(read_software("--software", text) for text in said.software) if said.software else base.software,
         inputs=tuple(map(_input, said.inputs)) if said.inputs else base.inputs,
     )
 

@@ -161,9 +161,7 @@ def _became(attempt: Attempt) -> str:
         case "failed":
             return f"failed{when}: {why or 'it came to nothing'}{detail}"
         case "fenced":
-            return (
-                f"no longer counts{when}: {why}{detail}" if why else f"sent back to the queue{when}{detail}"
-            )
+            return f"no longer counts{when}: {why}{detail}" if why else f"sent back to the queue{when}{detail}"
     return _STANDS.get(attempt.state, attempt.state)
 
 

@@ -60,14 +60,8 @@ def show_number(joint: JointLease) -> None:
 
 def standing(joint: JointLease) -> str:
     """Say in one sentence how a joint lease stands, and why."""
-    why = (
-        f": each component {joint.explanation} ({joint.reason})"
-        if joint.is_over or not joint.starts_at
-        else ""
-    )
-    start = (
-        "" if joint.starts_at is None or joint.is_over else f"; its start is {show_moment(joint.starts_at)}"
-    )
+    why = f": each component {joint.explanation} ({joint.reason})" if joint.is_over or not joint.starts_at else ""
+    start = "" if joint.starts_at is None or joint.is_over else f"; its start is {show_moment(joint.starts_at)}"
     return f"joint lease {joint.id} is {joint.state}{_at(joint)}{why}{start}"
 
 

@@ -17,7 +17,7 @@ HEADS = [
     "GUESTS",
     "WAITING_LOCAL",
     "WAITING_GUESTS",
-    "ENACTOR",
+    "DRIVER",
     "NOTE",
 ]
 ABILITIES = ["NAME", *(field.name.upper() for field in fields(Capabilities))]
@@ -31,7 +31,7 @@ def overview(sites: Iterable[Site]) -> list[list[str]]:
             site.status,
             *map(str, (site.slots, site.vms.free, site.vms.local, site.vms.guests)),
             *map(str, (site.waiting.local, site.waiting.guests)),
-            site.enactor,
+            site.driver,
             site.problem or site.note,
         ]
         for site in sites
@@ -40,9 +40,7 @@ def overview(sites: Iterable[Site]) -> list[list[str]]:
 
 def abilities(sites: Iterable[Site]) -> list[list[str]]:
     """Show what the machines of each site can do."""
-    return [
-        [site.name, *("yes" if can else "no" for can in asdict(site.capabilities).values())] for site in sites
-    ]
+    return [[site.name, *("yes" if can else "no" for can in asdict(site.capabilities).values())] for site in sites]
 
 
 def account(site: Site, at: datetime) -> Iterator[str]:
@@ -60,7 +58,7 @@ def _by_whom(site: Site) -> str:
 
 def _facts(site: Site, at: datetime) -> Iterator[tuple[str, str]]:
     vms, waiting = site.vms, site.waiting
-    yield "machines", f"{site.slots} of {site.speed_mips} MIPS each, made by {site.enactor}"
+    yield "machines", f"{site.slots} of {site.speed_mips} MIPS each, made by {site.driver}"
     yield "in use", f"{vms.local} by its own users, {vms.guests} by guests, {vms.free} free"
     yield "waiting", f"{waiting.local} of its own, {waiting.guests} guests"
     yield "lends to", site.allows

@@ -36,9 +36,7 @@ def standing(lease: Lease) -> str:
     """Say in one sentence how a lease stands, and why."""
     why = f": it {lease.explanation} ({lease.reason})" if lease.explanation else ""
     start = lease.planned_start_at
-    promise = (
-        "" if start is None else f"; it is to start by {show_moment(start)}, or sooner if room comes free"
-    )
+    promise = "" if start is None else f"; it is to start by {show_moment(start)}, or sooner if room comes free"
     return f"{_place(lease)}{why}{promise}"
 
 
@@ -58,16 +56,11 @@ def asked_back(lease: Lease, site: Site | None, at: datetime) -> str:
     if not may_have_machines(lease):
         return ""
     if site is None or site.status != "unreachable":
-        return (
-            "" if lease.is_over else f"  its cancellation was requested: {lease.site} stops it, and says so"
-        )
+        return "" if lease.is_over else f"  its cancellation was requested: {lease.site} stops it, and says so"
     seen = site.last_seen_at
     since = "" if seen is None else f" since {show_moment(seen)} ({show_distance(seen, at)})"
     if lease.is_over:
-        return (
-            f"  {lease.site} has not answered{since}: machines that may be left there"
-            " are stopped as soon as it does"
-        )
+        return f"  {lease.site} has not answered{since}: machines that may be left there are stopped as soon as it does"
     return (
         f"  its cancellation was requested: {lease.site} has not answered{since},"
         " and stops it as soon as it does; until then its machines may go on"

@@ -19,9 +19,7 @@ Seeds = Annotated[
 ]
 Jobs = Annotated[
     int | None,
-    typer.Option(
-        "--jobs", "-j", metavar="N", min=1, help="How many processes; else all CPUs.", show_default=False
-    ),
+    typer.Option("--jobs", "-j", metavar="N", min=1, help="How many processes; else all CPUs.", show_default=False),
 ]
 Dask = Annotated[
     str | None,

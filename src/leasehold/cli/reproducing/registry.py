@@ -31,9 +31,7 @@ class Packaged:
         return run(self.name, self._evaluation(), parts, manner)
 
     def _evaluation(self) -> "Evaluation":
-        found: Evaluation = import_module(f"leasehold.experiments.{self.package}.evaluation").EVALUATIONS[
-            self.name
-        ]
+        found: Evaluation = import_module(f"leasehold.experiments.{self.package}.evaluation").EVALUATIONS[self.name]
         return found
 
 

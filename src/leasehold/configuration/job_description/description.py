@@ -42,9 +42,7 @@ def body_of(description: JobDescription) -> dict[str, Any]:
         "cpu_mhz": needs.cpu_mhz,
         "nodes": needs.nodes,
         "software": [str(one) for one in needs.software],
-        "inputs": [
-            {"name": file.name, "size_bytes": file.size_bytes, "place": file.place} for file in needs.inputs
-        ],
+        "inputs": [{"name": file.name, "size_bytes": file.size_bytes, "place": file.place} for file in needs.inputs],
         "execution_s": _seconds(needs.execution_ms),
         "backup": description.backup.value,
         "type": description.lease_type.label,

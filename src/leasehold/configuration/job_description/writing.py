@@ -40,17 +40,13 @@ def fields_of(description: JobDescription) -> dict[str, Any]:
         "TotalResourceCount": needs.nodes,
         "Software": [str(one) for one in needs.software],
         "DataStaging": [_input(file) for file in needs.inputs],
-        "ExecutionTime": needs.execution_ms / 1000
-        if needs.execution_ms % 1000
-        else needs.execution_ms // 1000,
+        "ExecutionTime": needs.execution_ms / 1000 if needs.execution_ms % 1000 else needs.execution_ms // 1000,
         "Deadline": "" if description.deadline_ms is None else _moment(description.deadline_ms),
         "Reliability": description.reliability or "",
         "Backup": description.backup.value,
         "LeaseType": description.lease_type.label,
     }
-    return {name: value for name, value in said.items() if value not in ("", [])} | {
-        "Restarts": description.restarts
-    }
+    return {name: value for name, value in said.items() if value not in ("", [])} | {"Restarts": description.restarts}
 
 
 def to_json(description: JobDescription) -> str:

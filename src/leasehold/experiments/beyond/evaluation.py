@@ -329,9 +329,7 @@ def _setting(outcome: BeyondOutcome, setting: Setting) -> Iterator[str | Table]:
     yield f"{what[0].upper()}{what[1:]}; {count} replications. Ratios to {_reference(outcome)}:"
     lines = [
         [
-            one.contender.title
-            if one.count == count
-            else f"{one.contender.title} ({one.count} replications)",
+            one.contender.title if one.count == count else f"{one.contender.title} ({one.count} replications)",
             outcome.plan.information(one.contender),
             *(bounded(one.ratios[metric]) for metric in METRIC_TITLES),
             one.reach,
@@ -344,8 +342,7 @@ def _setting(outcome: BeyondOutcome, setting: Setting) -> Iterator[str | Table]:
     yield Table(("contender", "what"), [[one.contender.title, _missed(one)] for one in compared])
     yield "Means:"
     lines = [
-        [one.contender.title, *(amount(one.means[metric]) for metric in METRIC_TITLES)]
-        for one in outcome.of(setting)
+        [one.contender.title, *(amount(one.means[metric]) for metric in METRIC_TITLES)] for one in outcome.of(setting)
     ]
     yield Table(["contender", *METRIC_TITLES.values()], lines, range(1, len(METRIC_TITLES) + 1))
 
@@ -367,9 +364,7 @@ def which_policy(outcome: BeyondOutcome) -> str:
             *(NOTHING if isnan(mean) else f"{mean:.2f}" for mean in means),
         ]
 
-    hours = (
-        f"Ratios to {_reference(outcome)}, over so many runs of {outcome.plan.hours} hours in each setting."
-    )
+    hours = f"Ratios to {_reference(outcome)}, over so many runs of {outcome.plan.hours} hours in each setting."
     caution = "" if outcome.is_whole else f" {_size(outcome)}"
     lines = [line(one) for one in outcome.plan.contenders]
     table = Table(columns, lines, range(2, len(columns)))
@@ -411,9 +406,7 @@ def _costs(outcome: BeyondOutcome, setting: Setting) -> pictures.AnyChart:
 
 
 def _ratios(outcome: BeyondOutcome) -> pictures.AnyChart:
-    found = [
-        {one.contender.title: one.ratios[VMS] for one in outcome.of(setting)} for setting in outcome.settings
-    ]
+    found = [{one.contender.title: one.ratios[VMS] for one in outcome.of(setting)} for setting in outcome.settings]
     bounds = [
         next(one.at_most or 0.0 for one in outcome.plan.wanted_in(setting) if one.metric == VMS)
         for setting in outcome.settings

@@ -84,14 +84,10 @@ class BeyondOutcome:
         return is_long and all(self.counts[one.name] >= one.replications for one in self.settings)
 
 
-def outcome_of(
-    read: Plan, settings: Sequence[Setting], counts: Mapping[str, int], found: Results
-) -> BeyondOutcome:
+def outcome_of(read: Plan, settings: Sequence[Setting], counts: Mapping[str, int], found: Results) -> BeyondOutcome:
     """Compare all contenders with the reference."""
     standings = [
-        _standing(read, setting, contender, found)
-        for setting in settings
-        for contender in read.contenders_in(setting)
+        _standing(read, setting, contender, found) for setting in settings for contender in read.contenders_in(setting)
     ]
     return BeyondOutcome(read, tuple(settings), counts, tuple(standings))
 
@@ -144,9 +140,7 @@ def as_data(outcome: BeyondOutcome) -> dict[str, Any]:
         "reference": outcome.plan.reference,
         "wanted": plain(outcome.plan.wanted),
         "settings": plain(outcome.settings),
-        "contenders": [
-            plain(one) | {"information": outcome.plan.information(one)} for one in outcome.plan.contenders
-        ],
+        "contenders": [plain(one) | {"information": outcome.plan.information(one)} for one in outcome.plan.contenders],
         "standings": [
             {
                 "setting": one.setting.name,

@@ -215,9 +215,7 @@ def log_is_there(log: Log, folder: Path | None) -> bool:
     return folder is not None and (folder / log.file).is_file()
 
 
-def local_jobs(
-    log: Log, folder: Path, slots: Mapping[str, int], span_ms: int, replication: int
-) -> Iterator[Job]:
+def local_jobs(log: Log, folder: Path, slots: Mapping[str, int], span_ms: int, replication: int) -> Iterator[Job]:
     """Give the local jobs of all clusters by time, ``span_ms`` of them.
 
     Raises InvalidField where the log is shorter than that.
@@ -232,9 +230,7 @@ Widths = Mapping[str, float]
 """How many times as wide the jobs of a site of the log are here; sites that are not named are left out."""
 
 
-def _window(
-    whole: "tuple[Job, ...]", ours: Widths, cluster: str, span_ms: int, replication: int
-) -> Iterator[Job]:
+def _window(whole: "tuple[Job, ...]", ours: Widths, cluster: str, span_ms: int, replication: int) -> Iterator[Job]:
     first_ms, last_ms = whole[0].submit_ms, whole[-1].submit_ms
     if last_ms - first_ms < span_ms:
         raise InvalidField("log", f"{(last_ms - first_ms) // 3_600_000} h long", "longer than what is run")

@@ -56,9 +56,7 @@ EVALUATIONS = {"hybrid": Evaluation(campaign)}
 def report(read: Plan, seeds: int, results: Results) -> Report:
     """Report on these results."""
     found = outcome_of(read, results, seeds)
-    return Report(
-        "hybrid", as_data(found), partial(page, found), partial(screen, found), partial(draw, found)
-    )
+    return Report("hybrid", as_data(found), partial(page, found), partial(screen, found), partial(draw, found))
 
 
 def screen(outcome: HybridOutcome) -> Iterator[Block]:
@@ -146,9 +144,7 @@ def _agreement_table(outcome: HybridOutcome) -> Table:
 def _ablation_table(outcome: HybridOutcome) -> Table:
     """Give one line for each way and load."""
     shown = ("refused_pct", "machines", "builds", "wait_s", "in_time_pct")
-    lines = [
-        [f"{one.load:g}", one.way, *_amounts(outcome, one, shown)] for one in outcome.plan.of("ablation")
-    ]
+    lines = [[f"{one.load:g}", one.way, *_amounts(outcome, one, shown)] for one in outcome.plan.of("ablation")]
     columns = ("load", "way", "refused (%)", "machines", "images built", "wait (s)", "done in time (%)")
     return Table(columns, lines, range(2, 7))
 
@@ -197,9 +193,7 @@ def draw(outcome: HybridOutcome, folder: Path) -> list[Path]:
         7: _curves_chart(figure_7(), alt.X("x:O", title="nodes", axis=alt.Axis(labelAngle=0))),
         8: _agreement_chart(outcome),
     }
-    return [
-        write_svg(chart, FILE_STYLE, folder / f"hybrid-fig{number}.svg") for number, chart in charts.items()
-    ]
+    return [write_svg(chart, FILE_STYLE, folder / f"hybrid-fig{number}.svg") for number, chart in charts.items()]
 
 
 def _curves_chart(curves: Sequence[ReliabilityCurve], axis: alt.X) -> alt.LayerChart:
@@ -219,9 +213,7 @@ def _curves_chart(curves: Sequence[ReliabilityCurve], axis: alt.X) -> alt.LayerC
     lines = base.mark_line(strokeWidth=2)
     if dashes := list(dict.fromkeys(curve.dash for curve in curves if curve.dash)):
         legend = alt.Legend(orient="right", symbolType="stroke")
-        lines = lines.encode(
-            strokeDash=alt.StrokeDash("dash:N", scale=_scale(dashes, _DASHES), legend=legend)
-        )
+        lines = lines.encode(strokeDash=alt.StrokeDash("dash:N", scale=_scale(dashes, _DASHES), legend=legend))
     return alt.LayerChart(layer=[lines, base.mark_point(filled=True, size=35)], width=WIDTH, height=HEIGHT)
 
 

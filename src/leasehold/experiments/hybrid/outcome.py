@@ -120,9 +120,7 @@ def _of_figure_8(plan: Plan, results: Results) -> Verdict[OrderingClaim]:
     close = [abs(each.mean) <= NEAR or each.low <= 0 <= each.high for each in found]
     widest = max(abs(each.mean) for each in found)
     never = len(plan.of("reliability")) - len(found)
-    why = (
-        f"{sum(close)} of {len(close)} points agree; the widest gap is {widest:.3f}; {never} are out of reach"
-    )
+    why = f"{sum(close)} of {len(close)} points agree; the widest gap is {widest:.3f}; {never} are out of reach"
     return _figure("Figure 8: formula and implementation agree closely", why, holds=all(close))
 
 

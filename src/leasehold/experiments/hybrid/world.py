@@ -124,9 +124,7 @@ def _job(number: int, submitted_ms: int, random: Random) -> DrawnJob:
         execution_ms=estimate_ms,
         nodes=random.choice(JOBS["nodes"]),
         software=_software(random),
-        inputs=(
-            InputFile("input", random.randrange(JOBS["input_mib"] * MIB), random.choice(NODES["places"])),
-        ),
+        inputs=(InputFile("input", random.randrange(JOBS["input_mib"] * MIB), random.choice(NODES["places"])),),
     )
     deadline_ms = submitted_ms + MARGIN_MS + round(runs_ms * random.uniform(*JOBS["slack"]))
     job = Job(job_id=number, submitted_ms=submitted_ms, needs=needs, deadline_ms=deadline_ms)

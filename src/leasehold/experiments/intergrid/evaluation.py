@@ -70,9 +70,7 @@ def campaign(study: Study, parts: Sequence[str], size: Size) -> Campaign:
     stated = {key: read.stated[key] for key in ("published", "stream")}
     return Campaign(
         runs=dict.fromkeys(read.names_for(wanted), range(1, 1 + count)),
-        marks=marks(
-            _MAKES_RESULTS, {name: one.as_data() | stated for name, one in read.configurations.items()}
-        ),
+        marks=marks(_MAKES_RESULTS, {name: one.as_data() | stated for name, one in read.configurations.items()}),
         measure=world.measure,
         report=partial(report, read, wanted, count),
     )
@@ -193,9 +191,7 @@ def _size(outcome: FederationOutcome) -> str:
     wanted = f"{published['replications']} replications of {published['hours']} hours"
     is_as_long = outcome.plan.hours >= published["hours"] and outcome.replications >= ENOUGH
     return f"Not the published size: {made}, where the publication has {wanted}. " + (
-        "Each run is as long as published; with fewer of them, intervals are wider."
-        if is_as_long
-        else FEW_AND_SHORT
+        "Each run is as long as published; with fewer of them, intervals are wider." if is_as_long else FEW_AND_SHORT
     )
 
 
@@ -342,8 +338,7 @@ def _panel(outcome: FederationOutcome, result: FigureResult) -> pictures.Panel:
     figure, sweep = result.figure, outcome.plan.sweeps[result.figure.letter]
     curves = {
         POLICY_TITLES[curve.policy]: [
-            (point.shown, found[figure.metric])
-            for point, found in zip(sweep.points, curve.points, strict=True)
+            (point.shown, found[figure.metric]) for point, found in zip(sweep.points, curve.points, strict=True)
         ]
         for curve in result.curves
     }

@@ -80,8 +80,7 @@ def points_at(sweep: Sweep, where: Where) -> list[Point]:
     return [
         point
         for point in sweep.points
-        if (where.above is None or point.shown > where.above)
-        and (where.below is None or point.shown <= where.below)
+        if (where.above is None or point.shown > where.above) and (where.below is None or point.shown <= where.below)
     ]
 
 
@@ -248,10 +247,7 @@ def _figure(plan: Plan, series: Series, figure: Figure) -> FigureResult:
     curves = tuple(
         PolicyCurve(
             policy,
-            tuple(
-                {metric: interval(series.at(one.name, policy, metric)) for metric in metrics}
-                for one in points
-            ),
+            tuple({metric: interval(series.at(one.name, policy, metric)) for metric in metrics} for one in points),
         )
         for policy in plan.policies
     )
@@ -308,12 +304,10 @@ def as_data(outcome: FederationOutcome) -> dict[str, Any]:
         ],
         "claims": [_verdict_data(outcome, verdict) for verdict in outcome.verdicts],
         "to_reference": [
-            {"reading": one.reading.name, "policy": one.policy, "ratios": plain(one.ratios)}
-            for one in outcome.compared
+            {"reading": one.reading.name, "policy": one.policy, "ratios": plain(one.ratios)} for one in outcome.compared
         ],
         "base": [
-            {"reading": one.reading.name, "policy": one.policy, "means": plain(one.means)}
-            for one in outcome.base
+            {"reading": one.reading.name, "policy": one.policy, "means": plain(one.means)} for one in outcome.base
         ],
     }
 

@@ -157,9 +157,7 @@ def configuration_named(name: str) -> FederationRun:
 
 def _sweep(entry: Mapping[str, Any], stated: Mapping[str, Any]) -> Sweep:
     points = entry.get("point") or _of_one_parameter(entry)
-    return Sweep(
-        entry["letter"], entry["axis"], tuple(_point(entry["letter"], stated, one) for one in points)
-    )
+    return Sweep(entry["letter"], entry["axis"], tuple(_point(entry["letter"], stated, one) for one in points))
 
 
 def _of_one_parameter(entry: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -125,15 +125,11 @@ def _sentence(  # noqa: C901, PLR0911 - one case for each kind
         case {"kind": "least", "policy": policy}:
             return f"{POLICY_TITLES[policy]} is lowest", tuple(_difference(other, policy) for other in others)
         case {"kind": "most", "policy": policy}:
-            return f"{POLICY_TITLES[policy]} is highest", tuple(
-                _difference(policy, other) for other in others
-            )
+            return f"{POLICY_TITLES[policy]} is highest", tuple(_difference(policy, other) for other in others)
         case {"kind": "less", "policy": policy, "by": part, "text": text}:
             return text, tuple(_difference(other, policy, where, 1 - part) for other in others)
         case {"kind": "gap", "pair": [more, less]}:
-            return f"{POLICY_TITLES[more]} - {POLICY_TITLES[less]}{where.as_text}", (
-                _difference(more, less, where),
-            )
+            return f"{POLICY_TITLES[more]} - {POLICY_TITLES[less]}{where.as_text}", (_difference(more, less, where),)
         case {"kind": "same", "pair": [more, less], "text": text}:
             return text, (_difference(more, less, where),)
         case {"kind": "grows", "pair": [more, less], "text": text}:

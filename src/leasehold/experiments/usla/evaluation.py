@@ -143,9 +143,7 @@ def _titled(metric: str) -> str:
 
 def claim_table(outcome: AgreementsOutcome) -> Table:
     """Give one line for each claim."""
-    lines = [
-        [one.claim.text, str(one.claim.table), str(one.status), _remark(one)] for one in outcome.verdicts
-    ]
+    lines = [[one.claim.text, str(one.claim.table), str(one.status), _remark(one)] for one in outcome.verdicts]
     return Table(("claim", "table", "status", "remark"), lines, {1})
 
 

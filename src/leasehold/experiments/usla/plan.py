@@ -110,9 +110,7 @@ def plan() -> Plan:
     return Plan(stated, made, tables, controls)
 
 
-def _table(
-    stated: Mapping[str, Any], entry: Mapping[str, Any], made: dict[str, AgreementRun]
-) -> PrintedTable:
+def _table(stated: Mapping[str, Any], entry: Mapping[str, Any], made: dict[str, AgreementRun]) -> PrintedTable:
     rows = {}
     for row, agreement in entry["rows"].items():
         one = _configuration(stated, entry["scenario"], agreement)
@@ -142,9 +140,7 @@ def _configuration(stated: Mapping[str, Any], scenario: list[str], agreement: st
     )
 
 
-def _control(
-    entry: Mapping[str, Any], tables: tuple[PrintedTable, ...], made: dict[str, AgreementRun]
-) -> Control:
+def _control(entry: Mapping[str, Any], tables: tuple[PrintedTable, ...], made: dict[str, AgreementRun]) -> Control:
     rows = []
     for number, row in entry["rows"]:
         base = made[tables[number - 1].rows[row]]

@@ -106,9 +106,7 @@ class Work:
 
 def workload(configuration: AgreementRun, seed: int) -> list[Work]:
     """Draw all jobs of a run, in order of submission; those of the same moment by consumer."""
-    every = [
-        work for consumer in range(len(configuration.jobs)) for work in _of(configuration, seed, consumer)
-    ]
+    every = [work for consumer in range(len(configuration.jobs)) for work in _of(configuration, seed, consumer)]
     return sorted(every, key=lambda work: (work.submit_ms, work.consumer))
 
 
@@ -278,8 +276,7 @@ def gateway(configuration: AgreementRun, domains: Sequence[int]) -> Gateway:
     is_at_once = configuration.agreement.kind == "no-limit" or configuration.order == "in-turn"
     policy = (AtOnce if is_at_once else WhereItIsBound)(Random(0))
     settings = (
-        SiteSettings(place.name, slots, victim_policy("mov"), local_depth=FCFS, guest_depth=FCFS)
-        for place in places
+        SiteSettings(place.name, slots, victim_policy("mov"), local_depth=FCFS, guest_depth=FCFS) for place in places
     )
     return Gateway(
         [Site(one) for one in settings],

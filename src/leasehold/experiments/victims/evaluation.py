@@ -222,13 +222,8 @@ def page(outcome: VictimsOutcome) -> Iterator[str | Table]:
     if outcome.variants:
         yield from _guarantees(outcome)
     yield "## Whose rules, and how they are read"
-    yield (
-        "Small functions of this project, written from the documentation; not a measurement of the products."
-    )
-    lines = [
-        [other.name, other.documented, f"[{other.where}]({other.url})"]
-        for other in outcome.plan.others.values()
-    ]
+    yield ("Small functions of this project, written from the documentation; not a measurement of the products.")
+    lines = [[other.name, other.documented, f"[{other.where}]({other.url})"] for other in outcome.plan.others.values()]
     yield Table(("rule", "as documented", "where"), lines)
     yield outcome.plan.readings_table("what is left open", "how it is read", "why")
 
@@ -239,9 +234,7 @@ def _size(outcome: VictimsOutcome) -> str:
     if not outcome.instants:
         return f"{hours}."
     without = 100 * outcome.forced / outcome.instants
-    missed = (
-        f"; at {outcome.inexact:,} not every set that no other beats was found" if outcome.inexact else ""
-    )
+    missed = f"; at {outcome.inexact:,} not every set that no other beats was found" if outcome.inexact else ""
     return (
         f"{hours}; {outcome.instants:,} instants at which guests had to give way, at {without:.0f} % of "
         f"them with one set of guests to choose from{missed}."

@@ -69,14 +69,9 @@ class Plan(evaluation.Plan[Variant]):
 def plan(hours: int) -> Plan:
     """Read what is compared, for a number of hours of requests."""
     stated = evaluation.read(__package__, "victims.toml")
-    others = {
-        one["name"]: DocumentedRule(**(one | {"rule": getattr(rules, one["rule"])}))
-        for one in stated["other"]
-    }
+    others = {one["name"]: DocumentedRule(**(one | {"rule": getattr(rules, one["rule"])})) for one in stated["other"]}
     ours = {name: _as_rule(victim_policy(name)) for name in stated["ours"]["rules"]}
-    variants = {
-        one["name"]: Variant(**one, against=stated["against"].get(one["name"])) for one in stated["variant"]
-    }
+    variants = {one["name"]: Variant(**one, against=stated["against"].get(one["name"])) for one in stated["variant"]}
     every = (Variant(INSTANTS, "", {}), *variants.values())
     return Plan(
         stated=stated,

@@ -77,9 +77,7 @@ class RuleProbe(VictimPolicy):
             found = score(victims, needed_vms)
             self._add(name, found, needed_vms)
             self.sums[f"{name}:beaten_pct"] += PERCENT * best.beats(found)
-            self.sums[f"{name}:dearer_type_pct"] += PERCENT * (
-                max(lease.lease_type for lease in victims) > dearest
-            )
+            self.sums[f"{name}:dearer_type_pct"] += PERCENT * (max(lease.lease_type for lease in victims) > dearest)
 
     def _add(self, name: str, found: Score, needed_vms: int) -> None:
         values = (found.leases, found.excess + needed_vms, found.excess, found.overhead, found.lost)

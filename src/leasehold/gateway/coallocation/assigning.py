@@ -41,9 +41,7 @@ class _Choice:
 class Assigner:
     """Looks for places for components in ``rooms``, which it leaves as they were."""
 
-    def __init__(
-        self, rooms: Mapping[str, Room], policy: PlacementPolicy, window: Window, budget: WorkBudget
-    ) -> None:
+    def __init__(self, rooms: Mapping[str, Room], policy: PlacementPolicy, window: Window, budget: WorkBudget) -> None:
         """Look in these rooms, with this window, as long as the budget lasts."""
         self._rooms = rooms
         self._budget = budget

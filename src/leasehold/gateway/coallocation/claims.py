@@ -49,9 +49,7 @@ class Claims:
         speed_mips = self._sites[name].settings.speed_mips
         breach = self._agreed.why_not_there(lease, name, speed_mips, now_ms)
         if breach is not None:
-            refused = Decision(
-                lease, name, Outcome.REFUSE, breach.reason, AGREEMENT, breach.next_ms, breach=breach
-            )
+            refused = Decision(lease, name, Outcome.REFUSE, breach.reason, AGREEMENT, breach.next_ms, breach=breach)
             self._effects.append(refused)
             return breach.reason
         refusal = self._touch(name).open_to_guests(now_ms).admit(lease, now_ms, idle_ms)

@@ -252,9 +252,7 @@ class Joints:
                 self._postpone(joint, now_ms)
             case NotNow(breach) if breach is not None:
                 again_ms = now_ms + ASK_AGAIN_MS  # others may use less than they did so far
-                self._alarms.wake(
-                    joint.id, again_ms if breach.next_ms is None else min(breach.next_ms, again_ms)
-                )
+                self._alarms.wake(joint.id, again_ms if breach.next_ms is None else min(breach.next_ms, again_ms))
                 if joint.reason is not breach.reason:
                     joint.reason = breach.reason
                     self._tell_all(joint, tried)

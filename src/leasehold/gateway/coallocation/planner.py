@@ -122,15 +122,11 @@ class Planner:
         """Give what a component asks for, in work units."""
         return request.components[index].duration_ms * self._reference_mips
 
-    def starts(
-        self, request: JointRequest, rooms: Mapping[str, Room], from_ms: int, now_ms: int
-    ) -> Iterator[int]:
+    def starts(self, request: JointRequest, rooms: Mapping[str, Room], from_ms: int, now_ms: int) -> Iterator[int]:
         """Give the times from ``from_ms`` on at which a common start can become possible, in order."""
         arrivals = (now_ms + room.transfer_ms(part) for room in rooms.values() for part in request.components)
         plans = [room.starts_after(from_ms) for room in rooms.values()]
-        starts: Iterable[int] = merge(
-            [from_ms], sorted(at_ms for at_ms in arrivals if at_ms > from_ms), *plans
-        )
+        starts: Iterable[int] = merge([from_ms], sorted(at_ms for at_ms in arrivals if at_ms > from_ms), *plans)
         if request.deadline_ms is not None:
             last_ms = request.deadline_ms - self.shortest_ms(request)
             starts = takewhile(lambda at_ms: at_ms <= last_ms, starts)

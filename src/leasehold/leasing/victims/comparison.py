@@ -30,9 +30,7 @@ class Comparison:
     exact: bool
 
 
-def compare(
-    candidates: Sequence[Candidate], needed_vms: int, policies: Mapping[str, VictimPolicy]
-) -> Comparison:
+def compare(candidates: Sequence[Candidate], needed_vms: int, policies: Mapping[str, VictimPolicy]) -> Comparison:
     """Ask these policies, and put their answers among the unbeaten sets; raises as `front` does."""
     best = front(candidates, needed_vms)
     chosen_by: dict[CandidateSet, list[str]] = {one: [] for one in best.sets}

@@ -24,9 +24,7 @@ def two_lightest(
     return _Walks(few, _weights(few, first, then)).two_best()
 
 
-def _weights(
-    sets: MinimalSets, first: Callable[[Candidate], int], then: Callable[[Candidate], int]
-) -> list[int]:
+def _weights(sets: MinimalSets, first: Callable[[Candidate], int], then: Callable[[Candidate], int]) -> list[int]:
     """Weigh each lease by one integer whose sums order sets by first, then, lowest numbers.
 
     No two sets are equally heavy. The lowest bits hold the numbers: of two sets, the one with the smallest
@@ -35,9 +33,7 @@ def _weights(
     leases = sets.leases
     then_limit = 1 + sum(then(lease) for lease in leases)
     bit = {number: 1 << place for place, number in enumerate(reversed(ids_of(leases)))}
-    return [
-        ((first(lease) * then_limit + then(lease)) << len(leases)) - bit[lease.lease_id] for lease in leases
-    ]
+    return [((first(lease) * then_limit + then(lease)) << len(leases)) - bit[lease.lease_id] for lease in leases]
 
 
 class _Detour(NamedTuple):

@@ -49,9 +49,7 @@ class Moml(VictimPolicy):
 
     name = "moml"
 
-    def __init__(
-        self, most_listed: int = MOST_LISTED, drawn: int = DRAWN, most_cells: int = MOST_CELLS
-    ) -> None:
+    def __init__(self, most_listed: int = MOST_LISTED, drawn: int = DRAWN, most_cells: int = MOST_CELLS) -> None:
         self.most_listed = most_listed
         self.drawn = drawn
         self.most_cells = most_cells

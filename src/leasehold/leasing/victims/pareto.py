@@ -58,9 +58,7 @@ class ParetoByWeights(VictimPolicy):
         span = {one: max(each.of(one) for each in found.scores) - least[one] for one in weighted}
 
         def weigh(score: Score) -> float:
-            return sum(
-                self.weights[one] * (score.of(one) - least[one]) / span[one] for one in weighted if span[one]
-            )
+            return sum(self.weights[one] * (score.of(one) - least[one]) / span[one] for one in weighted if span[one])
 
         return weigh
 

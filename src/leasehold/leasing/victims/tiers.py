@@ -49,9 +49,7 @@ class InTiers(VictimPolicy):
         """Name the victims to whom being in their tier was a promise: nobody, where it is only an order."""
         return frozenset()
 
-    def _split(
-        self, candidates: Sequence[Candidate], needed_vms: int
-    ) -> tuple[list[Candidate], list[Candidate]]:
+    def _split(self, candidates: Sequence[Candidate], needed_vms: int) -> tuple[list[Candidate], list[Candidate]]:
         """The leases of the tiers that are not enough without the next one, and those of the next one."""
         below: list[Candidate] = []
         last: list[Candidate] = []

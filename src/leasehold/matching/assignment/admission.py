@@ -63,9 +63,7 @@ class _Places:
                     waiting.append(other)
         return set(seen_from)
 
-    def _hand_on(
-        self, free: str, job_id: int, seen_from: Mapping[str, int], given_up_by: Mapping[int, str]
-    ) -> None:
+    def _hand_on(self, free: str, job_id: int, seen_from: Mapping[str, int], given_up_by: Mapping[int, str]) -> None:
         """Give the free node to who saw it, the node that this one gives up to who saw that, and so on."""
         node, taker = free, seen_from[free]
         while taker != job_id:

@@ -73,9 +73,7 @@ class _Drawn:
         return bool(new)
 
 
-def _cheapest(
-    jobs: Sequence[Job], drawn: _Drawn, solve: Solve
-) -> tuple[dict[int, tuple[Edge, ...]], list[Job]]:
+def _cheapest(jobs: Sequence[Job], drawn: _Drawn, solve: Solve) -> tuple[dict[int, tuple[Edge, ...]], list[Job]]:
     """Place these jobs, and say for which of them an edge that was not drawn might be better."""
     costs = _Costs(jobs, drawn)
     columns = {node: number for number, node in enumerate(sorted(costs.nodes))}

@@ -156,9 +156,7 @@ def _place(job: Job) -> tuple[Fraction, int, int]:
     return -ratio, job.submitted_ms, job.job_id
 
 
-def _ids_between(
-    entries: list[tuple[int, int]], old_ms: Fraction | None, new_ms: Fraction | None
-) -> Iterator[int]:
+def _ids_between(entries: list[tuple[int, int]], old_ms: Fraction | None, new_ms: Fraction | None) -> Iterator[int]:
     """Give the jobs that changed sides, old < value <= new or the other way round; all where one is none."""
     if old_ms is None or new_ms is None:
         bounds = (0, len(entries)) if old_ms != new_ms else (0, 0)

@@ -24,9 +24,7 @@ def count_of_survivors(survivals: Iterable[float]) -> list[float]:
     counts = [1.0]
     for p in survivals:
         stay = [*(count * (1 - p) for count in counts), 0.0]
-        counts = [
-            less + more for less, more in zip(stay, [0.0, *(count * p for count in counts)], strict=True)
-        ]
+        counts = [less + more for less, more in zip(stay, [0.0, *(count * p for count in counts)], strict=True)]
     return counts
 
 

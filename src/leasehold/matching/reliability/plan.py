@@ -192,9 +192,7 @@ def _cold(candidates: Sequence[Candidate], useful: Sequence[Candidate], asked: A
     """Give the plans with copies that stand by, for jobs of one node: on like nodes or the best."""
     if asked.nodes > 1:
         return
-    for _, group in groupby(
-        sorted(candidates, key=lambda one: (one.kind, one.node)), key=lambda one: one.kind
-    ):
+    for _, group in groupby(sorted(candidates, key=lambda one: (one.kind, one.node)), key=lambda one: one.kind):
         like = list(islice(group, asked.cold_copies + 1))
         for size in range(2, len(like) + 1):
             yield _of_like(like[:size], asked)

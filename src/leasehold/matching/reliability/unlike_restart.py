@@ -61,9 +61,7 @@ def in_turn(tries: Sequence[Try], time_s: float, takeover_s: float = 0.0) -> Out
     lasts = math.exp(-first.rate_per_s * first.needs_s)
     own = first.price_per_s * -math.expm1(-first.rate_per_s * first.needs_s) / first.rate_per_s
     later = [Outlook(0.0, 0.0)] if not rest else _after(first, rest, time_s, takeover_s)
-    return Outlook(
-        lasts + math.fsum(one.reliability for one in later), own + math.fsum(one.cost for one in later)
-    )
+    return Outlook(lasts + math.fsum(one.reliability for one in later), own + math.fsum(one.cost for one in later))
 
 
 def _after(first: Try, rest: Sequence[Try], time_s: float, takeover_s: float) -> list[Outlook]:

@@ -62,9 +62,7 @@ class Api(FastAPI):
         return super().openapi()
 
 
-def create_app(
-    federation: Federation, authenticator: Authenticator, tokens: Tokens, settings: ApiSettings
-) -> Api:
+def create_app(federation: Federation, authenticator: Authenticator, tokens: Tokens, settings: ApiSettings) -> Api:
     """Put the API in front of a federation; ``tokens`` are those that the authenticator asks, too."""
     app = Api(
         title=TITLE,

@@ -84,9 +84,7 @@ CommandWords = Annotated[list[Word], Field(max_length=MAX_WORDS), AfterValidator
 Resource = Annotated[str, StringConstraints(strict=True, max_length=MAX_NAME, pattern=_RESOURCE)]
 """A resource besides VMs and their memory."""
 
-Claims = Annotated[
-    dict[Resource, Annotated[int, Strict(), Field(ge=1, le=MAX_UNITS)]], Field(max_length=MAX_CLAIMS)
-]
+Claims = Annotated[dict[Resource, Annotated[int, Strict(), Field(ge=1, le=MAX_UNITS)]], Field(max_length=MAX_CLAIMS)]
 """Units of further resources."""
 
 Month = Annotated[str, StringConstraints(max_length=7, pattern=_MONTH)]
@@ -99,9 +97,7 @@ DurationMs = Annotated[
 ]
 """A duration: seconds with at most three decimals outside, whole milliseconds inside."""
 
-MomentMs = Annotated[
-    int, BeforeValidator(read_moment), WithJsonSchema({"type": "string", "format": "date-time"})
-]
+MomentMs = Annotated[int, BeforeValidator(read_moment), WithJsonSchema({"type": "string", "format": "date-time"})]
 """A time: ISO-8601 with a zone outside, Unix milliseconds inside."""
 
 Number = Annotated[int, Field(ge=0, le=MAX_INT64), BeforeValidator(plain_digits)]

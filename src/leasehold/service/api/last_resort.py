@@ -15,9 +15,7 @@ def defect(error: BaseException) -> Response:
     """Log a defect, and answer where to find it there."""
     name = token_hex(8)
     _log.error("defect %s", name, exc_info=error)
-    return problem(
-        Kind.DEFECT, f"This is not your fault. The log of the service knows it as {name}.", id=name
-    )
+    return problem(Kind.DEFECT, f"This is not your fault. The log of the service knows it as {name}.", id=name)
 
 
 class LastResort:

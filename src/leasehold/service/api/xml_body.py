@@ -20,9 +20,7 @@ XML = ("application/xml", "text/xml")
 DECLARED = {
     "requestBody": {
         "content": {
-            "application/xml": {
-                "schema": {"type": "string", "description": f"A JobDefinition of JSDL ({JSDL})."}
-            }
+            "application/xml": {"schema": {"type": "string", "description": f"A JobDefinition of JSDL ({JSDL})."}}
         }
     }
 }

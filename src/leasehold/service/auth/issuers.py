@@ -177,12 +177,8 @@ class TrustedIssuer:
             raise InvalidField("issuer.grants", list(self.grants), "no grants: SciTokens have no groups")
         for group, grant in self.grants.items():
             if not GROUP_NAME.fullmatch(group):
-                raise InvalidField(
-                    "issuer.grants", group, "a group of the WLCG profile, such as /cms/production"
-                )
-            check_roles(
-                grant.roles, grant.groups or (group_path(group),), grant.sites, f"issuer.grants.{group}."
-            )
+                raise InvalidField("issuer.grants", group, "a group of the WLCG profile, such as /cms/production")
+            check_roles(grant.roles, grant.groups or (group_path(group),), grant.sites, f"issuer.grants.{group}.")
 
     @property
     def name(self) -> str:

@@ -63,9 +63,7 @@ class Jwts:
         key = await self._key_sets[issuer.url].key(kid)
         claims = _verified(text, key, issuer)
         principal = principal_of(issuer, claims)
-        self._memory.remember(
-            hash_of(text), principal, self._now_ms(), self._memory.era, _until_ms(claims, issuer)
-        )
+        self._memory.remember(hash_of(text), principal, self._now_ms(), self._memory.era, _until_ms(claims, issuer))
         return principal
 
     def _issuer_and_kid(self, text: str) -> tuple[TrustedIssuer, str]:
@@ -100,9 +98,7 @@ def _verified(text: str, key: jwt.PyJWK, issuer: TrustedIssuer) -> Claims:
 
 
 def _sentence(error: jwt.PyJWTError) -> str:
-    return next(
-        (said for kind, said in _SENTENCES if isinstance(error, kind)), "the token cannot be verified"
-    )
+    return next((said for kind, said in _SENTENCES if isinstance(error, kind)), "the token cannot be verified")
 
 
 def _until_ms(claims: Claims, issuer: TrustedIssuer) -> int:

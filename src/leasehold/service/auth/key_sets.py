@@ -51,9 +51,7 @@ class KeySet:
             return self._keys[kid]
         if self._problem:
             raise IssuerUnreachable(self._issuer.url, self._problem)
-        raise Unauthenticated(
-            BearerError.INVALID_TOKEN, "the token names a key that its issuer does not have"
-        )
+        raise Unauthenticated(BearerError.INVALID_TOKEN, "the token names a key that its issuer does not have")
 
     async def _refresh_for(self, kid: str) -> None:
         """Ask the issuer if that may help. Who needs no new key does not wait while another is asking."""

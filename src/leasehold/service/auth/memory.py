@@ -67,7 +67,5 @@ class Memory:
         """Forget a token that was revoked, and whatever a look-up that is under way will say of it."""
         with self._lock:
             self._era += 1
-            for token_hash in [
-                key for key, seen in self._seen.items() if seen.principal.token_id == token_id
-            ]:
+            for token_hash in [key for key, seen in self._seen.items() if seen.principal.token_id == token_id]:
                 del self._seen[token_hash]

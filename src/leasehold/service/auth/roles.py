@@ -66,6 +66,4 @@ def check_group(field: str, name: str) -> None:
 def check_site(field: str, name: str) -> None:
     """Refuse a name that could not be told from others in a list or a log. Raises InvalidField."""
     if not name or len(name) > MOST_NAME or not name.isprintable() or any(map(str.isspace, name)):
-        raise InvalidField(
-            field, name[:MOST_NAME], f"a name of 1 to {MOST_NAME} visible characters without blanks"
-        )
+        raise InvalidField(field, name[:MOST_NAME], f"a name of 1 to {MOST_NAME} visible characters without blanks")

@@ -76,9 +76,7 @@ class Tokens:
         self._clock = clock
         self._memory = memory or Memory()
 
-    def issue(
-        self, owner: Principal, *, expires_in_ms: int | None = None, note: str = ""
-    ) -> tuple[TokenRow, str]:
+    def issue(self, owner: Principal, *, expires_in_ms: int | None = None, note: str = "") -> tuple[TokenRow, str]:
         """Give out a token for somebody: its row, and its text, which nobody can give a second time.
 
         Raises InvalidField; see `leasehold.service.auth.roles.check_roles` for what goes with which role.

@@ -34,9 +34,7 @@ def check_data_folder(subject: Subject) -> list[Finding]:
     if not folder.is_dir():
         return [problem(f"{folder} is not a folder", "name another one with --data or LEASEHOLD_DATA")]
     if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
-        return [
-            problem(f"{folder} is not writable by this user", f"chown it: ls -ld {folder} says whose it is")
-        ]
+        return [problem(f"{folder} is not writable by this user", f"chown it: ls -ld {folder} says whose it is")]
     if is_open_to_others(folder):
         return [warning(f"others can enter {folder}, which holds the store", f"chmod 700 {folder}")]
     return [ok(f"only this user can enter {folder}")]

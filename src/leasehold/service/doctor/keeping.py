@@ -38,9 +38,7 @@ def _schema(status: StoreStatus) -> Finding:
     if status.revision is None:
         return note(f"{status.url} has no tables yet", "leasehold serve creates them")
     if status.contents is None:
-        return note(
-            f"{status.url} has an older schema ({status.revision})", "leasehold store migrate, or just start"
-        )
+        return note(f"{status.url} has an older schema ({status.revision})", "leasehold store migrate, or just start")
     return ok(f"{status.url} has this program's schema ({status.revision})")
 
 
@@ -54,9 +52,7 @@ def _clock(ahead_ms: int, status: StoreStatus) -> Finding:
     is_off = abs(ahead_s) > _SKEW_S if status.url.startswith("postgresql") else ahead_s > _SKEW_S
     if is_off:
         how = "ahead of" if ahead_s > 0 else "behind"
-        return warning(
-            f"the store is {abs(ahead_s):.0f} s {how} this machine's clock", "set the clock: timedatectl"
-        )
+        return warning(f"the store is {abs(ahead_s):.0f} s {how} this machine's clock", "set the clock: timedatectl")
     return ok("this machine's clock agrees with the store")
 
 

@@ -20,9 +20,7 @@ def check_lending(subject: Subject) -> list[Finding]:
 def _without_agreement(subject: Subject) -> Finding:
     text = f"without an agreement machines are for {allowed_without_agreement(subject.config)}"
     if subject.config.sharing.without_agreement == ALLOW:
-        return warning(
-            text, 'set without_agreement = "preemptable" in [sharing], and sign agreements with others'
-        )
+        return warning(text, 'set without_agreement = "preemptable" in [sharing], and sign agreements with others')
     if subject.config.sharing.without_agreement == MEMBERS and _lends_for_good(subject):
         return warning(
             f"{text}, and members may have machines that their owners cannot have back",

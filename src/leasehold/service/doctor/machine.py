@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from leasehold.service.doctor.finding import Finding, note, ok
-from leasehold.service.enactors.qemu.cgroups import Hierarchy, find_hierarchy
+from leasehold.service.drivers.qemu.cgroups import Hierarchy, find_hierarchy
 
 _KVM = Path("/dev/kvm")
 _NAMESPACES = Path("/proc/sys/user/max_net_namespaces")
@@ -26,14 +26,10 @@ def check_python() -> list[Finding]:
 def check_kvm(device: Path = _KVM) -> list[Finding]:
     """Do virtual machines run at full speed?"""
     if not device.exists():
-        cure = (
-            "on bare metal switch virtualisation on in the firmware; in a virtual machine let its host nest"
-        )
+        cure = "on bare metal switch virtualisation on in the firmware; in a virtual machine let its host nest"
         return [note(f"no {device}: machines under QEMU would be interpreted, about ten times slower", cure)]
     if not os.access(device, os.R_OK | os.W_OK):
-        return [
-            note(f"{device} is there, and not for this user", "add the user to the group kvm, log in anew")
-        ]
+        return [note(f"{device} is there, and not for this user", "add the user to the group kvm, log in anew")]
     return [ok(f"{device} can be used")]
 
 

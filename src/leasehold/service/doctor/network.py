@@ -70,9 +70,7 @@ def _validity(certificate: Path, now: datetime) -> Finding:
     until = valid_until(certificate)
     text = f"{certificate} is valid until {until:%Y-%m-%d}"
     if until <= now:
-        return problem(
-            f"{certificate} was valid until {until:%Y-%m-%d}", "renew it, then restart the gateway"
-        )
+        return problem(f"{certificate} was valid until {until:%Y-%m-%d}", "renew it, then restart the gateway")
     if until - now < _SOON:
         return warning(text, "renew it, then restart the gateway")
     return ok(text)

@@ -6,8 +6,8 @@ from pathlib import Path
 from leasehold.service.config import SiteSpec
 from leasehold.service.doctor.finding import Finding, ok, problem, warning
 from leasehold.service.doctor.subject import Subject
-from leasehold.service.enactors.slurm.options import read_options
-from leasehold.service.enactors.slurm.users import site_faults
+from leasehold.service.drivers.slurm.options import read_options
+from leasehold.service.drivers.slurm.users import site_faults
 
 KIND = "slurm"
 _CURES = {
@@ -21,7 +21,7 @@ _CURES = {
 def check_slurm_sites(subject: Subject) -> list[Finding]:
     """Can every site of Slurm be opened, and who are guests there? Silent where there is none."""
     private = (subject.place.folder, subject.place.work)
-    sites = [site for site in subject.config.clusters if site.enactor == KIND]
+    sites = [site for site in subject.config.clusters if site.driver == KIND]
     return [finding for site in sites for finding in _check_site(site, private)]
 
 
@@ -35,8 +35,6 @@ def _check_site(site: SiteSpec, private: Sequence[Path]) -> list[Finding]:
         return [warning(f"site {site.name}: guests' jobs run as the gateway, and can read its tokens", cure)]
     if options.user and not options.users:
         cure = "give each organisation a user of its own: a table [cluster.slurm.users]"
-        text = (
-            f"site {site.name}: all guests are the Unix user {options.user}, and can read each other's files"
-        )
+        text = f"site {site.name}: all guests are the Unix user {options.user}, and can read each other's files"
         return [warning(text, cure)]
     return [ok(f"site {site.name}: guests are Unix users of their own")]

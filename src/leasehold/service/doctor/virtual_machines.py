@@ -7,13 +7,13 @@ from leasehold.model.errors import LeaseholdError
 from leasehold.service.config import SiteSpec
 from leasehold.service.doctor.finding import Finding, note, ok, problem, warning
 from leasehold.service.doctor.subject import Subject
-from leasehold.service.enactors.qemu.command_line import KVM, TCG
-from leasehold.service.enactors.qemu.hardware import could_have_kvm, known_to_work, machine_type
-from leasehold.service.enactors.qemu.images.image import Image, open_image, usual_folder
-from leasehold.service.enactors.qemu.images.repository import find_repository
-from leasehold.service.enactors.qemu.images.to_order import why_not
-from leasehold.service.enactors.qemu.images.tools import find_tool, missing_packages
-from leasehold.service.enactors.qemu.options import QemuOptions, read_options
+from leasehold.service.drivers.qemu.command_line import KVM, TCG
+from leasehold.service.drivers.qemu.hardware import could_have_kvm, known_to_work, machine_type
+from leasehold.service.drivers.qemu.images.image import Image, open_image, usual_folder
+from leasehold.service.drivers.qemu.images.repository import find_repository
+from leasehold.service.drivers.qemu.images.to_order import why_not
+from leasehold.service.drivers.qemu.images.tools import find_tool, missing_packages
+from leasehold.service.drivers.qemu.options import QemuOptions, read_options
 from leasehold.service.store.place import read_url, sqlite_path
 
 KIND = "qemu"
@@ -21,7 +21,7 @@ KIND = "qemu"
 
 def check_virtual_machines(subject: Subject) -> list[Finding]:
     """Can machines be started at every site that has virtual ones? Silent where none has."""
-    sites = [site for site in subject.config.clusters if site.enactor == KIND]
+    sites = [site for site in subject.config.clusters if site.driver == KIND]
     if not sites:
         return []
     return [_check_qemu(), *(finding for site in sites for finding in _check_site(subject, site))]

@@ -10,7 +10,7 @@ from leasehold.matching.images import Image
 from leasehold.model.lease import Lease
 from leasehold.model.reason import Reason, sentence
 from leasehold.model.request import Request, check_request
-from leasehold.service.enactors.protocol import MachineWishes, Observation
+from leasehold.service.drivers.protocol import MachineWishes, Observation
 from leasehold.service.engine.job_setup import JobSetup
 from leasehold.service.engine.places import image_name
 from leasehold.service.store.rows import LeaseMetadata
@@ -64,9 +64,7 @@ class Asking:
 
     setup: JobSetup = field(default_factory=JobSetup)
 
-    def request(
-        self, record: JobRecord, attempt: Attempt, lease_id: int, speeds: Speeds, now_ms: int
-    ) -> Request:
+    def request(self, record: JobRecord, attempt: Attempt, lease_id: int, speeds: Speeds, now_ms: int) -> Request:
         """Ask for the lease of an attempt, bound to its site. Raises InvalidField for what no lease can be.
 
         Its duration is that of the job with the margin, and with the start of machines, by the clock: it is

@@ -31,9 +31,7 @@ class Correspondence:
         self.abouts = abouts
         self.has_new_abouts = False
         self._by_origin = {
-            (about.origin, about.origin_id): lease_id
-            for lease_id, about in engine.about.items()
-            if about.origin
+            (about.origin, about.origin_id): lease_id for lease_id, about in engine.about.items() if about.origin
         }
         for name, about in abouts.items():
             remote = about.as_remote(name)
@@ -136,9 +134,7 @@ class Correspondence:
             )
             raise InvalidField("identity", about.identity, expected)
         if about.reference_mips != gateway.reference_mips:
-            raise InvalidField(
-                "reference_mips", about.reference_mips, f"the gateway's {gateway.reference_mips}"
-            )
+            raise InvalidField("reference_mips", about.reference_mips, f"the gateway's {gateway.reference_mips}")
 
     def _consider(self, offer: Offer, gateway: str, now_ms: int) -> Iterable[Event]:
         """Take a request in, or say why that makes no sense: a deadline may have passed on the way."""

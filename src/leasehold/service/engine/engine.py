@@ -123,9 +123,7 @@ class Engine:
         self.last_lease_id = self.store.highest_lease_id()
         self.agenda = Agenda(self._start_within_ms)
         self.outbox = Outbox(self.store.open_orders())
-        self.minutes = Minutes(
-            self.about, self.outbox, self.agenda, self.gateway.reference_mips, self.store.last_seq()
-        )
+        self.minutes = Minutes(self.about, self.outbox, self.agenda, self.gateway.reference_mips, self.store.last_seq())
         self.open_of: dict[str, int] = {}
         for row in rows:
             metadata, consumer = row.metadata, row.lease.request.consumer
@@ -222,9 +220,7 @@ class Engine:
         self.teller.batch(len(commands), decided_s - began_s, perf_counter() - decided_s)
         return answers
 
-    def _obey(
-        self, commands: Sequence[Command], due: Sequence[Appointment], now_ms: int
-    ) -> list[Callable[[], Answer]]:
+    def _obey(self, commands: Sequence[Command], due: Sequence[Appointment], now_ms: int) -> list[Callable[[], Answer]]:
         """Decide about what is told now; news of machines come before what is due, requests after it."""
         self.handlers.begin(commands)
         read = [self.handlers.read(command, now_ms) for command in commands]
@@ -368,7 +364,7 @@ class Engine:
         except StoreUnavailable as error:
             raise Unavailable(str(error)) from error
 
-    def prove_store(self, thoroughly: bool) -> None:  # noqa: FBT001 - the driver passes it on as it is
+    def prove_store(self, thoroughly: bool) -> None:  # noqa: FBT001 - the engine thread passes it on as it is
         """Write something, so that it is known that decisions can be kept; raises Unavailable."""
         try:
             self.store.prove_writable(_ROOM_BYTES if thoroughly else 0)

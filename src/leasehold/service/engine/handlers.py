@@ -43,7 +43,7 @@ from leasehold.service.commands import (
     Told,
     Undrain,
 )
-from leasehold.service.enactors.protocol import Phase, Verb
+from leasehold.service.drivers.protocol import Phase, Verb
 from leasehold.service.engine.agreements import AgreementBook
 from leasehold.service.engine.answers import Answers
 from leasehold.service.engine.correspondence import Correspondence

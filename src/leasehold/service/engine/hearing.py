@@ -21,7 +21,7 @@ from leasehold.model.event import CancelRequested
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.reason import Outcome, Reason
 from leasehold.service.commands import JobOutput
-from leasehold.service.enactors.protocol import Observation, Phase, Problem
+from leasehold.service.drivers.protocol import Observation, Phase, Problem
 from leasehold.service.engine.attempting import Heard, came_to_nothing, lost_its_software
 from leasehold.service.engine.errands import Errands, Fetch
 from leasehold.service.engine.job_records import JobRecords, Tried

@@ -15,7 +15,7 @@ from leasehold.matching.amounts import Amounts
 from leasehold.matching.images import Image
 from leasehold.matching.software import Installed
 from leasehold.service.commands import JobImageBuilt, JobImageFailed, JobImagesSeen
-from leasehold.service.enactors.facts import Buildable, ImageFacts
+from leasehold.service.drivers.facts import Buildable, ImageFacts
 from leasehold.service.store.batch import Batch
 from leasehold.service.store.rows import IMAGES, ImageRow
 

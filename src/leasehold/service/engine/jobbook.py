@@ -37,7 +37,7 @@ from leasehold.service.commands import (
     JobSiteSilent,
     SubmitJob,
 )
-from leasehold.service.enactors.protocol import Observation
+from leasehold.service.drivers.protocol import Observation
 from leasehold.service.engine.agenda import JobsDue
 from leasehold.service.engine.attempting import Asking, Speeds, particulars
 from leasehold.service.engine.errands import Errands

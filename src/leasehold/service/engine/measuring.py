@@ -1,7 +1,7 @@
 """How long did it take? An order that is seen to be done tells what plans should reckon with."""
 
 from leasehold.model.event import Operation, OverheadMeasured
-from leasehold.service.enactors.protocol import Observation, Phase, Verb
+from leasehold.service.drivers.protocol import Observation, Phase, Verb
 from leasehold.service.engine.outbox import TAKEN
 from leasehold.service.store.rows import OrderRow
 
@@ -20,7 +20,7 @@ That a command has *ended* says only that it was started at some time before.
 def measured_by(row: OrderRow, seen: Observation) -> OverheadMeasured | None:
     """Say how long an order took that this observation shows to be done; None where it shows nothing of it.
 
-    It is counted from when the enactor took it on, as far as that is known by now, else from when it was
+    It is counted from when the driver took it on, as far as that is known by now, else from when it was
     given; one that had to be told several times, and is not known to be taken on, tells nothing.
     """
     operation = _DONE.get((row.order.verb, seen.phase))

@@ -40,7 +40,7 @@ from leasehold.model.event import (
 from leasehold.model.lease import Lease
 from leasehold.model.reason import PREEMPTED, Outcome, Reason
 from leasehold.model.request import Request
-from leasehold.service.enactors.protocol import Order, Verb, order_id
+from leasehold.service.drivers.protocol import Order, Verb, order_id
 from leasehold.service.engine.agenda import Agenda
 from leasehold.service.engine.outbox import Outbox
 from leasehold.service.engine.use import usage_row

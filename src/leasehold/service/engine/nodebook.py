@@ -23,8 +23,8 @@ from leasehold.matching.amounts import Amounts
 from leasehold.matching.capabilities import Capabilities, Node
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.service.commands import JobNodesSeen, JobSiteSilent
-from leasehold.service.enactors.facts import NodeFacts
-from leasehold.service.enactors.protocol import Observation, Phase
+from leasehold.service.drivers.facts import NodeFacts
+from leasehold.service.drivers.protocol import Observation, Phase
 from leasehold.service.engine.kinds import NOT_LISTED, Kind, Kinds
 from leasehold.service.store.batch import Batch
 from leasehold.service.store.rows import NODES, NodeRow
@@ -192,9 +192,7 @@ class NodeBook:
             row = self.rows.get(name)
             if row is None:
                 continue
-            noted = replace(
-                row, charged=watched.failures, watched_ms=watched.watched_ms, well_ms=watched.well_ms
-            )
+            noted = replace(row, charged=watched.failures, watched_ms=watched.watched_ms, well_ms=watched.well_ms)
             if noted != row:
                 self._keep(noted)
 

@@ -13,7 +13,7 @@ from leasehold.model.event import (
 )
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.service.commands import Command, Observed, Surveyed
-from leasehold.service.enactors.protocol import REACHES, Observation, Order, Phase, Verb
+from leasehold.service.drivers.protocol import REACHES, Observation, Order, Phase, Verb
 from leasehold.service.engine.measuring import measured_by
 from leasehold.service.engine.outbox import TAKEN, Outbox
 from leasehold.service.store.rows import OrderRow
@@ -197,7 +197,7 @@ class Comparison:
 
 
 def _was_told(row: OrderRow, asked_ms: int) -> bool:
-    """Whether the enactor had taken it on when it was looked at."""
+    """Whether the driver had taken it on when it was looked at."""
     return row.status == TAKEN and row.next_try_ms <= asked_ms
 
 

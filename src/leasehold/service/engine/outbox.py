@@ -5,7 +5,7 @@ from copy import copy
 from itertools import takewhile
 from zlib import crc32
 
-from leasehold.service.enactors.protocol import Order, Problem, Verb
+from leasehold.service.drivers.protocol import Order, Problem, Verb
 from leasehold.service.store.rows import OrderRow
 
 PENDING = "pending"
@@ -24,7 +24,7 @@ _MOVES = frozenset({Verb.SEND, Verb.RECEIVE})
 class Outbox:
     """Orders by lease, in the order in which they were given; ``changed`` has what must be written.
 
-    ``outgoing`` are those that are to be told to enactors now, until somebody takes them out. Where machines
+    ``outgoing`` are those that are to be told to drivers now, until somebody takes them out. Where machines
     move, each site is told only when the one before it has taken its order: else they would be in two places
     for as long as one of them does not answer.
     """
@@ -66,13 +66,13 @@ class Outbox:
         return row
 
     def taken(self, row: OrderRow, now_ms: int) -> None:
-        """The enactor has taken it on; ``next_try_ms`` keeps when."""
+        """The driver has taken it on; ``next_try_ms`` keeps when."""
         row.status, row.next_try_ms, row.problem = TAKEN, now_ms, ""
         self._note(row)
         self._let_follow(row)
 
     def failed(self, row: OrderRow, problem: Problem, now_ms: int, *, answered: bool = True) -> bool:
-        """The enactor did not take it on: tell it again later. False where that makes no sense any more.
+        """The driver did not take it on: tell it again later. False where that makes no sense any more.
 
         Where nobody ``answered``, nothing is known of what the machines would say: that is never the end.
         """

@@ -11,7 +11,7 @@ from leasehold.model.event import CancelRequested, Event, LeaseEnded, LeaseStart
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.request import LeaseType, Request
 from leasehold.service.commands import OwnJobsSeen, Submit
-from leasehold.service.enactors.protocol import OwnJob, Verb
+from leasehold.service.drivers.protocol import OwnJob, Verb
 from leasehold.service.store.rows import LeaseMetadata
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import Protocol
 from leasehold.jobs.why import JobReason
 from leasehold.model.event import Operation
 from leasehold.model.reason import Outcome, Reason
-from leasehold.service.enactors.protocol import Verb
+from leasehold.service.drivers.protocol import Verb
 from leasehold.service.metrics import Difference
 
 

@@ -1,4 +1,4 @@
-"""Asking an enactor, which may fail in any way or say nothing; and telling the engine, which may be busy."""
+"""Asking a driver, which may fail in any way or say nothing; and telling the engine, which may be busy."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -26,14 +26,14 @@ class Asking:
         self._do = do
 
     async def ask(self, answer: Awaitable[T], within_s: float | None = ANSWER_WITHIN_S) -> T | None:
-        """Wait for an enactor's answer, but not for ever; None where there is none."""
+        """Wait for a driver's answer, but not for ever; None where there is none."""
         try:
             async with asyncio.timeout(within_s):
                 value = await answer
         except TimeoutError:
             self.problem = f"no answer within {within_s:g} s" if within_s else "no answer in time"
             return None
-        except Exception as error:  # noqa: BLE001 - an enactor may fail in any way, and the others go on
+        except Exception as error:  # noqa: BLE001 - a driver may fail in any way, and the others go on
             self.problem = f"{type(error).__name__}: {error}"
             return None
         self.problem = ""

@@ -1,7 +1,7 @@
 """Fetches what the command of a lease wrote, before its end counts.
 
 It is tried again with growing pauses, for as long as the configuration says; then the job is over with an
-empty output, which is said to be not whole. The machines themselves may be gone by then: enactors keep what
+empty output, which is said to be not whole. The machines themselves may be gone by then: drivers keep what
 commands wrote for some time after a lease is over (`HasOutput`).
 """
 
@@ -9,9 +9,9 @@ import asyncio
 
 from leasehold.service.commands import JobOutput
 from leasehold.service.config import JobsSpec
-from leasehold.service.driver import Clock
-from leasehold.service.enactors.facts import HasOutput, Output
-from leasehold.service.enactors.protocol import Enactor
+from leasehold.service.drivers.facts import HasOutput, Output
+from leasehold.service.drivers.protocol import Driver
+from leasehold.service.engine_thread import Clock
 from leasehold.service.finding.asking import PAUSE_S, Asking, Do, longer
 
 NOTHING = Output("", is_whole=False)
@@ -21,8 +21,8 @@ NOT_KEPT = "the store cannot keep it"
 class Fetching:
     """Fetches from one site."""
 
-    def __init__(self, site: str, enactor: Enactor, do: Do, clock: Clock, spec: JobsSpec) -> None:
-        self._enactor = enactor
+    def __init__(self, site: str, driver: Driver, do: Do, clock: Clock, spec: JobsSpec) -> None:
+        self._driver = driver
         self._clock = clock
         self._spec = spec
         self._asking = Asking(site, do)
@@ -39,7 +39,7 @@ class Fetching:
 
     async def _try(self, lease_id: int) -> Output | None:
         """Where commands have no output apart, what is on the console has to do, which is not the same."""
-        if isinstance(self._enactor, HasOutput):
-            return await self._asking.ask(self._enactor.output(lease_id))
-        text = await self._asking.ask(self._enactor.console(lease_id))
+        if isinstance(self._driver, HasOutput):
+            return await self._asking.ask(self._driver.output(lease_id))
+        text = await self._asking.ask(self._driver.console(lease_id))
         return None if text is None else Output(text, is_whole=False)

@@ -4,9 +4,9 @@ import asyncio
 
 from leasehold.service.commands import JobImagesSeen, JobNodesSeen, JobSiteSilent
 from leasehold.service.config import JobsSpec
-from leasehold.service.driver import Clock
-from leasehold.service.enactors.facts import Buildable, BuildsImages, HasNodes, NodeFacts
-from leasehold.service.enactors.protocol import Enactor
+from leasehold.service.drivers.facts import Buildable, BuildsImages, HasNodes, NodeFacts
+from leasehold.service.drivers.protocol import Driver
+from leasehold.service.engine_thread import Clock
 from leasehold.service.finding.asking import PAUSE_S, Asking, Do
 
 NODE_BATCH = 500
@@ -19,9 +19,9 @@ WHAT_CAN_BE_BUILT_EVERY_MS = 600_000
 class Looking:
     """Looks at one site."""
 
-    def __init__(self, site: str, enactor: Enactor, do: Do, clock: Clock, spec: JobsSpec) -> None:
+    def __init__(self, site: str, driver: Driver, do: Do, clock: Clock, spec: JobsSpec) -> None:
         self._site = site
-        self._enactor = enactor
+        self._driver = driver
         self._clock = clock
         self._spec = spec
         self._asking = Asking(site, do)
@@ -49,16 +49,16 @@ class Looking:
 
     async def look(self) -> None:
         """Look once."""
-        if isinstance(self._enactor, HasNodes):
+        if isinstance(self._driver, HasNodes):
             asked_ms = self._clock()
-            nodes = await self._asking.ask(self._enactor.nodes())
+            nodes = await self._asking.ask(self._driver.nodes())
             if nodes is None:
                 await self._note_silence()
                 return
             self._answered_ms, self._is_silent = self._clock(), False
             await self._tell(tuple(nodes), asked_ms)
-        if isinstance(self._enactor, BuildsImages):
-            await self._look_at_images(self._enactor)
+        if isinstance(self._driver, BuildsImages):
+            await self._look_at_images(self._driver)
 
     async def _tell(self, nodes: tuple[NodeFacts, ...], asked_ms: int) -> None:
         """Tell of the nodes, of very many a part at a time: requests come in between."""
@@ -78,11 +78,11 @@ class Looking:
         why = f"no answer for {silent_ms / 1000:.0f} s: {self._asking.problem}"
         self._is_silent = await self._asking.tell(JobSiteSilent(self._site, why))
 
-    async def _look_at_images(self, enactor: BuildsImages) -> None:
-        images = await self._asking.ask(enactor.images())
+    async def _look_at_images(self, driver: BuildsImages) -> None:
+        images = await self._asking.ask(driver.images())
         if images is None:
             return
         now_ms = self._clock()
         if self._asked_ms is None or now_ms - self._asked_ms >= WHAT_CAN_BE_BUILT_EVERY_MS:
-            self._buildable, self._asked_ms = await self._asking.ask(enactor.buildable()), now_ms
+            self._buildable, self._asked_ms = await self._asking.ask(driver.buildable()), now_ms
         await self._asking.tell(JobImagesSeen(self._site, tuple(images), self._buildable))

@@ -6,12 +6,12 @@ from typing import Any, TypeVar
 
 from leasehold.service.commands import JobImageFailed, JobOutput
 from leasehold.service.config import JobsSpec
-from leasehold.service.driver import Clock
-from leasehold.service.enactors.facts import BuildsImages, HasNodes
-from leasehold.service.enactors.protocol import Enactor
+from leasehold.service.drivers.facts import BuildsImages, HasNodes
+from leasehold.service.drivers.protocol import Driver
 from leasehold.service.engine.errands import Errands, Fetch
 from leasehold.service.engine.imagebook import Build
 from leasehold.service.engine.job_setup import JobSetup
+from leasehold.service.engine_thread import Clock
 from leasehold.service.finding.asking import Asking, Do
 from leasehold.service.finding.building import Building
 from leasehold.service.finding.fetching import NOTHING, Fetching
@@ -22,10 +22,10 @@ E = TypeVar("E", Fetch, Build)
 NOT_CONFIGURED = "its site is not in the configuration any more"
 
 
-def job_setup(spec: JobsSpec, enactors: Mapping[str, Enactor], outputs_mib: int) -> JobSetup:
+def job_setup(spec: JobsSpec, drivers: Mapping[str, Driver], outputs_mib: int) -> JobSetup:
     """Say how jobs are served with these machines; so much is kept of the outputs of a consumer."""
-    with_nodes = frozenset(site for site, enactor in enactors.items() if isinstance(enactor, HasNodes))
-    with_images = frozenset(site for site, enactor in enactors.items() if isinstance(enactor, BuildsImages))
+    with_nodes = frozenset(site for site, driver in drivers.items() if isinstance(driver, HasNodes))
+    with_images = frozenset(site for site, driver in drivers.items() if isinstance(driver, BuildsImages))
     settings = spec.settings(with_nodes, images_awaited=bool(with_images))
     return JobSetup(
         settings,
@@ -41,11 +41,11 @@ def job_setup(spec: JobsSpec, enactors: Mapping[str, Enactor], outputs_mib: int)
 class Scouts:
     """Does for jobs what has to be done outside the engine."""
 
-    def __init__(self, enactors: Mapping[str, Enactor], do: Do, clock: Clock, spec: JobsSpec) -> None:
+    def __init__(self, drivers: Mapping[str, Driver], do: Do, clock: Clock, spec: JobsSpec) -> None:
         told = (do, clock, spec)
-        self._looking = {site: Looking(site, enactor, *told) for site, enactor in enactors.items()}
-        self._fetching = {site: Fetching(site, enactor, *told) for site, enactor in enactors.items()}
-        self._building = {site: Building(site, enactor, do) for site, enactor in enactors.items()}
+        self._looking = {site: Looking(site, driver, *told) for site, driver in drivers.items()}
+        self._fetching = {site: Fetching(site, driver, *told) for site, driver in drivers.items()}
+        self._building = {site: Building(site, driver, do) for site, driver in drivers.items()}
         self._do = do
         self._under_way: set[asyncio.Task[None]] = set()
         self._errands: set[Fetch | Build] = set()

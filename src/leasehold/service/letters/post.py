@@ -5,7 +5,7 @@ import json
 from collections.abc import Awaitable, Callable, Iterable
 
 from leasehold.service.commands import Command, Mail
-from leasehold.service.driver import Clock
+from leasehold.service.engine_thread import Clock
 from leasehold.service.feed import Feed
 from leasehold.service.store.rows import LetterRow
 from leasehold.service.store.store import Store

@@ -45,7 +45,7 @@ class About:
     slots: int
     speed_mips: int
     reference_mips: int
-    enactor: str
+    driver: str
     can_suspend: bool
     can_migrate: bool
     lends: bool
@@ -68,9 +68,7 @@ class About:
         """Read it; raises InvalidField for what is missing or is of another kind than it should be."""
         said: Body = {}
         for field in fields(cls):
-            value = said[field.name] = told.get(
-                field.name, None if field.default is MISSING else field.default
-            )
+            value = said[field.name] = told.get(field.name, None if field.default is MISSING else field.default)
             kind = {"int": int, "bool": bool, "str": str}[str(getattr(field.type, "__name__", field.type))]
             if type(value) is not kind:
                 raise InvalidField(f"about.{field.name}", value, f"a value of type {kind.__name__}")
@@ -91,9 +89,7 @@ class About:
 
     def as_remote(self, name: str) -> RemoteSite:
         """Give it as the decision core knows it."""
-        site = RemoteSite(
-            name, self.most_vms, self.speed_mips, self.can_suspend, self.can_migrate, self.lends
-        )
+        site = RemoteSite(name, self.most_vms, self.speed_mips, self.can_suspend, self.can_migrate, self.lends)
         site.is_peer = self.is_gateway
         site.live = self.live()
         return site

@@ -15,7 +15,7 @@ from leasehold.service.engine.sites import occupancy
 from leasehold.service.letters.wire import About
 from leasehold.service.store.rows import PeerRow
 
-ENACTOR = "gateway"
+DRIVER = "gateway"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +85,7 @@ def _place(about: About) -> Place:
     return Place(**{field.name: getattr(about, field.name) for field in fields(Place)})
 
 
-def add_up(
-    places: list[Place], identity: str, reference_mips: int, *, most_vms: int | None, here_vms: int
-) -> About:
+def add_up(places: list[Place], identity: str, reference_mips: int, *, most_vms: int | None, here_vms: int) -> About:
     """Make one of those sites that lend, for a peer that may have ``most_vms`` of them (None: any number).
 
     ``here_vms`` is what the peer has of them already, or waits for. Where none lends now, it is told how all
@@ -109,7 +107,7 @@ def add_up(
         slots=max(1, total("slots")),
         speed_mips=min((place.speed_mips for place in shown), default=1),
         reference_mips=reference_mips,
-        enactor=ENACTOR,
+        driver=DRIVER,
         can_suspend=any(place.can_serve(LeaseType.SUSPENDABLE) for place in shown),
         can_migrate=any(place.can_serve(LeaseType.MIGRATABLE) for place in shown),
         lends=bool(lending) and widest > 0,

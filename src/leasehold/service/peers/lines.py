@@ -44,9 +44,7 @@ class _Line:
 class Lines:
     """The lines to all peers that are called."""
 
-    def __init__(
-        self, store: Store, post: PostOffice, tell: Tell, purse: Purse, surroundings: Surroundings
-    ) -> None:
+    def __init__(self, store: Store, post: PostOffice, tell: Tell, purse: Purse, surroundings: Surroundings) -> None:
         self._store = store
         self._post = post
         self._tell = tell

@@ -75,9 +75,7 @@ def _kind_of(path: Path, store: Store) -> _Kind:
     if found is None:
         raise InputError(path, None, "is not a backup of a store")
     if found != store.dialect:
-        raise InputError(
-            path, None, f"is a backup of a {found} store, and cannot be restored to {store.dialect}"
-        )
+        raise InputError(path, None, f"is a backup of a {found} store, and cannot be restored to {store.dialect}")
     return _KINDS[found]
 
 

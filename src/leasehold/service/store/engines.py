@@ -43,9 +43,7 @@ def writing_engine(url: URL) -> Engine:
 def reading_engine(url: URL) -> Engine:
     """An engine for many threads; each statement sees what is committed when it begins."""
     if url.drivername == "sqlite":
-        return _sqlite(
-            url, (*_PRAGMAS, "PRAGMA query_only = ON"), pool_size=_READERS, max_overflow=_MORE_READERS
-        )
+        return _sqlite(url, (*_PRAGMAS, "PRAGMA query_only = ON"), pool_size=_READERS, max_overflow=_MORE_READERS)
     return _postgresql(
         url,
         isolation_level="AUTOCOMMIT",

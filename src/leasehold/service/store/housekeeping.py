@@ -27,9 +27,7 @@ from leasehold.service.store.rows import (
     USAGE,
 )
 
-answers, attempts, job_answers, jobs, joints = (
-    each.table for each in (ANSWERS, ATTEMPTS, JOB_ANSWERS, JOBS, JOINTS)
-)
+answers, attempts, job_answers, jobs, joints = (each.table for each in (ANSWERS, ATTEMPTS, JOB_ANSWERS, JOBS, JOINTS))
 journal, leases, orders, outputs, usage = (each.table for each in (JOURNAL, LEASES, ORDERS, OUTPUTS, USAGE))
 
 AT_ONCE = 2_000
@@ -138,9 +136,7 @@ def _old_lines(before_ms: int) -> Delete:
     is_of_open = exists().where(jobs.c.id == journal.c.job_id, OPEN_JOBS)
     is_last = journal.c.seq == select(func.max(journal.c.seq)).scalar_subquery()
     is_early = journal.c.seq.in_(_first(journal.c.seq))
-    old = select(journal.c.seq).where(
-        is_early, journal.c.at_ms < before_ms, ~is_of_live, ~is_of_open, ~is_last
-    )
+    old = select(journal.c.seq).where(is_early, journal.c.at_ms < before_ms, ~is_of_live, ~is_of_open, ~is_last)
     return delete(journal).where(journal.c.seq.in_(old.order_by(journal.c.seq).limit(AT_ONCE)))
 
 

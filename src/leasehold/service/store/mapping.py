@@ -164,9 +164,7 @@ class RecordTable(Generic[R]):
             if where in self._parts:
                 plan[each.name] = self._maker(hints[each.name], f"{where}.")
             elif where not in self._without:
-                plan[each.name] = itemgetter(
-                    self._note(self._names.get(where, each.name), where, hints[each.name])
-                )
+                plan[each.name] = itemgetter(self._note(self._names.get(where, each.name), where, hints[each.name]))
         if len(plan) < len(fields(kind)) or any(each.kw_only for each in fields(kind)):
             named = tuple(plan.items())
             return lambda values: kind(**{name: read(values) for name, read in named})
@@ -207,9 +205,7 @@ class Statements:
 
     def insert(self, table: RecordTable[Any]) -> str:
         """Insert a row."""
-        return self._once(
-            ("insert", table), lambda: self._compiled(table.table.insert().inline(), table.names)
-        )
+        return self._once(("insert", table), lambda: self._compiled(table.table.insert().inline(), table.names))
 
     def upsert(self, table: RecordTable[Any]) -> str:
         """Insert a row, or put it in the place of the one with its key."""
@@ -237,9 +233,7 @@ class Statements:
         """Delete the rows of which these columns have these values."""
 
         def make() -> str:
-            return self._compiled(
-                delete(table.table).where(*(table.c[name] == bindparam(name) for name in columns))
-            )
+            return self._compiled(delete(table.table).where(*(table.c[name] == bindparam(name) for name in columns)))
 
         return self._once(("delete", table, columns), make)
 
@@ -253,9 +247,7 @@ class Statements:
         return self._made[key]
 
     def _compiled(self, statement: ClauseElement, names: Sequence[str] | None = None) -> str:
-        return str(
-            statement.compile(dialect=self._dialect, column_keys=None if names is None else list(names))
-        )
+        return str(statement.compile(dialect=self._dialect, column_keys=None if names is None else list(names)))
 
 
 # --- codecs ------------------------------------------------------------------------------------------------
@@ -283,9 +275,7 @@ def _codec(hint: Any) -> _Codec:  # noqa: ANN401 - any annotation
 
 def _unless_none(hint: Any) -> Any:  # noqa: ANN401 - any annotation
     """Give X for ``X | None``, and anything else as it is."""
-    options = (
-        [one for one in get_args(hint) if one is not type(None)] if get_origin(hint) is UnionType else ()
-    )
+    options = [one for one in get_args(hint) if one is not type(None)] if get_origin(hint) is UnionType else ()
     return options[0] if len(options) == 1 else hint
 
 

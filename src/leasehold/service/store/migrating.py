@@ -33,9 +33,7 @@ def refuse_newer(revision: str | None, where: object) -> None:
     scripts = _scripts()
     if revision is not None and revision not in {script.revision for script in scripts.walk_revisions()}:
         known = scripts.get_current_head()
-        raise InputError(
-            where, None, f"has schema {revision}, newer than this program's ({known}): update it"
-        )
+        raise InputError(where, None, f"has schema {revision}, newer than this program's ({known}): update it")
 
 
 def upgrade(connection: Connection, revision: str = "head") -> None:

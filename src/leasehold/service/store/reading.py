@@ -230,9 +230,7 @@ class Reading:
 
     def letters(self, correspondent: str, after_seq: int, limit: int) -> list[LetterRow]:
         """Letters that were not acknowledged yet, later than ``after_seq``, in order."""
-        to_them = LETTERS.select().where(
-            LETTERS.c.correspondent == correspondent, LETTERS.c.seq > within(after_seq)
-        )
+        to_them = LETTERS.select().where(LETTERS.c.correspondent == correspondent, LETTERS.c.seq > within(after_seq))
         return self._rows(LETTERS, to_them.order_by(LETTERS.c.seq).limit(limit))
 
     def mail_state(self, correspondent: str) -> tuple[int, int]:

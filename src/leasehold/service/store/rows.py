@@ -16,7 +16,7 @@ from leasehold.model.agreement import Breach
 from leasehold.model.joint import Joint
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.reason import Reason
-from leasehold.service.enactors.protocol import NO_WISHES, MachineWishes, Order
+from leasehold.service.drivers.protocol import NO_WISHES, MachineWishes, Order
 from leasehold.service.store.mapping import INDEXED, KEY, METADATA, TABLES, UNIQUE, WHOLE, RecordTable, Sql
 
 metadata = METADATA
@@ -95,9 +95,7 @@ class JournalRow:
     consumer: str  # of the lease
     group: str
     site: str
-    what: (
-        str  # submitted, an Outcome, suspending, saved, resuming, migrating, continues, closed, extended, ...
-    )
+    what: str  # submitted, an Outcome, suspending, saved, resuming, migrating, continues, closed, extended, ...
     state: str  # of the lease afterwards
     reason: str
     rule: str
@@ -107,7 +105,7 @@ class JournalRow:
 
 @dataclass(slots=True)
 class OrderRow:
-    """One order in the outbox; ``status`` is pending, taken (by the enactor), confirmed, or dropped."""
+    """One order in the outbox; ``status`` is pending, taken (by the driver), confirmed, or dropped."""
 
     order: Order
     site: str

@@ -14,9 +14,7 @@ def commitment_over(limit: Commitment, usage: Usage, now_ms: int) -> Over | None
         _over(usage, now_ms, limit.epoch_ppm, limit.epoch_ms),
         _over(usage, now_ms, limit.burst_ppm, limit.burst_ms),
     ]
-    return max(
-        (over for over in overs if over is not None), key=lambda over: over.over_until_ms, default=None
-    )
+    return max((over for over in overs if over is not None), key=lambda over: over.over_until_ms, default=None)
 
 
 def _over(usage: Usage, now_ms: int, limit_ppm: int, window_ms: int) -> Over | None:

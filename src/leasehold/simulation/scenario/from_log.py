@@ -76,9 +76,7 @@ def _slots(procs: str) -> int | str:
     if procs in SIZE_RULES:
         return procs
     if not procs.isdecimal() or int(procs) < 1:
-        raise InvalidField(
-            "--procs", procs, f"a whole number of at least 1, or one of {', '.join(SIZE_RULES)}"
-        )
+        raise InvalidField("--procs", procs, f"a whole number of at least 1, or one of {', '.join(SIZE_RULES)}")
     return int(procs)
 
 

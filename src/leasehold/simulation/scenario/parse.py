@@ -144,9 +144,7 @@ def _together(keys: Keys, clusters: Sequence[str], *, has_externals: bool) -> To
         return None
     place, table = keys.where("together"), keys.table("together")
     if not has_externals:
-        raise InvalidField(
-            place, "together", "nothing here: only requests from outside can be joint requests"
-        )
+        raise InvalidField(place, "together", "nothing here: only requests from outside can be joint requests")
     together = TOGETHER.read(table)
     if round(together.claim_part * MILLION) == MILLION:
         expected = "a part of the time to the start, less than 1"

@@ -237,9 +237,7 @@ class ModelStream:
     site: Annotated[str | None, _SITE] = None
     mix: LeaseMix = EVEN_MIX
     load: Annotated[float, _LOAD] = 1.0
-    consumer: Annotated[
-        str, Text("on whose account its requests come", unset="the stream's name", optional=True)
-    ] = ""
+    consumer: Annotated[str, Text("on whose account its requests come", unset="the stream's name", optional=True)] = ""
     domain: Annotated[str, _BOUND_TO] = ""
     claims: Annotated[Mapping[str, int], CLAIMS] = field(default_factory=dict)
     together: Together | None = None
@@ -272,12 +270,8 @@ class LogStream:
     """
 
     name: Annotated[str, Text("names the stream, and its random numbers")]
-    path: Annotated[
-        str, LogFile("the log ([SWF or GWF](workloads.md))", more=", compressed or not", name="log")
-    ]
-    format: Annotated[
-        str, Choice("the format of the log", unset="as the name of the file says", of=FORMATS)
-    ] = ""
+    path: Annotated[str, LogFile("the log ([SWF or GWF](workloads.md))", more=", compressed or not", name="log")]
+    format: Annotated[str, Choice("the format of the log", unset="as the name of the file says", of=FORMATS)] = ""
     site: Annotated[str | None, _SITE] = None
     cluster_by: Annotated[
         str | None,

@@ -31,8 +31,7 @@ class Interpretation:
         str,
         Choice(
             "which number of processors is a job's",
-            more=": the `requested` or the `allocated` one; the other one where the log does not give this"
-            " one",
+            more=": the `requested` or the `allocated` one; the other one where the log does not give this one",
             of=SIZES,
         ),
     ] = "requested"
@@ -103,9 +102,7 @@ class Interpretation:
         if self.overrun == "kill":
             notes.assume("ran longer than they had asked; they are ended at their requested time")
             return requested_ms, actual_ms
-        notes.assume(
-            "ran longer than they had asked; their request is taken to have been as long as their run"
-        )
+        notes.assume("ran longer than they had asked; their request is taken to have been as long as their run")
         return actual_ms, actual_ms
 
 

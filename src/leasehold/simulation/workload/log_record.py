@@ -126,9 +126,7 @@ def _record(fields: list[str], log_format: LogFormat) -> LogRecord:
 def _checked_numbers(submit: str, run: str, allocated: str, vms: str, time: str) -> _Numbers:
     submit_ms = _milliseconds("submit time", submit)
     if submit_ms < 0:
-        raise ValueError(
-            f"submit time: got {submit!r}, expected 0 or more seconds since the start of the log"
-        )
+        raise ValueError(f"submit time: got {submit!r}, expected 0 or more seconds since the start of the log")
     return (
         submit_ms,
         _milliseconds("run time", run),

@@ -42,9 +42,7 @@ def local_demand(jobs: Iterable[Job]) -> dict[str, Demand]:
     return demands
 
 
-def cluster_sizes(
-    demands: Mapping[str, Demand], rule: int | str, max_procs: int | None = None
-) -> dict[str, int]:
+def cluster_sizes(demands: Mapping[str, Demand], rule: int | str, max_procs: int | None = None) -> dict[str, int]:
     """Return the number of slots of each cluster by one rule, never fewer than its widest job needs.
 
     The rule is a whole number; ``"max-procs"``, what the header of the log says; or ``"peak"``, what the jobs

@@ -44,9 +44,7 @@ def joint_request(job: Job, together: Together, joint_id: int, first_lease_id: i
     files = tuple(together.files.items())
     return JointRequest(
         joint_id,
-        tuple(
-            Component(vms, job.requested_ms, "", files, job.memory_mib) for vms in together.widths(job.vms)
-        ),
+        tuple(Component(vms, job.requested_ms, "", files, job.memory_mib) for vms in together.widths(job.vms)),
         job.submit_ms,
         job.ready_ms,
         first_lease_id,

@@ -48,9 +48,7 @@ class Together:
     ] = 0.75
     margin_ms: Annotated[
         int,
-        Seconds(
-            "incremental: how long before the start claiming may begin", more=", besides the travel of files"
-        ),
+        Seconds("incremental: how long before the start claiming may begin", more=", besides the travel of files"),
     ] = 0
     tries: Annotated[int, Whole("how often all of it is tried for before it is refused", most=MOST_TRIES)] = 3
     files: Annotated[

@@ -42,9 +42,7 @@ def _terms_schema() -> Json:
     plain = {"title", "type", "required", "properties", "additionalProperties"}
     agreement = {key: value for key, value in named["agreement"].items() if key in plain}
     for_runs = {"begin_s", "end_s"}
-    agreement["properties"] = {
-        key: value for key, value in agreement["properties"].items() if key not in for_runs
-    }
+    agreement["properties"] = {key: value for key, value in agreement["properties"].items() if key not in for_runs}
 
     def inlined(part: object) -> Any:  # noqa: ANN401 - JSON
         if isinstance(part, list):
@@ -78,9 +76,7 @@ class PublishRequest(Asked):
 
     model_config = examples({"published": True})
 
-    published: bool = Field(
-        default=True, strict=True, description="Whether everybody may see it, or only its parties."
-    )
+    published: bool = Field(default=True, strict=True, description="Whether everybody may see it, or only its parties.")
 
 
 class NoteRequest(Asked):

@@ -31,9 +31,7 @@ class JournalQuery(Asked):
 class ChangesQuery(Asked):
     """Which changes to follow."""
 
-    leases: list[Number] = Field(
-        [], alias="lease", max_length=MAX_FOLLOWED, description="Only those of these leases."
-    )
+    leases: list[Number] = Field([], alias="lease", max_length=MAX_FOLLOWED, description="Only those of these leases.")
     after: Number | None = Field(
         None,
         description="Only those with a larger `seq`, and all of them; left out: from now on. "

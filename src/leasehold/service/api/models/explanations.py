@@ -111,9 +111,7 @@ def show_explanation(told: Explanation) -> LeaseExplanation:
         explanation=explain(told.reason.value, told.breach),
         preempted_leases=len(told.preempted),
         preempted_vms=sum(told.preempted),
-        elsewhere=None
-        if there is None
-        else Elsewhere(name=there.name, peer=there.is_peer, free_vms=there.free_vms),
+        elsewhere=None if there is None else Elsewhere(name=there.name, peer=there.is_peer, free_vms=there.free_vms),
         sites=list(told.view.extended.sites),
         barred=_all_barred(told.view),
         domains=_domains(told.brokered.offers),

@@ -108,9 +108,7 @@ class JobSubmission(Asked):
     inputs: list[JobInput] = Field(
         [], max_length=MAX_INPUTS, description="What it reads: it runs where that is soonest."
     )
-    execution_ms: DurationMs = Field(
-        alias="execution_s", description="How long it is thought to run, in seconds."
-    )
+    execution_ms: DurationMs = Field(alias="execution_s", description="How long it is thought to run, in seconds.")
     deadline_ms: MomentMs | None = Field(None, alias="deadline", description="By when it has to be done.")
     reliability: Likely | None = Field(
         None, description="How sure it is to be done by its deadline, above 0 and below 1."
@@ -121,9 +119,7 @@ class JobSubmission(Asked):
         "runs along (`hot`).",
     )
     type: LeaseTypeName = Field("suspendable", description="What kind of guest its attempts are.")
-    restarts: Restarts = Field(
-        3, description="How often it may begin anew after faults that are not its own."
-    )
+    restarts: Restarts = Field(3, description="How often it may begin anew after faults that are not its own.")
     name: Text = Field("", description="A name to recognise it by; need not be unique.")
     group: Text | None = Field(
         None, description="The group that it is made for, one of the caller's; left out: the caller's first."
@@ -133,9 +129,7 @@ class JobSubmission(Asked):
 class JobQuery(Asked):
     """Which jobs to list."""
 
-    states: list[JobState] = Field(
-        [], alias="state", max_length=len(JobState), description="In one of these states."
-    )
+    states: list[JobState] = Field([], alias="state", max_length=len(JobState), description="In one of these states.")
     site: Name | None = Field(None, description="That were tried at this site.")
     consumer: Name | None = Field(None, description="Of this consumer.")
     since_ms: MomentMs | None = Field(None, alias="since", description="Submitted at this time or later.")
@@ -205,9 +199,7 @@ class Job(Shown):
     submitted_at: str
     deadline: str | None = Field(description="By when it has to be done.")
     ended_at: str | None
-    next_try_at: str | None = Field(
-        description="When it is tried next at the latest; sooner if room comes free."
-    )
+    next_try_at: str | None = Field(description="When it is tried next at the latest; sooner if room comes free.")
     command: list[str]
     type: LeaseTypeName
     backup: str = Field(description="What is kept ready against a fault: `none`, `cold` or `hot`.")
@@ -281,10 +273,7 @@ def _needs(needs: Needs) -> JobNeeds:
         cpu_mhz=needs.cpu_mhz,
         nodes=needs.nodes,
         software=[str(one) for one in needs.software],
-        inputs=[
-            JobInputShown(name=file.name, size_bytes=file.size_bytes, place=file.place)
-            for file in needs.inputs
-        ],
+        inputs=[JobInputShown(name=file.name, size_bytes=file.size_bytes, place=file.place) for file in needs.inputs],
         execution_s=show_duration(needs.execution_ms),
     )
 

@@ -88,9 +88,7 @@ class LeaseRequest(Asked):
         description="When it must have ended; only for `migratable` and `non-preemptable`.",
     )
     ready_ms: MomentMs | None = Field(None, alias="ready", description="Do not start before; left out: now.")
-    local: bool = Field(
-        default=False, strict=True, description="Whether this is a request of a site's own user."
-    )
+    local: bool = Field(default=False, strict=True, description="Whether this is a request of a site's own user.")
     site: Name | None = Field(
         None, description="The home site of a local request; may be left out by who has only one."
     )
@@ -144,9 +142,7 @@ class Lease(Shown):
     name: str
     type: LeaseTypeName
     vms: int
-    duration_s: Annotated[
-        int | float, Field(description="The requested time, on a machine of the reference speed.")
-    ]
+    duration_s: Annotated[int | float, Field(description="The requested time, on a machine of the reference speed.")]
     walltime_s: int | float | None = Field(
         description="How long that is by the clock at its site, while it has machines there for all of it."
     )
@@ -186,9 +182,7 @@ def show_lease(row: LeaseRow) -> Lease:
     """Show a lease as it is in the store."""
     state = LeaseState(row.lease.state)
     held_ms = row.lease.held_since_ms
-    has_all_of_it = (
-        held_ms >= 0 and state in _HAS_ALL_OF_IT and not row.lease.preemptions and not row.lease.migrations
-    )
+    has_all_of_it = held_ms >= 0 and state in _HAS_ALL_OF_IT and not row.lease.preemptions and not row.lease.migrations
     wall_ms = row.lease.span_ms - row.lease.overhead_ms if has_all_of_it else 0
     return Lease(
         id=row.lease.id,

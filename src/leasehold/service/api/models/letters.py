@@ -25,7 +25,7 @@ class AboutSite(Asked):
     slots: Annotated[int, Strict(), Field(ge=1, le=MAX_VMS)]
     speed_mips: Annotated[int, Strict(), Field(ge=1, le=MAX_VMS)]
     reference_mips: Annotated[int, Strict(), Field(ge=1, le=MAX_VMS)]
-    enactor: Name
+    driver: Name
     can_suspend: Flag
     can_migrate: Flag
     lends: Flag = Field(description="Whether it takes new guests.")

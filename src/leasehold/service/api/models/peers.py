@@ -31,16 +31,12 @@ class PeerRequest(Asked):
     model_config = examples({"url": "https://north.example.org", "token": "lh_3f9a6c1b2d04_…", "max_vms": 16})
 
     url: Text = Field("", description="Where it is called, so that it can ask us; empty: we lend it nothing.")
-    token: Text | None = Field(
-        None, description="What it gave us, role `peer`; left out: what it gave before."
-    )
+    token: Text | None = Field(None, description="What it gave us, role `peer`; left out: what it gave before.")
     ask: Ask = Field(
         Ask.NONE_CAN,
         description="When we ask it: where `none-can` of our sites take it, `none-can-now`, or `never`.",
     )
-    max_vms: Most | None = Field(
-        None, description="Most VMs that it may have here at a time; null: any number."
-    )
+    max_vms: Most | None = Field(None, description="Most VMs that it may have here at a time; null: any number.")
 
     def agreement(self) -> Agreement:
         """What is agreed, without the token."""
@@ -124,6 +120,4 @@ def _way(way: Way) -> WayShown:
 
 
 def _has(about: About) -> PeerHas:
-    return PeerHas(
-        slots=about.slots, free=about.free_vms, widest=about.widest_vms, widest_free=about.widest_free_vms
-    )
+    return PeerHas(slots=about.slots, free=about.free_vms, widest=about.widest_vms, widest_free=about.widest_free_vms)

@@ -9,7 +9,7 @@ from leasehold.service.engine.sites import Overhead
 from leasehold.service.site_states import SiteState
 
 _SITE = {
-    "name": "das3", "slots": 64, "speed_mips": 1, "status": "up", "enactor": "emulated",
+    "name": "das3", "slots": 64, "speed_mips": 1, "status": "up", "driver": "emulated",
     "capabilities": {"suspend": True, "migrate": True, "checkpoint": False, "commands": True},
     "vms": {"local": 16, "guests": 20, "free": 28}, "waiting": {"local": 0, "guests": 3},
     "drained_by": "", "note": "", "last_seen_at": A_MOMENT, "problem": "",
@@ -55,9 +55,7 @@ class OverheadShown(Shown):
     """How long the site takes for one operation, of a lease of one VM with 1024 MiB."""
 
     operation: str = Field(description="`start`, `suspend`, `resume` or `migrate` (to this site).")
-    configured_s: int | float | None = Field(
-        description="By the owner's terms; null: they say nothing of it."
-    )
+    configured_s: int | float | None = Field(description="By the owner's terms; null: they say nothing of it.")
     learnt_s: int | float | None = Field(
         description="As planned by now. Of a start, which is not planned, as usual; null: not known."
     )
@@ -73,7 +71,7 @@ class Site(Shown):
     slots: int = Field(description="How many machines it has in all.")
     speed_mips: int
     status: str = Field(description="`up`, `drained` or `unreachable`.")
-    enactor: str = Field(description="What carries orders out there.")
+    driver: str = Field(description="What carries orders out there.")
     capabilities: CapabilitiesShown
     vms: VmsShown
     waiting: WaitingShown
@@ -101,7 +99,7 @@ def show_site(state: SiteState) -> Site:
         slots=state.slots,
         speed_mips=state.speed_mips,
         status=state.status,
-        enactor=state.enactor,
+        driver=state.driver,
         capabilities=CapabilitiesShown(
             suspend=can.suspend, migrate=can.migrate, checkpoint=can.checkpoint, commands=can.commands
         ),

@@ -29,9 +29,7 @@ class TokenRequest(Asked):
     )
 
     consumer: Name = Field(description="The name under which leases are accounted.")
-    roles: list[Role] = Field(
-        min_length=1, max_length=len(Role), description="What they are in the federation."
-    )
+    roles: list[Role] = Field(min_length=1, max_length=len(Role), description="What they are in the federation.")
     groups: Names = Field([], description="Of these groups; a group manager manages their leases.")
     sites: Names = Field([], description="A member's home sites; what an operator runs; where a peer is.")
     expires_in_ms: DurationMs | None = Field(

@@ -111,9 +111,7 @@ async def suspend_agreement(call: Admitted, name: Name, body: NoteRequest | None
     """Put an agreement out of force for a while, for its provider; leases that run stay."""
     state = await _visible(call, name)
     require_to_speak(call.principal, Permission.AGREEMENT_SIGN_AS_PROVIDER, state.provider)
-    return show_agreement(
-        await call.federation.agreements.suspend(name, call.principal.consumer, _note(body))
-    )
+    return show_agreement(await call.federation.agreements.suspend(name, call.principal.consumer, _note(body)))
 
 
 @router.post("/{name}/resume", operation_id="resumeAgreement", responses=MAY_NOT)

@@ -111,8 +111,6 @@ def _visible_joint(call: Call, joint_id: int) -> JointRow:
     """A joint lease of which the caller may see a component; any other is not there."""
     row = call.federation.store.joint(joint_id)
     components = () if row is None else call.federation.store.components(joint_id)
-    if row is None or not any(
-        allowed(call.principal, Permission.LEASE_SEE, Target.lease(one)) for one in components
-    ):
+    if row is None or not any(allowed(call.principal, Permission.LEASE_SEE, Target.lease(one)) for one in components):
         raise NoSuchJoint(joint_id)
     return row

@@ -128,9 +128,7 @@ async def extend_lease(call: Admitted, lease_id: Number, body: ExtensionRequest)
     return show_lease(await call.federation.extend(lease_id, body.by_ms))
 
 
-@router.get(
-    "/{lease_id:number}/journal", operation_id="showLeaseJournal", responses=refuses(Kind.NO_SUCH_LEASE)
-)
+@router.get("/{lease_id:number}/journal", operation_id="showLeaseJournal", responses=refuses(Kind.NO_SUCH_LEASE))
 @needs(Permission.LEASE_SEE)
 def show_journal(
     call: Admitted,

@@ -22,9 +22,7 @@ async def list_nodes(
 ) -> NodePage:
     """List the nodes that jobs run on, by name, as they were last seen."""
     needed, after = tuple(software(text) for text in query.software), name_after(query.cursor)
-    found = await call.federation.jobs.nodes(
-        after, query.limit + 1, query.site, lambda row: _has(row, needed)
-    )
+    found = await call.federation.jobs.nodes(after, query.limit + 1, query.site, lambda row: _has(row, needed))
     page = found[: query.limit]
     cursor = cursor_after(page[-1].name) if len(found) > len(page) else None
     link_next(request, response, cursor)

@@ -47,9 +47,7 @@ async def inspect_token(call: Admitted) -> Caller:
     return show_caller(call.principal)
 
 
-@router.delete(
-    "/{token_id}", operation_id="revokeToken", status_code=204, responses=refuses(Kind.NO_SUCH_TOKEN)
-)
+@router.delete("/{token_id}", operation_id="revokeToken", status_code=204, responses=refuses(Kind.NO_SUCH_TOKEN))
 @needs(Permission.TOKEN_MANAGE)
 def revoke_token(request: Request, token_id: Name) -> None:
     """Refuse a token from now on; one that is refused already stays so."""

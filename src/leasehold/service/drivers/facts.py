@@ -1,0 +1,154 @@
+"""What a driver can find out: its nodes and what they can do, its images, and what commands wrote.
+
+Each is something that a driver may be able to do beside `leasehold.service.drivers.protocol.Driver`.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from leasehold.model.errors import InvalidField
+from leasehold.service.drivers.bounds import LATEST_MS, one_line, storable, whole_in
+from leasehold.service.drivers.protocol import MachineWishes, Problem
+
+MOST_OUTPUT = 4 * 1024 * 1024
+"""How many characters of what a command wrote are passed on."""
+
+_NODE_NUMBERS = (
+    "cores",
+    "memory_mib",
+    "disk_mib",
+    "free_cores",
+    "free_memory_mib",
+    "free_disk_mib",
+    "cpu_mhz",
+    "bytes_per_s",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What the command of a lease wrote: what is kept of it, and whether that is all.
+
+    No more than its last 4 MiB are; what no store can keep, as a NUL, is replaced.
+    """
+
+    text: str
+    is_whole: bool = True
+
+    def __post_init__(self) -> None:
+        if len(self.text) > MOST_OUTPUT:
+            object.__setattr__(self, "is_whole", False)
+        object.__setattr__(self, "text", storable(self.text[-MOST_OUTPUT:]))
+
+
+@runtime_checkable
+class HasOutput(Protocol):
+    """A driver that keeps what commands write, apart from what else is on a console."""
+
+    async def output(self, lease_id: int) -> Output:
+        """Give it; also for some time after the lease is over. Empty where nothing is known of the lease."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeFacts:
+    """One node as the driver has found it, just now.
+
+    ``name``        what the site itself calls it; of machines that are built on it, that of their host
+    ``software``    what is installed there: names in small letters with their versions
+    ``is_host``     whether machines can be built on it
+    ``runs``        whether commands can run on it as it is
+    ``problem``     why nothing can run there now ("" for nothing)
+    ``fault``       which `leasehold.jobs.job.Fault` that is; empty for one that harms nothing, as draining
+    ``unknown``     what could not be found out about it, and why; none of that is among the facts
+    ``bytes_per_s`` the bandwidth of its network, 0 where that is not known
+    """
+
+    name: str
+    cores: int
+    memory_mib: int
+    disk_mib: int
+    free_cores: int
+    free_memory_mib: int
+    free_disk_mib: int
+    cpu_mhz: int = 0
+    software: frozenset[tuple[str, str]] = frozenset()
+    is_host: bool = False
+    runs: bool = True
+    problem: str = ""
+    fault: str = ""
+    unknown: str = ""
+    bytes_per_s: int = 0
+
+    def __post_init__(self) -> None:
+        for name in _NODE_NUMBERS:
+            if whole_in(getattr(self, name), 0, LATEST_MS) is None:
+                raise InvalidField(f"node {self.name!r:.60}: {name}", getattr(self, name), "a size that can be")
+        for name in ("problem", "unknown"):
+            object.__setattr__(self, name, one_line(getattr(self, name)))
+
+
+@runtime_checkable
+class HasNodes(Protocol):
+    """A driver that can say which nodes its site has, and what they can do."""
+
+    async def nodes(self) -> list[NodeFacts]:
+        """Look at all nodes; raises where the site does not answer."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageFacts:
+    """One image that machines of the site can be built with.
+
+    ``least_memory_mib``  what its own system needs beside the job
+    """
+
+    name: str
+    software: frozenset[tuple[str, str]]
+    size_bytes: int
+    least_memory_mib: int
+
+
+@dataclass(frozen=True, slots=True)
+class Buildable:
+    """From which image others can be built, and the packages that could be put into one, with versions."""
+
+    base: str
+    packages: frozenset[tuple[str, str]]
+
+
+@runtime_checkable
+class BuildsImages(Protocol):
+    """A driver whose machines boot from images, and that can build more of them."""
+
+    async def images(self) -> list[ImageFacts]:
+        """List the images that are there."""
+        ...
+
+    async def buildable(self) -> Buildable | None:
+        """Say what could be built; None where nothing can be, as without a package repository."""
+        ...
+
+    async def build(self, packages: frozenset[tuple[str, str]]) -> ImageFacts:
+        """Build an image with these packages, or find it where it was built before.
+
+        Raises LeaseholdError with one line that says why it cannot be built, and where its log is.
+        """
+        ...
+
+
+def no_room_for(vms: int, used_vms: int, slots: int) -> Problem | None:
+    """Say why so many VMs cannot come to a site that has others; None where they can."""
+    if used_vms + vms <= slots:
+        return None
+    fits = vms <= slots
+    return Problem(f"no room for {vms} VMs: {used_vms} of {slots} are in use", again=fits, full=fits)
+
+
+def not_one_on_each(wishes: MachineWishes, vms: int) -> Problem | None:
+    """Say why so many VMs cannot be on the nodes that are named: one goes on each, and on none a second."""
+    named = len(wishes.nodes)
+    if not named or (named == vms and len(set(wishes.nodes)) == vms):
+        return None
+    return Problem(f"{vms} VMs cannot be on the nodes {', '.join(wishes.nodes)}, one on each", again=False)

@@ -1,0 +1,135 @@
+"""How is a machine described to libvirt? From the operator's template, or from the options."""
+
+from collections.abc import Iterable
+from xml.etree import ElementTree as ET
+
+from leasehold.service.drivers.libvirt.options import LibvirtOptions
+
+_PERIOD_US = 100_000
+_US_PER_PERCENT = _PERIOD_US // 100
+AGENT_CHANNEL = "org.qemu.guest_agent.0"
+
+
+def describe(options: LibvirtOptions, name: str, memory_mib: int, disk: str | None) -> str:
+    """Describe a machine; ``disk`` is the path of its layer over the volume, if it has one."""
+    domain = _from_template(options) if options.template else _from_options(options)
+    _put(domain, "name", name)
+    _drop(domain, ("uuid", "currentMemory"))
+    _put(domain, "memory", str(memory_mib)).set("unit", "MiB")
+    devices = domain.find("devices")
+    if devices is None:
+        devices = ET.SubElement(domain, "devices")
+    if disk is not None:
+        devices.append(_disk(disk))
+    if devices.find("serial") is None:
+        devices.append(_console(f"{options.consoles}/{name}.console"))
+    if options.guest_agent and not _has_agent(devices):
+        devices.append(_agent())
+    return ET.tostring(domain, encoding="unicode")
+
+
+def console_path(description: str) -> str | None:
+    """Find the file on the host that a machine's console goes to."""
+    source = ET.fromstring(description).find("devices/serial[@type='file']/source")  # noqa: S314 - libvirt's own
+    return None if source is None else source.get("path")
+
+
+def disk_paths(description: str) -> list[str]:
+    """Find the files on the host that a machine's disks are in."""
+    disks = ET.fromstring(description).iterfind("devices/disk[@device='disk']/source")  # noqa: S314 - as above
+    return [path for disk in disks if (path := disk.get("file"))]
+
+
+def is_interpreted(description: str) -> bool:
+    """Whether a machine runs without the help of its host's processor."""
+    return ET.fromstring(description).get("type") == "qemu"  # noqa: S314 - as above
+
+
+def _from_template(options: LibvirtOptions) -> ET.Element:
+    assert options.template is not None
+    return ET.parse(options.template).getroot()  # noqa: S314 - the operator's own file
+
+
+def _from_options(options: LibvirtOptions) -> ET.Element:
+    domain = ET.Element("domain", type=options.type)
+    domain.append(_element("vcpu", str(options.vcpus)))
+    domain.append(_boot(options))
+    ET.SubElement(ET.SubElement(domain, "features"), "acpi")
+    # whoever reboots would begin anew, and its command with it: that is for the service to decide
+    domain.append(_element("on_reboot", "destroy"))
+    domain.append(_element("on_crash", "destroy"))
+    if options.cpu_percent is not None:
+        domain.append(_cpu_limit(options.cpu_percent))
+    devices = ET.SubElement(domain, "devices")
+    if options.type != "test":
+        ET.SubElement(devices, "controller", type="usb", model="none")
+        ET.SubElement(devices, "memballoon", model="none")
+    if options.network is not None:
+        devices.append(_interface(options.network))
+    return domain
+
+
+def _boot(options: LibvirtOptions) -> ET.Element:
+    boot = ET.Element("os")
+    boot.append(_element("type", "hvm", {"machine": options.machine} if options.machine else {}))
+    parts = {"kernel": options.kernel, "initrd": options.initrd, "cmdline": options.cmdline}
+    boot.extend(_element(tag, text) for tag, text in parts.items() if text is not None)
+    return boot
+
+
+def _cpu_limit(percent: int) -> ET.Element:
+    tune = ET.Element("cputune")
+    tune.append(_element("period", str(_PERIOD_US)))
+    tune.append(_element("quota", str(percent * _US_PER_PERCENT)))
+    return tune
+
+
+def _disk(path: str) -> ET.Element:
+    disk = ET.Element("disk", type="file", device="disk")
+    ET.SubElement(disk, "driver", name="qemu", type="qcow2", cache="none")
+    ET.SubElement(disk, "source", file=path)
+    ET.SubElement(disk, "target", dev="vda", bus="virtio")
+    return disk
+
+
+def _console(path: str) -> ET.Element:
+    serial = ET.Element("serial", type="file")
+    ET.SubElement(serial, "source", path=path, append="on")  # what was written before it was saved stays
+    return serial
+
+
+def _agent() -> ET.Element:
+    channel = ET.Element("channel", type="unix")
+    ET.SubElement(channel, "target", type="virtio", name=AGENT_CHANNEL)
+    return channel
+
+
+def _has_agent(devices: ET.Element) -> bool:
+    return devices.find(f"channel/target[@name='{AGENT_CHANNEL}']") is not None
+
+
+def _interface(network: str) -> ET.Element:
+    interface = ET.Element("interface", type="network")
+    ET.SubElement(interface, "source", network=network)
+    ET.SubElement(interface, "model", type="virtio")
+    return interface
+
+
+def _element(tag: str, text: str, attributes: dict[str, str] | None = None) -> ET.Element:
+    element = ET.Element(tag, attributes or {})
+    element.text = text
+    return element
+
+
+def _put(domain: ET.Element, tag: str, text: str) -> ET.Element:
+    """Set a part, whether or not it was there."""
+    _drop(domain, (tag,))
+    part = ET.SubElement(domain, tag)
+    part.text = text
+    return part
+
+
+def _drop(domain: ET.Element, tags: Iterable[str]) -> None:
+    for tag in tags:
+        for part in domain.findall(tag):
+            domain.remove(part)

@@ -1,0 +1,242 @@
+"""What a driver is: it is given orders, carries each out at most once, and says what it observes.
+
+The service never trusts that an order was followed: an order is confirmed when what it asks for is
+observed. A driver is therefore free to be slow, to fail and to be killed; it must only be honest.
+
+`leasehold.testing.drivers` is the conformance suite that every driver passes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol, runtime_checkable
+
+from leasehold.jobs.job import Fault
+from leasehold.model.errors import InvalidField
+from leasehold.service.drivers.bounds import LATEST_MS, MOST_EXIT_STATUS, one_line, whole_in
+
+_FAULTS = tuple(fault.value for fault in Fault)
+
+
+class Verb(StrEnum):
+    """What is to be done with the machines of one lease.
+
+    START     boot them and run the command
+    SUSPEND   save their memory, and free their room
+    RESUME    bring them back from saved memory; what ended before it could be saved has ended once more
+    RECEIVE   take them over from ``other_site``, with their memory
+    SEND      let ``other_site`` have them; nothing of them stays here
+    STOP      shut them down, whatever they are doing; nothing of them stays here
+    """
+
+    START = "start"
+    SUSPEND = "suspend"
+    RESUME = "resume"
+    RECEIVE = "receive"
+    SEND = "send"
+    STOP = "stop"
+
+
+class Phase(StrEnum):
+    """What the machines of one lease are doing; where there is nothing of it, nothing is observed."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    SAVING = "saving"
+    SAVED = "saved"
+    RESUMING = "resuming"
+    RECEIVING = "receiving"
+    ENDED = "ended"
+    """Its command has ended by itself, well or not (``detail`` says how); observed until a STOP for it."""
+    FAILED = "failed"
+    """Its machines are lost, or could not do what was ordered; observed until a STOP for it."""
+
+
+REACHES: dict[Verb, frozenset[Phase]] = {
+    Verb.START: frozenset({Phase.RUNNING, Phase.ENDED}),
+    Verb.SUSPEND: frozenset({Phase.SAVED}),
+    Verb.RESUME: frozenset({Phase.RUNNING, Phase.ENDED}),
+    Verb.RECEIVE: frozenset({Phase.RUNNING, Phase.ENDED}),
+    Verb.SEND: frozenset(),
+    Verb.STOP: frozenset(),
+}
+"""The phases in which an order is fulfilled; where none is named, there must be nothing of the lease."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a driver can do; the scheduler plans no lease that needs more.
+
+    ``suspend``     save memory and resume (Suspendable and Migratable leases need it)
+    ``migrate``     move machines with their memory to another site (Migratable leases need it)
+    ``checkpoint``  save memory without stopping
+    ``commands``    run a command in the machines
+    ``own_queue``   the site's own users ask the machines' own scheduler, and the driver is a `HasOwnQueue`
+    """
+
+    suspend: bool = True
+    migrate: bool = True
+    checkpoint: bool = False
+    commands: bool = True
+    own_queue: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MachineWishes:
+    """What the machines of a lease are to be, as matching has chosen them.
+
+    ``nodes``  the names that the site itself has for the nodes to run on, one for each VM; empty: any
+    ``image``  the name of the image to boot from; empty: the site's usual one
+    ``cores``  of each machine; 0: as many as the site gives
+    """
+
+    nodes: tuple[str, ...] = ()
+    image: str = ""
+    cores: int = 0
+
+
+NO_WISHES = MachineWishes()
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """One thing to be done, once. The same ``id`` again means the same order, told again.
+
+    ``incarnation``  counts the starts, resumptions and moves of a lease. An order for an earlier one than
+                     what is there is out of date and does nothing.
+    ``command``      what to run in the machines; empty: just the machines
+    ``work_done``    how much of the lease's work was done before, in work units (ms times MIPS)
+    ``other_site``   where to SEND it to, or to RECEIVE it from
+    ``on``           what its machines are to be, where its job says so
+    ``account``      whose lease it is, from the VO down to the user: ``atlas/production/alice``
+    """
+
+    id: str
+    verb: Verb
+    lease_id: int
+    incarnation: int
+    vms: int
+    memory_mib: int
+    command: tuple[str, ...] = ()
+    work_done: int = 0
+    other_site: str = ""
+    on: MachineWishes = NO_WISHES
+    account: str = ""
+
+
+def order_id(lease_id: int, incarnation: int, verb: Verb) -> str:
+    """Name an order: a lease is told each thing once for each time that it holds machines."""
+    return f"{lease_id}.{incarnation}.{verb}"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why an order could not be taken on.
+
+    ``again``  whether telling it again may help
+    ``full``   whether all that it needs is there, and others have it now: nothing is broken
+    ``nodes``  which of the nodes that the order names are full, where it is these
+    """
+
+    text: str
+    again: bool = True
+    full: bool = False
+    nodes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What the machines of one lease are doing, since when (ms of the service's clock).
+
+    Raises InvalidField for a number that no store can keep: whoever reads what machines say has to bound it
+    (`leasehold.service.drivers.bounds`). What is said of them, ``detail``, is made one line fit to be shown.
+    """
+
+    lease_id: int
+    incarnation: int
+    phase: Phase
+    since_ms: int
+    detail: str = ""
+    exit_status: int | None = None
+    """How the command ended, where the phase is ENDED and that is known."""
+    fault: str = ""
+    """Which `leasehold.jobs.job.Fault` it was, where the phase is FAILED, or ENDED for want of software."""
+    nodes: tuple[str, ...] = ()
+    """On which node each VM is, by the names that the site has for them; empty where that is not known."""
+
+    def __post_init__(self) -> None:
+        for name in ("lease_id", "incarnation", "since_ms"):
+            _check_whole(name, getattr(self, name), LATEST_MS)
+        if self.exit_status is not None:
+            _check_whole("exit_status", self.exit_status, MOST_EXIT_STATUS)
+        if self.fault and self.fault not in _FAULTS:
+            raise InvalidField("fault", self.fault, f"one of {', '.join(_FAULTS)}")
+        object.__setattr__(self, "detail", one_line(self.detail))
+
+
+def _check_whole(name: str, value: object, most: int) -> None:
+    if whole_in(value, 0, most) != value:
+        raise InvalidField(name, f"{value!r:.40}", f"a whole number from 0 to {most}")
+
+
+@dataclass(frozen=True, slots=True)
+class OwnJob:
+    """One job that a user of the site has given to the site's own scheduler, as that scheduler tells it.
+
+    ``name``         what the scheduler calls it, as ``4711`` or ``4711_3``; a requeued job keeps it
+    ``vms``          how much room it takes, in VMs, rounded up
+    ``duration_ms``  how long it may run at most
+    ``running``      whether it holds its room now; else it waits for room, and for nothing else
+    """
+
+    name: str
+    user: str
+    vms: int
+    memory_mib: int
+    duration_ms: int
+    running: bool
+
+
+@runtime_checkable
+class HasOwnQueue(Protocol):
+    """A driver of machines that have a scheduler of their own, whose users change nothing."""
+
+    async def own_jobs(self) -> list[OwnJob]:
+        """List the own jobs that run now, or wait for nothing but room; guests' jobs are none of them.
+
+        In the order in which the scheduler would start them. Raises where the scheduler does not answer.
+        """
+        ...
+
+
+class Driver(Protocol):
+    """Carries orders out on one site's machines."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What this driver can do."""
+        ...
+
+    async def carry_out(self, orders: Sequence[Order]) -> dict[str, Problem]:
+        """Take on these orders, in their sequence; those taken on are durable when this returns.
+
+        Returns the problems by the id of the order; orders without one were taken on. Nothing is raised for
+        what machines do; whatever is raised counts as a problem of each order that may be told again.
+        """
+        ...
+
+    async def observe(self) -> list[Observation]:
+        """Look at everything that is there, now."""
+        ...
+
+    async def changes(self) -> list[Observation]:
+        """Wait until something changes, and say what; cancelled when nobody waits any more."""
+        ...
+
+    async def console(self, lease_id: int) -> str:
+        """Give the console output of a lease's machines; empty where there is none."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of the machines, which go on without us."""
+        ...

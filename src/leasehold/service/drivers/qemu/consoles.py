@@ -1,0 +1,137 @@
+"""What machines write: files for each machine and incarnation, which are kept when the machines are gone.
+
+``.log`` is its console, and ``.out`` what its command wrote alone; ``.cut`` says that the latter has lost its
+beginning.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+
+from leasehold.service.drivers.facts import Output
+from leasehold.service.drivers.qemu.disks import share
+
+CONSOLE, OUTPUT, CUT = ".log", ".out", ".cut"
+_NAME = re.compile(r"(?P<lease>\d+)\.(?P<number>\d+)\.(?P<incarnation>\d+)\.(log|out|cut)")
+_MOST_SHOWN = 256 * 1024
+"""Bytes of each file."""
+
+Key = tuple[int, int, int]
+"""The lease, the number of the machine, and the incarnation."""
+
+
+def consoles_of(folder: Path) -> Path:
+    """Where they are, in the folder of a site."""
+    return folder / "consoles"
+
+
+def console_file(folder: Path, lease_id: int, number: int, incarnation: int) -> Path:
+    """Where a machine writes in this incarnation of its lease."""
+    return consoles_of(folder) / f"{lease_id}.{number}.{incarnation}.log"
+
+
+def console_text(folder: Path, lease_id: int) -> str:
+    """Give what the machines of a lease wrote, each from its beginning on; "" where there is nothing."""
+    return _side_by_side(["".join(map(_end_of, paths)) for paths in _of_each_machine(folder, lease_id, CONSOLE)])
+
+
+def output_of(folder: Path, lease_id: int, most_bytes: int) -> Output:
+    """Give what the commands of a lease wrote, of each machine at most so much, and then its end."""
+    machines = _of_each_machine(folder, lease_id, OUTPUT)
+    wrote = [b"".join(path.read_bytes() for path in paths) for paths in machines]
+    is_cut = any(path.with_suffix(CUT).exists() for paths in machines for path in paths)
+    texts = [text[-most_bytes:].decode(errors="replace") for text in wrote]
+    return Output(_side_by_side(texts), is_whole=not is_cut and all(len(one) <= most_bytes for one in wrote))
+
+
+def begin_output(folder: Path, lease_id: int, number: int, incarnation: int) -> None:
+    """Let what a machine's command wrote before be gone: it begins anew, and only this run of it counts."""
+    for key, path in _files(folder):
+        if key[:2] == (lease_id, number) and key[2] < incarnation and path.suffix != CONSOLE:
+            path.unlink(missing_ok=True)
+
+
+def _of_each_machine(folder: Path, lease_id: int, suffix: str) -> list[list[Path]]:
+    """Give the files of each machine of a lease, in the sequence of its incarnations."""
+    files = sorted((key, path) for key, path in _files(folder) if key[0] == lease_id and path.suffix == suffix)
+    machines = groupby(files, key=lambda file: file[0][1])
+    return [[path for _, path in group] for _, group in machines]
+
+
+def _side_by_side(texts: list[str]) -> str:
+    if len(texts) <= 1:
+        return "".join(texts)
+    return "".join(f"--- machine {number} ---\n{text}" for number, text in enumerate(texts))
+
+
+def share_consoles(theirs: Path, ours: Path, lease_id: int) -> None:
+    """Let another site, to which a lease has moved, have what its machines wrote until then."""
+    for key, path in _files(theirs):
+        if key[0] == lease_id:
+            share(path, consoles_of(ours) / path.name)
+
+
+def forget_consoles(folder: Path, lease_id: int, up_to_incarnation: int) -> None:
+    """Remove what another site has now."""
+    for key, path in _files(folder):
+        if key[0] == lease_id and key[2] <= up_to_incarnation:
+            path.unlink(missing_ok=True)
+
+
+def bound_consoles(folder: Path, most_bytes: int) -> None:
+    """Let no guest fill our disk: of what has become longer than that, the later half is kept.
+
+    QEMU appends to these files, wherever they end, so that it does not mind.
+    """
+    for path in _longer(folder, CONSOLE, most_bytes):
+        _cut(path, most_bytes // 2, b"[...]\n")
+
+
+def bound_outputs(folder: Path, most_bytes: int) -> None:
+    """Do so with what commands write, of which as much is kept as may be asked for."""
+    for path in _longer(folder, OUTPUT, 2 * most_bytes):
+        path.with_suffix(CUT).touch()
+        _cut(path, most_bytes)
+
+
+def _longer(folder: Path, suffix: str, most_bytes: int) -> list[Path]:
+    paths = (path for _, path in _files(folder) if path.suffix == suffix)
+    return [path for path in paths if path.stat().st_size > most_bytes]
+
+
+def _cut(path: Path, kept_bytes: int, begin: bytes = b"") -> None:
+    with path.open("r+b") as file:
+        file.seek(-kept_bytes, os.SEEK_END)
+        later = file.read()
+        file.truncate(0)
+    with path.open("ab") as file:
+        file.write(begin + later)
+
+
+def keep_latest(folder: Path, most: int, living: set[int]) -> None:
+    """Remove the consoles of those leases that were over first, where there are more than so many of them."""
+    latest: dict[int, float] = {}
+    for (lease_id, _, _), path in _files(folder):
+        if lease_id not in living:
+            latest[lease_id] = max(path.stat().st_mtime, latest.get(lease_id, 0.0))
+    kept = sorted(latest, key=lambda lease_id: latest[lease_id], reverse=True)[:most]
+    for (lease_id, _, _), path in _files(folder):
+        if lease_id in latest and lease_id not in kept:
+            path.unlink(missing_ok=True)
+
+
+def _files(folder: Path) -> Iterator[tuple[Key, Path]]:
+    for path in consoles_of(folder).iterdir() if consoles_of(folder).is_dir() else ():
+        found = _NAME.fullmatch(path.name)
+        if found is not None:
+            yield (int(found["lease"]), int(found["number"]), int(found["incarnation"])), path
+
+
+def _end_of(path: Path) -> str:
+    with path.open("rb") as file:
+        size = file.seek(0, 2)
+        file.seek(max(0, size - _MOST_SHOWN))
+        text = file.read().decode(errors="replace").replace("\r\n", "\n")
+    return text if size <= _MOST_SHOWN else f"[...]\n{text}"

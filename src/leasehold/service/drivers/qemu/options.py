@@ -1,0 +1,120 @@
+"""What can the configuration say to a site of virtual machines? All of it has a default."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+from leasehold.configuration.declaration import Table, Within
+from leasehold.configuration.keys import NOTHING, Keys
+from leasehold.configuration.kinds import Choice, FilePath, Flag, Seconds, Whole
+from leasehold.model.errors import InvalidField
+from leasehold.service.drivers.options import CAPABILITIES
+from leasehold.service.drivers.protocol import Capabilities
+from leasehold.service.drivers.qemu.command_line import KVM, TCG
+
+AUTO = "auto"
+_MIB = 1 << 20
+
+
+class _ImageFolder(FilePath):
+    """The folder of an image, in which ``~`` may stand."""
+
+    accepts = "absolute path"
+
+    def read(self, keys: Keys, name: str, default: object) -> object:
+        """Take the path; a relative one is refused."""
+        text = keys.text(name, default)
+        if text is default:
+            return default
+        path = Path(str(text)).expanduser()
+        if not path.is_absolute():
+            expected = "an absolute path, of the folder that leasehold image build has made"
+            raise InvalidField(keys.where(name), text, expected)
+        return path
+
+
+class _Mebibytes(Whole):
+    """An amount: in bytes at a field ``..._bytes``, in MiB in a file under ``..._mib``."""
+
+    def name_of(self, field_name: str) -> str:
+        """Give the name of the field with its other unit."""
+        return f"{field_name.removesuffix('_bytes')}_mib"
+
+    def read(self, keys: Keys, name: str, default: object) -> object:
+        """Take a whole number of MiB, and give bytes."""
+        if name not in keys:
+            return keys.take(name, default)
+        return keys.whole(name, NOTHING, self.least, self.most) * _MIB
+
+    def write(self, value: int) -> int:
+        """Give MiB."""
+        return value // _MIB
+
+
+@dataclass(frozen=True, slots=True)
+class QemuOptions:
+    """The options of one site."""
+
+    image: Annotated[Path | None, _ImageFolder("folder of the image", unset="`images/debian` in the data folder")] = (
+        None
+    )
+    accelerator: Annotated[
+        str,
+        Choice(
+            "kvm, tcg, or auto: KVM where a guest was seen to boot with it",
+            more=", and else TCG, which interprets and is about ten times slower",
+            of=(AUTO, KVM, TCG),
+        ),
+    ] = AUTO
+    least_memory_mib: Annotated[
+        int | None, Whole("memory of a machine whose lease asks for less", unset="what the image needs")
+    ] = None
+    cpus: Annotated[int, Whole("processors of each machine whose job does not say")] = 1
+    boot_ms: Annotated[int, Seconds("a guest that is not up after this time has failed", least_ms=1_000)] = 120_000
+    move_ms: Annotated[int, Seconds("a move that takes longer goes on with the guest standing still", least_ms=100)] = (
+        30_000
+    )
+    warm_start: Annotated[
+        bool,
+        Flag(
+            "whether machines begin as copies of one that has booted before",
+            more=", from the same image with as much memory and as many cores",
+        ),
+    ] = False
+    keep_warm: Annotated[
+        int,
+        Whole(
+            "how many such copies are kept, those that were used last",
+            more="; each takes as much disk as its guest uses memory",
+        ),
+    ] = 8
+    limits: Annotated[
+        bool,
+        Flag(
+            "whether processes are bounded in memory and CPU by control groups",
+            more=" (version 1 or 2), where we may make any",
+        ),
+    ] = True
+    console_bytes: Annotated[int, _Mebibytes("how much of what a machine writes on its console is kept")] = 16 * _MIB
+    output_bytes: Annotated[
+        int,
+        _Mebibytes(
+            "how much of what a command writes is kept of each machine",
+            more="; more than that loses its beginning",
+        ),
+    ] = 4 * _MIB
+    keep_consoles: Annotated[int, Whole("of how many leases that are over consoles and output are kept", least=0)] = (
+        1_000
+    )
+    capabilities: Annotated[Capabilities, Within("what its machines can do", CAPABILITIES)] = field(
+        default_factory=Capabilities
+    )
+
+
+OPTIONS = Table(QemuOptions, "Its virtual machines, under QEMU.")
+
+
+def read_options(options: Mapping[str, object]) -> QemuOptions:
+    """Read the options; raises InvalidField or UnknownName with the key as field."""
+    return OPTIONS.read(Keys(options))

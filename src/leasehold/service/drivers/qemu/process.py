@@ -1,0 +1,165 @@
+"""One QEMU process: begun, found again whoever began it, and ended.
+
+A process is known by the lock that it holds. It inherits the lock from whoever begins it, before it is QEMU,
+and the kernel takes it back when the process is dead, whatever has killed it. So whether a machine runs can
+be told at any moment, also of one whose beginner was killed before it could write anything down; and no
+process that happens to have the same number is ever taken for it.
+"""
+
+import fcntl
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from leasehold.model.errors import LeaseholdError
+
+# In a session of its own, and a child of init from the start: nobody else has to bury it, or takes it along.
+_AS_ORPHAN = ("setsid", "--fork")
+_BEGIN_S = 60
+_DIES_WITHIN_S = 30
+_POLL_S = 0.005
+_LAST_LINES = 3
+
+
+class MachineFailed(LeaseholdError):
+    """A machine is lost, or cannot do what it is told; says why."""
+
+
+class MachineDied(MachineFailed):
+    """The process of a machine has ended; whatever ran in it is lost."""
+
+
+class Process:
+    """The process of one machine; ``lock`` is the file that it holds, in the folder that it works in.
+
+    ``pid_file``  where QEMU writes its number: where to look first
+    ``log``       what it has to say for itself
+    """
+
+    def __init__(self, lock: Path) -> None:
+        self._lock = lock
+        self.pid_file = lock.with_suffix(".pid")
+        self.log = lock.with_suffix(".log")
+
+    def is_alive(self) -> bool:
+        """Whether somebody holds the lock; a process that is just beginning does, too."""
+        try:
+            descriptor = os.open(self._lock, os.O_RDWR)
+        except FileNotFoundError:
+            return False
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(descriptor)
+        return False
+
+    def begin(self, command: Sequence[str], descriptors: Sequence[int] = ()) -> None:
+        """Begin it, as nobody's child; it keeps these descriptors open. It may fail yet, and then says why.
+
+        Raises MachineFailed where it runs already, or cannot be begun.
+        """
+        self.pid_file.unlink(missing_ok=True)
+        lock = self._take_lock()
+        try:
+            self._run([*_AS_ORPHAN, *command], (lock, *descriptors))
+        finally:
+            os.close(lock)
+
+    def _take_lock(self) -> int:
+        lock = os.open(self._lock, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            raise MachineFailed(f"{self._lock.name}: this machine runs already") from None
+        return lock
+
+    def _run(self, command: Sequence[str], descriptors: Sequence[int]) -> None:
+        with self.log.open("wb") as log:
+            try:
+                done = subprocess.run(  # noqa: S603 - our own words
+                    command,
+                    cwd=self._lock.parent,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    pass_fds=descriptors,
+                    timeout=_BEGIN_S,
+                    check=False,
+                )
+            except FileNotFoundError:
+                raise MachineFailed(f"there is no {command[0]}: install util-linux") from None
+            except subprocess.TimeoutExpired:
+                raise MachineFailed(f"no process could be begun within {_BEGIN_S} s") from None
+        if done.returncode:
+            raise MachineFailed(f"no process could be begun: {self.last_words()}")
+
+    def kill(self) -> None:
+        """End it, whatever it is doing; blocks until it is dead, and everything that it held is free.
+
+        Raises MachineFailed where it does not die, or is somebody else's.
+        """
+        give_up_s = time.monotonic() + _DIES_WITHIN_S
+        while self.is_alive():
+            if time.monotonic() > give_up_s:
+                raise MachineFailed(f"{self._lock} is held by a process that cannot be ended")
+            for pid in self._holders():
+                _kill_holder(pid, self._lock)
+            time.sleep(_POLL_S)
+
+    def pid(self) -> int | None:
+        """Find its number; None where it is dead, or is only beginning."""
+        return next(self._holders(), None) if self.is_alive() else None
+
+    def _holders(self) -> Iterator[int]:
+        """Find who has the lock open, without us: as written down, or by looking at everybody."""
+        written = self._written_pid()
+        if written is not None and _has_open(written, self._lock):
+            yield written
+            return
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit() and int(entry.name) != os.getpid() and _has_open(int(entry.name), self._lock):
+                yield int(entry.name)
+
+    def _written_pid(self) -> int | None:
+        try:
+            return int(self.pid_file.read_text(encoding="ascii"))
+        except (OSError, ValueError):
+            return None
+
+    def last_words(self) -> str:
+        """Give the last lines of what QEMU said."""
+        try:
+            text = self.log.read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            text = ""
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        return " / ".join(lines[-_LAST_LINES:]) or "it did not say why"
+
+
+def _has_open(pid: int, file: Path) -> bool:
+    """Whether a process has a file open; those that are not ours cannot be asked, and are not meant."""
+    try:
+        return any(descriptor.samefile(file) for descriptor in list(Path(f"/proc/{pid}/fd").iterdir()))
+    except OSError:
+        return False
+
+
+def _kill_holder(pid: int, lock: Path) -> None:
+    """Kill a process, if it still is the one that has the lock open once it can be held by its descriptor."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        if _has_open(pid, lock):
+            signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+    finally:
+        os.close(descriptor)

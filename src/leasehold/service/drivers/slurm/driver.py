@@ -1,0 +1,132 @@
+"""The face of a Slurm site: a driver whose commands are run in a thread of its own, one after the other."""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeVar
+
+from leasehold.model.errors import InvalidField
+from leasehold.service.drivers.facts import NodeFacts, Output
+from leasehold.service.drivers.protocol import Capabilities, Observation, Order, OwnJob, Problem
+from leasehold.service.drivers.setup import DriverSetup
+from leasehold.service.drivers.slurm.commands import Slurm
+from leasehold.service.drivers.slurm.finding import Modules, NodeFinder
+from leasehold.service.drivers.slurm.intake import Intake
+from leasehold.service.drivers.slurm.ledger import LEDGER, Ledger
+from leasehold.service.drivers.slurm.options import OnSuspend, SlurmOptions, read_options
+from leasehold.service.drivers.slurm.own_queue import Ground
+from leasehold.service.drivers.slurm.papers import Papers, make_job_folder
+from leasehold.service.drivers.slurm.probes import PROBES, Probes
+from leasehold.service.drivers.slurm.steward import Steward
+from leasehold.service.drivers.slurm.users import JobUsers, check_site
+
+_GROUND_KEPT_S = 30.0
+
+Result = TypeVar("Result")
+
+
+class SlurmDriver:
+    """Leases as jobs of one Slurm cluster, beside those of its own users.
+
+    Raises InvalidField or UnknownName for an option that makes no sense, InputError for a ledger that cannot
+    be used.
+    """
+
+    def __init__(self, setup: DriverSetup) -> None:
+        self._options = options = read_options(setup.options)
+        self._slots = setup.slots
+        check_site(setup.site, options, (*setup.private, setup.folder))
+        folder = _made_job_folder(setup.site, options) / setup.site
+        self._ledger = Ledger(setup.folder / LEDGER)
+        self._papers, users = Papers(folder, options.cpus_per_vm), JobUsers(options)
+        self._slurm = Slurm(options)
+        self._steward = Steward(self._slurm, self._ledger, self._papers, users, options.suspend, setup.clock)
+        self._intake = Intake(self._steward, options, setup.slots, setup.clock)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"slurm-{setup.site}")
+        self._told: dict[int, Observation] = {}
+        self._stirred = asyncio.Event()
+        probes = Probes(self._slurm, folder / PROBES, self._ledger.owner, options, users.usual, setup.clock)
+        self._finder = NodeFinder(self._slurm, self._steward, probes, Modules(options, setup.clock))
+        self._known_ground: Ground | None = None
+        self._known_until_s = 0.0
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What this driver can do."""
+        return Capabilities(
+            suspend=self._options.suspend is not OnSuspend.NONE, migrate=False, commands=True, own_queue=True
+        )
+
+    async def carry_out(self, orders: Sequence[Order]) -> dict[str, Problem]:
+        """Take on these orders, in their sequence."""
+        try:
+            return await self._in_turn(self._intake.carry_out, orders)
+        finally:
+            self._stirred.set()
+
+    async def observe(self) -> list[Observation]:
+        """Look at everything that is there, now; raises ConnectionError where Slurm does not answer."""
+        return await self._in_turn(self._steward.observe)
+
+    async def changes(self) -> list[Observation]:
+        """Wait until something changes, and say what; raises ConnectionError where Slurm does not answer."""
+        while True:
+            self._stirred.clear()
+            seen = {one.lease_id: one for one in await self.observe()}
+            news = [one for one in seen.values() if self._told.get(one.lease_id) != one]
+            self._told = seen
+            if news:
+                return news
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._options.look_every_ms / 1000):
+                    await self._stirred.wait()
+
+    async def console(self, lease_id: int) -> str:
+        """Give the end of what a lease's job has written; empty where there is nothing."""
+        return await self._in_turn(self._papers.console, lease_id)
+
+    async def output(self, lease_id: int) -> Output:
+        """Give what a lease's command has written; also of the last few hundred leases that are over."""
+        return await self._in_turn(self._papers.output, lease_id)
+
+    async def nodes(self) -> list[NodeFacts]:
+        """Look at all nodes that the site is about; raises ConnectionError where Slurm does not answer."""
+        return await self._in_turn(self._finder.nodes)
+
+    async def own_jobs(self) -> list[OwnJob]:
+        """List the jobs of the site's own users that run, or wait for nothing but room, in their order.
+
+        Raises ConnectionError where Slurm does not answer.
+        """
+        return await self._in_turn(self._steward.own_jobs, self._ground)
+
+    async def close(self) -> None:
+        """Let go of the jobs, which go on without us."""
+        await self._in_turn(self._ledger.close)
+        self._thread.shutdown()
+
+    def _ground(self) -> Ground:
+        """Ask about nodes and partitions once in a while: they seldom change, and the queue is seen often."""
+        now_s = time.monotonic()
+        if self._known_ground is None or now_s > self._known_until_s:
+            nodes, partitions = self._slurm.nodes(), self._slurm.partitions()
+            self._known_ground = Ground.of(nodes, partitions, self._options, self._slots)
+            self._known_until_s = now_s + _GROUND_KEPT_S
+        return self._known_ground
+
+    async def _in_turn(self, work: Callable[..., Result], *details: object) -> Result:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work, *details)
+
+
+def _made_job_folder(site: str, options: SlurmOptions) -> Path:
+    """Make the folder of all jobs before any runs: beside it, guests may be able to make folders, too."""
+    folder = Path(options.job_folder).resolve()
+    try:
+        make_job_folder(folder)
+    except OSError as error:
+        expected = f"a folder that can be made: {error.strerror}"
+        raise InvalidField(f"cluster {site}: slurm.job_folder", str(folder), expected) from error
+    return folder

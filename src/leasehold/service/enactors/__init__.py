@@ -1,1 +1,0 @@
-"""What makes decisions so on machines: the protocol, and one enactor for each kind of machines."""

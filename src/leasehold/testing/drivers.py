@@ -1,0 +1,350 @@
+"""What every driver keeps to: a suite of tests, to be run on each kind of them.
+
+::
+
+    class TestMine(DriverConformance):
+        @pytest.fixture
+        def rig(self, tmp_path: Path) -> Rig:
+            return MyRig(tmp_path)
+
+A `Rig` says how to make the driver of a site, how to kill it and how to let time pass. Nothing here asks for
+exact times, so that slow machines pass as well as quick ones. What a driver says that it cannot do, it must
+refuse, and is then not tested further. For readable failures, put
+``pytest.register_assert_rewrite("leasehold.testing.drivers", "leasehold.testing.driver_rig",
+"leasehold.testing.driver_jobs", "leasehold.testing.driver_naps")`` into your ``conftest.py``, before
+anything imports this.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+
+from leasehold.service.drivers.protocol import Order, Phase, Verb
+from leasehold.testing.driver_jobs import JobConformance
+from leasehold.testing.driver_naps import Nap, goes_on_in_some_nap, is_a_rest
+from leasehold.testing.driver_rig import LIES, CanLie, Rig, Site, order, played, site
+
+UP = frozenset({Phase.STARTING, Phase.RUNNING, Phase.RESUMING, Phase.RECEIVING})
+FIRST, SECOND, LATER = 1, 2, 9
+
+
+class DriverConformance(JobConformance):
+    """The suite. A subclass gives it a fixture ``rig``, new for each test."""
+
+    # starting and ending
+
+    @played
+    async def test_machines_start_and_run_until_they_are_stopped(self, rig: Rig) -> None:
+        """START without a command, STOP: the whole of the simplest life."""
+        async with site(rig) as here:
+            await here.do(order(Verb.START))
+            running = await here.until(Phase.RUNNING)
+            assert (running.lease_id, running.incarnation) == (1, FIRST)
+            await here.stays(running)
+            await here.do(order(Verb.STOP))
+            await here.until_gone()
+            await here.stays(None)
+
+    @played
+    async def test_a_command_that_is_done_has_ended_and_stays_so_until_stop(self, rig: Rig) -> None:
+        """Whoever was away when it ended must still be able to see that."""
+        async with site(rig) as here:
+            if not here.driver.capabilities.commands:
+                await here.refuses(order(Verb.START, command=("sleep", 1)))
+                return
+            await here.do(order(Verb.START, command=("sleep", 1)))
+            ended = await here.until(Phase.ENDED)
+            await here.stays(ended)
+            await here.do(order(Verb.STOP))
+            await here.until_gone()
+
+    @played
+    async def test_a_lease_may_come_again_as_a_later_incarnation(self, rig: Rig) -> None:
+        """What is remembered of one that was stopped keeps none of the later ones away."""
+        async with site(rig) as here:
+            await here.do(order(Verb.START), order(Verb.STOP), order(Verb.START, incarnation=SECOND))
+            assert (await here.until(Phase.RUNNING)).incarnation == SECOND
+
+    @played
+    async def test_stopping_what_is_not_there_is_done_at_once(self, rig: Rig) -> None:
+        """There is no problem: what it asks for is so."""
+        async with site(rig) as here:
+            await here.do(order(Verb.STOP))
+            assert await here.driver.observe() == []
+
+    # saving memory
+
+    @played
+    async def test_memory_is_saved_and_brought_back(self, rig: Rig) -> None:
+        """SUSPEND and RESUME, the latter as the next incarnation."""
+        async with site(rig) as here:
+            await here.do(order(Verb.START))
+            await here.until(Phase.RUNNING)
+            if not here.driver.capabilities.suspend:
+                await here.refuses(order(Verb.SUSPEND))
+                await here.refuses(order(Verb.RESUME, incarnation=SECOND))
+                return
+            await here.do(order(Verb.SUSPEND))
+            saved = await here.until(Phase.SAVED)
+            assert saved.incarnation == FIRST
+            await here.stays(saved)
+            await here.do(order(Verb.RESUME, incarnation=SECOND))
+            assert (await here.until(Phase.RUNNING)).incarnation == SECOND
+
+    @played
+    async def test_work_goes_on_where_it_was_suspended(self, rig: Rig) -> None:
+        """Saved machines do not work, and resumed ones do not begin anew."""
+        async with site(rig) as here:
+            if here.driver.capabilities.suspend and here.driver.capabilities.commands:
+                await goes_on_in_some_nap(rig, partial(goes_on_after_a_suspension, here))
+
+    @played
+    async def test_what_ended_before_it_could_be_saved_has_ended_when_it_is_resumed(self, rig: Rig) -> None:
+        """It has nothing left to save, and its work was done: nobody may take that for lost."""
+        async with site(rig) as here:
+            if not (here.driver.capabilities.suspend and here.driver.capabilities.commands):
+                return
+            await here.do(order(Verb.START, command=("sleep", 1)))
+            await here.until(Phase.ENDED)
+            await here.do(order(Verb.SUSPEND), order(Verb.RESUME, incarnation=SECOND))
+            assert (await here.until(Phase.ENDED)).incarnation == SECOND
+
+    @played
+    async def test_saved_machines_leave_their_room_to_others(self, rig: Rig) -> None:
+        """Who was told to come in after SUSPEND comes in; RESUME needs room like any other."""
+        async with site(rig) as here:
+            if not here.driver.capabilities.suspend:
+                return
+            await here.do(order(Verb.START, 1, vms=rig.slots))
+            await here.until(Phase.RUNNING, 1)
+            await here.do(order(Verb.SUSPEND, 1, vms=rig.slots), order(Verb.START, 2, vms=rig.slots))
+            await here.until(Phase.RUNNING, 2)
+            await here.until(Phase.SAVED, 1)
+            await here.has_no_room_for(order(Verb.RESUME, 1, SECOND, vms=rig.slots))
+
+    # moving
+
+    @played
+    async def test_machines_go_on_at_another_site(self, rig: Rig) -> None:
+        """SEND here and RECEIVE there: nothing stays here, and the work goes on there."""
+        async with site(rig, "a") as here, site(rig, "b") as there:
+            able = here.driver.capabilities
+            if not able.migrate:
+                await here.refuses(order(Verb.SEND, other_site="b"))
+                await there.refuses(order(Verb.RECEIVE, other_site="a"))
+            if able.migrate and able.commands:
+                await goes_on_in_some_nap(rig, partial(goes_on_after_a_move, here, there))
+
+    @played
+    async def test_what_ended_before_it_could_be_sent_has_ended_where_it_is_received(self, rig: Rig) -> None:
+        """It has nothing left to send, and its work was done: nobody may lose that, or do it again."""
+        async with site(rig, "a") as here, site(rig, "b") as there:
+            able, command = here.driver.capabilities, ("sleep", 1)
+            if able.migrate and able.commands:
+                await here.do(order(Verb.START, command=command))
+                await here.until(Phase.ENDED)
+                await here.do(order(Verb.SEND, other_site="b"))
+                await there.do(order(Verb.RECEIVE, incarnation=SECOND, command=command, other_site="a"))
+                assert (await there.until(Phase.ENDED)).incarnation == SECOND
+                await here.until_gone()
+
+    @played
+    async def test_what_was_sent_away_never_starts_again(self, rig: Rig) -> None:
+        """Nor does what was received and sent on: a lease is at one site."""
+        async with site(rig, "a") as here:
+            if not here.driver.capabilities.migrate:
+                return
+            await here.do(order(Verb.START), order(Verb.SEND, other_site="b"), order(Verb.START))
+            await here.until_gone()
+            await here.crash()
+            await here.do(order(Verb.START))
+            await here.stays(None)
+
+    # the same thing told again
+
+    @played
+    async def test_whatever_is_told_twice_is_done_once(self, rig: Rig) -> None:
+        """A lease that is told everything three times lives as if it were told once."""
+        async with site(rig) as here:
+            for told, then in life_of_a_lease(here):
+                await here.do(told)
+                seen = await here.until(then)
+                await here.do(told, told)
+                await here.stays(seen)
+            await here.do(order(Verb.STOP, incarnation=LATER), order(Verb.STOP, incarnation=LATER))
+            await here.until_gone()
+
+    @played
+    async def test_whatever_is_told_again_after_a_crash_is_done_once(self, rig: Rig) -> None:
+        """The service tells all of its open orders again after a restart."""
+        async with site(rig) as here:
+            told_before: list[Order] = []
+            for told, then in life_of_a_lease(here):
+                told_before.append(told)
+                await here.do(told)
+                seen = await here.until(then)
+                await here.crash()
+                await here.do(*told_before)
+                await here.stays(seen)
+
+    @played
+    async def test_the_same_order_twice_in_one_breath_is_one_order(self, rig: Rig) -> None:
+        """Else the second would find no room."""
+        async with site(rig) as here:
+            start = order(Verb.START, vms=rig.slots)
+            await here.tell(start, start)
+            await here.do(start)
+            await here.stays(await here.until(Phase.RUNNING))
+
+    # orders that come too late
+
+    @played
+    async def test_what_was_stopped_never_starts_again(self, rig: Rig) -> None:
+        """A late copy of START boots nothing, not even after a crash."""
+        async with site(rig) as here:
+            await here.do(order(Verb.START), order(Verb.STOP), order(Verb.START))
+            await here.until_gone()
+            await here.crash()
+            await here.do(order(Verb.START))
+            await here.stays(None)
+
+    @played
+    async def test_a_stop_that_overtakes_its_start_prevents_it(self, rig: Rig) -> None:
+        """And those of all incarnations before."""
+        async with site(rig) as here:
+            await here.do(order(Verb.STOP, incarnation=SECOND))
+            await here.do(order(Verb.START, incarnation=SECOND), order(Verb.START))
+            await here.stays(None)
+
+    @played
+    async def test_an_order_for_an_earlier_incarnation_does_nothing(self, rig: Rig) -> None:
+        """It speaks of machines that are no more."""
+        async with site(rig) as here:
+            await here.do(order(Verb.START), order(Verb.STOP), order(Verb.START, incarnation=SECOND))
+            running = await here.until(Phase.RUNNING)
+            await here.do(order(Verb.STOP), order(Verb.START))
+            if here.driver.capabilities.suspend:
+                await here.do(order(Verb.SUSPEND))
+            await here.stays(running)
+
+    # room
+
+    @played
+    async def test_who_finds_no_room_is_told_so_and_comes_in_later(self, rig: Rig) -> None:
+        """The problem may be told again, and the order is taken on when there is room."""
+        async with site(rig) as here:
+            await here.do(order(Verb.START, 1, vms=rig.slots - 1), order(Verb.START, 2))
+            await here.until(Phase.RUNNING, 1)
+            await here.until(Phase.RUNNING, 2)
+            await here.has_no_room_for(order(Verb.START, 3))
+            await here.do(order(Verb.STOP, 2), order(Verb.START, 3))
+            await here.until(Phase.RUNNING, 3)
+            up = {one.lease_id for one in await here.driver.observe() if one.phase in UP}
+            assert up == {1, 3}
+
+    # machines that lie
+
+    @played
+    async def test_a_machine_that_lies_harms_nobody_else(self, rig: Rig) -> None:
+        """Whatever it says: the others of its site are started and stopped, and so is it."""
+        if not isinstance(rig, CanLie):
+            return
+        async with site(rig) as here:
+            for number, said in enumerate(LIES):
+                liar, other, newcomer = (3 * number + one for one in (1, 2, 3))
+                await here.do(*(order(Verb.START, one, command=("sleep", 600)) for one in (liar, other)))
+                await here.until(Phase.RUNNING, liar)
+                await here.until(Phase.RUNNING, other)
+                rig.lie(liar, said)
+                await here.do(order(Verb.STOP, other), order(Verb.START, newcomer, command=("sleep", 600)))
+                await here.until_gone(other)
+                await here.until(Phase.RUNNING, newcomer)
+                await here.do(order(Verb.STOP, liar), order(Verb.STOP, newcomer))
+                await here.until_gone(liar)
+                await here.until_gone(newcomer)
+
+    # crashes of the driver
+
+    @played
+    async def test_machines_go_on_while_their_driver_is_dead(self, rig: Rig) -> None:
+        """The next driver finds them as they are, since when they are."""
+        async with site(rig) as here:
+            await here.do(order(Verb.START))
+            running = await here.until(Phase.RUNNING)
+            await here.crash()
+            await here.stays(running)
+
+    @played
+    async def test_what_ends_while_the_driver_is_dead_has_ended_afterwards(self, rig: Rig) -> None:
+        """Nobody has to be there when a command ends."""
+        async with site(rig) as here:
+            if here.driver.capabilities.commands:
+                await here.do(order(Verb.START, command=("sleep", 1)))
+                await here.crash()
+                await here.until(Phase.ENDED)
+
+    # what can be seen
+
+    @played
+    async def test_changes_tell_what_can_be_observed(self, rig: Rig) -> None:
+        """Who listens knows in the end what who looks sees."""
+        async with site(rig) as here, here.listening() as told:
+            await here.do(order(Verb.START, 1), order(Verb.START, 2))
+            await here.until(Phase.RUNNING, 1)
+            await here.until(Phase.RUNNING, 2)
+            await here.until_told(told)
+
+    @played
+    async def test_nothing_is_missed_by_who_stops_listening_for_a_while(self, rig: Rig) -> None:
+        """`changes` is cancelled and called again as it suits the listener."""
+        async with site(rig) as here:
+            async with here.listening():
+                await rig.pass_time()
+            await here.do(order(Verb.START))
+            await here.until(Phase.RUNNING)
+            async with here.listening() as told:
+                await here.until_told(told)
+
+    @played
+    async def test_the_console_says_something_or_nothing(self, rig: Rig) -> None:
+        """And nothing of a lease that is not known here."""
+        async with site(rig) as here:
+            await here.do(order(Verb.START))
+            await here.until(Phase.RUNNING)
+            assert isinstance(await here.driver.console(1), str)
+            assert not await here.driver.console(LATER)
+
+
+async def goes_on_after_a_suspension(here: Site, nap: Nap) -> bool:
+    """Save machines in the midst of a nap and resume them; say whether they sleep only for the rest of it."""
+    whole_ms = await nap.taken_whole(here)
+    await nap.half_slept(here)
+    await here.do(order(Verb.SUSPEND, nap.lease_id))
+    saved = await here.until_any({Phase.SAVED, Phase.ENDED}, nap.lease_id)
+    await nap.outlasted(here)
+    assert await here.seen(nap.lease_id) == saved, "its work went on while it was saved"
+    await here.do(order(Verb.RESUME, nap.lease_id, SECOND, work_done=nap.half_the_work))
+    rest_ms = await here.runs_for_ms(nap.lease_id)
+    await here.do(order(Verb.STOP, nap.lease_id, SECOND))
+    return saved.phase is Phase.SAVED and is_a_rest(rest_ms, whole_ms)
+
+
+async def goes_on_after_a_move(here: Site, there: Site, nap: Nap) -> bool:
+    """Move machines in the midst of a nap; say whether they sleep on there only for the rest of it."""
+    whole_ms = await nap.taken_whole(here)
+    await nap.half_slept(here)
+    half = nap.half_the_work
+    await here.do(order(Verb.SEND, nap.lease_id, other_site="b"))
+    await there.do(order(Verb.RECEIVE, nap.lease_id, SECOND, command=nap.command, work_done=half, other_site="a"))
+    await here.until_gone(nap.lease_id)
+    rest_ms = await there.runs_for_ms(nap.lease_id)
+    assert (await there.until(Phase.ENDED, nap.lease_id)).incarnation == SECOND
+    await there.do(order(Verb.STOP, nap.lease_id, SECOND))
+    return is_a_rest(rest_ms, whole_ms)
+
+
+def life_of_a_lease(here: Site) -> Iterator[tuple[Order, Phase]]:
+    """Give the orders that a lease meets in its life at one site, each with the phase that it leads to."""
+    yield order(Verb.START), Phase.RUNNING
+    if here.driver.capabilities.suspend:
+        yield order(Verb.SUSPEND), Phase.SAVED
+        yield order(Verb.RESUME, incarnation=SECOND), Phase.RUNNING

@@ -1,0 +1,150 @@
+"""What is kept: what commands wrote, how they ended, and machines that have booted."""
+
+import os
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leasehold.service.drivers.facts import Output
+from leasehold.service.drivers.protocol import Phase, Verb
+from leasehold.service.drivers.qemu.consoles import (
+    begin_output,
+    bound_outputs,
+    console_text,
+    keep_latest,
+    output_of,
+)
+from leasehold.service.drivers.qemu.disks import base_of, make_layer
+from leasehold.service.drivers.qemu.images.tools import find_tool
+from leasehold.service.drivers.qemu.record import Hardware, Progress, Record, new_record
+from leasehold.service.drivers.qemu.warm import keep_warm
+from leasehold.testing.driver_rig import order
+
+MOST = 1000
+
+
+class TestOutput:
+    def write(self, folder: Path, name: str, text: str) -> Path:
+        path = folder / "consoles" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    def test_it_is_told_from_the_first_incarnation_on_apart_from_the_console(self, tmp_path: Path) -> None:
+        self.write(tmp_path, "1.0.1.log", "leasehold: up\nfirst\n")
+        self.write(tmp_path, "1.0.1.out", "first\n")
+        self.write(tmp_path, "1.0.10.out", "third\n")
+        self.write(tmp_path, "1.0.9.out", "second\n")
+        self.write(tmp_path, "2.0.1.out", "other\n")
+        assert output_of(tmp_path, 1, MOST) == Output("first\nsecond\nthird\n")
+        assert console_text(tmp_path, 1) == "leasehold: up\nfirst\n"
+        self.write(tmp_path, "1.1.1.out", "beside\n")
+        text = "--- machine 0 ---\nfirst\nsecond\nthird\n--- machine 1 ---\nbeside\n"
+        assert output_of(tmp_path, 1, MOST) == Output(text)
+
+    def test_of_a_lease_that_is_not_known_there_is_none(self, tmp_path: Path) -> None:
+        assert output_of(tmp_path, 1, MOST) == Output("")
+
+    def test_what_is_too_long_is_given_from_its_end(self, tmp_path: Path) -> None:
+        self.write(tmp_path, "1.0.1.out", "x" * MOST + "end")
+        output = output_of(tmp_path, 1, MOST)
+        assert (len(output.text), output.text[-4:], output.is_whole) == (MOST, "xend", False)
+
+    def test_what_has_lost_its_beginning_says_so_however_short_it_is_by_now(self, tmp_path: Path) -> None:
+        path = self.write(tmp_path, "1.0.1.out", "x" * 2 * MOST + "end")
+        bound_outputs(tmp_path, MOST)
+        assert path.stat().st_size == MOST
+        output = output_of(tmp_path, 1, MOST)
+        assert (output.text[-4:], output.is_whole) == ("xend", False)
+
+    def test_it_is_kept_as_long_as_the_console(self, tmp_path: Path) -> None:
+        for name in ("1.0.1.log", "1.0.1.out", "1.0.1.cut", "2.0.1.out"):
+            self.write(tmp_path, name, "")
+        keep_latest(tmp_path, 0, living={2})
+        assert [path.name for path in (tmp_path / "consoles").iterdir()] == ["2.0.1.out"]
+
+    def test_who_begins_anew_has_written_nothing_yet(self, tmp_path: Path) -> None:
+        names = ("1.0.1.log", "1.0.1.out", "1.0.1.cut", "1.1.1.out", "1.0.2.out", "2.0.1.out")
+        for name in names:
+            self.write(tmp_path, name, "")
+        begin_output(tmp_path, 1, 0, 2)
+        left = {path.name for path in (tmp_path / "consoles").iterdir()}
+        assert left == {*names} - {"1.0.1.out", "1.0.1.cut"}
+
+    def test_what_is_no_text_is_no_trouble(self, tmp_path: Path) -> None:
+        self.write(tmp_path, "1.0.1.out", "").write_bytes(b"a\xff\n")
+        assert output_of(tmp_path, 1, MOST) == Output("a�\n")
+
+
+def ended(*statuses: int | None, phase: Phase = Phase.ENDED) -> Record:
+    record = new_record(order(Verb.START, vms=len(statuses)), phase, 0, None)
+    return replace(record, progress=tuple(Progress(exit_status=status) for status in statuses))
+
+
+@given(st.lists(st.integers(0, 255), min_size=1, max_size=5))
+def test_a_job_ended_well_when_all_of_it_did(statuses: list[int]) -> None:
+    seen = ended(*statuses).observed()
+    assert seen.exit_status in statuses
+    assert (seen.exit_status == 0) is not any(statuses)
+
+
+@pytest.mark.parametrize(
+    ("record", "exit_status", "fault"),
+    [
+        (ended(0), 0, ""),
+        (ended(None), None, ""),
+        (ended(3, phase=Phase.RUNNING), None, ""),
+        (ended(0, 127), 127, "software-gone"),
+        (replace(ended(None, phase=Phase.FAILED), fault="node-died"), None, "node-died"),
+    ],
+)
+def test_what_is_seen_of_an_end(record: Record, exit_status: int | None, fault: str) -> None:
+    seen = record.observed()
+    assert (seen.exit_status, seen.fault) == (exit_status, fault)
+
+
+def test_a_record_of_an_earlier_leasehold_has_no_port_for_output() -> None:
+    record = replace(ended(0), hardware=Hardware("/images/one", 128, 1, "tcg", "pc", has_output=True))
+    before = record.to_text().replace(', "has_output": true', "").replace(', "fault": ""', "")
+    assert "has_output" not in before
+    read = Record.from_text(before)
+    assert read.hardware == Hardware("/images/one", 128, 1, "tcg", "pc")
+    assert read == replace(record, hardware=read.hardware)
+
+
+class TestWarm:
+    @pytest.fixture
+    def warm(self, tmp_path: Path) -> Path:
+        """Three copies, used in the sequence of their names, and one that is just being made."""
+        folder = tmp_path / "images/warm"
+        for used, name in enumerate(("old", "newer", "newest", "one.partial")):
+            (folder / name).mkdir(parents=True)
+            for file in ("0.qcow2", "0.state"):
+                (folder / name / file).touch()
+                os.utime(folder / name / file, (used, used))
+        return folder
+
+    def test_those_are_kept_that_were_used_last(self, warm: Path) -> None:
+        keep_warm(warm, 2)
+        assert not (warm / "old/0.state").exists()
+        assert (warm / "old/0.qcow2").exists(), "whose machines lie over it is not known"
+        assert len(list(warm.glob("*/*.state"))) == 3, "what is just being made is let be"
+
+    def test_disks_go_that_no_machine_has_a_layer_over(self, warm: Path, tmp_path: Path) -> None:
+        if find_tool("qemu-img") is None:
+            pytest.skip("qemu-img is not installed")
+        lease = tmp_path / "machines/a/leases/1.1"
+        lease.mkdir(parents=True)
+        base = tmp_path / "base.qcow2"
+        subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", base, "1M"], check=True)
+        base.replace(warm / "newer/0.qcow2")
+        make_layer(warm / "newer/0.qcow2", lease / "0.qcow2")
+        assert base_of(lease / "0.qcow2") == warm / "newer/0.qcow2"
+        assert base_of(warm / "newer/0.qcow2") is None
+        keep_warm(warm, 1)
+        disks = {path.parent.name for path in warm.glob("*/*.qcow2")}
+        assert disks == {"newer", "newest", "one.partial"}

@@ -1,0 +1,180 @@
+"""Which jobs are taken for whose: by hand, with a cluster of which only the queue is there."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from pwd import getpwnam
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leasehold.service.drivers.protocol import Order, Verb
+from leasehold.service.drivers.slurm import users as users_module
+from leasehold.service.drivers.slurm.commands import Slurm, SlurmSilent
+from leasehold.service.drivers.slurm.holding import Holding
+from leasehold.service.drivers.slurm.intake import Intake
+from leasehold.service.drivers.slurm.job import Job
+from leasehold.service.drivers.slurm.ledger import LEDGER, Ledger
+from leasehold.service.drivers.slurm.node import Node
+from leasehold.service.drivers.slurm.options import OnSuspend, SlurmOptions
+from leasehold.service.drivers.slurm.own_queue import Ground
+from leasehold.service.drivers.slurm.papers import Papers
+from leasehold.service.drivers.slurm.steward import Steward
+from leasehold.service.drivers.slurm.tag import Tag
+from leasehold.service.drivers.slurm.users import JobUser, JobUsers
+from leasehold.testing.driver_rig import order
+
+NOW_MS = 1_060_000
+OPTIONS = SlurmOptions(users={"atlas": "daemon", "cms": "nobody"})
+ATLAS, CMS = (getpwnam(OPTIONS.users[group]).pw_uid for group in ("atlas", "cms"))
+
+
+class Queue(Slurm):
+    """A cluster that has these jobs, and takes no more than is said here."""
+
+    def __init__(self) -> None:
+        super().__init__(OPTIONS)
+        self.queue: list[Job] = []
+        self.cancelled: list[int] = []
+        self.silent = False
+
+    def jobs(self) -> list[Job]:
+        return self.queue
+
+    def nodes(self) -> dict[str, Node]:
+        return {"n1": Node("n1", 4, 2_000)}
+
+    def gives_memory_out(self) -> bool:
+        return False
+
+    def submit(self, *_: Any, **__: Any) -> int:
+        if self.silent:
+            raise SlurmSilent("sbatch took longer than 1 s")
+        return 9
+
+    def cancel(self, job_id: int) -> str:
+        self.cancelled.append(job_id)
+        return ""
+
+
+@dataclass
+class House:
+    """A site on such a cluster."""
+
+    folder: Path
+    slurm: Queue = field(default_factory=Queue)
+
+    def __post_init__(self) -> None:
+        self.ledger = Ledger(self.folder / LEDGER)
+        papers, users = Papers(self.folder / "jobs", 1), JobUsers(OPTIONS)
+        clock = lambda: NOW_MS  # noqa: E731 - time stands still
+        self.steward = Steward(self.slurm, self.ledger, papers, users, OnSuspend.PAUSE, clock)
+        self.intake = Intake(self.steward, OPTIONS, 4, clock)
+
+    def submitted(self, account: str = "atlas", user: str = "daemon") -> Holding:
+        """A lease of which nobody knows whether Slurm has its job: we were killed just then."""
+        one = Holding.ordered(start(account), NOW_MS, JobUser.named(user), "5ec4e7")
+        self.steward.here[one.lease_id] = one
+        return one
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    made = House(tmp_path)
+    yield made
+    made.ledger.close()
+
+
+def start(account: str = "atlas") -> Order:
+    return replace(order(Verb.START, 7), account=account)
+
+
+def job(tag: Tag, number: int = 5, uid: int = ATLAS, **more: Any) -> Job:
+    return Job(number, ("RUNNING",), comment=tag.comment, uid=uid, **more)
+
+
+class TestAJobThatWasSubmittedJustBeforeACrash:
+    def test_is_claimed_by_its_lease(self, house: House) -> None:
+        one = house.submitted()
+        house.slurm.queue = [job(one.tag(house.ledger.owner))]
+        house.steward.look()
+        assert (one.job_id, house.slurm.cancelled) == (5, [])
+
+    def test_is_not_what_another_tenant_has_put_the_same_tag_on(self, house: House) -> None:
+        """Anybody can read it in the queue, while the true job waits there."""
+        one = house.submitted()
+        tag = one.tag(house.ledger.owner)
+        house.slurm.queue = [job(tag, 4, CMS), job(tag, 5)]
+        house.steward.look()
+        assert (one.job_id, house.slurm.cancelled) == (5, [4])
+
+    def test_is_none_of_another_secret(self, house: House) -> None:
+        one = house.submitted()
+        house.slurm.queue = [job(Tag(house.ledger.owner, one.lease_id, one.birth, "guessed"))]
+        house.steward.look()
+        assert (one.job_id, house.slurm.cancelled) == (None, [5])
+
+    @given(
+        st.sampled_from([ATLAS, CMS]),
+        st.sampled_from(["5ec4e7", "guessed"]),
+        st.sampled_from([1, 2]),
+        st.sampled_from([7, 8]),
+    )
+    def test_has_its_user_and_the_whole_of_its_tag(
+        self, tmp_path_factory: pytest.TempPathFactory, uid: int, secret: str, birth: int, lease_id: int
+    ) -> None:
+        house = House(tmp_path_factory.mktemp("house"))
+        one = house.submitted()
+        house.slurm.queue = [job(Tag(house.ledger.owner, lease_id, birth, secret), uid=uid)]
+        house.steward.look()
+        is_its_own = (uid, secret, birth, lease_id) == (ATLAS, "5ec4e7", 1, 7)
+        assert (one.job_id == 5) is is_its_own
+        assert (house.slurm.cancelled == [5]) is not is_its_own
+        house.ledger.close()
+
+
+class TestAUserWhoIsNotKnownAnyMore:
+    def test_is_told_and_keeps_no_other_order_waiting(self, house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+        def nobody(name: str) -> None:
+            raise KeyError(f"getpwnam(): name not found: {name!r}")
+
+        monkeypatch.setattr(users_module, "getpwnam", nobody)
+        problems = house.intake.carry_out([start(), order(Verb.STOP, 8)])
+        assert problems.keys() == {"7.1.start"}
+        assert problems["7.1.start"].text == "the Unix user daemon of its job is not known any more"
+        assert problems["7.1.start"].again
+        assert (house.steward.here, house.ledger.load()) == ({}, [])
+
+    @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes a folder that is somebody else's")
+    def test_is_another_thing_than_a_cluster_that_is_silent(self, house: House) -> None:
+        """It may have the job, and so what is known of it is kept."""
+        house.submitted()
+        house.slurm.silent = True
+        assert "sbatch took longer" in house.intake.carry_out([start()])["7.1.start"].text
+        assert house.steward.here.keys() == {7}
+
+
+class Counted(dict[int, Holding]):
+    """Holdings that count how often somebody goes through all of them."""
+
+    times = 0
+
+    def values(self) -> Any:
+        self.times += 1
+        return super().values()
+
+
+def test_own_jobs_are_told_from_guests_without_going_through_all_leases_for_each(house: House) -> None:
+    one = replace(house.submitted(), job_id=1)
+    house.steward.here = counted = Counted({7: one})
+    native = [Job(number, ("RUNNING",), cpus_by_node={"n1": 1}, uid=0) for number in range(2, 40)]
+    guest = job(one.tag(house.ledger.owner), 1, cpus_by_node={"n1": 1})
+    renamed = Job(1, ("RUNNING",), uid=ATLAS, cpus_by_node={"n1": 1})
+    for queue in ([guest, *native], [renamed, *native]):
+        house.slurm.queue, counted.times = queue, 0
+        listed = house.steward.own_jobs(lambda: Ground.of(house.slurm.nodes(), {}, OPTIONS, 4))
+        assert len(listed) == len(native)
+        assert counted.times <= 2
