@@ -26,7 +26,7 @@ class TestSites:
         gateway.answer("GET", "/v1/sites", Reply(body={"sites": [site(), site("lyon", **DRAINED)]}))
         said = cli("site", "list")
         assert said.out == (
-            "NAME  STATE    SLOTS  FREE  LOCAL  GUESTS  WAITING_LOCAL  WAITING_GUESTS  DRIVER   NOTE\n"
+            "NAME  STATE    SLOTS  FREE  LOCAL  GUESTS  WAITING_LOCAL  WAITING_GUESTS  DRIVER    NOTE\n"
             "das3  up          64    28     16      20              0               3  emulated\n"
             "lyon  drained     64    28     16      20              0               3  emulated  new switch\n"
         )
