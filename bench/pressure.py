@@ -62,15 +62,15 @@ ATTACKS = (
     Attack("GET", "/v1/usage"),
     Attack("GET", "/v1/usage?by=hour"),
     Attack("GET", "/v1/agreements"),
-    Attack("GET", "/v1/joint-leases"),
+    Attack("GET", "/v1/coallocations"),
     Attack("GET", "/v1/nodes"),
     Attack("POST", "/v1/leases/explain", _GUEST),
-    Attack("POST", "/v1/joint-leases/explain", _TOGETHER),
-    Attack("POST", "/v1/joint-leases/explain", _RESERVED),
+    Attack("POST", "/v1/coallocations/explain", _TOGETHER),
+    Attack("POST", "/v1/coallocations/explain", _RESERVED),
     Attack("POST", "/v1/jobs/explain", _JOB),
     Attack("POST", "/v1/leases", _GUEST),
-    Attack("POST", "/v1/joint-leases", _TOGETHER),
-    Attack("POST", "/v1/joint-leases", _RESERVED),
+    Attack("POST", "/v1/coallocations", _TOGETHER),
+    Attack("POST", "/v1/coallocations", _RESERVED),
 )
 
 
@@ -86,7 +86,7 @@ class Waited:
 
 
 def lending(leases: int) -> ServiceConfig:
-    """Ten sites that lend for good, too, so that joint requests have to be planned."""
+    """Ten sites that lend for good, too, so that co-allocations have to be planned."""
     asked = config(leases)
     terms = replace(asked.defaults, non_preemptable_share=1.0, non_preemptable_max_ms=10**9)
     clusters = tuple(replace(one, terms=terms) for one in asked.clusters)

@@ -45,7 +45,7 @@ PACKAGE = "leasehold"
 
 NOUNS: dict[str, str] = {
     "lease": "id name type vms duration memory consumer group home site state reason submit ready deadline"
-    " start end preemptions migrations domain claims joint job command held_since first_start work_left span",
+    " start end preemptions migrations domain claims coallocation job command held_since first_start work_left span",
     "job": "id name consumer group command needs deadline type backup reliability restarts state reason"
     " submit end attempts result exit_status output",
     "agreement": "name provider consumer share begin end parent rules limit standing published note hours penalty",

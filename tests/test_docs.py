@@ -15,7 +15,7 @@ from tests.playing import BACKGROUND, Block, blocks, play, play_block
 from tests.reference import ROWS, names, written
 from tests.service.drivers.qemu.machines import end_machines
 
-from leasehold.analysis.metrics import CATALOGUE, JOINT_CATALOGUE
+from leasehold.analysis.metrics import CATALOGUE, COALLOCATION_CATALOGUE
 from leasehold.cli.live.jobs import FAULTS
 from leasehold.cli.live.states import CODES, MEANINGS
 from leasehold.cli.main import app
@@ -74,7 +74,7 @@ def test_the_metrics_page_is_the_catalogue() -> None:
     written = {found["key"]: found["rest"] for found in METRIC.finditer(page)}
     assert written == {
         m.key: f"{m.title} | {m.unit} | {m.meaning}{f' {m.source}.' if m.source else ''}"
-        for m in (*CATALOGUE.values(), *JOINT_CATALOGUE.values())
+        for m in (*CATALOGUE.values(), *COALLOCATION_CATALOGUE.values())
     }
 
 

@@ -51,7 +51,7 @@ class Tables:
     segments: list[Row] = field(default_factory=list)
     decisions: list[Row] = field(default_factory=list)
     baseline: list[Row] = field(default_factory=list)
-    joints: list[Row] = field(default_factory=list)
+    coallocations: list[Row] = field(default_factory=list)
     manifest: Row = field(default_factory=dict)
 
     def site(self, site: str, **columns: Any) -> None:
@@ -78,12 +78,17 @@ class Tables:
         row = {"lease_id": lease_id, "site": site, "kind": kind, "start_ms": times[0], "end_ms": times[1]}
         self.segments.append(row | {"vms": self.of("leases", lease_id)["vms"], "ended_by": ended_by})
 
-    def joint(self, joint_id: int, components: int, vms: int, **columns: Any) -> None:
-        """Add a joint request that came at 400,000 ms."""
-        row = {"joint_id": joint_id, "source": "log", "source_id": str(joint_id), "consumer": "astro"}
+    def coallocation(self, coallocation_id: int, components: int, vms: int, **columns: Any) -> None:
+        """Add a co-allocation that came at 400,000 ms."""
+        row = {
+            "coallocation_id": coallocation_id,
+            "source": "log",
+            "source_id": str(coallocation_id),
+            "consumer": "astro",
+        }
         row |= {"components": components, "vms": vms, "claim": "incremental", "place": "worst-fit"}
         row |= {"submit_ms": 400_000, "ready_ms": 400_000, "state": "completed", "reason": "completed"}
-        self.joints.append(row | {"started_ms": None, "ended_ms": None, "tries": 1, "idle_vm_ms": 0} | columns)
+        self.coallocations.append(row | {"started_ms": None, "ended_ms": None, "tries": 1, "idle_vm_ms": 0} | columns)
 
     def decided(self, time_ms: int, lease_id: int, outcome: str, reason: str, **columns: Any) -> None:
         """Add a decision."""
@@ -119,7 +124,7 @@ class Tables:
     def write(self, folder: Path) -> Path:
         """Write the run folder as these rows have it and return it."""
         folder.mkdir(parents=True, exist_ok=True)
-        for table in ("sites", "leases", "segments", "decisions", "baseline", "joints"):
+        for table in ("sites", "leases", "segments", "decisions", "baseline", "coallocations"):
             frame = pl.DataFrame(getattr(self, table), schema=polars_schema(table), orient="row")
             if table not in OPTIONAL_TABLES or getattr(self, table):
                 frame.write_parquet(folder / f"{table}.parquet")

@@ -218,20 +218,20 @@ def _a_local_refused_because_of_guests(tables: Tables) -> None:
 
 
 def _together(tables: Tables) -> None:
-    """Add a correct joint request, of 2 VMs at ``a`` and 3 at ``b``, which start together at 405,000 ms."""
-    times: Row = {"submit_ms": 400_000, "requested_ms": 10_000, "joint_id": 1}
+    """Add a correct co-allocation, of 2 VMs at ``a`` and 3 at ``b``, which start together at 405,000 ms."""
+    times: Row = {"submit_ms": 400_000, "requested_ms": 10_000, "coallocation_id": 1}
     tables.lease(20, "non-preemptable", vms=2, site="a", first_start_ms=400_000, end_ms=415_000, **times)
     tables.held(20, "a", (400_000, 405_000), "phase", "claim")
     tables.held(20, "a", (405_000, 415_000), "completed")
     tables.lease(21, "non-preemptable", vms=3, site="b", first_start_ms=404_000, end_ms=410_000, **times)
     tables.held(21, "b", (404_000, 405_000), "phase", "claim")
     tables.held(21, "b", (405_000, 410_000), "completed")
-    tables.joint(1, 2, 5, started_ms=405_000, ended_ms=415_000, idle_vm_ms=13_000)
+    tables.coallocation(1, 2, 5, started_ms=405_000, ended_ms=415_000, idle_vm_ms=13_000)
 
 
-def _a_component_without_its_joint_request(tables: Tables) -> None:
+def _a_component_without_its_coallocation_request(tables: Tables) -> None:
     _together(tables)
-    tables.joints.clear()
+    tables.coallocations.clear()
 
 
 def _a_component_later_than_the_other(tables: Tables) -> None:
@@ -239,7 +239,7 @@ def _a_component_later_than_the_other(tables: Tables) -> None:
     tables.of("segments", 21, 1).update(start_ms=406_000, end_ms=411_000)
     tables.of("segments", 21).update(end_ms=406_000)
     tables.of("leases", 21).update(end_ms=411_000)
-    tables.joints[0]["idle_vm_ms"] = 16_000
+    tables.coallocations[0]["idle_vm_ms"] = 16_000
 
 
 def _a_component_alone(tables: Tables) -> None:
@@ -251,22 +251,22 @@ def _a_component_alone(tables: Tables) -> None:
 
 def _a_component_though_it_never_started(tables: Tables) -> None:
     _together(tables)
-    tables.joints[0].update(started_ms=None, state="cancelled", reason="cancelled-by-user")
+    tables.coallocations[0].update(started_ms=None, state="cancelled", reason="cancelled-by-user")
 
 
-def _a_joint_request_over_too_soon(tables: Tables) -> None:
+def _a_coallocation_request_over_too_soon(tables: Tables) -> None:
     _together(tables)
-    tables.joints[0]["ended_ms"] = 410_000
+    tables.coallocations[0]["ended_ms"] = 410_000
 
 
 def _a_refusal_of_what_runs(tables: Tables) -> None:
     _together(tables)
-    tables.joints[0].update(state="refused", reason="no-common-room")
+    tables.coallocations[0].update(state="refused", reason="no-common-room")
 
 
 def _idle_time_forgotten(tables: Tables) -> None:
     _together(tables)
-    tables.joints[0]["idle_vm_ms"] = 10_000
+    tables.coallocations[0]["idle_vm_ms"] = 10_000
 
 
 def _a_claim_for_nobody(tables: Tables) -> None:
@@ -317,12 +317,12 @@ CORRUPTIONS: list[tuple[str, Corruption]] = [
     ("promise-broken", _a_later_promise_without_cause),
     ("home-noticed", _a_local_delayed),
     ("home-noticed", _a_local_refused_because_of_guests),
-    ("joint-incomplete", _a_component_without_its_joint_request),
-    ("joint-apart", _a_component_later_than_the_other),
-    ("joint-apart", _a_component_alone),
-    ("joint-apart", _a_component_though_it_never_started),
-    ("joint-end-wrong", _a_joint_request_over_too_soon),
-    ("joint-end-wrong", _a_refusal_of_what_runs),
+    ("coallocation-incomplete", _a_component_without_its_coallocation_request),
+    ("coallocation-apart", _a_component_later_than_the_other),
+    ("coallocation-apart", _a_component_alone),
+    ("coallocation-apart", _a_component_though_it_never_started),
+    ("coallocation-end-wrong", _a_coallocation_request_over_too_soon),
+    ("coallocation-end-wrong", _a_refusal_of_what_runs),
     ("idle-miscounted", _idle_time_forgotten),
     ("claim-misplaced", _a_claim_for_nobody),
 ]

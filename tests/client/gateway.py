@@ -120,7 +120,7 @@ def lease(lease_id: int = 42, **values: Any) -> dict[str, Any]:
         "migrations": 0,
         "domain": "",
         "claims": {},
-        "joint": None,
+        "coallocation": None,
         "job": None,
         "command": ["sh", "run.sh"],
     } | values

@@ -11,18 +11,18 @@ import pytest
 from leasehold.cli.live.completion import ROLES
 from leasehold.client import (
     calls,
+    coallocation_calls,
+    coallocation_records,
     job_calls,
     job_records,
-    joint_calls,
-    joint_records,
     records,
     sharing_calls,
     sharing_records,
 )
 from leasehold.client.calls import Agreement, Rights, Which, Wish
+from leasehold.client.coallocation_calls import CoAllocationSpec
 from leasehold.client.errors import Problem
 from leasehold.client.job_calls import JobWish, WhichJobs
-from leasehold.client.joint_calls import JointWish
 from leasehold.client.question import Call
 from leasehold.client.reading import read, wire
 from leasehold.client.sharing_calls import WhichUse
@@ -57,16 +57,16 @@ RECORDS = {
     "ShareShown": sharing_records.Share,
     "LineShown": sharing_records.StatementLine,
     "Statement": sharing_records.Statement,
-    "ShownFile": joint_records.InputFile,
-    "JointComponent": joint_records.JointComponent,
-    "JointLease": joint_records.JointLease,
-    "Barred": joint_records.Barred,
-    "ComponentEnvironment": joint_records.ComponentEnvironment,
-    "Elsewhere": joint_records.Elsewhere,
-    "DomainOffer": joint_records.DomainOffer,
-    "RuleReading": joint_records.RuleReading,
-    "LeaseExplanation": joint_records.LeaseExplanation,
-    "JointLeaseExplanation": joint_records.JointExplanation,
+    "ShownFile": coallocation_records.InputFile,
+    "CoAllocationComponent": coallocation_records.CoAllocationComponent,
+    "CoAllocation": coallocation_records.CoAllocation,
+    "Barred": coallocation_records.Barred,
+    "ComponentEnvironment": coallocation_records.ComponentEnvironment,
+    "Elsewhere": coallocation_records.Elsewhere,
+    "DomainOffer": coallocation_records.DomainOffer,
+    "RuleReading": coallocation_records.RuleReading,
+    "LeaseExplanation": coallocation_records.LeaseExplanation,
+    "CoAllocationExplanation": coallocation_records.CoAllocationExplanation,
     "Job": job_records.Job,
     "JobNeeds": job_records.JobNeeds,
     "JobInputShown": job_records.JobInput,
@@ -84,7 +84,7 @@ RECORDS = {
 }
 
 WISH: Wish = {"vms": 1, "duration_s": 1}
-TOGETHER: JointWish = {"components": [{"vms": 1}, {"vms": 2, "site": "das3"}], "duration_s": 1}
+TOGETHER: CoAllocationSpec = {"components": [{"vms": 1}, {"vms": 2, "site": "das3"}], "duration_s": 1}
 JOB: JobWish = {"command": ["true"], "execution_s": 60}
 RIGHTS: Rights = {"consumer": "physics", "roles": ["member"]}
 AGREEMENT: Agreement = {"url": "https://north.example.org", "token": "secret"}
@@ -107,11 +107,11 @@ CALLS: list[Call[Any]] = [
     calls.peer("north"),
     calls.keep_peer("north", AGREEMENT),
     calls.remove_peer("north"),
-    joint_calls.submit_joint(TOGETHER),
-    joint_calls.joints(),
-    joint_calls.joint(7),
-    joint_calls.cancel_joint(7),
-    joint_calls.explain_joint(TOGETHER),
+    coallocation_calls.submit_coallocation(TOGETHER),
+    coallocation_calls.coallocations(),
+    coallocation_calls.coallocation(7),
+    coallocation_calls.cancel_coallocation(7),
+    coallocation_calls.explain_coallocation(TOGETHER),
     job_calls.submit_job(JOB),
     job_calls.explain_job(JOB),
     job_calls.jobs(WhichJobs()),

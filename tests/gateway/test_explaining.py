@@ -9,11 +9,11 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.gateway.coallocation.together import joint, part, two_sites
+from tests.gateway.coallocation.together import coallocation, part, two_sites
 from tests.gateway.random_worlds import REFERENCE_MIPS, SLOTS, Case, Chronicle, cases, drive, three_sites
 from tests.searching import examples
 
-from leasehold.gateway.explaining import Elsewhere, explain_joint, explain_request
+from leasehold.gateway.explaining import Elsewhere, explain_coallocation, explain_request
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.peering import Ask, Terms
 from leasehold.gateway.remote import RemoteSite
@@ -21,7 +21,7 @@ from leasehold.gateway.snapshot import undone
 from leasehold.model.agreement import CPUS, Agreement, NoLimit
 from leasehold.model.effect import Decision, Effect, LeaseClosed, OfferLease, StartLease
 from leasehold.model.errors import LeaseholdError
-from leasehold.model.event import Event, JointSubmitted, LeaseEnded, LendingChanged, Submitted
+from leasehold.model.event import CoAllocationSubmitted, Event, LeaseEnded, LendingChanged, Submitted
 from leasehold.model.lease import LeaseState
 from leasehold.model.reason import Reason
 from leasehold.model.request import LeaseType, Request
@@ -146,11 +146,13 @@ def test_a_peer_and_a_site_with_a_manager_decide_by_themselves() -> None:
     assert told.elsewhere == Elsewhere("lyon", is_peer=True, free_vms=9)
 
 
-# Joint requests
+# Co-allocations
 
 
-def test_a_joint_request_has_the_stages_of_each_component() -> None:
-    told = explain_joint(gateway("most-free", at_most("b", 3)), joint(1, part(4), part(3), consumer="atlas"), 0)
+def test_a_coallocation_request_has_the_stages_of_each_component() -> None:
+    told = explain_coallocation(
+        gateway("most-free", at_most("b", 3)), coallocation(1, part(4), part(3), consumer="atlas"), 0
+    )
     assert [view.extended.sites for view in told.components] == [("a",), ("a", "b")]
     assert told.sites == ("a", "b")
     assert told.start_ms == 0
@@ -159,9 +161,9 @@ def test_a_joint_request_has_the_stages_of_each_component() -> None:
 def test_a_reservation_is_explained_with_its_start() -> None:
     there = gateway()
     there.handle([Submitted(local("b", 6))], 0)
-    told = explain_joint(there, joint(1, part(4), part(6), claim="reservation"), 0)
+    told = explain_coallocation(there, coallocation(1, part(4), part(6), claim="reservation"), 0)
     assert (told.sites, told.start_ms) == (("a", "b"), 30_000)
-    told = explain_joint(there, joint(1, part(4), part(6)), 0)
+    told = explain_coallocation(there, coallocation(1, part(4), part(6)), 0)
     assert told.sites == ("", "")
     assert told.reason is Reason.AWAITS_ITS_PARTS
 
@@ -322,12 +324,12 @@ def as_said(there: Gateway, request: Request, now_ms: int) -> None:
 def as_said_together(there: Gateway, number: int, asked: Asked, now_ms: int) -> None:
     claim = "reservation" if asked.reserves else "incremental"
     components = [part(vms, asked.duration_ms / 1000) for vms in asked.parts]
-    wanted = joint(number, *components, submit_s=now_ms / 1000, claim=claim, consumer=asked.consumer)
+    wanted = coallocation(number, *components, submit_s=now_ms / 1000, claim=claim, consumer=asked.consumer)
     before = pickle.dumps(there)
-    told = explain_joint(there, wanted, now_ms)
+    told = explain_coallocation(there, wanted, now_ms)
     assert pickle.dumps(there) == before
-    there.handle([JointSubmitted(wanted)], now_ms)
-    found = there.joints.moved[number]
+    there.handle([CoAllocationSubmitted(wanted)], now_ms)
+    found = there.coallocations.moved[number]
     assert (told.state, told.reason) == (found.state, found.reason)
     assert told.sites == tuple(one.site for one in found.parts)
     assert told.start_ms == (found.start_ms if found.start_ms >= 0 else None)
@@ -350,7 +352,11 @@ class Curious(Gateway):
         with undone(self, self.leases.values()):
             super().handle([Submitted(Request(9_999, LeaseType.SUSPENDABLE, 2, 5_000, now_ms, now_ms))], now_ms)
             super().handle(
-                [JointSubmitted(joint(99, part(2), part(3), submit_s=now_ms / 1000, claim="reservation"))],
+                [
+                    CoAllocationSubmitted(
+                        coallocation(99, part(2), part(3), submit_s=now_ms / 1000, claim="reservation")
+                    )
+                ],
                 now_ms,
             )
 

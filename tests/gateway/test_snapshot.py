@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.gateway.coallocation.together import joint, part, two_sites
+from tests.gateway.coallocation.together import coallocation, part, two_sites
 
 from leasehold.gateway import watch as watching
 from leasehold.gateway.explaining import explain_request
@@ -20,8 +20,8 @@ from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.snapshot import Snapshot, undone
 from leasehold.gateway.watch import watch
 from leasehold.model.agreement import CPUS, Agreement, NoLimit
-from leasehold.model.event import Event, JointSubmitted, Submitted
-from leasehold.model.joint import Part
+from leasehold.model.coallocation import Part
+from leasehold.model.event import CoAllocationSubmitted, Event, Submitted
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.request import LeaseType, Request
 from leasehold.routing.registry import routing_policy
@@ -37,13 +37,13 @@ def request(number: int, site: str | None = None) -> Request:
 # What it costs
 
 
-def holding(leases: int, joints: int = 0) -> Gateway:
-    """A gateway with so many leases, local ones and guests, and joint requests for two VMs each."""
+def holding(leases: int, coallocations: int = 0) -> Gateway:
+    """A gateway with so many leases, local ones and guests, and co-allocations for two VMs each."""
     agreed = [Agreement("everybody", "*", "*", NoLimit())]
     sharing = Sharing([Place("a", {CPUS: 4}), Place("b", {CPUS: 6})], SharingSettings(), agreed)
     there = Gateway(two_sites(), Routing(routing_policy("rr")(Random(0))), sharing=sharing)
     asked: list[Event] = [Submitted(request(number, "a" if number % 2 else None)) for number in range(1, leases + 1)]
-    asked += [JointSubmitted(joint(number, part(1), part(1))) for number in range(1, joints + 1)]
+    asked += [CoAllocationSubmitted(coallocation(number, part(1), part(1))) for number in range(1, coallocations + 1)]
     there.handle(asked, 0)
     there.handle([], 0)  # what moved last is none of what is held
     return there
@@ -62,10 +62,10 @@ def test_how_much_is_visited_does_not_go_with_the_leases() -> None:
     assert visited(many) - visited(few) <= 5
 
 
-def test_of_a_joint_request_only_what_can_change_is_visited() -> None:
-    few, many = holding(50, joints=2), holding(50, joints=20)
-    joint_with_its_list_and_parts = 1 + 1 + 2
-    assert visited(many) - visited(few) <= 18 * joint_with_its_list_and_parts + 5
+def test_of_a_coallocation_request_only_what_can_change_is_visited() -> None:
+    few, many = holding(50, coallocations=2), holding(50, coallocations=20)
+    coallocation_with_its_list_and_parts = 1 + 1 + 2
+    assert visited(many) - visited(few) <= 18 * coallocation_with_its_list_and_parts + 5
 
 
 def test_leases_that_are_explained_stay_the_ones_that_they_are() -> None:

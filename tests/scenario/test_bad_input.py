@@ -79,7 +79,7 @@ CASES = [
     ("m = 1.5", "m = 2.9", 20, "stream[1].m: got 2.9"),
     ("m = 1.5", "", 16, "stream[1].m: missing"),
     ("alpha = 60.0", "alpha = 0", 27, "stream[1].alpha"),
-    # joint requests
+    # co-allocations
     ('model = "das2"', 'model = "das2"\ntogether = {}', 19, "stream[1].together.share: missing"),
     ('model = "das2"', 'model = "das2"\ntogether = true', 19, "together: got True"),
     ('model = "das2"', 'model = "das2"\ntogether = { share = 1.5 }', 19, "together.share: got 1.5"),

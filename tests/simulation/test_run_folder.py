@@ -36,7 +36,7 @@ def test_much_has_happened(run: RunResult) -> None:
     assert set(found["segments"]["kind"]) == set(SEGMENT_KINDS) - {"claim"}
 
 
-@pytest.mark.parametrize("table", sorted(set(TABLES) - {"joints"}))  # of those that ran together: test_together
+@pytest.mark.parametrize("table", sorted(set(TABLES) - {"coallocations"}))  # of those that ran together: test_together
 def test_a_table_has_the_documented_columns(run: RunResult, table: str) -> None:
     found = tables(run)[table]
     assert dict(found.schema) == {column: TYPES[kind] for column, kind in TABLES[table].items()}
@@ -46,7 +46,7 @@ def test_a_table_has_the_documented_columns(run: RunResult, table: str) -> None:
 
 def test_nothing_else_is_left_in_the_folder(run: RunResult) -> None:
     files = {path.name for path in run.path.iterdir()}
-    assert files == {"manifest.json", *(f"{table}.parquet" for table in TABLES if table != "joints")}
+    assert files == {"manifest.json", *(f"{table}.parquet" for table in TABLES if table != "coallocations")}
 
 
 def test_words_are_from_the_closed_lists(run: RunResult) -> None:
@@ -158,7 +158,7 @@ def test_the_baseline_holds_every_local_job_under_its_number(run: RunResult, tmp
 
 def test_without_guests_there_is_no_baseline(tmp_path: Path) -> None:
     found = tables(run_scenario(without_guests(busy()), tmp_path / "alone"))
-    assert set(found) == set(TABLES) - {"baseline", "joints"}
+    assert set(found) == set(TABLES) - {"baseline", "coallocations"}
 
 
 def test_nor_where_nobody_wants_one(tmp_path: Path) -> None:

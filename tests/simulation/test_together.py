@@ -1,4 +1,4 @@
-"""Joint requests in scenarios: some of a stream's requests are split, and their parts run together."""
+"""Co-allocations in scenarios: some of a stream's requests are split, and their parts run together."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from tests.searching import examples
 from tests.simulation.worlds import DAS2, LogLine, busy, tables, write_log
 
-from leasehold.analysis.metrics import JOINT_CATALOGUE, joint_totals, totals
+from leasehold.analysis.metrics import COALLOCATION_CATALOGUE, coallocation_totals, totals
 from leasehold.analysis.report.sentences import what_happened
-from leasehold.analysis.report.tables import joint_tables
+from leasehold.analysis.report.tables import coallocation_tables
 from leasehold.analysis.run import Run, load
 from leasehold.analysis.validation import validate
 from leasehold.model.errors import InvalidField
@@ -42,7 +42,7 @@ def two_clusters(
         {"name": "a", "slots": 4, "overhead": NETWORK},
         {"name": "b", "slots": 6, "overhead": NETWORK},
     ]
-    return scenario_from_dict({"name": "joint", "cluster": clusters, "stream": streams, **keys})
+    return scenario_from_dict({"name": "coallocation", "cluster": clusters, "stream": streams, **keys})
 
 
 def _stream(folder: Path, name: str, lines: Sequence[LogLine], **keys: Any) -> dict[str, Any]:
@@ -78,7 +78,7 @@ class TestWorkedByHand:
             (2, "a", "claim", 15, 20, "phase"),
             (2, "a", "run", 20, 30, "completed"),
         ]
-        row = run.joints.row(0, named=True)
+        row = run.coallocations.row(0, named=True)
         assert (row["components"], row["vms"], row["tries"], row["state"]) == (2, 8, 1, "completed")
         assert (row["submit_ms"], row["started_ms"], row["ended_ms"]) == (0, 20_000, 30_000)
         assert row["idle_vm_ms"] == 2 * 4 * 5_000
@@ -95,58 +95,58 @@ class TestWorkedByHand:
             (2, "b", "run", 20, 30, "completed"),
             (7, "b", "run", 10, 16, "completed"),  # two components and three tries: the next number is 7
         ]
-        assert run.joints["idle_vm_ms"].to_list() == [4 * 5_000 + 4 * 1_250]
+        assert run.coallocations["idle_vm_ms"].to_list() == [4 * 5_000 + 4 * 1_250]
 
     def test_who_has_none_at_the_start_gives_everything_back(self, tmp_path: Path) -> None:
         """b is full until 25 s: the try fails at 20 s, and the next finds room at 30 s."""
         own = [(10, 15, 6, 15)]
         run = played(two_clusters(tmp_path, [self.WIDE], own, self.PATIENT), tmp_path)
         assert held(run)[0] == (1, "a", "claim", 15, 20, "cancelled")
-        row = run.joints.row(0, named=True)
+        row = run.coallocations.row(0, named=True)
         assert (row["tries"], row["started_ms"], row["ended_ms"]) == (2, 50_000, 60_000)
         assert row["idle_vm_ms"] == 4 * 5_000 + 2 * 4 * 5_000
-        assert set(run.leases["joint_id"]) == {1, None}
+        assert set(run.leases["coallocation_id"]) == {1, None}
         assert totals(run)["guest_computation_vm_h"] == pytest.approx(8 * 10 / 3600)  # each component once
 
     def test_the_only_try_is_refused_with_its_reason(self, tmp_path: Path) -> None:
         patient = self.PATIENT | {"tries": 1}
         run = played(two_clusters(tmp_path, [self.WIDE], [(10, 15, 6, 15)], patient), tmp_path)
-        row = run.joints.row(0, named=True)
+        row = run.coallocations.row(0, named=True)
         assert (row["state"], row["reason"], row["ended_ms"]) == ("refused", "no-common-room", 20_000)
         assert row["started_ms"] is None
 
     def test_a_reservation_starts_when_all_have_room(self, tmp_path: Path) -> None:
         guests = [(0, 30, 8, 30), self.WIDE]
         run = played(two_clusters(tmp_path, guests, together={"claim": "reservation"}), tmp_path)
-        assert run.joints["started_ms"].to_list() == [0, 30_000]
-        assert run.joints["idle_vm_ms"].to_list() == [0, 0]
+        assert run.coallocations["started_ms"].to_list() == [0, 30_000]
+        assert run.coallocations["idle_vm_ms"].to_list() == [0, 0]
         assert set(run.leases["ready_ms"]) == {0}
 
     def test_it_goes_where_its_files_are_and_waits_for_the_others(self, tmp_path: Path) -> None:
         """One fetches 10 MiB from a, which takes 10.486 s; both are claimed after 3/4 of that, 7.865 s."""
         close = {"place": "close-to-files", "files": {"a": 10}}
         run = played(two_clusters(tmp_path, [self.WIDE], together=close), tmp_path)
-        assert run.joints["started_ms"].to_list() == [10_486]
+        assert run.coallocations["started_ms"].to_list() == [10_486]
         assert run.segments.filter(kind="claim")["start_ms"].to_list() == [7_865, 7_865]
 
     def test_what_cannot_be_is_refused_at_once(self, tmp_path: Path) -> None:
         run = played(two_clusters(tmp_path, [(0, 10, 12, 10)]), tmp_path)
-        row = run.joints.row(0, named=True)
+        row = run.coallocations.row(0, named=True)
         assert (row["state"], row["reason"], row["ended_ms"]) == ("refused", "no-common-room", 0)
         assert run.segments.is_empty()
 
     def test_longer_than_anybody_lends_for_good_is_refused_at_once(self, tmp_path: Path) -> None:
         scenario = two_clusters(tmp_path, [self.WIDE], defaults={"non_preemptable_max_s": 19})
-        assert played(scenario, tmp_path).joints["reason"].to_list() == ["no-common-room"]
+        assert played(scenario, tmp_path).coallocations["reason"].to_list() == ["no-common-room"]
 
     def test_whom_an_agreement_never_gives_room_is_held_when_nothing_else_happens(self, tmp_path: Path) -> None:
         """b lends at most 3 VMs at a time, and a has no room for two components of 4."""
         cap = {"name": "cap", "consumer": "*", "kind": "no-limit"}
         agreed = [cap | {"name": name, "provider": name, "lending_limit": vms} for name, vms in (("a", 4), ("b", 3))]
         run = played(two_clusters(tmp_path, [self.WIDE], agreement=agreed), tmp_path)
-        row = run.joints.row(0, named=True)
+        row = run.coallocations.row(0, named=True)
         assert (row["state"], row["reason"], row["ended_ms"]) == ("held", "horizon-reached", None)
-        (told,) = [p.answer for p in what_happened(run, totals(run)) if "joint requests" in p.question]
+        (told,) = [p.answer for p in what_happened(run, totals(run)) if "co-allocations" in p.question]
         assert told == "0 of 1 started; 0 were refused; 1 had neither started nor been refused."
 
     def test_a_component_wider_than_every_cluster_stops_the_run(self, tmp_path: Path) -> None:
@@ -156,16 +156,20 @@ class TestWorkedByHand:
     def test_the_numbers_of_the_run(self, tmp_path: Path) -> None:
         guests = [self.WIDE, (100, 10, 12, 10)]
         run = played(two_clusters(tmp_path, guests, [(0, 1, 1, 1)], self.PATIENT), tmp_path)
-        numbers = joint_totals(run)
-        assert set(numbers) == set(JOINT_CATALOGUE)
-        assert (numbers["joint_requests"], numbers["joints_started"], numbers["joints_refused"]) == (2, 1, 1)
-        assert (numbers["joint_wait_mean_s"], numbers["joint_wait_p95_s"]) == (20, 20)
+        numbers = coallocation_totals(run)
+        assert set(numbers) == set(COALLOCATION_CATALOGUE)
+        assert (
+            numbers["coallocation_requests"],
+            numbers["coallocations_started"],
+            numbers["coallocations_refused"],
+        ) == (2, 1, 1)
+        assert (numbers["coallocation_wait_mean_s"], numbers["coallocation_wait_p95_s"]) == (20, 20)
         assert numbers["claimed_idle_vm_h"] == pytest.approx(40 / 3600)
         assert numbers["claimed_idle_pct"] == pytest.approx(100 * 5 / 15)
-        assert run.manifest["jobs"]["joint"] == 2
-        (told,) = [p.answer for p in what_happened(run, totals(run)) if "joint requests" in p.question]
+        assert run.manifest["jobs"]["coallocation"] == 2
+        (told,) = [p.answer for p in what_happened(run, totals(run)) if "co-allocations" in p.question]
         assert told.startswith("1 of 2 started, after 20 s on average; 1 was refused.")
-        (table,) = joint_tables(run)
+        (table,) = coallocation_tables(run)
         assert [cell.text for cell in table.rows[0]][:3] == ["2", "1", "1"]
 
 
@@ -230,7 +234,7 @@ def test_the_same_seed_gives_the_same_folder(tmp_path: Path) -> None:
     first, second = (run_scenario(busy_together(), tmp_path / name, check=True) for name in ("one", "two"))
     assert validate(load(first.path)) == []
     ours, theirs = tables(first), tables(second)
-    assert ours["joints"].height > 10
+    assert ours["coallocations"].height > 10
     for name in TABLES:
         assert ours[name].equals(theirs[name])
 
@@ -241,12 +245,12 @@ def test_local_jobs_are_compared_under_the_same_numbers(tmp_path: Path) -> None:
     assert set(started["lease_id"]) == set(found["baseline"]["lease_id"])
 
 
-def test_without_joint_requests_nothing_is_said_of_them(tmp_path: Path) -> None:
+def test_without_coallocation_requests_nothing_is_said_of_them(tmp_path: Path) -> None:
     run = load(run_scenario(busy(), tmp_path / "run").path)
-    assert run.joints.is_empty()
-    assert joint_totals(run) == {}
-    assert joint_tables(run) == []
-    assert not [p for p in what_happened(run, totals(run)) if "joint" in p.question]
+    assert run.coallocations.is_empty()
+    assert coallocation_totals(run) == {}
+    assert coallocation_tables(run) == []
+    assert not [p for p in what_happened(run, totals(run)) if "coallocation" in p.question]
 
 
 LINES = st.lists(
@@ -278,4 +282,4 @@ def test_the_checker_finds_nothing(
     with TemporaryDirectory() as name:
         folder = Path(name)
         run = played(two_clusters(folder, guests, own, together, too_wide="refuse", **ends), folder)
-        assert run.manifest["jobs"]["joint"] == run.joints.height
+        assert run.manifest["jobs"]["coallocation"] == run.coallocations.height

@@ -17,7 +17,7 @@ from tests.storm.machines import Site
 
 FINAL = frozenset({"completed", "killed", "terminated", "failed", "refused", "cancelled"})
 HOLDS = frozenset({"starting", "running", "resuming", "migrating"})
-CREATES = ("/v1/leases", "/v1/jobs", "/v1/joint-leases")
+CREATES = ("/v1/leases", "/v1/jobs", "/v1/coallocations")
 NEVER_CHANGES = (
     "id",
     "name",
@@ -130,7 +130,7 @@ class Judge:
             self._one(call, kind, call.answer)
             return
         listed: list[dict[str, Any]] = next(
-            (call.answer[key] for key in ("leases", "jobs", "joints") if key in call.answer), []
+            (call.answer[key] for key in ("leases", "jobs", "coallocations") if key in call.answer), []
         )
         for one in listed:
             self._one(call, kind, one)
@@ -232,7 +232,7 @@ class Judge:
         times = Counter(
             views[-1].shown["name"]
             for (to, kind, _), views in self.views.items()
-            if to == process and not (kind == "leases" and (views[-1].shown["joint"] or views[-1].shown["job"]))
+            if to == process and not (kind == "leases" and (views[-1].shown["coallocation"] or views[-1].shown["job"]))
         )
         for name, count in times.items():
             if count > 1 and self.used.get(name) == process:

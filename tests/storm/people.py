@@ -171,7 +171,7 @@ class Crowd:
             if act < 0.4:
                 await who.submit("/v1/leases", self._lease(rng), self._key("lease"))
             elif act < 0.5:
-                await who.submit("/v1/joint-leases", self._joint(rng), self._key("joint"))
+                await who.submit("/v1/coallocations", self._coallocation(rng), self._key("coallocation"))
             elif act < 0.62:
                 await who.submit("/v1/jobs", self._job(rng), self._key("job"))
             elif not who.mine:
@@ -208,7 +208,7 @@ class Crowd:
             body["domain"] = rng.choice(["north", "south", "far"])
         return body
 
-    def _joint(self, rng: Random) -> dict[str, Any]:
+    def _coallocation(self, rng: Random) -> dict[str, Any]:
         return {
             "components": [{"vms": rng.randint(1, 2)} for _ in range(rng.randint(1, 3))],
             "duration_s": rng.choice([2, 6, 15]),
@@ -307,9 +307,13 @@ class Crowd:
                 for what in ("leases", "jobs"):
                     call = await self._surely(admin, "GET", f"/v1/{what}?open=true&limit=1000")
                     left += [f"{name} {what} {one['id']} {one['state']}" for one in call.answer[what]]
-                call = await self._surely(admin, "GET", "/v1/joint-leases?limit=1000")
+                call = await self._surely(admin, "GET", "/v1/coallocations?limit=1000")
                 over = {"completed", "refused", "failed", "cancelled", "killed"}
-                left += [f"{name} joint {one['id']}" for one in call.answer["joints"] if one["state"] not in over]
+                left += [
+                    f"{name} coallocation {one['id']}"
+                    for one in call.answer["coallocations"]
+                    if one["state"] not in over
+                ]
         for one in left[:5]:
             self._world.violated(f"not over {at_most_s:.0f} s after the storm: {one}")
 
@@ -319,10 +323,10 @@ class Crowd:
         return call
 
     async def read_back(self) -> None:
-        """Show the judge all that is kept: every lease, job and joint lease, and the whole journal."""
+        """Show the judge all that is kept: every lease, job and co-allocation, and the whole journal."""
         for name, admin in self.admins.items():
             await self._surely(admin, "GET", "/healthz")
-            for what in ("leases", "jobs", "joint-leases"):
+            for what in ("leases", "jobs", "coallocations"):
                 await self._all_pages(admin, f"/v1/{what}")
             self._judge.kept(name, await self._journal(name, admin))
 

@@ -77,9 +77,9 @@ class Run:
         return self._read("baseline")
 
     @cached_property
-    def joints(self) -> pl.DataFrame:
-        """One row for each joint request; no rows for a run without any."""
-        return self._read("joints")
+    def coallocations(self) -> pl.DataFrame:
+        """One row for each co-allocation; no rows for a run without any."""
+        return self._read("coallocations")
 
     @cached_property
     def begin_ms(self) -> int:

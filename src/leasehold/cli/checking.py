@@ -16,10 +16,10 @@ def examine(source: str) -> dict[str, Any]:
     scenario = with_sizes(scenario_of(source, LogOptions(), {}))
     settings, notes = site_settings(scenario), list[ReadingNotes]()
     routing(scenario)
-    jobs = {"local": 0, "external": 0, "joint": 0}
+    jobs = {"local": 0, "external": 0, "coallocation": 0}
     for job in open_streams(scenario, notes):
         jobs["external" if job.site is None else "local"] += 1
-        jobs["joint"] += job.together is not None
+        jobs["coallocation"] += job.together is not None
     return {
         "name": scenario.name,
         "clusters": len(settings),
@@ -34,9 +34,9 @@ def counted(findings: dict[str, Any]) -> str:
     """Say what was found in one line."""
     clusters = count(findings["clusters"], "cluster")
     jobs = findings["jobs"]
-    joint = f", {jobs['joint']:,} of them joint requests" if jobs["joint"] else ""
+    coallocation = f", {jobs['coallocation']:,} of them co-allocations" if jobs["coallocation"] else ""
     return (
         f"{findings['name']} is fine: {clusters} with {count(findings['slots'], 'slot')}, "
         f"{count(findings['streams'], 'stream')} with {count(jobs['local'], 'local job')} and "
-        f"{count(jobs['external'], 'guest')}{joint}"
+        f"{count(jobs['external'], 'guest')}{coallocation}"
     )

@@ -12,9 +12,9 @@ from typer.core import TyperOption
 from leasehold import __version__
 from leasehold.cli import (
     agreement,
+    coallocation,
     image,
     job,
-    joint,
     lease,
     node,
     peer,
@@ -47,7 +47,7 @@ app.command()(demo)
 app.command()(serve)
 app.command()(doctor)
 app.add_typer(lease.app, name="lease")
-app.add_typer(joint.app, name="joint")
+app.add_typer(coallocation.app, name="coallocation")
 app.add_typer(job.app, name="job")
 app.add_typer(node.app, name="node")
 app.add_typer(site.app, name="site")

@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from leasehold.analysis.metrics import joint_totals, totals
+from leasehold.analysis.metrics import coallocation_totals, totals
 from leasehold.analysis.report import can_draw, write_report
 from leasehold.analysis.report.sentences import headline, what_happened
 from leasehold.analysis.run import Run, load
@@ -107,7 +107,7 @@ def as_json(run: Run, report: Path | None) -> dict[str, Any]:
         "seed": manifest.get("seed"),
         "jobs": manifest.get("jobs"),
         "metrics": totals(run),
-        **({"joints": joints} if (joints := joint_totals(run)) else {}),
+        **({"coallocations": coallocations} if (coallocations := coallocation_totals(run)) else {}),
         "notes": manifest.get("notes"),
         "report": None if report is None else str(report),
         "replay": manifest.get("command"),

@@ -16,6 +16,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from leasehold.client.calls import Agreement, Rights, Which, Wish
+from leasehold.client.coallocation_calls import CoAllocationSpec, ComponentWish
+from leasehold.client.coallocation_records import (
+    Barred,
+    CoAllocation,
+    CoAllocationComponent,
+    CoAllocationExplanation,
+    ComponentEnvironment,
+    DomainOffer,
+    Elsewhere,
+    InputFile,
+    LeaseExplanation,
+    RuleReading,
+)
 from leasehold.client.errors import (
     BadAnswer,
     Conflict,
@@ -44,19 +57,6 @@ from leasehold.client.job_records import (
     Node,
     NodeGroup,
     NodeVerdict,
-)
-from leasehold.client.joint_calls import ComponentWish, JointWish
-from leasehold.client.joint_records import (
-    Barred,
-    ComponentEnvironment,
-    DomainOffer,
-    Elsewhere,
-    InputFile,
-    JointComponent,
-    JointExplanation,
-    JointLease,
-    LeaseExplanation,
-    RuleReading,
 )
 from leasehold.client.patience import Patience
 from leasehold.client.records import (
@@ -112,6 +112,10 @@ __all__ = [
     "Capabilities",
     "Change",
     "Client",
+    "CoAllocation",
+    "CoAllocationComponent",
+    "CoAllocationExplanation",
+    "CoAllocationSpec",
     "ComponentEnvironment",
     "ComponentWish",
     "Conflict",
@@ -129,10 +133,6 @@ __all__ = [
     "JobProspect",
     "JobResult",
     "JobWish",
-    "JointComponent",
-    "JointExplanation",
-    "JointLease",
-    "JointWish",
     "Lease",
     "LeaseExplanation",
     "Lent",

@@ -6,11 +6,11 @@ from typing import Self, Unpack
 
 from leasehold.client import calls
 from leasehold.client.access import Access, find_access
+from leasehold.client.async_coallocations import AsyncCoAllocations
 from leasehold.client.async_jobs import AsyncImages, AsyncJobs, AsyncNodes
-from leasehold.client.async_joints import AsyncJoints
 from leasehold.client.async_sharing import AsyncAccounts, AsyncAgreements
 from leasehold.client.calls import Agreement, Rights, Which, Wish
-from leasehold.client.joint_records import LeaseExplanation
+from leasehold.client.coallocation_records import LeaseExplanation
 from leasehold.client.patience import Patience
 from leasehold.client.records import Caller, Change, Entry, Health, Lease, NewToken, Peer, Site, Token
 from leasehold.client.watching import Opened, Watch
@@ -154,7 +154,7 @@ class AsyncClient:
         self.sites = AsyncSites(self._wire)
         self.peers = AsyncPeers(self._wire)
         self.tokens = AsyncTokens(self._wire)
-        self.joints = AsyncJoints(self._wire)
+        self.coallocations = AsyncCoAllocations(self._wire)
         self.jobs = AsyncJobs(self._wire)
         self.nodes = AsyncNodes(self._wire)
         self.images = AsyncImages(self._wire)

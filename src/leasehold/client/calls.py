@@ -11,7 +11,7 @@ from urllib.parse import quote
 from uuid import uuid4
 
 from leasehold.client.answer import Answer
-from leasehold.client.joint_records import LeaseExplanation
+from leasehold.client.coallocation_records import LeaseExplanation
 from leasehold.client.question import Call, Page, all_of, nothing, one, paged
 from leasehold.client.reading import wire
 from leasehold.client.records import Caller, Entry, Lease, NewToken, Peer, Site, Token

@@ -7,9 +7,9 @@ from typing import Self, Unpack
 from leasehold.client import calls
 from leasehold.client.access import Access, find_access
 from leasehold.client.calls import Agreement, Rights, Which, Wish
+from leasehold.client.coallocation_records import LeaseExplanation
+from leasehold.client.coallocations import CoAllocations
 from leasehold.client.jobs import Images, Jobs, Nodes
-from leasehold.client.joint_records import LeaseExplanation
-from leasehold.client.joints import Joints
 from leasehold.client.patience import Patience
 from leasehold.client.records import Caller, Change, Entry, Health, Lease, NewToken, Peer, Site, Token
 from leasehold.client.sharing import Accounts, Agreements
@@ -180,7 +180,7 @@ class Client:
         self.sites = Sites(self._wire)
         self.peers = Peers(self._wire)
         self.tokens = Tokens(self._wire)
-        self.joints = Joints(self._wire)
+        self.coallocations = CoAllocations(self._wire)
         self.jobs = Jobs(self._wire)
         self.nodes = Nodes(self._wire)
         self.images = Images(self._wire)

@@ -25,7 +25,7 @@ class Lease:
     ``ends_at``           when its requested time will be over, while it holds machines
     ``ended_at``          when it came to its end
     ``domain, claims``    what it is bound to, and units of further resources that it holds while it runs
-    ``joint, job``        the joint lease of which it is a component, the job of which it is an attempt
+    ``coallocation, job``        the co-allocation of which it is a component, the job of which it is an attempt
     """
 
     id: int
@@ -54,7 +54,7 @@ class Lease:
     migrations: int = 0
     domain: str = ""
     claims: Mapping[str, int] = field(default_factory=dict)
-    joint: int | None = None
+    coallocation: int | None = None
     job: int | None = None
     command: tuple[str, ...] = ()
 

@@ -39,7 +39,7 @@ class GatewaySpec:
         Choice(
             "rates and sizes of the streams are learnt from what comes",
             more=" (`learnt`), or `told`: the true ones of the model, which a service has not. Those of a log"
-            " are always learnt, and those of guests if some are joint requests",
+            " are always learnt, and those of guests if some are co-allocations",
             of=MOMENTS,
         ),
     ] = "learnt"

@@ -114,7 +114,7 @@ class ClusterTerms:
         float | None,
         Number(
             "part of the slots that Non-preemptable guests may have",
-            more=", components of joint leases among them; 1 caps nothing. `leasehold serve` requires"
+            more=", components of co-allocations among them; 1 caps nothing. `leasehold serve` requires"
             " `non_preemptable_max_s` beside a share above 0",
             unset="all",
             least=0,

@@ -5,7 +5,7 @@ On an ordinary processor a look takes some five to ten microseconds.
 """
 
 LOOKS_EACH_INSTANT = 4_000
-"""What all joint requests together may look at in one instant."""
+"""What all co-allocations together may look at in one instant."""
 
 
 class WorkBudget:

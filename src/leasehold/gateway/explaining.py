@@ -11,9 +11,9 @@ from random import Random
 from leasehold.gateway.gateway import Gateway
 from leasehold.gateway.snapshot import undone
 from leasehold.model.agreement import Breach
-from leasehold.model.effect import Decision, Effect, JointClosed, LeaseClosed, PartLeased, StartLease
-from leasehold.model.event import JointSubmitted, Submitted
-from leasehold.model.joint import Joint, JointRequest, JointState
+from leasehold.model.coallocation import CoAllocation, CoAllocationRequest, CoAllocationState
+from leasehold.model.effect import CoAllocationClosed, Decision, Effect, LeaseClosed, PartLeased, StartLease
+from leasehold.model.event import CoAllocationSubmitted, Submitted
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.reason import Reason
 from leasehold.model.request import Request
@@ -77,13 +77,13 @@ class Explanation:
 
 
 @dataclass(frozen=True, slots=True)
-class JointExplanation:
-    """What would become of a joint request right after it was made.
+class CoAllocationExplanation:
+    """What would become of a co-allocation right after it was made.
 
     ``sites``  those of its components, "" for none
     """
 
-    state: JointState
+    state: CoAllocationState
     sites: tuple[str, ...]
     start_ms: int | None
     reason: Reason
@@ -155,11 +155,11 @@ def _start_ms(lease: Lease, effects: Iterable[Effect]) -> int | None:
     return lease.reserved_ms if lease.reserved_ms >= 0 else None
 
 
-def explain_joint(gateway: Gateway, request: JointRequest, now_ms: int) -> JointExplanation:
-    """Say what would become of a joint request that came now; raises what `Gateway.handle` raises."""
+def explain_coallocation(gateway: Gateway, request: CoAllocationRequest, now_ms: int) -> CoAllocationExplanation:
+    """Say what would become of a co-allocation that came now; raises what `Gateway.handle` raises."""
     with undone(gateway, gateway.leases.values()):
-        gateway.joints.check(request)
-        planner, start_ms = gateway.joints.planner, max(now_ms, request.ready_ms)
+        gateway.coallocations.check(request)
+        planner, start_ms = gateway.coallocations.planner, max(now_ms, request.ready_ms)
         components = tuple(
             ComponentView(
                 planner.virtual(request, index),
@@ -168,25 +168,25 @@ def explain_joint(gateway: Gateway, request: JointRequest, now_ms: int) -> Joint
             for index in range(len(request.components))
         )
         brokered = _brokered(gateway, request.request(0, 0), components[0].virtual.sites, now_ms)
-        effects = gateway.handle([JointSubmitted(request)], now_ms)
-        parts = (one.joint for one in effects if isinstance(one, PartLeased))
-        joint = next(joint for joint in parts if joint.id == request.id)
-        return JointExplanation(
-            joint.state,
-            tuple(part.site for part in joint.parts),
-            joint.start_ms if joint.start_ms >= 0 else None,
-            _reason_of(joint, effects),
+        effects = gateway.handle([CoAllocationSubmitted(request)], now_ms)
+        parts = (one.coallocation for one in effects if isinstance(one, PartLeased))
+        coallocation = next(coallocation for coallocation in parts if coallocation.id == request.id)
+        return CoAllocationExplanation(
+            coallocation.state,
+            tuple(part.site for part in coallocation.parts),
+            coallocation.start_ms if coallocation.start_ms >= 0 else None,
+            _reason_of(coallocation, effects),
             components,
             brokered,
         )
 
 
-def _reason_of(joint: Joint, effects: Iterable[Effect]) -> Reason:
+def _reason_of(coallocation: CoAllocation, effects: Iterable[Effect]) -> Reason:
     """Give the reason of its end, or the last one that it was given."""
     for effect in effects:
-        if isinstance(effect, JointClosed) and effect.joint is joint:
+        if isinstance(effect, CoAllocationClosed) and effect.coallocation is coallocation:
             return effect.reason
-    return joint.reason
+    return coallocation.reason
 
 
 def _probe(gateway: Gateway, request: Request) -> Lease:

@@ -10,8 +10,8 @@ from typing import Any
 from leasehold.gateway.agreed import UnderAgreement
 from leasehold.gateway.budget import LOOKS_EACH_INSTANT, WorkBudget
 from leasehold.gateway.coallocation.claims import Claims
+from leasehold.gateway.coallocation.coordinator import CoAllocations
 from leasehold.gateway.coallocation.crew import Crew
-from leasehold.gateway.coallocation.joints import Joints
 from leasehold.gateway.coallocation.planner import Planner
 from leasehold.gateway.desk import GATEWAY, SILENT, Desk
 from leasehold.gateway.extension import with_longer_request
@@ -25,10 +25,10 @@ from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.model.event import (
     Agreed,
     CancelRequested,
+    CoAllocationCancelled,
+    CoAllocationSubmitted,
     Event,
     ExtendRequested,
-    JointCancelled,
-    JointSubmitted,
     LeaseContinues,
     LeaseEnded,
     LeaseFailed,
@@ -71,7 +71,7 @@ class Gateway:
     ) -> None:
         """Begin with these sites in this order; ``reference_mips`` is the speed that durations refer to.
 
-        Without ``sharing`` nothing is agreed, and nobody accounts for what is used. Joint requests may take
+        Without ``sharing`` nothing is agreed, and nobody accounts for what is used. Co-allocations may take
         ``most_looks`` in one instant.
         """
         self.sites = {site.name: site for site in sites}
@@ -92,7 +92,7 @@ class Gateway:
         planner = Planner(self.sites, self.desk.lenders, self.agreed, reference_mips, budget)
         claims = Claims(self.sites, self.agreed, self.knowledge, self._effects, self._touch)
         crew = Crew(self._enrol, self._effects)
-        self.joints = Joints(self.sites, planner, claims, crew, self._effects)
+        self.coallocations = CoAllocations(self.sites, planner, claims, crew, self._effects)
         self.parking = self.desk.parking
         for site in sites:
             site.floor.effects = self._effects
@@ -120,8 +120,8 @@ class Gateway:
             SiteForgotten: self._note_forgotten,
             Agreed: self._note_agreed,
             PenaltyLifted: self._note_lifted,
-            JointSubmitted: self.joints.note_submission,
-            JointCancelled: self.joints.note_cancel,
+            CoAllocationSubmitted: self.coallocations.note_submission,
+            CoAllocationCancelled: self.coallocations.note_cancel,
             Tick: self._note_tick,
         }
 
@@ -131,15 +131,15 @@ class Gateway:
         Afterwards ``moved`` has the leases whose state, place or reservation changed without an effect.
         """
         self.moved.clear()
-        self.joints.moved.clear()
+        self.coallocations.moved.clear()
         # 1. What happened, before anything is decided.
         for event in events:
             self._note[type(event)](event, now_ms)
-        self.joints.mourn(now_ms)
+        self.coallocations.mourn(now_ms)
         # 2. The owners first: local requests start, guests give way.
         for site in self._touched.values():
             site.serve_locals(now_ms)
-        self.joints.serve(now_ms)
+        self.coallocations.serve(now_ms)
         # 3. Migratable guests that lost their place, or can wait no longer, go on, or wait, or have failed.
         if self.parking.parked:
             self._displaced += self.parking.in_a_hurry(now_ms)
@@ -159,7 +159,7 @@ class Gateway:
         for name in sorted(self.desk.rebalance(now_ms)):
             self._touch(name).open_to_guests(now_ms).serve(now_ms)
             self._set_alarm(self.sites[name], now_ms)
-        self.joints.follow(now_ms)
+        self.coallocations.follow(now_ms)
         return self._hand_over()
 
     def take_up(self, leases: Iterable[Lease]) -> None:
@@ -173,7 +173,7 @@ class Gateway:
             self.desk.peering.take_up(lease)
             if lease.site in self.desk.remotes:
                 self.desk.remotes[lease.site].leases[lease.id] = lease
-            elif not self.joints.take_up(lease) and lease.state is LeaseState.HELD:
+            elif not self.coallocations.take_up(lease) and lease.state is LeaseState.HELD:
                 self.desk.take_up(lease)
         for name in self.sites:
             self._touch(name)
@@ -211,7 +211,7 @@ class Gateway:
         return Lease(request.id, request, request.vms, self._order, work)
 
     def _enrol(self, request: Request) -> Lease:
-        """Take in a component of a joint request."""
+        """Take in a component of a co-allocation."""
         lease = self.leases[request.id] = self._lease_of(request)
         return lease
 
@@ -244,8 +244,8 @@ class Gateway:
     def _note_started(self, event: LeaseStarted, now_ms: int) -> None:
         lease = self._find(event.lease_id, event.incarnation)
         if lease is not None and lease.state is LeaseState.STARTING:
-            joint = self.joints.crew.joint_of(lease.id)
-            not_before_ms = 0 if joint is None else joint.start_ms
+            coallocation = self.coallocations.crew.coallocation_of(lease.id)
+            not_before_ms = 0 if coallocation is None else coallocation.start_ms
             self._touch(lease.site).begin(lease, _since_ms(lease, event, now_ms), not_before_ms, now_ms)
             self.moved[lease.id] = lease
 
@@ -275,7 +275,7 @@ class Gateway:
     def _give_up_start(self, lease: Lease, now_ms: int, *, elsewhere: bool) -> None:
         """Machines did not start: a guest is tried at other sites, and who has none has failed."""
         site = self._touch(lease.site)
-        is_part = self.joints.crew.joint_of(lease.id) is not None
+        is_part = self.coallocations.crew.coallocation_of(lease.id) is not None
         if lease.request.is_local or is_part or not elsewhere:
             site.fail(lease, now_ms, Reason.NEVER_STARTED)
         else:
@@ -284,7 +284,7 @@ class Gateway:
 
     def _note_cancel(self, event: CancelRequested, now_ms: int) -> None:
         lease = self.leases.get(event.lease_id)
-        if lease is None or lease.state.is_final or self.joints.cancel_with(lease.id, now_ms):
+        if lease is None or lease.state.is_final or self.coallocations.cancel_with(lease.id, now_ms):
             return
         if lease.site in self.desk.remotes:
             self.desk.recall(lease)
@@ -363,7 +363,7 @@ class Gateway:
 
     def _take_from_silent(self, site: Site, lease: Lease, now_ms: int) -> None:
         """A guest was told to start where nobody answers: it is tried elsewhere, or here when they do."""
-        if self.joints.crew.joint_of(lease.id) is None:
+        if self.coallocations.crew.coallocation_of(lease.id) is None:
             site.withdraw(lease, now_ms)
             self.desk.take_back(lease, Reason.SITE_SILENT, SILENT)
         else:

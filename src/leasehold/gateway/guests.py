@@ -52,7 +52,7 @@ class Guests:
         """Take an outside lease in, or say why not.
 
         Best effort is queued; the deadline-constrained types must get their ready time (JPDC 2012,
-        section 2.1), and what they are promised then is booked at once. A component of a joint request holds
+        section 2.1), and what they are promised then is booked at once. A component of a co-allocation holds
         its machines for ``idle_ms`` before its work begins; for others it is planned that they take to start
         as long as is usual here.
         """

@@ -36,7 +36,7 @@ class Invariants:
             self._use_is_accounted_for(site)
         self._every_lease_is_in_one_place()
         self._requests_make_one_hop()
-        all_or_nothing(self._gateway.joints, now_ms)
+        all_or_nothing(self._gateway.coallocations, now_ms)
         self._promises_are_kept(effects)
 
     def _no_slot_is_given_twice(self, site: Site) -> None:
@@ -85,7 +85,7 @@ class Invariants:
 
     def _every_lease_is_in_one_place(self) -> None:
         gateway = self._gateway
-        waiting = [*gateway.held, *gateway.desk.stranded, *gateway.joints.held()]
+        waiting = [*gateway.held, *gateway.desk.stranded, *gateway.coallocations.held()]
         places: dict[int, int] = dict.fromkeys(waiting, 1)
         for lease in gateway.desk.lines.waiting():
             places[lease.id] = places.get(lease.id, 0) + 1

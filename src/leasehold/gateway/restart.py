@@ -103,7 +103,7 @@ def _part_with(gateway: Gateway, site: Site, lease: Lease, now_ms: int) -> None:
     elif site.guests is not None:
         site.guests.withdraw(lease, now_ms)
     if lease.state is LeaseState.WAITING:
-        if lease.request.is_local or gateway.joints.crew.joint_of(lease.id) is not None:
+        if lease.request.is_local or gateway.coallocations.crew.coallocation_of(lease.id) is not None:
             site.floor.refuse(lease, Reason.WIDER_THAN_SITE, RESTART)
         else:
             gateway.desk.take_back(lease, Reason.SITE_SHRANK, RESTART)

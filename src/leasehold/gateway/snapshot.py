@@ -31,7 +31,7 @@ from typing import Any
 
 from leasehold.gateway.watch import Watch, watch
 from leasehold.model.agreement import Agreement, Breach
-from leasehold.model.joint import Component, JointRequest, Part
+from leasehold.model.coallocation import CoAllocationRequest, Component, Part
 from leasehold.model.lease import Lease
 from leasehold.model.request import Request
 from leasehold.model.use import Holding, Segment
@@ -40,7 +40,7 @@ from leasehold.routing.policy import Waiting
 from leasehold.sharing.grants import Grant
 
 VALUES: tuple[type, ...] = (
-    *(Agreement, Breach, Component, Grant, Holding, JointRequest),
+    *(Agreement, Breach, Component, Grant, Holding, CoAllocationRequest),
     *(Lease, Request, Segment, SiteFacts, Waiting),
 )
 """Nouns of which there can be very many, and that nobody changes once they are made; of leases see above."""

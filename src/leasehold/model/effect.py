@@ -6,7 +6,7 @@ Each effect that concerns machines carries the lease in its state after the deci
 from dataclasses import dataclass
 
 from leasehold.model.agreement import Breach, Penalty
-from leasehold.model.joint import Joint
+from leasehold.model.coallocation import CoAllocation
 from leasehold.model.lease import Lease
 from leasehold.model.reason import Outcome, Reason
 
@@ -148,29 +148,29 @@ class PenaltyImposed:
 
 @dataclass(slots=True)
 class PartLeased:
-    """A component of a joint request has this lease from now on, its first or another."""
+    """A component of a co-allocation has this lease from now on, its first or another."""
 
     lease: Lease
-    joint: Joint
+    coallocation: CoAllocation
     index: int
 
 
 @dataclass(slots=True)
-class JointStarted:
-    """All components of a joint request hold their machines, and their common time has come.
+class CoAllocationStarted:
+    """All components of a co-allocation hold their machines, and their common time has come.
 
     ``idle_vm_ms``  VM-milliseconds for which machines were held idle until then
     """
 
-    joint: Joint
+    coallocation: CoAllocation
     idle_vm_ms: int
 
 
 @dataclass(slots=True)
-class JointClosed:
-    """A joint request is over, every component of it, and why; ``idle_vm_ms`` in all."""
+class CoAllocationClosed:
+    """A co-allocation is over, every component of it, and why; ``idle_vm_ms`` in all."""
 
-    joint: Joint
+    coallocation: CoAllocation
     reason: Reason
     idle_vm_ms: int
 
@@ -190,6 +190,6 @@ Effect = (
     | Used
     | PenaltyImposed
     | PartLeased
-    | JointStarted
-    | JointClosed
+    | CoAllocationStarted
+    | CoAllocationClosed
 )

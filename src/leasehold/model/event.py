@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from leasehold.model.agreement import Agreement
-from leasehold.model.joint import JointRequest
+from leasehold.model.coallocation import CoAllocationRequest
 from leasehold.model.lease import LeaseState
 from leasehold.model.reason import Reason
 from leasehold.model.request import Request
@@ -204,17 +204,17 @@ class PenaltyLifted:
 
 
 @dataclass(slots=True)
-class JointSubmitted:
-    """A joint request came: its components run together or not at all."""
+class CoAllocationSubmitted:
+    """A co-allocation came: its components run together or not at all."""
 
-    request: JointRequest
+    request: CoAllocationRequest
 
 
 @dataclass(slots=True)
-class JointCancelled:
-    """The user takes a joint request back, with all of its components."""
+class CoAllocationCancelled:
+    """The user takes a co-allocation back, with all of its components."""
 
-    joint_id: int
+    coallocation_id: int
 
 
 @dataclass(slots=True)
@@ -244,7 +244,7 @@ Event = (
     | SiteForgotten
     | Agreed
     | PenaltyLifted
-    | JointSubmitted
-    | JointCancelled
+    | CoAllocationSubmitted
+    | CoAllocationCancelled
     | Tick
 )

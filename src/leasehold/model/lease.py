@@ -64,7 +64,7 @@ class Lease:
     ``held_since_ms`` since when it holds VMs here, UNPLANNED while it does not; where starts are confirmed,
                       since its machines were seen, and until then since they were ordered
     ``overhead_ms``   the part of that time in which its work does not go on yet: its machines start, its
-                      memory is loaded, or it waits for the rest of its joint request
+                      memory is loaded, or it waits for the rest of its co-allocation
     ``first_start_ms`` when its machines ran for the first time, UNPLANNED before that
     ``work_left``     requested work not yet done, in work units
     ``overhead_vm_ms`` VM-milliseconds of preemption overhead charged so far

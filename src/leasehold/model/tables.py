@@ -46,11 +46,11 @@ LEASES_SCHEMA: dict[str, str] = {
     "migrations": "i64",
     "overhead_vm_ms": "i64",
     "dispatched_ms": "i64",
-    "joint_id": "i64",
+    "coallocation_id": "i64",
 }
 """One row for each request that was read: what was asked (at the reference speed) and how it ended.
 
-``joint_id``: the joint request of which it is a component.
+``coallocation_id``: the co-allocation of which it is a component.
 """
 
 SEGMENTS_SCHEMA: dict[str, str] = {
@@ -97,7 +97,7 @@ From ``agreement`` on: the agreement that is the reason, and its numbers (`lease
 """
 
 ADDED: dict[str, frozenset[str]] = {
-    "leases": frozenset({"joint_id"}),
+    "leases": frozenset({"coallocation_id"}),
     "decisions": frozenset({"agreement", "provider", "account", "resource", "used", "allowed", "window_ms"}),
 }
 """Columns that run folders of earlier versions do not have: they are read as null."""
@@ -105,8 +105,8 @@ ADDED: dict[str, frozenset[str]] = {
 BASELINE_SCHEMA: dict[str, str] = {"lease_id": "i64", "start_ms": "i64"}
 """When each local job starts in the same log without guests; only written for a run with guests."""
 
-JOINTS_SCHEMA: dict[str, str] = {
-    "joint_id": "i64",
+COALLOCATIONS_SCHEMA: dict[str, str] = {
+    "coallocation_id": "i64",
     "source": "str",
     "source_id": "str",
     "consumer": "str",
@@ -123,7 +123,7 @@ JOINTS_SCHEMA: dict[str, str] = {
     "idle_vm_ms": "i64",
     "tries": "i64",
 }
-"""One row for each joint request; only written for a run with some.
+"""One row for each co-allocation; only written for a run with some.
 
 ``vms`` of all components, ``idle_vm_ms`` for which claimed room was held idle.
 """
@@ -134,18 +134,20 @@ TABLES: dict[str, dict[str, str]] = {
     "segments": SEGMENTS_SCHEMA,
     "decisions": DECISIONS_SCHEMA,
     "baseline": BASELINE_SCHEMA,
-    "joints": JOINTS_SCHEMA,
+    "coallocations": COALLOCATIONS_SCHEMA,
 }
 
-OPTIONAL_TABLES = frozenset({"baseline", "joints"})
+OPTIONAL_TABLES = frozenset({"baseline", "coallocations"})
 
 MAY_BE_NULL: dict[str, frozenset[str]] = {
     "sites": frozenset({"non_preemptable_share_vms"}),
-    "leases": frozenset({"home", "deadline_ms", "site", "first_start_ms", "end_ms", "dispatched_ms", "joint_id"}),
+    "leases": frozenset(
+        {"home", "deadline_ms", "site", "first_start_ms", "end_ms", "dispatched_ms", "coallocation_id"}
+    ),
     "segments": frozenset(),
     "decisions": frozenset(DECISIONS_SCHEMA) - {"seq", "time_ms", "lease_id", "outcome", "reason", "rule"},
     "baseline": frozenset(),
-    "joints": frozenset({"started_ms", "ended_ms"}),
+    "coallocations": frozenset({"started_ms", "ended_ms"}),
 }
 
 ORIGINS = ("local", "external")

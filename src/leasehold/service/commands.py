@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from leasehold.jobs.job import Backup
 from leasehold.matching.needs import Needs
 from leasehold.model.agreement import Agreement
+from leasehold.model.coallocation import Claim, Component
 from leasehold.model.event import Event
-from leasehold.model.joint import Claim, Component
 from leasehold.model.request import LeaseType, Request
 from leasehold.service.drivers.facts import Buildable, ImageFacts, NodeFacts, Output
 from leasehold.service.drivers.protocol import Observation, OwnJob, Problem
@@ -40,12 +40,12 @@ class Submit:
 
 
 @dataclass(frozen=True, slots=True)
-class SubmitJoint:
-    """Take a joint request in: its components run together or not at all.
+class SubmitCoAllocation:
+    """Take a co-allocation in: its components run together or not at all.
 
     ``key, request_hash``  as in `Submit`
     ``ready_ms``           not before, Unix ms; None: now
-    The rest is as in `leasehold.model.joint.JointRequest`; ``command`` is what each component runs.
+    The rest is as in `leasehold.model.coallocation.CoAllocationRequest`; ``command`` is what each component runs.
     """
 
     consumer: str
@@ -66,10 +66,10 @@ class SubmitJoint:
 
 
 @dataclass(frozen=True, slots=True)
-class CancelJoint:
-    """Take a joint request back, with all of its components."""
+class CancelCoAllocation:
+    """Take a co-allocation back, with all of its components."""
 
-    joint_id: int
+    coallocation_id: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -380,8 +380,8 @@ class Happened:
 
 Command = (
     Submit
-    | SubmitJoint
-    | CancelJoint
+    | SubmitCoAllocation
+    | CancelCoAllocation
     | SubmitJob
     | CancelJob
     | JobNodesSeen

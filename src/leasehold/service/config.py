@@ -161,7 +161,7 @@ class Limits:
     submissions_per_hour: Annotated[
         int,
         Whole(
-            "leases, joint leases and jobs that one consumer asks for; 0: any number",
+            "leases, co-allocations and jobs that one consumer asks for; 0: any number",
             more=". After a restart the hour begins anew",
             least=0,
         ),
@@ -222,7 +222,7 @@ class Retention:
     """For how many days the store keeps what is over; 0: for ever."""
 
     leases_days: Annotated[
-        int, _days("closed leases, joint leases and jobs, with everything of them", ", since they ended")
+        int, _days("closed leases, co-allocations and jobs, with everything of them", ", since they ended")
     ] = 400
     journal_days: Annotated[int, _days("lines of the journal about what is closed")] = 100
     outputs_days: Annotated[int, _days("what commands of closed jobs wrote")] = 100

@@ -76,12 +76,12 @@ class NoSuchAgreement(LeaseholdError):
         super().__init__(f"no agreement named {name!r}")
 
 
-class NoSuchJoint(LeaseholdError):
-    """There is no joint request with this number, or none that this caller may see."""
+class NoSuchCoAllocation(LeaseholdError):
+    """There is no co-allocation with this number, or none that this caller may see."""
 
-    def __init__(self, joint_id: int) -> None:
-        self.joint_id = joint_id
-        super().__init__(f"no joint request with ID {joint_id}")
+    def __init__(self, coallocation_id: int) -> None:
+        self.coallocation_id = coallocation_id
+        super().__init__(f"no co-allocation with ID {coallocation_id}")
 
 
 class NoSuchJob(LeaseholdError):

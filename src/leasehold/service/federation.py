@@ -14,7 +14,7 @@ from typing import Self, TypeVar, cast
 
 import structlog
 
-from leasehold.gateway.explaining import Explanation, JointExplanation
+from leasehold.gateway.explaining import CoAllocationExplanation, Explanation
 from leasehold.gateway.gateway import Gateway
 from leasehold.model.errors import InvariantBroken, LeaseholdError, UnknownName
 from leasehold.model.event import SiteFellSilent
@@ -28,7 +28,7 @@ from leasehold.service.commands import (
     ForgetSite,
     Happened,
     Submit,
-    SubmitJoint,
+    SubmitCoAllocation,
     Undrain,
 )
 from leasehold.service.config import ServiceConfig
@@ -371,9 +371,11 @@ class Federation:
         """Say what would become of a request; raises what `submit` raises."""
         return await self._engine_thread.ask(lambda engine: engine.explain(request), whose=request.consumer)
 
-    async def explain_joint(self, request: SubmitJoint) -> JointExplanation:
-        """Say what would become of a joint request; raises what it is answered with."""
-        return await self._engine_thread.ask(lambda engine: engine.explain_joint(request), whose=request.consumer)
+    async def explain_coallocation(self, request: SubmitCoAllocation) -> CoAllocationExplanation:
+        """Say what would become of a co-allocation; raises what it is answered with."""
+        return await self._engine_thread.ask(
+            lambda engine: engine.explain_coallocation(request), whose=request.consumer
+        )
 
     async def cancel(self, lease_id: int) -> LeaseRow:
         """Take a lease back; one that is over stays as it is. Raises NoSuchLease."""

@@ -40,7 +40,7 @@ METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
 PRUNED = (
     "leases",
     "jobs",
-    "joints",
+    "coallocations",
     "journal",
     "outputs",
     "usage",

@@ -15,8 +15,8 @@ from typing import Any, Protocol, get_args
 from leasehold.gateway.gateway import Gateway
 from leasehold.gateway.invariants import Invariants
 from leasehold.model.effect import (
+    CoAllocationClosed,
     Effect,
-    JointClosed,
     LeaseClosed,
     MigrateLease,
     PartLeased,
@@ -26,8 +26,8 @@ from leasehold.model.effect import (
     WakeAt,
 )
 from leasehold.model.event import (
+    CoAllocationSubmitted,
     Event,
-    JointSubmitted,
     LeaseContinues,
     LeaseEnded,
     LeaseSaved,
@@ -37,7 +37,7 @@ from leasehold.model.event import (
 from leasehold.model.lease import Lease
 from leasehold.model.request import Request, check_request
 from leasehold.simulation.workload.job import Job, job_of
-from leasehold.simulation.workload.splitting import component_of, joint_request
+from leasehold.simulation.workload.splitting import coallocation_request, component_of
 
 NEVER_MS = 1 << 62
 NO_JOB: tuple[int, Job | None] = (0, None)
@@ -77,11 +77,11 @@ class World:
         self._agenda: list[tuple[int, int, Event]] = []
         self._sequence = 0
         self._actual_work: dict[int, int] = {}
-        self._joint_ids = count(1)
+        self._coallocation_ids = count(1)
         self._split: dict[int, Job] = {}
         own: dict[type, Handler] = {
             PartLeased: self._take_in_part,
-            JointClosed: self._close_joint,
+            CoAllocationClosed: self._close_coallocation,
             StartLease: self._start,
             ResumeLease: self._resume,
             MigrateLease: self._migrate,
@@ -115,12 +115,12 @@ class World:
             yield now_ms
 
     def _submission(self, number: int, job: Job) -> Event:
-        """Make the event that a job comes; the leases of a joint request are known once it was taken in."""
+        """Make the event that a job comes; the leases of a co-allocation are known once it was taken in."""
         if job.together is None:
             return Submitted(self._request(number, job))
-        request = joint_request(job, job.together, next(self._joint_ids), number)
+        request = coallocation_request(job, job.together, next(self._coallocation_ids), number)
         self._split[request.id] = job
-        return JointSubmitted(request)
+        return CoAllocationSubmitted(request)
 
     def _request(self, number: int, job: Job) -> Request:
         request = Request(
@@ -144,8 +144,8 @@ class World:
         return check_request(request)
 
     def _take_in_part(self, effect: PartLeased, now_ms: int) -> None:  # noqa: ARG002 - all are carried out alike
-        """A component of a joint request is a job; one that no stream brought needs what it asks for."""
-        request, whole = effect.lease.request, self._split.get(effect.joint.id)
+        """A component of a co-allocation is a job; one that no stream brought needs what it asks for."""
+        request, whole = effect.lease.request, self._split.get(effect.coallocation.id)
         job = job_of(request) if whole is None else component_of(whole, request.vms)
         self._actual_work[request.id] = job.actual_ms * self.gateway.reference_mips
         self._observer.submitted(request, job)
@@ -191,8 +191,8 @@ class World:
     def _close(self, effect: LeaseClosed, now_ms: int) -> None:  # noqa: ARG002 - all are carried out alike
         del self._actual_work[effect.lease.id]
 
-    def _close_joint(self, effect: JointClosed, now_ms: int) -> None:  # noqa: ARG002 - all are carried out alike
-        self._split.pop(effect.joint.id, None)
+    def _close_coallocation(self, effect: CoAllocationClosed, now_ms: int) -> None:  # noqa: ARG002 - all are carried out alike
+        self._split.pop(effect.coallocation.id, None)
 
     def _wake(self, effect: WakeAt, now_ms: int) -> None:
         self._at(max(effect.at_ms, now_ms + 1), Tick(effect.site))

@@ -64,7 +64,7 @@ def make_manifest(
             "read": read["local"] + read["external"],
             "local": read["local"],
             "external": read["external"],
-            "joint": recorder.joints.count,
+            "coallocation": recorder.coallocations.count,
             "skipped": sum(note.skipped.total() for note in notes),
             "by_state": dict(sorted(recorder.by_state.items())),
         },

@@ -18,7 +18,7 @@ from leasehold.model.effect import (
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.reason import Reason
 from leasehold.model.request import Request
-from leasehold.simulation.joint_rows import JointRows
+from leasehold.simulation.coallocation_rows import CoAllocationRows
 from leasehold.simulation.kernel import Handler
 from leasehold.simulation.tables import TableWriter
 from leasehold.simulation.workload.job import Job
@@ -47,7 +47,7 @@ class Recorder:
         self._leases = TableWriter(folder, "leases")
         self._segments = TableWriter(folder, "segments")
         self._decisions = TableWriter(folder, "decisions")
-        self.joints = JointRows(folder)
+        self.coallocations = CoAllocationRows(folder)
         self._jobs: dict[int, Job] = {}
         self._open: dict[int, OpenSegment] = {}
         self._sequence = 0
@@ -59,20 +59,20 @@ class Recorder:
             StopLease: self._stopped,
             LeaseClosed: self._closed,
             Decision: self._decided,
-            **self.joints.handlers,
+            **self.coallocations.handlers,
         }
 
     def submitted(self, request: Request, job: Job) -> None:
         """A job entered the world as a request."""
         self.read["local" if request.is_local else "external"] += 1
         self._jobs[request.id] = job
-        self.joints.came(request.id, job)
+        self.coallocations.came(request.id, job)
 
     # Segments
 
     def _started(self, effect: StartLease, now_ms: int) -> None:
         lease = effect.lease
-        kind = "claim" if lease.overhead_ms else "run"  # held idle until its joint request starts
+        kind = "claim" if lease.overhead_ms else "run"  # held idle until its co-allocation starts
         self._open[lease.id] = OpenSegment(lease.site, now_ms, kind, lease.overhead_ms)
 
     def _resumed(self, effect: ResumeLease, now_ms: int) -> None:
@@ -142,7 +142,7 @@ class Recorder:
                 job.actual_ms,
                 request.memory_mib,
                 request.submit_ms,
-                job.ready_ms,  # that of the request moves with what a joint request is promised
+                job.ready_ms,  # that of the request moves with what a co-allocation is promised
                 request.deadline_ms,
                 lease.site or None,
                 lease.state,
@@ -153,7 +153,7 @@ class Recorder:
                 lease.migrations,
                 lease.overhead_vm_ms,
                 _known(lease.dispatched_ms),
-                self.joints.joint_of(lease.id),
+                self.coallocations.coallocation_of(lease.id),
             )
         )
 
@@ -162,7 +162,7 @@ class Recorder:
         for lease in unfinished.values():
             self._end_segment(lease, "horizon", now_ms)
             self._write_lease(lease, Reason.HORIZON_REACHED, None)
-        self.joints.finish(now_ms)
+        self.coallocations.finish(now_ms)
         for table in (self._leases, self._segments, self._decisions):
             table.close()
 

@@ -11,8 +11,8 @@ from typing import Any
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.invariants import Invariants
 from leasehold.gateway.site import Site
+from leasehold.model.coallocation import CoAllocationState
 from leasehold.model.errors import InvalidField, InvariantBroken, LeaseholdError
-from leasehold.model.joint import JointState
 from leasehold.sharing.enforcement import Sharing
 from leasehold.simulation.kernel import NEVER_MS, World
 from leasehold.simulation.manifest import Stopwatch, make_manifest, write_manifest
@@ -118,12 +118,12 @@ def _pass_time(world: World, scenario: Scenario, recorder: Recorder, progress: R
 
 
 def _forgotten(gateway: Gateway) -> int:
-    """Count the leases that nothing will wake, but for joint requests that wait in vain for room."""
+    """Count the leases that nothing will wake, but for co-allocations that wait in vain for room."""
     in_vain = {
         part.lease_id
-        for joint in gateway.joints.open.values()
-        if joint.state is JointState.HELD
-        for part in joint.parts
+        for coallocation in gateway.coallocations.open.values()
+        if coallocation.state is CoAllocationState.HELD
+        for part in coallocation.parts
     }
     return len(gateway.leases.keys() - in_vain)
 

@@ -1,7 +1,7 @@
 """Under any order of submissions, refusals, failures, preemptions and changes of mind: all of it or nothing.
 
 Every case runs to its end with every invariant checked after every instant (`Invariants`, with those of
-joint requests); `run_together` sees that no slot has leaked, that nothing of a joint request outlives it, and
+co-allocations); `run_together` sees that no slot has leaked, that nothing of a co-allocation outlives it, and
 that its idle time is what an independent count gives.
 """
 
@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.gateway.coallocation.together import (
     FIRST_LEASE,
-    LEASES_EACH_JOINT,
+    LEASES_EACH_COALLOCATION,
     Together,
-    joint,
+    coallocation,
     lose,
     run_together,
     take_back,
@@ -21,8 +21,8 @@ from tests.gateway.coallocation.together import (
 )
 
 from leasehold.model.agreement import CPUS, Agreement, Commitment, NoLimit
+from leasehold.model.coallocation import CoAllocationRequest, Component
 from leasehold.model.event import CancelRequested, Event, LendingChanged
-from leasehold.model.joint import Component, JointRequest
 from leasehold.model.reason import Reason
 from leasehold.sharing.enforcement import Sharing
 from leasehold.sharing.places import Place
@@ -45,15 +45,15 @@ KINDS = ["suspendable", "cancelable", "migratable", "non-preemptable"]
 
 @dataclass(frozen=True, slots=True)
 class Turmoil:
-    """Joint requests, jobs in order of submission, and what else happens at what time (s)."""
+    """Co-allocations, jobs in order of submission, and what else happens at what time (s)."""
 
-    joints: list[JointRequest]
+    coallocations: list[CoAllocationRequest]
     jobs: list[Job]
     changes: list[tuple[float, Event]]
 
     def unfold(self, sharing: Sharing | None = None, **settings: int) -> Together:
         opened = [(200.0, LendingChanged(name, lends=True)) for name in "ab"]
-        return run_together(self.joints, two_sites(**settings), self.jobs, [*self.changes, *opened], sharing)
+        return run_together(self.coallocations, two_sites(**settings), self.jobs, [*self.changes, *opened], sharing)
 
 
 SECONDS = st.integers(0, 60)
@@ -68,11 +68,11 @@ COMPONENTS = st.builds(
 
 
 @st.composite
-def joints(draw: st.DrawFn, number: int) -> JointRequest:
-    """One joint request, nearly always with a deadline: else it might wait for a site that stays shut."""
+def coallocations(draw: st.DrawFn, number: int) -> CoAllocationRequest:
+    """One co-allocation, nearly always with a deadline: else it might wait for a site that stays shut."""
     submit_s = draw(SECONDS)
     ready_s = submit_s + draw(st.sampled_from([0, 0, 0, 7]))
-    return joint(
+    return coallocation(
         number,
         *draw(st.lists(COMPONENTS, min_size=1, max_size=4)),
         submit_s=submit_s,
@@ -105,10 +105,10 @@ def _job(draw: st.DrawFn, at_s: int) -> Job:
 
 @st.composite
 def turmoils(draw: st.DrawFn) -> Turmoil:
-    """Up to four joint requests, ten jobs and twelve changes within two minutes."""
+    """Up to four co-allocations, ten jobs and twelve changes within two minutes."""
     count = draw(st.integers(1, 4))
     leases = st.builds(
-        lambda number, lease: FIRST_LEASE + LEASES_EACH_JOINT * number + lease,
+        lambda number, lease: FIRST_LEASE + LEASES_EACH_COALLOCATION * number + lease,
         st.integers(1, count),
         st.sampled_from([0, 0, 0, 1, 1, 2, 3, 4, 5]),
     )
@@ -122,7 +122,7 @@ def turmoils(draw: st.DrawFn) -> Turmoil:
     )
     halves = st.integers(0, 160).map(lambda half: half / 2 + 0.001)
     return Turmoil(
-        [draw(joints(number)) for number in range(1, count + 1)],
+        [draw(coallocations(number)) for number in range(1, count + 1)],
         draw(jobs()),
         draw(st.lists(st.tuples(halves, changes), max_size=12)),
     )
@@ -131,16 +131,16 @@ def turmoils(draw: st.DrawFn) -> Turmoil:
 @given(turmoils())
 def test_whatever_happens_it_is_all_or_nothing(turmoil: Turmoil) -> None:
     history = turmoil.unfold()
-    for request in turmoil.joints:
+    for request in turmoil.coallocations:
         _, reason, idle_vm_ms = history.closed(request.id)
         assert reason in ENDS
         assert idle_vm_ms == 0 or request.margin_ms or any(one.files for one in request.components)
 
 
 @given(turmoils())
-def test_all_components_of_a_joint_request_start_at_one_moment_or_idle_for_it(turmoil: Turmoil) -> None:
+def test_all_components_of_a_coallocation_request_start_at_one_moment_or_idle_for_it(turmoil: Turmoil) -> None:
     history = turmoil.unfold()
-    for request in turmoil.joints:
+    for request in turmoil.coallocations:
         began_s = history.began_s(request.id)
         if began_s is not None and request.claim == "reservation":
             first = [at for at, _, _ in history.starts_s(request.id)][: len(request.components)]
@@ -148,12 +148,12 @@ def test_all_components_of_a_joint_request_start_at_one_moment_or_idle_for_it(tu
 
 
 @given(turmoils())
-def test_what_an_owner_lends_for_good_bounds_joint_requests_too(turmoil: Turmoil) -> None:
+def test_what_an_owner_lends_for_good_bounds_coallocation_requests_too(turmoil: Turmoil) -> None:
     turmoil.unfold(non_preemptable_share_vms=3, non_preemptable_max_ms=25_000)
 
 
 def agreements() -> Sharing:
-    """Agreements that joint requests run into: a share, a limit at a time, and one for reservations."""
+    """Agreements that co-allocations run into: a share, a limit at a time, and one for reservations."""
     limit = Commitment(300_000, 60_000, 500_000, 20_000)
     at_a_time = Agreement("at-a-time", "b", "*", NoLimit(), lending_limit=4)
     places = [Place("a", {CPUS: 4}, "das"), Place("b", {CPUS: 6}, "das")]
@@ -163,4 +163,6 @@ def agreements() -> Sharing:
 @given(turmoils())
 def test_agreements_hold_for_every_component(turmoil: Turmoil) -> None:
     history = turmoil.unfold(agreements())
-    assert all(vms <= 4 for request in turmoil.joints for _, at, vms in history.starts_s(request.id) if at == "b")
+    assert all(
+        vms <= 4 for request in turmoil.coallocations for _, at, vms in history.starts_s(request.id) if at == "b"
+    )

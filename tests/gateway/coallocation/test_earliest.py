@@ -5,14 +5,14 @@ from itertools import product
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.gateway.coallocation.together import joint, part, run_together, two_sites
+from tests.gateway.coallocation.together import coallocation, part, run_together, two_sites
 
 from leasehold.gateway.coallocation.assigning import could_fit
 from leasehold.gateway.coallocation.placement.close_to_files import close_to_files
 from leasehold.gateway.coallocation.placement.policy import Option
 from leasehold.gateway.coallocation.placement.registry import PLACEMENT_POLICIES, describe
 from leasehold.gateway.coallocation.placement.worst_fit import worst_fit
-from leasehold.model.joint import Component
+from leasehold.model.coallocation import Component
 from leasehold.simulation.workload.job import Job
 from leasehold.testing.worlds import local
 
@@ -65,7 +65,7 @@ def test_a_reservation_starts_as_early_as_any_combination_of_sites_allows(
 ) -> None:
     locals_ = [local(0, vms, asked_s, home=home) for home, vms, asked_s in jobs]
     components = [part(vms, asked_s, at) for vms, asked_s, at in wanted]
-    reserved = joint(1, *components, claim="reservation")
+    reserved = coallocation(1, *components, claim="reservation")
     alone = run_together([], two_sites(), locals_)
     together = run_together([reserved], two_sites(), locals_)
     expected = earliest_s(list(booked(locals_, alone.starts_ms())), components)

@@ -1,4 +1,4 @@
-"""Joint requests through the real decision code, in a simulated world, with every invariant checked."""
+"""Co-allocations through the real decision code, in a simulated world, with every invariant checked."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -9,9 +9,9 @@ from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.invariants import Invariants
 from leasehold.gateway.site import Site
 from leasehold.leasing.overhead import OverheadModel
-from leasehold.model.effect import Effect, JointClosed, JointStarted, LeaseClosed, StartLease
-from leasehold.model.event import Event, JointCancelled, JointSubmitted, LeaseFailed
-from leasehold.model.joint import Claim, Component, Joint, JointRequest
+from leasehold.model.coallocation import Claim, CoAllocation, CoAllocationRequest, Component
+from leasehold.model.effect import CoAllocationClosed, CoAllocationStarted, Effect, LeaseClosed, StartLease
+from leasehold.model.event import CoAllocationCancelled, CoAllocationSubmitted, Event, LeaseFailed
 from leasehold.model.reason import Reason
 from leasehold.routing.registry import routing_policy
 from leasehold.sharing.enforcement import Sharing
@@ -20,9 +20,9 @@ from leasehold.simulation.workload.job import Job
 from leasehold.testing.worlds import History, site
 
 FIRST_LEASE = 1_000
-"""Leases of joint requests have numbers from here on: jobs are numbered from 1."""
+"""Leases of co-allocations have numbers from here on: jobs are numbered from 1."""
 
-LEASES_EACH_JOINT = 100
+LEASES_EACH_COALLOCATION = 100
 
 
 def two_sites(**settings: Any) -> list[Site]:
@@ -36,39 +36,41 @@ def part(vms: int, duration_s: float = 10, at: str = "", *files: tuple[str, int]
     return Component(vms, round(duration_s * 1000), at, files)
 
 
-def joint(number: int, *components: Component, submit_s: float = 0, **fields: Any) -> JointRequest:
-    """A joint request of these components; times in seconds."""
+def coallocation(number: int, *components: Component, submit_s: float = 0, **fields: Any) -> CoAllocationRequest:
+    """A co-allocation of these components; times in seconds."""
     for name in ("ready", "deadline", "margin"):
         if f"{name}_s" in fields:
             fields[f"{name}_ms"] = round(fields.pop(f"{name}_s") * 1000)
     submit_ms = round(submit_s * 1000)
     fields.setdefault("ready_ms", submit_ms)
     fields["claim"] = Claim(fields.get("claim", "incremental"))
-    first = FIRST_LEASE + LEASES_EACH_JOINT * number
-    return JointRequest(number, components, submit_ms, first_lease_id=first, **fields)
+    first = FIRST_LEASE + LEASES_EACH_COALLOCATION * number
+    return CoAllocationRequest(number, components, submit_ms, first_lease_id=first, **fields)
 
 
 @dataclass(slots=True)
 class Together(History):
-    """What happened, of joint requests too."""
+    """What happened, of co-allocations too."""
 
-    joints: dict[int, Joint] = field(default_factory=dict)
+    coallocations: dict[int, CoAllocation] = field(default_factory=dict)
 
-    def began_s(self, joint_id: int) -> float | None:
-        """When a joint request began; None if it never did."""
-        found = [at for at, one in self._about(JointStarted) if one.joint.id == joint_id]
+    def began_s(self, coallocation_id: int) -> float | None:
+        """When a co-allocation began; None if it never did."""
+        found = [at for at, one in self._about(CoAllocationStarted) if one.coallocation.id == coallocation_id]
         assert len(found) <= 1
         return found[0] if found else None
 
-    def closed(self, joint_id: int) -> tuple[float, Reason, int]:
+    def closed(self, coallocation_id: int) -> tuple[float, Reason, int]:
         """When and why it was over, and its idle VM-ms."""
-        ((at, one),) = [(at, one) for at, one in self._about(JointClosed) if one.joint.id == joint_id]
+        ((at, one),) = [
+            (at, one) for at, one in self._about(CoAllocationClosed) if one.coallocation.id == coallocation_id
+        ]
         return at, one.reason, one.idle_vm_ms
 
-    def starts_s(self, joint_id: int) -> list[tuple[float, str, int]]:
+    def starts_s(self, coallocation_id: int) -> list[tuple[float, str, int]]:
         """When and where each of its leases began to hold machines, and how many."""
-        first = FIRST_LEASE + LEASES_EACH_JOINT * joint_id
-        numbers = range(first, first + LEASES_EACH_JOINT)
+        first = FIRST_LEASE + LEASES_EACH_COALLOCATION * coallocation_id
+        numbers = range(first, first + LEASES_EACH_COALLOCATION)
         found = [(at, one.lease) for at, one in self._about(StartLease) if one.lease.id in numbers]
         return [(at, lease.site, lease.vms) for at, lease in found]
 
@@ -78,9 +80,9 @@ class Together(History):
 
 @dataclass(slots=True)
 class IdleOracle:
-    """Counts idle time anew, from nothing but starts and ends of leases and of joint requests."""
+    """Counts idle time anew, from nothing but starts and ends of leases and of co-allocations."""
 
-    joints: dict[int, JointRequest]
+    coallocations: dict[int, CoAllocationRequest]
     idle_vm_ms: dict[int, int] = field(default_factory=dict)
     _since: dict[int, dict[int, tuple[int, int]]] = field(default_factory=dict)
     _begun: set[int] = field(default_factory=set)
@@ -93,9 +95,9 @@ class IdleOracle:
             elif isinstance(effect, LeaseClosed):
                 self._ended(effect.lease.id, now_ms)
         for effect in effects:
-            if isinstance(effect, JointStarted):
-                self._begun.add(effect.joint.id)
-                for lease_id in list(self._since.get(effect.joint.id, {})):
+            if isinstance(effect, CoAllocationStarted):
+                self._begun.add(effect.coallocation.id)
+                for lease_id in list(self._since.get(effect.coallocation.id, {})):
                     self._ended(lease_id, now_ms)
 
     def _started(self, effect: StartLease, now_ms: int) -> None:
@@ -111,11 +113,11 @@ class IdleOracle:
             self.idle_vm_ms[owner] = self.idle_vm_ms.get(owner, 0) + vms * (now_ms - begin_ms)
 
     def _owner(self, lease_id: int) -> int | None:
-        return next((one.id for one in self.joints.values() if lease_id in one.lease_ids), None)
+        return next((one.id for one in self.coallocations.values() if lease_id in one.lease_ids), None)
 
 
-class JointWorld(World):
-    """A world in which joint requests come too, and machines are lost."""
+class CoAllocationWorld(World):
+    """A world in which co-allocations come too, and machines are lost."""
 
     def __init__(self, gateway: Gateway, jobs: Iterable[Job], history: Together, oracle: IdleOracle) -> None:
         super().__init__(gateway, iter(enumerate(jobs, 1)), history, Invariants(gateway))
@@ -126,19 +128,19 @@ class JointWorld(World):
         self._oracle.see(effects, now_ms)
         super()._apply(effects, now_ms)
         for effect in effects:
-            if isinstance(effect, JointClosed):
+            if isinstance(effect, CoAllocationClosed):
                 self._nothing_is_left_of(effect)
 
-    def _nothing_is_left_of(self, closed: JointClosed) -> None:
-        numbers = closed.joint.request.lease_ids
-        assert not [id_ for id_ in self.gateway.leases if id_ in numbers], "a component outlives its joint request"
+    def _nothing_is_left_of(self, closed: CoAllocationClosed) -> None:
+        numbers = closed.coallocation.request.lease_ids
+        assert not [id_ for id_ in self.gateway.leases if id_ in numbers], "a component outlives its co-allocation"
         for one in self.gateway.sites.values():
             assert not [id_ for id_ in one.floor.held if id_ in numbers]
-        assert closed.idle_vm_ms == self._oracle.idle_vm_ms.get(closed.joint.id, 0)
+        assert closed.idle_vm_ms == self._oracle.idle_vm_ms.get(closed.coallocation.id, 0)
 
 
 def run_together(
-    joints: Sequence[JointRequest],
+    coallocations: Sequence[CoAllocationRequest],
     sites: Sequence[Site],
     jobs: Sequence[Job] = (),
     changes: Sequence[tuple[float, Event]] = (),
@@ -147,14 +149,14 @@ def run_together(
     """Run these to their end, and see that nothing is left."""
     gateway = Gateway(sites, Routing(routing_policy("most-free")(Random(0))), sharing=sharing)
     history = Together(unfinished=gateway.leases)
-    world = JointWorld(gateway, jobs, history, IdleOracle({one.id: one for one in joints}))
-    for request in joints:
-        world._at(request.submit_ms, JointSubmitted(request))
+    world = CoAllocationWorld(gateway, jobs, history, IdleOracle({one.id: one for one in coallocations}))
+    for request in coallocations:
+        world._at(request.submit_ms, CoAllocationSubmitted(request))
     for at_s, change in changes:
         world._at(round(at_s * 1000), change)
     for _ in world.run():
         pass
-    assert not gateway.joints.open, "a joint request was forgotten"
+    assert not gateway.coallocations.open, "a co-allocation was forgotten"
     assert not gateway.leases, "somebody was forgotten"
     for one in sites:
         full = one.open_to_guests(world.now_ms).full
@@ -169,6 +171,6 @@ def lose(lease_id: int, incarnation: int = 1) -> LeaseFailed:
     return LeaseFailed(lease_id, incarnation)
 
 
-def take_back(joint_id: int) -> JointCancelled:
-    """Its user takes a joint request back."""
-    return JointCancelled(joint_id)
+def take_back(coallocation_id: int) -> CoAllocationCancelled:
+    """Its user takes a co-allocation back."""
+    return CoAllocationCancelled(coallocation_id)

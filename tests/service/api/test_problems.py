@@ -149,7 +149,7 @@ def test_what_is_refused_for_asking_too_often_is_not_done(strict_house: House) -
 
 _LEASE = {"type": "suspendable", "vms": 1, "duration_s": 60}
 _JOB = {"command": ["true"], "execution_s": 60}
-_JOINT = {"components": [{"vms": 1}] * 5, "duration_s": 60}
+_COALLOCATION = {"components": [{"vms": 1}] * 5, "duration_s": 60}
 
 
 @pytest.mark.parametrize(
@@ -157,10 +157,10 @@ _JOINT = {"components": [{"vms": 1}] * 5, "duration_s": 60}
     [
         ("/v1/leases", _LEASE, 1),
         ("/v1/jobs", _JOB, 1),
-        ("/v1/joint-leases", _JOINT, 5),
+        ("/v1/coallocations", _COALLOCATION, 5),
         ("/v1/leases/explain", _LEASE, 10),
         ("/v1/jobs/explain", _JOB, 10),
-        ("/v1/joint-leases/explain", _JOINT, 14),
+        ("/v1/coallocations/explain", _COALLOCATION, 14),
     ],
 )
 def test_what_takes_more_work_counts_as_more_requests(
@@ -175,12 +175,12 @@ def test_what_takes_more_work_counts_as_more_requests(
         assert (cost - 1) * 1000 < int(refused.headers["Retry-After"]) <= cost * 1000
 
 
-def test_each_component_of_a_joint_lease_is_one_of_what_a_consumer_submits(tmp_path: Path) -> None:
+def test_each_component_of_a_coallocation_is_one_of_what_a_consumer_submits(tmp_path: Path) -> None:
     settings = ApiSettings(version="0", rate=RateLimit(0), submissions=RateLimit(5 / 3600, 5))
     with house_in(tmp_path, settings=settings) as house:
         token = house.token()
-        assert house.ask("POST", "/v1/joint-leases/explain", token, json=_JOINT).status_code == 200
-        assert house.ask("POST", "/v1/joint-leases", token, json=_JOINT).status_code == 201
+        assert house.ask("POST", "/v1/coallocations/explain", token, json=_COALLOCATION).status_code == 200
+        assert house.ask("POST", "/v1/coallocations", token, json=_COALLOCATION).status_code == 201
         told(house.ask("POST", "/v1/leases", token, json=_LEASE), Kind.TOO_MANY_REQUESTS)
 
 
@@ -258,7 +258,7 @@ def test_a_consumer_submits_so_much_an_hour_and_others_are_not_touched(tmp_path:
         token = house.token()
         for path, body in (
             ("/v1/leases", lease),
-            ("/v1/joint-leases", {"components": [{"vms": 1}], "duration_s": 60}),
+            ("/v1/coallocations", {"components": [{"vms": 1}], "duration_s": 60}),
             ("/v1/jobs", {"command": ["true"], "execution_s": 60}),
         ):
             assert house.ask("POST", path, token, json=body).status_code == 201

@@ -51,13 +51,13 @@ GET    /v1/leases/{at das3}/console                          401     404      40
 GET    /v1/leases/{elsewhere}/console                        401     404      404       404    200   403
 POST   /v1/leases/explain                                    401     200      200       403    200   403
 POST   /v1/leases/explain (local at das3)                    401     200      200       200    200   403
-POST   /v1/joint-leases                                      401     201      201       403    201   403
-POST   /v1/joint-leases/explain                              401     200      200       403    200   403
-GET    /v1/joint-leases                                      401     200      200       200    200   403
-GET    /v1/joint-leases/{own joint}                          401     200      200       404    200   403
-GET    /v1/joint-leases/{joint at das3}                      401     404      404       200    200   403
-DELETE /v1/joint-leases/{own joint}                          401     200      200       404    200   403
-DELETE /v1/joint-leases/{joint at das3}                      401     404      404       200    200   403
+POST   /v1/coallocations                                      401     201      201       403    201   403
+POST   /v1/coallocations/explain                              401     200      200       403    200   403
+GET    /v1/coallocations                                      401     200      200       200    200   403
+GET    /v1/coallocations/{own coallocation}                          401     200      200       404    200   403
+GET    /v1/coallocations/{coallocation at das3}                      401     404      404       200    200   403
+DELETE /v1/coallocations/{own coallocation}                          401     200      200       404    200   403
+DELETE /v1/coallocations/{coallocation at das3}                      401     404      404       200    200   403
 POST   /v1/jobs                                              401     201      201       403    201   403
 POST   /v1/jobs (for astro)                                  401     201      201       403    201   403
 POST   /v1/jobs (for lattice)                                401     403      403       403    201   403
@@ -156,7 +156,7 @@ JOBS: dict[str, dict[str, str]] = {
 }
 """Where each is tried; all but the first are of climate."""
 
-JOINTS = {"own joint": "lyon", "joint at das3": "das3"}
+COALLOCATIONS = {"own coallocation": "lyon", "coallocation at das3": "das3"}
 """Where all of its components are; the second is of climate."""
 
 LETTERS = {
@@ -184,14 +184,14 @@ BODIES: dict[str, Any] = {
     "POST /v1/leases (local at lyon)": asked(type=None, local=True, site="lyon", group=""),
     "POST /v1/leases (for astro)": asked(group="astro"),
     "POST /v1/leases (for lattice)": asked(group="lattice"),
-    "POST /v1/joint-leases": {"components": [{"vms": 1}, {"vms": 2}], "duration_s": 60},
+    "POST /v1/coallocations": {"components": [{"vms": 1}, {"vms": 2}], "duration_s": 60},
     "POST /v1/jobs": {"command": ["sleep", "3600"], "execution_s": 60},
     "POST /v1/jobs (for astro)": {"command": ["true"], "execution_s": 60, "group": "astro"},
     "POST /v1/jobs (for lattice)": {"command": ["true"], "execution_s": 60, "group": "lattice"},
     "POST /v1/jobs/explain": {"command": ["true"], "execution_s": 60},
     "POST /v1/leases/explain": asked(),
     "POST /v1/leases/explain (local at das3)": asked(type=None, local=True, site="das3", group=""),
-    "POST /v1/joint-leases/explain": {"components": [{"vms": 1}, {"vms": 2}], "duration_s": 60},
+    "POST /v1/coallocations/explain": {"components": [{"vms": 1}, {"vms": 2}], "duration_s": 60},
     "POST /v1/sites/jena/letters": LETTERS,
     "POST /v1/sites/kiel/letters": LETTERS,
     "PUT /v1/peers/ulm": {"max_vms": 4},
@@ -264,11 +264,11 @@ def agreement(house: House, kind: str) -> str:
     return name
 
 
-def joint(house: House, caller: str, kind: str) -> str:
-    """Make a joint lease, and give its number."""
-    owner = house.token(consumer=f"the-{caller}" if kind == "own joint" else "climate")
-    components = [{"vms": 1, "site": JOINTS[kind]}]
-    made = house.ask("POST", "/v1/joint-leases", owner, json={"components": components, "duration_s": 60})
+def coallocation(house: House, caller: str, kind: str) -> str:
+    """Make a co-allocation, and give its number."""
+    owner = house.token(consumer=f"the-{caller}" if kind == "own coallocation" else "climate")
+    components = [{"vms": 1, "site": COALLOCATIONS[kind]}]
+    made = house.ask("POST", "/v1/coallocations", owner, json={"components": components, "duration_s": 60})
     assert made.status_code == 201, made.text
     return str(made.json()["id"])
 
@@ -281,8 +281,8 @@ def place(house: House, caller: str, kind: str) -> str:
         return agreement(house, kind)
     if kind in JOBS:
         return job(house, caller, kind)
-    if kind in JOINTS:
-        return joint(house, caller, kind)
+    if kind in COALLOCATIONS:
+        return coallocation(house, caller, kind)
     what = LEASES[kind]
     owner = house.token(
         consumer=f"the-{caller}" if kind == "own" else "climate",

@@ -1,6 +1,6 @@
 """The numbers of a run: what is measured (`CATALOGUE`), for whom, and whether the tables agree."""
 
-from leasehold.analysis.metrics.joints import JOINT_CATALOGUE, joint_totals
+from leasehold.analysis.metrics.coallocations import COALLOCATION_CATALOGUE, coallocation_totals
 from leasehold.analysis.metrics.measure import Better, Measure, Stage
 from leasehold.analysis.metrics.reconcile import reconcile
 from leasehold.analysis.metrics.tables import (
@@ -19,7 +19,7 @@ from leasehold.analysis.metrics.tables import (
 
 __all__ = [
     "CATALOGUE",
-    "JOINT_CATALOGUE",
+    "COALLOCATION_CATALOGUE",
     "MEASURES",
     "Better",
     "Measure",
@@ -31,8 +31,8 @@ __all__ = [
     "by_origin",
     "by_party",
     "by_reason",
+    "coallocation_totals",
     "held_by_agreements",
-    "joint_totals",
     "reconcile",
     "totals",
 ]

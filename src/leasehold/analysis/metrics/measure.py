@@ -17,7 +17,7 @@ class Stage(StrEnum):
 
     LEASES = "leases"
     SEGMENTS = "segments"
-    JOINTS = "joints"
+    COALLOCATIONS = "coallocations"
     DERIVED = "derived"
 
 
@@ -34,7 +34,7 @@ class Measure:
     """One number about a run, a cluster or a party.
 
     ``key`` ends in its unit where it has one; ``stage`` says what ``formula`` is evaluated over: the
-    leases or the segments of a group (`leasehold.analysis.facts`), the joint requests of a run, or the
+    leases or the segments of a group (`leasehold.analysis.facts`), the co-allocations of a run, or the
     measures already made of it. ``source`` cites where a definition comes from.
     """
 

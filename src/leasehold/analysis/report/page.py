@@ -62,7 +62,7 @@ def write_run_page(run: Run, path: Path) -> Path:
         "waiting": _waiting(run),
         "preemption": _preemption(run),
         "matrix": tables.waiting_matrix(run),
-        "tables": [tables.party_table(run), tables.cluster_table(run), *tables.joint_tables(run)],
+        "tables": [tables.party_table(run), tables.cluster_table(run), *tables.coallocation_tables(run)],
         "endings": tables.ending_table(run),
         "sites": tables.site_table(run),
         "disagreements": reconcile(run),

@@ -11,8 +11,8 @@ from leasehold.analysis.metrics import (
     by_origin,
     by_party,
     by_reason,
+    coallocation_totals,
     held_by_agreements,
-    joint_totals,
 )
 from leasehold.analysis.run import Run
 from leasehold.analysis.wording import count, duration, listed, number, percent, share
@@ -58,8 +58,8 @@ def what_happened(run: Run, totals: Totals) -> list[Paragraph]:
             Paragraph("How much idle time was lent?", _lent(totals)),
             Paragraph("Who had to give way, and why?", _gave_way(run, totals)),
         ]
-    if joints := joint_totals(run):
-        paragraphs.append(Paragraph("Did joint requests get their room?", _together(joints)))
+    if coallocations := coallocation_totals(run):
+        paragraphs.append(Paragraph("Did co-allocations get their room?", _together(coallocations)))
     if held_by_agreements(run):
         paragraphs.append(Paragraph("Whom did agreements hold back?", _held_by_agreements(run)))
     if _n(totals, "refused"):
@@ -148,13 +148,13 @@ def _gave_way(run: Run, totals: Totals) -> str:
     )
 
 
-def _together(joints: Totals) -> str:
-    total, started = _whole(joints, "joint_requests"), _whole(joints, "joints_started")
-    refused, idle_vm_h = _whole(joints, "joints_refused"), joints["claimed_idle_vm_h"]
-    waits = f", after {duration(joints['joint_wait_mean_s'])} on average" if started else ""
-    late = f", 95 % within {duration(joints['joint_wait_p95_s'])}" if started > 1 else ""
+def _together(coallocations: Totals) -> str:
+    total, started = _whole(coallocations, "coallocation_requests"), _whole(coallocations, "coallocations_started")
+    refused, idle_vm_h = _whole(coallocations, "coallocations_refused"), coallocations["claimed_idle_vm_h"]
+    waits = f", after {duration(coallocations['coallocation_wait_mean_s'])} on average" if started else ""
+    late = f", 95 % within {duration(coallocations['coallocation_wait_p95_s'])}" if started > 1 else ""
     idle = f" Held idle for other components: {number(idle_vm_h, 1)} VM-hours" if idle_vm_h else ""
-    part = f" ({percent(joints['claimed_idle_pct'])} of what joint requests held)." if idle_vm_h else ""
+    part = f" ({percent(coallocations['claimed_idle_pct'])} of what co-allocations held)." if idle_vm_h else ""
     open_ = f"; {number(left)} had neither started nor been refused" if (left := total - started - refused) else ""
     counted = f"{number(started)} of {number(total)} started{waits}{late}"
     return f"{counted}; {number(refused)} {'was' if refused == 1 else 'were'} refused{open_}.{idle}{part}"

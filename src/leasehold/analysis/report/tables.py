@@ -7,13 +7,13 @@ import polars as pl
 from leasehold.analysis.facts import PARTIES
 from leasehold.analysis.metrics import (
     CATALOGUE,
-    JOINT_CATALOGUE,
+    COALLOCATION_CATALOGUE,
     Number,
     by_cluster,
     by_cluster_and_party,
     by_party,
     by_reason,
-    joint_totals,
+    coallocation_totals,
 )
 from leasehold.analysis.report.sentences import because
 from leasehold.analysis.run import Run
@@ -86,13 +86,13 @@ def cluster_table(run: Run) -> Table:
     return Table("By cluster", heads, rows, _left_out(table.height))
 
 
-def joint_tables(run: Run) -> list[Table]:
-    """Tabulate how joint requests fared; no table for a run without any."""
-    numbers = joint_totals(run)
+def coallocation_tables(run: Run) -> list[Table]:
+    """Tabulate how co-allocations fared; no table for a run without any."""
+    numbers = coallocation_totals(run)
     if not numbers:
         return []
-    row = [Cell(value(numbers[key], m.unit)) for key, m in JOINT_CATALOGUE.items()]
-    return [Table("Joint requests", [m.title for m in JOINT_CATALOGUE.values()], [row])]
+    row = [Cell(value(numbers[key], m.unit)) for key, m in COALLOCATION_CATALOGUE.items()]
+    return [Table("Co-allocations", [m.title for m in COALLOCATION_CATALOGUE.values()], [row])]
 
 
 def waiting_matrix(run: Run) -> Table:

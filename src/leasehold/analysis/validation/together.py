@@ -1,4 +1,4 @@
-"""Joint requests: all components begin their work at one instant or none does, and idle time is right."""
+"""Co-allocations: all components begin their work at one instant or none does, and idle time is right."""
 
 import polars as pl
 
@@ -9,16 +9,16 @@ _SPAN_MS = pl.col("end_ms") - pl.col("start_ms")
 _IS_CLAIM = pl.col("kind") == "claim"
 
 
-def joint_incomplete(evidence: Evidence) -> pl.DataFrame:
-    """Find joint requests with fewer leases than components, and leases of joint requests without a row."""
-    leases = _components(evidence).group_by("joint_id").agg(leases=pl.len())
-    listed = evidence.run.joints.group_by("joint_id").agg(pl.col("components").first(), rows=pl.len())
-    both = listed.join(leases, on="joint_id", how="full", coalesce=True).sort("joint_id")
+def coallocation_incomplete(evidence: Evidence) -> pl.DataFrame:
+    """Find co-allocations with fewer leases than components, and leases of co-allocations without a row."""
+    leases = _components(evidence).group_by("coallocation_id").agg(leases=pl.len())
+    listed = evidence.run.coallocations.group_by("coallocation_id").agg(pl.col("components").first(), rows=pl.len())
+    both = listed.join(leases, on="coallocation_id", how="full", coalesce=True).sort("coallocation_id")
     both = both.with_columns(pl.col("leases", "rows", "components").fill_null(0))
     wrong = both.filter((pl.col("rows") != 1) | (pl.col("leases") < pl.col("components")))
     sentence = pl.format(
-        "joint request {} has {} rows, {} components and {} leases",
-        "joint_id",
+        "co-allocation {} has {} rows, {} components and {} leases",
+        "coallocation_id",
         "rows",
         "components",
         "leases",
@@ -26,12 +26,12 @@ def joint_incomplete(evidence: Evidence) -> pl.DataFrame:
     return findings(wrong, sentence, lease_id=None)
 
 
-def joint_apart(evidence: Evidence) -> pl.DataFrame:
-    """Find joint requests of which a component began its work alone, at another instant, or not at all."""
+def coallocation_apart(evidence: Evidence) -> pl.DataFrame:
+    """Find co-allocations of which a component began its work alone, at another instant, or not at all."""
     begun = (
         _components(evidence)
         .filter(pl.col("worked_ms").is_not_null())
-        .group_by("joint_id")
+        .group_by("coallocation_id")
         .agg(
             ran=pl.len(),
             ran_vms=pl.col("vms").sum(),
@@ -39,7 +39,7 @@ def joint_apart(evidence: Evidence) -> pl.DataFrame:
             last_ms=pl.col("worked_ms").max(),
         )
     )
-    joined = _joints(evidence).join(begun, on="joint_id", how="left", maintain_order="left")
+    joined = _coallocations(evidence).join(begun, on="coallocation_id", how="left", maintain_order="left")
     ran, started_ms = pl.col("ran").fill_null(0), pl.col("started_ms")
     whole = (ran == pl.col("components")) & (pl.col("ran_vms") == pl.col("vms"))
     at_once = (pl.col("first_ms") == started_ms) & (pl.col("last_ms") == started_ms)
@@ -47,8 +47,8 @@ def joint_apart(evidence: Evidence) -> pl.DataFrame:
     # Of one that started at the very last instant no work is seen any more.
     wrong = joined.filter(~(is_fine | (started_ms >= evidence.run.end_ms).fill_null(value=False)))
     sentence = pl.format(
-        "joint request {} of {} components started {}: {} of them began their work, from {} to {} ms",
-        "joint_id",
+        "co-allocation {} of {} components started {}: {} of them began their work, from {} to {} ms",
+        "coallocation_id",
         "components",
         pl.format("at {} ms", started_ms).fill_null("never"),
         ran,
@@ -58,14 +58,14 @@ def joint_apart(evidence: Evidence) -> pl.DataFrame:
     return findings(wrong, sentence, lease_id=None, time_ms="started_ms")
 
 
-def joint_end_wrong(evidence: Evidence) -> pl.DataFrame:
-    """Find joint requests that did not end with the last of their leases, or were refused once started."""
+def coallocation_end_wrong(evidence: Evidence) -> pl.DataFrame:
+    """Find co-allocations that did not end with the last of their leases, or were refused once started."""
     ends = (
         _components(evidence)
-        .group_by("joint_id")
+        .group_by("coallocation_id")
         .agg(last_end_ms=pl.col("end_ms").max(), still_open=pl.col("end_ms").is_null().any())
     )
-    joined = _joints(evidence).join(ends, on="joint_id", how="left", maintain_order="left")
+    joined = _coallocations(evidence).join(ends, on="coallocation_id", how="left", maintain_order="left")
     final = pl.col("state").is_in(_FINAL) & ~pl.col("still_open")
     over = final & pl.col("ended_ms").eq_missing(pl.col("last_end_ms"))
     unfinished = pl.col("still_open") & pl.col("ended_ms").is_null() & (pl.col("reason") == "horizon-reached")
@@ -74,8 +74,8 @@ def joint_end_wrong(evidence: Evidence) -> pl.DataFrame:
     fits &= pl.when(pl.col("state").is_in(["completed", "running"])).then(has_begun).otherwise(True)  # noqa: FBT003
     wrong = joined.filter(~((over | unfinished) & fits).fill_null(value=False))
     sentence = pl.format(
-        "joint request {} is {} ({}) at {}, its last lease ended at {}",
-        "joint_id",
+        "co-allocation {} is {} ({}) at {}, its last lease ended at {}",
+        "coallocation_id",
         "state",
         "reason",
         pl.format("{} ms", "ended_ms").fill_null("no time"),
@@ -85,13 +85,13 @@ def joint_end_wrong(evidence: Evidence) -> pl.DataFrame:
 
 
 def idle_miscounted(evidence: Evidence) -> pl.DataFrame:
-    """Find joint requests whose idle time is not that of their claim segments."""
-    seen = _components(evidence).group_by("joint_id").agg(seen_vm_ms=pl.col("claimed_vm_ms").sum())
-    joined = _joints(evidence).join(seen, on="joint_id", how="left", maintain_order="left")
+    """Find co-allocations whose idle time is not that of their claim segments."""
+    seen = _components(evidence).group_by("coallocation_id").agg(seen_vm_ms=pl.col("claimed_vm_ms").sum())
+    joined = _coallocations(evidence).join(seen, on="coallocation_id", how="left", maintain_order="left")
     wrong = joined.filter(pl.col("idle_vm_ms") != pl.col("seen_vm_ms").fill_null(0))
     sentence = pl.format(
-        "joint request {} counts {} VM-ms of idle time, its claim segments {}",
-        "joint_id",
+        "co-allocation {} counts {} VM-ms of idle time, its claim segments {}",
+        "coallocation_id",
         "idle_vm_ms",
         pl.col("seen_vm_ms").fill_null(0),
     )
@@ -99,39 +99,47 @@ def idle_miscounted(evidence: Evidence) -> pl.DataFrame:
 
 
 def claim_misplaced(evidence: Evidence) -> pl.DataFrame:
-    """Find claim segments of leases of no joint request, late, or neither given back nor worked in."""
-    of_joint = evidence.leases.select("lease_id", "joint_id")
-    claims = evidence.segments.filter(_IS_CLAIM).join(of_joint, on="lease_id", how="left", maintain_order="left")
+    """Find claim segments of leases of no co-allocation, late, or neither given back nor worked in."""
+    of_coallocation = evidence.leases.select("lease_id", "coallocation_id")
+    claims = evidence.segments.filter(_IS_CLAIM).join(of_coallocation, on="lease_id", how="left", maintain_order="left")
     goes_on = ~pl.col("is_last") & (pl.col("ended_by") == "phase")
     given_back = pl.col("is_last") & pl.col("ended_by").is_in(["cancelled", "horizon"])
-    is_fine = pl.col("joint_id").is_not_null() & (pl.col("number") == 0) & (goes_on | given_back)
+    is_fine = pl.col("coallocation_id").is_not_null() & (pl.col("number") == 0) & (goes_on | given_back)
     sentence = pl.format("it holds machines idle from {} ms, and that ended by {}", "start_ms", "ended_by")
     return findings(claims.filter(~is_fine), sentence, site="site", time_ms="start_ms")
 
 
-def _joints(evidence: Evidence) -> pl.DataFrame:
-    return evidence.run.joints.unique("joint_id", keep="first", maintain_order=True)
+def _coallocations(evidence: Evidence) -> pl.DataFrame:
+    return evidence.run.coallocations.unique("coallocation_id", keep="first", maintain_order=True)
 
 
 def _components(evidence: Evidence) -> pl.DataFrame:
-    """Return the leases of joint requests, with when their work began and what they held idle."""
+    """Return the leases of co-allocations, with when their work began and what they held idle."""
     held = evidence.run.segments.group_by("lease_id").agg(
         worked_ms=pl.col("start_ms").filter(pl.col("kind") == "run").min(),
         claimed_vm_ms=(_SPAN_MS * pl.col("vms")).filter(_IS_CLAIM).sum(),
     )
-    leases = evidence.leases.filter(pl.col("joint_id").is_not_null())
+    leases = evidence.leases.filter(pl.col("coallocation_id").is_not_null())
     return leases.join(held, on="lease_id", how="left", maintain_order="left")
 
 
 RULES = (
-    Rule("joint-incomplete", "Every joint request has a row and a lease for each component.", joint_incomplete),
     Rule(
-        "joint-apart",
-        "All components of a joint request begin their work at the same instant, or none does.",
-        joint_apart,
+        "coallocation-incomplete",
+        "Every co-allocation has a row and a lease for each component.",
+        coallocation_incomplete,
     ),
-    Rule("joint-end-wrong", "A joint request ends as and when the last of its leases does.", joint_end_wrong),
-    Rule("idle-miscounted", "The idle time of a joint request is that of its claim segments.", idle_miscounted),
+    Rule(
+        "coallocation-apart",
+        "All components of a co-allocation begin their work at the same instant, or none does.",
+        coallocation_apart,
+    ),
+    Rule(
+        "coallocation-end-wrong",
+        "A co-allocation ends as and when the last of its leases does.",
+        coallocation_end_wrong,
+    ),
+    Rule("idle-miscounted", "The idle time of a co-allocation is that of its claim segments.", idle_miscounted),
     Rule(
         "claim-misplaced",
         "Only components hold machines idle, first of all, and work in them or give them back.",

@@ -84,7 +84,9 @@ COLUMNS: dict[str, Column] = {
     "preemptions": Column("PREEMPTIONS", lambda lease, _: str(lease.preemptions), is_figure=True),
     "migrations": Column("MIGRATIONS", lambda lease, _: str(lease.migrations), is_figure=True),
     "domain": Column("DOMAIN", lambda lease, _: lease.domain),
-    "joint": Column("JOINT", lambda lease, _: "" if lease.joint is None else str(lease.joint)),
+    "coallocation": Column(
+        "COALLOCATION", lambda lease, _: "" if lease.coallocation is None else str(lease.coallocation)
+    ),
     "claims": Column("CLAIMS", lambda lease, _: show_claims(lease.claims)),
     "command": Column("COMMAND", lambda lease, _: " ".join(lease.command)),
 }

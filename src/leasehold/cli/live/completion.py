@@ -42,8 +42,8 @@ def complete_backup(incomplete: str) -> list[str]:
 
 
 def complete_claim(incomplete: str) -> list[str]:
-    """Complete how the room of a joint lease is made sure of."""
-    from leasehold.model.joint import Claim
+    """Complete how the room of a co-allocation is made sure of."""
+    from leasehold.model.coallocation import Claim
 
     return [claim for claim in Claim if claim.startswith(incomplete)]
 

@@ -177,7 +177,7 @@ def _facts(lease: Lease, at: datetime) -> Iterator[tuple[str, str]]:
     duration = both or show_duration(lease.duration_s)
     yield "asked for", f"{vms} with {lease.memory_mib} MiB{memory} for {duration}"
     yield "bound to", lease.domain
-    yield "joint", "" if lease.joint is None else f"a component of joint lease {lease.joint}"
+    yield "coallocation", "" if lease.coallocation is None else f"a component of co-allocation {lease.coallocation}"
     yield "claims", show_claims(lease.claims)
     yield "command", join(lease.command)
     for name, moment in _moments(lease):

@@ -1,7 +1,7 @@
-"""Co-allocation: the components of a joint request run together, at one or several sites, or not at all.
+"""Co-allocation: the components of a co-allocation run together, at one or several sites, or not at all.
 
 ================== ==============================================================================
-``joints.py``      what happens to a joint request; the desk for them, beside that for requests
+``coallocations.py``      what happens to a co-allocation; the desk for them, beside that for requests
 ``incremental.py`` claiming machines one component after another, shortly before the start
 ``reserving.py``   promising all of them their room at once, ahead
 ``planner.py``     where components could go, and ``assigning.py`` which of them where

@@ -1,4 +1,4 @@
-"""When which joint request wants to be looked at again."""
+"""When which co-allocation wants to be looked at again."""
 
 from heapq import heappop, heappush
 
@@ -6,7 +6,7 @@ from leasehold.model.effect import Effect, WakeAt
 
 
 class Alarms:
-    """Alarms of a gateway's joint requests; each moment is asked for once for each of them."""
+    """Alarms of a gateway's co-allocations; each moment is asked for once for each of them."""
 
     def __init__(self, effects: list[Effect]) -> None:
         """Begin without any; ``effects`` is the gateway's list."""
@@ -14,9 +14,9 @@ class Alarms:
         self._due: list[tuple[int, int]] = []
         self._known: set[tuple[int, int]] = set()
 
-    def wake(self, joint_id: int, at_ms: int) -> None:
-        """Look at a joint request again at that time."""
-        alarm = (at_ms, joint_id)
+    def wake(self, coallocation_id: int, at_ms: int) -> None:
+        """Look at a co-allocation again at that time."""
+        alarm = (at_ms, coallocation_id)
         if alarm not in self._known:
             self._known.add(alarm)
             heappush(self._due, alarm)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from leasehold.gateway.budget import WorkBudget
 from leasehold.gateway.coallocation.placement.policy import Option, PlacementPolicy
 from leasehold.gateway.coallocation.rooms import Room
-from leasehold.model.joint import Component
+from leasehold.model.coallocation import Component
 
 MOST_LOOKS = 2_000
 """How many places are tried before no way counts as found."""

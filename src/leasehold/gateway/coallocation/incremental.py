@@ -20,7 +20,7 @@ from leasehold.gateway.coallocation.planner import Planner
 from leasehold.gateway.coallocation.tried import Never, NotNow, Tried, Unfinished
 from leasehold.gateway.coallocation.windows import at_once, claimed_now, room_now
 from leasehold.model.agreement import MILLION
-from leasehold.model.joint import Joint, JointState
+from leasehold.model.coallocation import CoAllocation, CoAllocationState
 from leasehold.model.lease import UNPLANNED, Lease, LeaseState
 from leasehold.model.reason import NEVER, Reason
 
@@ -29,7 +29,7 @@ SOONEST_AGAIN_MS = 1_000
 
 
 class Incremental:
-    """Places joint requests, and claims their machines."""
+    """Places co-allocations, and claims their machines."""
 
     def __init__(self, planner: Planner, claims: Claims, crew: Crew) -> None:
         """Begin."""
@@ -39,14 +39,14 @@ class Incremental:
 
     # 1. Placing
 
-    def place(self, joint: Joint, now_ms: int) -> Tried:
+    def place(self, coallocation: CoAllocation, now_ms: int) -> Tried:
         """Give every component a site where there is room now, and set the common start."""
-        request, budget = joint.request, self._planner.budget
+        request, budget = coallocation.request, self._planner.budget
         was_whole = budget.is_whole
         rooms = self._planner.rooms(now_ms)
         window = room_now(now_ms, request.margin_ms, request.deadline_ms)
         looking = Assigner(rooms, placement_policy(request.place), window, budget)
-        found = self._planner.find(request, dict(self._crew.open_leases(joint)), looking, now_ms)
+        found = self._planner.find(request, dict(self._crew.open_leases(coallocation)), looking, now_ms)
         if found.places is None:
             if found.breach is not None and found.breach.reason in NEVER:
                 return Never(found.breach.reason, found.breach)
@@ -59,80 +59,80 @@ class Incremental:
         if request.deadline_ms is not None and now_ms + wait_ms + max(spans) > request.deadline_ms:
             return NotNow()  # it would wait too long for another one's files
         for index, site in found.places.items():
-            joint.parts[index].site = site
-        joint.state, joint.start_ms = JointState.PLACED, now_ms + wait_ms
-        joint.claim_ms = now_ms + _part_of(wait_ms, request.wait_ppm)
-        joint.tried += 1
+            coallocation.parts[index].site = site
+        coallocation.state, coallocation.start_ms = CoAllocationState.PLACED, now_ms + wait_ms
+        coallocation.claim_ms = now_ms + _part_of(wait_ms, request.wait_ppm)
+        coallocation.tried += 1
         return None
 
     # 2, 3. Claiming
 
-    def claim(self, joint: Joint, now_ms: int) -> Reason | None:
+    def claim(self, coallocation: CoAllocation, now_ms: int) -> Reason | None:
         """Claim machines for all components that have none, and note when to go on.
 
         Returns why one of them has still none, None if all have theirs.
         """
         why_not: Reason | None = None
-        missing = [one for one in self._crew.open_leases(joint) if one[1].state is LeaseState.HELD]
+        missing = [one for one in self._crew.open_leases(coallocation) if one[1].state is LeaseState.HELD]
         for index, lease in sorted(missing, key=lambda one: (-one[1].vms, one[0])):
-            why_not = self._claim_one(joint, index, lease, now_ms) or why_not
-        left_ms = joint.start_ms - now_ms
-        again_ms = max(_part_of(left_ms, joint.request.wait_ppm), SOONEST_AGAIN_MS)
-        joint.claim_ms = min(now_ms + again_ms, joint.start_ms)
+            why_not = self._claim_one(coallocation, index, lease, now_ms) or why_not
+        left_ms = coallocation.start_ms - now_ms
+        again_ms = max(_part_of(left_ms, coallocation.request.wait_ppm), SOONEST_AGAIN_MS)
+        coallocation.claim_ms = min(now_ms + again_ms, coallocation.start_ms)
         return why_not
 
-    def _claim_one(self, joint: Joint, index: int, lease: Lease, now_ms: int) -> Reason | None:
-        part, barred = joint.parts[index], set[tuple[int, str]]()
-        policy = _rather_at(part.site, placement_policy(joint.request.place))
-        window = claimed_now(part.site, joint.start_ms, now_ms, joint.request.deadline_ms)
+    def _claim_one(self, coallocation: CoAllocation, index: int, lease: Lease, now_ms: int) -> Reason | None:
+        part, barred = coallocation.parts[index], set[tuple[int, str]]()
+        policy = _rather_at(part.site, placement_policy(coallocation.request.place))
+        window = claimed_now(part.site, coallocation.start_ms, now_ms, coallocation.request.deadline_ms)
         while True:
             looking = Assigner(self._planner.rooms(now_ms), policy, window, self._planner.budget)
-            found = self._planner.find(joint.request, {index: lease}, looking, now_ms, barred)
+            found = self._planner.find(coallocation.request, {index: lease}, looking, now_ms, barred)
             if found.places is None:
                 return Reason.NO_COMMON_ROOM if found.breach is None else found.breach.reason
             site = found.places[index]
-            if self._claims.claim(lease, site, joint.start_ms - now_ms, now_ms) is None:
+            if self._claims.claim(lease, site, coallocation.start_ms - now_ms, now_ms) is None:
                 part.site, part.claimed_ms = site, now_ms
                 return None
             barred.add((index, site))
 
     # 4. Giving back
 
-    def give_back(self, joint: Joint, now_ms: int) -> None:
+    def give_back(self, coallocation: CoAllocation, now_ms: int) -> None:
         """Give back whatever was claimed: this try has failed."""
-        for index, lease in list(self._crew.open_leases(joint)):
-            count_idle(joint, index, now_ms)
+        for index, lease in list(self._crew.open_leases(coallocation)):
+            count_idle(coallocation, index, now_ms)
             if lease.state is not LeaseState.HELD:
                 self._claims.end(lease, Reason.CLAIM_GIVEN_BACK, now_ms)
-            joint.parts[index].site = ""
-        joint.state, joint.start_ms = JointState.HELD, UNPLANNED
+            coallocation.parts[index].site = ""
+        coallocation.state, coallocation.start_ms = CoAllocationState.HELD, UNPLANNED
 
     # A component that lost its machines while it ran
 
-    def replace(self, joint: Joint, index: int, lease: Lease, now_ms: int) -> bool:
+    def replace(self, coallocation: CoAllocation, index: int, lease: Lease, now_ms: int) -> bool:
         """Give a component machines at once, in place of those that it lost; whether there are any."""
-        policy, barred = placement_policy(joint.request.place), set[tuple[int, str]]()
-        window = at_once(now_ms, joint.request.deadline_ms)
+        policy, barred = placement_policy(coallocation.request.place), set[tuple[int, str]]()
+        window = at_once(now_ms, coallocation.request.deadline_ms)
         while True:
             rooms = self._planner.rooms(now_ms)
             looking = Assigner(rooms, policy, window, self._planner.budget)
-            found = self._planner.find(joint.request, {index: lease}, looking, now_ms, barred)
+            found = self._planner.find(coallocation.request, {index: lease}, looking, now_ms, barred)
             if found.places is None:
                 return False
             site = found.places[index]
-            waits_ms = rooms[site].transfer_ms(joint.request.components[index])
+            waits_ms = rooms[site].transfer_ms(coallocation.request.components[index])
             if self._claims.claim(lease, site, waits_ms, now_ms) is None:
-                joint.parts[index].site = site
+                coallocation.parts[index].site = site
                 return True
             barred.add((index, site))
 
 
-def count_idle(joint: Joint, index: int, now_ms: int) -> None:
+def count_idle(coallocation: CoAllocation, index: int, now_ms: int) -> None:
     """Add what a component held idle until now, or until the common start."""
-    part = joint.parts[index]
+    part = coallocation.parts[index]
     if part.claimed_ms >= 0:
-        idle_ms = min(now_ms, joint.start_ms) - part.claimed_ms
-        joint.idle_vm_ms += joint.request.components[index].vms * max(0, idle_ms)
+        idle_ms = min(now_ms, coallocation.start_ms) - part.claimed_ms
+        coallocation.idle_vm_ms += coallocation.request.components[index].vms * max(0, idle_ms)
         part.claimed_ms = UNPLANNED
 
 

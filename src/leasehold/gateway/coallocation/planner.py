@@ -15,7 +15,7 @@ from leasehold.gateway.coallocation.rooms import Room
 from leasehold.gateway.lenders import Lenders
 from leasehold.gateway.site import Site
 from leasehold.model.agreement import Breach
-from leasehold.model.joint import JointRequest
+from leasehold.model.coallocation import CoAllocationRequest
 from leasehold.model.lease import Lease
 from leasehold.model.reason import NEVER, Reason
 from leasehold.sharing.environments import (
@@ -68,13 +68,13 @@ class Planner:
 
     # The stages
 
-    def virtual(self, request: JointRequest, index: int) -> VirtualEnvironment:
+    def virtual(self, request: CoAllocationRequest, index: int) -> VirtualEnvironment:
         """Give the sites that there are for a component: those that lend, or the one that it has to be at."""
         named = request.components[index].site
         return virtual((site.name for site in self._lenders.own()), lambda name: named in ("", name))
 
     def extended(
-        self, request: JointRequest, index: int, lease: Lease, start_ms: int, now_ms: int
+        self, request: CoAllocationRequest, index: int, lease: Lease, start_ms: int, now_ms: int
     ) -> ExtendedVirtualEnvironment:
         """Give those of them where agreements let a component run from ``start_ms`` on."""
         starting = replace(lease, request=replace(lease.request, ready_ms=start_ms))
@@ -97,7 +97,7 @@ class Planner:
 
     def find(
         self,
-        request: JointRequest,
+        request: CoAllocationRequest,
         leases: Mapping[int, Lease],
         looking: Assigner,
         now_ms: int,
@@ -118,11 +118,13 @@ class Planner:
             return Found(None, max(breaches, key=_lasts))
         return Found(looking.assign(wanted))
 
-    def work(self, request: JointRequest, index: int) -> int:
+    def work(self, request: CoAllocationRequest, index: int) -> int:
         """Give what a component asks for, in work units."""
         return request.components[index].duration_ms * self._reference_mips
 
-    def starts(self, request: JointRequest, rooms: Mapping[str, Room], from_ms: int, now_ms: int) -> Iterator[int]:
+    def starts(
+        self, request: CoAllocationRequest, rooms: Mapping[str, Room], from_ms: int, now_ms: int
+    ) -> Iterator[int]:
         """Give the times from ``from_ms`` on at which a common start can become possible, in order."""
         arrivals = (now_ms + room.transfer_ms(part) for room in rooms.values() for part in request.components)
         plans = [room.starts_after(from_ms) for room in rooms.values()]
@@ -134,13 +136,13 @@ class Planner:
 
     # What can be said without looking at any plan
 
-    def shortest_ms(self, request: JointRequest) -> int:
-        """Give the least time that a joint request takes from its start to its end, wherever it is placed."""
+    def shortest_ms(self, request: CoAllocationRequest) -> int:
+        """Give the least time that a co-allocation takes from its start to its end, wherever it is placed."""
         fastest = max(site.settings.speed_mips for site in self._sites.values())
         return max(-(-self.work(request, index) // fastest) for index in range(len(request.components)))
 
-    def why_never(self, request: JointRequest) -> Reason | None:
-        """Say why a joint request could not run though all sites were empty; None if it could."""
+    def why_never(self, request: CoAllocationRequest) -> Reason | None:
+        """Say why a co-allocation could not run though all sites were empty; None if it could."""
         widest = max(site.settings.slots for site in self._sites.values())
         for component in request.components:
             named = self._sites.get(component.site)

@@ -19,7 +19,7 @@ from leasehold.gateway.coallocation.rooms import Room
 from leasehold.gateway.coallocation.tried import Never, NotNow, Tried, Unfinished
 from leasehold.gateway.coallocation.windows import all_from
 from leasehold.model.agreement import Breach
-from leasehold.model.joint import Joint, JointState
+from leasehold.model.coallocation import CoAllocation, CoAllocationState
 from leasehold.model.lease import UNPLANNED, LeaseState
 from leasehold.model.reason import NEVER, Reason
 
@@ -48,7 +48,7 @@ class _Search:
 
 
 class Reserving:
-    """Reserves room for joint requests.
+    """Reserves room for co-allocations.
 
     A search that the budget of an instant does not last for goes on, at another instant, from the start that
     it had come to; room that came free before that is not looked at again.
@@ -61,24 +61,24 @@ class Reserving:
         self._crew = crew
         self._searches: dict[int, _Search] = {}
 
-    def forget(self, joint_id: int) -> None:
-        """A joint request is over."""
-        self._searches.pop(joint_id, None)
+    def forget(self, coallocation_id: int) -> None:
+        """A co-allocation is over."""
+        self._searches.pop(coallocation_id, None)
 
-    def reserve(self, joint: Joint, now_ms: int) -> Tried:
+    def reserve(self, coallocation: CoAllocation, now_ms: int) -> Tried:
         """Have all components promised their room, for as early a start as there is."""
         budget = self._planner.budget
-        search = self._searches.pop(joint.id, None) or _Search(0)
-        search.from_ms = max(search.from_ms, now_ms, joint.request.ready_ms)
+        search = self._searches.pop(coallocation.id, None) or _Search(0)
+        search.from_ms = max(search.from_ms, now_ms, coallocation.request.ready_ms)
         may_skip = budget.is_whole  # a start that takes more than a whole budget would be tried for ever
         rooms = self._planner.rooms(now_ms)
-        starts = self._planner.starts(joint.request, rooms, search.from_ms, now_ms)
+        starts = self._planner.starts(coallocation.request, rooms, search.from_ms, now_ms)
         next_ms = next(starts, None)
-        while joint.tried < joint.request.tries and (next_ms is not None or search.others):
+        while coallocation.tried < coallocation.request.tries and (next_ms is not None or search.others):
             start_ms = _first_of(next_ms, search.others)
-            found = self._reserve_from(joint, rooms, start_ms, now_ms)
+            found = self._reserve_from(coallocation, rooms, start_ms, now_ms)
             if found.places is not None:
-                self._be_reserved(joint, found.places, start_ms)
+                self._be_reserved(coallocation, found.places, start_ms)
                 return None
             search.met(found.breach)
             if budget.is_spent and not may_skip:
@@ -89,62 +89,62 @@ class Reserving:
             if budget.is_spent:
                 break
         else:
-            return self._outcome(joint, search.breach)
-        self._searches[joint.id] = search
+            return self._outcome(coallocation, search.breach)
+        self._searches[coallocation.id] = search
         return Unfinished()
 
-    def _outcome(self, joint: Joint, breach: Breach | None) -> Tried:
+    def _outcome(self, coallocation: CoAllocation, breach: Breach | None) -> Tried:
         """Say what it means that no start is left to be tried."""
-        if joint.tried < joint.request.tries and _may_change(breach, all_lend=self._planner.all_lend):
+        if coallocation.tried < coallocation.request.tries and _may_change(breach, all_lend=self._planner.all_lend):
             return NotNow(breach)
         return Never(Reason.NO_COMMON_ROOM if breach is None else breach.reason, breach)
 
-    def _reserve_from(self, joint: Joint, rooms: Mapping[str, Room], start_ms: int, now_ms: int) -> Found:
+    def _reserve_from(self, coallocation: CoAllocation, rooms: Mapping[str, Room], start_ms: int, now_ms: int) -> Found:
         """Try one start, with as many ways to place the components as it takes, or as the budget allows."""
-        request, barred = joint.request, set[tuple[int, str]]()
+        request, barred = coallocation.request, set[tuple[int, str]]()
         policy, window = placement_policy(request.place), all_from(start_ms, now_ms, request.deadline_ms)
         while True:
-            leases = dict(self._crew.open_leases(joint))
+            leases = dict(self._crew.open_leases(coallocation))
             looking = Assigner(rooms, policy, window, self._planner.budget)
             found = self._planner.find(request, leases, looking, now_ms, barred, start_ms)
             if found.places is None:
-                joint.tried += bool(barred)
+                coallocation.tried += bool(barred)
                 return found
-            refused = self._promise_all(joint, found.places, start_ms, now_ms)
+            refused = self._promise_all(coallocation, found.places, start_ms, now_ms)
             if refused is None:
                 return found
             barred.add(refused)
 
     def _promise_all(
-        self, joint: Joint, places: Mapping[int, str], start_ms: int, now_ms: int
+        self, coallocation: CoAllocation, places: Mapping[int, str], start_ms: int, now_ms: int
     ) -> tuple[int, str] | None:
         """Have every component promised its room, or none; returns who was refused, and where."""
-        for index, lease in self._crew.open_leases(joint):
+        for index, lease in self._crew.open_leases(coallocation):
             if self._claims.promise(lease, places[index], start_ms, now_ms) is not None:
-                self.call_off(joint, now_ms)
+                self.call_off(coallocation, now_ms)
                 return index, places[index]
         return None
 
-    def _be_reserved(self, joint: Joint, places: Mapping[int, str], start_ms: int) -> None:
+    def _be_reserved(self, coallocation: CoAllocation, places: Mapping[int, str], start_ms: int) -> None:
         for index, site in places.items():
-            joint.parts[index].site = site
-        joint.state, joint.start_ms = JointState.RESERVED, start_ms
+            coallocation.parts[index].site = site
+        coallocation.state, coallocation.start_ms = CoAllocationState.RESERVED, start_ms
 
-    def call_off(self, joint: Joint, now_ms: int, why: Reason = Reason.CALLED_OFF) -> None:
+    def call_off(self, coallocation: CoAllocation, now_ms: int, why: Reason = Reason.CALLED_OFF) -> None:
         """Give back whatever was promised: the components wait at the gateway again."""
-        for index, lease in self._crew.open_leases(joint):
+        for index, lease in self._crew.open_leases(coallocation):
             if lease.state is LeaseState.WAITING:
-                self._claims.call_off(lease, joint.request.ready_ms, now_ms, why)
-            joint.parts[index].site = ""
-        joint.state, joint.start_ms = JointState.HELD, UNPLANNED
+                self._claims.call_off(lease, coallocation.request.ready_ms, now_ms, why)
+            coallocation.parts[index].site = ""
+        coallocation.state, coallocation.start_ms = CoAllocationState.HELD, UNPLANNED
 
-    def bring_forward(self, joint: Joint, now_ms: int) -> bool:
+    def bring_forward(self, coallocation: CoAllocation, now_ms: int) -> bool:
         """Promise all components an earlier start, if there is one by now; whether there was.
 
-        It is looked for as if this joint request had been promised nothing.
+        It is looked for as if this co-allocation had been promised nothing.
         """
-        request, promised_ms = joint.request, joint.start_ms
-        leases, rooms = dict(self._crew.open_leases(joint)), self._planner.rooms(now_ms)
+        request, promised_ms = coallocation.request, coallocation.start_ms
+        leases, rooms = dict(self._crew.open_leases(coallocation)), self._planner.rooms(now_ms)
         if any(lease.site not in rooms for lease in leases.values()):
             return False  # a site that lends no more keeps what it has promised
         for lease in leases.values():
@@ -157,33 +157,33 @@ class Reserving:
             looking = Assigner(rooms, policy, window, budget)
             found = self._planner.find(request, leases, looking, now_ms, (), start_ms)
             if found.places is not None:
-                return self._move(joint, found.places, start_ms, now_ms)
+                return self._move(coallocation, found.places, start_ms, now_ms)
         return False
 
-    def _move(self, joint: Joint, places: Mapping[int, str], start_ms: int, now_ms: int) -> bool:
+    def _move(self, coallocation: CoAllocation, places: Mapping[int, str], start_ms: int, now_ms: int) -> bool:
         """Exchange what is promised for an earlier start; where a site refuses that, all stays as it was.
 
-        Where a site will not promise even that again, the joint request is held.
+        Where a site will not promise even that again, the co-allocation is held.
         """
-        before, promised_ms = {index: part.site for index, part in enumerate(joint.parts)}, joint.start_ms
-        self.call_off(joint, now_ms, Reason.BROUGHT_FORWARD)
-        if self._promise_all(joint, places, start_ms, now_ms) is None:
-            self._be_reserved(joint, places, start_ms)
+        before, promised_ms = {index: part.site for index, part in enumerate(coallocation.parts)}, coallocation.start_ms
+        self.call_off(coallocation, now_ms, Reason.BROUGHT_FORWARD)
+        if self._promise_all(coallocation, places, start_ms, now_ms) is None:
+            self._be_reserved(coallocation, places, start_ms)
             return True
-        if self._promise_all(joint, before, promised_ms, now_ms) is None:
-            self._be_reserved(joint, before, promised_ms)
+        if self._promise_all(coallocation, before, promised_ms, now_ms) is None:
+            self._be_reserved(coallocation, before, promised_ms)
         return False
 
-    def keep(self, joint: Joint, now_ms: int) -> bool:
+    def keep(self, coallocation: CoAllocation, now_ms: int) -> bool:
         """See that all are promised the same start, or call them off; whether they are.
 
         After a long absence each site has planned for itself.
         """
-        promised_ms = {lease.reserved_ms for _, lease in self._crew.open_leases(joint)}
+        promised_ms = {lease.reserved_ms for _, lease in self._crew.open_leases(coallocation)}
         if len(promised_ms) == 1:
-            joint.start_ms = max(promised_ms)
+            coallocation.start_ms = max(promised_ms)
             return True
-        self.call_off(joint, now_ms)
+        self.call_off(coallocation, now_ms)
         return False
 
 

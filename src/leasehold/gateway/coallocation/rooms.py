@@ -1,11 +1,11 @@
-"""One site as the components of a joint request are planned on it: what one is given, no other can have."""
+"""One site as the components of a co-allocation are planned on it: what one is given, no other can have."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
 from leasehold.gateway.budget import WorkBudget
 from leasehold.gateway.site import Site
-from leasehold.model.joint import Component
+from leasehold.model.coallocation import Component
 
 _BITS_PER_MIB = 8 * 2**20
 _BITS_PER_MS_AT_ONE_MBPS = 1_000

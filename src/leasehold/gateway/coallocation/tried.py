@@ -1,4 +1,4 @@
-"""What came of trying for a joint request."""
+"""What came of trying for a co-allocation."""
 
 from dataclasses import dataclass
 

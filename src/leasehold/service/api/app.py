@@ -14,12 +14,12 @@ from leasehold.service.api.readable import Readable
 from leasehold.service.api.routers import (
     agreements,
     changes,
+    coallocations,
     form,
     health,
     home,
     images,
     jobs,
-    joints,
     leases,
     letters,
     nodes,
@@ -40,7 +40,7 @@ DOCUMENT = "/v1/openapi.json"
 """The one path beside the probes that takes no token."""
 
 ROUTERS = (
-    *(leases.router, joints.router, jobs.router, nodes.router, images.router),
+    *(leases.router, coallocations.router, jobs.router, nodes.router, images.router),
     *(sites.router, changes.router, tokens_.router, letters.router, form.router, peers.router),
     *(agreements.router, penalties.router, usage.router, health.router, home.router),
 )

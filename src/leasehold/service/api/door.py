@@ -23,7 +23,7 @@ from leasehold.service.federation import Federation
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 
-SUBMISSIONS = ("/v1/leases", "/v1/joint-leases", "/v1/jobs")
+SUBMISSIONS = ("/v1/leases", "/v1/coallocations", "/v1/jobs")
 """What is asked for here is kept for long, so that there is a quota of it beside that of requests."""
 
 EXPLAINING = 10

@@ -18,7 +18,7 @@ class Kind(Enum):
     NOT_FOUND = 404, "There is nothing here"
     NO_SUCH_LEASE = 404, "There is no such lease"
     CONSOLE_ELSEWHERE = 404, "The console is at another site"
-    NO_SUCH_JOINT = 404, "There is no such joint lease"
+    NO_SUCH_COALLOCATION = 404, "There is no such co-allocation"
     NO_SUCH_JOB = 404, "There is no such job"
     NO_RESULT = 404, "The job has no result"
     NO_SUCH_SITE = 404, "There is no such site"

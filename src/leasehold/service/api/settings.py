@@ -12,7 +12,7 @@ class ApiSettings:
     ``version``               of the program, as its OpenAPI tells it
     ``body_kib``              the largest body that is read, in KiB
     ``rate``                  how many requests a consumer may make
-    ``submissions``           how many leases, joint leases and jobs a consumer may ask for
+    ``submissions``           how many leases, co-allocations and jobs a consumer may ask for
     ``streams_per_consumer``  how many streams of changes a consumer may have open
     ``probes_need_token``     whether /healthz and /readyz are only for who may see metrics
     ``metrics_need_token``    whether /metrics is

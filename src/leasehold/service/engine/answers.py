@@ -5,13 +5,13 @@ Leases and jobs have their keys apart: the same key may be used for one of each.
 
 from collections.abc import Iterable
 
-from leasehold.service.commands import Command, Submit, SubmitJob, SubmitJoint
+from leasehold.service.commands import Command, Submit, SubmitCoAllocation, SubmitJob
 from leasehold.service.errors import IdempotencyConflict
 from leasehold.service.store.batch import Batch
 from leasehold.service.store.reading import Reading
 from leasehold.service.store.rows import ANSWERS, JOB_ANSWERS, AnswerRow, JobAnswerRow
 
-Asked = Submit | SubmitJoint | SubmitJob
+Asked = Submit | SubmitCoAllocation | SubmitJob
 Key = tuple[str, str]
 
 

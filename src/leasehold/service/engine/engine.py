@@ -19,7 +19,7 @@ from typing import Any
 
 import structlog
 
-from leasehold.gateway.explaining import Explanation, JointExplanation, explain_joint, explain_request
+from leasehold.gateway.explaining import CoAllocationExplanation, Explanation, explain_coallocation, explain_request
 from leasehold.gateway.gateway import Gateway
 from leasehold.gateway.invariants import Invariants
 from leasehold.gateway.restart import take_up
@@ -27,7 +27,7 @@ from leasehold.model.effect import Effect
 from leasehold.model.errors import InvariantBroken, LeaseholdError
 from leasehold.model.event import Event, LeaseEnded, LeaseIsLate, Tick
 from leasehold.model.lease import ON_THE_WAY, Lease, LeaseState
-from leasehold.service.commands import Command, JobNodesSeen, Submit, SubmitJoint
+from leasehold.service.commands import Command, JobNodesSeen, Submit, SubmitCoAllocation
 from leasehold.service.engine.agenda import (
     START_WITHIN_MS,
     Agenda,
@@ -133,9 +133,9 @@ class Engine:
         self.handlers = Handlers(self)
         self.minutes.correspondence = self.handlers.correspondence
         self.minutes.agreements = self.handlers.agreements
-        self.minutes.joints = self.handlers.joints
-        self.last_lease_id = max(self.last_lease_id, self.handlers.joints.last_lease_id)
-        self.gateway.joints.recall(self.handlers.joints.joints)
+        self.minutes.coallocations = self.handlers.coallocations
+        self.last_lease_id = max(self.last_lease_id, self.handlers.coallocations.last_lease_id)
+        self.gateway.coallocations.recall(self.handlers.coallocations.coallocations)
         recall(self.gateway, self.store)
         self._go_on([row.lease for row in rows], now_ms)
 
@@ -243,7 +243,7 @@ class Engine:
         effects = self.gateway.handle(events, now_ms)
         self.minutes.heard(events, effects, self.gateway.moved, now_ms)
         self.minutes.take_down(effects, self.gateway.moved, now_ms)
-        self.handlers.joints.follow(self.gateway.joints.moved.values())
+        self.handlers.coallocations.follow(self.gateway.coallocations.moved.values())
         return effects
 
     def _events(self, appointments: Sequence[Appointment], now_ms: int) -> list[Event]:
@@ -302,9 +302,9 @@ class Engine:
         """Make a new gateway, which knows what the one before it knew, and plan its leases again."""
         leases = list(self.gateway.leases.values())
         memory, experience = self.gateway.knowledge.memory(), self.gateway.experience()
-        desk, joints = self.gateway.desk, self.gateway.joints.open.values()
+        desk, coallocations = self.gateway.desk, self.gateway.coallocations.open.values()
         self.gateway = self._make_gateway()
-        self.gateway.joints.recall(joints)
+        self.gateway.coallocations.recall(coallocations)
         self.gateway.desk.lenders.not_lending = desk.lenders.not_lending
         self.gateway.desk.peering.terms |= desk.peering.terms
         for remote in desk.remotes.values():
@@ -384,11 +384,11 @@ class Engine:
             request = self.handlers.would_be(command, self.now_ms)
             return explain_request(self.gateway, request, self.now_ms)
 
-    def explain_joint(self, command: SubmitJoint) -> JointExplanation:
-        """Say what would become of a joint lease; raises what `SubmitJoint` is answered with."""
+    def explain_coallocation(self, command: SubmitCoAllocation) -> CoAllocationExplanation:
+        """Say what would become of a co-allocation; raises what `SubmitCoAllocation` is answered with."""
         with self._untouched():
-            request = self.handlers.joints.would_be(command, self.now_ms)
-            return explain_joint(self.gateway, request, self.now_ms)
+            request = self.handlers.coallocations.would_be(command, self.now_ms)
+            return explain_coallocation(self.gateway, request, self.now_ms)
 
     @contextmanager
     def _untouched(self) -> Iterator[None]:

@@ -21,8 +21,8 @@ from leasehold.model.reason import Outcome
 from leasehold.model.request import Request, check_request
 from leasehold.service.commands import (
     Cancel,
+    CancelCoAllocation,
     CancelJob,
-    CancelJoint,
     Command,
     Drain,
     Extend,
@@ -37,8 +37,8 @@ from leasehold.service.commands import (
     OwnJobsSeen,
     RemovePeer,
     Submit,
+    SubmitCoAllocation,
     SubmitJob,
-    SubmitJoint,
     Surveyed,
     Told,
     Undrain,
@@ -46,9 +46,9 @@ from leasehold.service.commands import (
 from leasehold.service.drivers.protocol import Phase, Verb
 from leasehold.service.engine.agreements import AgreementBook
 from leasehold.service.engine.answers import Answers
+from leasehold.service.engine.coallocation_book import CoAllocationBook
 from leasehold.service.engine.correspondence import Correspondence
 from leasehold.service.engine.jobbook import JobBook
-from leasehold.service.engine.jointbook import JointBook
 from leasehold.service.engine.observing import Comparison, confirm, news
 from leasehold.service.engine.outbox import DROPPED, PENDING
 from leasehold.service.engine.own_jobs import OwnJobs
@@ -62,8 +62,8 @@ from leasehold.service.errors import (
     Closed,
     IdempotencyConflict,
     NoSuchAgreement,
+    NoSuchCoAllocation,
     NoSuchJob,
-    NoSuchJoint,
     NoSuchLease,
     NoSuchPeer,
     NoSuchPenalty,
@@ -79,7 +79,7 @@ if TYPE_CHECKING:
 _CANNOT_BE_OBEYED = (
     *(InvalidField, IdempotencyConflict, TooManyOpen),
     *(NoSuchLease, NoSuchSite, NoSuchPeer, CannotForget, CannotRemovePeer),
-    *(NoSuchAgreement, NoSuchPenalty, NoSuchJoint, NoSuchJob),
+    *(NoSuchAgreement, NoSuchPenalty, NoSuchCoAllocation, NoSuchJob),
 )
 
 Answer = Callable[[], Any]
@@ -111,7 +111,7 @@ class Handlers:
         self._accepted = self._repeated = 0
         self.peers = PeerBook(engine)
         self.agreements = AgreementBook(engine)
-        self.joints = JointBook(engine)
+        self.coallocations = CoAllocationBook(engine)
         self.jobs = JobBook(engine)
         self.correspondence = Correspondence(
             engine, remembered_abouts(engine.store), lambda submit, now_ms: self._submit(submit, now_ms).asked
@@ -123,8 +123,8 @@ class Handlers:
         }
         self._read: dict[type, Callable[[Any, int], Read]] = {
             Submit: self._submit,
-            SubmitJoint: self._submit_joint,
-            CancelJoint: self._cancel_joint,
+            SubmitCoAllocation: self._submit_coallocation,
+            CancelCoAllocation: self._cancel_coallocation,
             SubmitJob: self._submit_job,
             **dict.fromkeys(self.jobs.moves, self._about_jobs),
             CancelJob: self._cancel_job,
@@ -174,7 +174,7 @@ class Handlers:
         self.sites.saved()
         self.peers.saved()
         self.agreements.saved()
-        self.joints.saved()
+        self.coallocations.saved()
         self.correspondence.has_new_abouts = False
 
     def forget(self, lease: Lease) -> None:
@@ -210,18 +210,18 @@ class Handlers:
         self.answers.keep(command, request.id, now_ms)
         return Read(asked=[Submitted(request)], answer=lambda: (self._row(request.id), True))
 
-    def _submit_joint(self, command: SubmitJoint, now_ms: int) -> Read:
+    def _submit_coallocation(self, command: SubmitCoAllocation, now_ms: int) -> Read:
         before = self.answers.find(command)
         if before is not None:
-            return self._repeat(lambda: self.joints.row_with(before))
-        events, request = self.joints.submit(command, now_ms)
+            return self._repeat(lambda: self.coallocations.row_with(before))
+        events, request = self.coallocations.submit(command, now_ms)
         self._accepted += 1
         self.answers.keep(command, request.first_lease_id, now_ms)
-        return Read(asked=events, answer=lambda: (self.joints.row(request.id), True))
+        return Read(asked=events, answer=lambda: (self.coallocations.row(request.id), True))
 
-    def _cancel_joint(self, command: CancelJoint, now_ms: int) -> Read:
-        events = self.joints.cancel(command, now_ms)
-        return Read(asked=events, answer=lambda: self.joints.row(command.joint_id))
+    def _cancel_coallocation(self, command: CancelCoAllocation, now_ms: int) -> Read:
+        events = self.coallocations.cancel(command, now_ms)
+        return Read(asked=events, answer=lambda: self.coallocations.row(command.coallocation_id))
 
     def _request(self, command: Submit, now_ms: int) -> Request:
         asked = command.request

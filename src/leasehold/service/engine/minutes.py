@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from leasehold.jobs.job import JobRecord
 from leasehold.jobs.why import JobReason
 from leasehold.model.effect import (
+    CoAllocationClosed,
+    CoAllocationStarted,
     Decision,
     Effect,
-    JointClosed,
-    JointStarted,
     LeaseClosed,
     MigrateLease,
     OfferLease,
@@ -48,8 +48,8 @@ from leasehold.service.store.rows import JournalRow, LeaseMetadata, OrderRow, Us
 
 if TYPE_CHECKING:
     from leasehold.service.engine.agreements import AgreementBook
+    from leasehold.service.engine.coallocation_book import CoAllocationBook
     from leasehold.service.engine.correspondence import Correspondence
-    from leasehold.service.engine.jointbook import JointBook
 
 Handler = Callable[[Any, int], None]
 REPORTED = "reported"
@@ -91,7 +91,7 @@ class Minutes:
         self.usage: list[UsageRow] = []
         self.correspondence: Correspondence
         self.agreements: AgreementBook
-        self.joints: JointBook
+        self.coallocations: CoAllocationBook
         self._about = about
         self._outbox = outbox
         self._agenda = agenda
@@ -109,8 +109,8 @@ class Minutes:
             Used: self._used,
             PenaltyImposed: self._punish,
             PartLeased: self._lease_part,
-            JointStarted: self._nothing,
-            JointClosed: self._nothing,
+            CoAllocationStarted: self._nothing,
+            CoAllocationClosed: self._nothing,
             WakeAt: self._wake,
             Decision: self._decide,
         }
@@ -119,7 +119,7 @@ class Minutes:
         """Write down what an instant brought."""
         self.leases.update(moved)
         for effect in effects:
-            if not isinstance(effect, WakeAt | JointStarted | JointClosed):
+            if not isinstance(effect, WakeAt | CoAllocationStarted | CoAllocationClosed):
                 self.leases[effect.lease.id] = effect.lease
             self._handlers[type(effect)](effect, now_ms)
 
@@ -327,7 +327,7 @@ class Minutes:
         self._agenda.add(max(effect.at_ms, now_ms + 1), Tick(effect.site))
 
     def _lease_part(self, effect: PartLeased, now_ms: int) -> None:
-        self.joints.leased(effect, now_ms)
+        self.coallocations.leased(effect, now_ms)
 
     def _nothing(self, effect: Effect, now_ms: int) -> None:
         pass

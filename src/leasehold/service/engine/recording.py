@@ -56,7 +56,7 @@ def write(engine: "Engine", *, all_learning: bool = False) -> None:
     minutes, outbox, handlers = engine.minutes, engine.outbox, engine.handlers
     postbox, mail = engine.postbox, handlers.correspondence
     mail.report_on(minutes.leases.values(), engine.now_ms)
-    books = (handlers.sites, handlers.peers, handlers.agreements, handlers.joints, handlers.jobs)
+    books = (handlers.sites, handlers.peers, handlers.agreements, handlers.coallocations, handlers.jobs)
     engine.learning.saw(len(minutes.journal))
     snapshot = engine.learning.is_due(engine.now_ms, at_once=all_learning)
     is_told = snapshot or minutes.leases or minutes.journal or any(book.has_news() for book in books)

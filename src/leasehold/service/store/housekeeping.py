@@ -1,7 +1,7 @@
 """What a store lets go of: what nobody will ask for again, and what is older than the configuration keeps.
 
 A closed lease goes with everything of it, but for its use, which has a time of its own. The newest lease, job
-and joint lease, and the last line of the journal, always stay: numbers count up from them.
+and co-allocation, and the last line of the journal, always stay: numbers count up from them.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,9 +14,9 @@ from leasehold.service.store.rows import (
     ATTEMPTS,
     CLOSED,
     CLOSED_JOBS,
+    COALLOCATIONS,
     JOB_ANSWERS,
     JOBS,
-    JOINTS,
     JOURNAL,
     LEASES,
     LIVE,
@@ -27,7 +27,9 @@ from leasehold.service.store.rows import (
     USAGE,
 )
 
-answers, attempts, job_answers, jobs, joints = (each.table for each in (ANSWERS, ATTEMPTS, JOB_ANSWERS, JOBS, JOINTS))
+answers, attempts, job_answers, jobs, coallocations = (
+    each.table for each in (ANSWERS, ATTEMPTS, JOB_ANSWERS, JOBS, COALLOCATIONS)
+)
 journal, leases, orders, outputs, usage = (each.table for each in (JOURNAL, LEASES, ORDERS, OUTPUTS, USAGE))
 
 AT_ONCE = 2_000
@@ -44,7 +46,7 @@ class Before:
     ``answers_ms``  answers to idempotency keys, and orders that were carried out
     ``journal_ms``  lines about what is closed
     ``outputs_ms``  what commands of closed jobs wrote
-    ``leases_ms``   closed leases, joint leases and jobs, since they ended
+    ``leases_ms``   closed leases, co-allocations and jobs, since they ended
     ``usage_ms``    times in which leases held machines
     """
 
@@ -105,7 +107,7 @@ def _old(connection: Connection, before: Before) -> Iterator[Old]:
     yield outputs, _old_outputs(before.outputs_ms)
     yield from _of_jobs(connection, _old_jobs(before.leases_ms))
     yield from _of_leases(connection, _old_leases(before.leases_ms))
-    yield joints, _old_joints(before.leases_ms)
+    yield coallocations, _old_coallocations(before.leases_ms)
     yield usage, _old_use(before.usage_ms)
 
 
@@ -167,7 +169,7 @@ def _of_jobs(connection: Connection, old: Select[tuple[int]]) -> Iterator[Old]:
 def _old_leases(before_ms: int) -> Select[tuple[int]]:
     newest = select(func.max(leases.c.id)).scalar_subquery()
     is_attempt = exists().where(attempts.c.lease_id == leases.c.id)
-    is_of_open = exists().where(joints.c.id == leases.c.joint_id, joints.c.end_ms < 0)
+    is_of_open = exists().where(coallocations.c.id == leases.c.coallocation_id, coallocations.c.end_ms < 0)
     is_early = leases.c.id.in_(_first(leases.c.id))
     is_old = leases.c.end_ms < before_ms, leases.c.id < newest
     old = select(leases.c.id).where(is_early, CLOSED, *is_old, ~is_attempt, ~is_of_open)
@@ -183,10 +185,12 @@ def _of_leases(connection: Connection, old: Select[tuple[int]]) -> Iterator[Old]
         yield leases, delete(leases).where(leases.c.id.in_(found))
 
 
-def _old_joints(before_ms: int) -> Delete:
-    newest = select(func.max(joints.c.id)).scalar_subquery()
-    old = select(joints.c.id).where(joints.c.end_ms >= 0, joints.c.end_ms < before_ms, joints.c.id < newest)
-    return delete(joints).where(joints.c.id.in_(old.limit(AT_ONCE)))
+def _old_coallocations(before_ms: int) -> Delete:
+    newest = select(func.max(coallocations.c.id)).scalar_subquery()
+    old = select(coallocations.c.id).where(
+        coallocations.c.end_ms >= 0, coallocations.c.end_ms < before_ms, coallocations.c.id < newest
+    )
+    return delete(coallocations).where(coallocations.c.id.in_(old.limit(AT_ONCE)))
 
 
 def _old_use(before_ms: int) -> Delete:

@@ -38,10 +38,10 @@ from leasehold.service.store.rows import (
     ATTEMPTS,
     CLOSED,
     CLOSED_JOBS,
+    COALLOCATIONS,
     IMAGES,
     JOB_ANSWERS,
     JOBS,
-    JOINTS,
     JOURNAL,
     LEASES,
     LETTERS,
@@ -49,7 +49,7 @@ from leasehold.service.store.rows import (
     MAIL,
     MEMORIES,
     NODES,
-    OF_A_JOINT,
+    OF_A_COALLOCATION,
     OPEN,
     OPEN_JOBS,
     ORDERS,
@@ -62,10 +62,10 @@ from leasehold.service.store.rows import (
     AgreementRow,
     AnswerRow,
     AttemptRow,
+    CoAllocationRow,
     ImageRow,
     JobAnswerRow,
     JobRow,
-    JointRow,
     JournalRow,
     LeaseRow,
     LetterRow,
@@ -184,32 +184,34 @@ class Reading:
         """What was agreed with peers, by name."""
         return self._rows(PEERS, PEERS.select().order_by(PEERS.c.name))
 
-    # Joint requests
+    # Co-allocations
 
-    def open_joints(self) -> list[JointRow]:
-        """All joint requests that are not over, by number."""
-        return self._rows(JOINTS, JOINTS.select().where(JOINTS.c.end_ms < 0).order_by(JOINTS.c.id))
+    def open_coallocations(self) -> list[CoAllocationRow]:
+        """All co-allocations that are not over, by number."""
+        return self._rows(
+            COALLOCATIONS, COALLOCATIONS.select().where(COALLOCATIONS.c.end_ms < 0).order_by(COALLOCATIONS.c.id)
+        )
 
-    def joint(self, joint_id: int) -> JointRow | None:
-        """One joint request; None where there is none of that number."""
-        return self._row(JOINTS, JOINTS.select().where(JOINTS.c.id == within(joint_id)))
+    def coallocation(self, coallocation_id: int) -> CoAllocationRow | None:
+        """One co-allocation; None where there is none of that number."""
+        return self._row(COALLOCATIONS, COALLOCATIONS.select().where(COALLOCATIONS.c.id == within(coallocation_id)))
 
-    def joints(self, which: LeaseFilter, limit: int, before_id: int | None = None) -> list[JointRow]:
-        """The newest joint requests first of which a lease is asked for; pages as those of `leases`."""
-        with_such = select(LEASES.c.joint_id).where(OF_A_JOINT, _leases_that(which))
-        page = JOINTS.select().where(JOINTS.c.id.in_(with_such))
+    def coallocations(self, which: LeaseFilter, limit: int, before_id: int | None = None) -> list[CoAllocationRow]:
+        """The newest co-allocations first of which a lease is asked for; pages as those of `leases`."""
+        with_such = select(LEASES.c.coallocation_id).where(OF_A_COALLOCATION, _leases_that(which))
+        page = COALLOCATIONS.select().where(COALLOCATIONS.c.id.in_(with_such))
         if before_id is not None:
-            page = page.where(JOINTS.c.id < within(before_id))
-        return self._rows(JOINTS, page.order_by(JOINTS.c.id.desc()).limit(limit))
+            page = page.where(COALLOCATIONS.c.id < within(before_id))
+        return self._rows(COALLOCATIONS, page.order_by(COALLOCATIONS.c.id.desc()).limit(limit))
 
-    def components(self, joint_id: int) -> list[LeaseRow]:
-        """All leases that a joint request ever had, by number."""
-        of_it = LEASES.select().where(LEASES.c.joint_id == within(joint_id))
+    def components(self, coallocation_id: int) -> list[LeaseRow]:
+        """All leases that a co-allocation ever had, by number."""
+        of_it = LEASES.select().where(LEASES.c.coallocation_id == within(coallocation_id))
         return self._rows(LEASES, of_it.order_by(LEASES.c.id))
 
-    def highest_joint_id(self) -> int:
-        """The highest number that a joint request ever had; 0 before the first."""
-        return self._number(select(func.max(JOINTS.c.id)))
+    def highest_coallocation_id(self) -> int:
+        """The highest number that a co-allocation ever had; 0 before the first."""
+        return self._number(select(func.max(COALLOCATIONS.c.id)))
 
     # Sharing
 

@@ -13,7 +13,7 @@ from sqlalchemy import text as sql
 from leasehold.jobs.job import JobState
 from leasehold.matching.software import Installed
 from leasehold.model.agreement import Breach
-from leasehold.model.joint import Joint
+from leasehold.model.coallocation import CoAllocation
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.reason import Reason
 from leasehold.service.drivers.protocol import NO_WISHES, MachineWishes, Order
@@ -31,7 +31,7 @@ class LeaseMetadata:
     ``reason``    the last one given, and in ``breach`` the rule of an agreement that it is about
     ``end_ms``    when it was over, None while it is not
     ``own_job``   what the site's own scheduler calls the job that this stands for, "" for a lease of ours
-    ``joint_id``  the joint request of which this is a component
+    ``coallocation_id``  the co-allocation of which this is a component
     ``job_id``    the job of which this is an attempt, and in ``wishes`` what its machines are to be
     ``reported``  what its gateway was last told of it, where it came from one; not kept
     """
@@ -44,7 +44,7 @@ class LeaseMetadata:
     end_ms: int | None = None
     own_job: str = ""
     breach: Breach | None = None
-    joint_id: int | None = None
+    coallocation_id: int | None = None
     job_id: int | None = None
     wishes: MachineWishes = NO_WISHES
     reported: str = ""
@@ -77,10 +77,10 @@ class LeaseRow(EqualAsWritten):
 
 
 @dataclass(slots=True, eq=False)
-class JointRow(EqualAsWritten):
-    """One joint request, as decisions are made with it; its leases have the name and the command, too."""
+class CoAllocationRow(EqualAsWritten):
+    """One co-allocation, as decisions are made with it; its leases have the name and the command, too."""
 
-    joint: Joint
+    coallocation: CoAllocation
     name: str
     command: tuple[str, ...]
 
@@ -378,7 +378,9 @@ LEASES = RecordTable(
     sql={"id": KEY},
 )
 # Components are leases; what ties them together is here.
-JOINTS = RecordTable("joints", JointRow, parts=("joint", "joint.request"), sql={"id": KEY})
+COALLOCATIONS = RecordTable(
+    "coallocations", CoAllocationRow, parts=("coallocation", "coallocation.request"), sql={"id": KEY}
+)
 JOURNAL = RecordTable("journal", JournalRow)
 ORDERS = RecordTable(
     "orders",
@@ -420,7 +422,7 @@ LIVE = sql(f"state NOT IN ({_FINAL})")
 CLOSED = sql(f"state IN ({_FINAL})")
 OPEN = sql("status IN ('pending', 'taken')")
 SETTLED = sql("status IN ('confirmed', 'dropped')")
-OF_A_JOINT = sql("joint_id IS NOT NULL")
+OF_A_COALLOCATION = sql("coallocation_id IS NOT NULL")
 OF_A_JOB = sql("job_id IS NOT NULL")
 OPEN_JOBS = sql(f"state NOT IN ({_FINAL_JOB})")
 CLOSED_JOBS = sql(f"state IN ({_FINAL_JOB})")
@@ -429,7 +431,7 @@ leases, journal, orders, jobs = LEASES.c, JOURNAL.c, ORDERS.c, JOBS.c
 attempts, outputs = ATTEMPTS.c, OUTPUTS.c
 Index("leases_live", leases.id, leases.site, leases.state, sqlite_where=LIVE, postgresql_where=LIVE)
 Index("leases_consumer", leases.consumer, leases.id)
-Index("leases_joint", leases.joint_id, sqlite_where=OF_A_JOINT, postgresql_where=OF_A_JOINT)
+Index("leases_coallocation", leases.coallocation_id, sqlite_where=OF_A_COALLOCATION, postgresql_where=OF_A_COALLOCATION)
 Index("journal_lease", journal.lease_id, journal.seq)
 Index("journal_job", journal.job_id, journal.seq, sqlite_where=OF_A_JOB, postgresql_where=OF_A_JOB)
 Index("orders_open", orders.number, sqlite_where=OPEN, postgresql_where=OPEN)

@@ -103,7 +103,7 @@ def _read_stream(keys: Keys, clusters: Sequence[ClusterSpec]) -> StreamSpec:
     together = _together(keys, names, has_externals=stream.has_externals)
     for key, value in (("domain", stream.domain), ("claims", stream.claims)):
         if together is not None and value:
-            expected = "nothing: joint requests are not bound, and claim nothing"
+            expected = "nothing: co-allocations are not bound, and claim nothing"
             raise InvalidField(keys.where(key), value, expected)
     keys.done()
     return replace(stream, together=together)
@@ -144,7 +144,7 @@ def _together(keys: Keys, clusters: Sequence[str], *, has_externals: bool) -> To
         return None
     place, table = keys.where("together"), keys.table("together")
     if not has_externals:
-        raise InvalidField(place, "together", "nothing here: only requests from outside can be joint requests")
+        raise InvalidField(place, "together", "nothing here: only requests from outside can be co-allocations")
     together = TOGETHER.read(table)
     if round(together.claim_part * MILLION) == MILLION:
         expected = "a part of the time to the start, less than 1"

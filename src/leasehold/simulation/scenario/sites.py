@@ -54,7 +54,7 @@ def told_moments(scenario: Scenario) -> ToldMoments:
     """Give the true moments of the model's streams, if the scenario says that they are told.
 
     A stream that is partly or wholly from a log is not told: nobody knows the moments of what is to come.
-    Nor is one with joint requests: they are not routed, and what is left has other moments.
+    Nor is one with co-allocations: they are not routed, and what is left has other moments.
     """
     if scenario.gateway.moments != "told":
         return ToldMoments(None, {})

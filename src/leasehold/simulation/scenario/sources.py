@@ -33,7 +33,7 @@ def open_streams(scenario: Scenario, notes: list[ReadingNotes]) -> Iterator[Job]
 
 
 def _joined(jobs: Iterator[Job], stream: StreamSpec, seed: int) -> Iterator[Job]:
-    """Make joint requests of those that the stream wants to run together."""
+    """Make co-allocations of those that the stream wants to run together."""
     return jobs if stream.together is None else split_some(jobs, stream.together, seed, stream.name)
 
 

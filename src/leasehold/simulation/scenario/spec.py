@@ -229,7 +229,7 @@ class ModelStream:
     """Requests from the DAS-2 model, with its parameters under the names of JPDC 2012, Table 2.
 
     They are local to ``site``, or external with the lease types of ``mix`` where it is None. ``together``
-    says which are joint requests.
+    says which are co-allocations.
     """
 
     name: Annotated[str, Text("names the stream, and its random numbers")]
@@ -266,7 +266,7 @@ class LogStream:
 
     ``slots``     size of a cluster that ``cluster_by`` makes: a number or a rule of `SIZE_RULES`
     ``mix``       lease types of what comes from outside
-    ``together``  which of those from outside are joint requests
+    ``together``  which of those from outside are co-allocations
     """
 
     name: Annotated[str, Text("names the stream, and its random numbers")]

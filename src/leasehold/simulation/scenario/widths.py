@@ -12,7 +12,7 @@ def fitting(jobs: Iterator[Job], scenario: Scenario) -> Iterator[Job]:
     """Pass the jobs on, all of them where the scenario leaves too wide ones to the clusters.
 
     ``scenario`` has its sizes settled (`sizes.with_sizes`). Otherwise raises InvalidField at the first job
-    that is wider than its own cluster or, from outside, than every cluster; of a joint request its widest
+    that is wider than its own cluster or, from outside, than every cluster; of a co-allocation its widest
     component counts.
     """
     return jobs if scenario.too_wide == "refuse" else _all_fitting(jobs, scenario)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from leasehold.model.agreement import MILLION
-from leasehold.model.joint import Component, JointRequest
+from leasehold.model.coallocation import CoAllocationRequest, Component
 from leasehold.model.request import LeaseType
 from leasehold.simulation.workload.job import Job
 from leasehold.simulation.workload.streams import random_stream
@@ -12,7 +12,7 @@ from leasehold.simulation.workload.together import Together
 
 
 def split_some(jobs: Iterator[Job], together: Together, seed: int, stream: str) -> Iterator[Job]:
-    """Mark the share of the jobs from outside that are joint requests.
+    """Mark the share of the jobs from outside that are co-allocations.
 
     Chosen by a random stream of its own, which advances with every job from outside: another share or number
     of components changes no other job's draw. Components are Non-preemptable, and a deadline that was drawn
@@ -39,11 +39,13 @@ def numbered(jobs: Iterator[Job]) -> Iterator[tuple[int, Job]]:
         number += 1 if together is None else together.components * together.tries
 
 
-def joint_request(job: Job, together: Together, joint_id: int, first_lease_id: int) -> JointRequest:
-    """Make the joint request that a job is."""
+def coallocation_request(
+    job: Job, together: Together, coallocation_id: int, first_lease_id: int
+) -> CoAllocationRequest:
+    """Make the co-allocation that a job is."""
     files = tuple(together.files.items())
-    return JointRequest(
-        joint_id,
+    return CoAllocationRequest(
+        coallocation_id,
         tuple(Component(vms, job.requested_ms, "", files, job.memory_mib) for vms in together.widths(job.vms)),
         job.submit_ms,
         job.ready_ms,

@@ -1,4 +1,4 @@
-"""Which requests of a stream are joint requests, and how their components get their room."""
+"""Which requests of a stream are co-allocations, and how their components get their room."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from typing import Annotated
 from leasehold.configuration.declaration import Table
 from leasehold.configuration.kinds import Choice, Counts, Number, Seconds, Whole
 from leasehold.gateway.coallocation.placement.registry import placement_policy_names
-from leasehold.model.joint import MOST_COMPONENTS, Claim
+from leasehold.model.coallocation import MOST_COMPONENTS, Claim
 
 MOST_TRIES = 100
 """Each try may need leases of its own, and their numbers are set aside."""
@@ -15,7 +15,7 @@ MOST_TRIES = 100
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """What a stream says of its joint requests; the defaults are those of a `JointRequest`."""
+    """What a stream says of its co-allocations; the defaults are those of a `CoAllocationRequest`."""
 
     share: Annotated[
         float,
@@ -68,4 +68,4 @@ class Together:
         return (each + rest, *([each] * (self.components - 1)))
 
 
-TOGETHER = Table(Together, "Which requests of a stream are joint requests.")
+TOGETHER = Table(Together, "Which requests of a stream are co-allocations.")

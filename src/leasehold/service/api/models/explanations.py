@@ -1,10 +1,11 @@
-"""What would become of a request, on the wire: a lease or a joint lease that is not made."""
+"""What would become of a request, on the wire: a lease or a co-allocation that is not made."""
 
 from collections.abc import Iterable
 
 from pydantic import Field
 
-from leasehold.gateway.explaining import Brokered, ComponentView, Explanation, JointExplanation
+from leasehold.gateway import explaining as core
+from leasehold.gateway.explaining import Brokered, ComponentView, Explanation
 from leasehold.model.agreement import MILLION, Breach
 from leasehold.model.lease import LeaseState
 from leasehold.model.reason import sentence
@@ -85,8 +86,8 @@ class LeaseExplanation(Shown):
     readings: list[RuleReading]
 
 
-class JointLeaseExplanation(Shown):
-    """What would become of a joint lease right after it was asked for; nothing was asked for."""
+class CoAllocationExplanation(Shown):
+    """What would become of a co-allocation right after it was asked for; nothing was asked for."""
 
     state: str
     sites: list[str] = Field(description="The site of each component; empty: none yet.")
@@ -119,9 +120,9 @@ def show_explanation(told: Explanation) -> LeaseExplanation:
     )
 
 
-def show_joint_explanation(told: JointExplanation) -> JointLeaseExplanation:
-    """Show what would become of a joint lease."""
-    return JointLeaseExplanation(
+def show_coallocation_explanation(told: core.CoAllocationExplanation) -> CoAllocationExplanation:
+    """Show what would become of a co-allocation."""
+    return CoAllocationExplanation(
         state=told.state.value,
         sites=list(told.sites),
         starts_at=show_planned(told.start_ms),

@@ -48,7 +48,7 @@ _SHOWN = {
     "state": "running", "reason": "room-free", "explanation": "got free room at once",
     "submitted_at": A_MOMENT, "ready_at": A_MOMENT, "deadline_at": None, "planned_start_at": None,
     "started_at": A_MOMENT, "ends_at": "2026-11-21T11:43:36.120Z", "ended_at": None, "preemptions": 0,
-    "migrations": 0, "domain": "", "claims": {}, "joint": None, "job": None, "command": ["sh", "run.sh"],
+    "migrations": 0, "domain": "", "claims": {}, "coallocation": None, "job": None, "command": ["sh", "run.sh"],
 }  # fmt: skip
 
 
@@ -166,7 +166,7 @@ class Lease(Shown):
     migrations: int
     domain: str = Field(description="The virtual domain or site that it is bound to; empty: any.")
     claims: dict[str, int] = Field(description="Units of further resources that it holds while it runs.")
-    joint: int | None = Field(description="The joint lease of which it is a component.")
+    coallocation: int | None = Field(description="The co-allocation of which it is a component.")
     job: int | None = Field(description="The job of which it is an attempt.")
     command: list[str]
 
@@ -211,7 +211,7 @@ def show_lease(row: LeaseRow) -> Lease:
         migrations=row.lease.migrations,
         domain=row.lease.request.domain,
         claims=dict(row.lease.request.claims),
-        joint=row.metadata.joint_id,
+        coallocation=row.metadata.coallocation_id,
         job=row.metadata.job_id,
         command=list(row.metadata.command),
     )

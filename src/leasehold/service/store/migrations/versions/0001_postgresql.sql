@@ -62,7 +62,7 @@ CREATE INDEX jobs_consumer ON jobs (consumer, id);
 
 CREATE INDEX jobs_open ON jobs (id) WHERE state NOT IN ('completed', 'failed', 'refused', 'cancelled');
 
-CREATE TABLE joints (
+CREATE TABLE coallocations (
     id BIGINT NOT NULL,
     components TEXT NOT NULL,
     submit_ms BIGINT NOT NULL,
@@ -88,7 +88,7 @@ CREATE TABLE joints (
     end_ms BIGINT NOT NULL,
     name TEXT NOT NULL,
     command TEXT NOT NULL,
-    CONSTRAINT joints_key PRIMARY KEY (id)
+    CONSTRAINT coallocations_key PRIMARY KEY (id)
 );
 
 CREATE TABLE leases (
@@ -133,7 +133,7 @@ CREATE TABLE leases (
     end_ms BIGINT,
     own_job TEXT NOT NULL,
     breach TEXT NOT NULL,
-    joint_id BIGINT,
+    coallocation_id BIGINT,
     job_id BIGINT,
     wishes TEXT NOT NULL,
     CONSTRAINT leases_key PRIMARY KEY (id)
@@ -141,7 +141,7 @@ CREATE TABLE leases (
 
 CREATE INDEX leases_consumer ON leases (consumer, id);
 
-CREATE INDEX leases_joint ON leases (joint_id) WHERE joint_id IS NOT NULL;
+CREATE INDEX leases_coallocation ON leases (coallocation_id) WHERE coallocation_id IS NOT NULL;
 
 CREATE INDEX leases_live ON leases (id, site, state) WHERE state NOT IN ('completed', 'killed', 'terminated', 'failed', 'refused', 'cancelled');
 

@@ -65,7 +65,7 @@ CREATE INDEX jobs_consumer ON jobs (consumer, id);
 
 CREATE INDEX jobs_open ON jobs (id) WHERE state NOT IN ('completed', 'failed', 'refused', 'cancelled');
 
-CREATE TABLE joints (
+CREATE TABLE coallocations (
     id INTEGER NOT NULL,
     components TEXT NOT NULL,
     submit_ms INTEGER NOT NULL,
@@ -91,7 +91,7 @@ CREATE TABLE joints (
     end_ms INTEGER NOT NULL,
     name TEXT NOT NULL,
     command TEXT NOT NULL,
-    CONSTRAINT joints_key PRIMARY KEY (id)
+    CONSTRAINT coallocations_key PRIMARY KEY (id)
 )
  STRICT;
 
@@ -137,7 +137,7 @@ CREATE TABLE leases (
     end_ms INTEGER,
     own_job TEXT NOT NULL,
     breach TEXT NOT NULL,
-    joint_id INTEGER,
+    coallocation_id INTEGER,
     job_id INTEGER,
     wishes TEXT NOT NULL,
     CONSTRAINT leases_key PRIMARY KEY (id)
@@ -146,7 +146,7 @@ CREATE TABLE leases (
 
 CREATE INDEX leases_consumer ON leases (consumer, id);
 
-CREATE INDEX leases_joint ON leases (joint_id) WHERE joint_id IS NOT NULL;
+CREATE INDEX leases_coallocation ON leases (coallocation_id) WHERE coallocation_id IS NOT NULL;
 
 CREATE INDEX leases_live ON leases (id, site, state) WHERE state NOT IN ('completed', 'killed', 'terminated', 'failed', 'refused', 'cancelled');
 

@@ -1,4 +1,4 @@
-"""Joint leases and environments over HTTP."""
+"""Co-allocations and environments over HTTP."""
 
 from typing import Any
 
@@ -14,31 +14,31 @@ def body(*vms: int, **said: Any) -> dict[str, Any]:
 
 
 def submit(house: House, token: str, *vms: int, **said: Any) -> dict[str, Any]:
-    answer = house.ask("POST", "/v1/joint-leases", token, json=body(*vms, **said))
+    answer = house.ask("POST", "/v1/coallocations", token, json=body(*vms, **said))
     assert answer.status_code == 201, answer.text
-    joint: dict[str, Any] = answer.json()
-    return joint
+    coallocation: dict[str, Any] = answer.json()
+    return coallocation
 
 
 # Asking for one
 
 
-def test_a_joint_lease_has_components_that_are_leases(house: House) -> None:
+def test_a_coallocation_has_components_that_are_leases(house: House) -> None:
     token = house.token()
-    answer = house.ask("POST", "/v1/joint-leases", token, json=body(64, 32, name="wave", command=["true"]))
-    joint = answer.json()
+    answer = house.ask("POST", "/v1/coallocations", token, json=body(64, 32, name="wave", command=["true"]))
+    coallocation = answer.json()
     assert answer.status_code == 201
-    assert answer.headers["Location"] == f"/v1/joint-leases/{joint['id']}"
+    assert answer.headers["Location"] == f"/v1/coallocations/{coallocation['id']}"
     told = {"name": "wave", "consumer": "physics", "claim": "incremental", "place": "worst-fit", "tried": 1}
-    assert {name: joint[name] for name in told} == told
-    assert [component["site"] for component in joint["components"]] == ["das3", "lyon"]
-    for component in joint["components"]:
+    assert {name: coallocation[name] for name in told} == told
+    assert [component["site"] for component in coallocation["components"]] == ["das3", "lyon"]
+    for component in coallocation["components"]:
         lease = house.ask("GET", f"/v1/leases/{component['lease']}", token).json()
-        assert (lease["joint"], lease["type"], lease["name"]) == (joint["id"], "non-preemptable", "wave")
+        assert (lease["coallocation"], lease["type"], lease["name"]) == (coallocation["id"], "non-preemptable", "wave")
 
 
-def test_an_ordinary_lease_is_of_no_joint_lease(house: House) -> None:
-    assert house.submit(house.token())["joint"] is None
+def test_an_ordinary_lease_is_of_no_coallocation(house: House) -> None:
+    assert house.submit(house.token())["coallocation"] is None
 
 
 def test_everything_that_can_be_said_of_one(house: House) -> None:
@@ -47,8 +47,8 @@ def test_everything_that_can_be_said_of_one(house: House) -> None:
         {"vms": 1, "files": [{"site": "lyon", "mib": 7}]},
     ]
     said = body(components=components, claim="reservation", place="close-to-files", tries=2, retries=1)
-    joint = house.ask("POST", "/v1/joint-leases", house.token(), json=said).json()
-    first, second = joint["components"]
+    coallocation = house.ask("POST", "/v1/coallocations", house.token(), json=said).json()
+    first, second = coallocation["components"]
     assert (first["wanted_site"], first["duration_s"], first["memory_mib"]) == ("lyon", 60, 2048)
     assert (second["files"], second["site"], second["duration_s"]) == (
         [{"site": "lyon", "mib": 7}],
@@ -57,19 +57,19 @@ def test_everything_that_can_be_said_of_one(house: House) -> None:
     )
 
 
-def test_a_joint_lease_that_could_never_be_served_is_refused_and_no_error(house: House) -> None:
-    joint = submit(house, house.token(), 65, 1)
-    assert (joint["state"], joint["reason"]) == ("refused", "wider-than-any-site")
-    assert joint["ended_at"] is not None
+def test_a_coallocation_that_could_never_be_served_is_refused_and_no_error(house: House) -> None:
+    coallocation = submit(house, house.token(), 65, 1)
+    assert (coallocation["state"], coallocation["reason"]) == ("refused", "wider-than-any-site")
+    assert coallocation["ended_at"] is not None
 
 
-def test_the_same_key_gets_the_same_joint_lease(house: House) -> None:
+def test_the_same_key_gets_the_same_coallocation(house: House) -> None:
     key = {"Idempotency-Key": "once"}
     token = house.token()
-    first, again = (house.ask("POST", "/v1/joint-leases", token, json=body(1, 1), headers=key) for _ in range(2))
+    first, again = (house.ask("POST", "/v1/coallocations", token, json=body(1, 1), headers=key) for _ in range(2))
     assert (first.status_code, again.status_code) == (201, 200)
     assert first.json()["id"] == again.json()["id"]
-    other = house.ask("POST", "/v1/joint-leases", token, json=body(1, 2), headers=key)
+    other = house.ask("POST", "/v1/coallocations", token, json=body(1, 2), headers=key)
     assert other.status_code == 409
 
 
@@ -86,7 +86,7 @@ def test_the_same_key_gets_the_same_joint_lease(house: House) -> None:
     ],
 )
 def test_what_makes_no_sense_is_said_in_one_line(house: House, said: dict[str, Any], detail: str) -> None:
-    answer = house.ask("POST", "/v1/joint-leases", house.token(), json=body(1, 1) | said)
+    answer = house.ask("POST", "/v1/coallocations", house.token(), json=body(1, 1) | said)
     assert answer.status_code in {403, 422}
     assert detail in answer.json()["detail"]
 
@@ -98,35 +98,35 @@ def test_everybody_sees_their_own_and_the_newest_first(house: House) -> None:
     mine, others = house.token(), house.token(consumer="climate")
     first, second = submit(house, mine, 1, 1)["id"], submit(house, mine, 1)["id"]
     submit(house, others, 1)
-    listed = house.ask("GET", "/v1/joint-leases?limit=1", mine)
-    assert [one["id"] for one in listed.json()["joints"]] == [second]
-    following = house.ask("GET", f"/v1/joint-leases?cursor={listed.json()['next']}", mine).json()
-    assert ([one["id"] for one in following["joints"]], following["next"]) == ([first], None)
+    listed = house.ask("GET", "/v1/coallocations?limit=1", mine)
+    assert [one["id"] for one in listed.json()["coallocations"]] == [second]
+    following = house.ask("GET", f"/v1/coallocations?cursor={listed.json()['next']}", mine).json()
+    assert ([one["id"] for one in following["coallocations"]], following["next"]) == ([first], None)
 
 
-def test_who_takes_a_joint_lease_back_takes_all_its_components_back(house: House) -> None:
+def test_who_takes_a_coallocation_back_takes_all_its_components_back(house: House) -> None:
     token = house.token()
-    joint = submit(house, token, 2, 2)
-    answer = house.ask("DELETE", f"/v1/joint-leases/{joint['id']}", token)
+    coallocation = submit(house, token, 2, 2)
+    answer = house.ask("DELETE", f"/v1/coallocations/{coallocation['id']}", token)
     assert (answer.status_code, answer.json()["state"]) == (200, "cancelled")
-    for component in joint["components"]:
+    for component in coallocation["components"]:
         lease = house.ask("GET", f"/v1/leases/{component['lease']}", token).json()
         assert (lease["state"], lease["reason"]) == ("cancelled", "cancelled-by-user")
-    again = house.ask("DELETE", f"/v1/joint-leases/{joint['id']}", token)
+    again = house.ask("DELETE", f"/v1/coallocations/{coallocation['id']}", token)
     assert again.json() == answer.json()
 
 
 def test_one_that_is_not_there_is_said_not_to_be(house: House) -> None:
-    answer = house.ask("GET", "/v1/joint-leases/77", house.token())
-    assert (answer.status_code, answer.json()["type"]) == (404, "urn:leasehold:problem:no-such-joint")
+    answer = house.ask("GET", "/v1/coallocations/77", house.token())
+    assert (answer.status_code, answer.json()["type"]) == (404, "urn:leasehold:problem:no-such-coallocation")
 
 
 def test_who_may_see_one_component_of_another_sees_the_whole_and_may_not_end_it(house: House) -> None:
     components = [{"vms": 1, "site": "das3"}, {"vms": 1, "site": "lyon"}]
     made = submit(house, house.token(consumer="climate"), components=components)
     operator = house.token(Role.SITE_OPERATOR, sites=("das3",))
-    assert house.ask("GET", f"/v1/joint-leases/{made['id']}", operator).status_code == 200
-    assert house.ask("DELETE", f"/v1/joint-leases/{made['id']}", operator).status_code == 403
+    assert house.ask("GET", f"/v1/coallocations/{made['id']}", operator).status_code == 200
+    assert house.ask("DELETE", f"/v1/coallocations/{made['id']}", operator).status_code == 403
 
 
 # What would become of a request
@@ -155,11 +155,11 @@ def test_a_local_request_and_its_price_are_explained_too(house: House) -> None:
     assert (told["preempted_leases"], told["preempted_vms"]) == (1, 32)
 
 
-def test_what_would_become_of_a_joint_lease(house: House) -> None:
-    told = house.ask("POST", "/v1/joint-leases/explain", house.token(), json=body(64, 32)).json()
+def test_what_would_become_of_a_coallocation(house: House) -> None:
+    told = house.ask("POST", "/v1/coallocations/explain", house.token(), json=body(64, 32)).json()
     assert told["sites"] == ["das3", "lyon"]
     assert [one["virtual"] for one in told["components"]] == [["das3", "lyon"], ["das3", "lyon"]]
-    assert house.ask("GET", "/v1/joint-leases", house.token()).json()["joints"] == []
+    assert house.ask("GET", "/v1/coallocations", house.token()).json()["coallocations"] == []
 
 
 @pytest.mark.parametrize("asked", [{}, {"vms": 1, "duration_s": 1, "type": "suspendable", "site": "das3"}])

@@ -1,4 +1,4 @@
-"""How joint leases look, how their components are written, and how the stages of a request are told."""
+"""How co-allocations look, how their components are written, and how the stages of a request are told."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,13 +12,13 @@ from leasehold.cli.live.moments import show_distance, show_moment
 from leasehold.cli.live.wording import ADVICE, by_the_clock
 from leasehold.cli.screen import answer, answer_json, talk
 from leasehold.client import Lease
-from leasehold.client.joint_calls import ComponentWish
-from leasehold.client.joint_records import (
+from leasehold.client.coallocation_calls import ComponentWish
+from leasehold.client.coallocation_records import (
     Barred,
+    CoAllocation,
+    CoAllocationComponent,
+    CoAllocationExplanation,
     DomainOffer,
-    JointComponent,
-    JointExplanation,
-    JointLease,
     LeaseExplanation,
 )
 from leasehold.client.reading import wire
@@ -52,29 +52,37 @@ def _component(text: str, memory_mib: int | None) -> ComponentWish:
     )
 
 
-def show_number(joint: JointLease) -> None:
-    """Answer with the number of a joint lease, and say beside it how it stands."""
-    answer(str(joint.id))
-    talk(f"leasehold: {standing(joint)}")
+def show_number(coallocation: CoAllocation) -> None:
+    """Answer with the number of a co-allocation, and say beside it how it stands."""
+    answer(str(coallocation.id))
+    talk(f"leasehold: {standing(coallocation)}")
 
 
-def standing(joint: JointLease) -> str:
-    """Say in one sentence how a joint lease stands, and why."""
-    why = f": each component {joint.explanation} ({joint.reason})" if joint.is_over or not joint.starts_at else ""
-    start = "" if joint.starts_at is None or joint.is_over else f"; its start is {show_moment(joint.starts_at)}"
-    return f"joint lease {joint.id} is {joint.state}{_at(joint)}{why}{start}"
+def standing(coallocation: CoAllocation) -> str:
+    """Say in one sentence how a co-allocation stands, and why."""
+    why = (
+        f": each component {coallocation.explanation} ({coallocation.reason})"
+        if coallocation.is_over or not coallocation.starts_at
+        else ""
+    )
+    start = (
+        ""
+        if coallocation.starts_at is None or coallocation.is_over
+        else f"; its start is {show_moment(coallocation.starts_at)}"
+    )
+    return f"co-allocation {coallocation.id} is {coallocation.state}{_at(coallocation)}{why}{start}"
 
 
-def _at(joint: JointLease) -> str:
-    return f" at {_sites(joint)}" if any(one.site for one in joint.components) else ""
+def _at(coallocation: CoAllocation) -> str:
+    return f" at {_sites(coallocation)}" if any(one.site for one in coallocation.components) else ""
 
 
-def _sites(joint: JointLease) -> str:
-    return ",".join(component.site or "-" for component in joint.components)
+def _sites(coallocation: CoAllocation) -> str:
+    return ",".join(component.site or "-" for component in coallocation.components)
 
 
-def overview(joints: Iterable[JointLease]) -> list[list[str]]:
-    """Show each joint lease in a line."""
+def overview(coallocations: Iterable[CoAllocation]) -> list[list[str]]:
+    """Show each co-allocation in a line."""
     return [
         [
             str(one.id),
@@ -87,36 +95,39 @@ def overview(joints: Iterable[JointLease]) -> list[list[str]]:
             "" if one.starts_at is None else show_moment(one.starts_at),
             one.reason,
         ]
-        for one in joints
+        for one in coallocations
     ]
 
 
-def account(joint: JointLease, leases: Sequence[Lease], at: datetime) -> Iterator[str]:
-    """Tell all that is known of a joint lease, line by line."""
-    yield standing(joint)
-    for name, value in _facts(joint, at):
+def account(coallocation: CoAllocation, leases: Sequence[Lease], at: datetime) -> Iterator[str]:
+    """Tell all that is known of a co-allocation, line by line."""
+    yield standing(coallocation)
+    for name, value in _facts(coallocation, at):
         if value:
             yield f"  {name:<10}  {value}"
-    for component, lease in zip(joint.components, leases, strict=True):
+    for component, lease in zip(coallocation.components, leases, strict=True):
         yield f"  {'component':<10}  {_asked(component)}: lease {lease.id} is {_where(lease)}"
 
 
-def _facts(joint: JointLease, at: datetime) -> Iterator[tuple[str, str]]:
-    yield "name", joint.name
-    yield "consumer", f"{joint.consumer}, group {joint.group}" if joint.group else joint.consumer
-    yield "claim", f"{joint.claim}, placed by {joint.place}"
+def _facts(coallocation: CoAllocation, at: datetime) -> Iterator[tuple[str, str]]:
+    yield "name", coallocation.name
+    yield (
+        "consumer",
+        f"{coallocation.consumer}, group {coallocation.group}" if coallocation.group else coallocation.consumer,
+    )
+    yield "claim", f"{coallocation.claim}, placed by {coallocation.place}"
     for name, moment in (
-        ("submitted", joint.submitted_at),
-        ("deadline", joint.deadline_at),
-        ("start", joint.starts_at),
-        ("ended", joint.ended_at),
+        ("submitted", coallocation.submitted_at),
+        ("deadline", coallocation.deadline_at),
+        ("start", coallocation.starts_at),
+        ("ended", coallocation.ended_at),
     ):
         if moment is not None:
             yield name, f"{show_moment(moment)} ({show_distance(moment, at)})"
-    yield "held idle", f"{joint.idle_vm_s:g} VM-seconds" if joint.idle_vm_s else ""
+    yield "held idle", f"{coallocation.idle_vm_s:g} VM-seconds" if coallocation.idle_vm_s else ""
 
 
-def _asked(component: JointComponent) -> str:
+def _asked(component: CoAllocationComponent) -> str:
     where = f" at {component.wanted_site}" if component.wanted_site else ""
     files = "".join(f", {file.mib} MiB from {file.site}" for file in component.files)
     return f"{component.vms} VMs{where} for {show_duration(component.duration_s)}{files}"
@@ -129,24 +140,24 @@ def _where(lease: Lease) -> str:
 # What would become of a request that was not made
 
 
-def answer_explained_joint(told: JointExplanation, *, json: bool) -> None:
-    """Answer with what would become of a joint lease; exits with 1 where it would be refused."""
+def answer_explained_coallocation(told: CoAllocationExplanation, *, json: bool) -> None:
+    """Answer with what would become of a co-allocation; exits with 1 where it would be refused."""
     if json:
         answer_json({"explanation": wire(told)})
     else:
-        answer("\n".join(_explained_joint(told)))
+        answer("\n".join(_explained_coallocation(told)))
     if told.state == REFUSED:
         raise typer.Exit(ANSWER_IS_NO)
 
 
-def _explained_joint(told: JointExplanation) -> Iterator[str]:
+def _explained_coallocation(told: CoAllocationExplanation) -> Iterator[str]:
     yield _outlook(told)
     for number, component in enumerate(told.components, 1):
         yield from could_run(f"component {number} could run at", component.extended, component.barred)
     yield from scores(told.domains)
 
 
-def _outlook(told: JointExplanation) -> str:
+def _outlook(told: CoAllocationExplanation) -> str:
     if told.state == REFUSED:
         return f"would be refused: each component {told.explanation} ({told.reason})"
     if not all(told.sites):

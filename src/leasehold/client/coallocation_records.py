@@ -1,4 +1,4 @@
-"""What a gateway tells of joint leases, and of what would become of a request, as it is on the wire."""
+"""What a gateway tells of co-allocations, and of what would become of a request, as it is on the wire."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,7 +15,7 @@ class InputFile:
 
 
 @dataclass(frozen=True, slots=True)
-class JointComponent:
+class CoAllocationComponent:
     """How things stand with one component.
 
     ``lease``        its present lease
@@ -34,7 +34,7 @@ class JointComponent:
 
 
 @dataclass(frozen=True, slots=True)
-class JointLease:
+class CoAllocation:
     """Components that hold machines together, or not at all.
 
     ``starts_at``   the common start, once there is one
@@ -49,7 +49,7 @@ class JointLease:
     place: str
     submitted_at: datetime
     ready_at: datetime
-    components: tuple[JointComponent, ...]
+    components: tuple[CoAllocationComponent, ...]
     name: str = ""
     group: str = ""
     reason: str = ""
@@ -149,8 +149,8 @@ class LeaseExplanation:
 
 
 @dataclass(frozen=True, slots=True)
-class JointExplanation:
-    """What would become of a joint lease right after it was asked for; ``sites`` of its components."""
+class CoAllocationExplanation:
+    """What would become of a co-allocation right after it was asked for; ``sites`` of its components."""
 
     state: str
     sites: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Joint requests in a live gateway: kept, gone on with after a restart, and nothing of them leaks."""
+"""Co-allocations in a live gateway: kept, gone on with after a restart, and nothing of them leaks."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,56 +11,58 @@ from tests.service.engine.conftest import NewStore
 from tests.service.engine.examples import S, guest, journal, lease, local, seen, submitted, two_sites
 from tests.service.engine.test_atomicity import contents, failing
 
+from leasehold.model.coallocation import Claim, Component
 from leasehold.model.errors import InvalidField, UnknownName
-from leasehold.model.joint import Claim, Component
-from leasehold.service.commands import Cancel, CancelJoint, Command, SubmitJoint, Undrain
+from leasehold.service.commands import Cancel, CancelCoAllocation, Command, SubmitCoAllocation, Undrain
 from leasehold.service.drivers.protocol import Phase
-from leasehold.service.errors import IdempotencyConflict, NoSuchJoint, TooManyOpen, Unavailable
-from leasehold.service.store.rows import JointRow
+from leasehold.service.errors import IdempotencyConflict, NoSuchCoAllocation, TooManyOpen, Unavailable
+from leasehold.service.store.rows import CoAllocationRow
 from leasehold.testing.live import BEGIN_MS, Live
 
 BOTH = pytest.mark.parametrize("claim", list(Claim))
 SHARED_STORES = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 
 
-def together(*vms: int, asked_s: float = 60, claim: Claim = Claim.INCREMENTAL, **said: Any) -> SubmitJoint:
-    """A joint request of components of so many VMs each."""
+def together(*vms: int, asked_s: float = 60, claim: Claim = Claim.INCREMENTAL, **said: Any) -> SubmitCoAllocation:
+    """A co-allocation of components of so many VMs each."""
     components = tuple(Component(count, round(asked_s * S)) for count in vms)
-    return SubmitJoint("physics", components, claim, **said)
+    return SubmitCoAllocation("physics", components, claim, **said)
 
 
-def joint(live: Live, joint_id: int = 1) -> JointRow:
-    """A joint request as it is in the store."""
-    row = live.store.joint(joint_id)
+def coallocation(live: Live, coallocation_id: int = 1) -> CoAllocationRow:
+    """A co-allocation as it is in the store."""
+    row = live.store.coallocation(coallocation_id)
     assert row is not None
     return row
 
 
-def states(live: Live, joint_id: int = 1) -> list[str]:
-    return [row.lease.state for row in live.store.components(joint_id)]
+def states(live: Live, coallocation_id: int = 1) -> list[str]:
+    return [row.lease.state for row in live.store.components(coallocation_id)]
 
 
 # What is kept
 
 
 @BOTH
-def test_a_joint_request_and_its_leases_are_kept_together(live: Live, claim: Claim) -> None:
+def test_a_coallocation_request_and_its_leases_are_kept_together(live: Live, claim: Claim) -> None:
     [(row, is_new)] = live.do(together(4, 3, claim=claim, name="wave", command=("sleep", "50")))
-    assert (row.joint.id, row.joint.state, row.name, is_new) == (1, "running", "wave", True)
-    assert joint(live) == row
+    assert (row.coallocation.id, row.coallocation.state, row.name, is_new) == (1, "running", "wave", True)
+    assert coallocation(live) == row
     assert states(live) == ["running", "running"]
-    assert [(one.metadata.joint_id, one.metadata.name, one.metadata.command) for one in live.store.components(1)] == [
+    assert [
+        (one.metadata.coallocation_id, one.metadata.name, one.metadata.command) for one in live.store.components(1)
+    ] == [
         (1, "wave", ("sleep", "50")),
         (1, "wave", ("sleep", "50")),
     ]
     live.pass_time(70 * S)
-    assert (joint(live).joint.state, joint(live).joint.reason) == ("completed", "completed")
-    assert joint(live).joint.end_ms >= 0
+    assert (coallocation(live).coallocation.state, coallocation(live).coallocation.reason) == ("completed", "completed")
+    assert coallocation(live).coallocation.end_ms >= 0
 
 
 def test_an_ordinary_lease_belongs_to_none(live: Live) -> None:
     submitted(live, guest(1, 60))
-    assert lease(live, 1).metadata.joint_id is None
+    assert lease(live, 1).metadata.coallocation_id is None
 
 
 def test_each_lease_has_its_story(live: Live) -> None:
@@ -79,16 +81,19 @@ def test_idle_machines_are_held_and_counted(live: Live) -> None:
     live.do(together(4, 4, margin_ms=40 * S))
     assert states(live) == ["held", "held"]
     live.pass_time(30 * S)
-    assert (states(live), joint(live).joint.state) == (["running", "running"], "placed")
+    assert (states(live), coallocation(live).coallocation.state) == (["running", "running"], "placed")
     live.pass_time(10 * S)
-    assert (joint(live).joint.state, joint(live).joint.idle_vm_ms) == ("running", 8 * 10 * S)
+    assert (coallocation(live).coallocation.state, coallocation(live).coallocation.idle_vm_ms) == (
+        "running",
+        8 * 10 * S,
+    )
     live.pass_time(70 * S)
-    assert joint(live).joint.state == "completed"
+    assert coallocation(live).coallocation.state == "completed"
 
 
 def test_numbers_are_kept_free_for_leases_to_come(live: Live) -> None:
     live.do(together(2, 2, tries=2, retries=1))
-    assert joint(live).joint.request.lease_ids == range(1, 7)
+    assert coallocation(live).coallocation.request.lease_ids == range(1, 7)
     assert submitted(live, guest(1, 60)) == [7]
     live.restart()
     assert submitted(live, guest(1, 60)) == [8]
@@ -101,20 +106,20 @@ def test_what_makes_no_sense_is_answered_with_its_field(live: Live) -> None:
     answers = live.do(
         together(),
         together(0),
-        SubmitJoint("physics", (Component(1, S, "mars"),)),
+        SubmitCoAllocation("physics", (Component(1, S, "mars"),)),
         together(1, place="best-fit"),
         together(1, deadline_ms=BEGIN_MS - 1),
-        CancelJoint(7),
+        CancelCoAllocation(7),
     )
     assert [type(answer) for answer in answers] == [
-        *(InvalidField, InvalidField, UnknownName, UnknownName, InvalidField, NoSuchJoint)
+        *(InvalidField, InvalidField, UnknownName, UnknownName, InvalidField, NoSuchCoAllocation)
     ]
     assert live.store.highest_lease_id() == 0
 
 
-def test_a_joint_request_that_can_never_be_is_kept_as_refused(live: Live) -> None:
+def test_a_coallocation_request_that_can_never_be_is_kept_as_refused(live: Live) -> None:
     [(row, _)] = live.do(together(4, 5))
-    assert (row.joint.state, row.joint.reason) == ("refused", "wider-than-any-site")
+    assert (row.coallocation.state, row.coallocation.reason) == ("refused", "wider-than-any-site")
     assert states(live) == ["refused", "refused"]
 
 
@@ -124,18 +129,18 @@ def test_all_components_count_as_open(new_store: NewStore) -> None:
         live.do(together(1, 1))
         [answer] = live.do(together(1, 1))
         assert isinstance(answer, TooManyOpen)
-        live.do(CancelJoint(1))
+        live.do(CancelCoAllocation(1))
         [(row, _)] = live.do(together(1, 1))
-        assert row.joint.id == 2
+        assert row.coallocation.id == 2
 
 
-def test_the_same_key_gets_the_same_joint_request(live: Live) -> None:
+def test_the_same_key_gets_the_same_coallocation_request(live: Live) -> None:
     request = together(2, 2, key="k", request_hash="h")
     [(first, new), (again, old)] = live.do(request, request)
-    assert (first.joint.id, new, again.joint.id, old) == (1, True, 1, False)
+    assert (first.coallocation.id, new, again.coallocation.id, old) == (1, True, 1, False)
     live.pass_time(100 * S)
     [(again, old)] = live.do(request)
-    assert (again.joint.state, old) == ("completed", False)
+    assert (again.coallocation.state, old) == ("completed", False)
     [answer] = live.do(guest(1, 60, key="k", request_hash="other"))
     assert isinstance(answer, IdempotencyConflict)
 
@@ -144,11 +149,11 @@ def test_the_same_key_gets_the_same_joint_request(live: Live) -> None:
 
 
 @BOTH
-@pytest.mark.parametrize("how", [CancelJoint(1), Cancel(2)])
+@pytest.mark.parametrize("how", [CancelCoAllocation(1), Cancel(2)])
 def test_who_takes_it_back_takes_all_of_it_back(live: Live, claim: Claim, how: Command) -> None:
     live.do(together(4, 4, claim=claim))
     live.do(how)
-    assert (states(live), joint(live).joint.state) == (["cancelled", "cancelled"], "cancelled")
+    assert (states(live), coallocation(live).coallocation.state) == (["cancelled", "cancelled"], "cancelled")
     live.pass_time(10 * S)
     assert [one.machines.observe() for one in live.sites.values()] == [[], []]
 
@@ -156,7 +161,7 @@ def test_who_takes_it_back_takes_all_of_it_back(live: Live, claim: Claim, how: C
 def test_machines_that_fail_stop_the_others(live: Live) -> None:
     live.do(together(4, 4))
     live.do(seen(1, 1, Phase.FAILED))
-    assert (states(live), joint(live).joint.state) == (["failed", "cancelled"], "failed")
+    assert (states(live), coallocation(live).coallocation.state) == (["failed", "cancelled"], "failed")
     live.pass_time(10 * S)
     assert live.sites["b"].machines.observe() == []
 
@@ -172,9 +177,12 @@ def test_a_component_whose_machines_failed_has_another_lease(live: Live) -> None
 def test_a_command_that_does_not_wait_for_the_others_is_done_and_has_idled_till_then(live: Live) -> None:
     live.do(together(4, 4, margin_ms=40 * S, command=("sleep", "5")))
     live.pass_time(36 * S)
-    assert (states(live), joint(live).joint.state) == (["completed", "completed"], "placed")
+    assert (states(live), coallocation(live).coallocation.state) == (["completed", "completed"], "placed")
     live.pass_time(10 * S)
-    assert (joint(live).joint.state, joint(live).joint.idle_vm_ms) == ("completed", 8 * 5 * S)
+    assert (coallocation(live).coallocation.state, coallocation(live).coallocation.idle_vm_ms) == (
+        "completed",
+        8 * 5 * S,
+    )
 
 
 # Restarts
@@ -187,8 +195,8 @@ def test_after_a_restart_it_goes_on(live: Live, claim: Claim, after_s: int) -> N
     live.pass_time(after_s * S)
     live.restart()
     live.pass_time(120 * S)
-    assert (joint(live).joint.state, states(live)) == ("completed", ["completed", "completed"])
-    assert joint(live).joint.idle_vm_ms == (80 * S if claim is Claim.INCREMENTAL else 0)
+    assert (coallocation(live).coallocation.state, states(live)) == ("completed", ["completed", "completed"])
+    assert coallocation(live).coallocation.idle_vm_ms == (80 * S if claim is Claim.INCREMENTAL else 0)
     assert [one.machines.observe() for one in live.sites.values()] == [[], []]
 
 
@@ -199,7 +207,7 @@ def test_after_a_long_absence_all_or_none_of_it_runs(live: Live, claim: Claim) -
     live.now_ms += 3_000 * S
     live.restart()
     live.pass_time(600 * S)
-    assert joint(live).joint.end_ms >= 0
+    assert coallocation(live).coallocation.end_ms >= 0
     assert not live.gateway.leases
     live.engine.check()
 
@@ -208,7 +216,7 @@ MOMENTS = st.lists(st.integers(0, 90), min_size=1, max_size=5)
 
 
 def asked(live: Live) -> list[tuple[int, list[Command]]]:
-    """A busy minute: two joint requests, owners, guests, and a change of mind."""
+    """A busy minute: two co-allocations, owners, guests, and a change of mind."""
     reserve = together(3, 2, claim=Claim.RESERVATION, asked_s=20, deadline_ms=live.now_ms + 400 * S)
     claim = together(4, 3, margin_ms=20 * S, asked_s=15, deadline_ms=live.now_ms + 300 * S, retries=1)
     return [
@@ -216,7 +224,7 @@ def asked(live: Live) -> list[tuple[int, list[Command]]]:
         (4, [guest(2, 20), reserve]),
         (9, [local(4, 10, site="b"), guest(3, 40)]),
         (16, [together(2, 2, asked_s=5), local(4, 6, site="a")]),
-        (40, [CancelJoint(3), Undrain("a", "operator")]),
+        (40, [CancelCoAllocation(3), Undrain("a", "operator")]),
     ]
 
 
@@ -231,14 +239,14 @@ def play(live: Live, interrupt: Callable[[Live, list[Command]], None], moments: 
         live.do(*plan.get(second, []))
     live.pass_time(500 * S)
     assert not live.gateway.leases
-    assert not live.gateway.joints.open
+    assert not live.gateway.coallocations.open
     live.engine.check()
-    return contents(live.store) | {"joints": [live.store.joint(number) for number in (1, 2, 3)]}
+    return contents(live.store) | {"coallocations": [live.store.coallocation(number) for number in (1, 2, 3)]}
 
 
 def _fail(live: Live, commands: list[Command]) -> None:
     with failing(live.store), pytest.raises(Unavailable):
-        live.do(*commands, CancelJoint(1), together(1, 1))
+        live.do(*commands, CancelCoAllocation(1), together(1, 1))
 
 
 @settings(max_examples=examples(8), suppress_health_check=SHARED_STORES)
@@ -255,5 +263,5 @@ def test_who_is_killed_at_any_moment_decides_as_if_nothing_had_been(new_store: N
     with new_store() as store, new_store() as other:
         restarted = play(two_sites(store), lambda live, _: live.restart(), set(moments))
         undisturbed = play(two_sites(other), _fail, set())
-        assert restarted["joints"] == undisturbed["joints"]
+        assert restarted["coallocations"] == undisturbed["coallocations"]
         assert [row["state"] for row in restarted["leases"]] == []

@@ -1,11 +1,11 @@
-"""Joint leases on the wire: components that run together, at one or several sites, or not at all."""
+"""Co-allocations on the wire: components that run together, at one or several sites, or not at all."""
 
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 from pydantic.types import Strict
 
-from leasehold.model.joint import MOST_COMPONENTS, JointState
+from leasehold.model.coallocation import MOST_COMPONENTS, CoAllocationState
 from leasehold.model.reason import sentence
 from leasehold.model.request import DEFAULT_MEMORY_MIB
 from leasehold.service.api.fields import (
@@ -21,7 +21,7 @@ from leasehold.service.api.fields import (
 )
 from leasehold.service.api.models.base import A_MOMENT, Asked, Shown, examples
 from leasehold.service.api.moments import read_duration, show_duration, show_moment, show_planned
-from leasehold.service.store.rows import JointRow
+from leasehold.service.store.rows import CoAllocationRow
 
 MAX_FILES = 20
 MAX_FILE_MIB = 2**31
@@ -41,7 +41,7 @@ _SHOWN_COMPONENT = {
 }  # fmt: skip
 _SHOWN = {
     "id": 7, "name": "", "consumer": "physics", "group": "", "state": "held", "reason": "awaits-its-parts",
-    "explanation": "waits until there is room for all components of its joint request",
+    "explanation": "waits until there is room for all components of its co-allocation",
     "claim": "incremental", "place": "close-to-files", "submitted_at": A_MOMENT, "ready_at": A_MOMENT,
     "deadline_at": None, "starts_at": A_MOMENT, "ended_at": None, "idle_vm_s": 480, "tried": 1,
     "components": [_SHOWN_COMPONENT],
@@ -76,14 +76,14 @@ class ComponentRequest(Asked):
 
     vms: Vms = Field(description="How many machines.")
     duration_ms: DurationMs | None = Field(
-        None, alias="duration_s", description="For how long at most; left out: as the joint lease says."
+        None, alias="duration_s", description="For how long at most; left out: as the co-allocation says."
     )
     memory_mib: MemoryMib = Field(DEFAULT_MEMORY_MIB, description="The memory of each machine, in MiB.")
     site: Name | None = Field(None, description="Where it has to be; left out: at any site.")
     files: list[InputFile] = Field([], max_length=MAX_FILES, description="What it reads.")
 
 
-class JointLeaseRequest(Asked):
+class CoAllocationSpec(Asked):
     """What is asked for: components that hold machines at the same time, or not at all."""
 
     model_config = examples(_ASKED, _ASKED_AHEAD)
@@ -114,8 +114,8 @@ class JointLeaseRequest(Asked):
     command: CommandWords = Field([], description="What to run in the machines of every component.")
 
 
-class JointQuery(Asked):
-    """Which joint leases to list."""
+class CoAllocationQuery(Asked):
+    """Which co-allocations to list."""
 
     limit: PageSize = Field(100, description="How many at most.")
     cursor: Text | None = Field(None, description="Where the page before ended: its `next`.")
@@ -128,7 +128,7 @@ class ShownFile(Shown):
     mib: int
 
 
-class JointComponent(Shown):
+class CoAllocationComponent(Shown):
     """How things stand with one component."""
 
     model_config = examples(_SHOWN_COMPONENT)
@@ -143,8 +143,8 @@ class JointComponent(Shown):
     losses: int = Field(description="How often it lost its machines.")
 
 
-class JointLease(Shown):
-    """One joint lease: what was asked for, and where it is in its life."""
+class CoAllocation(Shown):
+    """One co-allocation: what was asked for, and where it is in its life."""
 
     model_config = examples(_SHOWN)
 
@@ -152,7 +152,7 @@ class JointLease(Shown):
     name: str
     consumer: str
     group: str
-    state: JointState
+    state: CoAllocationState
     reason: str = Field(description="Why it is so: one of a closed list.")
     explanation: str
     claim: str
@@ -164,38 +164,38 @@ class JointLease(Shown):
     ended_at: str | None
     idle_vm_s: int | float = Field(description="VM-seconds for which machines were held idle for others.")
     tried: int = Field(description="How often all of it was tried for.")
-    components: list[JointComponent]
+    components: list[CoAllocationComponent]
 
 
-class JointPage(Shown):
-    """Some joint leases, newest first."""
+class CoAllocationPage(Shown):
+    """Some co-allocations, newest first."""
 
-    joints: list[JointLease]
+    coallocations: list[CoAllocation]
     next: str | None = Field(description="The `cursor` of the next page; null: this was the last.")
 
 
-def show_joint(row: JointRow) -> JointLease:
-    """Show a joint lease as it is in the store."""
-    joint, request = row.joint, row.joint.request
-    return JointLease(
-        id=joint.id,
+def show_coallocation(row: CoAllocationRow) -> CoAllocation:
+    """Show a co-allocation as it is in the store."""
+    coallocation, request = row.coallocation, row.coallocation.request
+    return CoAllocation(
+        id=coallocation.id,
         name=row.name,
         consumer=request.consumer,
         group=request.group,
-        state=joint.state,
-        reason=joint.reason,
-        explanation=sentence(joint.reason),
+        state=coallocation.state,
+        reason=coallocation.reason,
+        explanation=sentence(coallocation.reason),
         claim=request.claim,
         place=request.place,
         submitted_at=show_moment(request.submit_ms),
         ready_at=show_moment(request.ready_ms),
         deadline_at=show_planned(request.deadline_ms),
-        starts_at=show_planned(joint.start_ms),
-        ended_at=show_planned(joint.end_ms),
-        idle_vm_s=show_duration(joint.idle_vm_ms),
-        tried=joint.tried,
+        starts_at=show_planned(coallocation.start_ms),
+        ended_at=show_planned(coallocation.end_ms),
+        idle_vm_s=show_duration(coallocation.idle_vm_ms),
+        tried=coallocation.tried,
         components=[
-            JointComponent(
+            CoAllocationComponent(
                 lease=part.lease_id,
                 vms=component.vms,
                 duration_s=show_duration(component.duration_ms),
@@ -205,6 +205,6 @@ def show_joint(row: JointRow) -> JointLease:
                 files=[ShownFile(site=site, mib=mib) for site, mib in component.files],
                 losses=part.losses,
             )
-            for component, part in zip(request.components, joint.parts, strict=True)
+            for component, part in zip(request.components, coallocation.parts, strict=True)
         ],
     )

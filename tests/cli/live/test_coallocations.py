@@ -1,4 +1,4 @@
-"""``leasehold joint`` and ``leasehold lease explain``, as they look."""
+"""``leasehold coallocation`` and ``leasehold lease explain``, as they look."""
 
 import json
 from typing import Any
@@ -16,8 +16,8 @@ COMPONENT = {
 OTHER = COMPONENT | {
     "lease": 43, "vms": 8, "wanted_site": "", "site": "lyon", "files": [{"site": "lyon", "mib": 2048}]
 }  # fmt: skip
-WAITS = "waits until there is room for all components of its joint request"
-JOINT = {
+WAITS = "waits until there is room for all components of its co-allocation"
+COALLOCATION = {
     "id": 7, "name": "wave", "consumer": "physics", "group": "", "state": "placed",
     "reason": "awaits-its-parts", "explanation": WAITS, "claim": "incremental", "place": "worst-fit",
     "submitted_at": MOMENT, "ready_at": MOMENT, "deadline_at": None, "ended_at": None, "tried": 1,
@@ -50,10 +50,10 @@ def asked(gateway: Gateway) -> Any:
 
 class TestSubmitting:
     def test_the_number_is_the_answer(self, cli: Cli, gateway: Gateway) -> None:
-        gateway.answer("POST", "/v1/joint-leases", Reply(201, JOINT))
-        said = cli("joint", "submit", "-c", "4@delft", "--component", "8:2048@lyon,7@delft", "--duration", "1h")
+        gateway.answer("POST", "/v1/coallocations", Reply(201, COALLOCATION))
+        said = cli("coallocation", "submit", "-c", "4@delft", "--component", "8:2048@lyon,7@delft", "--duration", "1h")
         assert (said.code, said.out) == (0, "7\n")
-        assert said.err == ("leasehold: joint lease 7 is placed at delft,lyon; its start is 2026-11-21 11:00:00\n")
+        assert said.err == ("leasehold: co-allocation 7 is placed at delft,lyon; its start is 2026-11-21 11:00:00\n")
         assert asked(gateway) == {
             "components": [
                 {"vms": 4, "site": "delft"},
@@ -68,7 +68,7 @@ class TestSubmitting:
         }
 
     def test_everything_that_can_be_said(self, cli: Cli, gateway: Gateway) -> None:
-        gateway.answer("POST", "/v1/joint-leases", Reply(201, JOINT))
+        gateway.answer("POST", "/v1/coallocations", Reply(201, COALLOCATION))
         options = [
             "--claim",
             "reservation",
@@ -81,7 +81,7 @@ class TestSubmitting:
         ]
         options += ["--ready", "now+1h", "--deadline", "now+5h", "--margin", "90", "--group", "astro"]
         options += ["--tries", "2", "--retries", "1", "--idempotency-key", "k"]
-        cli("joint", "submit", "-c", "1", "--duration", "60", *options, "--", "sh", "run.sh")
+        cli("coallocation", "submit", "-c", "1", "--duration", "60", *options, "--", "sh", "run.sh")
         assert asked(gateway) | {"components": None} == {
             "components": None,
             "duration_s": 60,
@@ -101,15 +101,15 @@ class TestSubmitting:
 
     def test_a_refusal_is_a_no(self, cli: Cli, gateway: Gateway) -> None:
         refused = {"state": "refused", "reason": "no-common-room", "ended_at": MOMENT, "starts_at": None}
-        explanation = "is part of a joint request whose components cannot have room at the same time"
-        gateway.answer("POST", "/v1/joint-leases", Reply(201, JOINT | refused | {"explanation": explanation}))
-        said = cli("joint", "submit", "-c", "1", "--duration", "60")
+        explanation = "is part of a co-allocation whose components cannot have room at the same time"
+        gateway.answer("POST", "/v1/coallocations", Reply(201, COALLOCATION | refused | {"explanation": explanation}))
+        said = cli("coallocation", "submit", "-c", "1", "--duration", "60")
         assert said.code == 1
         assert f"is refused at delft,lyon: each component {explanation} (no-common-room)" in said.err
 
     @pytest.mark.parametrize("text", ["", "x", "0", "4@", "4@a@b", "4:lyon", "4:7@", "-1"])
     def test_a_component_that_is_none(self, cli: Cli, gateway: Gateway, text: str) -> None:
-        said = cli("joint", "submit", f"--component={text}", "--duration", "60")
+        said = cli("coallocation", "submit", f"--component={text}", "--duration", "60")
         expected = "VMs, and where, as in 4, 4@delft or 8:2048@lyon"
         assert (said.code, gateway.asked) == (2, [])
         assert said.err == f"leasehold: --component: got {text!r}, expected {expected}\n"
@@ -117,8 +117,8 @@ class TestSubmitting:
     def test_what_would_become_of_it(self, cli: Cli, gateway: Gateway) -> None:
         waits = {"state": "held", "sites": ["", ""], "reason": "awaits-its-parts", "explanation": WAITS}
         told = [TOGETHER, TOGETHER | waits, TOGETHER | waits | {"state": "refused"}]
-        gateway.answer("POST", "/v1/joint-leases/explain", *(Reply(body=one) for one in told))
-        arguments = ("joint", "submit", "-c", "1", "-c", "1", "--duration", "60", "--dry-run")
+        gateway.answer("POST", "/v1/coallocations/explain", *(Reply(body=one) for one in told))
+        arguments = ("coallocation", "submit", "-c", "1", "-c", "1", "--duration", "60", "--dry-run")
         said = cli(*arguments)
         assert said.code == 0
         assert asked(gateway)["components"] == [{"vms": 1}, {"vms": 1}]
@@ -133,39 +133,39 @@ class TestSubmitting:
         assert (said.code, said.out.splitlines()[0]) == (
             0, f"would wait at the gateway: each component {WAITS} (awaits-its-parts)"
         )  # fmt: skip
-        gateway.answer("POST", "/v1/joint-leases/explain", Reply(body=TOGETHER | waits | {"state": "refused"}))
+        gateway.answer("POST", "/v1/coallocations/explain", Reply(body=TOGETHER | waits | {"state": "refused"}))
         assert cli(*arguments).code == 1
 
 
 class TestLookingAtThem:
     def test_in_a_line_each(self, cli: Cli, gateway: Gateway) -> None:
-        over = JOINT | {"id": 6, "state": "completed", "ended_at": MOMENT}
-        gateway.answer("GET", "/v1/joint-leases", Reply(body={"joints": [JOINT, over], "next": None}))
-        head, row = cli("joint", "list").out.splitlines()
+        over = COALLOCATION | {"id": 6, "state": "completed", "ended_at": MOMENT}
+        gateway.answer("GET", "/v1/coallocations", Reply(body={"coallocations": [COALLOCATION, over], "next": None}))
+        head, row = cli("coallocation", "list").out.splitlines()
         assert head.split() == ["ID", "STATE", "CLAIM", "CONSUMER", "VMS", "SITES", "IDLE", "START", "REASON"]
         assert row.split()[:7] == ["7", "placed", "incremental", "physics", "4+8", "delft,lyon", "8:00"]
-        assert len(cli("joint", "list", "--all").out.splitlines()) == 3
-        assert json.loads(cli("joint", "list", "--json").out)["joints"] == [JOINT]
+        assert len(cli("coallocation", "list", "--all").out.splitlines()) == 3
+        assert json.loads(cli("coallocation", "list", "--json").out)["coallocations"] == [COALLOCATION]
 
     def test_in_full(self, cli: Cli, gateway: Gateway) -> None:
-        gateway.answer("GET", "/v1/joint-leases/7", Reply(body=JOINT))
+        gateway.answer("GET", "/v1/coallocations/7", Reply(body=COALLOCATION))
         gateway.answer("GET", "/v1/leases/42", Reply(body=lease(42, state="running", site="delft")))
         gateway.answer("GET", "/v1/leases/43", Reply(body=lease(43, state="held", site="", reason="awaits-its-parts")))
-        told = cli("joint", "show", "7").out.splitlines()
-        assert told[0] == "joint lease 7 is placed at delft,lyon; its start is 2026-11-21 11:00:00"
+        told = cli("coallocation", "show", "7").out.splitlines()
+        assert told[0] == "co-allocation 7 is placed at delft,lyon; its start is 2026-11-21 11:00:00"
         assert "  held idle   480 VM-seconds" in told
         assert told[-2:] == [
             "  component   4 VMs at delft for 1:00:00: lease 42 is running at delft",
             "  component   8 VMs for 1:00:00, 2048 MiB from lyon: lease 43 is held (awaits-its-parts)",
         ]
-        assert json.loads(cli("joint", "show", "7", "--json").out)["joint"] == JOINT
+        assert json.loads(cli("coallocation", "show", "7", "--json").out)["coallocation"] == COALLOCATION
 
     def test_taking_one_back(self, cli: Cli, gateway: Gateway) -> None:
-        over = JOINT | {"state": "cancelled", "ended_at": MOMENT, "explanation": "was cancelled by its user"}
-        gateway.answer("DELETE", "/v1/joint-leases/7", Reply(body=over | {"reason": "cancelled-by-user"}))
-        said = cli("joint", "cancel", "7").out
+        over = COALLOCATION | {"state": "cancelled", "ended_at": MOMENT, "explanation": "was cancelled by its user"}
+        gateway.answer("DELETE", "/v1/coallocations/7", Reply(body=over | {"reason": "cancelled-by-user"}))
+        said = cli("coallocation", "cancel", "7").out
         expected = "is cancelled at delft,lyon: each component was cancelled by its user (cancelled-by-user)"
-        assert said == f"joint lease 7 {expected}\n"
+        assert said == f"co-allocation 7 {expected}\n"
 
 
 class TestExplaining:

@@ -1,4 +1,4 @@
-"""``leasehold joint``: machines at several sites at the same time, all or nothing."""
+"""``leasehold coallocation``: machines at several sites at the same time, all or nothing."""
 
 from typing import Annotated
 
@@ -10,7 +10,7 @@ from leasehold.cli.options import Group, IdempotencyKey, Json, Name, switch
 
 app = typer.Typer(help="Ask for machines at several sites, all or nothing.", no_args_is_help=True)
 
-JointId = Annotated[int, typer.Argument(metavar="ID", min=0, show_default=False)]
+CoAllocationId = Annotated[int, typer.Argument(metavar="ID", min=0, show_default=False)]
 
 
 @app.command()
@@ -81,21 +81,21 @@ def submit(  # noqa: PLR0913, PLR0917 - one argument for each option
         typer.Argument(metavar="COMMAND", help="What each machine runs, after --.", show_default=False),
     ] = None,
 ) -> None:
-    """Ask for components that run together; the number of the joint lease is the answer.
+    """Ask for components that run together; the number of the co-allocation is the answer.
 
     Exits with 1 if it is refused.
     """
+    from leasehold.cli.live.coallocations import answer_explained_coallocation, read_components, show_number
     from leasehold.cli.live.durations import read_duration_s
     from leasehold.cli.live.gateway import gateway
-    from leasehold.cli.live.joints import answer_explained_joint, read_components, show_number
     from leasehold.cli.live.moments import now, read_moment
     from leasehold.cli.live.submitting import read_memory_mib
     from leasehold.cli.screen import answer_json
-    from leasehold.client.joint_calls import JointWish
+    from leasehold.client.coallocation_calls import CoAllocationSpec
     from leasehold.client.reading import wire
 
     at = now()
-    wish = JointWish(
+    wish = CoAllocationSpec(
         components=read_components(components, read_memory_mib(memory) if memory else None),
         duration_s=read_duration_s("--duration", duration),
         claim=claim,
@@ -111,67 +111,67 @@ def submit(  # noqa: PLR0913, PLR0917 - one argument for each option
     )
     with gateway() as client:
         if dry_run:
-            answer_explained_joint(client.joints.explain(**wish), json=json)
+            answer_explained_coallocation(client.coallocations.explain(**wish), json=json)
             return
         wish["idempotency_key"] = idempotency_key
-        joint = client.joints.submit(**wish)
+        coallocation = client.coallocations.submit(**wish)
     if json:
-        answer_json({"joint": wire(joint)})
+        answer_json({"coallocation": wire(coallocation)})
     else:
-        show_number(joint)
-    if joint.state == "refused":
+        show_number(coallocation)
+    if coallocation.state == "refused":
         raise typer.Exit(ANSWER_IS_NO)
 
 
 @app.command("list")
-def list_joints(
+def list_coallocations(
     everything: Annotated[bool, switch("--all", "-a", does="Those that are over, too.")] = False,
     json: Json = False,
 ) -> None:
-    """List the joint leases that are not over, the newest first."""
+    """List the co-allocations that are not over, the newest first."""
+    from leasehold.cli.live.coallocations import HEADS, overview
     from leasehold.cli.live.gateway import gateway
-    from leasehold.cli.live.joints import HEADS, overview
     from leasehold.cli.live.table import print_table
     from leasehold.cli.screen import answer_json
     from leasehold.client.reading import wire
 
     with gateway() as client:
-        joints = [one for one in client.joints.list() if everything or not one.is_over]
+        coallocations = [one for one in client.coallocations.list() if everything or not one.is_over]
     if json:
-        answer_json({"joints": wire(joints)})
+        answer_json({"coallocations": wire(coallocations)})
     else:
-        print_table(HEADS, overview(joints), figures=(0, 4, 6))
+        print_table(HEADS, overview(coallocations), figures=(0, 4, 6))
 
 
 @app.command()
-def show(joint_id: JointId, json: Json = False) -> None:
-    """Say what a joint lease asked for, how each component stands, and why."""
+def show(coallocation_id: CoAllocationId, json: Json = False) -> None:
+    """Say what a co-allocation asked for, how each component stands, and why."""
+    from leasehold.cli.live.coallocations import account
     from leasehold.cli.live.gateway import gateway
-    from leasehold.cli.live.joints import account
     from leasehold.cli.live.moments import now
     from leasehold.cli.screen import answer, answer_json
     from leasehold.client.reading import wire
 
     with gateway() as client:
-        joint = client.joints.get(joint_id)
-        leases = [client.leases.get(component.lease) for component in joint.components]
+        coallocation = client.coallocations.get(coallocation_id)
+        leases = [client.leases.get(component.lease) for component in coallocation.components]
     if json:
-        answer_json({"joint": wire(joint), "leases": wire(leases)})
+        answer_json({"coallocation": wire(coallocation), "leases": wire(leases)})
     else:
-        answer("\n".join(account(joint, leases, now())))
+        answer("\n".join(account(coallocation, leases, now())))
 
 
 @app.command()
-def cancel(joint_id: JointId, json: Json = False) -> None:
-    """Take a joint lease back, with all of its components; one that is over stays as it is."""
+def cancel(coallocation_id: CoAllocationId, json: Json = False) -> None:
+    """Take a co-allocation back, with all of its components; one that is over stays as it is."""
+    from leasehold.cli.live.coallocations import standing
     from leasehold.cli.live.gateway import gateway
-    from leasehold.cli.live.joints import standing
     from leasehold.cli.screen import answer, answer_json
     from leasehold.client.reading import wire
 
     with gateway() as client:
-        joint = client.joints.cancel(joint_id)
+        coallocation = client.coallocations.cancel(coallocation_id)
     if json:
-        answer_json({"joint": wire(joint)})
+        answer_json({"coallocation": wire(coallocation)})
     else:
-        answer(standing(joint))
+        answer(standing(coallocation))

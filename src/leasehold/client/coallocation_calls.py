@@ -1,4 +1,4 @@
-"""What can be asked of a gateway about joint leases, as `leasehold.client.calls` for single ones."""
+"""What can be asked of a gateway about co-allocations, as `leasehold.client.calls` for single ones."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -6,7 +6,7 @@ from typing import Any, Required, TypedDict
 from uuid import uuid4
 
 from leasehold.client.calls import insist_on_zones
-from leasehold.client.joint_records import JointExplanation, JointLease
+from leasehold.client.coallocation_records import CoAllocation, CoAllocationExplanation
 from leasehold.client.question import Call, Page, one, paged
 from leasehold.client.reading import wire
 
@@ -23,8 +23,8 @@ class ComponentWish(TypedDict, total=False):
     files: Sequence[Mapping[str, Any]]
 
 
-class JointWish(TypedDict, total=False):
-    """A request for a joint lease.
+class CoAllocationSpec(TypedDict, total=False):
+    """A request for a co-allocation.
 
     ``duration_s``       for the components that do not say it themselves
     ``claim``            incremental or reservation
@@ -49,34 +49,34 @@ class JointWish(TypedDict, total=False):
     idempotency_key: str
 
 
-def submit_joint(wish: JointWish) -> Call[JointLease]:
-    """Ask for a joint lease; raises InvalidField for a time without its zone."""
-    body = _joint_body(wish)
+def submit_coallocation(wish: CoAllocationSpec) -> Call[CoAllocation]:
+    """Ask for a co-allocation; raises InvalidField for a time without its zone."""
+    body = _coallocation_body(wish)
     key = body.pop("idempotency_key", None) or str(uuid4())
-    return Call("POST", "/v1/joint-leases", one(JointLease), body=body, key=key)
+    return Call("POST", "/v1/coallocations", one(CoAllocation), body=body, key=key)
 
 
-def joint(joint_id: int) -> Call[JointLease]:
-    """Ask for one joint lease."""
-    return Call("GET", f"/v1/joint-leases/{joint_id}", one(JointLease))
+def coallocation(coallocation_id: int) -> Call[CoAllocation]:
+    """Ask for one co-allocation."""
+    return Call("GET", f"/v1/coallocations/{coallocation_id}", one(CoAllocation))
 
 
-def joints() -> Call[Page[JointLease]]:
-    """Ask for joint leases, the newest first."""
-    return paged("/v1/joint-leases", (), "joints", JointLease)
+def coallocations() -> Call[Page[CoAllocation]]:
+    """Ask for co-allocations, the newest first."""
+    return paged("/v1/coallocations", (), "coallocations", CoAllocation)
 
 
-def cancel_joint(joint_id: int) -> Call[JointLease]:
-    """Take a joint lease back; one that is over stays as it is."""
-    return Call("DELETE", f"/v1/joint-leases/{joint_id}", one(JointLease))
+def cancel_coallocation(coallocation_id: int) -> Call[CoAllocation]:
+    """Take a co-allocation back; one that is over stays as it is."""
+    return Call("DELETE", f"/v1/coallocations/{coallocation_id}", one(CoAllocation))
 
 
-def explain_joint(wish: JointWish) -> Call[JointExplanation]:
-    """Ask what would become of a joint lease; raises InvalidField for a time without its zone."""
-    return Call("POST", "/v1/joint-leases/explain", one(JointExplanation), body=_joint_body(wish))
+def explain_coallocation(wish: CoAllocationSpec) -> Call[CoAllocationExplanation]:
+    """Ask what would become of a co-allocation; raises InvalidField for a time without its zone."""
+    return Call("POST", "/v1/coallocations/explain", one(CoAllocationExplanation), body=_coallocation_body(wish))
 
 
-def _joint_body(wish: JointWish) -> dict[str, Any]:
+def _coallocation_body(wish: CoAllocationSpec) -> dict[str, Any]:
     insist_on_zones(deadline=wish.get("deadline"), ready=wish.get("ready"))
     said: dict[str, Any] = {key: wire(value) for key, value in wish.items() if value not in _LEFT_OUT}
     said["components"] = [

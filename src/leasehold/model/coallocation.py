@@ -1,4 +1,4 @@
-"""A joint request: several components, at one or several sites, that hold machines together or not at all.
+"""A co-allocation: several components, at one or several sites, that hold machines together or not at all.
 
 Co-allocation as KOALA has it (Mohamed and Epema 2005), on which Dumitrescu et al. 2007 build. Each component
 becomes an ordinary, Non-preemptable lease with a number of its own; what ties them together is here.
@@ -27,8 +27,8 @@ class Claim(StrEnum):
     """All at once and ahead, for the earliest time at which there is room for all."""
 
 
-class JointState(StrEnum):
-    """Where a joint request is in its life."""
+class CoAllocationState(StrEnum):
+    """Where a co-allocation is in its life."""
 
     HELD = "held"
     """No component has a place."""
@@ -51,12 +51,14 @@ class JointState(StrEnum):
         return self in _FINAL
 
 
-_FINAL = frozenset({JointState.COMPLETED, JointState.FAILED, JointState.REFUSED, JointState.CANCELLED})
+_FINAL = frozenset(
+    {CoAllocationState.COMPLETED, CoAllocationState.FAILED, CoAllocationState.REFUSED, CoAllocationState.CANCELLED}
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """One part of a joint request, served within one site.
+    """One part of a co-allocation, served within one site.
 
     ``duration_ms``  on a machine of the reference speed
     ``site``         where it has to run, "" for any site
@@ -71,7 +73,7 @@ class Component:
 
 
 @dataclass(frozen=True, slots=True)
-class JointRequest:
+class CoAllocationRequest:
     """What somebody asks for. Never changed.
 
     ``first_lease_id``  of the numbers that its leases may have: `lease_id` says which is whose
@@ -158,8 +160,8 @@ class Part:
 
 
 @dataclass(slots=True, eq=False)
-class Joint:
-    """One joint request's life.
+class CoAllocation:
+    """One co-allocation's life.
 
     ``start_ms``    the common start, UNPLANNED while there is none
     ``claim_ms``    when claiming goes on, or while it is held, when it is tried again at the earliest
@@ -169,9 +171,9 @@ class Joint:
     ``end_ms``      when it was over, UNPLANNED before
     """
 
-    request: JointRequest
+    request: CoAllocationRequest
     parts: list[Part] = field(default_factory=list)
-    state: JointState = JointState.HELD
+    state: CoAllocationState = CoAllocationState.HELD
     start_ms: int = UNPLANNED
     claim_ms: int = UNPLANNED
     tried: int = 0
@@ -185,7 +187,7 @@ class Joint:
         return self.request.id
 
 
-def check_joint(request: JointRequest) -> JointRequest:
+def check_coallocation(request: CoAllocationRequest) -> CoAllocationRequest:
     """Return the request if every field of it makes sense; raises InvalidField naming one that does not.
 
     What a component asks for is checked where its own request is (`leasehold.model.request.check_request`).

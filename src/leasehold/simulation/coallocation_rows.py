@@ -1,12 +1,12 @@
-"""Writes down what becomes of joint requests, as the table ``joints`` of `leasehold.model.tables`."""
+"""Writes down what becomes of co-allocations, as the table ``coallocations`` of `leasehold.model.tables`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from leasehold.gateway.coallocation.incremental import count_idle
-from leasehold.model.effect import JointClosed, JointStarted, PartLeased
-from leasehold.model.joint import Joint
+from leasehold.model.coallocation import CoAllocation
+from leasehold.model.effect import CoAllocationClosed, CoAllocationStarted, PartLeased
 from leasehold.model.reason import Reason
 from leasehold.simulation.kernel import Handler
 from leasehold.simulation.tables import TableWriter
@@ -15,17 +15,17 @@ from leasehold.simulation.workload.job import Job
 
 @dataclass(slots=True)
 class _Open:
-    """A joint request that is not over; ``job`` is that of its first component."""
+    """A co-allocation that is not over; ``job`` is that of its first component."""
 
-    joint: Joint
+    coallocation: CoAllocation
     job: Job
     started_ms: int | None = None
 
 
-class JointRows:
+class CoAllocationRows:
     """Keeps in memory what is open, and writes what is over; no table where nothing is.
 
-    ``count``  how many joint requests came
+    ``count``  how many co-allocations came
     """
 
     def __init__(self, folder: Path) -> None:
@@ -33,42 +33,42 @@ class JointRows:
         self.count = 0
         self._folder = folder
         self._table: TableWriter | None = None
-        self._joint_of: dict[int, Joint] = {}
+        self._coallocation_of: dict[int, CoAllocation] = {}
         self._open: dict[int, _Open] = {}
         self.handlers: Mapping[type, Handler] = {
             PartLeased: self._leased,
-            JointStarted: self._started,
-            JointClosed: self._closed,
+            CoAllocationStarted: self._started,
+            CoAllocationClosed: self._closed,
         }
 
     def _leased(self, effect: PartLeased, now_ms: int) -> None:  # noqa: ARG002 - all are told alike
-        self._joint_of[effect.lease.id] = effect.joint
+        self._coallocation_of[effect.lease.id] = effect.coallocation
 
     def came(self, lease_id: int, job: Job) -> None:
         """A job came; take note of it if it is a component's."""
-        joint = self._joint_of.get(lease_id)
-        if joint is not None and joint.id not in self._open:
-            self._open[joint.id] = _Open(joint, job)
+        coallocation = self._coallocation_of.get(lease_id)
+        if coallocation is not None and coallocation.id not in self._open:
+            self._open[coallocation.id] = _Open(coallocation, job)
             self.count += 1
 
-    def joint_of(self, lease_id: int) -> int | None:
-        """Give the joint request of a lease that is over, and forget it; None for an ordinary lease."""
-        joint = self._joint_of.pop(lease_id, None)
-        return None if joint is None else joint.id
+    def coallocation_of(self, lease_id: int) -> int | None:
+        """Give the co-allocation of a lease that is over, and forget it; None for an ordinary lease."""
+        coallocation = self._coallocation_of.pop(lease_id, None)
+        return None if coallocation is None else coallocation.id
 
-    def _started(self, effect: JointStarted, now_ms: int) -> None:
-        self._open[effect.joint.id].started_ms = now_ms
+    def _started(self, effect: CoAllocationStarted, now_ms: int) -> None:
+        self._open[effect.coallocation.id].started_ms = now_ms
 
-    def _closed(self, effect: JointClosed, now_ms: int) -> None:
-        self._write(self._open.pop(effect.joint.id), effect.reason, now_ms)
+    def _closed(self, effect: CoAllocationClosed, now_ms: int) -> None:
+        self._write(self._open.pop(effect.coallocation.id), effect.reason, now_ms)
 
     def _write(self, one: _Open, reason: Reason, ended_ms: int | None) -> None:
-        joint, request = one.joint, one.joint.request
+        coallocation, request = one.coallocation, one.coallocation.request
         if self._table is None:
-            self._table = TableWriter(self._folder, "joints")
+            self._table = TableWriter(self._folder, "coallocations")
         self._table.add(
             (
-                joint.id,
+                coallocation.id,
                 one.job.source,
                 one.job.source_id,
                 request.request(0, 0).path,
@@ -80,18 +80,18 @@ class JointRows:
                 request.ready_ms,
                 one.started_ms,
                 ended_ms,
-                joint.state,
+                coallocation.state,
                 reason,
-                joint.idle_vm_ms,
-                joint.tried,
+                coallocation.idle_vm_ms,
+                coallocation.tried,
             )
         )
 
     def finish(self, now_ms: int) -> None:
         """Write what is still open when the simulated time is over, and close the table."""
         for one in self._open.values():
-            for index in range(len(one.joint.parts)):
-                count_idle(one.joint, index, now_ms)
+            for index in range(len(one.coallocation.parts)):
+                count_idle(one.coallocation, index, now_ms)
             self._write(one, Reason.HORIZON_REACHED, None)
         if self._table is not None:
             self._table.close()
