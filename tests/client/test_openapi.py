@@ -141,7 +141,7 @@ CALLS: list[Call[Any]] = [
     calls.why_not_ready(),
 ]
 NOT_FOR_CLIENTS = {("GET", "/metrics")}
-"""Nor are the letters between gateways and their sites."""
+"""Nor are the messages between gateways and their sites."""
 
 
 def operations() -> set[tuple[str, str]]:
@@ -164,7 +164,7 @@ def names(kind: Any) -> set[str]:
 
 def test_every_route_has_a_method() -> None:
     asked = {operation_of(call.method, call.path) for call in CALLS} | {("GET", PATH)}
-    theirs = {(method, path) for method, path in operations() if not path.endswith("/letters")}
+    theirs = {(method, path) for method, path in operations() if not path.endswith("/messages")}
     assert asked == theirs - NOT_FOR_CLIENTS
 
 

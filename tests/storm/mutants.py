@@ -38,16 +38,16 @@ def no_idempotency(world: World) -> Iterator[None]:
 
 
 @contextmanager
-def doubled_letters(_world: World) -> Iterator[None]:
-    """Letters between processes are taken in again each time that they come."""
+def doubled_messages(_world: World) -> Iterator[None]:
+    """Messages between processes are taken in again each time that they come."""
     from leasehold.service.engine.postbox import Postbox  # noqa: PLC0415 - what is broken
 
-    def take_in(self: Any, correspondent: str, letters: Any, read: Callable[[Any], Any]) -> list[Any]:
-        numbers, letters = self._of(correspondent), list(letters)
-        if letters:
-            numbers[1] = max(numbers[1], letters[-1][0])
+    def take_in(self: Any, correspondent: str, messages: Any, read: Callable[[Any], Any]) -> list[Any]:
+        numbers, messages = self._of(correspondent), list(messages)
+        if messages:
+            numbers[1] = max(numbers[1], messages[-1][0])
             self._received.add(correspondent)
-        return [read(json.loads(text)) for _, text in letters]
+        return [read(json.loads(text)) for _, text in messages]
 
     with patch.object(Postbox, "take_in", take_in):
         yield
@@ -62,7 +62,7 @@ def blind_door(_world: World) -> Iterator[None]:
 
 MUTANTS: dict[str, Mutant] = {
     "blind-door": blind_door,
-    "doubled-letters": doubled_letters,
+    "doubled-messages": doubled_messages,
     "doubled-start": doubled_start,
     "lost-commit": lost_commit,
     "no-idempotency": no_idempotency,

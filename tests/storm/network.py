@@ -2,7 +2,7 @@
 off.
 
 HTTP runs over a stream of bytes, which doubles nothing; but whoever lost an answer asks again, proxies do so
-on their own, and letters are told again. So what is doubled here is what may be: whatever says the same the
+on their own, and messages are told again. So what is doubled here is what may be: whatever says the same the
 second time.
 """
 
@@ -107,7 +107,7 @@ class Network:
 
 def may_be_doubled(request: httpx2.Request) -> bool:
     """Whether it is promised that a request does the same when it comes a second time."""
-    return request.method != "POST" or "Idempotency-Key" in request.headers or request.url.path.endswith("/letters")
+    return request.method != "POST" or "Idempotency-Key" in request.headers or request.url.path.endswith("/messages")
 
 
 class Wire(httpx2.AsyncBaseTransport):

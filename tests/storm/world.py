@@ -41,7 +41,7 @@ from leasehold.service.config import ServiceConfig
 from leasehold.service.config_file import config_from_dict
 from leasehold.service.errors import Unavailable
 from leasehold.service.federation import Federation
-from leasehold.service.letters.uplink import Uplink
+from leasehold.service.messages.uplink import Uplink
 from leasehold.service.metrics import Metrics
 from leasehold.service.store.errors import StoreUnavailable
 from leasehold.service.store.store import open_store

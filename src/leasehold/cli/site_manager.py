@@ -17,8 +17,8 @@ from leasehold.model.errors import InvalidField
 from leasehold.service.auth.first_token import read_token_file
 from leasehold.service.config import ServiceConfig, SiteSpec, default_sharing, default_terms
 from leasehold.service.lending import allowed_at
-from leasehold.service.letters.uplink import Uplink, check_gateway
 from leasehold.service.logs import is_for_people, set_up_logs
+from leasehold.service.messages.uplink import Uplink, check_gateway
 from leasehold.service.serving import Listening, serve
 from leasehold.sharing.enforcement import MEMBERS
 

@@ -15,7 +15,7 @@ from leasehold.service.store.rows import LeaseMetadata
 from leasehold.sharing.records import Side
 
 if TYPE_CHECKING:
-    from leasehold.service.letters.wire import About
+    from leasehold.service.messages.wire import About
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,13 +360,13 @@ class OwnJobsSeen:
 
 @dataclass(frozen=True, slots=True)
 class Mail:
-    """Letters from a correspondent, each with its number, and the last of ours that arrived there.
+    """Messages from a correspondent, each with its number, and the last of ours that arrived there.
 
     ``about``  what a site says of itself; None from a gateway
     """
 
     correspondent: str
-    letters: "tuple[tuple[int, str], ...]"
+    messages: "tuple[tuple[int, str], ...]"
     acknowledged: int
     about: "About | None" = None
 

@@ -4,7 +4,7 @@ uvicorn waits without end for whoever has connected and says nothing, or says a 
 each connection has so long for the head of a request, so long for its body, and so long to take its answer;
 and there are at most so many connections. Where there are too many, those go first that have waited longest
 without having asked for anything: of the address that has the most of them, or of all. A request that was
-read, and so every stream and every letter that is waited for, is left alone for as long as it lasts.
+read, and so every stream and every message that is waited for, is left alone for as long as it lasts.
 """
 
 import asyncio

@@ -40,8 +40,8 @@ from leasehold.service.errors import CannotForget, ConsoleElsewhere, NoSuchLease
 from leasehold.service.feed import Feed
 from leasehold.service.finding.scouts import Scouts, job_setup
 from leasehold.service.jobs import Jobs
-from leasehold.service.letters.post import PostOffice, identity_of
-from leasehold.service.letters.wire import About
+from leasehold.service.messages.routing import MessageRouter, identity_of
+from leasehold.service.messages.wire import About
 from leasehold.service.metrics import Metrics
 from leasehold.service.opening import check_sites, make_gateway, open_drivers, own_queues
 from leasehold.service.overview import GUESTS, LOCAL, Glance, Held, Overview, glance, held_now, idle_kind
@@ -168,7 +168,7 @@ class Federation:
         self._drained = {row.name: row for row in store.sites() if row.drained_ms is not None}
         self._standing = Standing()
         metrics.show(lambda: self._standing)
-        self.post = PostOffice(self.do, store, clock)
+        self.post = MessageRouter(self.do, store, clock)
         self._states = SiteStates(config, self._reconcilers, self._drained, self.post)
         self.peers = Peers(self, folder, surroundings)
         self.agreements = Agreements(self)
@@ -244,7 +244,7 @@ class Federation:
     def _passed(self, done: Done) -> None:
         """A step is in the store: tell who waits for news, and send its orders out."""
         self.feed.advance(done.last_seq)
-        self.post.has_letters_to(done.letters_to)
+        self.post.has_messages_to(done.messages_to)
         self._scouts.send(done.errands)
         by_site: dict[str, list[OrderRow]] = {}
         for row in done.orders:

@@ -8,8 +8,8 @@ from leasehold.service.config import ServiceConfig
 from leasehold.service.drivers.protocol import Capabilities
 from leasehold.service.engine.sites import Occupancy, Overhead
 from leasehold.service.lending import allowed_at, allowed_without_agreement
-from leasehold.service.letters.post import PostOffice
-from leasehold.service.letters.wire import About
+from leasehold.service.messages.routing import MessageRouter
+from leasehold.service.messages.wire import About
 from leasehold.service.site_reconciler import SiteReconciler
 from leasehold.service.store.rows import SiteRow
 
@@ -51,7 +51,7 @@ class SiteStates:
         config: ServiceConfig,
         reconcilers: Mapping[str, SiteReconciler],
         drained: Mapping[str, SiteRow],
-        post: PostOffice,
+        post: MessageRouter,
     ) -> None:
         self._specs = {site.name: site for site in config.clusters}
         self._domains = domain_by_site(config.domains)

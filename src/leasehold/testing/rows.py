@@ -12,7 +12,7 @@ from leasehold.service.store.rows import (
     JournalRow,
     LeaseMetadata,
     LeaseRow,
-    LetterRow,
+    MessageRow,
     OrderRow,
     TokenRow,
     UsageRow,
@@ -75,9 +75,9 @@ def answer_row(key: str, lease_id: int, **said: Any) -> AnswerRow:  # noqa: ANN4
     return replace(row, **said)
 
 
-def letter_row(seq: int, correspondent: str = "a", **said: Any) -> LetterRow:  # noqa: ANN401 - any column
-    """A letter to a correspondent."""
-    row = LetterRow(
+def message_row(seq: int, correspondent: str = "a", **said: Any) -> MessageRow:  # noqa: ANN401 - any column
+    """A message to a correspondent."""
+    row = MessageRow(
         correspondent=correspondent,
         seq=seq,
         body="{}",

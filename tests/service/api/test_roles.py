@@ -82,8 +82,8 @@ POST   /v1/sites/lyon/drain                                  401     403      40
 POST   /v1/sites/das3/resume                                 401     403      403       200    200   403
 POST   /v1/sites/lyon/resume                                 401     403      403       403    200   403
 DELETE /v1/sites/nowhere                                     401     403      403       403    404   403
-POST   /v1/sites/jena/letters                                401     403      403       403    200   200
-POST   /v1/sites/kiel/letters                                401     403      403       403    200   403
+POST   /v1/sites/jena/messages                                401     403      403       403    200   200
+POST   /v1/sites/kiel/messages                                401     403      403       403    200   403
 GET    /v1/peers                                             401     403      403       403    200   403
 GET    /v1/peers/nobody                                      401     403      403       403    404   403
 PUT    /v1/peers/ulm                                         401     403      403       403    200   403
@@ -159,7 +159,7 @@ JOBS: dict[str, dict[str, str]] = {
 COALLOCATIONS = {"own coallocation": "lyon", "coallocation at das3": "das3"}
 """Where all of its components are; the second is of climate."""
 
-LETTERS = {
+MESSAGES = {
     "about": {
         "identity": "1", "slots": 1, "speed_mips": 1, "reference_mips": 1, "driver": "emulated",
         "can_suspend": True, "can_migrate": True, "lends": True, "local_vms": 0, "guest_vms": 0,
@@ -192,8 +192,8 @@ BODIES: dict[str, Any] = {
     "POST /v1/leases/explain": asked(),
     "POST /v1/leases/explain (local at das3)": asked(type=None, local=True, site="das3", group=""),
     "POST /v1/coallocations/explain": {"components": [{"vms": 1}, {"vms": 2}], "duration_s": 60},
-    "POST /v1/sites/jena/letters": LETTERS,
-    "POST /v1/sites/kiel/letters": LETTERS,
+    "POST /v1/sites/jena/messages": MESSAGES,
+    "POST /v1/sites/kiel/messages": MESSAGES,
     "PUT /v1/peers/ulm": {"max_vms": 4},
     "POST /v1/tokens": {"consumer": "physics", "roles": ["member"]},
 }

@@ -94,7 +94,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         patch.setattr(changes, "follow", listen_for_a_while)
         patch.setattr(streams, "HEARTBEAT_S", 0)
         patch.setattr(Lines, "hold", Lines.cut)  # so that no peer is called
-        house.portal.call(house.federation.post.close)  # so that nobody waits for letters
+        house.portal.call(house.federation.post.close)  # so that nobody waits for messages
         token = house.token(sites=("das3",))
         for number in range(42):
             house.submit(token, type=None, local=True, vms=32, name=f"night-{number}")

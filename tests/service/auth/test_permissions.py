@@ -77,7 +77,7 @@ penalty.lift                a      a        oa       oa     a        a
 usage.see                   mga    ga       oa       oa     a        a
 token.manage                a      a        a        a      a        a
 token.inspect-self          mgoap  a        a        a      a        a
-letters.exchange            a      a        pa       pa     a        a
+messages.exchange           a      a        pa       pa     a        a
 metrics.see                 oa     oa       oa       oa     oa       oa
 """
 LINES = {line.split()[0]: line.split()[1:] for line in RULES.strip().splitlines()[1:]}

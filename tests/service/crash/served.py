@@ -16,8 +16,8 @@ from leasehold.client.async_client import AsyncClient
 from leasehold.client.patience import Patience
 from leasehold.service.auth.first_token import FILE_NAME
 from leasehold.service.config import LogSpec, ServiceConfig
-from leasehold.service.letters import uplink
 from leasehold.service.logs import set_up_logs
+from leasehold.service.messages import uplink
 from leasehold.service.serving import Listening, Place, serve
 from leasehold.service.store.store import Store, open_store
 from leasehold.testing.killable import Killable

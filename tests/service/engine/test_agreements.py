@@ -39,7 +39,7 @@ from leasehold.service.commands import (
     SuspendAgreement,
 )
 from leasehold.service.errors import NoSuchAgreement, NoSuchPenalty
-from leasehold.service.letters.wire import About
+from leasehold.service.messages.wire import About
 from leasehold.service.store.filters import EVERYTHING, UsageFilter
 from leasehold.service.store.rows import UsageRow
 from leasehold.service.store.store import Store

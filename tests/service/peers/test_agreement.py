@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.service.letters.line import rows_of
+from tests.service.messages.line import rows_of
 from tests.service.peers.triangle import World, site_of
 
 from leasehold.gateway.peering import Ask
@@ -17,7 +17,7 @@ from leasehold.model.lease import LeaseState
 from leasehold.service.commands import Drain, ForgetSite, Happened, KeepPeer, Mail, RemovePeer
 from leasehold.service.engine.engine import Engine
 from leasehold.service.errors import CannotForget, CannotRemovePeer, NoSuchPeer, NoSuchSite
-from leasehold.service.letters.names import asking
+from leasehold.service.messages.names import asking
 from leasehold.service.peers.about import Place, about_us, add_up
 from leasehold.service.store.rows import LeaseRow
 
@@ -72,10 +72,10 @@ class TestTheirs:
 
     @pytest.mark.parametrize("field", ["vms", "duration_ms", "ready_ms", "name", "command", "consumer"])
     @pytest.mark.parametrize("value", [2**80, {"x": 1}, "\0", [3]])
-    def test_a_letter_that_is_not_understood_breaks_nothing(self, world: World, field: str, value: object) -> None:
+    def test_a_message_that_is_not_understood_breaks_nothing(self, world: World, field: str, value: object) -> None:
         world.submit("a", 4, 1_000)
-        [letter] = world.stores["a"].letters("c", 0, 10)
-        strange = json.loads(letter.body) | {field: value}
+        [message] = world.stores["a"].messages("c", 0, 10)
+        strange = json.loads(message.body) | {field: value}
         answer = world.do("c", Mail(asking("a"), ((1, json.dumps(strange)),), 0))
         assert isinstance(answer, InvalidField)
         assert rows_of(world.gateways["c"]) == []
@@ -83,8 +83,8 @@ class TestTheirs:
 
     def test_what_asks_for_nonsense_is_refused(self, world: World) -> None:
         world.submit("a", 4, 1_000)
-        [letter] = world.stores["a"].letters("c", 0, 10)
-        strange = json.loads(letter.body) | {"vms": -1}
+        [message] = world.stores["a"].messages("c", 0, 10)
+        strange = json.loads(message.body) | {"vms": -1}
         assert world.do("c", Mail(asking("a"), ((1, json.dumps(strange)),), 0)) is None
         world.exchange("c", "a")
         [row] = rows_of(world.gateways["a"])
@@ -156,7 +156,7 @@ class TestParting:
         for name, other in (("a", "c"), ("c", "a")):
             for correspondent in (other, asking(other)):
                 assert world.stores[name].mail_state(correspondent) == (0, 0)
-                assert not world.stores[name].letters(correspondent, 0, 10)
+                assert not world.stores[name].messages(correspondent, 0, 10)
             world.gateways[name].restart()
             assert other not in world.gateways[name].gateway.desk.remotes
             assert other not in {row.name for row in world.stores[name].peers()}
@@ -171,7 +171,7 @@ class TestParting:
         world.make_whole()
         world.check()
         assert world.row("a", lease.lease.id).lease.state == "completed"
-        assert not world.stores["c"].letters(asking("a"), 0, 10)
+        assert not world.stores["c"].messages(asking("a"), 0, 10)
 
     @pytest.mark.parametrize(
         ("who", "other", "refused"), [("a", "c", [("a", "c"), ("c", "a")]), ("c", "a", [("c", "a")])]

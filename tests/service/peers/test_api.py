@@ -10,8 +10,8 @@ from tests.service.api.house import House, house_in
 
 from leasehold.service.auth.principal import Role
 from leasehold.service.auth.tokens import new_text
-from leasehold.service.letters import post as post_
-from leasehold.service.letters.uplink import Uplink
+from leasehold.service.messages import routing as post_
+from leasehold.service.messages.uplink import Uplink
 
 NOWHERE = "http://127.0.0.1:1"
 ABOUT: dict[str, Any] = {
@@ -51,14 +51,14 @@ def keep(house: House, admin: str, name: str = "north", **body: Any) -> Any:
 
 def call(house: House, name: str = "north", token: str = "", **body: Any) -> Any:
     token = token or house.token(Role.PEER, consumer=f"peer/{name}", sites=(name,))
-    path = f"/v1/sites/{name}/letters"
+    path = f"/v1/sites/{name}/messages"
     return house.ask("POST", path, token, json={"about": ABOUT, "acknowledged": 0} | body)
 
 
 def test_one_that_lends_only_needs_no_address(house: House, admin: str) -> None:
     told = keep(house, admin, max_vms=8)
     assert (told["lending"]["status"], told["borrowing"]["status"], told["max_vms"]) == ("off", "silent", 8)
-    assert call(house).json() == {"letters": [], "acknowledged": 0}
+    assert call(house).json() == {"messages": [], "acknowledged": 0}
     told = house.ask("GET", "/v1/peers/north", admin).json()
     assert told["borrowing"]["status"] == "up"
     assert told["has"] == {"slots": 100, "free": 100, "widest": 80, "widest_free": 80}
@@ -70,15 +70,15 @@ def test_what_no_site_can_take_is_offered_and_what_becomes_of_it_is_counted(hous
     call(house, token=token)
     lease = house.submit(house.token(), vms=70)
     assert (lease["site"], lease["reason"]) == ("north", "sent-to-peer")
-    [letter] = call(house, token=token).json()["letters"]
-    assert (letter["body"]["kind"], letter["body"]["vms"]) == ("offer", 70)
+    [message] = call(house, token=token).json()["messages"]
+    assert (message["body"]["kind"], message["body"]["vms"]) == ("offer", 70)
     way = house.ask("GET", "/v1/peers/north", admin).json()["borrowing"]
     assert (way["offered"], way["taken"], way["open"], way["open_vms"]) == (1, 0, 1, 70)
     running = {
         "kind": "report", "lease": lease["id"], "state": "running", "reason": "room-free", "planned_ms": -1,
         "first_start_ms": 1, "preemptions": 0, "overhead_vm_ms": 0,
     }  # fmt: skip
-    call(house, token=token, letters=[{"seq": 1, "body": running}], acknowledged=1)
+    call(house, token=token, messages=[{"seq": 1, "body": running}], acknowledged=1)
     way = house.ask("GET", "/v1/peers/north", admin).json()["borrowing"]
     assert (way["offered"], way["taken"], way["refused"], way["open"]) == (1, 1, 0, 1)
 

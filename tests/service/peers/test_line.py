@@ -21,7 +21,7 @@ SPANS_MS = st.integers(1, 8).map(lambda seconds: seconds * 500)
 
 
 class UnreliableTriangle(RuleBasedStateMachine):
-    """People ask and change their minds, owners come, letters go astray, and processes are killed."""
+    """People ask and change their minds, owners come, messages go astray, and processes are killed."""
 
     world: World
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from tests.service.letters.line import rows_of
+from tests.service.messages.line import rows_of
 from tests.service.peers.triangle import NAMES, SLOTS, WAYS, World
 
 from leasehold.gateway.peering import Ask

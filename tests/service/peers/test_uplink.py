@@ -5,18 +5,18 @@ from typing import Any
 
 import httpx2
 import pytest
-from tests.service.letters.test_agreement import Line
+from tests.service.messages.test_agreement import Line
 
 from leasehold.model.errors import InvalidField
-from leasehold.service.letters.names import asking, asking_peer
-from leasehold.service.letters.uplink import GatewayRefuses, Uplink
+from leasehold.service.messages.names import asking, asking_peer
+from leasehold.service.messages.uplink import GatewayRefuses, Uplink
 
 ME = httpx2.Response(200, json={"consumer": "peer/west", "sites": ["we/st"]})
-LETTERS = httpx2.Response(200, json={"letters": [], "acknowledged": 0})
+MESSAGES = httpx2.Response(200, json={"messages": [], "acknowledged": 0})
 
 
 def exchange(*answers: httpx2.Response) -> tuple[Line, list[str]]:
-    """Exchange letters as often as there are answers for; what was taken in, and what was asked for."""
+    """Exchange messages as often as there are answers for; what was taken in, and what was asked for."""
     line, asked = Line(*answers), []
 
     def answer(request: httpx2.Request) -> httpx2.Response:
@@ -29,15 +29,15 @@ def exchange(*answers: httpx2.Response) -> tuple[Line, list[str]]:
 
     async def go_on() -> None:
         while line.answers:
-            await uplink._ask_for_letters()
+            await uplink._ask_for_messages()
 
     asyncio.run(go_on())
     return line, asked
 
 
 def test_it_asks_once_for_our_name() -> None:
-    line, asked = exchange(ME, LETTERS, LETTERS)
-    assert asked == ["GET /v1/tokens/self", *["POST /v1/sites/we%2Fst/letters"] * 2]
+    line, asked = exchange(ME, MESSAGES, MESSAGES)
+    assert asked == ["GET /v1/tokens/self", *["POST /v1/sites/we%2Fst/messages"] * 2]
     assert [mail.correspondent for mail in line.taken] == ["peer/east"] * 2
 
 

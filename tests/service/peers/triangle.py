@@ -9,15 +9,15 @@ from dataclasses import dataclass, replace
 from itertools import permutations
 from pathlib import Path
 
-from tests.service.letters.line import live_of, rows_of
+from tests.service.messages.line import live_of, rows_of
 
 from leasehold.gateway.peering import Ask
 from leasehold.model.lease import LeaseState
 from leasehold.model.request import LeaseType
 from leasehold.service.commands import Cancel, Command, Drain, KeepPeer, Mail, Undrain
 from leasehold.service.drivers.emulated.audit import BRINGS_UP, Action, AuditLine
-from leasehold.service.letters.names import asking, asking_peer
-from leasehold.service.letters.post import identity_of
+from leasehold.service.messages.names import asking, asking_peer
+from leasehold.service.messages.routing import identity_of
 from leasehold.service.peers.about import about_us
 from leasehold.service.store.rows import LeaseRow
 from leasehold.service.store.store import open_store
@@ -39,7 +39,7 @@ def site_of(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
+class Message:
     """What is on the line: by whom it was written, and for whom."""
 
     by: str
@@ -56,7 +56,7 @@ class World:
             name: live_of(self.stores[name], site_of(name), slots, policy) for name, slots in SLOTS.items()
         }
         self.drained: set[str] = set()
-        self.on_the_line: list[Letter] = []
+        self.on_the_line: list[Message] = []
         self.audits: dict[str, list[AuditLine]] = {name: [] for name in NAMES}
         for name, other in WAYS:
             self.agree(name, other, ask)
@@ -109,16 +109,16 @@ class World:
         engine = self.gateways[by].engine
         about = about_us(engine, engine.handlers.peers.rows[to], identity_of(self.stores[by], new_id))
         mail = replace(self._written(by, asking(to), by), about=about)
-        self.on_the_line.append(Letter(by, to, mail))
+        self.on_the_line.append(Message(by, to, mail))
 
     def deliver(self, index: int, *, again: bool = False) -> None:
         """Something arrives; ``again``: and is still on the line. Whoever reads a call answers it."""
-        letter = self.on_the_line[index] if again else self.on_the_line.pop(index)
-        is_read = not isinstance(self.do(letter.to, letter.mail), Exception)
-        if is_read and letter.mail.about is not None:
-            answer = self._written(letter.to, letter.by, asking(letter.to))
-            fresh = tuple(one for one in answer.letters if one[0] > letter.mail.acknowledged)
-            self.on_the_line.append(Letter(letter.to, letter.by, replace(answer, letters=fresh)))
+        message = self.on_the_line[index] if again else self.on_the_line.pop(index)
+        is_read = not isinstance(self.do(message.to, message.mail), Exception)
+        if is_read and message.mail.about is not None:
+            answer = self._written(message.to, message.by, asking(message.to))
+            fresh = tuple(one for one in answer.messages if one[0] > message.mail.acknowledged)
+            self.on_the_line.append(Message(message.to, message.by, replace(answer, messages=fresh)))
 
     def exchange(self, by: str, to: str) -> None:
         """A call and its answer over a whole line."""
@@ -132,7 +132,7 @@ class World:
 
     def _written(self, by: str, to: str, name: str) -> Mail:
         """What ``by`` has to tell a correspondent, who calls it ``name``."""
-        rows = self.stores[by].letters(to, 0, _MANY)
+        rows = self.stores[by].messages(to, 0, _MANY)
         _, received = self.stores[by].mail_state(to)
         return Mail(name, tuple((row.seq, row.body) for row in rows), received)
 
@@ -203,7 +203,7 @@ class World:
         for name, store in self.stores.items():
             for other in NAMES:
                 for correspondent in (other, asking(other)):
-                    assert not store.letters(correspondent, 0, 10), f"{name} has letters to {correspondent}"
+                    assert not store.messages(correspondent, 0, 10), f"{name} has messages to {correspondent}"
         for name, other in WAYS:
             there = self.guests(other, name)
             assert there.keys() <= {row.lease.id for row in rows_of(self.gateways[name])}

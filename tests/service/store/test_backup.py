@@ -20,7 +20,7 @@ from leasehold.service.store.engines import writing_engine
 from leasehold.service.store.rows import ANSWERS, JOURNAL, LEASES, ORDERS, SITES, SiteRow
 from leasehold.service.store.store import Store, open_store
 from leasehold.testing.postgres import USER, PostgresServer
-from leasehold.testing.rows import answer_row, journal_row, lease_row, letter_row, order_row, token_row
+from leasehold.testing.rows import answer_row, journal_row, lease_row, message_row, order_row, token_row
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def full_store(store: Store) -> Store:
                 )
             ],
         )
-        batch.add_letters([letter_row(1)])
+        batch.add_messages([message_row(1)])
     store.add_token(token_row("t"))
     return store
 
@@ -68,7 +68,7 @@ def content(store: Store) -> list[object]:
         store.answers([("physics", "key")]),
         store.memories(),
         store.sites(),
-        store.letters("a", 0, 100),
+        store.messages("a", 0, 100),
         store.mail_state("a"),
         store.tokens(),
     ]
@@ -236,7 +236,7 @@ class TestRefused:
         with pytest.raises(InputError, match="is in use by another gateway"):
             restore(tmp_path / "backup", url_of(full_store), replace=True)
 
-    @pytest.mark.parametrize("content", [b"", b"A letter, not a backup."])
+    @pytest.mark.parametrize("content", [b"", b"A message, not a backup."])
     def test_a_file_that_is_no_backup(self, store_url: str, tmp_path: Path, content: bytes) -> None:
         (tmp_path / "backup").write_bytes(content)
         with pytest.raises(InputError, match="backup: is not a backup of a store"):

@@ -57,10 +57,10 @@ def test_a_folder_that_is_not_there_is_an_input_error(tmp_path: Path) -> None:
 
 def test_a_file_that_is_no_database_is_left_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
-    path.write_text("A letter, not a database. " * 100)
+    path.write_text("A message, not a database. " * 100)
     with pytest.raises(StoreUnavailable, match="file is not a database"):
         open_store(f"sqlite:///{path}")
-    assert path.read_text().startswith("A letter")
+    assert path.read_text().startswith("A message")
 
 
 def test_only_its_owner_may_read_a_file(sqlite_store: Store, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from leasehold.service.store import rows
 from leasehold.service.store.filters import EVERYTHING, LeaseFilter, UsageFilter
 from leasehold.service.store.mapping import METADATA, RecordTable
 from leasehold.service.store.store import Store
-from leasehold.testing.rows import BEGIN_MS, letter_row
+from leasehold.testing.rows import BEGIN_MS, message_row
 
 # Whatever a row may hold: PostgreSQL has no NUL in its texts, and UTF-8 has no surrogates.
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)
@@ -96,10 +96,10 @@ def test_no_field_of_a_row_is_lost(name: str, data: st.DataObject) -> None:
     assert asdict(TABLES[name].record(TABLES[name].values(row))) == asdict(row)
 
 
-def test_letters_are_numbered_by_correspondent(store: Store) -> None:
+def test_messages_are_numbered_by_correspondent(store: Store) -> None:
     with store.writing() as batch:
-        batch.add_letters([letter_row(1)])
-    assert store.letters("a", 0, 10) == [letter_row(1)]
+        batch.add_messages([message_row(1)])
+    assert store.messages("a", 0, 10) == [message_row(1)]
     assert store.mail_state("a") == (1, 0)
 
 
@@ -120,7 +120,7 @@ def test_nothing_is_read_from_a_new_store(store: Store) -> None:
         store.agreements(),
         store.penalties(),
         store.usage(UsageFilter(EVERYTHING, 0, BEGIN_MS)),
-        store.letters("a", 0, 10),
+        store.messages("a", 0, 10),
         store.token_by_hash("none"),
         store.tokens(),
     ]

@@ -21,7 +21,7 @@ from leasehold.service.api.routers import (
     images,
     jobs,
     leases,
-    letters,
+    messages,
     nodes,
     peers,
     penalties,
@@ -41,7 +41,7 @@ DOCUMENT = "/v1/openapi.json"
 
 ROUTERS = (
     *(leases.router, coallocations.router, jobs.router, nodes.router, images.router),
-    *(sites.router, changes.router, tokens_.router, letters.router, form.router, peers.router),
+    *(sites.router, changes.router, tokens_.router, messages.router, form.router, peers.router),
     *(agreements.router, penalties.router, usage.router, health.router, home.router),
 )
 """Asked in this order: the one that has most to do first."""

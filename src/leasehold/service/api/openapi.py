@@ -32,7 +32,7 @@ TAGS = [
     {"name": "peers", "description": "Gateways that requests are exchanged with."},
     {"name": "agreements", "description": "Who lends what to whom, how much of it, and on which terms."},
     {"name": "usage", "description": "What was used, by whom, and of what."},
-    {"name": "letters", "description": "Between a gateway and the sites that decide for themselves."},
+    {"name": "messages", "description": "Between a gateway and the sites that decide for themselves."},
     {"name": "health", "description": "For whoever watches the service."},
 ]
 

@@ -46,7 +46,7 @@ class Permission(StrEnum):
     USAGE_SEE = "usage.see"
     TOKEN_MANAGE = "token.manage"  # noqa: S105 - its name
     TOKEN_INSPECT_SELF = "token.inspect-self"  # noqa: S105 - its name
-    LETTERS_EXCHANGE = "letters.exchange"
+    MESSAGES_EXCHANGE = "messages.exchange"
     METRICS_SEE = "metrics.see"
 
 
@@ -91,7 +91,7 @@ PERMISSIONS: Mapping[Permission, Mapping[Role, Scope]] = {
     Permission.USAGE_SEE:             {MEMBER: OWN,   MANAGER: OWN | GROUP, OPERATOR: SITE,  ADMIN: ALL},
     Permission.TOKEN_MANAGE:          {                                                      ADMIN: ALL},
     Permission.TOKEN_INSPECT_SELF:    {MEMBER: OWN,   MANAGER: OWN, PEER: OWN, OPERATOR: OWN,   ADMIN: ALL},
-    Permission.LETTERS_EXCHANGE:      {PEER: SITE,                                           ADMIN: ALL},
+    Permission.MESSAGES_EXCHANGE:      {PEER: SITE,                                           ADMIN: ALL},
     Permission.METRICS_SEE:           {                                     OPERATOR: ALL,   ADMIN: ALL},
 }
 # fmt: on

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from leasehold.model.errors import InvalidField
 from leasehold.service.auth.principal import Role
-from leasehold.service.letters.names import OF_PEERS
+from leasehold.service.messages.names import OF_PEERS
 from leasehold.sharing.paths import A_NAME, A_PATH, MOST_NAME, is_name, is_path
 
 _OF_ISSUERS = "@"

@@ -37,7 +37,7 @@ from leasehold.sharing.records import Record, Revision, agreed, in_force
 
 if TYPE_CHECKING:
     from leasehold.service.engine.engine import Engine
-    from leasehold.service.letters.wire import About
+    from leasehold.service.messages.wire import About
 
 Did = tuple[list[Event], Record]
 """What the decision core is told, and how the agreement stands now."""

@@ -1,4 +1,4 @@
-"""Letters as the engine reads and writes them: offers and recalls at a site, reports at a gateway."""
+"""Messages as the engine reads and writes them: offers and recalls at a site, reports at a gateway."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -9,9 +9,9 @@ from leasehold.model.event import CancelRequested, Event, SiteReported, Tick
 from leasehold.model.lease import Lease
 from leasehold.model.reason import Reason
 from leasehold.service.commands import Mail, Submit
-from leasehold.service.letters import wire
-from leasehold.service.letters.names import asking_peer
-from leasehold.service.letters.wire import About, Offer
+from leasehold.service.messages import wire
+from leasehold.service.messages.names import asking_peer
+from leasehold.service.messages.wire import About, Offer
 
 if TYPE_CHECKING:
     from leasehold.service.engine.engine import Engine
@@ -39,7 +39,7 @@ class Correspondence:
             engine.gateway.desk.join(remote)
 
     def read(self, mail: Mail, now_ms: int) -> tuple[list[Event], list[Event]]:
-        """Take letters in; returns news of leases, and what is asked for.
+        """Take messages in; returns news of leases, and what is asked for.
 
         Raises InvalidField, and then nothing of it was taken in.
         """
@@ -49,16 +49,16 @@ class Correspondence:
         elif asking_peer(who) and asking_peer(who) not in self._engine.handlers.peers.rows:
             raise InvalidField("peer", asking_peer(who), "the name of a peer")
         postbox.acknowledged(who, mail.acknowledged)
-        letters = postbox.take_in(who, mail.letters, lambda body: wire.read(body, who))
+        messages = postbox.take_in(who, mail.messages, lambda body: wire.read(body, who))
         news: list[Event] = []
         asked = [] if mail.about is None else self._hear_of(who, mail.about)
-        for letter in letters:
-            if isinstance(letter, SiteReported):
-                news.append(letter)
-            elif isinstance(letter, Offer):
-                asked += self._consider(letter, who, now_ms)
+        for message in messages:
+            if isinstance(message, SiteReported):
+                news.append(message)
+            elif isinstance(message, Offer):
+                asked += self._consider(message, who, now_ms)
             else:
-                asked += self._give_up(letter.lease_id, who)
+                asked += self._give_up(message.lease_id, who)
         return news, asked
 
     def report_on(self, leases: Iterable[Lease], now_ms: int) -> None:

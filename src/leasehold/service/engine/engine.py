@@ -72,7 +72,7 @@ class Done:
     orders: list[OrderRow]
     last_seq: int
     next_alarm_ms: int | None
-    letters_to: Sequence[str] = ()
+    messages_to: Sequence[str] = ()
     errands: Errands = field(default_factory=Errands)
 
 
@@ -196,7 +196,7 @@ class Engine:
             [row for part in parts for row in part.orders],
             parts[-1].last_seq,
             parts[-1].next_alarm_ms,
-            [name for part in parts for name in part.letters_to],
+            [name for part in parts for name in part.messages_to],
             Errands.together(part.errands for part in parts),
         )
 
@@ -350,10 +350,10 @@ class Engine:
                 self.handlers.forget(lease)
         self.minutes.written()
         self.outbox.written()
-        letters_to = self.postbox.saved()
+        messages_to = self.postbox.saved()
         orders = self.outbox.take_outgoing()
         errands = self.handlers.jobs.take_errands()
-        return Done(said, orders, self.minutes.last_seq, self.agenda.next_ms(), letters_to, errands)
+        return Done(said, orders, self.minutes.last_seq, self.agenda.next_ms(), messages_to, errands)
 
     def finish(self) -> None:
         """Write what was learnt since the last snapshot, all that is unwritten; raises Unavailable."""

@@ -7,7 +7,7 @@ from leasehold.model.errors import InvalidField
 from leasehold.model.event import CancelRequested, Event, SiteForgotten, Tick
 from leasehold.service.commands import KeepPeer, RemovePeer
 from leasehold.service.errors import CannotRemovePeer, NoSuchPeer
-from leasehold.service.letters.names import GATEWAY, asking
+from leasehold.service.messages.names import GATEWAY, asking
 from leasehold.service.store.batch import Batch
 from leasehold.service.store.rows import PEERS, PeerRow
 

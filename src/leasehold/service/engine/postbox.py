@@ -1,4 +1,4 @@
-"""Letters written and taken in by one engine, until they are in the store."""
+"""Messages written and taken in by one engine, until they are in the store."""
 
 import json
 from collections.abc import Callable, Iterable, Sequence
@@ -6,11 +6,11 @@ from typing import Any, TypeVar
 
 from leasehold.model.errors import InvalidField
 from leasehold.service.store.batch import Batch
-from leasehold.service.store.rows import LetterRow
+from leasehold.service.store.rows import MessageRow
 from leasehold.service.store.store import Store
 
 T = TypeVar("T")
-Letter = tuple[int, str]
+Message = tuple[int, str]
 """Its number, and what it says as JSON."""
 
 
@@ -20,17 +20,17 @@ class Postbox:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._numbers: dict[str, list[int]] = {}
-        self._written: list[LetterRow] = []
+        self._written: list[MessageRow] = []
         self._received: set[str] = set()
         self._acknowledged: dict[str, int] = {}
         self._known_acknowledged: dict[str, int] = {}
         self._forgotten: set[str] = set()
 
     def write(self, correspondent: str, body: dict[str, Any], now_ms: int) -> None:
-        """Write a letter."""
+        """Write a message."""
         numbers = self._of(correspondent)
         numbers[0] += 1
-        row: LetterRow = LetterRow(
+        row: MessageRow = MessageRow(
             correspondent=correspondent,
             seq=numbers[0],
             body=json.dumps(body),
@@ -38,16 +38,16 @@ class Postbox:
         )
         self._written.append(row)
 
-    def take_in(self, correspondent: str, letters: Iterable[Letter], read: Callable[[Any], T]) -> list[T]:
+    def take_in(self, correspondent: str, messages: Iterable[Message], read: Callable[[Any], T]) -> list[T]:
         """Take in, as ``read`` understands them, those that follow the last one; others are passed over.
 
         Raises InvalidField where one in between is missing, and what ``read`` raises: then none is taken in.
         """
         numbers = self._of(correspondent)
-        new = [(number, text) for number, text in letters if number > numbers[1]]
+        new = [(number, text) for number, text in messages if number > numbers[1]]
         for expected, (number, _) in enumerate(new, numbers[1] + 1):
             if number != expected:
-                raise InvalidField("letters", number, f"number {expected} from {correspondent}")
+                raise InvalidField("messages", number, f"number {expected} from {correspondent}")
         understood = [read(json.loads(text)) for _, text in new]
         if new:
             numbers[1] = new[-1][0]
@@ -55,14 +55,14 @@ class Postbox:
         return understood
 
     def acknowledged(self, correspondent: str, up_to: int) -> None:
-        """The correspondent has taken in the letters up to this one.
+        """The correspondent has taken in the messages up to this one.
 
         Raises InvalidField for one that was never written: then one of the two has forgotten something, and
         whatever is written next would be taken for what is known already.
         """
         last = self._of(correspondent)[0]
         if up_to > last:
-            expected = f"at most {last}, the last letter to {correspondent}: was an older store put back?"
+            expected = f"at most {last}, the last message to {correspondent}: was an older store put back?"
             raise InvalidField("acknowledged", up_to, expected)
         if up_to > self._known_acknowledged.get(correspondent, 0):
             self._acknowledged[correspondent] = self._known_acknowledged[correspondent] = up_to
@@ -84,14 +84,14 @@ class Postbox:
         """Write everything into the store."""
         for correspondent in self._forgotten:
             batch.forget_correspondent(correspondent)
-        batch.add_letters(self._written)
+        batch.add_messages(self._written)
         for correspondent in self._received:
             batch.set_received(correspondent, self._numbers[correspondent][1])
         for correspondent, up_to in self._acknowledged.items():
-            batch.acknowledge_letters(correspondent, up_to)
+            batch.acknowledge_messages(correspondent, up_to)
 
     def saved(self) -> Sequence[str]:
-        """Everything is in the store; returns to whom letters are waiting."""
+        """Everything is in the store; returns to whom messages are waiting."""
         correspondents = list(dict.fromkeys(row.correspondent for row in self._written))
         self._written.clear()
         self._received.clear()

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from leasehold.gateway.gateway import Gateway
 from leasehold.service.engine.correspondence import abouts_from
-from leasehold.service.letters.wire import About
+from leasehold.service.messages.wire import About
 from leasehold.service.store.reading import Reading
 from leasehold.service.store.rows import JOURNAL, LEASES, ORDERS, USAGE, LeaseRow
 from leasehold.service.store.store import Store

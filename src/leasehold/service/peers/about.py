@@ -12,7 +12,7 @@ from leasehold.gateway.settings import can_serve
 from leasehold.model.request import LeaseType
 from leasehold.service.engine.engine import Engine
 from leasehold.service.engine.sites import occupancy
-from leasehold.service.letters.wire import About
+from leasehold.service.messages.wire import About
 from leasehold.service.store.rows import PeerRow
 
 DRIVER = "gateway"

@@ -5,10 +5,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from leasehold.model.errors import LeaseholdError
-from leasehold.service.letters.names import asking
-from leasehold.service.letters.post import PostOffice
-from leasehold.service.letters.uplink import Uplink
-from leasehold.service.letters.wire import About
+from leasehold.service.messages.names import asking
+from leasehold.service.messages.routing import MessageRouter
+from leasehold.service.messages.uplink import Uplink
+from leasehold.service.messages.wire import About
 from leasehold.service.peers.purse import Purse
 from leasehold.service.store.rows import PeerRow
 from leasehold.service.store.store import Store
@@ -23,7 +23,7 @@ class OurSide:
     """This gateway as one peer sees it."""
 
     store: Store
-    post: PostOffice
+    post: MessageRouter
     peer: PeerRow
     tell: Tell
 
@@ -44,7 +44,7 @@ class _Line:
 class Lines:
     """The lines to all peers that are called."""
 
-    def __init__(self, store: Store, post: PostOffice, tell: Tell, purse: Purse, surroundings: Surroundings) -> None:
+    def __init__(self, store: Store, post: MessageRouter, tell: Tell, purse: Purse, surroundings: Surroundings) -> None:
         self._store = store
         self._post = post
         self._tell = tell

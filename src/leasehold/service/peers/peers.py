@@ -12,9 +12,9 @@ from leasehold.service.auth.tokens import id_of
 from leasehold.service.commands import KeepPeer, RemovePeer
 from leasehold.service.engine.engine import Engine
 from leasehold.service.errors import NoSuchPeer
-from leasehold.service.letters.names import asking
-from leasehold.service.letters.uplink import check_gateway
-from leasehold.service.letters.wire import About
+from leasehold.service.messages.names import asking
+from leasehold.service.messages.uplink import check_gateway
+from leasehold.service.messages.wire import About
 from leasehold.service.peers.about import about_us
 from leasehold.service.peers.lines import Lines
 from leasehold.service.peers.purse import Purse

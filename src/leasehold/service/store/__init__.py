@@ -1,1 +1,1 @@
-"""What outlives the process: leases, the journal, orders, tokens, letters; on SQLite or PostgreSQL."""
+"""What outlives the process: leases, the journal, orders, tokens, messages; on SQLite or PostgreSQL."""

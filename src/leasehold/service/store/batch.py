@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 from leasehold.model.errors import InvariantBroken
 from leasehold.service.store.housekeeping import Before, drop_outputs, forget
 from leasehold.service.store.mapping import RecordTable, Statements
-from leasehold.service.store.rows import LETTERS, MAIL, MEMORIES, LetterRow, MemoryRow
+from leasehold.service.store.rows import MAIL, MEMORIES, MESSAGES, MemoryRow, MessageRow
 
 R = TypeVar("R")
 
@@ -20,7 +20,7 @@ _SET_RECEIVED = (
     "INSERT INTO mail (correspondent, last_sent_seq, last_received_seq) VALUES (:correspondent, 0, :seq)"
     " ON CONFLICT (correspondent) DO UPDATE SET last_received_seq = excluded.last_received_seq"
 )
-_DROP_LETTERS = "DELETE FROM letters WHERE correspondent = :correspondent AND seq <= :seq"
+_DROP_MESSAGES = "DELETE FROM messages WHERE correspondent = :correspondent AND seq <= :seq"
 
 
 class Batch:
@@ -59,23 +59,23 @@ class Batch:
         """Keep a JSON text under this name."""
         self.upsert(MEMORIES, [MemoryRow(name, text)])
 
-    def add_letters(self, rows: Sequence[LetterRow]) -> None:
-        """Keep letters until they are acknowledged, and how far was written to each correspondent."""
-        self.insert(LETTERS, rows)
+    def add_messages(self, rows: Sequence[MessageRow]) -> None:
+        """Keep messages until they are acknowledged, and how far was written to each correspondent."""
+        self.insert(MESSAGES, rows)
         if rows:
             self._write(self._statements.text(_SET_SENT), [(row.correspondent, row.seq) for row in rows])
 
-    def acknowledge_letters(self, correspondent: str, up_to_seq: int) -> None:
-        """Let go of the letters to this correspondent up to this one."""
-        self._write(self._statements.text(_DROP_LETTERS), [(correspondent, up_to_seq)])
+    def acknowledge_messages(self, correspondent: str, up_to_seq: int) -> None:
+        """Let go of the messages to this correspondent up to this one."""
+        self._write(self._statements.text(_DROP_MESSAGES), [(correspondent, up_to_seq)])
 
     def set_received(self, correspondent: str, seq: int) -> None:
-        """Remember the last letter from this correspondent that was taken in."""
+        """Remember the last message from this correspondent that was taken in."""
         self._write(self._statements.text(_SET_RECEIVED), [(correspondent, seq)])
 
     def forget_correspondent(self, correspondent: str) -> None:
-        """Let go of all letters to somebody, and of the numbers: the next ones begin anew."""
-        for table in (LETTERS, MAIL):
+        """Let go of all messages to somebody, and of the numbers: the next ones begin anew."""
+        for table in (MESSAGES, MAIL):
             self.delete(table, correspondent=correspondent)
 
     def drop_outputs(self, consumer: str, least_bytes: int) -> tuple[int, int]:

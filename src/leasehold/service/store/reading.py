@@ -44,10 +44,10 @@ from leasehold.service.store.rows import (
     JOBS,
     JOURNAL,
     LEASES,
-    LETTERS,
     LIVE,
     MAIL,
     MEMORIES,
+    MESSAGES,
     NODES,
     OF_A_COALLOCATION,
     OPEN,
@@ -68,7 +68,7 @@ from leasehold.service.store.rows import (
     JobRow,
     JournalRow,
     LeaseRow,
-    LetterRow,
+    MessageRow,
     NodeRow,
     OrderRow,
     OutputRow,
@@ -228,15 +228,15 @@ class Reading:
         asked = USAGE.select().where(_used_by(which))
         return self._rows(USAGE, asked.order_by(USAGE.c.begin_ms, USAGE.c.lease_id))
 
-    # Letters
+    # Messages
 
-    def letters(self, correspondent: str, after_seq: int, limit: int) -> list[LetterRow]:
-        """Letters that were not acknowledged yet, later than ``after_seq``, in order."""
-        to_them = LETTERS.select().where(LETTERS.c.correspondent == correspondent, LETTERS.c.seq > within(after_seq))
-        return self._rows(LETTERS, to_them.order_by(LETTERS.c.seq).limit(limit))
+    def messages(self, correspondent: str, after_seq: int, limit: int) -> list[MessageRow]:
+        """Messages that were not acknowledged yet, later than ``after_seq``, in order."""
+        to_them = MESSAGES.select().where(MESSAGES.c.correspondent == correspondent, MESSAGES.c.seq > within(after_seq))
+        return self._rows(MESSAGES, to_them.order_by(MESSAGES.c.seq).limit(limit))
 
     def mail_state(self, correspondent: str) -> tuple[int, int]:
-        """The numbers of the last letter to a correspondent and of the last one from there; 0 for none."""
+        """The numbers of the last message to a correspondent and of the last one from there; 0 for none."""
         state = self._row(MAIL, MAIL.select().where(MAIL.c.correspondent == correspondent))
         return (0, 0) if state is None else (state.last_sent_seq, state.last_received_seq)
 

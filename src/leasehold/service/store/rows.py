@@ -221,8 +221,8 @@ class UsageRow:
 
 
 @dataclass(slots=True)
-class LetterRow:
-    """One letter to a correspondent, kept until it was acknowledged; ``seq`` counts up for each of them."""
+class MessageRow:
+    """One message to a correspondent, kept until it was acknowledged; ``seq`` counts up for each of them."""
 
     correspondent: Annotated[str, KEY]
     seq: Annotated[int, KEY]
@@ -360,7 +360,7 @@ class MemoryRow:
 
 @dataclass(slots=True)
 class MailRow:
-    """The numbers of the last letter to a correspondent, and of the last one from there that was taken in."""
+    """The numbers of the last message to a correspondent, and of the last one from there that was taken in."""
 
     correspondent: Annotated[str, KEY]
     last_sent_seq: int
@@ -400,8 +400,8 @@ PENALTIES = RecordTable("penalties", PenaltyRow)
 # A row for each time that a lease held machines, once that is over: all use is summed from it. It outlives
 # the lease, so that statements and the windows of agreements stay right.
 USAGE = RecordTable("usage", UsageRow)
-LETTERS = RecordTable("letters", LetterRow)
-# How far the exchange with each correspondent is; it outlives the letters, which go when acknowledged.
+MESSAGES = RecordTable("messages", MessageRow)
+# How far the exchange with each correspondent is; it outlives the messages, which go when acknowledged.
 MAIL = RecordTable("mail", MailRow)
 TOKENS = RecordTable("tokens", TokenRow)
 # Each attempt is a lease; what ties them together, and what `leasehold.jobs.job` keeps of it, is here.

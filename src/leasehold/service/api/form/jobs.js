@@ -18,20 +18,20 @@ function wordsOf(text) {
   let word = null;
   let quote = "";
   for (let index = 0; index < text.length; index += 1) {
-    const letter = text[index];
-    if (quote === "" && /\s/.test(letter)) {
+    const message = text[index];
+    if (quote === "" && /\s/.test(message)) {
       if (word !== null) words.push(word);
       word = null;
-    } else if (quote === "" && (letter === "'" || letter === '"')) {
-      quote = letter;
+    } else if (quote === "" && (message === "'" || message === '"')) {
+      quote = message;
       word ??= "";
-    } else if (letter === quote) {
+    } else if (message === quote) {
       quote = "";
-    } else if (letter === "\\" && quote !== "'" && index + 1 < text.length) {
+    } else if (message === "\\" && quote !== "'" && index + 1 < text.length) {
       index += 1;
       word = (word ?? "") + text[index];
     } else {
-      word = (word ?? "") + letter;
+      word = (word ?? "") + message;
     }
   }
   if (word !== null) words.push(word);
@@ -97,8 +97,8 @@ function asked() {
 // --- the same as XML, under the names of JSDL --------------------------------------------------------------------
 
 function asXml(body) {
-  const escaped = (value) => String(value).replace(/[&<>\r\n\t]/g, (letter) => (
-    { "&": "&amp;", "<": "&lt;", ">": "&gt;" }[letter] ?? `&#${letter.charCodeAt(0)};`
+  const escaped = (value) => String(value).replace(/[&<>\r\n\t]/g, (message) => (
+    { "&": "&amp;", "<": "&lt;", ">": "&gt;" }[message] ?? `&#${message.charCodeAt(0)};`
   ));
   const element = (name, value) => (value === undefined || value === "" ? [] : [`<${name}>${escaped(value)}</${name}>`]);
   const group = (name, ...inner) => [`<${name}>`, ...inner.flat().map((line) => `  ${line}`), `</${name}>`];

@@ -9,7 +9,7 @@ from leasehold.gateway.peering import Ask
 from leasehold.service.api.fields import MAX_VMS, Text
 from leasehold.service.api.models.base import A_MOMENT, Asked, Shown, examples
 from leasehold.service.api.moments import show_moment, show_planned
-from leasehold.service.letters.wire import About
+from leasehold.service.messages.wire import About
 from leasehold.service.peers.peers import Agreement, PeerState, Way
 
 _WAY = {

@@ -15,7 +15,7 @@ OVERHEAD_MIB = 512
 """What QEMU itself may need beside the memory of the guest: translated code, buffers of disk and screen."""
 
 _MIB = 1 << 20
-_LETTERS = 12
+_MESSAGES = 12
 
 
 class Limits:
@@ -25,7 +25,7 @@ class Limits:
     """
 
     def __init__(self, folder: Path, hierarchy: Hierarchy | None = None, *, wanted: bool = True) -> None:
-        self._name = f"leasehold-{sha256(os.fsencode(folder)).hexdigest()[:_LETTERS]}"
+        self._name = f"leasehold-{sha256(os.fsencode(folder)).hexdigest()[:_MESSAGES]}"
         self._hierarchy = find_hierarchy() if hierarchy is None else hierarchy
         self.why_not = self._hierarchy.why_not if wanted else "switched off"
         if wanted and self.why_not:

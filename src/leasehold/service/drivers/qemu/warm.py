@@ -34,7 +34,7 @@ from leasehold.service.drivers.qemu.together import until
 FOLDER = "warm"
 """Beside the image."""
 
-_LETTERS = 16
+_MESSAGES = 16
 _LOOK_EVERY_S = 0.05
 
 
@@ -97,7 +97,7 @@ def _name(image: Image, hardware: Hardware) -> str:
     """Name a copy by everything that has to be the same, or it could not go on."""
     processor = platform.node() if hardware.accelerator == KVM else ""
     told = json.dumps([asdict(hardware), image.folder.name, processor], sort_keys=True)
-    return sha256(told.encode()).hexdigest()[:_LETTERS]
+    return sha256(told.encode()).hexdigest()[:_MESSAGES]
 
 
 def _latest(folder: Path) -> MachineFiles | None:

@@ -23,7 +23,7 @@ LEAST_MEMORY_MIB = 128
 LOGS = "logs"
 """The folder beside the images with what was said while they were built."""
 
-_LETTERS = 12
+_MESSAGES = 12
 Say = Callable[[str], None]
 
 
@@ -75,7 +75,7 @@ def _digest(partial: Path) -> str:
     for part in sorted(partial.iterdir()):
         with part.open("rb") as file:
             digest.update(hash_of(file.fileno()))
-    return digest.hexdigest()[:_LETTERS]
+    return digest.hexdigest()[:_MESSAGES]
 
 
 def hash_of(descriptor: int) -> bytes:

@@ -17,7 +17,7 @@ from leasehold.service.drivers.qemu.images.workbench import Workbench
 GROUNDS = "grounds"
 """The folder beside the images where they are."""
 
-_LETTERS = 12
+_MESSAGES = 12
 _FOR_READERS = ("doc", "doc-base", "groff", "info", "lintian", "linda", "locale", "man", "bug")
 _NOT_FOR_READERS = tuple(f"--dpkgopt=path-exclude=/usr/share/{folder}/*" for folder in _FOR_READERS)
 _NO_SOURCES = 'rm -rf "$1"/etc/apt/sources.list "$1"/etc/apt/sources.list.d/*'
@@ -35,7 +35,7 @@ def add_packages(bench: Workbench, repository: Repository, packages: Iterable[st
 def _ground(bench: Workbench, repository: Repository, images: Path) -> Path:
     """Find the ground, or make it; whoever builds here does so alone."""
     told = "\n".join((*repository.sources, *PACKAGES))
-    ground = images / GROUNDS / f"{sha256(told.encode()).hexdigest()[:_LETTERS]}.tar"
+    ground = images / GROUNDS / f"{sha256(told.encode()).hexdigest()[:_MESSAGES]}.tar"
     if not ground.exists():
         partial = bench.folder / "ground.tar"
         more = (*_NOT_FOR_READERS, "--customize-hook", _NO_SOURCES)

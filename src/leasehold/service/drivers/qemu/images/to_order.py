@@ -30,7 +30,7 @@ _RECIPE = 1
 _NO_LISTS = f"apt has no lists of the packages of Debian {SUITE} here: run `apt-get update` as root"
 _NAME = re.compile(r"[a-z0-9][a-z0-9.+-]+")
 _VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+:~-]*")
-_LETTERS = 12
+_MESSAGES = 12
 _LONGEST_NAME = 40
 _OF_THE_BASE = ("kernel", "initrd")
 
@@ -77,7 +77,7 @@ def exactly(packages: Packages) -> dict[str, str]:
 def name_of(base: Image, packages: Mapping[str, str]) -> str:
     """Name an image by what it is made of; its beginning is for people."""
     told = json.dumps([_RECIPE, base.name, packages], sort_keys=True).encode()
-    digest = sha256(told + guest_files()).hexdigest()[:_LETTERS]
+    digest = sha256(told + guest_files()).hexdigest()[:_MESSAGES]
     return f"{'-'.join(sorted(packages))[:_LONGEST_NAME]}-{digest}"
 
 

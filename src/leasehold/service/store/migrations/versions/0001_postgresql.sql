@@ -145,12 +145,12 @@ CREATE INDEX leases_coallocation ON leases (coallocation_id) WHERE coallocation_
 
 CREATE INDEX leases_live ON leases (id, site, state) WHERE state NOT IN ('completed', 'killed', 'terminated', 'failed', 'refused', 'cancelled');
 
-CREATE TABLE letters (
+CREATE TABLE messages (
     correspondent TEXT NOT NULL,
     seq BIGINT NOT NULL,
     body TEXT NOT NULL,
     created_ms BIGINT NOT NULL,
-    CONSTRAINT letters_key PRIMARY KEY (correspondent, seq)
+    CONSTRAINT messages_key PRIMARY KEY (correspondent, seq)
 );
 
 CREATE TABLE mail (

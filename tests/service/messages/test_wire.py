@@ -1,4 +1,4 @@
-"""Letters: what is asked for arrives whole, and nothing is believed that cannot be so."""
+"""Messages: what is asked for arrives whole, and nothing is believed that cannot be so."""
 
 import json
 from typing import Any
@@ -14,8 +14,8 @@ from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.lifecycle import MOVES, Step
 from leasehold.model.reason import Reason
 from leasehold.model.request import LeaseType, Request
-from leasehold.service.letters import wire
-from leasehold.service.letters.wire import MOST_VMS, About, Offer
+from leasehold.service.messages import wire
+from leasehold.service.messages.wire import MOST_VMS, About, Offer
 from leasehold.service.store.rows import LeaseMetadata
 from leasehold.simulation.workload.job import job_of
 
@@ -83,7 +83,7 @@ def test_a_request_that_becomes_a_job_keeps_what_it_is_bound_to() -> None:
         {"domain": 5},
     ],
 )
-def test_an_offer_that_cannot_be_understood_is_no_letter(lie: dict[str, object]) -> None:
+def test_an_offer_that_cannot_be_understood_is_no_message(lie: dict[str, object]) -> None:
     with pytest.raises(InvalidField):
         wire.read(offered(leased()) | lie, "gateway")
 
@@ -112,7 +112,7 @@ def test_so_is_a_report(name: str, lie: object) -> None:
 
 
 @given(st.dictionaries(st.text(), JSON) | JSON.map(lambda lie: offered(leased()) | {"claims": lie, "command": lie}))
-def test_whatever_a_letter_says_it_is_read_or_refused(body: dict[str, Any]) -> None:
+def test_whatever_a_message_says_it_is_read_or_refused(body: dict[str, Any]) -> None:
     try:
         wire.read(body, "gateway")
     except InvalidField:

@@ -1,4 +1,4 @@
-"""Letters over HTTP: who may write them, what is refused, and how an operator lets go of a site for good."""
+"""Messages over HTTP: who may write them, what is refused, and how an operator lets go of a site for good."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +9,7 @@ import pytest
 from tests.service.api.house import House, house_in
 
 from leasehold.service.auth.principal import Role
-from leasehold.service.letters import post as post_
+from leasehold.service.messages import routing as post_
 
 ABOUT: dict[str, Any] = {
     "identity": "store-1", "slots": 100, "speed_mips": 1, "reference_mips": 1, "driver": "emulated",
@@ -35,7 +35,7 @@ def peer(house: House) -> str:
 
 def exchange(house: House, token: str, name: str = "far", **body: Any) -> httpx2.Response:
     about = ABOUT | body.pop("about", {})
-    path = f"/v1/sites/{name}/letters"
+    path = f"/v1/sites/{name}/messages"
     return house.ask("POST", path, token, json={"about": about, "acknowledged": 0} | body)
 
 
@@ -45,14 +45,14 @@ def wide(house: House) -> dict[str, Any]:
 
 
 def test_a_site_is_given_its_offers_again_and_again_until_it_has_taken_them_in(house: House, peer: str) -> None:
-    assert exchange(house, peer).json() == {"letters": [], "acknowledged": 0}
+    assert exchange(house, peer).json() == {"messages": [], "acknowledged": 0}
     lease = wide(house)
     assert (lease["site"], lease["state"]) == ("far", "waiting")
     for _ in range(2):
-        [letter] = exchange(house, peer).json()["letters"]
-        assert (letter["seq"], letter["body"]["kind"], letter["body"]["lease"]) == (1, "offer", lease["id"])
-    assert exchange(house, peer, acknowledged=1).json()["letters"] == []
-    assert house.federation.store.letters("far", 0, 10) == []
+        [message] = exchange(house, peer).json()["messages"]
+        assert (message["seq"], message["body"]["kind"], message["body"]["lease"]) == (1, "offer", lease["id"])
+    assert exchange(house, peer, acknowledged=1).json()["messages"] == []
+    assert house.federation.store.messages("far", 0, 10) == []
 
 
 def test_a_report_counts_once_and_shows_at_once(house: House, peer: str) -> None:
@@ -60,7 +60,7 @@ def test_a_report_counts_once_and_shows_at_once(house: House, peer: str) -> None
     lease = wide(house)
     told = RUNNING | {"lease": lease["id"]}
     for _ in range(2):
-        assert exchange(house, peer, letters=[{"seq": 1, "body": told}]).json()["acknowledged"] == 1
+        assert exchange(house, peer, messages=[{"seq": 1, "body": told}]).json()["acknowledged"] == 1
     assert house.ask("GET", f"/v1/leases/{lease['id']}", house.token()).json()["state"] == "running"
 
 
@@ -68,10 +68,10 @@ def test_the_clock_of_a_site_need_not_be_right(house: House, peer: str) -> None:
     """Who asked for now is offered without a time; a planned start beyond all calendars is shown."""
     exchange(house, peer)
     lease = wide(house)
-    [letter] = exchange(house, peer).json()["letters"]
-    assert letter["body"]["ready_ms"] is None
+    [message] = exchange(house, peer).json()["messages"]
+    assert message["body"]["ready_ms"] is None
     told = RUNNING | {"lease": lease["id"], "state": "waiting", "planned_ms": 2**53}
-    assert exchange(house, peer, letters=[{"seq": 1, "body": told}]).status_code == 200
+    assert exchange(house, peer, messages=[{"seq": 1, "body": told}]).status_code == 200
     assert house.ask("GET", f"/v1/leases/{lease['id']}", house.token()).json()["planned_start_at"] > "9999"
 
 
@@ -80,11 +80,11 @@ def test_the_clock_of_a_site_need_not_be_right(house: House, peer: str) -> None:
     [
         ({"acknowledged": 7}, "acknowledged"),
         ({"acknowledged": -1}, "acknowledged"),
-        ({"letters": [{"seq": 2, "body": RUNNING}]}, "letters"),
-        ({"letters": [{"seq": 1, "body": RUNNING}, {"seq": 1, "body": RUNNING}]}, "letters"),
-        ({"letters": [{"seq": 1, "body": RUNNING | {"kind": "offer"}}]}, "letters[0].body.kind"),
-        ({"letters": [{"seq": 1, "body": RUNNING | {"state": "asleep"}}]}, "letters[0].body.state"),
-        ({"letters": [{"seq": 1, "body": RUNNING | {"preemptions": 2**63}}]}, "letters[0].body.preemptions"),
+        ({"messages": [{"seq": 2, "body": RUNNING}]}, "messages"),
+        ({"messages": [{"seq": 1, "body": RUNNING}, {"seq": 1, "body": RUNNING}]}, "messages"),
+        ({"messages": [{"seq": 1, "body": RUNNING | {"kind": "offer"}}]}, "messages[0].body.kind"),
+        ({"messages": [{"seq": 1, "body": RUNNING | {"state": "asleep"}}]}, "messages[0].body.state"),
+        ({"messages": [{"seq": 1, "body": RUNNING | {"preemptions": 2**63}}]}, "messages[0].body.preemptions"),
         ({"about": {"slots": 0}}, "about.slots"),
         ({"about": {"slots": "many"}}, "about.slots"),
         ({"about": {"reference_mips": 2}}, "reference_mips"),
@@ -125,7 +125,7 @@ def test_a_cancel_is_written_down_and_waits_for_the_site(house: House, peer: str
     lease = wide(house)
     for _ in range(2):
         assert house.ask("DELETE", f"/v1/leases/{lease['id']}", house.token()).json()["state"] == "waiting"
-    kinds = [letter["body"]["kind"] for letter in exchange(house, peer).json()["letters"]]
+    kinds = [message["body"]["kind"] for message in exchange(house, peer).json()["messages"]]
     assert kinds == ["offer", "recall"]
     journal = house.ask("GET", f"/v1/leases/{lease['id']}/journal", house.token()).json()["entries"]
     assert [entry["what"] for entry in journal] == ["submitted", "dispatch", "recalled"]
@@ -137,15 +137,15 @@ def test_a_site_is_drained_from_the_gateway_like_its_own(house: House, peer: str
     assert house.ask("POST", "/v1/sites/far/drain", admin).json()["status"] == "drained"
     assert wide(house)["state"] == "held"
     assert house.ask("POST", "/v1/sites/far/resume", admin).json()["status"] == "up"
-    assert [letter["body"]["kind"] for letter in exchange(house, peer).json()["letters"]] == ["offer"]
+    assert [message["body"]["kind"] for message in exchange(house, peer).json()["messages"]] == ["offer"]
 
 
 class TestForSomebodyWhoWillNotComeBack:
     @pytest.fixture(autouse=True)
     def _silence(self, monkeypatch: pytest.MonkeyPatch, house: House, peer: str) -> None:
-        """The site was heard of, has a lease and a letter, and is silent: no minute need pass for that."""
+        """The site was heard of, has a lease and a message, and is silent: no minute need pass for that."""
         exchange(house, peer)
-        exchange(house, peer, letters=[{"seq": 1, "body": RUNNING | {"lease": wide(house)["id"]}}])
+        exchange(house, peer, messages=[{"seq": 1, "body": RUNNING | {"lease": wide(house)["id"]}}])
         self.fall_silent(monkeypatch, house)
 
     def fall_silent(self, monkeypatch: pytest.MonkeyPatch, house: House) -> None:
@@ -166,10 +166,10 @@ class TestForSomebodyWhoWillNotComeBack:
         lease = house.ask("GET", "/v1/leases/1", admin).json()
         assert (lease["state"], lease["reason"]) == ("failed", "machines-lost")
         assert house.ask("GET", "/v1/sites/far", admin).status_code == 404
-        assert house.federation.store.letters("far", 0, 10) == []
-        assert exchange(house, peer, about=again).json() == {"letters": [], "acknowledged": 0}
+        assert house.federation.store.messages("far", 0, 10) == []
+        assert exchange(house, peer, about=again).json() == {"messages": [], "acknowledged": 0}
         assert wide(house)["site"] == "far"
-        assert [letter["seq"] for letter in exchange(house, peer, about=again).json()["letters"]] == [1]
+        assert [message["seq"] for message in exchange(house, peer, about=again).json()["messages"]] == [1]
 
     def test_who_comes_again_with_the_old_store_is_refused(self, house: House, peer: str) -> None:
         house.ask("DELETE", "/v1/sites/far", house.token(Role.FEDERATION_ADMIN))

@@ -1,6 +1,6 @@
-"""What the letters say, and what a site says of itself whenever it writes.
+"""What the messages say, and what a site says of itself whenever it writes.
 
-A letter is kept by its writer until it was acknowledged, and told again until then. Its reader takes in those
+A message is kept by its writer until it was acknowledged, and told again until then. Its reader takes in those
 that follow the last one that he has taken in, in the transaction in which he does what they ask for.
 """
 
@@ -16,16 +16,16 @@ from leasehold.model.reason import Reason
 from leasehold.model.request import LEASE_TYPES, Request
 from leasehold.routing.facts import SiteLive
 from leasehold.service.commands import Submit
-from leasehold.service.letters.names import GATEWAY, asking_peer
+from leasehold.service.messages.names import GATEWAY, asking_peer
 from leasehold.service.store.rows import LeaseMetadata
 from leasehold.sharing.paths import is_path
 
-__all__ = ["GATEWAY", "About", "Letter", "Offer", "Recall", "offer", "read", "recall", "refusal", "report"]
+__all__ = ["GATEWAY", "About", "Message", "Offer", "Recall", "offer", "read", "recall", "refusal", "report"]
 
 Body = dict[str, Any]
 OFFER, RECALL, REPORT = "offer", "recall", "report"
 LARGEST = 2**53
-"""No whole number in a letter is larger: so far any JSON can be trusted."""
+"""No whole number in a message is larger: so far any JSON can be trusted."""
 MOST_VMS = 1_000_000
 """Nor does any count of VMs, or any speed, go beyond this, as in requests."""
 MOST_DURATION_MS, MOST_MEMORY_MIB = 10 * 365 * 86_400_000, 2**31
@@ -138,11 +138,11 @@ class Recall:
     lease_id: int
 
 
-Letter = Offer | Recall | SiteReported
+Message = Offer | Recall | SiteReported
 
 
-def read(body: Body, correspondent: str) -> Letter:
-    """Understand a letter; raises InvalidField for what does not make sense."""
+def read(body: Body, correspondent: str) -> Message:
+    """Understand a message; raises InvalidField for what does not make sense."""
     try:
         kind = body["kind"]
         if kind == OFFER:
@@ -153,8 +153,8 @@ def read(body: Body, correspondent: str) -> Letter:
             return _news_of(body, correspondent)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         problem = f"{type(error).__name__}: {error}"
-        raise InvalidField("letter", body, f"one that can be read ({problem})") from None
-    raise InvalidField("letter.kind", kind, "offer, recall or report: is one of the two of another version?")
+        raise InvalidField("message", body, f"one that can be read ({problem})") from None
+    raise InvalidField("message.kind", kind, "offer, recall or report: is one of the two of another version?")
 
 
 def _lease_id(body: Body) -> int:

@@ -1,4 +1,4 @@
-"""The post office of one service: letters in, letters out, and who has been heard of when."""
+"""The post office of one service: messages in, messages out, and who has been heard of when."""
 
 import asyncio
 import json
@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from leasehold.service.commands import Command, Mail
 from leasehold.service.engine_thread import Clock
 from leasehold.service.feed import Feed
-from leasehold.service.store.rows import LetterRow
+from leasehold.service.store.rows import MessageRow
 from leasehold.service.store.store import Store
 
 SILENT_AFTER_MS = 60_000
@@ -27,8 +27,8 @@ def identity_of(store: Store, new_id: Callable[[], str]) -> str:
     return name
 
 
-class PostOffice:
-    """Passes letters between correspondents and the engine; what it says was received is in the store."""
+class MessageRouter:
+    """Passes messages between correspondents and the engine; what it says was received is in the store."""
 
     def __init__(self, do: Callable[[Command], Awaitable[object]], store: Store, clock: Clock) -> None:
         self._do = do
@@ -39,29 +39,29 @@ class PostOffice:
         self._bells: dict[str, Feed] = {}
         self._is_closed = False
 
-    def has_letters_to(self, correspondents: Iterable[str]) -> None:
-        """Ring for those who wait for letters."""
+    def has_messages_to(self, correspondents: Iterable[str]) -> None:
+        """Ring for those who wait for messages."""
         for name in correspondents:
             bell = self._bell(name)
             bell.advance(bell.last_seq + 1)
 
     async def take_in(self, mail: Mail) -> int:
-        """Let the engine take letters in; returns the number of the last that has been, now or before.
+        """Let the engine take messages in; returns the number of the last that has been, now or before.
 
-        Raises InvalidField where a letter is missing, or for a site that is not who it was.
+        Raises InvalidField where a message is missing, or for a site that is not who it was.
         """
         await self._do(mail)
         self._heard_ms[mail.correspondent] = self._clock()
         _, received = await asyncio.to_thread(self._store.mail_state, mail.correspondent)
         return received
 
-    async def letters(self, correspondent: str, after: int, wait_s: float) -> list[LetterRow]:
-        """Give the letters later than ``after``; where there are none, wait a while for some."""
+    async def messages(self, correspondent: str, after: int, wait_s: float) -> list[MessageRow]:
+        """Give the messages later than ``after``; where there are none, wait a while for some."""
         bell = self._bell(correspondent)
         rung = bell.last_seq
-        letters = await self._waiting(correspondent, after)
-        if letters or not wait_s or self._is_closed:
-            return letters
+        messages = await self._waiting(correspondent, after)
+        if messages or not wait_s or self._is_closed:
+            return messages
         try:
             async with asyncio.timeout(wait_s):
                 await bell.wait(rung)
@@ -72,7 +72,7 @@ class PostOffice:
     def close(self) -> None:
         """Let nobody wait any more."""
         self._is_closed = True
-        self.has_letters_to(list(self._bells))
+        self.has_messages_to(list(self._bells))
 
     def last_heard_ms(self, correspondent: str) -> int | None:
         """When somebody was last heard of since this service was opened."""
@@ -88,8 +88,8 @@ class PostOffice:
         heard_ms = self._heard_ms.get(correspondent, self._opened_ms)
         return self._clock() - heard_ms > SILENT_AFTER_MS
 
-    async def _waiting(self, correspondent: str, after: int) -> list[LetterRow]:
-        return await asyncio.to_thread(self._store.letters, correspondent, after, MOST_AT_ONCE)
+    async def _waiting(self, correspondent: str, after: int) -> list[MessageRow]:
+        return await asyncio.to_thread(self._store.messages, correspondent, after, MOST_AT_ONCE)
 
     def _bell(self, correspondent: str) -> Feed:
         return self._bells.setdefault(correspondent, Feed())

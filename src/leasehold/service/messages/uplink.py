@@ -2,8 +2,8 @@
 
 A gateway that lends to a peer calls it in the same way (`leasehold.service.peers.lines`).
 
-Two calls go on side by side. One waits for letters from the gateway; the other carries reports there as soon
-as they are written. Whatever goes wrong, letters stay in the store and are told again.
+Two calls go on side by side. One waits for messages from the gateway; the other carries reports there as soon
+as they are written. Whatever goes wrong, messages stay in the store and are told again.
 """
 
 import asyncio
@@ -18,10 +18,10 @@ import structlog
 from leasehold.model.errors import InvalidField, LeaseholdError
 from leasehold.service.auth.listening import is_loopback
 from leasehold.service.commands import Mail
-from leasehold.service.letters.names import GATEWAY
-from leasehold.service.letters.post import PostOffice
-from leasehold.service.letters.wire import About
-from leasehold.service.store.rows import LetterRow
+from leasehold.service.messages.names import GATEWAY
+from leasehold.service.messages.routing import MessageRouter
+from leasehold.service.messages.wire import About
+from leasehold.service.store.rows import MessageRow
 from leasehold.service.store.store import Store
 
 WAIT_S = 20.0
@@ -51,11 +51,11 @@ class Side(Protocol):
 
     @property
     def store(self) -> Store:
-        """Where letters are kept."""
+        """Where messages are kept."""
 
     @property
-    def post(self) -> PostOffice:
-        """Who takes letters in, and knows of new ones."""
+    def post(self) -> MessageRouter:
+        """Who takes messages in, and knows of new ones."""
 
     async def about(self) -> About:
         """Say what the gateway is to know."""
@@ -96,7 +96,7 @@ class Uplink:
     async def run(self) -> None:
         """Keep in touch until cancelled."""
         async with self._http, asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._again_and_again(self._ask_for_letters))
+            tasks.create_task(self._again_and_again(self._ask_for_messages))
             tasks.create_task(self._again_and_again(self._carry_reports))
 
     async def _again_and_again(self, call: Callable[[], Awaitable[None]]) -> None:
@@ -121,27 +121,27 @@ class Uplink:
                 log.info("gateway in reach again")
         self.problem = problem
 
-    async def _ask_for_letters(self) -> None:
+    async def _ask_for_messages(self) -> None:
         await self._exchange([], WAIT_S)
 
     async def _carry_reports(self) -> None:
         """Wait for reports that the gateway has not got, and tell it."""
-        reports = await self._side.post.letters(self._correspondent, self._acknowledged, WAIT_S)
+        reports = await self._side.post.messages(self._correspondent, self._acknowledged, WAIT_S)
         if reports:
             await self._exchange(reports, 0.0)
         else:
             await asyncio.sleep(_BREATH_S)
 
-    async def _exchange(self, reports: Sequence[LetterRow], wait_s: float) -> None:
+    async def _exchange(self, reports: Sequence[MessageRow], wait_s: float) -> None:
         site = self._site or await self._ask_for_our_name()
         _, received = await asyncio.to_thread(self._side.store.mail_state, self._correspondent)
         body = {
             "about": (await self._side.about()).to_dict(),
-            "letters": [{"seq": row.seq, "body": json.loads(row.body)} for row in reports],
+            "messages": [{"seq": row.seq, "body": json.loads(row.body)} for row in reports],
             "acknowledged": received,
             "wait_s": wait_s,
         }
-        response = _insist(await self._http.post(f"/v1/sites/{quote(site, safe='')}/letters", json=body))
+        response = _insist(await self._http.post(f"/v1/sites/{quote(site, safe='')}/messages", json=body))
         mail = _mail_in(response, self._correspondent)
         await self._side.post.take_in(mail)
         self._acknowledged = max(self._acknowledged, mail.acknowledged)
@@ -167,7 +167,7 @@ def _mail_in(response: httpx2.Response, correspondent: str) -> Mail:
     """Read what a gateway answers; raises InvalidField where that cannot be read."""
     try:
         answer = response.json()
-        letters = tuple((int(letter["seq"]), json.dumps(letter["body"])) for letter in answer["letters"])
-        return Mail(correspondent, letters, int(answer["acknowledged"]))
+        messages = tuple((int(message["seq"]), json.dumps(message["body"])) for message in answer["messages"])
+        return Mail(correspondent, messages, int(answer["acknowledged"]))
     except (KeyError, TypeError, ValueError):
-        raise InvalidField("answer", response.text[:200], "letters: does a gateway listen there?") from None
+        raise InvalidField("answer", response.text[:200], "messages: does a gateway listen there?") from None

@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 from structlog.testing import capture_logs
-from tests.service.letters.line import World, live_of, rows_of
+from tests.service.messages.line import World, live_of, rows_of
 
 from leasehold.configuration.tables import DomainSpec
 from leasehold.model.errors import InputError, InvalidField
@@ -20,8 +20,8 @@ from leasehold.model.request import LeaseType
 from leasehold.service.commands import Drain, ForgetSite, Happened, Mail
 from leasehold.service.config import ServiceConfig, SiteSpec
 from leasehold.service.errors import CannotForget, NoSuchSite
-from leasehold.service.letters.uplink import Uplink, check_gateway
-from leasehold.service.letters.wire import GATEWAY
+from leasehold.service.messages.uplink import Uplink, check_gateway
+from leasehold.service.messages.wire import GATEWAY
 from leasehold.service.opening import check_sites
 from leasehold.service.store.rows import LeaseRow
 from leasehold.service.store.store import open_store
@@ -44,18 +44,18 @@ def at_gateway(world: World, lease_id: int) -> LeaseRow:
     return row
 
 
-def kept_letters(world: World) -> list[str]:
-    rows = [*world.stores[GATEWAY].letters("far", 0, 100), *world.stores["far"].letters(GATEWAY, 0, 100)]
+def kept_messages(world: World) -> list[str]:
+    rows = [*world.stores[GATEWAY].messages("far", 0, 100), *world.stores["far"].messages(GATEWAY, 0, 100)]
     return [json.loads(row.body)["kind"] for row in rows]
 
 
-def test_letters_are_kept_until_they_were_acknowledged_and_no_longer(world: World) -> None:
+def test_messages_are_kept_until_they_were_acknowledged_and_no_longer(world: World) -> None:
     world.submit(SUSPENDABLE, 2, 500)
-    assert kept_letters(world) == ["offer"]
+    assert kept_messages(world) == ["offer"]
     world.exchange("far")
-    assert kept_letters(world) == ["offer", "report", "report"]  # that it starts, and that it runs
+    assert kept_messages(world) == ["offer", "report", "report"]  # that it starts, and that it runs
     world.exchange("far")  # the call acknowledges the offer, and its answer the reports
-    assert kept_letters(world) == []
+    assert kept_messages(world) == []
 
 
 def test_a_deadline_that_passed_on_the_way_is_named(world: World) -> None:
@@ -123,11 +123,11 @@ def test_after_a_restart_nothing_is_offered_before_a_site_was_heard_of(world: Wo
     assert at_gateway(world, row.lease.id).lease.site == "far"
 
 
-def test_a_letter_that_is_not_understood_keeps_back_those_that_came_with_it(world: World) -> None:
+def test_a_message_that_is_not_understood_keeps_back_those_that_came_with_it(world: World) -> None:
     """Nothing is half taken in: after an update of the program all of them can be read."""
     far = world.sites["far"]
     world.submit(SUSPENDABLE, 2, 500)
-    [offer] = world.stores[GATEWAY].letters("far", 0, 10)
+    [offer] = world.stores[GATEWAY].messages("far", 0, 10)
     strangers: list[Any] = [
         {"kind": "song"},
         {},
@@ -136,8 +136,8 @@ def test_a_letter_that_is_not_understood_keeps_back_those_that_came_with_it(worl
         {"kind": "offer", "lease": 2},
     ]
     for strange in strangers:
-        letters = ((1, offer.body), (2, json.dumps(strange)))
-        [answer] = far.do(Mail(GATEWAY, letters, 0))
+        messages = ((1, offer.body), (2, json.dumps(strange)))
+        [answer] = far.do(Mail(GATEWAY, messages, 0))
         assert isinstance(answer, InvalidField), strange
         assert rows_of(far) == []
         assert world.stores["far"].mail_state(GATEWAY) == (0, 0)
@@ -153,7 +153,7 @@ def test_a_consumers_own_key_never_swallows_an_offer(world: World) -> None:
     world.check_that_all_agree()
 
 
-def test_an_older_store_put_back_is_noticed_before_a_letter_is_lost(world: World, tmp_path: Path) -> None:
+def test_an_older_store_put_back_is_noticed_before_a_message_is_lost(world: World, tmp_path: Path) -> None:
     """A gateway that has forgotten what it wrote would write the same numbers again, unnoticed."""
     world.submit(SUSPENDABLE, 2, 500)
     world.exchange("far")
@@ -161,7 +161,7 @@ def test_an_older_store_put_back_is_noticed_before_a_letter_is_lost(world: World
     call = world.on_the_line.pop().mail
     with open_store(f"sqlite:///{tmp_path / 'older.db'}") as older:
         gateway = live_of(older, "home", 1)
-        [answer] = gateway.do(replace(call, letters=()))
+        [answer] = gateway.do(replace(call, messages=()))
     assert isinstance(answer, InvalidField)
     assert answer.field == "acknowledged"
 
@@ -232,7 +232,7 @@ class Line:
     def to_dict(self) -> dict[str, Any]:
         return {}
 
-    async def letters(self, *_which: object) -> list[Any]:
+    async def messages(self, *_which: object) -> list[Any]:
         await asyncio.Event().wait()
         return []
 
@@ -249,11 +249,11 @@ class Line:
 def test_an_uplink_outlives_whatever_is_answered_and_waits_longer_each_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    good = {"letters": [{"seq": 1, "body": {"kind": "recall", "lease": 1}}], "acknowledged": 0}
+    good = {"messages": [{"seq": 1, "body": {"kind": "recall", "lease": 1}}], "acknowledged": 0}
     line = Line(
         httpx2.ConnectError("nobody there"),
         httpx2.Response(200, text="<html>Sign in to this network</html>"),
-        httpx2.Response(200, json={"letters": "none"}),
+        httpx2.Response(200, json={"messages": "none"}),
         httpx2.Response(503, text="later"),
         *[httpx2.Response(401)] * 3,
         httpx2.Response(200, json=good),
@@ -271,11 +271,11 @@ def test_an_uplink_outlives_whatever_is_answered_and_waits_longer_each_time(
     uplink = Uplink(line, "far", "http://127.0.0.1:1", "secret")  # type: ignore[arg-type]  # as much as it needs
     transport = httpx2.MockTransport(line.answer)
     uplink._http = httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:1")
-    monkeypatch.setattr("leasehold.service.letters.uplink.asyncio.sleep", lie_down)
+    monkeypatch.setattr("leasehold.service.messages.uplink.asyncio.sleep", lie_down)
     with pytest.raises(asyncio.CancelledError):
-        asyncio.run(uplink._again_and_again(uplink._ask_for_letters))
+        asyncio.run(uplink._again_and_again(uplink._ask_for_messages))
     assert pauses == [1, 2, 4, 8, 16, 30, 30, 1]
-    assert [mail.letters[0][0] for mail in line.taken] == [1]
+    assert [mail.messages[0][0] for mail in line.taken] == [1]
     assert "nobody there" in problems[0]
     assert all(problems)
 

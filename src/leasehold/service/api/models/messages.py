@@ -1,4 +1,4 @@
-"""Letters between sites and their gateway, on the wire."""
+"""Messages between sites and their gateway, on the wire."""
 
 from typing import Annotated, Any, Literal
 
@@ -9,8 +9,8 @@ from leasehold.model.lease import LeaseState
 from leasehold.model.reason import Reason
 from leasehold.service.api.fields import MAX_INT64, MAX_VMS, Name
 from leasehold.service.api.models.base import Asked, Shown
-from leasehold.service.letters.post import MOST_AT_ONCE
-from leasehold.service.letters.wire import LARGEST
+from leasehold.service.messages.routing import MOST_AT_ONCE
+from leasehold.service.messages.wire import LARGEST
 
 Seq = Annotated[int, Strict(), Field(ge=0, le=MAX_INT64)]
 Count = Annotated[int, Strict(), Field(ge=0, le=MAX_VMS)]
@@ -53,33 +53,33 @@ class Report(Asked):
     overhead_vm_ms: Annotated[int, Strict(), Field(ge=0, le=LARGEST)]
 
 
-class ReportLetter(Asked):
-    """One letter to the gateway."""
+class ReportMessage(Asked):
+    """One message to the gateway."""
 
     seq: Annotated[int, Strict(), Field(ge=1, le=MAX_INT64)]
     body: Report
 
 
 class Exchange(Asked):
-    """What a site sends: how it is, its letters, and how far it has read."""
+    """What a site sends: how it is, its messages, and how far it has read."""
 
     about: AboutSite
-    letters: list[ReportLetter] = Field(default_factory=list, max_length=MOST_AT_ONCE)
-    acknowledged: Seq = Field(description="The last letter of the gateway's that the site has taken in.")
+    messages: list[ReportMessage] = Field(default_factory=list, max_length=MOST_AT_ONCE)
+    acknowledged: Seq = Field(description="The last message of the gateway's that the site has taken in.")
     wait_s: float = Field(
-        0.0, strict=True, ge=0, le=30, description="How long to wait for letters where there are none."
+        0.0, strict=True, ge=0, le=30, description="How long to wait for messages where there are none."
     )
 
 
-class LetterShown(Shown):
-    """One letter to the site: an offer or a recall."""
+class MessageShown(Shown):
+    """One message to the site: an offer or a recall."""
 
     seq: int
     body: dict[str, Any]
 
 
 class Exchanged(Shown):
-    """What the gateway answers: its letters, and how far it has read."""
+    """What the gateway answers: its messages, and how far it has read."""
 
-    letters: list[LetterShown]
+    messages: list[MessageShown]
     acknowledged: int

@@ -8,19 +8,19 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.searching import examples
-from tests.service.letters.line import FAR, World
+from tests.service.messages.line import FAR, World
 
 from leasehold.model.event import SiteFellSilent
 from leasehold.model.request import LeaseType
 from leasehold.service.commands import Happened
-from leasehold.service.letters.wire import GATEWAY
+from leasehold.service.messages.wire import GATEWAY
 
 NAMES = st.sampled_from(list(FAR))
 SPANS_MS = st.integers(1, 8).map(lambda seconds: seconds * 500)
 
 
 class UnreliableLine(RuleBasedStateMachine):
-    """People ask and change their minds, owners come, letters go astray, and processes are killed."""
+    """People ask and change their minds, owners come, messages go astray, and processes are killed."""
 
     world: World
 

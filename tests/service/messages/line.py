@@ -22,8 +22,8 @@ from leasehold.service.drivers.emulated.hardware import Hardware
 from leasehold.service.drivers.emulated.machines import EmulatedMachines
 from leasehold.service.drivers.emulated.mishaps import Mishaps
 from leasehold.service.engine.sites import occupancies
-from leasehold.service.letters.post import identity_of
-from leasehold.service.letters.wire import GATEWAY, About
+from leasehold.service.messages.routing import identity_of
+from leasehold.service.messages.wire import GATEWAY, About
 from leasehold.service.store.filters import EVERYTHING, LeaseFilter
 from leasehold.service.store.rows import LeaseRow
 from leasehold.service.store.store import Store, open_store
@@ -56,7 +56,7 @@ def rows_of(live: Live) -> list[LeaseRow]:
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
+class Message:
     """What is on the line: for whom, about which site."""
 
     to_gateway: bool
@@ -72,7 +72,7 @@ class World:
         self.gateway = live_of(self.stores[GATEWAY], HOME, home_slots, policy, try_elsewhere=try_elsewhere)
         self.sites = {name: live_of(self.stores[name], name, slots) for name, slots in FAR.items()}
         self.lends = dict.fromkeys(FAR, True)
-        self.on_the_line: list[Letter] = []
+        self.on_the_line: list[Message] = []
         self.audits: dict[str, list[AuditLine]] = {name: [] for name in (HOME, *FAR)}
 
     @property
@@ -119,22 +119,22 @@ class World:
         )  # fmt: skip
 
     def call(self, name: str) -> None:
-        """A site writes: how it is, its letters, and how far it has read."""
+        """A site writes: how it is, its messages, and how far it has read."""
         mail = replace(_written(self.sites[name], GATEWAY, name), about=self.about(name))
-        self.on_the_line.append(Letter(to_gateway=True, site=name, mail=mail))
+        self.on_the_line.append(Message(to_gateway=True, site=name, mail=mail))
 
     def deliver(self, index: int, *, again: bool = False) -> None:
         """Something arrives; ``again``: and is still on the line. Whoever reads a call answers it."""
-        letter = self.on_the_line[index] if again else self.on_the_line.pop(index)
-        if letter.to_gateway:
-            if _reads(self.gateway, letter.mail):
-                answer = _written(self.gateway, letter.site, GATEWAY)
-                after = letter.mail.acknowledged
-                fresh = tuple(one for one in answer.letters if one[0] > after)
-                mail = replace(answer, letters=fresh)
-                self.on_the_line.append(Letter(to_gateway=False, site=letter.site, mail=mail))
+        message = self.on_the_line[index] if again else self.on_the_line.pop(index)
+        if message.to_gateway:
+            if _reads(self.gateway, message.mail):
+                answer = _written(self.gateway, message.site, GATEWAY)
+                after = message.mail.acknowledged
+                fresh = tuple(one for one in answer.messages if one[0] > after)
+                mail = replace(answer, messages=fresh)
+                self.on_the_line.append(Message(to_gateway=False, site=message.site, mail=mail))
         else:
-            _reads(self.sites[letter.site], letter.mail)
+            _reads(self.sites[message.site], message.mail)
 
     def exchange(self, name: str) -> None:
         """A call and its answer over a whole line."""
@@ -202,7 +202,7 @@ class World:
         assert self.is_quiet()
         for name, store in self.stores.items():
             for other in (GATEWAY, *FAR):
-                assert not store.letters(other, 0, 10), f"letters from {name} to {other} were never acknowledged"
+                assert not store.messages(other, 0, 10), f"messages from {name} to {other} were never acknowledged"
         at_sites = {name: self.guests_at(name) for name in FAR}
         for row in rows_of(self.gateway):
             if row.lease.site in FAR and row.lease.state != LeaseState.REFUSED:
@@ -247,7 +247,7 @@ def _agreed(row: LeaseRow) -> tuple[object, ...]:
 
 
 def _written(live: Live, to: str, by: str) -> Mail:
-    rows = live.store.letters(to, 0, _MANY)
+    rows = live.store.messages(to, 0, _MANY)
     _, received = live.store.mail_state(to)
     return Mail(by, tuple((row.seq, row.body) for row in rows), received)
 
