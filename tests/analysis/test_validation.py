@@ -246,7 +246,7 @@ def _a_component_alone(tables: Tables) -> None:
     _together(tables)
     tables.segments.remove(tables.of("segments", 21, 1))
     tables.of("segments", 21).update(ended_by="cancelled")
-    tables.of("leases", 21).update(state="cancelled", reason="claim-given-back", end_ms=405_000)
+    tables.of("leases", 21).update(state="cancelled", reason="claim-released", end_ms=405_000)
 
 
 def _a_component_though_it_never_started(tables: Tables) -> None:
@@ -365,7 +365,7 @@ def test_a_promise_that_was_called_off_may_be_followed_by_a_later_one(
     def call_off(tables: Tables) -> None:
         _promised_anew(tables, "behind-others")
         second = tables.of("decisions", 9, 1)
-        called_off = second | {"outcome": "hold", "reason": "called-off", "planned_ms": None}
+        called_off = second | {"outcome": "hold", "reason": "component-unplaceable", "planned_ms": None}
         tables.decisions.insert(tables.decisions.index(second), called_off)
         for number, row in enumerate(tables.decisions):
             row["seq"] = number

@@ -74,7 +74,7 @@ class TestSubmission:
         told = federation(HALF)
         told.at(0, atlas(1, 4, 60))
         effects = told.at(50, atlas(2))
-        assert why(effects) == [(2, Reason.SHARE_USED, WINDOW_MS)]
+        assert why(effects) == [(2, Reason.SHARE_EXHAUSTED, WINDOW_MS)]
         assert WakeAt("", WINDOW_MS) in effects
         told.at(60, LeaseEnded(1, 1))
         assert begun(told.at(100, Tick())) == [(2, "a")]
@@ -100,12 +100,12 @@ class TestSubmission:
         told = federation(HALF)
         told.at(0, atlas(1, 3, 90))
         effects = told.at(70, atlas(2, kind="non-preemptable"))
-        assert closed(effects) == [(2, Reason.SHARE_USED)]
+        assert closed(effects) == [(2, Reason.SHARE_EXHAUSTED)]
 
     def test_what_is_never_allowed_is_refused(self) -> None:
         assert closed(federation(FOUR).at(0, atlas(1, 4), atlas(2, 5)))[:1] == [(2, Reason.WIDER_THAN_ANY_SITE)]
         told = Told(site("a", 8), sharing=sharing(FOUR, sites=[("a", 8, "")]))
-        assert closed(told.at(0, atlas(1, 5))) == [(1, Reason.MORE_THAN_AGREED)]
+        assert closed(told.at(0, atlas(1, 5))) == [(1, Reason.EXCEEDS_AGREEMENT)]
 
     def test_an_agreement_at_one_site_leaves_the_others(self) -> None:
         sites = [("a", 4, "das3"), ("b", 4, "")]
@@ -119,7 +119,7 @@ class TestLines:
         told = federation(FOUR)
         told.at(0, atlas(1, 3, 10))
         effects = told.at(1, atlas(2, 2), atlas(3, 1))
-        assert why(effects) == [(2, Reason.LENT_TO_THE_LIMIT, None), (3, Reason.BEHIND_ITS_OWN, None)]
+        assert why(effects) == [(2, Reason.CONCURRENCY_LIMIT_REACHED, None), (3, Reason.BEHIND_OWN_REQUEST, None)]
         assert begun(told.at(10, LeaseEnded(1, 1))) == [(2, "a"), (3, "a")]
 
     def test_nothing_is_said_twice(self) -> None:
@@ -166,7 +166,7 @@ class TestBoundToADomain:
         assert begun(told.at(0, atlas(1, domain="das3"), atlas(2, domain="b"), atlas(3, domain="a"))) == [
             *((1, "b"), (2, "b"), (3, "a")),
         ]
-        assert closed(told.at(1, atlas(4, domain="grid5000"))) == [(4, Reason.NO_SITE_CAN)]
+        assert closed(told.at(1, atlas(4, domain="grid5000"))) == [(4, Reason.NO_CAPABLE_SITE)]
 
     def test_what_is_wider_than_its_domain_is_told_so(self) -> None:
         sites = [("a", 8, ""), ("b", 4, "das3")]
@@ -259,7 +259,7 @@ class TestGoingOn:
         told = federation(HALF)
         told.at(0, atlas(1, 3, 90))
         effects = told.at(70, ExtendRequested(1, 5_000))
-        assert decided(effects) == [(1, Outcome.DENY, Reason.SHARE_USED)]
+        assert decided(effects) == [(1, Outcome.DENY, Reason.SHARE_EXHAUSTED)]
 
     def test_a_suspended_guest_resumes_when_there_is_a_share_again(self) -> None:
         told = federation(HALF)
@@ -267,7 +267,7 @@ class TestGoingOn:
         told.at(60, own(2, 4, 20))
         told.at(70, LeaseSaved(1, 1))
         effects = told.at(80, LeaseEnded(2, 1))
-        assert why(effects) == [(1, Reason.SHARE_USED, WINDOW_MS)]
+        assert why(effects) == [(1, Reason.SHARE_EXHAUSTED, WINDOW_MS)]
         assert told.lease(1).state is LeaseState.SUSPENDED
         assert begun(told.at(100, Tick("a"))) == [(1, "a")]
 
@@ -321,7 +321,7 @@ class TestChanges:
         told.at(0, atlas(1, 1), atlas(2, 1))
         assert begun(told.at(1, Agreed((FOUR,)))) == [(2, "a")]
         assert why(told.at(2, Agreed((replace(FOUR, lending_limit=0),)), atlas(3))) == [
-            (3, Reason.MORE_THAN_AGREED, None)
+            (3, Reason.EXCEEDS_AGREEMENT, None)
         ]
 
     def test_a_lifted_penalty_lets_its_consumer_in_again(self) -> None:
@@ -343,7 +343,7 @@ class TestRestart:
         past = [Segment(Holding("atlas/x", "a", {"cpus": 4}), 0, 40_000)]
         again = federation(HALF)
         take_up(again.gateway, [told.lease(2)], 45_000, past)
-        assert why(again.at(60, atlas(3))) == [(3, Reason.SHARE_USED, WINDOW_MS)]
+        assert why(again.at(60, atlas(3))) == [(3, Reason.SHARE_EXHAUSTED, WINDOW_MS)]
 
     def test_what_was_booked_ahead_before_it_is_still_booked_ahead(self) -> None:
         half = replace(FOUR, lending_limit=None, rules=Rules(reserved_ppm=500_000))
@@ -352,7 +352,7 @@ class TestRestart:
         again = federation(half)
         take_up(again.gateway, [told.lease(1)], 1_000)
         effects = again.at(1, atlas(2, 1, kind="non-preemptable", ready_ms=60_000))
-        assert closed(effects) == [(2, Reason.RESERVED_TO_THE_LIMIT)]
+        assert closed(effects) == [(2, Reason.RESERVATION_LIMIT_REACHED)]
 
 
 AGREEMENTS = st.lists(

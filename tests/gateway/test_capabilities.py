@@ -56,7 +56,7 @@ def test_a_guest_is_taken_by_machines_that_can_do_what_preempting_it_takes(kind:
     if will_do(can, kind):
         assert begun(effects) == [(1, "a")]
     else:
-        assert closed(effects) == [(1, Reason.NO_SITE_CAN)]
+        assert closed(effects) == [(1, Reason.NO_CAPABLE_SITE)]
 
 
 @pytest.mark.parametrize("can", ALL_CAN)
@@ -77,18 +77,18 @@ class TestWhoIsRefused:
     def test_is_too_wide_for_all_before_it_is_beyond_their_means(self) -> None:
         told = Told(able("a", (False, False)), able("b", (False, False), 2))
         assert closed(told.at(0, lent(1, 5, 10))) == [(1, Reason.WIDER_THAN_ANY_SITE)]
-        assert closed(told.at(1, lent(2, 4, 10))) == [(2, Reason.NO_SITE_CAN)]
+        assert closed(told.at(1, lent(2, 4, 10))) == [(2, Reason.NO_CAPABLE_SITE)]
 
     def test_fits_one_site_and_suits_another(self) -> None:
         told = Told(able("a", (False, False), 8), able("b", (True, True), 4))
-        assert closed(told.at(0, lent(1, 5, 10))) == [(1, Reason.NO_SITE_CAN)]
+        assert closed(told.at(0, lent(1, 5, 10))) == [(1, Reason.NO_CAPABLE_SITE)]
         assert begun(told.at(1, lent(2, 5, 10, "cancelable"))) == [(2, "a")]
 
     def test_is_not_refused_while_the_one_that_can_does_not_lend(self) -> None:
         told = Told(able("a", (False, False)), able("b", (True, True)))
         told.at(0, LendingChanged("b", lends=False))
         effects = told.at(1, lent(1, 2, 10), lent(2, 2, 10, "cancelable"))
-        assert decided(effects, Outcome.HOLD) == [(1, Outcome.HOLD, Reason.NO_SITE_LENDS)]
+        assert decided(effects, Outcome.HOLD) == [(1, Outcome.HOLD, Reason.NO_SITE_AVAILABLE)]
         assert begun(effects) == [(2, "a")]
         assert begun(told.at(2, LendingChanged("b", lends=True))) == [(1, "b")]
 
@@ -137,7 +137,7 @@ def check(chronicle: Chronicle, case: Case, can: Mapping[str, Can]) -> None:
             wide_enough = [name for name in SLOTS if SLOTS[name] >= job.vms]
             nobody = bool(wide_enough) and not any(will_do(can[name], labels[job.lease_type]) for name in wide_enough)
             is_cancelled = reason is Reason.CANCELLED_BY_USER
-            assert (reason is Reason.NO_SITE_CAN) == nobody or (nobody and is_cancelled)
+            assert (reason is Reason.NO_CAPABLE_SITE) == nobody or (nobody and is_cancelled)
 
 
 class TestInRandomWorlds:

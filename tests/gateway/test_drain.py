@@ -27,7 +27,7 @@ def two_sites() -> Told:
     return Told(site("a", 4, overhead=QUICK), site("b", 4, overhead=QUICK), routing="most-free")
 
 
-HELD = (Outcome.HOLD, Reason.NO_SITE_LENDS)
+HELD = (Outcome.HOLD, Reason.NO_SITE_AVAILABLE)
 
 
 class TestNewGuests:

@@ -58,7 +58,7 @@ def test_a_site_that_an_agreement_closes_is_not_where_it_would_run() -> None:
     told = explain_request(gateway("most-free", at_most("b", 1)), request(), 0)
     assert told.view.virtual.sites == ("a", "b")
     assert told.view.extended.sites == ("a",)
-    assert told.view.extended.breaches["b"].reason is Reason.MORE_THAN_AGREED
+    assert told.view.extended.breaches["b"].reason is Reason.EXCEEDS_AGREEMENT
     assert (told.state, told.site, told.reason) == (LeaseState.RUNNING, "a", Reason.ROOM_FREE)
     assert (told.start_ms, told.end_ms) == (0, 10_000)
     assert [(offer.domain, offer.score) for offer in told.brokered.offers] == [("das", 4)]
@@ -77,7 +77,7 @@ def test_a_site_that_is_too_narrow_is_none_where_it_could_run() -> None:
 
 def test_where_no_agreement_opens_a_site_the_breach_is_the_reason() -> None:
     told = explain_request(gateway("most-free", at_most("*", 1)), request(), 0)
-    assert (told.state, told.reason) == (LeaseState.REFUSED, Reason.MORE_THAN_AGREED)
+    assert (told.state, told.reason) == (LeaseState.REFUSED, Reason.EXCEEDS_AGREEMENT)
     assert told.breach is not None
     assert told.breach.agreement == "few"
 
@@ -95,7 +95,7 @@ def test_where_nobody_lends_that_is_the_reason() -> None:
     there = gateway()
     there.handle([LendingChanged(name, lends=False) for name in "ab"], 0)
     told = explain_request(there, request(), 0)
-    assert (told.state, told.reason, told.start_ms) == (LeaseState.HELD, Reason.NO_SITE_LENDS, None)
+    assert (told.state, told.reason, told.start_ms) == (LeaseState.HELD, Reason.NO_SITE_AVAILABLE, None)
 
 
 def test_policies_that_take_turns_name_the_site_whose_turn_it_is() -> None:
@@ -165,7 +165,7 @@ def test_a_reservation_is_explained_with_its_start() -> None:
     assert (told.sites, told.start_ms) == (("a", "b"), 30_000)
     told = explain_coallocation(there, coallocation(1, part(4), part(6)), 0)
     assert told.sites == ("", "")
-    assert told.reason is Reason.AWAITS_ITS_PARTS
+    assert told.reason is Reason.WAITING_FOR_COMPONENTS
 
 
 # The same as what follows, and nothing is changed

@@ -238,8 +238,8 @@ class TestBeyondTheOwnersWord:
     @pytest.mark.parametrize(
         ("share_vms", "longest_s", "reason"),
         [
-            (0, None, Reason.NON_PREEMPTABLE_NOT_LENT),
-            (1, 60, Reason.NON_PREEMPTABLE_SHARE_USED),
+            (0, None, Reason.NON_PREEMPTABLE_NOT_ALLOWED),
+            (1, 60, Reason.NON_PREEMPTABLE_SHARE_EXHAUSTED),
             (2, 12, Reason.NON_PREEMPTABLE_TOO_LONG),
         ],
     )

@@ -152,13 +152,13 @@ class TestWaiting:
         told = Told(site("a", 4, non_preemptable_share_vms=2))
         told.at(0, lent(1, 2, 60, "non-preemptable"))
         effects = told.at(1, lent(2, 2, 10, "non-preemptable", ready_s=1, wait=True))
-        assert (2, Outcome.HOLD, Reason.NON_PREEMPTABLE_SHARE_USED) in decided(effects)
+        assert (2, Outcome.HOLD, Reason.NON_PREEMPTABLE_SHARE_EXHAUSTED) in decided(effects)
         assert begun(told.at(9, LeaseEnded(1, 1))) == [(2, "a")]
 
     def test_what_is_more_than_the_share_is_refused(self) -> None:
         told = Told(site("a", 4, non_preemptable_share_vms=2))
         effects = told.at(1, lent(2, 3, 10, "non-preemptable", ready_s=1, wait=True))
-        assert closed(effects) == [(2, Reason.WIDER_THAN_LENT)]
+        assert closed(effects) == [(2, Reason.WIDER_THAN_NON_PREEMPTABLE_SHARE)]
 
     @settings(max_examples=examples(150), deadline=None)
     @given(cases(cancels=False))

@@ -38,7 +38,7 @@ def test_where_nobody_else_is_left_the_promise_is_broken_and_that_is_said() -> N
     jobs = [guest(0, 2, 200), guest(15, 2, 200), local(20, 4, 5)]
     assert told(play(jobs, [at_home(Guard(least_run_ms=10_000))])) == [
         (20, 1, Reason.LOCAL_NEEDS_ROOM),
-        (20, 2, Reason.NOBODY_ELSE_COULD),
+        (20, 2, Reason.NO_OTHER_VICTIM),
     ]
 
 

@@ -193,9 +193,9 @@ def test_a_site_may_refuse_local_requests_that_would_wait() -> None:
 def test_the_owner_caps_what_is_lent_for_good() -> None:
     log = [guest(0, vms, 10, "non-preemptable") for vms in (3, 1, 2)]
     history = play(log, [home(non_preemptable_share_vms=2)])
-    assert history.ends()[1] == (0, Reason.WIDER_THAN_LENT)
+    assert history.ends()[1] == (0, Reason.WIDER_THAN_NON_PREEMPTABLE_SHARE)
     assert history.first_start_s(2) == 0
-    assert history.ends()[3] == (0, Reason.NON_PREEMPTABLE_SHARE_USED)
+    assert history.ends()[3] == (0, Reason.NON_PREEMPTABLE_SHARE_EXHAUSTED)
 
 
 def test_and_for_how_long() -> None:
@@ -268,7 +268,7 @@ def test_who_waits_is_told_what_for() -> None:
 
 def test_where_the_owner_allows_no_such_guests_the_refusal_says_which_keys_would() -> None:
     history = play([guest(0, 1, 10, "non-preemptable")], [home(non_preemptable_share_vms=0)])
-    assert history.ends()[1] == (0, Reason.NON_PREEMPTABLE_NOT_LENT)
-    said = sentence(Reason.NON_PREEMPTABLE_NOT_LENT)
+    assert history.ends()[1] == (0, Reason.NON_PREEMPTABLE_NOT_ALLOWED)
+    said = sentence(Reason.NON_PREEMPTABLE_NOT_ALLOWED)
     assert "non_preemptable_share" in said
     assert "non_preemptable_max_s" in said

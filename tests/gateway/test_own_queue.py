@@ -13,8 +13,8 @@ from leasehold.model.lease import LeaseState
 from leasehold.model.reason import Outcome, Reason
 from leasehold.testing.worlds import site
 
-HELD_BACK = (Outcome.WAIT, Reason.ANOTHER_WAS_STARTED)
-BY_ITSELF = (Outcome.START, Reason.STARTED_BY_OWN_SCHEDULER)
+HELD_BACK = (Outcome.WAIT, Reason.NATIVE_JOB_STARTED_FIRST)
+BY_ITSELF = (Outcome.START, Reason.STARTED_BY_NATIVE_SCHEDULER)
 
 
 def seen(running: tuple[int, ...] = (), waiting: tuple[int, ...] = ()) -> OwnQueueSeen:

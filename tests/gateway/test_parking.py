@@ -68,7 +68,7 @@ def test_a_suspended_guest_waits_for_the_policys_word() -> None:
     assert history.moves(1) == [(0, "start", "a"), (37, "resume", "a")]
     assert history.ends()[1] == (37 + 3 + 15, Reason.COMPLETED)
     resumed = history.decisions(Outcome.START)[-1][1]
-    assert (resumed.reason, resumed.rule) == (Reason.QUIET_ENOUGH, "stingy")
+    assert (resumed.reason, resumed.rule) == (Reason.LOW_PREEMPTION_RISK, "stingy")
 
 
 def test_without_a_policy_that_parks_it_goes_on_as_soon_as_there_is_room() -> None:
@@ -90,14 +90,14 @@ def test_a_migratable_guest_is_parked_instead_of_moved_and_the_reason_is_told() 
     history = play(preempted("migratable", deadline_s=200), three(), Stingy(30), tick_ms=1_000)
     assert history.moves(1) == [(0, "start", "a"), (37, "resume", "a")]
     waits = [made for _, made in history.decisions(Outcome.WAIT) if made.lease.id == 1]
-    assert [(made.reason, made.rule) for made in waits] == [(Reason.PARKED, "parking")]
+    assert [(made.reason, made.rule) for made in waits] == [(Reason.SUSPENDED_UNTIL_QUIET, "parking")]
 
 
 def test_it_can_go_on_elsewhere_when_the_policy_says_so() -> None:
     history = play(preempted("migratable", deadline_s=200), three(), Stingy(30, moves=True), tick_ms=1_000)
     assert history.moves(1) == [(0, "start", "c"), (37, "migrate", "c")]
     moved = next(made for _, made in history.decisions(Outcome.MOVE))
-    assert moved.reason is Reason.QUIET_ENOUGH
+    assert moved.reason is Reason.LOW_PREEMPTION_RISK
 
 
 def test_a_deadline_is_not_waited_away() -> None:
@@ -108,7 +108,7 @@ def test_a_deadline_is_not_waited_away() -> None:
     assert 20 < resumed_s <= 23
     assert history.ends()[1] == (resumed_s + 3 + 15, Reason.COMPLETED)
     resumed = history.decisions(Outcome.START)[-1][1]
-    assert (resumed.reason, resumed.rule) == (Reason.NO_MORE_TIME, "stingy")
+    assert (resumed.reason, resumed.rule) == (Reason.DEADLINE_FORCES_RESUME, "stingy")
 
 
 def test_it_is_moved_when_its_deadline_presses_and_its_home_has_no_room() -> None:
@@ -157,9 +157,9 @@ def test_nobody_is_forgotten_and_every_promise_is_kept(policy: str, case: Case) 
 def test_a_policy_may_be_as_stingy_as_it_likes(case: Case, patience_s: int, moves: bool) -> None:  # noqa: FBT001
     chronicle = unfold(case, three_sites(), Stingy(patience_s, moves=moves), tick_ms=1_000)
     for now_ms, made in chronicle.decisions(Outcome.START, Outcome.MOVE):
-        if made.reason is Reason.QUIET_ENOUGH:
+        if made.reason is Reason.LOW_PREEMPTION_RISK:
             assert made.lease.request.lease_type is not LeaseType.NON_PREEMPTABLE
-        if made.reason is Reason.NO_MORE_TIME:
+        if made.reason is Reason.DEADLINE_FORCES_RESUME:
             assert made.lease.request.deadline_ms is not None
             assert now_ms < made.lease.request.deadline_ms
 

@@ -219,7 +219,7 @@ class TestOneHop:
     def test_not_even_when_all_of_ones_own_are_drained(self) -> None:
         told = Told(peer("north"), peer("south"))
         told.tell(LendingChanged("own", lends=False))
-        assert decisions(told.submit(2, via="north"))[-1][:2] == (Outcome.HOLD, Reason.NO_SITE_LENDS)
+        assert decisions(told.submit(2, via="north"))[-1][:2] == (Outcome.HOLD, Reason.NO_SITE_AVAILABLE)
 
     def test_but_to_sites_of_ones_own_that_decide_for_themselves(self) -> None:
         told = Told(peer())
@@ -237,13 +237,13 @@ class TestWhoIsAsked:
         told = Told(peer("a"), peer("b"), try_elsewhere=False)
         told.submit(8)
         assert offered(told.report(S.REFUSED, Reason.NO_ROOM_AT_READY_TIME)) == ["b"]
-        effects = told.report(S.REFUSED, Reason.PEER_HAS_ITS_FILL)
-        assert closed(effects) == [(S.REFUSED, Reason.PEER_HAS_ITS_FILL)]
+        effects = told.report(S.REFUSED, Reason.PEER_QUOTA_EXCEEDED)
+        assert closed(effects) == [(S.REFUSED, Reason.PEER_QUOTA_EXCEEDED)]
 
     def test_a_silent_one_is_waited_for(self) -> None:
         told = Told(peer())
         told.tell(SiteFellSilent("north"))
-        assert decisions(told.submit(8)) == [(Outcome.HOLD, Reason.NO_SITE_LENDS, "", "drained")]
+        assert decisions(told.submit(8)) == [(Outcome.HOLD, Reason.NO_SITE_AVAILABLE, "", "drained")]
         told.restart()
         told.gateway.desk.remotes["north"].silent = False
         told.gateway.desk.look_again()
@@ -286,15 +286,15 @@ class TestSoMuchAndNoMore:
         told = Told(peer(), own=8, north=Terms(max_vms=4))
         assert not closed(told.submit(3, via="north"))
         effects = told.submit(2, via="north")
-        assert closed(effects) == [(S.REFUSED, Reason.PEER_HAS_ITS_FILL)]
-        assert decisions(effects) == [(Outcome.REFUSE, Reason.PEER_HAS_ITS_FILL, "", PEERS)]
+        assert closed(effects) == [(S.REFUSED, Reason.PEER_QUOTA_EXCEEDED)]
+        assert decisions(effects) == [(Outcome.REFUSE, Reason.PEER_QUOTA_EXCEEDED, "", PEERS)]
         assert not closed(told.submit(1, via="north"))
 
     def test_who_waits_is_let_in_when_something_of_its_gateway_is_over(self) -> None:
         told = Told(peer(), own=8, north=Terms(max_vms=4))
         told.submit(3, via="north", wait=True)
         effects = told.submit(2, via="north", wait=True)
-        assert decisions(effects) == [(Outcome.HOLD, Reason.PEER_AT_ITS_LIMIT, "", PEERS)]
+        assert decisions(effects) == [(Outcome.HOLD, Reason.PEER_QUOTA_REACHED, "", PEERS)]
         told.restart()
         assert told.gateway.leases[2].state is S.HELD
         assert (2, Outcome.START) in [
@@ -310,7 +310,7 @@ class TestSoMuchAndNoMore:
     def test_more_than_it_may_ever_have_is_refused_at_once(self) -> None:
         told = Told(peer(), own=8, north=Terms(max_vms=4))
         effects = told.submit(5, via="north", wait=True)
-        assert closed(effects) == [(S.REFUSED, Reason.PEER_HAS_ITS_FILL)]
+        assert closed(effects) == [(S.REFUSED, Reason.PEER_QUOTA_EXCEEDED)]
 
     def test_others_are_not_bound_by_it(self) -> None:
         told = Told(peer(), own=8, north=Terms(max_vms=1), south=Terms())

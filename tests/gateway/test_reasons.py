@@ -32,8 +32,8 @@ NEVER_HERE = {
     Reason.WIDER_THAN_ANY_SITE,
     Reason.DEADLINE_TOO_TIGHT,
     Reason.NO_ROOM_AT_READY_TIME,
-    Reason.WIDER_THAN_LENT,
-    Reason.NON_PREEMPTABLE_SHARE_USED,
+    Reason.WIDER_THAN_NON_PREEMPTABLE_SHARE,
+    Reason.NON_PREEMPTABLE_SHARE_EXHAUSTED,
     Reason.NON_PREEMPTABLE_TOO_LONG,
     Reason.LOCAL_QUEUE_CLOSED,
     Reason.POLICY_REFUSED,
@@ -43,7 +43,7 @@ NOW = {Reason.ROOM_FREE, Reason.ROOM_MADE, Reason.RESERVED_START, Reason.BACKFIL
 REASONS_OF = {
     Outcome.REFUSE: NEVER_HERE,
     Outcome.WAIT: NOT_NOW,
-    Outcome.PREEMPT: {Reason.LOCAL_NEEDS_ROOM, Reason.PROMISE_NEEDS_ROOM},
+    Outcome.PREEMPT: {Reason.LOCAL_NEEDS_ROOM, Reason.RESERVATION_NEEDS_ROOM},
     Outcome.START: NOW,
     Outcome.DISPATCH: {Reason.ROUTED},
     Outcome.HOLD: {Reason.HELD_AT_GATEWAY},
@@ -97,7 +97,7 @@ def test_a_request_meets_its_verdicts_in_that_order_as_room_grows() -> None:
         (
             [guest(1, 2, 50, "non-preemptable", ready_s=50), local(10, 2, 100)],
             50,
-            Reason.PROMISE_NEEDS_ROOM,
+            Reason.RESERVATION_NEEDS_ROOM,
         ),
     ],
     ids=["a local request", "a promise"],

@@ -242,14 +242,14 @@ class TestCancels:
     def test_one_that_its_site_holds_is_asked_back_too(self) -> None:
         told = Told(far())
         told.tell(submitted())
-        told.tell(report(S.HELD, Reason.NO_SITE_LENDS))
+        told.tell(report(S.HELD, Reason.NO_SITE_AVAILABLE))
         assert kinds(told.tell(CancelRequested(1))) == [RecallLease]
 
     def test_one_that_its_site_holds_stays_there_over_a_restart(self) -> None:
         told = Told(far(), own=8)
         told.tell(LendingChanged("own", lends=False))
         told.tell(submitted())
-        told.tell(report(S.HELD, Reason.NO_SITE_LENDS))
+        told.tell(report(S.HELD, Reason.NO_SITE_AVAILABLE))
         told.restart()
         assert told.gateway.leases[1].site == "far"
         assert not told.gateway.held
@@ -260,7 +260,7 @@ class TestWhoIsThere:
         told = Told(far())
         told.tell(SiteFellSilent("far"))
         effects = told.tell(submitted())
-        assert outcomes(effects) == [(Outcome.HOLD, Reason.NO_SITE_LENDS, "")]
+        assert outcomes(effects) == [(Outcome.HOLD, Reason.NO_SITE_AVAILABLE, "")]
         told.gateway.desk.remotes["far"].silent = False
         told.gateway.desk.look_again()
         assert OfferLease in kinds(told.tell(Tick()))
@@ -270,7 +270,7 @@ class TestWhoIsThere:
         told = Told(far())
         told.gateway.desk.remotes["far"].lends = not by_its_owner
         told.tell(LendingChanged("far", lends=by_its_owner))
-        assert outcomes(told.tell(submitted())) == [(Outcome.HOLD, Reason.NO_SITE_LENDS, "")]
+        assert outcomes(told.tell(submitted())) == [(Outcome.HOLD, Reason.NO_SITE_AVAILABLE, "")]
         told.gateway.desk.remotes["far"].lends = True
         assert OfferLease in kinds(told.tell(LendingChanged("far", lends=True)))
 
@@ -297,7 +297,7 @@ class TestWhoIsThere:
         told.tell(submitted())
         told.tell(report(S.RUNNING))
         effects = told.tell(ExtendRequested(1, 1000))
-        assert outcomes(effects) == [(Outcome.DENY, Reason.DECIDED_ELSEWHERE, "far")]
+        assert outcomes(effects) == [(Outcome.DENY, Reason.MANAGED_ELSEWHERE, "far")]
 
 
 NEXT = {

@@ -142,7 +142,7 @@ class TestAfterAnAbsence:
 
     def test_who_waits_behind_it_is_told_why_he_waits_longer(self) -> None:
         gateway, effects = self.restarted(60_000)
-        moved = [e for e in effects if getattr(e, "reason", None) is Reason.WAS_AWAY]
+        moved = [e for e in effects if getattr(e, "reason", None) is Reason.MISSED_START]
         assert {(e.lease.id, e.outcome, e.planned_ms) for e in moved} == {  # type: ignore[union-attr]
             (2, Outcome.MOVE, 60_000),
             (3, Outcome.MOVE, 70_000),
@@ -151,7 +151,7 @@ class TestAfterAnAbsence:
 
     def test_an_absence_in_which_nothing_came_due_changes_no_promise(self) -> None:
         gateway, effects = self.restarted(9_000)
-        assert not [e for e in effects if getattr(e, "reason", None) is Reason.WAS_AWAY]
+        assert not [e for e in effects if getattr(e, "reason", None) is Reason.MISSED_START]
         assert gateway.leases[2].held_since_ms == 9_000
 
     def test_the_sites_alarms_are_set_again(self) -> None:

@@ -129,14 +129,14 @@ class TestOthers:
         assert world.lease(2).reserved_ms == 60_000
         effects = world.at(20, LeaseStarted(1, 1))
         assert world.lease(2).reserved_ms == 80_000
-        assert decided(effects) == [(2, Outcome.MOVE, Reason.STARTED_LATE)]
+        assert decided(effects) == [(2, Outcome.MOVE, Reason.DELAYED_BY_SLOW_START)]
 
     def test_so_are_local_leases_behind_a_local_one(self) -> None:
         world = told(4)
         world.at(0, own(1, 4, 60), own(2, 4, 60))
         effects = world.at(20, LeaseStarted(1, 1))
         assert world.lease(2).reserved_ms == 80_000
-        assert decided(effects) == [(2, Outcome.MOVE, Reason.STARTED_LATE)]
+        assert decided(effects) == [(2, Outcome.MOVE, Reason.DELAYED_BY_SLOW_START)]
 
     def test_room_is_given_back_where_they_start_sooner_than_planned(self) -> None:
         world = told(4)
@@ -246,7 +246,7 @@ class TestGivingWay:
         world.at(1, lent(3, 1, 30, "non-preemptable", ready_s=400))
         effects = world.at(60, LeaseIsLate(1, 1))
         assert (state(world, 1), state(world, 2)) == (STARTING, WAITING)
-        assert decided(effects) == [(2, Outcome.MOVE, Reason.STARTED_LATE)]
+        assert decided(effects) == [(2, Outcome.MOVE, Reason.DELAYED_BY_SLOW_START)]
         assert [world.lease(number).reserved_ms for number in (2, 3)] == [120_000, 400_000]
         world.at(70, LeaseStarted(1, 1, since_ms=55_000))
         world.at(115, LeaseEnded(1, 1))
@@ -335,7 +335,7 @@ class TestSilence:
         assert STARTING in {state(world, number) for number in at_a}
         effects = world.at(1, SiteFellSilent("a"))
         held = decided(effects, Outcome.HOLD)
-        assert sorted(held) == [(number, Outcome.HOLD, Reason.SITE_SILENT) for number in at_a]
+        assert sorted(held) == [(number, Outcome.HOLD, Reason.SITE_UNREACHABLE) for number in at_a]
         assert {world.lease(number).site for number in (1, 2, 3)} == {"b"}
 
     def test_who_runs_stays(self) -> None:
@@ -372,6 +372,6 @@ class TestSilence:
         for at_s in range(600, 2_000, 100):
             effects += world.at(at_s, Tick("a"))
         assert begun(effects) == []
-        assert decided(effects).count((1, Outcome.WAIT, Reason.SITE_SILENT)) <= 1
+        assert decided(effects).count((1, Outcome.WAIT, Reason.SITE_UNREACHABLE)) <= 1
         effects = world.at(3_000, SiteAnswered("a"))
         assert begun(effects) == [(1, "a")]

@@ -80,7 +80,7 @@ def test_a_used_up_share_excludes_a_domain_with_its_numbers() -> None:
     assert domains(told) == ["grid5000", "solo"]
     assert {one.site for one in told.excluded} == {"delft", "leiden"}
     breach = told.excluded[0].breach
-    assert (breach.reason, breach.used, breach.limit) == (Reason.SHARE_USED, 60_000, 50_000)
+    assert (breach.reason, breach.used, breach.limit) == (Reason.SHARE_EXHAUSTED, 60_000, 50_000)
     assert breach.next_ms == 10 * MINUTE_MS
 
 

@@ -60,7 +60,7 @@ class TestShares:
         assert told.why_not(ask(), "leiden", 14 * MIN) is None
         breach = told.why_not(ask(), "leiden", 15 * MIN)
         assert breach == Breach(
-            "lent", "das3", "atlas", "cpus", Reason.SHARE_USED, 300_000, 300_000, 20 * MIN, 20 * MIN, 20 * MIN
+            "lent", "das3", "atlas", "cpus", Reason.SHARE_EXHAUSTED, 300_000, 300_000, 20 * MIN, 20 * MIN, 20 * MIN
         )
         assert said(breach) == "atlas used 30% of its 30% over 20 min at das3; next room 00:20"
 
@@ -98,7 +98,7 @@ class TestLendingLimits:
     def test_never_more_than_that_at_once(self) -> None:
         breach = sharing(self.LENT).why_not(ask(5), "delft", 0)
         assert breach is not None
-        assert breach.reason is Reason.MORE_THAN_AGREED
+        assert breach.reason is Reason.EXCEEDS_AGREEMENT
         assert said(breach) == "asks for 5 VMs, and atlas may have 4 at a time at das3"
 
 
@@ -140,7 +140,7 @@ class TestResources:
         assert said(breach) == "2 of 3 of licence:matlab are in use at delft"
         breach = told.why_not(ask(licence_matlab=1), "leiden", 0)
         assert breach is not None
-        assert breach.reason is Reason.RESOURCE_NOT_THERE
+        assert breach.reason is Reason.RESOURCE_UNAVAILABLE
 
     def test_memory_counts_where_it_is_stated(self) -> None:
         told = sharing()
@@ -212,7 +212,7 @@ class TestPenalties:
 
 
 def test_whoever_waits_behind_its_own_is_told_for_which_agreement() -> None:
-    behind = Breach("lent", "das3", "atlas", "cpus", Reason.BEHIND_ITS_OWN, 0, 0)
+    behind = Breach("lent", "das3", "atlas", "cpus", Reason.BEHIND_OWN_REQUEST, 0, 0)
     assert said(behind) == "atlas may have only so much at das3"
 
 

@@ -65,10 +65,10 @@ def test_the_checker_that_knows_nothing_of_agreements_finds_nothing_wrong(run: R
 def test_a_decision_says_which_agreement_is_the_reason_and_its_numbers(run: Run) -> None:
     breaches = run.decisions.filter(pl.col("agreement").is_not_null())
     assert set(breaches["agreement"]) == {"atlas", "atlas-production", "cms"}
-    at_a_time = breaches.filter(reason=Reason.LENT_TO_THE_LIMIT, agreement="atlas").row(0, named=True)
+    at_a_time = breaches.filter(reason=Reason.CONCURRENCY_LIMIT_REACHED, agreement="atlas").row(0, named=True)
     assert (at_a_time["provider"], at_a_time["account"], at_a_time["resource"]) == ("das", "atlas", "cpus")
     assert at_a_time["used"] <= at_a_time["allowed"] == 9
-    shares = breaches.filter(reason=Reason.SHARE_USED)
+    shares = breaches.filter(reason=Reason.SHARE_EXHAUSTED)
     assert set(shares["agreement"]) == {"cms"}
     assert (shares["used"] >= shares["allowed"]).all()
     assert set(shares["window_ms"]) <= {1_800_000, 300_000}

@@ -99,7 +99,7 @@ class UnderAgreement:
         if agreement is None:
             return None
         account = (agreement.provider, agreement.consumer, agreement.resource)
-        return Breach(agreement.name, *account, Reason.BEHIND_ITS_OWN, 0, 0, penalty=agreement.penalty)
+        return Breach(agreement.name, *account, Reason.BEHIND_OWN_REQUEST, 0, 0, penalty=agreement.penalty)
 
     def _shared_out(self, path: str, sites: Sequence[SiteFacts], now_ms: int) -> Agreement | None:
         """The first agreement that gives a consumer at one of these sites only so much."""

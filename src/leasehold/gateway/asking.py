@@ -63,9 +63,9 @@ class Asking:
             return
         rule = verdict.rule or desk.routing.policy.name
         if verdict.site == lease.site:
-            desk.parking.resume(lease, Reason.QUIET_ENOUGH, rule, now_ms)
+            desk.parking.resume(lease, Reason.LOW_PREEMPTION_RISK, rule, now_ms)
             return
         for there in others:
             if there.floor.name == verdict.site:
-                self._rescue.move(lease, there, Reason.QUIET_ENOUGH, rule, now_ms)
+                self._rescue.move(lease, there, Reason.LOW_PREEMPTION_RISK, rule, now_ms)
                 desk.touch(there.floor.name)

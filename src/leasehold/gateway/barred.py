@@ -36,9 +36,9 @@ class Barred:
 
 
 def _still_holds(breach: Breach, sharing: Sharing, amounts: Mapping[str, int], now_ms: int) -> bool:
-    if breach.reason is Reason.SHARE_USED:
+    if breach.reason is Reason.SHARE_EXHAUSTED:
         return now_ms < breach.until_ms
-    if breach.reason is Reason.LENT_TO_THE_LIMIT:
+    if breach.reason is Reason.CONCURRENCY_LIMIT_REACHED:
         granted = sharing.grants.units((breach.consumer, breach.provider, breach.resource))
         return granted + amounts[breach.resource] > breach.limit
     return False

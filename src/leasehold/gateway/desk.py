@@ -121,7 +121,7 @@ class Desk:
     def fell_silent(self, name: str, now_ms: int) -> None:
         """The machines of an own site do not answer: it gets no guests; who waits there is routed anew."""
         self._sites[name].floor.is_silent = True
-        self._empty_queue(name, Reason.SITE_SILENT, SILENT, now_ms)
+        self._empty_queue(name, Reason.SITE_UNREACHABLE, SILENT, now_ms)
 
     def _empty_queue(self, name: str, reason: Reason, rule: str, now_ms: int) -> None:
         guests = self.touch(name).guests
@@ -326,7 +326,7 @@ class Desk:
         if lease.id in self.stranded:
             return
         self.keep(lease, self.stranded)
-        self.effects.append(Decision(lease, GATEWAY, Outcome.HOLD, Reason.NO_SITE_LENDS, DRAINED))
+        self.effects.append(Decision(lease, GATEWAY, Outcome.HOLD, Reason.NO_SITE_AVAILABLE, DRAINED))
 
     def keep(self, lease: Lease, where: dict[int, Lease]) -> None:
         """Let a request lie here, in one place only."""

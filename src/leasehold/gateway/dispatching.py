@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _ITS_OWN_AFFAIR = frozenset({Reason.OUTSIDE_AGREED_HOURS, Reason.RESOURCE_IN_USE})
 """Reasons to wait that keep nobody else of the same consumer from running."""
 
-_TIME_CURES = frozenset({Reason.NO_ROOM_AT_READY_TIME, Reason.NON_PREEMPTABLE_SHARE_USED})
+_TIME_CURES = frozenset({Reason.NO_ROOM_AT_READY_TIME, Reason.NON_PREEMPTABLE_SHARE_EXHAUSTED})
 """Why sites refuse what must start at its ready time, and what a request can wait for instead."""
 
 QUEUEING, REBALANCING = "queueing", "rebalancing"
@@ -49,7 +49,7 @@ class Dispatcher:
         """Ask until it is clear what becomes of a request: sent, kept here, or refused."""
         desk = self._desk
         if desk.peering.is_full_for(lease):
-            desk.await_room(lease, Reason.PEER_AT_ITS_LIMIT, PEERS)
+            desk.await_room(lease, Reason.PEER_QUOTA_REACHED, PEERS)
             return
         wide_enough = desk.lenders.federation.wide_enough(lease.vms)
         able = desk.able(lease, wide_enough)
@@ -198,7 +198,7 @@ class Dispatcher:
             for site in self._desk.lenders.federation.sites
             if not self._agreed.is_bound_elsewhere(lease.request, site.name)
         ]
-        by_itself = Reason.NO_SITE_CAN if wide_enough else Reason.WIDER_THAN_ANY_SITE
+        by_itself = Reason.NO_CAPABLE_SITE if wide_enough else Reason.WIDER_THAN_ANY_SITE
         if wide_enough and bound and not any(site in wide_enough for site in bound):
             by_itself = Reason.WIDER_THAN_DOMAIN
         return next(reversed(self._desk.refused_by.get(lease.id, {}).values()), by_itself)
@@ -213,7 +213,7 @@ class Dispatcher:
             behind = not (starts_now or self._agreed.has_plenty(lease, sites, now_ms))
         if behind:
             breach = self._agreed.behind_its_own(lease, sites, now_ms)
-            self._desk.stand_in_line(lease, line, Reason.BEHIND_ITS_OWN, breach)
+            self._desk.stand_in_line(lease, line, Reason.BEHIND_OWN_REQUEST, breach)
         return behind
 
     def _wait_for_agreement(self, lease: Lease, line: LineKey | None, barred: Barred, now_ms: int) -> None:

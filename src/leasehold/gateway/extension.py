@@ -56,12 +56,12 @@ def _beyond_the_owners_caps(site: "Site", span_ms: int) -> Reason | None:
     """
     settings, guests = site.settings, site.guests
     if settings.non_preemptable_share_vms == 0:
-        return Reason.NON_PREEMPTABLE_NOT_LENT
+        return Reason.NON_PREEMPTABLE_NOT_ALLOWED
     if settings.non_preemptable_max_ms is not None and span_ms > settings.non_preemptable_max_ms:
         return Reason.NON_PREEMPTABLE_TOO_LONG
     share_vms = settings.non_preemptable_share_vms
     if guests is not None and share_vms is not None and guests.non_preemptable_vms > share_vms:
-        return Reason.NON_PREEMPTABLE_SHARE_USED
+        return Reason.NON_PREEMPTABLE_SHARE_EXHAUSTED
     return None
 
 
@@ -102,7 +102,7 @@ def keep_room(site: "Site", lease: Lease, now_ms: int) -> bool:
         start_ms = site.home.earliest(max(promised_ms, now_ms), guest.span_ms, guest.vms)
         guests.appoint(guest, start_ms)
         if start_ms != promised_ms:
-            site.floor.decide(guest, Outcome.MOVE, Reason.STARTED_LATE, STARTS, start_ms)
+            site.floor.decide(guest, Outcome.MOVE, Reason.DELAYED_BY_SLOW_START, STARTS, start_ms)
     lease.overhead_ms = now_ms - lease.held_since_ms
     lease.span_ms = end_ms - lease.reserved_ms
     return end_ms > now_ms
@@ -125,7 +125,7 @@ def _end_if_moved_to(site: "Site", lease: Lease, end_ms: int, now_ms: int) -> in
             profile.give(free_until_ms, end_ms, lease.vms)
         end_ms = free_until_ms
     if site.guests is not None:
-        plan_guests_anew(site.guests, Reason.STARTED_LATE, STARTS, now_ms)
+        plan_guests_anew(site.guests, Reason.DELAYED_BY_SLOW_START, STARTS, now_ms)
     return end_ms
 
 

@@ -303,7 +303,7 @@ class Gateway:
         if lease is None or lease.state.is_final:
             return
         is_remote = lease.site in self.desk.remotes
-        refusal: Reason | None = Reason.DECIDED_ELSEWHERE if is_remote else Reason.NOT_RUNNING
+        refusal: Reason | None = Reason.MANAGED_ELSEWHERE if is_remote else Reason.NOT_RUNNING
         breach: Breach | None = None
         if lease.held_since_ms >= 0:
             more_work = event.by_ms * self.reference_mips
@@ -365,7 +365,7 @@ class Gateway:
         """A guest was told to start where nobody answers: it is tried elsewhere, or here when they do."""
         if self.coallocations.crew.coallocation_of(lease.id) is None:
             site.withdraw(lease, now_ms)
-            self.desk.take_back(lease, Reason.SITE_SILENT, SILENT)
+            self.desk.take_back(lease, Reason.SITE_UNREACHABLE, SILENT)
         else:
             site.fail(lease, now_ms, Reason.NEVER_STARTED)
 

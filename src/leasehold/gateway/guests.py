@@ -149,13 +149,13 @@ class Guests:
         settings = self.floor.settings
         longest_ms, share_vms = settings.non_preemptable_max_ms, settings.non_preemptable_share_vms
         if share_vms == 0:
-            return Reason.NON_PREEMPTABLE_NOT_LENT
+            return Reason.NON_PREEMPTABLE_NOT_ALLOWED
         if longest_ms is not None and lease.span_ms - min(lease.overhead_ms, self.floor.start_ms()) > longest_ms:
             return Reason.NON_PREEMPTABLE_TOO_LONG
         if share_vms is not None and lease.vms > share_vms:
-            return Reason.WIDER_THAN_LENT
+            return Reason.WIDER_THAN_NON_PREEMPTABLE_SHARE
         if share_vms is not None and self.non_preemptable_vms + lease.vms > share_vms:
-            return Reason.NON_PREEMPTABLE_SHARE_USED
+            return Reason.NON_PREEMPTABLE_SHARE_EXHAUSTED
         return None
 
     def _promise(self, lease: Lease) -> None:
@@ -239,7 +239,7 @@ class Guests:
             self.queue.release(lease, now_ms)
             self.queue.submit(lease)
             if reason is Reason.RESERVED_START:
-                self.floor.decide(lease, Outcome.WAIT, Reason.STILL_SAVING, GUESTS_IN_FREE_ROOM)
+                self.floor.decide(lease, Outcome.WAIT, Reason.STILL_SUSPENDING, GUESTS_IN_FREE_ROOM)
             return
         resumed = lease.state is LeaseState.SUSPENDED
         if resumed and (self._waits_for_its_site(lease, now_ms) or self._is_put_off(lease, now_ms)):
@@ -268,7 +268,7 @@ class Guests:
             self.queue.submit(lease)
         if lease.id not in self._waits_for_answer:
             self._waits_for_answer[lease.id] = lease
-            self.floor.decide(lease, Outcome.WAIT, Reason.SITE_SILENT, GUESTS_IN_FREE_ROOM)
+            self.floor.decide(lease, Outcome.WAIT, Reason.SITE_UNREACHABLE, GUESTS_IN_FREE_ROOM)
         return True
 
     def site_answers(self, now_ms: int) -> None:
@@ -352,7 +352,7 @@ class Guests:
     def park(self, lease: Lease) -> None:
         """Let a guest wait, saved, until the routing policy says that it goes on."""
         self.park_again(lease)
-        self.floor.decide(lease, Outcome.WAIT, Reason.PARKED, PARKING)
+        self.floor.decide(lease, Outcome.WAIT, Reason.SUSPENDED_UNTIL_QUIET, PARKING)
 
     def park_again(self, lease: Lease) -> None:
         """Let a guest wait on that was parked before, and found no place."""

@@ -113,7 +113,7 @@ class Peering:
         if most is None or self.vms_here(name) + request.vms <= most:
             self._let_in(lease)
         elif not request.wait or request.vms > most:
-            return Reason.PEER_HAS_ITS_FILL
+            return Reason.PEER_QUOTA_EXCEEDED
         self._count(lease)
         return None
 

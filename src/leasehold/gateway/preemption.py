@@ -111,8 +111,8 @@ def _lost_vm_ms(lease: Lease, now_ms: int) -> int:
 
 def _reason(choice: Choice, victim: Candidate, taker: Lease) -> Reason:
     if victim.lease_id in choice.despite:
-        return Reason.NOBODY_ELSE_COULD
-    return Reason.LOCAL_NEEDS_ROOM if taker.request.is_local else Reason.PROMISE_NEEDS_ROOM
+        return Reason.NO_OTHER_VICTIM
+    return Reason.LOCAL_NEEDS_ROOM if taker.request.is_local else Reason.RESERVATION_NEEDS_ROOM
 
 
 def _report(choice: Choice, taker: Lease, needed_vms: int) -> Preemption:

@@ -64,7 +64,7 @@ class Rescue:
         if not self._desk.parking.opens or lease.state is not LeaseState.SUSPENDED:
             return False
         rule = self._desk.routing.policy.name
-        return self._desk.parking.resume(lease, Reason.NO_MORE_TIME, rule, now_ms)
+        return self._desk.parking.resume(lease, Reason.DEADLINE_FORCES_RESUME, rule, now_ms)
 
     def _waits_on(self, home: Guests, lease: Lease, now_ms: int) -> bool:
         """Whether a parked guest without a place now could still be in time, were there one soon."""

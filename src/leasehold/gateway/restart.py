@@ -82,7 +82,7 @@ def _fit(gateway: Gateway, site: Site, leases: list[Lease], now_ms: int, *, was_
     if site.free_vms < 0:
         floor.outlasting = frozenset(floor.held)
     if was_late or any(0 <= lease.reserved_ms < now_ms and lease.held_since_ms < 0 for lease in leases):
-        _plan_again(site, Reason.WAS_AWAY, now_ms)
+        _plan_again(site, Reason.MISSED_START, now_ms)
     elif min(site.home.free) < 0 or (site.guests is not None and _promised_too_much(site.guests)):
         _plan_again(site, Reason.SITE_SHRANK, now_ms)
 

@@ -129,7 +129,7 @@ class Site:
     def plan_locals_anew(self, now_ms: int) -> None:
         """Let reservations of local leases that wait step aside for one whose machines were late."""
         for lease in repair_conflicts(self.locals, now_ms):
-            self.floor.decide(lease, Outcome.MOVE, Reason.STARTED_LATE, STARTS, lease.reserved_ms)
+            self.floor.decide(lease, Outcome.MOVE, Reason.DELAYED_BY_SLOW_START, STARTS, lease.reserved_ms)
         self._locals_changed = True
 
     def withdraw(self, lease: Lease, now_ms: int) -> None:

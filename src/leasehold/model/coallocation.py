@@ -178,7 +178,7 @@ class CoAllocation:
     claim_ms: int = UNPLANNED
     tried: int = 0
     idle_vm_ms: int = 0
-    reason: Reason = Reason.AWAITS_ITS_PARTS
+    reason: Reason = Reason.WAITING_FOR_COMPONENTS
     end_ms: int = UNPLANNED
 
     @property

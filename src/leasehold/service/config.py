@@ -507,7 +507,7 @@ class SiteSpec:
             "what carries orders out on its machines",
             more=": machines that are [emulated](#clusteremulated), of [QEMU](../howto/virtual-machines.md),"
             " [Slurm](../howto/slurm.md), [EC2](../howto/clouds.md) or [libvirt](../howto/libvirt.md), or"
-            " those of an installed package ([how to write one](../howto/write-an-driver.md))",
+            " those of an installed package ([how to write one](../howto/write-a-driver.md))",
             of=driver_kinds,
         ),
     ] = "emulated"

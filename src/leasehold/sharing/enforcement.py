@@ -221,7 +221,7 @@ class Sharing:
                 return None
             self._over[agreement.name] = known
         used, limit, window_ms = known.used_ppm, known.limit_ppm, known.window_ms
-        breach = _breach(agreement, Reason.SHARE_USED, used, limit, known.next_ms, window_ms)
+        breach = _breach(agreement, Reason.SHARE_EXHAUSTED, used, limit, known.next_ms, window_ms)
         return replace(breach, until_ms=known.over_until_ms)
 
     def _too_much_at_a_time(self, agreement: Agreement, ask: Ask) -> Breach | None:
@@ -229,9 +229,9 @@ class Sharing:
         if most is None or not asked:
             return None
         if asked > most:
-            return _breach(agreement, Reason.MORE_THAN_AGREED, asked, most)
+            return _breach(agreement, Reason.EXCEEDS_AGREEMENT, asked, most)
         granted = self.grants.units(account_of(agreement))
-        return _breach(agreement, Reason.LENT_TO_THE_LIMIT, granted, most) if granted + asked > most else None
+        return _breach(agreement, Reason.CONCURRENCY_LIMIT_REACHED, granted, most) if granted + asked > most else None
 
     def _too_long(self, agreement: Agreement, ask: Ask) -> Breach | None:
         if agreement.rules.longest_ms is None:
@@ -256,7 +256,7 @@ class Sharing:
                 continue  # nobody said how much there is
             taken = self.grants.units(all_of(site, resource))
             if units > (there or 0):
-                yield Breach("", site, "", resource, Reason.RESOURCE_NOT_THERE, units, there or 0)
+                yield Breach("", site, "", resource, Reason.RESOURCE_UNAVAILABLE, units, there or 0)
             elif taken + units > (there or 0):
                 yield Breach("", site, "", resource, Reason.RESOURCE_IN_USE, taken, there or 0)
 

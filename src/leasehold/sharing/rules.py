@@ -28,11 +28,11 @@ def broken_by_length(rules: Rules, ask: Ask, starts_at_ms: int) -> Broken | None
     if longest_ms is None or ask.duration_ms <= longest_ms:
         return None
     if rules.hours is None:
-        return Broken(Reason.LONGER_THAN_AGREED, ask.duration_ms, longest_ms)
+        return Broken(Reason.EXCEEDS_AGREED_DURATION, ask.duration_ms, longest_ms)
     from_ms = starts_at_ms + ask.start_ms
     start_ms = earliest_start_ms(ask.duration_ms, rules.hours, longest_ms, from_ms)
     if start_ms is None:
-        return Broken(Reason.LONGER_THAN_AGREED, ask.duration_ms, longest_ms)
+        return Broken(Reason.EXCEEDS_AGREED_DURATION, ask.duration_ms, longest_ms)
     if start_ms == from_ms:
         return None
     return Broken(Reason.OUTSIDE_AGREED_HOURS, ask.duration_ms, longest_ms, start_ms - starts_at_ms)
@@ -43,12 +43,12 @@ def broken_by_reservation(rules: Rules, ask: Ask, reserved: int, capacity: int) 
     if not ask.is_reservation:
         return None
     if rules.reserved_longest_ms is not None and ask.duration_ms > rules.reserved_longest_ms:
-        return Broken(Reason.LONGER_THAN_AGREED, ask.duration_ms, rules.reserved_longest_ms)
+        return Broken(Reason.EXCEEDS_AGREED_DURATION, ask.duration_ms, rules.reserved_longest_ms)
     if rules.reserved_ppm is None:
         return None
     most = capacity * rules.reserved_ppm // MILLION
     if ask.amounts[CPUS] > most:
-        return Broken(Reason.MORE_THAN_AGREED, ask.amounts[CPUS], most)
+        return Broken(Reason.EXCEEDS_AGREEMENT, ask.amounts[CPUS], most)
     if reserved + ask.amounts[CPUS] > most:
-        return Broken(Reason.RESERVED_TO_THE_LIMIT, reserved + ask.amounts[CPUS], most)
+        return Broken(Reason.RESERVATION_LIMIT_REACHED, reserved + ask.amounts[CPUS], most)
     return None

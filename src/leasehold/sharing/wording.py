@@ -73,18 +73,18 @@ def _behind(breach: Breach) -> str:
 
 
 _TELLERS: dict[Reason, Callable[[Breach], str]] = {
-    Reason.SHARE_USED: _share,
-    Reason.LENT_TO_THE_LIMIT: _at_a_time,
-    Reason.MORE_THAN_AGREED: _too_much,
-    Reason.LONGER_THAN_AGREED: _too_long,
+    Reason.SHARE_EXHAUSTED: _share,
+    Reason.CONCURRENCY_LIMIT_REACHED: _at_a_time,
+    Reason.EXCEEDS_AGREEMENT: _too_much,
+    Reason.EXCEEDS_AGREED_DURATION: _too_long,
     Reason.OUTSIDE_AGREED_HOURS: _hours,
-    Reason.RESERVED_TO_THE_LIMIT: _reserved,
+    Reason.RESERVATION_LIMIT_REACHED: _reserved,
     Reason.NO_AGREEMENT: _no_agreement,
     Reason.PREEMPTABLE_ONLY: _no_agreement,
     Reason.NOT_A_MEMBER: _no_agreement,
-    Reason.RESOURCE_NOT_THERE: _not_there,
+    Reason.RESOURCE_UNAVAILABLE: _not_there,
     Reason.RESOURCE_IN_USE: _in_use,
-    Reason.BEHIND_ITS_OWN: _behind,
+    Reason.BEHIND_OWN_REQUEST: _behind,
 }
 
 

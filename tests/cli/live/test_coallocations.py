@@ -16,15 +16,15 @@ COMPONENT = {
 OTHER = COMPONENT | {
     "lease": 43, "vms": 8, "wanted_site": "", "site": "lyon", "files": [{"site": "lyon", "mib": 2048}]
 }  # fmt: skip
-WAITS = "waits until there is room for all components of its co-allocation"
+WAITS = "waits until all components of its co-allocation have room"
 COALLOCATION = {
     "id": 7, "name": "wave", "consumer": "physics", "group": "", "state": "placed",
-    "reason": "awaits-its-parts", "explanation": WAITS, "claim": "incremental", "place": "worst-fit",
+    "reason": "waiting-for-components", "explanation": WAITS, "claim": "incremental", "place": "worst-fit",
     "submitted_at": MOMENT, "ready_at": MOMENT, "deadline_at": None, "ended_at": None, "tried": 1,
     "starts_at": "2026-11-21T11:00:00.000Z", "idle_vm_s": 480, "components": [COMPONENT, OTHER],
 }  # fmt: skip
 BARRED = {
-    "site": "lyon", "reason": "share-used", "agreement": "a",
+    "site": "lyon", "reason": "share-exhausted", "agreement": "a",
     "explanation": "atlas used 31.2% of its 30% over 20 min at lyon",
 }  # fmt: skip
 DOMAIN = {
@@ -39,7 +39,7 @@ EXPLAINED: dict[str, Any] = {
 NOT_STARTED = {"starts_at": None, "ends_at": None, "preempted_leases": 0, "preempted_vms": 0}
 TOGETHER = {
     "state": "reserved", "sites": ["delft", "lyon"], "starts_at": "2026-11-21T11:00:00.000Z",
-    "reason": "placed-together", "explanation": "", "domains": [], "readings": [],
+    "reason": "coallocated", "explanation": "", "domains": [], "readings": [],
     "components": [{"virtual": ["delft", "lyon"], "extended": ["delft"], "barred": [BARRED]}] * 2,
 }  # fmt: skip
 
@@ -101,7 +101,7 @@ class TestSubmitting:
 
     def test_a_refusal_is_a_no(self, cli: Cli, gateway: Gateway) -> None:
         refused = {"state": "refused", "reason": "no-common-room", "ended_at": MOMENT, "starts_at": None}
-        explanation = "is part of a co-allocation whose components cannot have room at the same time"
+        explanation = "is part of a co-allocation whose components can never have room at the same time"
         gateway.answer("POST", "/v1/coallocations", Reply(201, COALLOCATION | refused | {"explanation": explanation}))
         said = cli("coallocation", "submit", "-c", "1", "--duration", "60")
         assert said.code == 1
@@ -115,7 +115,7 @@ class TestSubmitting:
         assert said.err == f"leasehold: --component: got {text!r}, expected {expected}\n"
 
     def test_what_would_become_of_it(self, cli: Cli, gateway: Gateway) -> None:
-        waits = {"state": "held", "sites": ["", ""], "reason": "awaits-its-parts", "explanation": WAITS}
+        waits = {"state": "held", "sites": ["", ""], "reason": "waiting-for-components", "explanation": WAITS}
         told = [TOGETHER, TOGETHER | waits, TOGETHER | waits | {"state": "refused"}]
         gateway.answer("POST", "/v1/coallocations/explain", *(Reply(body=one) for one in told))
         arguments = ("coallocation", "submit", "-c", "1", "-c", "1", "--duration", "60", "--dry-run")
@@ -125,13 +125,13 @@ class TestSubmitting:
         assert said.out.splitlines() == [
             "would run at delft, lyon, from 2026-11-21 11:00:00",
             "  component 1 could run at: delft",
-            "    not lyon: atlas used 31.2% of its 30% over 20 min at lyon (share-used)",
+            "    not lyon: atlas used 31.2% of its 30% over 20 min at lyon (share-exhausted)",
             "  component 2 could run at: delft",
-            "    not lyon: atlas used 31.2% of its 30% over 20 min at lyon (share-used)",
+            "    not lyon: atlas used 31.2% of its 30% over 20 min at lyon (share-exhausted)",
         ]
         said = cli(*arguments)
         assert (said.code, said.out.splitlines()[0]) == (
-            0, f"would wait at the gateway: each component {WAITS} (awaits-its-parts)"
+            0, f"would wait at the gateway: each component {WAITS} (waiting-for-components)"
         )  # fmt: skip
         gateway.answer("POST", "/v1/coallocations/explain", Reply(body=TOGETHER | waits | {"state": "refused"}))
         assert cli(*arguments).code == 1
@@ -150,13 +150,15 @@ class TestLookingAtThem:
     def test_in_full(self, cli: Cli, gateway: Gateway) -> None:
         gateway.answer("GET", "/v1/coallocations/7", Reply(body=COALLOCATION))
         gateway.answer("GET", "/v1/leases/42", Reply(body=lease(42, state="running", site="delft")))
-        gateway.answer("GET", "/v1/leases/43", Reply(body=lease(43, state="held", site="", reason="awaits-its-parts")))
+        gateway.answer(
+            "GET", "/v1/leases/43", Reply(body=lease(43, state="held", site="", reason="waiting-for-components"))
+        )
         told = cli("coallocation", "show", "7").out.splitlines()
         assert told[0] == "co-allocation 7 is placed at delft,lyon; its start is 2026-11-21 11:00:00"
         assert "  held idle   480 VM-seconds" in told
         assert told[-2:] == [
             "  component   4 VMs at delft for 1:00:00: lease 42 is running at delft",
-            "  component   8 VMs for 1:00:00, 2048 MiB from lyon: lease 43 is held (awaits-its-parts)",
+            "  component   8 VMs for 1:00:00, 2048 MiB from lyon: lease 43 is held (waiting-for-components)",
         ]
         assert json.loads(cli("coallocation", "show", "7", "--json").out)["coallocation"] == COALLOCATION
 
@@ -184,7 +186,7 @@ class TestExplaining:
         assert lines[2:] == [
             "  2 leases with 6 VMs would give way to it",
             "  open to it: delft",
-            "    not lyon: atlas used 31.2% of its 30% over 20 min at lyon (share-used)",
+            "    not lyon: atlas used 31.2% of its 30% over 20 min at lyon (share-exhausted)",
             "  das3: score 9, 9 VMs free, 12.5% used, penalty 0",
         ]
         assert asked(gateway) == {"type": "suspendable", "vms": 2, "duration_s": 60, "local": False}

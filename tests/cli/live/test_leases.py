@@ -23,7 +23,7 @@ REFUSED: dict[str, Any] = {
     "state": "refused",
     "site": "",
     "reason": "wider-than-any-site",
-    "explanation": "asks for more VMs than any site has",
+    "explanation": "requests more VMs than any site has",
     "started_at": None,
     "ends_at": None,
     "ended_at": MOMENT,
@@ -103,7 +103,7 @@ class TestSubmit:
         said = cli(*SUBMIT)
         assert (said.code, said.out) == (1, "44\n")
         assert said.err == (
-            "leasehold: lease 44 is refused: it asks for more VMs than any site has (wider-than-any-site)\n"
+            "leasehold: lease 44 is refused: it requests more VMs than any site has (wider-than-any-site)\n"
             "leasehold: Ask for fewer VMs: `leasehold site list` shows how many there are.\n"
         )
 

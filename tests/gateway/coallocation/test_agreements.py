@@ -40,8 +40,8 @@ def refusals(history: Together) -> Iterable[tuple[str, Reason]]:
 def test_two_components_do_not_both_fit_under_a_limit_for_one(claim: str) -> None:
     asked = coallocation(1, part(3), part(3), claim=claim, consumer="physics", tries=1)
     history = run_together([asked], two_sites(), sharing=under(at_a_time(5)))
-    assert Reason.LENT_TO_THE_LIMIT in {reason for _, reason in refusals(history)}
-    assert history.closed(1)[1] in {Reason.LENT_TO_THE_LIMIT, Reason.NO_COMMON_ROOM}
+    assert Reason.CONCURRENCY_LIMIT_REACHED in {reason for _, reason in refusals(history)}
+    assert history.closed(1)[1] in {Reason.CONCURRENCY_LIMIT_REACHED, Reason.NO_COMMON_ROOM}
     assert history.began_s(1) is None
 
 
@@ -58,7 +58,7 @@ def test_a_component_that_its_site_refuses_is_placed_again(claim: str) -> None:
 def test_what_no_agreement_ever_gives_is_refused_with_the_reason(claim: str) -> None:
     asked = coallocation(1, part(3), part(6), claim=claim, consumer="physics")
     history = run_together([asked], two_sites(), sharing=under(at_a_time(5)))
-    assert history.closed(1) == (0, Reason.MORE_THAN_AGREED, 0)
+    assert history.closed(1) == (0, Reason.EXCEEDS_AGREEMENT, 0)
 
 
 @BOTH
@@ -72,7 +72,7 @@ def test_a_share_that_is_used_up_keeps_all_of_it_waiting(claim: str) -> None:
     history = run_together(asked, two_sites(), sharing=under(share))
     assert (history.began_s(1), history.began_s(2)) == (0, 60)
     held = [one for at, one in history.decisions(Outcome.HOLD) if at == 20 and one.breach is not None]
-    assert {one.reason for one in held} == {Reason.SHARE_USED}
+    assert {one.reason for one in held} == {Reason.SHARE_EXHAUSTED}
     assert {(one.breach.used, one.breach.limit) for one in held if one.breach} == {(166_666, 100_000)}
 
 

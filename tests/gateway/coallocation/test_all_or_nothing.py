@@ -36,9 +36,9 @@ ENDS = {
     Reason.NO_COMMON_ROOM,
     Reason.WIDER_THAN_ANY_SITE,
     Reason.WIDER_THAN_SITE,
-    Reason.MORE_THAN_AGREED,
-    Reason.LENT_TO_THE_LIMIT,
-    Reason.SHARE_USED,
+    Reason.EXCEEDS_AGREEMENT,
+    Reason.CONCURRENCY_LIMIT_REACHED,
+    Reason.SHARE_EXHAUSTED,
 }
 KINDS = ["suspendable", "cancelable", "migratable", "non-preemptable"]
 

@@ -159,7 +159,7 @@ def test_where_a_claim_is_missing_at_the_start_all_are_given_back() -> None:
     lost = coallocation(1, part(4, 10, "a"), part(6), margin_s=40, tries=1)
     history = run_together([lost], two_sites(), jobs)
     assert history.closed(1) == (40, Reason.NO_COMMON_ROOM, 4 * 10_000)
-    assert history.ends()[1_100] == (40, Reason.CLAIM_GIVEN_BACK)
+    assert history.ends()[1_100] == (40, Reason.CLAIM_RELEASED)
     assert history.ends()[1_101] == (40, Reason.NO_COMMON_ROOM)
 
 
@@ -168,7 +168,7 @@ def test_after_a_try_that_failed_there_is_another_with_new_leases() -> None:
     history = run_together([coallocation(1, part(4, 10, "a"), part(6), margin_s=40)], two_sites(), jobs)
     # given back at 40; b is free from 55 on: placed then, start 95, claimed at 85
     assert history.began_s(1) == 95
-    assert history.ends()[1_100] == (40, Reason.CLAIM_GIVEN_BACK)
+    assert history.ends()[1_100] == (40, Reason.CLAIM_RELEASED)
     assert history.ends()[1_102] == (105, Reason.COMPLETED)
     assert history.closed(1)[2] == 4 * 10_000 + 10 * 10_000
 
@@ -233,7 +233,7 @@ def test_while_a_site_is_shut_its_room_does_not_count(claim: str) -> None:
 def test_a_component_that_loses_its_machines_stops_the_others(claim: str) -> None:
     history = run_together([coallocation(1, part(4), part(6), claim=claim)], two_sites(), (), [(5, lose(1_101))])
     assert history.closed(1) == (5, Reason.MACHINES_LOST, 0)
-    assert history.ends()[1_100] == (5, Reason.PART_LOST)
+    assert history.ends()[1_100] == (5, Reason.COMPONENT_LOST)
 
 
 @BOTH
@@ -291,8 +291,8 @@ def test_who_takes_a_component_back_takes_all_of_it_back(claim: str) -> None:
 
 def test_each_component_is_told_what_it_waits_for_and_where_it_goes() -> None:
     history = run_together([coallocation(1, part(4), part(6))], two_sites())
-    assert {one.reason for _, one in history.decisions(Outcome.HOLD)} == {Reason.AWAITS_ITS_PARTS}
-    assert {one.reason for _, one in history.decisions(Outcome.DISPATCH)} == {Reason.PLACED_TOGETHER}
+    assert {one.reason for _, one in history.decisions(Outcome.HOLD)} == {Reason.WAITING_FOR_COMPONENTS}
+    assert {one.reason for _, one in history.decisions(Outcome.DISPATCH)} == {Reason.COALLOCATED}
 
 
 @pytest.mark.parametrize(
@@ -336,7 +336,7 @@ def test_who_was_called_off_starts_at_the_new_time_and_not_at_the_old_one() -> N
 @BOTH
 def test_owners_who_allow_no_such_guests_are_the_reason_and_not_the_room(claim: str) -> None:
     history = run_together([coallocation(1, part(1), part(1), claim=claim)], two_sites(non_preemptable_share_vms=0))
-    assert history.closed(1) == (0, Reason.NON_PREEMPTABLE_NOT_LENT, 0)
+    assert history.closed(1) == (0, Reason.NON_PREEMPTABLE_NOT_ALLOWED, 0)
 
 
 # Room that comes free before a promised start

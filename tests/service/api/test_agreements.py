@@ -202,10 +202,10 @@ class TestKeptTo:
             sign(house, token, side)
         team = house.token(consumer="team", groups=("atlas",))
         first = house.submit(team, vms=3, domain="das3")
-        assert (first["state"], first["reason"]) == ("refused", "more-than-agreed")
+        assert (first["state"], first["reason"]) == ("refused", "exceeds-agreement")
         house.submit(team, vms=2, domain="das3")
         second = house.submit(team, vms=1, domain="das3")
-        assert (second["state"], second["reason"]) == ("held", "lent-to-the-limit")
+        assert (second["state"], second["reason"]) == ("held", "concurrency-limit-reached")
         assert second["explanation"].endswith(": atlas has 2 VMs of its 2 at a time at das3")
         entries = house.ask("GET", f"/v1/leases/{second['id']}/journal", team).json()["entries"]
         assert entries[-1]["explanation"] == second["explanation"]
@@ -215,7 +215,7 @@ class TestKeptTo:
         lease = house.submit(house.token(groups=("atlas",)), domain="lyon", vms=1)
         assert (lease["domain"], lease["site"], lease["claims"]) == ("lyon", "lyon", {})
         lease = house.submit(house.token(), claims={"licence:matlab": 1})
-        assert (lease["state"], lease["reason"]) == ("refused", "resource-not-there")
+        assert (lease["state"], lease["reason"]) == ("refused", "resource-unavailable")
 
 
 class TestUsage:

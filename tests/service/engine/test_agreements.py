@@ -300,11 +300,11 @@ class TestHeld:
 
     def test_with_the_numbers(self, live: Live) -> None:
         row = lease(live, 3)
-        assert (row.lease.state, row.metadata.reason) == ("held", "share-used")
+        assert (row.lease.state, row.metadata.reason) == ("held", "share-exhausted")
         breach = row.metadata.breach
         assert breach is not None
         assert (breach.agreement, breach.consumer, breach.provider) == (ATLAS.name, "atlas", "ours")
-        assert (breach.reason, breach.limit, breach.window_ms) == (Reason.SHARE_USED, 500_000, 60 * S)
+        assert (breach.reason, breach.limit, breach.window_ms) == (Reason.SHARE_EXHAUSTED, 500_000, 60 * S)
         assert breach.used >= breach.limit
 
     def test_the_journal_has_them_too(self, live: Live) -> None:
@@ -315,7 +315,7 @@ class TestHeld:
     def test_after_a_restart_as_before(self, live: Live) -> None:
         live.restart()
         live.do()
-        assert (state(live, 3), lease(live, 3).metadata.reason) == ("held", "share-used")
+        assert (state(live, 3), lease(live, 3).metadata.reason) == ("held", "share-exhausted")
         live.pass_time(5 * S)
         assert state(live, 3) == "held"
 
@@ -330,7 +330,7 @@ class TestHeld:
         assert [state(live, lease_id) for lease_id in (1, 2)] == ["running", "running"]
 
     def test_who_runs_is_not_extended(self, live: Live) -> None:
-        assert "cannot be extended: share-used" in str(said(live, Extend(1, 60 * S)))
+        assert "cannot be extended: share-exhausted" in str(said(live, Extend(1, 60 * S)))
 
 
 class TestEnd:
@@ -343,7 +343,7 @@ class TestEnd:
         fill(live)
         live.pass_time(31 * S)
         submitted(live, of_atlas(1, 10))
-        assert (state(live, 3), lease(live, 3).metadata.reason) == ("held", "share-used")
+        assert (state(live, 3), lease(live, 3).metadata.reason) == ("held", "share-exhausted")
 
     def test_it_waits_on_as_one_without_an_agreement_may(self, live: Live) -> None:
         self._held(live)
@@ -364,7 +364,7 @@ class TestEnd:
         self._held(live)
         live.pass_time(10 * S)
         row = lease(live, 3)
-        assert (row.lease.state, row.metadata.reason) == ("held", "share-used")
+        assert (row.lease.state, row.metadata.reason) == ("held", "share-exhausted")
         breach = row.metadata.breach
         assert breach is not None
         assert breach.agreement == "next-atlas-at-ours"
@@ -412,7 +412,7 @@ class TestUse:
         live.pass_time(40 * S)
         signed(live, ATLAS)
         submitted(live, of_atlas(1, 10))
-        assert (state(live, 3), lease(live, 3).metadata.reason) == ("held", "share-used")
+        assert (state(live, 3), lease(live, 3).metadata.reason) == ("held", "share-exhausted")
 
     def test_what_ended_at_the_very_moment_of_signing_counts_too(self, live: Live) -> None:
         submitted(live, of_atlas(4, 40, domain="a"), of_atlas(4, 300, domain="b"))
@@ -456,7 +456,7 @@ class TestPenalties:
             live.restart()
         live.pass_time(15 * S)
         submitted(live, of_atlas(1, 10))
-        assert (state(live, 4), lease(live, 4).metadata.reason) == ("held", "share-used")
+        assert (state(live, 4), lease(live, 4).metadata.reason) == ("held", "share-exhausted")
 
     @pytest.mark.parametrize("restarts", [False, True])
     def test_until_somebody_lifts_it(self, live: Live, *, restarts: bool) -> None:

@@ -70,8 +70,8 @@ def test_each_lease_has_its_story(live: Live) -> None:
     told = [(line.what, line.reason) for line in journal(live, 1)]
     assert told[0][0] == "submitted"
     assert told[1:-1] == [
-        ("hold", "awaits-its-parts"),
-        ("dispatch", "placed-together"),
+        ("hold", "waiting-for-components"),
+        ("dispatch", "coallocated"),
         ("start", "room-free"),
     ]
     assert told[-1] == ("started", "")

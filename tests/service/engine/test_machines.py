@@ -160,7 +160,7 @@ class TestTooLate:
         live.engine.check()
         live.at(BEGIN_MS + 13 * S, local(4, 10))
         live.engine.check()
-        assert [(line.what, line.reason) for line in journal(live, 1)][-1] == ("wait", "still-saving")
+        assert [(line.what, line.reason) for line in journal(live, 1)][-1] == ("wait", "still-suspending")
         live.pass_time(30 * S)
         assert state(live, 1) in ("resuming", "running")
 

@@ -66,7 +66,7 @@ def test_where_nobody_lends_requests_wait_until_somebody_does(live: Live, *, res
     if restarts:
         live.restart()
     live.pass_time(3600 * S)
-    assert (state(live, number), lease(live, number).metadata.reason) == ("held", "no-site-lends")
+    assert (state(live, number), lease(live, number).metadata.reason) == ("held", "no-site-available")
     live.do(Undrain("b", "operator"))
     assert (lease(live, number).lease.site, state(live, number)) == ("b", "running")
     assert story(live, number) == ["submitted", "hold", "dispatch", "start", "started"]

@@ -167,7 +167,7 @@ class TestGivingWay:
         submitted(slow, local(2, 365 * 24 * 3600))
         slow.pass_time(30 * S)
         assert state(slow, 2) == "running"
-        assert "started-late" in [line.reason for line in journal(slow, 1)]
+        assert "delayed-by-slow-start" in [line.reason for line in journal(slow, 1)]
         for _ in range(2):
             assert (lease(slow, 1).metadata.reason, lease(slow, 1).lease.preemptions) == (
                 "local-needs-room",
@@ -191,7 +191,7 @@ class TestSilent:
         assert (lease(live, 1).lease.site, state(live, 1)) == ("a", "starting")
         live.do(MachinesSilent("a", "cut off"))
         assert (lease(live, 1).lease.site, state(live, 1)) == ("b", "running")
-        [line] = [line for line in journal(live, 1) if line.reason == "site-silent"]
+        [line] = [line for line in journal(live, 1) if line.reason == "site-unreachable"]
         assert line.detail == '{"cause": "the machines of a do not answer: cut off"}'
         live.pass_time(600 * S)
         assert (end(live, 1), used_s(live)) == (("completed", "completed"), [(1, "b", 60)])

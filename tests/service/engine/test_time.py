@@ -84,7 +84,7 @@ class TestAway:
         self.come_back(live, was_dead=away)
         assert (state(live, 2), lease(live, 2).lease.first_start_ms) == ("running", live.now_ms)
         assert (state(live, 3), lease(live, 3).lease.reserved_ms) == ("waiting", live.now_ms + 10 * S)
-        assert {line.lease_id for line in journal(live) if line.reason == "was-away"} == {2, 3}
+        assert {line.lease_id for line in journal(live) if line.reason == "missed-start"} == {2, 3}
         live.engine.check()
         live.pass_time(20 * S)
         assert [state(live, n) for n in (1, 2, 3)] == ["completed"] * 3

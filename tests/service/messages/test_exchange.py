@@ -117,7 +117,7 @@ def test_a_lease_at_a_site_that_decides_for_itself_cannot_be_extended_from_here(
     exchange(house, peer)
     lease = wide(house)
     answer = house.ask("POST", f"/v1/leases/{lease['id']}/extension", house.token(), json={"by_s": 60})
-    assert (answer.status_code, answer.json()["reason"]) == (409, "decided-elsewhere")
+    assert (answer.status_code, answer.json()["reason"]) == (409, "managed-elsewhere")
 
 
 def test_a_cancel_is_written_down_and_waits_for_the_site(house: House, peer: str) -> None:

@@ -37,7 +37,7 @@ def series() -> dict[str, set[str]]:
     metrics.batch(1, 0.1, 0.1)
     metrics.decided_about_job(JobReason.NODE_DIED, "das3")
     metrics.decided(Outcome.PREEMPT, Reason.LOCAL_NEEDS_ROOM, "das3")
-    metrics.held_to_agreement(Outcome.HOLD, Reason.SHARE_USED)
+    metrics.held_to_agreement(Outcome.HOLD, Reason.SHARE_EXHAUSTED)
     metrics.order_failed("das3", Verb.START)
     metrics.difference("das3", Difference.LOST)
     metrics.invariants(ok=True)

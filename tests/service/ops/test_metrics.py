@@ -57,8 +57,8 @@ class TestCounting:
         assert value(metrics, "leasehold_job_decisions_total", site="gateway", reason="never-here") == 1
 
     def test_what_an_agreement_decides_is_counted_by_what_and_why(self, metrics: Metrics) -> None:
-        metrics.held_to_agreement(Outcome.HOLD, Reason.SHARE_USED)
-        labels = {"outcome": "hold", "reason": "share-used"}
+        metrics.held_to_agreement(Outcome.HOLD, Reason.SHARE_EXHAUSTED)
+        labels = {"outcome": "hold", "reason": "share-exhausted"}
         assert value(metrics, "leasehold_agreement_decisions_total", **labels) == 1
 
     def test_a_preemption_is_counted_at_its_site_too(self, metrics: Metrics) -> None:

@@ -66,7 +66,7 @@ class TestTheirs:
         for _ in range(2):
             world.exchange("c", "a")
         refused = world.row("a", row.lease.id)
-        assert (refused.lease.state, refused.metadata.reason) == ("refused", "peer-has-its-fill")
+        assert (refused.lease.state, refused.metadata.reason) == ("refused", "peer-quota-exceeded")
         world.exchange("c", "a")
         assert world.submit("a", 4, 1_000).metadata.reason == "wider-than-any-site"
 

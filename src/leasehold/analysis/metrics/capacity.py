@@ -6,7 +6,7 @@ from leasehold.analysis.metrics.measure import MS_PER_HOUR, Better, Measure, Sta
 from leasehold.model.reason import Reason
 
 _IS_GUEST = pl.col("origin") == "external"
-_STARTED = pl.col("first_start_ms").is_not_null() & (pl.col("reason") != Reason.CLAIM_GIVEN_BACK.value)
+_STARTED = pl.col("first_start_ms").is_not_null() & (pl.col("reason") != Reason.CLAIM_RELEASED.value)
 _COMPUTATION_VM_MS = pl.col("vms") * pl.col("service_ms")
 
 

@@ -9,7 +9,7 @@ _MOVED_AT_ONCE = (pl.col("outcome") == "move") & pl.col("planned_ms").is_null()
 _IS_START = (pl.col("outcome") == "start") | _MOVED_AT_ONCE
 _IS_PROMISE = pl.col("outcome").is_in(["wait", "move"]) & pl.col("planned_ms").is_not_null()
 """A wait is promised an end, and a plan that had to move is promised another."""
-_IS_CALLED_OFF = (pl.col("outcome") == "hold") & (pl.col("reason") == "called-off")
+_IS_CALLED_OFF = (pl.col("outcome") == "hold") & (pl.col("reason") == "component-unplaceable")
 """What a component was promised is given back: the others had no room, and none of them holds anything."""
 
 

@@ -17,16 +17,16 @@ ADVICE: dict[str, str] = {
     Reason.WIDER_THAN_DOMAIN: "Ask for fewer VMs, or leave --domain out.",
     Reason.DEADLINE_TOO_TIGHT: "Ask for less time, or for a later --deadline.",
     Reason.NO_ROOM_AT_READY_TIME: "A later --ready may do; a suspendable or cancelable lease may wait.",
-    Reason.NON_PREEMPTABLE_NOT_LENT: "A suspendable or migratable lease needs no such word of the owner.",
-    Reason.WIDER_THAN_LENT: "Ask for fewer VMs, or for a migratable lease.",
-    Reason.NON_PREEMPTABLE_SHARE_USED: "A migratable lease may give way without being lost.",
+    Reason.NON_PREEMPTABLE_NOT_ALLOWED: "A suspendable or migratable lease needs no such word of the owner.",
+    Reason.WIDER_THAN_NON_PREEMPTABLE_SHARE: "Ask for fewer VMs, or for a migratable lease.",
+    Reason.NON_PREEMPTABLE_SHARE_EXHAUSTED: "A migratable lease may give way without being lost.",
     Reason.NON_PREEMPTABLE_TOO_LONG: "Ask for less time, or for a migratable lease.",
     **dict.fromkeys(
         (Reason.NO_AGREEMENT, Reason.PREEMPTABLE_ONLY, Reason.NOT_A_MEMBER, Reason.AGREEMENT_REVOKED),
         "An agreement would let it in (`leasehold agreement propose`), or without_agreement in [sharing].",
     ),
     Reason.LOCAL_QUEUE_CLOSED: "Try again when the site has room: `leasehold site list` shows it.",
-    Reason.NO_SITE_CAN: "A cancelable lease needs none of it; see `leasehold site capabilities`.",
+    Reason.NO_CAPABLE_SITE: "A cancelable lease needs none of it; see `leasehold site capabilities`.",
     Reason.POLICY_REFUSED: "`leasehold lease logs` names the policy.",
 }
 """What to do about a refusal, by its reason."""

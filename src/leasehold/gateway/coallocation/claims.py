@@ -59,10 +59,10 @@ class Claims:
         lease.dispatched_ms = now_ms
         self._knowledge.sent(lease)
         self._agreed.granted(lease, speed_mips, now_ms)
-        self._effects.append(Decision(lease, name, Outcome.DISPATCH, Reason.PLACED_TOGETHER, CO_ALLOCATION))
+        self._effects.append(Decision(lease, name, Outcome.DISPATCH, Reason.COALLOCATED, CO_ALLOCATION))
         return None
 
-    def call_off(self, lease: Lease, ready_ms: int, now_ms: int, why: Reason = Reason.CALLED_OFF) -> None:
+    def call_off(self, lease: Lease, ready_ms: int, now_ms: int, why: Reason = Reason.COMPONENT_UNPLACEABLE) -> None:
         """Give back what a component was promised; it waits at the gateway again, ready when it first was."""
         name = lease.site
         self._touch(name).call_off(lease, now_ms)

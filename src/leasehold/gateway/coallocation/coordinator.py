@@ -251,7 +251,7 @@ class CoAllocations:
         """See what came of trying."""
         match tried:
             case None:
-                coallocation.reason = Reason.PLACED_TOGETHER
+                coallocation.reason = Reason.COALLOCATED
                 self._alarms.wake(coallocation.id, coallocation.start_ms)
             case Never():
                 self._refuse(coallocation, tried, now_ms)
@@ -299,7 +299,7 @@ class CoAllocations:
             lease = self.crew.lease(coallocation, index)
             if lease is not None and lease.state.is_final:
                 self.crew.renew(coallocation, index)
-        coallocation.claim_ms, coallocation.reason = now_ms + AGAIN_MS, Reason.AWAITS_ITS_PARTS
+        coallocation.claim_ms, coallocation.reason = now_ms + AGAIN_MS, Reason.WAITING_FOR_COMPONENTS
         self._alarms.wake(coallocation.id, coallocation.claim_ms)
 
     def _replace_lost(self, coallocation: CoAllocation, now_ms: int) -> None:
@@ -359,7 +359,7 @@ class CoAllocations:
         """End every component that has not ended."""
         for index, lease in list(self.crew.open_leases(coallocation)):
             count_idle(coallocation, index, now_ms)
-            why = Reason.PART_LOST if reason is Reason.MACHINES_LOST else reason
+            why = Reason.COMPONENT_LOST if reason is Reason.MACHINES_LOST else reason
             self._claims.end(lease, why, now_ms)
         self._close(coallocation, state, reason, now_ms)
 

@@ -34,7 +34,7 @@ class Crew:
         self.take_up(coallocation, lease)
         advance(lease, Step.HOLD)
         self._effects.append(PartLeased(lease, coallocation, index))
-        self._effects.append(Decision(lease, "", Outcome.HOLD, Reason.AWAITS_ITS_PARTS, CO_ALLOCATION))
+        self._effects.append(Decision(lease, "", Outcome.HOLD, Reason.WAITING_FOR_COMPONENTS, CO_ALLOCATION))
 
     def renew(self, coallocation: CoAllocation, index: int) -> None:
         """Give a component another lease, in place of one that is over."""

@@ -103,7 +103,7 @@ class Incremental:
         for index, lease in list(self._crew.open_leases(coallocation)):
             count_idle(coallocation, index, now_ms)
             if lease.state is not LeaseState.HELD:
-                self._claims.end(lease, Reason.CLAIM_GIVEN_BACK, now_ms)
+                self._claims.end(lease, Reason.CLAIM_RELEASED, now_ms)
             coallocation.parts[index].site = ""
         coallocation.state, coallocation.start_ms = CoAllocationState.HELD, UNPLANNED
 

@@ -155,7 +155,7 @@ class Planner:
         if could_fit(request.components, lent):
             return None
         nobody_lends = all(site.settings.non_preemptable_share_vms == 0 for site in self._sites.values())
-        return Reason.NON_PREEMPTABLE_NOT_LENT if nobody_lends else Reason.NO_COMMON_ROOM
+        return Reason.NON_PREEMPTABLE_NOT_ALLOWED if nobody_lends else Reason.NO_COMMON_ROOM
 
 
 def _lent_for_good(site: Site, work: int) -> int:

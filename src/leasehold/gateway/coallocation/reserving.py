@@ -130,7 +130,7 @@ class Reserving:
             coallocation.parts[index].site = site
         coallocation.state, coallocation.start_ms = CoAllocationState.RESERVED, start_ms
 
-    def call_off(self, coallocation: CoAllocation, now_ms: int, why: Reason = Reason.CALLED_OFF) -> None:
+    def call_off(self, coallocation: CoAllocation, now_ms: int, why: Reason = Reason.COMPONENT_UNPLACEABLE) -> None:
         """Give back whatever was promised: the components wait at the gateway again."""
         for index, lease in self._crew.open_leases(coallocation):
             if lease.state is LeaseState.WAITING:
@@ -166,7 +166,7 @@ class Reserving:
         Where a site will not promise even that again, the co-allocation is held.
         """
         before, promised_ms = {index: part.site for index, part in enumerate(coallocation.parts)}, coallocation.start_ms
-        self.call_off(coallocation, now_ms, Reason.BROUGHT_FORWARD)
+        self.call_off(coallocation, now_ms, Reason.RESCHEDULED_EARLIER)
         if self._promise_all(coallocation, places, start_ms, now_ms) is None:
             self._be_reserved(coallocation, places, start_ms)
             return True

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from leasehold.service.engine.engine import Engine
 
 NOT_FETCHED = "what it wrote could not be fetched: {}"
-_SENT_BACK = frozenset({Reason.NO_SITE_LENDS, Reason.SITE_DRAINED, Reason.SITE_SILENT})
+_SENT_BACK = frozenset({Reason.NO_SITE_AVAILABLE, Reason.SITE_DRAINED, Reason.SITE_UNREACHABLE})
 
 
 _STANDS = {

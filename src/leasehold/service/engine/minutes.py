@@ -55,8 +55,8 @@ Handler = Callable[[Any, int], None]
 REPORTED = "reported"
 JOB = "job"
 """What is written of a line that is about a job, and no lease of it."""
-_MACHINES_ARE_THE_CAUSE = frozenset({Reason.NEVER_STARTED, Reason.SITE_SILENT})
-_PLANNED_ANEW = frozenset({Reason.LOCAL_PLAN_CHANGED, Reason.STARTED_LATE})
+_MACHINES_ARE_THE_CAUSE = frozenset({Reason.NEVER_STARTED, Reason.SITE_UNREACHABLE})
+_PLANNED_ANEW = frozenset({Reason.LOCAL_PLAN_CHANGED, Reason.DELAYED_BY_SLOW_START})
 _HEARD: dict[type, str] = {LeaseSaved: "saved", LeaseStarted: "started", LeaseContinues: "continues"}
 
 

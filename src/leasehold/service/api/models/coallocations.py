@@ -40,8 +40,8 @@ _SHOWN_COMPONENT = {
     "files": [], "losses": 0,
 }  # fmt: skip
 _SHOWN = {
-    "id": 7, "name": "", "consumer": "physics", "group": "", "state": "held", "reason": "awaits-its-parts",
-    "explanation": "waits until there is room for all components of its co-allocation",
+    "id": 7, "name": "", "consumer": "physics", "group": "", "state": "held", "reason": "waiting-for-components",
+    "explanation": "waits until all components of its co-allocation have room",
     "claim": "incremental", "place": "close-to-files", "submitted_at": A_MOMENT, "ready_at": A_MOMENT,
     "deadline_at": None, "starts_at": A_MOMENT, "ended_at": None, "idle_vm_s": 480, "tried": 1,
     "components": [_SHOWN_COMPONENT],
