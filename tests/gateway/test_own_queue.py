@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.gateway.random_worlds import PREEMPTABLE, QUICK
 from tests.gateway.telling import Told, begun, decided, lent, own
 
-from leasehold.model.event import Event, LeaseEnded, LeaseSaved, OwnQueueSeen
+from leasehold.model.event import Event, LeaseEnded, LeaseSaved, NativeQueueSeen
 from leasehold.model.lease import LeaseState
 from leasehold.model.reason import Outcome, Reason
 from leasehold.testing.worlds import site
@@ -17,8 +17,8 @@ HELD_BACK = (Outcome.WAIT, Reason.NATIVE_JOB_STARTED_FIRST)
 BY_ITSELF = (Outcome.START, Reason.STARTED_BY_NATIVE_SCHEDULER)
 
 
-def seen(running: tuple[int, ...] = (), waiting: tuple[int, ...] = ()) -> OwnQueueSeen:
-    return OwnQueueSeen("a", running, waiting)
+def seen(running: tuple[int, ...] = (), waiting: tuple[int, ...] = ()) -> NativeQueueSeen:
+    return NativeQueueSeen("a", running, waiting)
 
 
 def cluster() -> Told:

@@ -3,16 +3,16 @@
 import asyncio
 from collections.abc import Sequence
 
-from leasehold.service.commands import Command, OwnJobsSeen
-from leasehold.service.drivers.protocol import OwnJob
-from leasehold.service.native_queue_watcher import OwnQueue, Width
+from leasehold.service.commands import Command, NativeJobsSeen
+from leasehold.service.drivers.protocol import NativeJob
+from leasehold.service.native_queue_watcher import NativeQueueWatcher, Width
 
 
-def job(name: str, vms: int, *, running: bool = False) -> OwnJob:
-    return OwnJob(name, "astro", vms, 512, 600_000, running)
+def job(name: str, vms: int, *, running: bool = False) -> NativeJob:
+    return NativeJob(name, "astro", vms, 512, 600_000, running)
 
 
-def asked_over_time(jobs: Sequence[OwnJob], with_room: set[str], looks: int, slots: int = 12) -> list[int]:
+def asked_over_time(jobs: Sequence[NativeJob], with_room: set[str], looks: int, slots: int = 12) -> list[int]:
     """How many VMs are asked for the first job, look by look, while nothing changes."""
     width, asked = Width(slots), []
     for _ in range(looks):
@@ -63,7 +63,7 @@ class Scheduler:
     def __init__(self) -> None:
         self.is_there = True
 
-    async def own_jobs(self) -> list[OwnJob]:
+    async def native_jobs(self) -> list[NativeJob]:
         if not self.is_there:
             raise ConnectionError("no route to slurmctld")
         return [job("7", 2)]
@@ -77,12 +77,12 @@ def test_a_scheduler_that_does_not_answer_changes_nothing() -> None:
         return frozenset[str]()
 
     scheduler = Scheduler()
-    queue = OwnQueue("a", 12, scheduler, do)
+    queue = NativeQueueWatcher("a", 12, scheduler, do)
     asyncio.run(queue.look())
     scheduler.is_there = False
     asyncio.run(queue.look())
     assert queue.problem == "ConnectionError: no route to slurmctld"
-    assert told == [OwnJobsSeen("a", (job("7", 2),))]
+    assert told == [NativeJobsSeen("a", (job("7", 2),))]
     scheduler.is_there = True
     asyncio.run(queue.look())
     assert queue.problem == ""

@@ -37,8 +37,8 @@ from leasehold.model.event import (
     LeaseSaved,
     LeaseStarted,
     LendingChanged,
+    NativeQueueSeen,
     OverheadMeasured,
-    OwnQueueSeen,
     PenaltyLifted,
     SiteAnswered,
     SiteFellSilent,
@@ -112,7 +112,7 @@ class Gateway:
             CancelRequested: self._note_cancel,
             ExtendRequested: self._note_extension,
             LendingChanged: self._note_lending,
-            OwnQueueSeen: self._note_own_queue,
+            NativeQueueSeen: self._note_native_queue,
             OverheadMeasured: self._note_overhead,
             SiteReported: self._note_report,
             SiteFellSilent: self._note_silence,
@@ -322,8 +322,8 @@ class Gateway:
         else:
             self.desk.lends_no_more(event.site, now_ms)
 
-    def _note_own_queue(self, event: OwnQueueSeen, now_ms: int) -> None:  # noqa: ARG002 - as other notes
-        self._touch(event.site).see_own_queue(event)
+    def _note_native_queue(self, event: NativeQueueSeen, now_ms: int) -> None:  # noqa: ARG002 - as other notes
+        self._touch(event.site).see_native_queue(event)
 
     def _note_overhead(self, event: OverheadMeasured, now_ms: int) -> None:  # noqa: ARG002 - as other notes
         measured = Measurement(event.memory_mib, event.vms, event.took_ms)

@@ -9,14 +9,14 @@ request starts and the ``full`` profile goes below zero, guests give way (`lease
 from leasehold.gateway.extension import STARTS, count_from, keep_room, prolong, why_no_longer
 from leasehold.gateway.floor import Floor
 from leasehold.gateway.guests import Guests
-from leasehold.gateway.own_queue import follow
+from leasehold.gateway.native_queue import follow
 from leasehold.gateway.preemption import REPAIR, give_way, plan_guests_anew
 from leasehold.gateway.settings import SiteSettings
 from leasehold.leasing.backfill import Backfiller, Started
 from leasehold.leasing.profile import Profile
 from leasehold.leasing.repair import repair_conflicts
 from leasehold.model.effect import StopLease, WithdrawLease
-from leasehold.model.event import OwnQueueSeen
+from leasehold.model.event import NativeQueueSeen
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.lifecycle import Step, advance
 from leasehold.model.reason import Outcome, Reason
@@ -40,7 +40,7 @@ class Site:
         self.wake_ms: int | None = None
         self._arrivals: list[Lease] = []
         self._locals_changed = False
-        self._own_queue: OwnQueueSeen | None = None
+        self._native_queue: NativeQueueSeen | None = None
 
     @property
     def name(self) -> str:
@@ -140,9 +140,9 @@ class Site:
             self._locals_changed |= self.guests.withdraw(lease, now_ms)
         self.floor.effects.append(WithdrawLease(lease, self.name, lease.incarnation))
 
-    def see_own_queue(self, seen: OwnQueueSeen) -> None:
-        """The site's own scheduler has decided about own jobs."""
-        self._own_queue = seen
+    def see_native_queue(self, seen: NativeQueueSeen) -> None:
+        """The site's own scheduler has decided about its native jobs."""
+        self._native_queue = seen
         self._locals_changed = True
 
     def extend(self, lease: Lease, more_work: int, now_ms: int) -> Reason | None:
@@ -192,7 +192,7 @@ class Site:
     def _plan_locals(self, now_ms: int) -> None:
         if self._arrivals and not self.settings.queues_locals:
             self._turn_away_who_would_wait(now_ms)
-        begun = self._follow_own_queue(now_ms)
+        begun = self._follow_native_queue(now_ms)
         started = [*begun, *self.locals.step(now_ms)]
         helped = give_way(self.guests, started, now_ms) if self.guests is not None else ()
         for lease, reason in started:
@@ -203,8 +203,8 @@ class Site:
             arrivals, self._arrivals = self._arrivals, []
             self.floor.tell_who_waits(arrivals, self.home, HOME_FIRST, now_ms)
 
-    def _follow_own_queue(self, now_ms: int) -> Started:
-        seen, self._own_queue = self._own_queue, None
+    def _follow_native_queue(self, now_ms: int) -> Started:
+        seen, self._native_queue = self._native_queue, None
         if seen is None:
             return []
         self.home.trim(now_ms)

@@ -113,8 +113,8 @@ class LendingChanged:
 
 
 @dataclass(slots=True)
-class OwnQueueSeen:
-    """What the own scheduler of a site says of its own jobs: who runs, and who waits in which order.
+class NativeQueueSeen:
+    """What the scheduler of a site says of its native jobs: who runs, and who waits in which order.
 
     Told whenever it has started one that was to wait here.
     """
@@ -236,7 +236,7 @@ Event = (
     | CancelRequested
     | ExtendRequested
     | LendingChanged
-    | OwnQueueSeen
+    | NativeQueueSeen
     | OverheadMeasured
     | SiteReported
     | SiteFellSilent

@@ -10,7 +10,7 @@ from leasehold.model.coallocation import Claim, Component
 from leasehold.model.event import Event
 from leasehold.model.request import LeaseType, Request
 from leasehold.service.drivers.facts import Buildable, ImageFacts, NodeFacts, Output
-from leasehold.service.drivers.protocol import Observation, OwnJob, Problem
+from leasehold.service.drivers.protocol import NativeJob, Observation, Problem
 from leasehold.service.store.rows import LeaseMetadata
 from leasehold.sharing.records import Side
 
@@ -348,14 +348,14 @@ class Surveyed:
 
 
 @dataclass(frozen=True, slots=True)
-class OwnJobsSeen:
+class NativeJobsSeen:
     """All jobs that a site's own users have with its own scheduler, in the order in which it starts them.
 
     It is answered with the names of those for which there is room now.
     """
 
     site: str
-    jobs: tuple[OwnJob, ...]
+    jobs: tuple[NativeJob, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -410,7 +410,7 @@ Command = (
     | MachinesSilent
     | MachinesAnswer
     | Surveyed
-    | OwnJobsSeen
+    | NativeJobsSeen
     | Mail
     | Happened
 )

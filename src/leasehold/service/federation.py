@@ -43,7 +43,7 @@ from leasehold.service.jobs import Jobs
 from leasehold.service.messages.routing import MessageRouter, identity_of
 from leasehold.service.messages.wire import About
 from leasehold.service.metrics import Metrics
-from leasehold.service.opening import check_sites, make_gateway, open_drivers, own_queues
+from leasehold.service.opening import check_sites, make_gateway, native_queues, open_drivers
 from leasehold.service.overview import GUESTS, LOCAL, Glance, Held, Overview, glance, held_now, idle_kind
 from leasehold.service.peers.peers import Peers
 from leasehold.service.reloading import Reloaded, reloaded
@@ -164,7 +164,7 @@ class Federation:
             name: SiteReconciler(name, driver, self.do, clock, look_every_s) for name, driver in drivers.items()
         }
         self._scouts = Scouts(drivers, self.do, clock, config.jobs)
-        self._own_queues = own_queues(config, drivers, self.do)
+        self._native_queues = native_queues(config, drivers, self.do)
         self._drained = {row.name: row for row in store.sites() if row.drained_ms is not None}
         self._standing = Standing()
         metrics.show(lambda: self._standing)
@@ -217,7 +217,7 @@ class Federation:
             await self._begin()
             helping = [asyncio.create_task(reconciler.run()) for reconciler in self._reconcilers.values()]
             self._scouts.begin()
-            helping += [asyncio.create_task(queue.run()) for queue in self._own_queues]
+            helping += [asyncio.create_task(queue.run()) for queue in self._native_queues]
             helping.append(asyncio.create_task(self._check_now_and_then()))
             helping.append(asyncio.create_task(self._listen_for_silence()))
             helping.append(asyncio.create_task(self._tidy_now_and_then()))

@@ -15,12 +15,12 @@ from leasehold.gateway.site import Site
 from leasehold.model.agreement import CPUS
 from leasehold.model.errors import InputError, InvalidField
 from leasehold.service.config import ServiceConfig, SiteSpec
-from leasehold.service.drivers.protocol import Capabilities, Driver, HasOwnQueue
+from leasehold.service.drivers.protocol import Capabilities, Driver, HasNativeQueue
 from leasehold.service.drivers.registry import driver
 from leasehold.service.drivers.setup import DriverSetup
 from leasehold.service.engine.recording import remembered_abouts
 from leasehold.service.engine_thread import Clock
-from leasehold.service.native_queue_watcher import Do, OwnQueue
+from leasehold.service.native_queue_watcher import Do, NativeQueueWatcher
 from leasehold.service.store.store import Store
 from leasehold.sharing.enforcement import Sharing
 from leasehold.sharing.places import Place
@@ -47,13 +47,13 @@ def _setup(site: SiteSpec, config: ServiceConfig, folder: Path, clock: Clock) ->
     )
 
 
-def own_queues(config: ServiceConfig, drivers: Mapping[str, Driver], do: Do) -> list[OwnQueue]:
+def native_queues(config: ServiceConfig, drivers: Mapping[str, Driver], do: Do) -> list[NativeQueueWatcher]:
     """Make what watches the queues of sites whose users ask another scheduler."""
     slots = {site.name: site.slots for site in config.clusters}
     return [
-        OwnQueue(name, slots[name], driver, do)
+        NativeQueueWatcher(name, slots[name], driver, do)
         for name, driver in drivers.items()
-        if driver.capabilities.own_queue and isinstance(driver, HasOwnQueue)
+        if driver.capabilities.native_queue and isinstance(driver, HasNativeQueue)
     ]
 
 
@@ -76,7 +76,7 @@ def make_sharing(config: ServiceConfig) -> Sharing:
 
 
 def _site(site: SiteSpec, can: Capabilities) -> Site:
-    if can.own_queue and site.terms.local_queue != "queue":
+    if can.native_queue and site.terms.local_queue != "queue":
         expected = f"'queue', since users of {site.name} ask another scheduler, which lets them wait"
         raise InvalidField("local_queue", site.terms.local_queue, expected)
     settings = site_settings(site.name, site.slots, site.terms)

@@ -71,14 +71,14 @@ class Capabilities:
     ``migrate``     move machines with their memory to another site (Migratable leases need it)
     ``checkpoint``  save memory without stopping
     ``commands``    run a command in the machines
-    ``own_queue``   the site's own users ask the machines' own scheduler, and the driver is a `HasOwnQueue`
+    ``native_queue``   the site's own users ask the machines' own scheduler, and the driver is a `HasNativeQueue`
     """
 
     suspend: bool = True
     migrate: bool = True
     checkpoint: bool = False
     commands: bool = True
-    own_queue: bool = False
+    native_queue: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +180,7 @@ def _check_whole(name: str, value: object, most: int) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class OwnJob:
+class NativeJob:
     """One job that a user of the site has given to the site's own scheduler, as that scheduler tells it.
 
     ``name``         what the scheduler calls it, as ``4711`` or ``4711_3``; a requeued job keeps it
@@ -198,11 +198,11 @@ class OwnJob:
 
 
 @runtime_checkable
-class HasOwnQueue(Protocol):
+class HasNativeQueue(Protocol):
     """A driver of machines that have a scheduler of their own, whose users change nothing."""
 
-    async def own_jobs(self) -> list[OwnJob]:
-        """List the own jobs that run now, or wait for nothing but room; guests' jobs are none of them.
+    async def native_jobs(self) -> list[NativeJob]:
+        """List the native jobs that run now, or wait for nothing but room; guests' jobs are none of them.
 
         In the order in which the scheduler would start them. Raises where the scheduler does not answer.
         """

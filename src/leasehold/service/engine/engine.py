@@ -127,7 +127,7 @@ class Engine:
         self.open_of: dict[str, int] = {}
         for row in rows:
             metadata, consumer = row.metadata, row.lease.request.consumer
-            if not (metadata.origin or metadata.own_job or metadata.job_id):
+            if not (metadata.origin or metadata.native_job or metadata.job_id):
                 self.open_of[consumer] = self.open_of.get(consumer, 0) + 1
         self.postbox = Postbox(self.store)
         self.handlers = Handlers(self)
@@ -157,10 +157,10 @@ class Engine:
             if lease.state is LeaseState.STARTING:
                 self.agenda.mind_start_of(lease, now_ms)
 
-    def is_own_job(self, lease_id: int) -> bool:
+    def is_native_job(self, lease_id: int) -> bool:
         """Whether a lease stands for a job of the site's own scheduler: no machines are ours to order."""
         about = self.about.get(lease_id)
-        return about is not None and bool(about.own_job)
+        return about is not None and bool(about.native_job)
 
     # A step
 
@@ -270,7 +270,7 @@ class Engine:
 
     def _overdue_start(self, lease: Lease) -> Sequence[Event]:
         """A guest was not seen to start for too long; what the machines last said of it is the cause."""
-        if lease.state is not LeaseState.STARTING or self.is_own_job(lease.id):
+        if lease.state is not LeaseState.STARTING or self.is_native_job(lease.id):
             return ()
         problems = [row.problem for row in self.outbox.of(lease.id) if row.problem]
         waited = f"its machines were not seen to run within {self._start_within_ms / 1000:g} s"

@@ -33,8 +33,8 @@ from leasehold.service.commands import (
     MachinesAnswer,
     MachinesSilent,
     Mail,
+    NativeJobsSeen,
     Observed,
-    OwnJobsSeen,
     RemovePeer,
     Submit,
     SubmitCoAllocation,
@@ -49,9 +49,9 @@ from leasehold.service.engine.answers import Answers
 from leasehold.service.engine.coallocation_book import CoAllocationBook
 from leasehold.service.engine.correspondence import Correspondence
 from leasehold.service.engine.jobbook import JobBook
+from leasehold.service.engine.native_jobs import NativeJobs
 from leasehold.service.engine.observing import Comparison, confirm, news
 from leasehold.service.engine.outbox import DROPPED, PENDING
-from leasehold.service.engine.own_jobs import OwnJobs
 from leasehold.service.engine.peerbook import PeerBook
 from leasehold.service.engine.recording import remembered_abouts
 from leasehold.service.engine.sitebook import SiteBook
@@ -116,9 +116,9 @@ class Handlers:
         self.correspondence = Correspondence(
             engine, remembered_abouts(engine.store), lambda submit, now_ms: self._submit(submit, now_ms).asked
         )
-        self._own_jobs = OwnJobs(engine)
+        self._native_jobs = NativeJobs(engine)
         self._comparisons = {
-            name: Comparison(name, engine.outbox, self._differing(name), self._is_recorded, engine.is_own_job)
+            name: Comparison(name, engine.outbox, self._differing(name), self._is_recorded, engine.is_native_job)
             for name in engine.gateway.sites
         }
         self._read: dict[type, Callable[[Any, int], Read]] = {
@@ -139,7 +139,7 @@ class Handlers:
             LiftPenalty: self._lift_penalty,
             Observed: self._observed,
             Surveyed: self._surveyed,
-            OwnJobsSeen: self._own_jobs_seen,
+            NativeJobsSeen: self._native_jobs_seen,
             Told: self._told,
             MachinesSilent: self._machines_silent,
             MachinesAnswer: self._machines_answer,
@@ -183,7 +183,7 @@ class Handlers:
         if about is not None and about.origin:
             self.correspondence.over(about.origin, about.origin_id)
             return  # it never counted among its consumer's own
-        if about is not None and (about.own_job or about.job_id is not None):
+        if about is not None and (about.native_job or about.job_id is not None):
             return  # of a job it is the job that counts
         left = self._engine.open_of.get(lease.request.consumer, 0) - 1
         if left > 0:
@@ -203,7 +203,7 @@ class Handlers:
         metadata = engine.about[request.id] = copy(command.metadata)
         if metadata.origin:
             self.correspondence.took_in(request.id, command)
-        elif not metadata.own_job:
+        elif not metadata.native_job:
             engine.open_of[command.consumer] = engine.open_of.get(command.consumer, 0) + 1
         engine.minutes.submitted(request, now_ms)
         self._accepted += 1
@@ -228,14 +228,14 @@ class Handlers:
         if asked.site is not None and asked.site not in self._engine.gateway.sites:
             raise UnknownName("site", asked.site, self._engine.gateway.sites)
         self.agreements.check_domain(asked.domain)
-        if not command.metadata.own_job:
+        if not command.metadata.native_job:
             self._check_memory(asked, now_ms)
         number, ready_ms = self._engine.last_lease_id + 1, max(now_ms, asked.ready_ms)
         return check_request(replace(asked, id=number, submit_ms=now_ms, ready_ms=ready_ms))
 
     def would_be(self, command: Submit, now_ms: int) -> Request:
         """Give the request that a command would make now; raises what the command would be answered with."""
-        if not (command.metadata.origin or command.metadata.own_job):
+        if not (command.metadata.origin or command.metadata.native_job):
             self._check_limit(command.consumer)
         return self._request(command, now_ms)
 
@@ -355,14 +355,14 @@ class Handlers:
         self._engine.minutes.line_about_site(command.site, "reachable", now_ms)
         return Read(news=[SiteAnswered(command.site)])
 
-    def _own_jobs_seen(self, command: OwnJobsSeen, now_ms: int) -> Read:
-        news = self._own_jobs.news(command)
-        read = Read(news=news, answer=lambda: self._own_jobs.with_room(command.site))
+    def _native_jobs_seen(self, command: NativeJobsSeen, now_ms: int) -> Read:
+        news = self._native_jobs.news(command)
+        read = Read(news=news, answer=lambda: self._native_jobs.with_room(command.site))
         fresh: dict[str, int] = {}
-        for submit in self._own_jobs.arrivals(command):
+        for submit in self._native_jobs.arrivals(command):
             read.asked += self._submit(submit, now_ms).asked
-            fresh[submit.metadata.own_job] = self._engine.last_lease_id
-        read.asked += self._own_jobs.followed(command, fresh)
+            fresh[submit.metadata.native_job] = self._engine.last_lease_id
+        read.asked += self._native_jobs.followed(command, fresh)
         return read
 
     def _mail(self, command: Mail, now_ms: int) -> Read:

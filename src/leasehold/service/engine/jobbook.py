@@ -234,7 +234,7 @@ class JobBook:
 
     def _follow_room(self, lease: Lease, now_ms: int, *, after_a_restart: bool = False) -> None:
         about = self._engine.about[lease.id]
-        if about.job_id is not None or about.own_job:
+        if about.job_id is not None or about.native_job:
             return
         left = self.nodes.follow(lease, now_ms, after_a_restart=after_a_restart)
         if left is not None and not left.nodes:

@@ -272,7 +272,7 @@ class Minutes:
     def _withdraw(self, effect: WithdrawLease, now_ms: int) -> None:
         """Stop what was ordered of a lease that is not over: its end may be ordered of this start too."""
         lease = effect.lease
-        if not self._about[lease.id].own_job:
+        if not self._about[lease.id].native_job:
             stop = self._order_for(lease, Verb.STOP, effect.incarnation)
             self._outbox.give(effect.site, replace(stop, id=f"{stop.id}~withdrawn"), now_ms)
 
@@ -333,7 +333,7 @@ class Minutes:
         pass
 
     def _order(self, lease: Lease, verb: Verb, now_ms: int) -> None:
-        if self._about[lease.id].own_job:
+        if self._about[lease.id].native_job:
             return  # its own scheduler looks after it
         self._outbox.give(lease.site, self._order_for(lease, verb, lease.incarnation), now_ms)
 

@@ -35,7 +35,7 @@ Report = Callable[[str], None]
 IsRecorded = Callable[[int], bool]
 """Whether the store knows a lease; after an older store was put back, machines may have others."""
 
-IsOwnJob = Callable[[int], bool]
+IsNativeJob = Callable[[int], bool]
 """Whether a lease stands for a job that the site's own scheduler looks after."""
 
 
@@ -115,13 +115,13 @@ class Comparison:
     """
 
     def __init__(
-        self, site: str, outbox: Outbox, differs: Report, is_recorded: IsRecorded, is_own_job: IsOwnJob
+        self, site: str, outbox: Outbox, differs: Report, is_recorded: IsRecorded, is_native_job: IsNativeJob
     ) -> None:
         self._site = site
         self._outbox = outbox
         self._differs = differs
         self._is_recorded = is_recorded
-        self._is_own_job = is_own_job
+        self._is_native_job = is_native_job
         self._missed: set[tuple[int, int]] = set()
 
     def compare(
@@ -136,7 +136,7 @@ class Comparison:
         missed: set[tuple[int, int]] = set()
         for lease in leases.values():
             is_here = lease.site == self._site and lease.state in _ON_MACHINES
-            is_ours = is_here and not self._is_own_job(lease.id)
+            is_ours = is_here and not self._is_native_job(lease.id)
             if is_ours and self._is_missing(lease, there.get(lease.id), asked_ms, now_ms):
                 missed.add((lease.id, lease.incarnation))
         lost, self._missed = missed & self._missed, missed

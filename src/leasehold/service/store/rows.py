@@ -30,7 +30,7 @@ class LeaseMetadata:
     ``origin``    the gateway that sent it here, "" for a request made here; ``origin_id`` is its number there
     ``reason``    the last one given, and in ``breach`` the rule of an agreement that it is about
     ``end_ms``    when it was over, None while it is not
-    ``own_job``   what the site's own scheduler calls the job that this stands for, "" for a lease of ours
+    ``native_job``   what the site's own scheduler calls the job that this stands for, "" for a lease of ours
     ``coallocation_id``  the co-allocation of which this is a component
     ``job_id``    the job of which this is an attempt, and in ``wishes`` what its machines are to be
     ``reported``  what its gateway was last told of it, where it came from one; not kept
@@ -42,7 +42,7 @@ class LeaseMetadata:
     origin_id: int = 0
     reason: str = ""
     end_ms: int | None = None
-    own_job: str = ""
+    native_job: str = ""
     breach: Breach | None = None
     coallocation_id: int | None = None
     job_id: int | None = None

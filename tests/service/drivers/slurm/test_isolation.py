@@ -126,7 +126,7 @@ def test_a_job_of_a_stranger_is_none_of_ours_whatever_it_is_called(shared: Slurm
             probe = cluster.submit(f"--comment=leasehold {comment.split()[1]} probe {cluster.nodes[0]}")
             cluster.until_state(theirs, "RUNNING")
             cluster.until_state(probe, "RUNNING")
-            listed = {job.name for job in await here.driver.own_jobs()}  # type: ignore[attr-defined]
+            listed = {job.name for job in await here.driver.native_jobs()}  # type: ignore[attr-defined]
             assert listed == {theirs, probe}
             await here.do(order(Verb.STOP))
             await here.until_gone()
@@ -146,7 +146,7 @@ def test_a_guest_that_renames_its_job_does_not_get_away(shared: SlurmRig, cluste
             seen = await here.seen()
             assert seen is not None
             assert seen.phase is Phase.RUNNING
-            assert await here.driver.own_jobs() == []  # type: ignore[attr-defined]
+            assert await here.driver.native_jobs() == []  # type: ignore[attr-defined]
             await here.do(order(Verb.STOP))
             await here.until_gone()
             assert cluster.state_of(number) != "RUNNING"

@@ -66,7 +66,7 @@ async def until(what: Callable[[], bool], why: str) -> None:
 def states(federation: Federation) -> list[str]:
     """The states of all guests."""
     rows = federation.store.leases(LeaseFilter(EVERYTHING), 1_000)
-    return [row.lease.state for row in rows if not row.metadata.own_job]
+    return [row.lease.state for row in rows if not row.metadata.native_job]
 
 
 def running_vms(cluster: SlurmCluster) -> int:

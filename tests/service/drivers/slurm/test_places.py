@@ -58,7 +58,7 @@ def test_nodes_are_found_with_features_modules_and_what_is_installed_on_them(
             assert ("cuda", "12.1") not in nodes[second].software
             assert (nodes[first].cores, nodes[first].memory_mib, nodes[first].unknown) == (4, 2000, "")
             assert (nodes[third].problem, nodes[third].fault) == ("Slurm: the node is drained: new disks", "")
-            assert await here.driver.own_jobs() == []  # type: ignore[attr-defined]
+            assert await here.driver.native_jobs() == []  # type: ignore[attr-defined]
 
     try:
         asyncio.run(play())

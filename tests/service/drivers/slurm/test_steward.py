@@ -18,9 +18,9 @@ from leasehold.service.drivers.slurm.holding import Holding
 from leasehold.service.drivers.slurm.intake import Intake
 from leasehold.service.drivers.slurm.job import Job
 from leasehold.service.drivers.slurm.ledger import LEDGER, Ledger
+from leasehold.service.drivers.slurm.native_queue import Ground
 from leasehold.service.drivers.slurm.node import Node
 from leasehold.service.drivers.slurm.options import OnSuspend, SlurmOptions
-from leasehold.service.drivers.slurm.own_queue import Ground
 from leasehold.service.drivers.slurm.papers import Papers
 from leasehold.service.drivers.slurm.steward import Steward
 from leasehold.service.drivers.slurm.tag import Tag
@@ -167,7 +167,7 @@ class Counted(dict[int, Holding]):
         return super().values()
 
 
-def test_own_jobs_are_told_from_guests_without_going_through_all_leases_for_each(house: House) -> None:
+def test_native_jobs_are_told_from_guests_without_going_through_all_leases_for_each(house: House) -> None:
     one = replace(house.submitted(), job_id=1)
     house.steward.here = counted = Counted({7: one})
     native = [Job(number, ("RUNNING",), cpus_by_node={"n1": 1}, uid=0) for number in range(2, 40)]
@@ -175,6 +175,6 @@ def test_own_jobs_are_told_from_guests_without_going_through_all_leases_for_each
     renamed = Job(1, ("RUNNING",), uid=ATLAS, cpus_by_node={"n1": 1})
     for queue in ([guest, *native], [renamed, *native]):
         house.slurm.queue, counted.times = queue, 0
-        listed = house.steward.own_jobs(lambda: Ground.of(house.slurm.nodes(), {}, OPTIONS, 4))
+        listed = house.steward.native_jobs(lambda: Ground.of(house.slurm.nodes(), {}, OPTIONS, 4))
         assert len(listed) == len(native)
         assert counted.times <= 2

@@ -7,7 +7,7 @@ From the inside out: `job` is what Slurm says of one job, and `replies` reads it
 `commands` is the line to a cluster; `holding` is what a lease has here, and `meaning` compares it with its
 job; `floorplan` knows which CPUs are taken; `ledger` keeps the holdings, and `tag` and `papers` let a job be
 known by what it carries and leaves behind; `steward` looks and acts, `intake` judges orders, and `driver` is
-the face of them. `own_queue` turns the jobs of the site's own users into what a planner understands, and
+the face of them. `native_queue` turns the jobs of the site's own users into what a planner understands, and
 `finding` says what the nodes can do: from what Slurm knows (`node_reply`, `node`, `features`), from modules,
 and from small jobs that look at them (`probes`).
 """

@@ -10,14 +10,14 @@ from typing import TypeVar
 
 from leasehold.model.errors import InvalidField
 from leasehold.service.drivers.facts import NodeFacts, Output
-from leasehold.service.drivers.protocol import Capabilities, Observation, Order, OwnJob, Problem
+from leasehold.service.drivers.protocol import Capabilities, NativeJob, Observation, Order, Problem
 from leasehold.service.drivers.setup import DriverSetup
 from leasehold.service.drivers.slurm.commands import Slurm
 from leasehold.service.drivers.slurm.finding import Modules, NodeFinder
 from leasehold.service.drivers.slurm.intake import Intake
 from leasehold.service.drivers.slurm.ledger import LEDGER, Ledger
+from leasehold.service.drivers.slurm.native_queue import Ground
 from leasehold.service.drivers.slurm.options import OnSuspend, SlurmOptions, read_options
-from leasehold.service.drivers.slurm.own_queue import Ground
 from leasehold.service.drivers.slurm.papers import Papers, make_job_folder
 from leasehold.service.drivers.slurm.probes import PROBES, Probes
 from leasehold.service.drivers.slurm.steward import Steward
@@ -57,7 +57,7 @@ class SlurmDriver:
     def capabilities(self) -> Capabilities:
         """What this driver can do."""
         return Capabilities(
-            suspend=self._options.suspend is not OnSuspend.NONE, migrate=False, commands=True, own_queue=True
+            suspend=self._options.suspend is not OnSuspend.NONE, migrate=False, commands=True, native_queue=True
         )
 
     async def carry_out(self, orders: Sequence[Order]) -> dict[str, Problem]:
@@ -96,12 +96,12 @@ class SlurmDriver:
         """Look at all nodes that the site is about; raises ConnectionError where Slurm does not answer."""
         return await self._in_turn(self._finder.nodes)
 
-    async def own_jobs(self) -> list[OwnJob]:
+    async def native_jobs(self) -> list[NativeJob]:
         """List the jobs of the site's own users that run, or wait for nothing but room, in their order.
 
         Raises ConnectionError where Slurm does not answer.
         """
-        return await self._in_turn(self._steward.own_jobs, self._ground)
+        return await self._in_turn(self._steward.native_jobs, self._ground)
 
     async def close(self) -> None:
         """Let go of the jobs, which go on without us."""

@@ -13,9 +13,9 @@ from leasehold.service.drivers.slurm.commands import Slurm
 from leasehold.service.drivers.slurm.features import software_of
 from leasehold.service.drivers.slurm.job import Job
 from leasehold.service.drivers.slurm.knocking import Knocking
+from leasehold.service.drivers.slurm.native_queue import concerning
 from leasehold.service.drivers.slurm.node import Node, trouble_of
 from leasehold.service.drivers.slurm.options import SlurmOptions
-from leasehold.service.drivers.slurm.own_queue import concerning
 from leasehold.service.drivers.slurm.probes import Probes
 from leasehold.service.drivers.slurm.steward import Steward
 

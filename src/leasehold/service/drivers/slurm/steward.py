@@ -8,15 +8,15 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from leasehold.jobs.job import Fault
-from leasehold.service.drivers.protocol import Observation, OwnJob, Phase
+from leasehold.service.drivers.protocol import NativeJob, Observation, Phase
 from leasehold.service.drivers.setup import Clock
 from leasehold.service.drivers.slurm.commands import Slurm, SlurmSilent
 from leasehold.service.drivers.slurm.holding import Holding, Wanted
 from leasehold.service.drivers.slurm.job import Job, Standing
 from leasehold.service.drivers.slurm.ledger import Ledger
 from leasehold.service.drivers.slurm.meaning import Step, is_settled, next_step, update
+from leasehold.service.drivers.slurm.native_queue import Ground, native_jobs
 from leasehold.service.drivers.slurm.options import OnSuspend
-from leasehold.service.drivers.slurm.own_queue import Ground, own_jobs
 from leasehold.service.drivers.slurm.papers import Papers
 from leasehold.service.drivers.slurm.snapshot import Snapshot
 from leasehold.service.drivers.slurm.tag import probed_by, tag_of
@@ -85,7 +85,7 @@ class Steward:
             self.ledger.keep(one for one in self.here.values() if one.to_text() != before.get(one.lease_id))
         return seen
 
-    def own_jobs(self, ground: Callable[[], Ground]) -> list[OwnJob]:
+    def native_jobs(self, ground: Callable[[], Ground]) -> list[NativeJob]:
         """List the jobs of the site's own users; raises SlurmSilent where they cannot be seen."""
         # Gathered once: of both there may be tens of thousands, and each job is held against all holdings.
         uids, held = self._uids(), frozenset((one.job_id, one.uid) for one in self.here.values())
@@ -96,7 +96,7 @@ class Steward:
             is_tagged = tag is not None and tag.owner == owner and job.uid in uids
             return is_tagged or (job.id, job.uid) in held or bool(probed_by(job, owner, prober))
 
-        return own_jobs(self.slurm.jobs(), is_guest, ground())
+        return native_jobs(self.slurm.jobs(), is_guest, ground())
 
     def _uids(self) -> frozenset[int]:
         """As whom our jobs run, also those that were submitted before the configuration was changed."""

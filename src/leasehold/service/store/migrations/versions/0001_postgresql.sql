@@ -131,7 +131,7 @@ CREATE TABLE leases (
     origin_id BIGINT NOT NULL,
     reason TEXT NOT NULL,
     end_ms BIGINT,
-    own_job TEXT NOT NULL,
+    native_job TEXT NOT NULL,
     breach TEXT NOT NULL,
     coallocation_id BIGINT,
     job_id BIGINT,

@@ -135,7 +135,7 @@ CREATE TABLE leases (
     origin_id INTEGER NOT NULL,
     reason TEXT NOT NULL,
     end_ms INTEGER,
-    own_job TEXT NOT NULL,
+    native_job TEXT NOT NULL,
     breach TEXT NOT NULL,
     coallocation_id INTEGER,
     job_id INTEGER,

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from tests.service.drivers.slurm.sites import SlurmRig
 
-from leasehold.service.drivers.protocol import HasOwnQueue, OwnJob, Phase, Verb
+from leasehold.service.drivers.protocol import HasNativeQueue, NativeJob, Phase, Verb
 from leasehold.service.drivers.slurm import meaning
 from leasehold.service.drivers.slurm.driver import SlurmDriver
 from leasehold.service.drivers.slurm.floorplan import Floorplan
 from leasehold.service.drivers.slurm.job import Job, Partition
+from leasehold.service.drivers.slurm.native_queue import Ground, native_jobs
 from leasehold.service.drivers.slurm.node import Node
 from leasehold.service.drivers.slurm.options import OnSuspend, SlurmOptions
-from leasehold.service.drivers.slurm.own_queue import Ground, own_jobs
 from leasehold.service.drivers.slurm.steward import NO_ROOM
 from leasehold.testing.driver_rig import Site, order, site
 from leasehold.testing.slurm import SlurmCluster
@@ -46,8 +46,8 @@ def running(number: int, cpus_by_node: dict[str, int], *words: str, **fields: An
     return job(number, *(words or ("RUNNING",)), cpus=cpus, cpus_by_node=cpus_by_node, **fields)
 
 
-def listed(*jobs: Job, on: Ground | None = None) -> list[OwnJob]:
-    return own_jobs(jobs, lambda _: False, on or ground())
+def listed(*jobs: Job, on: Ground | None = None) -> list[NativeJob]:
+    return native_jobs(jobs, lambda _: False, on or ground())
 
 
 def vms(*jobs: Job, on: Ground | None = None) -> dict[str, int]:
@@ -82,7 +82,7 @@ class TestWhoIsListed:
         assert bool(listed(waiting(1, reason=reason))) is is_listed
 
     def test_no_guests(self) -> None:
-        assert own_jobs([waiting(1), running(2, {"n1": 1})], lambda _: True, ground()) == []
+        assert native_jobs([waiting(1), running(2, {"n1": 1})], lambda _: True, ground()) == []
 
     def test_only_those_of_the_partition_and_those_who_share_its_nodes(self) -> None:
         jobs = [
@@ -164,9 +164,9 @@ class TestArrays:
 # --- asked of a real Slurm --------------------------------------------------------------------------------
 
 
-async def own(driver: object) -> list[OwnJob]:
-    assert isinstance(driver, HasOwnQueue)
-    return await driver.own_jobs()
+async def own(driver: object) -> list[NativeJob]:
+    assert isinstance(driver, HasNativeQueue)
+    return await driver.native_jobs()
 
 
 @pytest.mark.machines

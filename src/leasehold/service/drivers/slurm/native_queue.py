@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from leasehold.service.drivers.protocol import OwnJob
+from leasehold.service.drivers.protocol import NativeJob
 from leasehold.service.drivers.slurm.job import TAKES_CPUS, Job, Partition, Standing
 from leasehold.service.drivers.slurm.node import Node
 from leasehold.service.drivers.slurm.nodelist import task_numbers
@@ -50,8 +50,8 @@ def concerning(nodes: Mapping[str, Node], options: SlurmOptions) -> Mapping[str,
     return {name: node for name, node in nodes.items() if wanted & node.partitions or not wanted}
 
 
-def own_jobs(jobs: Iterable[Job], is_guest: Callable[[Job], bool], ground: Ground) -> list[OwnJob]:
-    """List the own jobs that run, the earliest first, then those that wait for room by priority."""
+def native_jobs(jobs: Iterable[Job], is_guest: Callable[[Job], bool], ground: Ground) -> list[NativeJob]:
+    """List the native jobs that run, the earliest first, then those that wait for room by priority."""
     own = [job for job in jobs if not is_guest(job)]
     running = sorted((job for job in own if _holds_room(job, ground)), key=lambda job: (job.start_s, job.id))
     waiting = sorted((job for job in own if _waits(job, ground)), key=lambda job: (-job.priority, job.id))
@@ -88,10 +88,10 @@ def _tasks(job: Job, running: Iterable[Job], most: int) -> Iterator[Job]:
         yield replace(job, array_task=task)
 
 
-def _told(job: Job, ground: Ground, *, running: bool = False) -> OwnJob:
+def _told(job: Job, ground: Ground, *, running: bool = False) -> NativeJob:
     vms = max(1, sum(_vms_running(job, ground) if running else _vms_waiting(job, ground)))
     memory_mib = _memory_mib(job, ground, running=running)
-    return OwnJob(_name(job), job.user, vms, -(-memory_mib // vms), _duration_ms(job, ground), running)
+    return NativeJob(_name(job), job.user, vms, -(-memory_mib // vms), _duration_ms(job, ground), running)
 
 
 def _name(job: Job) -> str:

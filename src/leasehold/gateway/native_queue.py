@@ -1,6 +1,6 @@
-"""Sites whose own users ask another scheduler: what that one decides about its own jobs is followed here.
+"""Sites whose own users ask another scheduler: what that one decides about its native jobs is followed here.
 
-Each own job is a local request here, so guests make room for it as for any other, before it starts. But when
+Each native job is a local request here, so guests make room for it as for any other, before it starts. But when
 it starts, and which of several comes first, is the other scheduler's to decide. Where it started one that was
 to wait here, those for which room was only made go back to the queue, in the order of that scheduler, and the
 started one takes its place. What does not fit the books yet is followed at the next look: the other scheduler
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from leasehold.leasing.backfill import Started
-from leasehold.model.event import OwnQueueSeen
+from leasehold.model.event import NativeQueueSeen
 from leasehold.model.lease import UNPLANNED, Lease
 from leasehold.model.reason import Outcome, Reason
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 OWN_SCHEDULER = "own-scheduler"
 
 
-def follow(site: "Site", seen: OwnQueueSeen, now_ms: int) -> Started:
-    """Plan the own jobs as their scheduler has decided; returns those that it has started by itself."""
+def follow(site: "Site", seen: NativeQueueSeen, now_ms: int) -> Started:
+    """Plan the native jobs as their scheduler has decided; returns those that it has started by itself."""
     waiting = {lease.id: lease for lease in site.locals.waiting()}
     begun = [waiting[lease_id] for lease_id in seen.running if lease_id in waiting]
     if not begun:

@@ -1,17 +1,17 @@
 """What a site's own users gave to its own scheduler, as leases that guests give way to.
 
-Each own job that waits for room, or runs, is a local lease here; nothing is ever ordered for it. That it has
+Each native job that waits for room, or runs, is a local lease here; nothing is ever ordered for it. That it has
 started, changed or gone is seen, not decided.
 """
 
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from leasehold.model.event import CancelRequested, Event, LeaseEnded, LeaseStarted, OwnQueueSeen
+from leasehold.model.event import CancelRequested, Event, LeaseEnded, LeaseStarted, NativeQueueSeen
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.request import LeaseType, Request
-from leasehold.service.commands import OwnJobsSeen, Submit
-from leasehold.service.drivers.protocol import OwnJob, Verb
+from leasehold.service.commands import NativeJobsSeen, Submit
+from leasehold.service.drivers.protocol import NativeJob, Verb
 from leasehold.service.store.rows import LeaseMetadata
 
 if TYPE_CHECKING:
@@ -26,13 +26,13 @@ TakeIn = Callable[[Submit], int]
 """Makes a request of it, and gives its number."""
 
 
-class OwnJobs:
-    """Compares the own jobs of sites with the leases that stand for them."""
+class NativeJobs:
+    """Compares the native jobs of sites with the leases that stand for them."""
 
     def __init__(self, engine: "Engine") -> None:
         self._engine = engine
 
-    def news(self, seen: OwnJobsSeen) -> list[Event]:
+    def news(self, seen: NativeJobsSeen) -> list[Event]:
         """Say whose job is gone, or is not what it was: another lease will stand for it."""
         there = {job.name: job for job in seen.jobs}
         events: list[Event] = []
@@ -46,7 +46,7 @@ class OwnJobs:
                 events.append(LeaseStarted(lease.id, lease.incarnation))
         return events
 
-    def arrivals(self, seen: OwnJobsSeen) -> list[Submit]:
+    def arrivals(self, seen: NativeJobsSeen) -> list[Submit]:
         """Say for which jobs no lease stands yet."""
         known = self._leases(seen.site)
         return [
@@ -55,33 +55,33 @@ class OwnJobs:
             if job.name not in known or known[job.name].vms != self._vms(seen.site, job)
         ]
 
-    def followed(self, seen: OwnJobsSeen, fresh: dict[str, int]) -> Iterable[Event]:
+    def followed(self, seen: NativeJobsSeen, fresh: dict[str, int]) -> Iterable[Event]:
         """Tell what its scheduler has decided, where that is not what was planned here."""
         known = {name: lease.id for name, lease in self._leases(seen.site).items()} | fresh
         held = self._engine.gateway.sites[seen.site].floor.held
         if any(job.running and known[job.name] not in held for job in seen.jobs):
             running = tuple(known[job.name] for job in seen.jobs if job.running)
             waiting = tuple(known[job.name] for job in seen.jobs if not job.running)
-            yield OwnQueueSeen(seen.site, running, waiting)
+            yield NativeQueueSeen(seen.site, running, waiting)
 
     def with_room(self, site: str) -> frozenset[str]:
-        """Give the own jobs for which there is room now: in the books, and no guest is still leaving."""
+        """Give the native jobs for which there is room now: in the books, and no guest is still leaving."""
         if any(row.site == site and row.order.verb in _MAKES_ROOM for row in self._engine.outbox):
             return frozenset()
         held = self._engine.gateway.sites[site].floor.held
         return frozenset(name for name, lease in self._leases(site).items() if lease.id in held)
 
     def _leases(self, name: str) -> dict[str, Lease]:
-        """The open leases that stand for own jobs of a site."""
+        """The open leases that stand for native jobs of a site."""
         about, site = self._engine.about, self._engine.gateway.sites[name]
         here = [*site.locals.waiting(), *site.floor.held.values()]
-        return {about[lease.id].own_job: lease for lease in here if about[lease.id].own_job}
+        return {about[lease.id].native_job: lease for lease in here if about[lease.id].native_job}
 
-    def _vms(self, site: str, job: OwnJob) -> int:
+    def _vms(self, site: str, job: NativeJob) -> int:
         """How much room is asked for it: never more than there is, for that would be refused."""
         return max(1, min(job.vms, self._engine.gateway.sites[site].settings.slots))
 
-    def _request(self, site: str, job: OwnJob) -> Submit:
+    def _request(self, site: str, job: NativeJob) -> Submit:
         request = Request(
             id=0,
             lease_type=LeaseType.NON_PREEMPTABLE,
@@ -93,7 +93,7 @@ class OwnJobs:
             consumer=job.user,
             memory_mib=max(1, job.memory_mib),
         )
-        return Submit(request, LeaseMetadata(f"job {job.name}", own_job=job.name))
+        return Submit(request, LeaseMetadata(f"job {job.name}", native_job=job.name))
 
 
 def _ended(lease: Lease) -> list[Event]:

@@ -4,28 +4,28 @@ from typing import Any
 
 from tests.service.engine.examples import S, guest, submitted
 
-from leasehold.service.commands import OwnJobsSeen
-from leasehold.service.drivers.protocol import OwnJob
+from leasehold.service.commands import NativeJobsSeen
+from leasehold.service.drivers.protocol import NativeJob
 from leasehold.service.store.filters import EVERYTHING, LeaseFilter
 from leasehold.service.store.rows import LeaseRow
 from leasehold.testing.live import Live
 
 
-def job(name: str, vms: int, *, running: bool = False, duration_s: int = 600) -> OwnJob:
-    return OwnJob(name, "astro", vms, 512, duration_s * S, running)
+def job(name: str, vms: int, *, running: bool = False, duration_s: int = 600) -> NativeJob:
+    return NativeJob(name, "astro", vms, 512, duration_s * S, running)
 
 
-def look(live: Live, *jobs: OwnJob, after_s: int = 1) -> Any:
+def look(live: Live, *jobs: NativeJob, after_s: int = 1) -> Any:
     """Let a little time pass, and see these jobs at site a."""
     live.pass_time(after_s * S)
-    [with_room] = live.do(OwnJobsSeen("a", jobs))
+    [with_room] = live.do(NativeJobsSeen("a", jobs))
     return with_room
 
 
 def rows(live: Live, name: str) -> list[LeaseRow]:
     """All leases that have stood for a job, the oldest first."""
     found = live.store.leases(LeaseFilter(EVERYTHING), 100)
-    return [row for row in reversed(found) if row.metadata.own_job == name]
+    return [row for row in reversed(found) if row.metadata.native_job == name]
 
 
 def states(live: Live, name: str) -> list[str]:
@@ -45,7 +45,7 @@ def test_a_guest_is_saved_and_comes_back_when_the_job_has_gone(live: Live) -> No
     look(live, after_s=60)
     live.pass_time(10 * S)
     assert states(live, "7") == ["completed"]
-    [lent] = [row for row in live.store.leases(LeaseFilter(EVERYTHING), 10) if not row.metadata.own_job]
+    [lent] = [row for row in live.store.leases(LeaseFilter(EVERYTHING), 10) if not row.metadata.native_job]
     assert (lent.lease.state, lent.lease.preemptions) == ("running", 1)
 
 
@@ -99,7 +99,7 @@ def test_a_restarted_gateway_knows_whom_its_leases_stand_for(live: Live) -> None
     assert (states(live, "7"), states(live, "8")) == (["completed"], ["starting"])
 
 
-def test_own_jobs_do_not_use_up_what_a_consumer_may_ask_for(live: Live) -> None:
+def test_native_jobs_do_not_use_up_what_a_consumer_may_ask_for(live: Live) -> None:
     look(live, job("7", 3, running=True), job("8", 3))
     assert live.engine.open_of == {}
     live.restart()
