@@ -1,4 +1,4 @@
-"""Leasehold: lend the idle part of a cluster, and its own users never notice.
+"""Leasehold: lend a cluster's idle capacity without its own users noticing.
 
 The way of a request through the packages is drawn in ``ARCHITECTURE.md``.
 """

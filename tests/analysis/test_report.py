@@ -29,7 +29,7 @@ def _story(run: Run) -> dict[str, str]:
 
 
 def test_the_headline_says_that_nobody_noticed(small: Run) -> None:
-    assert sentences.headline(small, totals(small)) == "Nobody at home noticed."
+    assert sentences.headline(small, totals(small)) == "No local job was delayed."
 
 
 def test_the_headline_counts_who_noticed(corrupted: Callable[..., Run]) -> None:
@@ -71,7 +71,7 @@ def test_the_comparison_in_words(small: Run, toy: Run) -> None:
 def test_the_page_is_small_and_needs_no_network(small: Run, tmp_path: Path) -> None:
     page = write_report(small, tmp_path / "report.html").read_text(encoding="utf-8")
     assert len(page) < MOST_BYTES
-    assert "Nobody at home noticed." in page
+    assert "No local job was delayed." in page
     page = re.sub(r"<script>.*?</script>", "", page, flags=re.DOTALL)
     assert not re.search(r"<(?:script|link|img|iframe)[^>]+(?:src|href)\s*=", page)
     assert not re.search(r"@import|url\(", page.split("</style>")[0])

@@ -37,7 +37,7 @@ from leasehold.model.errors import InvariantBroken, LeaseholdError
 HELP = ["-h", "--help"]
 
 app = typer.Typer(
-    help="Lend the idle part of a cluster, and its own users never notice.",
+    help="Lend a cluster's idle capacity without its own users noticing.",
     epilog="Exit codes: 0 done, 1 the answer is no, 2 bad input, 3 a defect, 4 no gateway, 130 interrupted.",
     no_args_is_help=True,
     context_settings={"help_option_names": HELP},
@@ -76,7 +76,7 @@ def leasehold(
         typer.Option("--version", callback=_say_version, is_eager=True, metavar="", help="Say which version this is."),
     ] = False,
 ) -> None:
-    """Lend the idle part of a cluster, and its own users never notice."""
+    """Lend a cluster's idle capacity without its own users noticing."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

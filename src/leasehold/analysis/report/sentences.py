@@ -43,7 +43,7 @@ def headline(run: Run, totals: Totals) -> str:
         return "No guests were here."
     delayed = _whole(totals, "locals_delayed")
     if not delayed:
-        return "Nobody at home noticed."
+        return "No local job was delayed."
     started = run.leases.filter((pl.col("origin") == "local") & pl.col("first_start_ms").is_not_null()).height
     return f"{number(delayed)} of {count(started, 'local job')} started later because of guests."
 
