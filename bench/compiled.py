@@ -25,7 +25,7 @@ RULES = (
     ("pap-rtdp", "moml"),
     ("rr", "mov"),
     ("late-binding", "by-value:pareto"),
-    ("choosy", "by-value:exact-cover"),
+    ("selective", "by-value:exact-cover"),
 )
 """Routing and victim policies."""
 COMPILED = ("leasehold.gateway.gateway", "leasehold.leasing.backfill", "leasehold.simulation.kernel")

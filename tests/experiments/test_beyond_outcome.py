@@ -143,7 +143,7 @@ def test_the_report_says_who_comes_nearest_and_what_was_reached() -> None:
 
 def test_who_reaches_all_comes_before_who_only_preempts_less() -> None:
     def part(contender: str, metric: str) -> float:
-        slow = contender == "choosy"
+        slow = contender == "selective"
         if slow and metric == "vms_preempted":
             return 0.1
         return 2.0 if slow and metric == "awrt_s" else preempting_less(contender, metric)

@@ -20,7 +20,7 @@ def configuration(setting: str, contender: str) -> ContenderRun:
     return plan(HOURS).configurations[f"beyond-{setting}-{contender}-{HOURS}h"]
 
 
-@pytest.mark.parametrize("contender", ["price", "choosy"])
+@pytest.mark.parametrize("contender", ["price", "selective"])
 def test_who_looks_at_sites_as_they_are_has_a_past(contender: str) -> None:
     assert world.is_trained(configuration("r2-learnt-at-1.6", contender))
     assert not world.is_trained(configuration("r2", contender))
@@ -33,7 +33,7 @@ def test_who_does_not_has_none(contender: str) -> None:
 
 def test_results_of_a_trained_run_are_not_taken_for_others() -> None:
     found = evaluation.campaign([], Size(quick=True)).marks
-    marks = {name: found[f"beyond-{name}-choosy-6h"] for name in ("r2", "r2-learnt-at-1.6")}
+    marks = {name: found[f"beyond-{name}-selective-6h"] for name in ("r2", "r2-learnt-at-1.6")}
     assert len(set(marks.values())) == len(marks)
 
 
@@ -48,7 +48,7 @@ def _shorter_past() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def memories() -> dict[float, dict[str, world.Memory]]:
     """What each site remembers of its past at two rates."""
-    return {rate: world.learnt(configuration(f"r2-learnt-at-{rate}", "choosy"), 1) for rate in (0.6, 1.6)}
+    return {rate: world.learnt(configuration(f"r2-learnt-at-{rate}", "selective"), 1) for rate in (0.6, 1.6)}
 
 
 @pytest.fixture(scope="module")
@@ -76,16 +76,16 @@ def test_who_had_more_local_users_expects_more(learnt: dict[float, dict[str, Dem
 def test_a_run_goes_on_from_what_was_learnt() -> None:
     """Who asks for it decides otherwise, who does not as ever."""
     found, usual = (
-        {contender: world.measure(configuration(setting, contender).name, 1) for contender in ("choosy", "rr")}
+        {contender: world.measure(configuration(setting, contender).name, 1) for contender in ("selective", "rr")}
         for setting in ("r2-learnt-at-0.6", "r2")
     )
-    assert found["choosy"] != usual["choosy"]
+    assert found["selective"] != usual["selective"]
     assert found["rr"] == usual["rr"]
 
 
 @pytest.mark.soak
 def test_each_replication_has_a_past_of_its_own(memories: dict[float, dict[str, world.Memory]]) -> None:
-    one = configuration("r2-learnt-at-0.6", "choosy")
+    one = configuration("r2-learnt-at-0.6", "selective")
     assert world.learnt(one, 1) == memories[0.6]
     assert world.learnt(one, 2) != memories[0.6]
 

@@ -265,7 +265,7 @@ def federation(policy: str, *, agreed: bool, elsewhere: bool, closed: Sequence[s
 
 @settings(max_examples=examples(120))
 @given(
-    st.sampled_from(["pap-rtdp", "pap-rnd", "rr", "most-free", "choosy"]),
+    st.sampled_from(["pap-rtdp", "pap-rnd", "rr", "most-free", "selective"]),
     st.lists(ASKED, min_size=1, max_size=16),
     st.booleans(),
     st.booleans(),
@@ -368,7 +368,7 @@ def test_asking_changes_nothing_that_follows(case: Case) -> None:
         routing = Routing(routing_policy(policy)(Random(0)), try_elsewhere=True)
         return drive(kind(three_sites(), routing, REFERENCE_MIPS), case)
 
-    for policy in ("pap-rtdp", "most-free", "choosy"):
+    for policy in ("pap-rtdp", "most-free", "selective"):
         assert run(Curious, policy).told == run(Gateway, policy).told
 
 

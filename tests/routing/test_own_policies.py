@@ -9,11 +9,11 @@ from leasehold.model.request import LeaseType, Request
 from leasehold.routing.demand import Demand
 from leasehold.routing.facts import Federation, SiteFacts, SiteHistory, SiteLive
 from leasehold.routing.policies.back_off import BackOff
-from leasehold.routing.policies.choosy import Choosy
 from leasehold.routing.policies.late_binding import LateBinding
 from leasehold.routing.policies.price import Price
 from leasehold.routing.policies.price_and_park import PriceAndPark
-from leasehold.routing.policies.quiet_time import NOT_LEARNT, QuietTime
+from leasehold.routing.policies.selective import Selective
+from leasehold.routing.policies.wait_for_idle import NOT_LEARNT, WaitForIdle
 from leasehold.routing.policy import Dispatch, Hold, Refuse, RoutingPolicy, RoutingView, Waiting, newcomer
 from leasehold.routing.pricing import Offers
 from leasehold.routing.view import FixedSources
@@ -65,12 +65,12 @@ def test_a_lower_price_goes_before_more_room() -> None:
 
 @pytest.mark.parametrize("kind", [LeaseType.MIGRATABLE, LeaseType.NON_PREEMPTABLE])
 def test_who_cannot_wait_is_sent_at_any_price(kind: LeaseType) -> None:
-    policy = QuietTime(Random(0))
+    policy = WaitForIdle(Random(0))
     assert policy.route(request(kind), view(policy, 0, 15), NOW_MS) == Dispatch("busy")
 
 
 def test_best_effort_waits_for_a_low_price_and_pays_more_the_longer_it_has_waited() -> None:
-    policy = QuietTime(Random(0))
+    policy = WaitForIdle(Random(0))
     assert policy.route(request(), view(policy, 50, 15), NOW_MS) == Dispatch("quiet")
     assert policy.route(request(), view(policy, 0, 15), NOW_MS) == Hold()
     patient = request(since_ms=NOW_MS - 90 * HOUR_MS)
@@ -79,19 +79,19 @@ def test_best_effort_waits_for_a_low_price_and_pays_more_the_longer_it_has_waite
 
 
 def test_before_it_is_ready_nobody_is_started() -> None:
-    policy = QuietTime(Random(0))
+    policy = WaitForIdle(Random(0))
     early = Request(1, LeaseType.SUSPENDABLE, 1, MINUTE_MS, NOW_MS, NOW_MS + 5_000)
     assert policy.route(early, view(policy, 90, 90), NOW_MS) == Hold(NOW_MS + 5_000)
 
 
 def test_nobody_waits_for_prices_that_mean_nothing_yet() -> None:
-    policy = QuietTime(Random(0))
+    policy = WaitForIdle(Random(0))
     new = {"quiet": Demand(SLOTS, NOW_MS), "busy": Demand(SLOTS, NOW_MS)}
     assert policy.route(request(), view(policy, 15, 12, new), NOW_MS) == Dispatch("quiet", NOT_LEARNT)
 
 
 def test_of_many_who_wait_those_are_asked_about_who_accept_a_price_but_not_at_every_instant() -> None:
-    policy = QuietTime(Random(0))
+    policy = WaitForIdle(Random(0))
     just_come, patient = newcomer(request()), newcomer(request(since_ms=NOW_MS - 90 * HOUR_MS))
     shown = view(policy, 0, 15)
     assert policy.ripe([just_come, patient], shown, NOW_MS) == [patient]
@@ -100,7 +100,7 @@ def test_of_many_who_wait_those_are_asked_about_who_accept_a_price_but_not_at_ev
 
 
 def test_where_nobody_lends_nobody_is_asked_about() -> None:
-    policy = QuietTime(Random(0))
+    policy = WaitForIdle(Random(0))
     shown = RoutingView(BOTH, (), FixedSources(), policy.information, NOW_MS)
     assert policy.ripe([newcomer(request(since_ms=0))], shown, NOW_MS) == []
 
@@ -115,8 +115,8 @@ def test_a_suspended_guest_goes_on_at_home_only_and_a_migratable_one_anywhere() 
     assert policy.ripe([suspended, movable], shown, NOW_MS) == [movable]
 
 
-def test_the_choosy_refuse_who_would_most_likely_give_way_everywhere() -> None:
-    policy = Choosy(Random(0))
+def test_the_selective_refuse_who_would_most_likely_give_way_everywhere() -> None:
+    policy = Selective(Random(0))
     long = Request(1, LeaseType.MIGRATABLE, 10, HOUR_MS, NOW_MS, NOW_MS)
     assert policy.route(long, view(policy, 0, 15), NOW_MS) == Refuse(Reason.TOO_RISKY)
     assert policy.route(long, view(policy, 20, 15), NOW_MS) == Dispatch("quiet")

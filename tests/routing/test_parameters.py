@@ -12,10 +12,10 @@ from leasehold.configuration.policies import absolute, find_routing_policy
 from leasehold.model.errors import InvalidField
 from leasehold.routing.pap import PAPER_SPREAD
 from leasehold.routing.parameters import meanings, parted, policy_maker, usual_values
-from leasehold.routing.policies.choosy import Choice, Choosy
 from leasehold.routing.policies.pap_rtdp import PapRtdp
 from leasehold.routing.policies.price_and_park import Parking, PriceAndPark
-from leasehold.routing.policies.quiet_time import Patience, QuietTime
+from leasehold.routing.policies.selective import Choice, Selective
+from leasehold.routing.policies.wait_for_idle import Patience, WaitForIdle
 from leasehold.routing.registry import ROUTING_POLICIES
 
 
@@ -24,14 +24,14 @@ def made(name: str) -> object:
 
 
 def test_what_is_said_is_set_and_the_rest_is_as_usual() -> None:
-    policy = made("choosy:refused_above=0.22,price=5e-3")
-    assert isinstance(policy, Choosy)
+    policy = made("selective:refused_above=0.22,price=5e-3")
+    assert isinstance(policy, Selective)
     assert policy.patience == Choice(refused_above=0.22, price=0.005)
 
 
 def test_without_parameters_all_is_as_usual() -> None:
-    policy = made("quiet-time")
-    assert isinstance(policy, QuietTime)
+    policy = made("wait-for-idle")
+    assert isinstance(policy, WaitForIdle)
     assert policy.patience == Patience()
 
 
@@ -45,20 +45,20 @@ def test_any_number_above_0_comes_back_as_it_was(price: float, wait: float) -> N
 @pytest.mark.parametrize(
     ("name", "problem"),
     [
-        ("choosy:prize=1", "got 'prize', expected one of .*did you mean 'price'"),
+        ("selective:prize=1", "got 'prize', expected one of .*did you mean 'price'"),
         ("price-and-park:refused_above=0.2", "got 'refused_above', expected one of dear_horizon"),
         ("rr:price=1", "got 'price=1', expected none: rr has no parameters"),
-        ("choosy:price=", "got 'price=', expected price=NUMBER, a number above 0"),
-        ("choosy:price=low", "got 'price=low', expected price=NUMBER"),
-        ("choosy:price=-1", "got 'price=-1', expected price=NUMBER"),
-        ("choosy:price=nan", "got 'price=nan', expected price=NUMBER"),
-        ("choosy:price=inf", "got 'price=inf', expected price=NUMBER"),
-        ("choosy:price=1e13", r"got 'price=1e13', expected .* from 1e-12 to 1e\+12"),
-        ("choosy:price=1e-13", r"got 'price=1e-13', expected .* from 1e-12 to 1e\+12"),
-        ("choosy:price=1,price=2", "expected price once"),
-        ("choosy:price=1,", "got '', expected one of"),
-        ("choozy:price=1", "got 'choozy', expected one of .*did you mean 'choosy'"),
-        ("choosy:", "got 'choosy:', expected one of .*did you mean 'choosy'"),
+        ("selective:price=", "got 'price=', expected price=NUMBER, a number above 0"),
+        ("selective:price=low", "got 'price=low', expected price=NUMBER"),
+        ("selective:price=-1", "got 'price=-1', expected price=NUMBER"),
+        ("selective:price=nan", "got 'price=nan', expected price=NUMBER"),
+        ("selective:price=inf", "got 'price=inf', expected price=NUMBER"),
+        ("selective:price=1e13", r"got 'price=1e13', expected .* from 1e-12 to 1e\+12"),
+        ("selective:price=1e-13", r"got 'price=1e-13', expected .* from 1e-12 to 1e\+12"),
+        ("selective:price=1,price=2", "expected price once"),
+        ("selective:price=1,", "got '', expected one of"),
+        ("choozy:price=1", "got 'choozy', expected one of .*did you mean 'selective'"),
+        ("selective:", "got 'selective:', expected one of .*did you mean 'selective'"),
     ],
 )
 def test_what_is_no_parameter_is_refused_in_one_line(name: str, problem: str) -> None:
@@ -108,9 +108,9 @@ def test_those_of_a_policy_in_a_file_of_the_users(tmp_path: Path) -> None:
 
 
 def test_a_name_is_parted_only_where_something_is_set() -> None:
-    assert parted("choosy:price=1,wait=2") == ("choosy", "price=1,wait=2")
+    assert parted("selective:price=1,wait=2") == ("selective", "price=1,wait=2")
     assert parted("/a=b/mine.py:Mine") == ("/a=b/mine.py:Mine", "")
-    assert parted("choosy") == ("choosy", "")
+    assert parted("selective") == ("selective", "")
 
 
 def test_the_published_spread_can_be_another() -> None:

@@ -45,8 +45,8 @@ CASES = [
     ("horizon_s = 3_600", "", None, "the DAS-2 model never ends"),
     # names with a typo
     ('policy = "rr"', 'policy = "pap-rtpd"', 5, "did you mean 'pap-rtdp'?"),
-    ('policy = "rr"', 'policy = "choosy:prize=1"', 5, "gateway.policy: got 'prize', expected one of"),
-    ('policy = "rr"', 'policy = "choosy:price=0"', 5, "gateway.policy: got 'price=0', expected price=NUMBER"),
+    ('policy = "rr"', 'policy = "selective:prize=1"', 5, "gateway.policy: got 'prize', expected one of"),
+    ('policy = "rr"', 'policy = "selective:price=0"', 5, "gateway.policy: got 'price=0', expected price=NUMBER"),
     ('policy = "rr"', 'policy = "rr:price=1"', 5, "gateway.policy: got 'price=1', expected none"),
     ("slots = 8", 'slots = 8\nvictims = "mom"', 10, "did you mean 'moml'?"),
     ("slots = 8", 'slots = 8\nlocal_policy = "eazy"', 10, "did you mean 'easy'?"),

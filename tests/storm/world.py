@@ -190,7 +190,7 @@ class World:
             for name, slots in sites.items()
         }
         GROUND.set(Ground(self.sites, self.now_ms, self.trace))
-        policy = self.random("policy").choice(["pap-rtdp", "rr", "choosy"])
+        policy = self.random("policy").choice(["pap-rtdp", "rr", "selective"])
         self.processes: dict[str, Process] = {}
         self.network = Network(self.random("network"), self.processes, self.trace)
         for name in SLOTS:

@@ -1,7 +1,7 @@
 """Policies by name: Leasehold's own, those of installed packages, and those in a file of the user's.
 
-``mine.py:Choosy`` is what the file ``mine.py`` calls ``Choosy``. The file is run to find it. The parameters
-of a routing policy follow its name, as in ``choosy:price=0.005`` or ``mine.py:Choosy:price=0.005``.
+``mine.py:Selective`` is what the file ``mine.py`` calls ``Selective``. The file is run to find it. The parameters
+of a routing policy follow its name, as in ``selective:price=0.005`` or ``mine.py:Selective:price=0.005``.
 """
 
 import importlib.util

@@ -1,4 +1,4 @@
-"""Numbers in names that users write, as in ``pareto:leases=3`` and ``choosy:price=0.005``."""
+"""Numbers in names that users write, as in ``pareto:leases=3`` and ``selective:price=0.005``."""
 
 from math import nan
 

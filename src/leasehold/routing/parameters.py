@@ -1,4 +1,4 @@
-"""The parameters of a routing policy, in its name: ``choosy:refused_above=0.22,price=0.005``.
+"""The parameters of a routing policy, in its name: ``selective:refused_above=0.22,price=0.005``.
 
 A policy that has some names their dataclass, and takes one as the second argument of its constructor.
 """

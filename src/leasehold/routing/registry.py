@@ -6,7 +6,6 @@ from leasehold.model.description import PolicyDescription, described
 from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.routing.policies.back_off import BackOff
 from leasehold.routing.policies.bcf_rnd import BiggestClusterFirst
-from leasehold.routing.policies.choosy import Choosy
 from leasehold.routing.policies.late_binding import LateBinding
 from leasehold.routing.policies.least_in_flight import LeastInFlight
 from leasehold.routing.policies.lrf_rnd import LeastRateFirst
@@ -15,8 +14,9 @@ from leasehold.routing.policies.pap_rnd import PapRandom
 from leasehold.routing.policies.pap_rtdp import PapRtdp
 from leasehold.routing.policies.price import Price
 from leasehold.routing.policies.price_and_park import PriceAndPark
-from leasehold.routing.policies.quiet_time import QuietTime
 from leasehold.routing.policies.rr import RoundRobin
+from leasehold.routing.policies.selective import Selective
+from leasehold.routing.policies.wait_for_idle import WaitForIdle
 from leasehold.routing.policy import RoutingPolicy
 
 ENTRY_POINT_GROUP = "leasehold.routing_policies"
@@ -32,9 +32,9 @@ ROUTING_POLICIES: dict[str, type[RoutingPolicy]] = {
     "most-free": MostFree,
     "late-binding": LateBinding,
     "price": Price,
-    "quiet-time": QuietTime,
+    "wait-for-idle": WaitForIdle,
     "price-and-park": PriceAndPark,
-    "choosy": Choosy,
+    "selective": Selective,
 }
 
 

@@ -12,7 +12,7 @@ _DEMO_SOFTWARE = {
     "C128": ("python3 3.11.2", "gcc 12.2.0"),
     "C256": ("python3 3.13.5", "python3-numpy 2.2.4", "gcc 14.2.0"),
 }
-"""What Debian 12 and 13 have, so that jobs with needs find something to be choosy about."""
+"""What Debian 12 and 13 have, so that jobs with needs find something to be selective about."""
 _QUICK = OverheadModel(suspend_ms_per_gib=4_000, resume_ms_per_gib=3_000, network_mbps=10_000)
 
 

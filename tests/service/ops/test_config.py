@@ -12,7 +12,7 @@ from leasehold.configuration.terms import site_settings
 from leasehold.jobs.settings import Matching
 from leasehold.matching.network import Way
 from leasehold.model.errors import InputError, InvalidField
-from leasehold.routing.policies.choosy import Choice, Choosy
+from leasehold.routing.policies.selective import Choice, Selective
 from leasehold.service.auth.permissions import Permission
 from leasehold.service.auth.principal import Role
 from leasehold.service.config import ServiceConfig, SiteSpec
@@ -174,9 +174,9 @@ class TestMeaning:
         assert das4.terms.overhead.suspend_ms_per_gib == 1000
 
     def test_a_routing_policy_has_the_parameters_that_its_name_says(self, written: Written) -> None:
-        config = load_config(written(f'gateway.policy = "choosy:price=0.02"\n{CLUSTER}'))
+        config = load_config(written(f'gateway.policy = "selective:price=0.02"\n{CLUSTER}'))
         policy = make_gateway(config, {"ours": Capabilities()}, Random(1)).desk.routing.policy
-        assert isinstance(policy, Choosy)
+        assert isinstance(policy, Selective)
         assert policy.patience == Choice(price=0.02)
 
     def test_an_issuer_says_what_its_tokens_are_worth(self, written: Written) -> None:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from leasehold.model.request import LeaseType
-from leasehold.routing.policies.quiet_time import Patience, QuietTime
+from leasehold.routing.policies.wait_for_idle import Patience, WaitForIdle
 from leasehold.routing.policy import RoutingView, Verdict, Waiting
 from leasehold.routing.pricing import Offers
 
@@ -21,10 +21,10 @@ class Parking(Patience):
     dear_wait: float = 1.2
 
 
-class PriceAndPark(QuietTime):
+class PriceAndPark(WaitForIdle):
     """When should who had to give way go on, so that it need not give way again?
 
-    Rule: that of quiet-time, and who had to give way is parked: Suspendable leases go on at their site by
+    Rule: that of wait-for-idle, and who had to give way is parked: Suspendable leases go on at their site by
         the rule of those who have not started yet; Migratable ones at home or elsewhere, where the price is
         at most ``dear_price`` x (1 + their wait / ``dear_wait``), or half of what they can spare is gone.
     Source: our own study, its policy A.

@@ -42,7 +42,7 @@ class Patience:
     dear_horizon: float = 5.0
 
 
-class QuietTime(RoutingPolicy):
+class WaitForIdle(RoutingPolicy):
     """When, and where, is best-effort work likely enough to be left in peace?
 
     Rule: Non-preemptable and Migratable requests go to the site of least price at once. Best-effort ones wait
@@ -53,7 +53,7 @@ class QuietTime(RoutingPolicy):
         holding times, which are learnt.
     """
 
-    name: ClassVar[str] = "quiet-time"
+    name: ClassVar[str] = "wait-for-idle"
     information: ClassVar[Information] = Information.LIVE
     parameters: ClassVar[type[Any]] = Patience
 

@@ -20,7 +20,7 @@ class Choice(Parking):
     refused_above: float = 0.3
 
 
-class Choosy(PriceAndPark):
+class Selective(PriceAndPark):
     """Whom does it do no good to let in?
 
     Rule: that of price-and-park, but a Migratable request is refused where its price is above
@@ -29,7 +29,7 @@ class Choosy(PriceAndPark):
         saved, and wait; refused at once, its user can go elsewhere.
     """
 
-    name: ClassVar[str] = "choosy"
+    name: ClassVar[str] = "selective"
     parameters: ClassVar[type[Any]] = Choice
     patience: Choice
 
