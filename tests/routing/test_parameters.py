@@ -57,7 +57,7 @@ def test_any_number_above_0_comes_back_as_it_was(price: float, wait: float) -> N
         ("selective:price=1e-13", r"got 'price=1e-13', expected .* from 1e-12 to 1e\+12"),
         ("selective:price=1,price=2", "expected price once"),
         ("selective:price=1,", "got '', expected one of"),
-        ("choozy:price=1", "got 'choozy', expected one of .*did you mean 'selective'"),
+        ("selectiv:price=1", "got 'selectiv', expected one of .*did you mean 'selective'"),
         ("selective:", "got 'selective:', expected one of .*did you mean 'selective'"),
     ],
 )
