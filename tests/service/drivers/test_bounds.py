@@ -26,8 +26,8 @@ from leasehold.service.drivers.kept.endings import status_of
 from leasehold.service.drivers.probing.report import BadReport, read_report
 from leasehold.service.drivers.probing.script import BEGINS, ENDS
 from leasehold.service.drivers.protocol import Observation, Phase
-from leasehold.service.drivers.slurm.node_reply import BadReply, read_nodes
-from leasehold.service.drivers.slurm.replies import read_jobs
+from leasehold.service.drivers.slurm.job import BadReply, read_jobs
+from leasehold.service.drivers.slurm.node import read_nodes
 
 HUGE = 10**30
 LIES: list[object] = [

@@ -20,8 +20,8 @@ def dies_after_submitting(connection: Connection, folder: str, options: dict[str
     """Be told to start a lease, and die when Slurm has the job and nobody has written down its number."""
     submit = Slurm.submit
 
-    def submit_and_die(self: Slurm, *details: Any) -> int:
-        submit(self, *details)
+    def submit_and_die(self: Slurm, *details: Any, **options: Any) -> int:
+        submit(self, *details, **options)
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError("still alive")
 

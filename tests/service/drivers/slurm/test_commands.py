@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from leasehold.service.drivers.slurm.commands import Slurm, SlurmRefused, SlurmSilent
+from leasehold.service.drivers.slurm.commands import Slurm, SlurmRefused, SlurmUnavailable, Step
 from leasehold.service.drivers.slurm.options import SlurmOptions
 
 
@@ -31,27 +31,27 @@ def slurm(**options: Any) -> Slurm:
 
 
 def submit(cluster: Slurm) -> int:
-    return cluster.submit("#!/bin/sh\n", ["--nice=5"], {"LEASEHOLD_LEASE": "7"})
+    return cluster.submit("#!/bin/sh\n", {"nice": "5"}, {"LEASEHOLD_LEASE": "7"})
 
 
 def test_a_command_that_takes_too_long_is_silence(programs: Path) -> None:
     program(programs, "squeue", "exec sleep 60")
     begun_s = time.monotonic()
-    with pytest.raises(SlurmSilent, match=r"squeue took longer than 0\.2 s"):
+    with pytest.raises(SlurmUnavailable, match=r"squeue took longer than 0\.2 s"):
         slurm(answer_within_ms=200).jobs()
     assert time.monotonic() - begun_s < 30
 
 
 def test_so_is_one_that_is_not_installed(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(programs))
-    with pytest.raises(SlurmSilent, match="squeue is not installed here"):
+    with pytest.raises(SlurmUnavailable, match="squeue is not installed here"):
         slurm().jobs()
 
 
 @pytest.mark.parametrize("does", ["exit 1", "echo nonsense", 'echo \'{"errors": [{"error": "x"}], "jobs": []}\''])
 def test_so_is_whatever_is_no_list_of_jobs(programs: Path, does: str) -> None:
     program(programs, "squeue", does)
-    with pytest.raises(SlurmSilent):
+    with pytest.raises(SlurmUnavailable):
         slurm().jobs()
 
 
@@ -87,7 +87,7 @@ def test_a_job_may_be_refused_for_good_or_for_now(programs: Path, complaint: str
 )
 def test_or_it_may_have_been_taken_without_an_answer(programs: Path, complaint: str) -> None:
     program(programs, "sbatch", f"echo '{complaint}' >&2; exit 1")
-    with pytest.raises(SlurmSilent):
+    with pytest.raises(SlurmUnavailable):
         submit(slurm())
 
 
@@ -107,7 +107,7 @@ def test_a_script_arrives_as_it_was_written_whatever_the_locale_of_the_gateway(p
     submits = (
         "from leasehold.service.drivers.slurm.commands import Slurm\n"
         "from leasehold.service.drivers.slurm.options import SlurmOptions\n"
-        r"Slurm(SlurmOptions()).submit('echo gr\xfc\xdfe', [], {})"
+        r"Slurm(SlurmOptions()).submit('echo gr\xfc\xdfe', {}, {})"
     )
     # Python would take UTF-8 instead of the locale of a computer that says nothing of it.
     locale = {"LC_ALL": "POSIX", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
@@ -119,14 +119,14 @@ def test_every_command_names_the_cluster(programs: Path) -> None:
     for name in ("sbatch", "squeue", "scontrol", "scancel"):
         program(programs, name, f'echo "{name} $*" >> {programs}/told; exit 1')
     cluster = slurm(cluster="beta")
-    for ask in (cluster.jobs, cluster.nodes, cluster.partitions, cluster.gives_memory_out):
-        with pytest.raises(SlurmSilent):
+    for ask in (cluster.jobs, cluster.nodes, cluster.partitions, cluster.memory_is_consumable):
+        with pytest.raises(SlurmUnavailable):
             ask()
     with pytest.raises(SlurmRefused):
         submit(cluster)
-    for do in (cluster.suspend, cluster.resume, cluster.hold, cluster.release, cluster.requeue_and_hold):
-        assert do(5) == "scontrol ended with status 1"
-    assert cluster.cancel(5) == "scancel ended with status 1"
+    for step in Step:
+        does = "scancel" if step is Step.CANCEL else "scontrol"
+        assert cluster.do(step, 5) == f"{does} ended with status 1"
     told = (programs / "told").read_text().splitlines()
     assert len(told) == 11
     assert all("-M beta" in line for line in told)

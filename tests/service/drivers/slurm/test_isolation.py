@@ -12,8 +12,8 @@ from tests.service.drivers.slurm.sites import SlurmRig, setup
 from leasehold.model.errors import InvalidField
 from leasehold.service.drivers.protocol import Order, Phase, Verb
 from leasehold.service.drivers.slurm.driver import SlurmDriver
+from leasehold.service.drivers.slurm.job_directory import OUTPUT, WORK
 from leasehold.service.drivers.slurm.options import read_options
-from leasehold.service.drivers.slurm.papers import OUTPUT, WORK
 from leasehold.service.drivers.slurm.users import site_faults
 from leasehold.testing.driver_rig import Site, order, site
 from leasehold.testing.slurm import SlurmCluster

@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leasehold.service.drivers.protocol import Phase, Verb
-from leasehold.service.drivers.slurm.floorplan import Floorplan
+from leasehold.service.drivers.slurm.commands import Step
 from leasehold.service.drivers.slurm.holding import OVER, Holding, Wanted
 from leasehold.service.drivers.slurm.job import Job
-from leasehold.service.drivers.slurm.meaning import BEGINS_ANEW, Step, next_step, update
+from leasehold.service.drivers.slurm.job_directory import RunRecord
+from leasehold.service.drivers.slurm.meaning import BEGINS_ANEW, next_step, update
 from leasehold.service.drivers.slurm.node import Node
 from leasehold.service.drivers.slurm.options import OnSuspend
-from leasehold.service.drivers.slurm.papers import Traces
-from leasehold.service.drivers.slurm.tag import Tag, tag_of
+from leasehold.service.drivers.slurm.snapshot import CpuMap, Tag, tag_of
 from leasehold.service.drivers.slurm.users import JobUser
 from leasehold.testing.driver_rig import order
 
@@ -23,7 +23,7 @@ START_S = 1_010
 
 
 def holding(phase: Phase = Phase.STARTING, wanted: Wanted = Wanted.RUNNING, job_id: int | None = 5) -> Holding:
-    made = Holding.ordered(order(Verb.START), ORDERED_MS, JobUser.us(), "5ec4e7")
+    made = Holding.ordered(order(Verb.START), ORDERED_MS, JobUser.of_gateway(), "5ec4e7")
     return replace(made, phase=phase, wanted=wanted, job_id=job_id)
 
 
@@ -31,8 +31,8 @@ def job(*words: str, **fields: object) -> Job:
     return Job(5, words, **fields)  # type: ignore[arg-type]
 
 
-def seen(one: Holding, of_it: Job | None, left: Traces | None = None) -> tuple[Phase, int, str]:
-    update(one, of_it, lambda: left or Traces(), NOW_MS)
+def seen(one: Holding, of_it: Job | None, left: RunRecord | None = None) -> tuple[Phase, int, str]:
+    update(one, of_it, lambda: left or RunRecord(), NOW_MS)
     return one.phase, one.since_ms, one.detail
 
 
@@ -43,18 +43,18 @@ class TestStarting:
         assert detail == "waits in Slurm's queue: Resources"
 
     def test_runs_since_its_own_note_says_so(self) -> None:
-        left = Traces(begun_ms=START_S * 1000 + 321)
+        left = RunRecord(begun_ms=START_S * 1000 + 321)
         assert seen(holding(), job("RUNNING", start_s=START_S), left) == (Phase.RUNNING, 1_010_321, "")
 
     def test_runs_since_slurm_says_so_where_the_note_is_of_a_run_before(self) -> None:
-        left = Traces(begun_ms=ORDERED_MS)
+        left = RunRecord(begun_ms=ORDERED_MS)
         assert seen(holding(), job("RUNNING", start_s=START_S), left) == (Phase.RUNNING, 1_010_000, "")
 
     def test_cannot_have_run_before_it_was_ordered(self) -> None:
         assert seen(holding(), job("RUNNING", start_s=999))[1] == ORDERED_MS
 
     def test_nor_later_than_now(self) -> None:
-        left = Traces(begun_ms=NOW_MS + 5_000)
+        left = RunRecord(begun_ms=NOW_MS + 5_000)
         assert seen(holding(), job("RUNNING", start_s=START_S), left)[1] == NOW_MS
 
 
@@ -64,7 +64,7 @@ class TestEnding:
         assert seen(holding(Phase.RUNNING), over) == (Phase.ENDED, 1_050_000, "exit status 3")
 
     def test_has_ended_when_its_own_note_says_so(self) -> None:
-        over, left = job("COMPLETED", exit_status=0, end_s=1_050), Traces(ended_ms=1_050_789, exit_status=0)
+        over, left = job("COMPLETED", exit_status=0, end_s=1_050), RunRecord(ended_ms=1_050_789, exit_status=0)
         assert seen(holding(Phase.RUNNING), over, left) == (Phase.ENDED, 1_050_789, "")
 
     @pytest.mark.parametrize(
@@ -93,12 +93,12 @@ class TestEnding:
         assert (one.observed().exit_status, one.observed().fault) == (status, fault)
 
     def test_what_ended_before_its_node_was_lost_has_ended(self) -> None:
-        left = Traces(begun_ms=1_010_000, ended_ms=1_020_000, exit_status=0)
+        left = RunRecord(begun_ms=1_010_000, ended_ms=1_020_000, exit_status=0)
         over = job("NODE_FAIL", reason="NodeDown", end_s=1_050)
         assert seen(holding(Phase.RUNNING), over, left) == (Phase.ENDED, 1_020_000, "")
 
     def test_long_forgotten_by_slurm_its_own_note_tells(self) -> None:
-        left = Traces(begun_ms=1_010_000, ended_ms=1_020_000, exit_status=2)
+        left = RunRecord(begun_ms=1_010_000, ended_ms=1_020_000, exit_status=2)
         assert seen(holding(Phase.RUNNING), None, left) == (Phase.ENDED, 1_020_000, "exit status 2")
 
     def test_forgotten_without_a_note_it_is_lost(self) -> None:
@@ -237,7 +237,7 @@ WORDS = ["PENDING", "CONFIGURING", "RUNNING", "SUSPENDED", "COMPLETING", "COMPLE
 JOBS = st.builds(
     Job,
     id=st.just(5),
-    words=st.sampled_from(WORDS).map(lambda word: (word,)),
+    flags=st.sampled_from(WORDS).map(lambda word: (word,)),
     priority=st.integers(0, 1),
     exit_status=st.none() | st.integers(0, 3),
     start_s=st.integers(0, 2_000),
@@ -255,7 +255,7 @@ def test_a_lease_goes_forward_in_time_and_what_is_over_stays_so(
         now_ms += 100
         one.wanted = wanted
         before = replace(one)
-        update(one, of_it, Traces, now_ms)
+        update(one, of_it, RunRecord, now_ms)
         assert before.since_ms <= one.since_ms <= now_ms
         if before.phase in OVER or wanted is Wanted.GONE:
             assert one == before
@@ -291,11 +291,11 @@ def test_a_suspended_job_has_room_where_it_is_or_nowhere() -> None:
         Job(2, ("RUNNING",), cpus_by_node={"n1": 2}),
         Job(3, ("COMPLETING",), cpus_by_node={"n1": 4}),
     )
-    assert Floorplan(nodes, [suspended, half]).has_room_for(suspended)
-    assert not Floorplan(nodes, [suspended, whole]).has_room_for(suspended)
-    assert not Floorplan({}, []).has_room_for(suspended)
-    assert Floorplan(nodes, [half, whole]).is_crowded(half)
-    assert not Floorplan(nodes, [suspended, whole]).is_crowded(whole)
+    assert CpuMap(nodes, [suspended, half]).has_room_for(suspended)
+    assert not CpuMap(nodes, [suspended, whole]).has_room_for(suspended)
+    assert not CpuMap({}, []).has_room_for(suspended)
+    assert CpuMap(nodes, [half, whole]).is_oversubscribed(half)
+    assert not CpuMap(nodes, [suspended, whole]).is_oversubscribed(whole)
 
 
 def test_newcomers_leave_the_nodes_of_suspended_jobs_alone_if_there_are_others() -> None:
@@ -304,9 +304,9 @@ def test_newcomers_leave_the_nodes_of_suspended_jobs_alone_if_there_are_others()
         Job(1, ("SUSPENDED",), cpus_by_node={"n1": 2}),
         Job(2, ("RUNNING",), cpus_by_node={"n2": 2}),
     )
-    plan = Floorplan(nodes, [suspended, running])
-    assert plan.to_keep_free([suspended], vms=6, cpus_per_vm=1) == ["n1"]
-    assert plan.to_keep_free([suspended], vms=7, cpus_per_vm=1) == []
-    assert plan.to_keep_free([suspended], vms=2, cpus_per_vm=3) == []
+    plan = CpuMap(nodes, [suspended, running])
+    assert plan.nodes_to_avoid([suspended], vms=6, cpus_per_vm=1) == ["n1"]
+    assert plan.nodes_to_avoid([suspended], vms=7, cpus_per_vm=1) == []
+    assert plan.nodes_to_avoid([suspended], vms=2, cpus_per_vm=3) == []
     drained = nodes | {"n3": replace(nodes["n3"], takes_jobs=False)}
-    assert Floorplan(drained, [suspended, running]).to_keep_free([suspended], vms=3, cpus_per_vm=1) == []
+    assert CpuMap(drained, [suspended, running]).nodes_to_avoid([suspended], vms=3, cpus_per_vm=1) == []

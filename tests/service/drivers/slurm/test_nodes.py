@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leasehold.jobs.job import Fault
-from leasehold.service.drivers.slurm.features import software_of
-from leasehold.service.drivers.slurm.node import Node, trouble_of
-from leasehold.service.drivers.slurm.node_reply import BadReply, read_nodes
+from leasehold.service.drivers.slurm.job import BadReply
+from leasehold.service.drivers.slurm.node import Node, problem_of, read_nodes, software_of
 
 REPLIES = Path(__file__).with_name("replies")
 NAMES = st.from_regex(r"[a-z][a-z0-9-]{0,12}", fullmatch=True)
@@ -21,28 +20,28 @@ def recorded() -> dict[str, Node]:
 
 
 def node(*words: str, reason: str = "") -> Node:
-    return Node("n1", 4, 2000, words=words, reason=reason)
+    return Node("n1", 4, 2000, flags=words, reason=reason)
 
 
 class TestARecordedReply:
     def test_has_features_and_what_is_free(self) -> None:
         one = recorded()["alpha1"]
         assert one.features == ("gcc-12.2", "python3=3.11", "avx2")
-        assert (one.cpus, one.free_cpus, one.memory_mib, one.given_memory_mib) == (4, 1, 2000, 1500)
+        assert (one.cpus, one.free_cpus, one.memory_mib, one.allocated_memory_mib) == (4, 1, 2000, 1500)
         assert one.disk_mib == 10_240
 
     def test_has_the_words_of_a_state_and_its_reason(self) -> None:
-        assert recorded()["alpha2"].words == ("DOWN", "NOT_RESPONDING")
+        assert recorded()["alpha2"].flags == ("DOWN", "NOT_RESPONDING")
         assert recorded()["alpha2"].reason == "Not responding"
 
     def test_a_reason_may_look_like_anything(self) -> None:
         one = recorded()["alpha3"]
-        assert one.words == ("IDLE", "DRAIN")
+        assert one.flags == ("IDLE", "DRAIN")
         assert one.reason == "bad disk State=IDLE CPUTot=99"
         assert (one.cpus, one.takes_jobs) == (4, False)
 
     def test_so_may_a_comment(self) -> None:
-        assert recorded()["alpha4"].words == ("IDLE",)
+        assert recorded()["alpha4"].flags == ("IDLE",)
         assert recorded()["alpha4"].cpus == 4
 
 
@@ -59,7 +58,7 @@ def test_whatever_a_reason_says_the_rest_is_read_as_it_was_written(
         for name, (cpus, taken, mib) in written.items()
     )
     read = read_nodes(text)
-    assert {name: (one.cpus, one.free_cpus, one.memory_mib, one.words) for name, one in read.items()} == {
+    assert {name: (one.cpus, one.free_cpus, one.memory_mib, one.flags) for name, one in read.items()} == {
         name: (cpus, max(0, cpus - taken), mib, ("IDLE",)) for name, (cpus, taken, mib) in written.items()
     }
 
@@ -73,7 +72,7 @@ def test_what_cannot_be_read_is_no_list_of_nodes(text: str) -> None:
 class TestTrouble:
     @pytest.mark.parametrize("words", [("IDLE",), ("MIXED", "COMPLETING"), ("ALLOCATED",), ("IDLE", "PLANNED")])
     def test_a_node_that_works_has_none(self, words: tuple[str, ...]) -> None:
-        assert trouble_of(node(*words)) is None
+        assert problem_of(node(*words)) is None
 
     @pytest.mark.parametrize(
         ("words", "refuses", "fault"),
@@ -88,12 +87,12 @@ class TestTrouble:
     def test_silence_is_the_network_the_node_or_its_slurmd(
         self, words: tuple[str, ...], fault: Fault, *, refuses: bool
     ) -> None:
-        found = trouble_of(node(*words), refuses=refuses)
+        found = problem_of(node(*words), refuses=refuses)
         assert found is not None
         assert found.fault is fault
 
     def test_a_node_that_was_restarted_had_died(self) -> None:
-        found = trouble_of(node("DOWN", reason="Node unexpectedly rebooted"))
+        found = problem_of(node("DOWN", reason="Node unexpectedly rebooted"))
         assert found is not None
         assert (found.fault, found.text) == (
             Fault.NODE_DIED,
@@ -109,7 +108,7 @@ class TestTrouble:
         ],
     )
     def test_what_only_keeps_others_out_harms_nobody_there(self, words: tuple[str, ...], text: str) -> None:
-        found = trouble_of(node(*words, reason="new disks"))
+        found = problem_of(node(*words, reason="new disks"))
         assert found is not None
         assert (found.text, found.fault) == (text, None)
 

@@ -1,24 +1,24 @@
 """Small jobs that look at nodes: sent when it is time, cancelled where they wait, never half believed."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 
 from leasehold.service.drivers.probing.script import BEGINS, ENDS
-from leasehold.service.drivers.slurm.commands import Slurm, SlurmRefused
+from leasehold.service.drivers.slurm.commands import Slurm, SlurmRefused, Step
+from leasehold.service.drivers.slurm.discovery import Probes
 from leasehold.service.drivers.slurm.job import Job
+from leasehold.service.drivers.slurm.job_directory import WORK
 from leasehold.service.drivers.slurm.node import Node
 from leasehold.service.drivers.slurm.options import SlurmOptions
-from leasehold.service.drivers.slurm.papers import WORK
-from leasehold.service.drivers.slurm.probes import Probes
-from leasehold.service.drivers.slurm.tag import probe_comment, tag_of
+from leasehold.service.drivers.slurm.snapshot import probe_comment, tag_of
 from leasehold.service.drivers.slurm.users import JobUser
 
 OWNER, DAY_MS, BEGIN_MS = "0123456789ab", 86_400_000, 1_795_257_816_000
-NODE = Node("n1", 4, 2000, words=("IDLE",), free_cpus=4, booted_ms=BEGIN_MS - DAY_MS)
+NODE = Node("n1", 4, 2000, flags=("IDLE",), free_cpus=4, booted_ms=BEGIN_MS - DAY_MS)
 WHOLE = f"{BEGINS}\nmhz 2000\npackage gcc 12.2\n{ENDS}\n"
 
 
@@ -31,15 +31,19 @@ class ToldSlurm(Slurm):
         self.cancelled: list[int] = []
         self.refuses = ""
 
-    def submit(self, script: str, words: Sequence[str], environment: Mapping[str, str]) -> int:
+    def submit(
+        self, script: str, given: Mapping[str, str], environment: Mapping[str, str], *, requeue: bool = False
+    ) -> int:
+        assert not requeue
         assert script.startswith("#!/bin/sh\n")
         assert not environment
         if self.refuses:
             raise SlurmRefused(self.refuses)
-        self.submitted += [word.partition("=")[2] for word in words if word.startswith("--nodelist=")]
+        self.submitted.append(given["nodelist"])
         return len(self.submitted)
 
-    def cancel(self, job_id: int) -> str:
+    def do(self, step: Step, job_id: int) -> str:
+        assert step is Step.CANCEL
         self.cancelled.append(job_id)
         return ""
 
@@ -55,7 +59,7 @@ class Site:
     jobs: list[Job] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.probes = Probes(self.slurm, self.folder, OWNER, self.options, JobUser.us(), lambda: self.now_ms)
+        self.probes = Probes(self.slurm, self.folder, OWNER, self.options, JobUser.of_gateway(), lambda: self.now_ms)
         (self.folder / WORK).mkdir(exist_ok=True)
 
     def look(self, *nodes: Node, **doubted: int) -> list[str]:
@@ -78,8 +82,13 @@ class Site:
             os.utime(self.folder / WORK / node, ns=(self.now_ms * 10**6, self.now_ms * 10**6))
 
     def software(self, node: Node = NODE, doubted_ms: int = 0) -> frozenset[tuple[str, str]]:
-        report = self.probes.found(node, doubted_ms)
+        report, _ = self.probes.report(node, doubted_ms)
         return report.software if report else frozenset()
+
+    @property
+    def missing(self) -> str:
+        """What is said of a node of which nothing is known."""
+        return self.probes.report(NODE)[1]
 
 
 @pytest.fixture
@@ -88,14 +97,14 @@ def site(tmp_path: Path) -> Site:
 
 
 def test_a_node_is_looked_at_once_and_again_after_a_day(site: Site) -> None:
-    assert site.probes.unknown(NODE) == "its software: nobody has looked yet"
+    assert site.missing == "its software: nobody has looked yet"
     assert site.look() == ["n1"]
     assert site.look() == []
     site.now_ms += 1_000
     site.ends()
     assert site.look() == []
     assert site.software() == {("gcc", "12.2")}
-    assert site.probes.unknown(NODE) == ""
+    assert site.missing == ""
     site.now_ms += DAY_MS
     assert site.look() == ["n1"]
     assert site.software() == {("gcc", "12.2")}  # that is what is known until it is told anew
@@ -113,7 +122,7 @@ def test_who_comes_back_after_a_crash_asks_nobody_again(site: Site) -> None:
 def test_nobody_is_asked_where_that_is_not_wanted(tmp_path: Path) -> None:
     site = Site(tmp_path, SlurmOptions(probe_every_ms=0))
     assert site.look() == []
-    assert site.probes.unknown(NODE) == ""
+    assert site.missing == ""
 
 
 @pytest.mark.parametrize("node", [replace(NODE, takes_jobs=False), replace(NODE, free_cpus=0)], ids=["drained", "full"])
@@ -131,7 +140,7 @@ def test_one_that_does_not_start_soon_is_cancelled_and_sent_again_later(site: Si
     assert site.slurm.cancelled == [1]
     site.ends(None)
     assert site.look() == []
-    assert site.probes.unknown(NODE) == "its software: its probe, job 1, has ended without a report"
+    assert site.missing == "its software: its probe, job 1, has ended without a report"
     site.now_ms += 300_000
     assert site.look() == ["n1"]
 
@@ -162,7 +171,7 @@ def test_what_cannot_be_read_is_said_and_nothing_is_believed_of_it(site: Site, t
     site.ends(text)
     assert site.look() == []
     assert site.software() == frozenset()
-    assert site.probes.unknown(NODE).startswith("its software: a probe ")
+    assert site.missing.startswith("its software: a probe ")
     site.now_ms += 300_000
     assert site.look() == ["n1"]
 
@@ -202,7 +211,7 @@ def test_what_has_proved_wrong_is_not_believed_until_somebody_has_looked_again(s
 def test_what_slurm_does_not_take_is_said(site: Site) -> None:
     site.slurm.refuses = "sbatch: error: AssocMaxSubmitJobLimit"
     assert site.look() == []
-    assert site.probes.unknown(NODE).endswith("its probe was not taken: sbatch: error: AssocMaxSubmitJobLimit")
+    assert site.missing.endswith("its probe was not taken: sbatch: error: AssocMaxSubmitJobLimit")
 
 
 def test_a_probe_is_no_lease() -> None:

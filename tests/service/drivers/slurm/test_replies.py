@@ -10,14 +10,15 @@ from typing import Any
 
 import pytest
 
-from leasehold.service.drivers.slurm.job import Job, Standing, standing_of
-from leasehold.service.drivers.slurm.node import Node
-from leasehold.service.drivers.slurm.node_reply import BadReply, read_nodes
-from leasehold.service.drivers.slurm.replies import (
-    gives_memory_out,
+from leasehold.service.drivers.slurm.job import (
+    BadReply,
+    Job,
+    JobState,
+    memory_is_consumable,
     read_jobs,
     read_partitions,
 )
+from leasehold.service.drivers.slurm.node import Node, read_nodes
 
 REPLIES = Path(__file__).with_name("replies")
 VERSIONS = ["22.05", "23.11", "24.11"]
@@ -47,24 +48,24 @@ def test_every_version_tells_the_same(version: str) -> None:
 class TestAJob:
     def test_that_ended_by_itself_has_its_exit_status(self, version: str) -> None:
         failed, killed, completed = (jobs(version)[number] for number in (1, 2, 3))
-        assert (failed.standing, failed.ended_by_itself, failed.exit_status) == (Standing.OVER, True, 3)
-        assert (killed.standing, killed.ended_by_itself, killed.exit_status) == (Standing.OVER, False, None)
-        assert (completed.standing, completed.ended_by_itself, completed.exit_status) == (
-            Standing.OVER,
+        assert (failed.state, failed.ended_by_itself, failed.exit_status) == (JobState.FINISHED, True, 3)
+        assert (killed.state, killed.ended_by_itself, killed.exit_status) == (JobState.FINISHED, False, None)
+        assert (completed.state, completed.ended_by_itself, completed.exit_status) == (
+            JobState.FINISHED,
             True,
             0,
         )
 
     def test_that_was_cancelled_did_not_end_by_itself(self, version: str) -> None:
         cancelled = jobs(version)[5]
-        assert (cancelled.standing, cancelled.ended_by_itself) == (Standing.OVER, False)
+        assert (cancelled.state, cancelled.ended_by_itself) == (JobState.FINISHED, False)
 
     def test_has_cpus_node_by_node(self, version: str) -> None:
         assert jobs(version)[7].cpus_by_node == {"alpha1": 4, "alpha2": 2}
         assert jobs(version)[4].cpus_by_node == {"alpha1": 1, "alpha2": 3}
 
     def test_that_is_suspended_has_them_still_in_its_record(self, version: str) -> None:
-        assert jobs(version)[4].standing is Standing.SUSPENDED
+        assert jobs(version)[4].state is JobState.SUSPENDED
 
     def test_of_an_array_is_one_task_or_all_that_wait(self, version: str) -> None:
         running, waiting = jobs(version)[12], jobs(version)[8]
@@ -87,7 +88,7 @@ class TestAJob:
         assert jobs(version)[6].restarts == 1
 
     def test_shares_its_nodes_unless_it_said_that_it_does_not(self, version: str) -> None:
-        assert [job.id for job in jobs(version).values() if job.whole_nodes] == [9]
+        assert [job.id for job in jobs(version).values() if job.exclusive] == [9]
 
     def test_has_a_limit_or_none(self, version: str) -> None:
         assert jobs(version)[4].time_limit_min == 90
@@ -113,23 +114,23 @@ def test_what_is_no_reply_is_not_an_empty_cluster(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "standing"),
+    ("words", "state"),
     [
-        (["RUNNING", "CONFIGURING"], Standing.COMING),
-        (["COMPLETED", "COMPLETING"], Standing.LEAVING),
-        (["PENDING", "REQUEUED", "COMPLETING"], Standing.LEAVING),
-        (["SUSPENDED"], Standing.SUSPENDED),
-        (["RUNNING", "STOPPED"], Standing.RUNNING),
-        (["PENDING", "SPECIAL_EXIT"], Standing.WAITING),
-        (["OUT_OF_MEMORY"], Standing.OVER),
-        (["NODE_FAIL"], Standing.OVER),
-        (["TIMEOUT"], Standing.OVER),
+        (["RUNNING", "CONFIGURING"], JobState.CONFIGURING),
+        (["COMPLETED", "COMPLETING"], JobState.COMPLETING),
+        (["PENDING", "REQUEUED", "COMPLETING"], JobState.COMPLETING),
+        (["SUSPENDED"], JobState.SUSPENDED),
+        (["RUNNING", "STOPPED"], JobState.RUNNING),
+        (["PENDING", "SPECIAL_EXIT"], JobState.PENDING),
+        (["OUT_OF_MEMORY"], JobState.FINISHED),
+        (["NODE_FAIL"], JobState.FINISHED),
+        (["TIMEOUT"], JobState.FINISHED),
     ],
 )
-def test_of_several_words_the_one_counts_that_says_most(words: list[str], standing: Standing) -> None:
-    assert standing_of(tuple(words)) is standing
+def test_of_several_words_the_one_counts_that_says_most(words: list[str], state: JobState) -> None:
+    assert Job(1, tuple(words)).state is state
     (job,) = read_jobs(changed(job_state=words))
-    assert job.standing is standing
+    assert job.state is state
 
 
 def test_a_comment_may_be_one_of_three() -> None:
@@ -158,7 +159,7 @@ def test_nodes_and_partitions() -> None:
         4,
         2000,
         frozenset({"main"}),
-        words=("ALLOCATED",),
+        flags=("ALLOCATED",),
         booted_ms=1_795_246_897_000,
         address="127.0.0.1",
         port=6818,
@@ -205,4 +206,4 @@ def test_what_says_nothing_of_nodes_is_no_list_of_nodes() -> None:
 )
 def test_whether_memory_is_given_out(said: str, *, gives: bool) -> None:
     config = f"SelectType              = select/cons_tres\nSelectTypeParameters    = {said}\nDefMemPerNode=1\n"
-    assert gives_memory_out(config) is gives
+    assert memory_is_consumable(config) is gives

@@ -13,17 +13,17 @@ from hypothesis import strategies as st
 
 from leasehold.service.drivers.protocol import Order, Verb
 from leasehold.service.drivers.slurm import users as users_module
-from leasehold.service.drivers.slurm.commands import Slurm, SlurmSilent
+from leasehold.service.drivers.slurm.commands import Slurm, SlurmUnavailable, Step
 from leasehold.service.drivers.slurm.holding import Holding
 from leasehold.service.drivers.slurm.intake import Intake
 from leasehold.service.drivers.slurm.job import Job
+from leasehold.service.drivers.slurm.job_directory import JobDirectories
 from leasehold.service.drivers.slurm.ledger import LEDGER, Ledger
-from leasehold.service.drivers.slurm.native_queue import Ground
+from leasehold.service.drivers.slurm.native_queue import QueueScope
 from leasehold.service.drivers.slurm.node import Node
 from leasehold.service.drivers.slurm.options import OnSuspend, SlurmOptions
-from leasehold.service.drivers.slurm.papers import Papers
+from leasehold.service.drivers.slurm.snapshot import Tag
 from leasehold.service.drivers.slurm.steward import Steward
-from leasehold.service.drivers.slurm.tag import Tag
 from leasehold.service.drivers.slurm.users import JobUser, JobUsers
 from leasehold.testing.driver_rig import order
 
@@ -47,15 +47,16 @@ class Queue(Slurm):
     def nodes(self) -> dict[str, Node]:
         return {"n1": Node("n1", 4, 2_000)}
 
-    def gives_memory_out(self) -> bool:
+    def memory_is_consumable(self) -> bool:
         return False
 
     def submit(self, *_: Any, **__: Any) -> int:
         if self.silent:
-            raise SlurmSilent("sbatch took longer than 1 s")
+            raise SlurmUnavailable("sbatch took longer than 1 s")
         return 9
 
-    def cancel(self, job_id: int) -> str:
+    def do(self, step: Step, job_id: int) -> str:
+        assert step is Step.CANCEL
         self.cancelled.append(job_id)
         return ""
 
@@ -69,9 +70,9 @@ class House:
 
     def __post_init__(self) -> None:
         self.ledger = Ledger(self.folder / LEDGER)
-        papers, users = Papers(self.folder / "jobs", 1), JobUsers(OPTIONS)
+        directories, users = JobDirectories(self.folder / "jobs"), JobUsers(OPTIONS)
         clock = lambda: NOW_MS  # noqa: E731 - time stands still
-        self.steward = Steward(self.slurm, self.ledger, papers, users, OnSuspend.PAUSE, clock)
+        self.steward = Steward(self.slurm, self.ledger, directories, users, OnSuspend.PAUSE, clock)
         self.intake = Intake(self.steward, OPTIONS, 4, clock)
 
     def submitted(self, account: str = "atlas", user: str = "daemon") -> Holding:
@@ -175,6 +176,6 @@ def test_native_jobs_are_told_from_guests_without_going_through_all_leases_for_e
     renamed = Job(1, ("RUNNING",), uid=ATLAS, cpus_by_node={"n1": 1})
     for queue in ([guest, *native], [renamed, *native]):
         house.slurm.queue, counted.times = queue, 0
-        listed = house.steward.native_jobs(lambda: Ground.of(house.slurm.nodes(), {}, OPTIONS, 4))
+        listed = house.steward.native_jobs(lambda: QueueScope(house.slurm.nodes(), {}, OPTIONS, 4))
         assert len(listed) == len(native)
         assert counted.times <= 2

@@ -11,7 +11,7 @@ from tests.service.drivers.slurm.killed import dies_after_submitting
 from tests.service.drivers.slurm.sites import SlurmRig
 
 from leasehold.service.drivers.protocol import Observation, Phase, Verb
-from leasehold.service.drivers.slurm.commands import Slurm, SlurmSilent
+from leasehold.service.drivers.slurm.commands import Slurm, SlurmUnavailable
 from leasehold.service.drivers.slurm.meaning import BEGINS_ANEW
 from leasehold.testing.driver_rig import Site, order, site
 from leasehold.testing.killable import Killable
@@ -67,9 +67,9 @@ class TestASubmissionThatWasInterrupted:
     ) -> None:
         submit = Slurm.submit
 
-        def loses_the_answer(self: Slurm, *details: Any) -> int:
-            submit(self, *details)
-            raise SlurmSilent("sbatch took longer than 1 s")
+        def loses_the_answer(self: Slurm, *details: Any, **options: Any) -> int:
+            submit(self, *details, **options)
+            raise SlurmUnavailable("sbatch took longer than 1 s")
 
         async def play() -> None:
             async with site(rig) as here:

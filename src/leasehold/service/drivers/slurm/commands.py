@@ -1,59 +1,73 @@
-"""The line to one Slurm cluster: its own commands, each with a deadline.
+"""One Slurm cluster through its own commands, each with a deadline.
 
-A command that fails does not always say why: ``scontrol suspend`` has the same words for a job that it does
-not know and for a controller that is down. So whatever is *done* here may or may not have come about, and
-only `Slurm.jobs` tells; and a look that fails is never an empty one.
+A command that fails does not always say why: ``scontrol suspend`` has the same words for a job that it does not
+know and for a controller that is down. So whatever is *done* here may or may not have come about, and only
+`Slurm.jobs` tells; and a query that fails is never an empty one.
 """
 
 import os
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import TypeVar
 
 from leasehold.model.errors import LeaseholdError
 from leasehold.service.drivers.bounds import whole_in
-from leasehold.service.drivers.slurm.job import Job, Partition
-from leasehold.service.drivers.slurm.node import Node
-from leasehold.service.drivers.slurm.node_reply import BadReply, read_nodes
-from leasehold.service.drivers.slurm.options import SlurmOptions
-from leasehold.service.drivers.slurm.replies import (
-    gives_memory_out,
+from leasehold.service.drivers.slurm.job import (
+    BadReply,
+    Job,
+    Partition,
+    memory_is_consumable,
     read_jobs,
     read_partitions,
 )
+from leasehold.service.drivers.slurm.node import Node, read_nodes
+from leasehold.service.drivers.slurm.options import SlurmOptions
 
 Result = TypeVar("Result")
 
 _LAST_JOB = 2**32
 _PATH = "/usr/local/bin:/usr/bin:/bin"
-_NO_CONTACT = (
-    "unable to contact",
-    "socket timed out",
-    "connect failure",
-    "communication connection",
-    "zero bytes",
-    "authentication",
-    "munge",
-    "backup controller",
-    "standby mode",
+_IN_DOUBT = (
+    *("unable to contact", "socket timed out", "connect failure", "communication connection", "zero bytes"),
+    *("authentication", "munge", "backup controller", "standby mode"),
 )
-"""What ``sbatch`` says where it cannot know whether the job was taken."""
+"""What ``sbatch`` says where it cannot know whether the job was accepted."""
 _NOT_NOW = ("temporarily", "limit", "busy", "try again", "down or not responding")
-"""What it says where the same job may be taken later."""
+"""What it says where the same job may be accepted later."""
 
 
-class SlurmSilent(ConnectionError):
+class SlurmUnavailable(ConnectionError):
     """The cluster could not be asked, or did not answer in time; whatever was to be done may have been."""
 
 
 class SlurmRefused(LeaseholdError):
-    """The cluster does not take a job; ``again`` says whether it may take it later."""
+    """The cluster does not accept a job; ``again`` says whether it may accept it later."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self.again = any(word in text.lower() for word in _NOT_NOW)
+
+
+class Step(StrEnum):
+    """One thing to be done to a job.
+
+    SUSPEND  stop its processes, and let its CPUs be given away
+    RESUME   let its processes go on, also where other jobs have its CPUs meanwhile
+    HOLD     keep a pending job from starting
+    RELEASE  let a held job wait for its nodes
+    REQUEUE  end it, and put it back into the queue, where it is held
+    CANCEL   end it, in whatever state it is
+    """
+
+    HOLD = "hold"
+    RELEASE = "release"
+    SUSPEND = "suspend"
+    RESUME = "resume"
+    REQUEUE = "requeue"
+    CANCEL = "cancel"
 
 
 class Slurm:
@@ -64,116 +78,99 @@ class Slurm:
         self._deadline_s = options.answer_within_ms / 1000
         self._cluster = ["-M", options.cluster] if options.cluster else []
 
-    # looking
+    # queries; each raises SlurmUnavailable
 
     def jobs(self) -> list[Job]:
-        """List every job that the cluster knows, also those that are over since MinJobAge.
-
-        Raises SlurmSilent where that cannot be known.
-        """
+        """List every job that the cluster knows, also those that have finished within MinJobAge."""
         return self._read(read_jobs, "squeue", "--json", "--all", "--states=all")
 
     def nodes(self) -> dict[str, Node]:
-        """List the nodes by their names; raises SlurmSilent."""
+        """List the nodes by their names."""
         return self._read(read_nodes, "scontrol", "--oneliner", "show", "node")
 
     def partitions(self) -> dict[str, Partition]:
-        """List the partitions by their names; raises SlurmSilent."""
+        """List the partitions by their names."""
         return self._read(read_partitions, "scontrol", "--oneliner", "show", "partition")
 
-    def gives_memory_out(self) -> bool:
-        """Say whether its configuration makes memory something that jobs hold; raises SlurmSilent."""
-        return self._read(gives_memory_out, "scontrol", "show", "config")
+    def memory_is_consumable(self) -> bool:
+        """Whether its configuration makes memory something that jobs hold."""
+        return self._read(memory_is_consumable, "scontrol", "show", "config")
 
-    # doing: what comes back is what the command complained of, empty where it did not
+    # commands
 
-    def submit(self, script: str, words: Sequence[str], environment: Mapping[str, str]) -> int:
-        """Submit a job with the text of its script, and return its number.
+    def submit(
+        self, script: str, given: Mapping[str, str], environment: Mapping[str, str], *, requeue: bool = False
+    ) -> int:
+        """Submit a job with the text of its script and these options of ``sbatch``, and return its number.
 
-        Raises SlurmRefused where the cluster does not take it, SlurmSilent where it may have taken it.
+        Empty options are left out. Raises SlurmRefused where the cluster does not accept the job,
+        SlurmUnavailable where it may have.
         """
+        words = [
+            "--requeue" if requeue else "--no-requeue",
+            *(f"--{name}={value}" for name, value in given.items() if value),
+            *self._options.extra,
+        ]
         done = self._run(["sbatch", *self._cluster, "--parsable", *words], environment, script)
         if done.returncode == 0:
             number = whole_in(done.stdout.strip().partition(";")[0], 1, _LAST_JOB)
             if number is None:
-                raise SlurmSilent(f"sbatch answered something else than a number: {done.stdout!r:.60}")
+                raise SlurmUnavailable(f"sbatch answered something else than a number: {done.stdout!r:.60}")
             return number
-        said = _said(done)
-        if any(word in said.lower() for word in _NO_CONTACT):
-            raise SlurmSilent(said)
-        raise SlurmRefused(said)
+        complaint = _complaint(done)
+        if any(word in complaint.lower() for word in _IN_DOUBT):
+            raise SlurmUnavailable(complaint)
+        raise SlurmRefused(complaint)
 
-    def suspend(self, job_id: int) -> str:
-        """Stop the processes of a job, and let its CPUs be given away."""
-        return self._do("scontrol", *self._cluster, "suspend", str(job_id))
-
-    def resume(self, job_id: int) -> str:
-        """Let the processes of a suspended job go on, whoever has its CPUs meanwhile."""
-        return self._do("scontrol", *self._cluster, "resume", str(job_id))
-
-    def hold(self, job_id: int) -> str:
-        """Keep a job that waits from starting."""
-        return self._do("scontrol", *self._cluster, "hold", str(job_id))
-
-    def release(self, job_id: int) -> str:
-        """Let a job that is held wait for its nodes."""
-        return self._do("scontrol", *self._cluster, "release", str(job_id))
-
-    def requeue_and_hold(self, job_id: int) -> str:
-        """End a job and put it back into the queue, where it is held."""
-        return self._do("scontrol", *self._cluster, "requeuehold", str(job_id))
-
-    def cancel(self, job_id: int) -> str:
-        """End a job, whatever it is doing."""
-        return self._do("scancel", *self._cluster, str(job_id))
+    def do(self, step: Step, job_id: int) -> str:
+        """Do something to a job; returns what the command complained of, empty where it did not."""
+        verb = "requeuehold" if step is Step.REQUEUE else step.value
+        command = ["scancel", *self._cluster] if step is Step.CANCEL else ["scontrol", *self._cluster, verb]
+        done = self._run([*command, str(job_id)])
+        return _complaint(done) if done.returncode else ""
 
     # how
-
-    def _do(self, *command: str) -> str:
-        """Do something; what became of it, the next look tells."""
-        done = self._run(command)
-        return _said(done) if done.returncode else ""
 
     def _read(self, read: Callable[[str], Result], program: str, *words: str) -> Result:
         done = self._run([program, *self._cluster, *words], {"TZ": "UTC"})
         if done.returncode:
-            raise SlurmSilent(_said(done))
+            raise SlurmUnavailable(_complaint(done))
         try:
             return read(done.stdout)
         except BadReply as error:
-            raise SlurmSilent(str(error)) from error
+            raise SlurmUnavailable(str(error)) from error
 
     def _run(
-        self, command: Sequence[str], environment: Mapping[str, str] | None = None, said: str = ""
+        self, command: Sequence[str], environment: Mapping[str, str] | None = None, text: str = ""
     ) -> subprocess.CompletedProcess[str]:
         program = shutil.which(command[0])
         if program is None:
-            raise SlurmSilent(f"{command[0]} is not installed here")
+            raise SlurmUnavailable(f"{command[0]} is not installed here")
         try:
             return subprocess.run(  # noqa: S603 - the words are ours, the options', and numbers
                 [program, *command[1:]],
-                env=self.environment(environment or {}),
-                input=said,
+                env=self._environment(environment or {}),
+                input=text,
                 capture_output=True,
-                encoding="utf-8",  # what a lease's command has in it, whatever locale the gateway was given
+                encoding="utf-8",  # what a lease's command has in it, whatever the gateway's locale
                 errors="replace",
                 timeout=self._deadline_s,
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            raise SlurmSilent(f"{command[0]} took longer than {self._deadline_s:g} s") from None
+            raise SlurmUnavailable(f"{command[0]} took longer than {self._deadline_s:g} s") from None
         except OSError as error:
-            raise SlurmSilent(f"{command[0]} cannot be run: {error.strerror}") from error
+            raise SlurmUnavailable(f"{command[0]} cannot be run: {error.strerror}") from error
 
-    def environment(self, more: Mapping[str, str]) -> dict[str, str]:
-        """What a command finds in its environment, and so a guest's job: nothing of our own secrets."""
+    def _environment(self, more: Mapping[str, str]) -> dict[str, str]:
+        """What a command finds in its environment, and so a guest's job: none of the gateway's secrets."""
         kept = {name: os.environ[name] for name in ("LANG", "SLURM_CONF") if name in os.environ}
         if self._options.conf:
             kept["SLURM_CONF"] = str(Path(self._options.conf).absolute())
         return {"PATH": _PATH, **kept, **more}
 
 
-def _said(done: subprocess.CompletedProcess[str]) -> str:
+def _complaint(done: subprocess.CompletedProcess[str]) -> str:
     """Put on one line what a command complained of."""
     lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
     return "; ".join(lines) or f"{Path(done.args[0]).name} ended with status {done.returncode}"

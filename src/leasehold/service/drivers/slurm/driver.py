@@ -13,17 +13,16 @@ from leasehold.service.drivers.facts import NodeFacts, Output
 from leasehold.service.drivers.protocol import Capabilities, NativeJob, Observation, Order, Problem
 from leasehold.service.drivers.setup import DriverSetup
 from leasehold.service.drivers.slurm.commands import Slurm
-from leasehold.service.drivers.slurm.finding import Modules, NodeFinder
+from leasehold.service.drivers.slurm.discovery import PROBES, Modules, NodeDiscovery, Probes
 from leasehold.service.drivers.slurm.intake import Intake
+from leasehold.service.drivers.slurm.job_directory import JobDirectories, make_job_folder
 from leasehold.service.drivers.slurm.ledger import LEDGER, Ledger
-from leasehold.service.drivers.slurm.native_queue import Ground
+from leasehold.service.drivers.slurm.native_queue import QueueScope, site_nodes
 from leasehold.service.drivers.slurm.options import OnSuspend, SlurmOptions, read_options
-from leasehold.service.drivers.slurm.papers import Papers, make_job_folder
-from leasehold.service.drivers.slurm.probes import PROBES, Probes
 from leasehold.service.drivers.slurm.steward import Steward
 from leasehold.service.drivers.slurm.users import JobUsers, check_site
 
-_GROUND_KEPT_S = 30.0
+_SCOPE_KEPT_S = 30.0
 
 Result = TypeVar("Result")
 
@@ -41,17 +40,17 @@ class SlurmDriver:
         check_site(setup.site, options, (*setup.private, setup.folder))
         folder = _made_job_folder(setup.site, options) / setup.site
         self._ledger = Ledger(setup.folder / LEDGER)
-        self._papers, users = Papers(folder, options.cpus_per_vm), JobUsers(options)
+        self._directories, users = JobDirectories(folder), JobUsers(options)
         self._slurm = Slurm(options)
-        self._steward = Steward(self._slurm, self._ledger, self._papers, users, options.suspend, setup.clock)
+        self._steward = Steward(self._slurm, self._ledger, self._directories, users, options.suspend, setup.clock)
         self._intake = Intake(self._steward, options, setup.slots, setup.clock)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"slurm-{setup.site}")
         self._told: dict[int, Observation] = {}
         self._stirred = asyncio.Event()
-        probes = Probes(self._slurm, folder / PROBES, self._ledger.owner, options, users.usual, setup.clock)
-        self._finder = NodeFinder(self._slurm, self._steward, probes, Modules(options, setup.clock))
-        self._known_ground: Ground | None = None
-        self._known_until_s = 0.0
+        probes = Probes(self._slurm, folder / PROBES, self._ledger.owner, options, users.default, setup.clock)
+        self._discovery = NodeDiscovery(probes, Modules(options, setup.clock))
+        self._scope: QueueScope | None = None
+        self._scope_until_s = 0.0
 
     @property
     def capabilities(self) -> Capabilities:
@@ -86,36 +85,42 @@ class SlurmDriver:
 
     async def console(self, lease_id: int) -> str:
         """Give the end of what a lease's job has written; empty where there is nothing."""
-        return await self._in_turn(self._papers.console, lease_id)
+        return await self._in_turn(lambda: self._directories.last_of(lease_id).console())
 
     async def output(self, lease_id: int) -> Output:
         """Give what a lease's command has written; also of the last few hundred leases that are over."""
-        return await self._in_turn(self._papers.output, lease_id)
+        return await self._in_turn(lambda: self._directories.last_of(lease_id).output())
 
     async def nodes(self) -> list[NodeFacts]:
         """Look at all nodes that the site is about; raises ConnectionError where Slurm does not answer."""
-        return await self._in_turn(self._finder.nodes)
+        return await self._in_turn(self._nodes)
 
     async def native_jobs(self) -> list[NativeJob]:
         """List the jobs of the site's own users that run, or wait for nothing but room, in their order.
 
         Raises ConnectionError where Slurm does not answer.
         """
-        return await self._in_turn(self._steward.native_jobs, self._ground)
+        return await self._in_turn(self._steward.native_jobs, self._queue_scope)
 
     async def close(self) -> None:
         """Let go of the jobs, which go on without us."""
         await self._in_turn(self._ledger.close)
         self._thread.shutdown()
 
-    def _ground(self) -> Ground:
+    def _nodes(self) -> list[NodeFacts]:
+        nodes, jobs = site_nodes(self._slurm.nodes(), self._options), self._slurm.jobs()
+        return self._discovery.describe(
+            nodes, jobs, self._steward.memory_of_guests(jobs, self._options.cpus_per_vm), self._steward.doubted
+        )
+
+    def _queue_scope(self) -> QueueScope:
         """Ask about nodes and partitions once in a while: they seldom change, and the queue is seen often."""
         now_s = time.monotonic()
-        if self._known_ground is None or now_s > self._known_until_s:
+        if self._scope is None or now_s > self._scope_until_s:
             nodes, partitions = self._slurm.nodes(), self._slurm.partitions()
-            self._known_ground = Ground.of(nodes, partitions, self._options, self._slots)
-            self._known_until_s = now_s + _GROUND_KEPT_S
-        return self._known_ground
+            self._scope = QueueScope(site_nodes(nodes, self._options), partitions, self._options, self._slots)
+            self._scope_until_s = now_s + _SCOPE_KEPT_S
+        return self._scope
 
     async def _in_turn(self, work: Callable[..., Result], *details: object) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work, *details)

@@ -7,7 +7,7 @@ from enum import StrEnum
 from leasehold.jobs.job import Fault
 from leasehold.service.drivers.endings import fault_of_exit
 from leasehold.service.drivers.protocol import Observation, Order, Phase
-from leasehold.service.drivers.slurm.tag import Tag
+from leasehold.service.drivers.slurm.snapshot import Tag
 from leasehold.service.drivers.slurm.users import JobUser
 
 HOLDING_ROOM = frozenset({Phase.STARTING, Phase.RUNNING, Phase.RESUMING})

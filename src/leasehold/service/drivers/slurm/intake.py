@@ -17,11 +17,11 @@ from uuid import uuid4
 from leasehold.service.drivers.facts import no_room_for, not_one_on_each
 from leasehold.service.drivers.protocol import Order, Phase, Problem, Verb
 from leasehold.service.drivers.setup import Clock
-from leasehold.service.drivers.slurm.commands import SlurmRefused, SlurmSilent
+from leasehold.service.drivers.slurm.commands import SlurmRefused, SlurmUnavailable
 from leasehold.service.drivers.slurm.holding import Holding, Wanted
-from leasehold.service.drivers.slurm.job import Job, Standing
+from leasehold.service.drivers.slurm.job import Job, JobState
+from leasehold.service.drivers.slurm.job_directory import CONSOLE, JobDirectory, batch_script
 from leasehold.service.drivers.slurm.options import OnSuspend, SlurmOptions
-from leasehold.service.drivers.slurm.papers import CONSOLE
 from leasehold.service.drivers.slurm.snapshot import Snapshot
 from leasehold.service.drivers.slurm.steward import NO_ROOM, Steward
 from leasehold.service.drivers.slurm.users import JobUser
@@ -51,7 +51,7 @@ class Intake:
         """Follow orders in their sequence; returns the problems of those that were not taken on, by id."""
         try:
             seen = self._steward.look()
-        except SlurmSilent as silent:
+        except SlurmUnavailable as silent:
             return {order.id: Problem(str(silent)) for order in orders}
         answers = self._follow_each(orders, seen)
         return {name: problem for name, problem in answers.items() if problem is not None}
@@ -63,7 +63,7 @@ class Intake:
         for order in orders:
             try:
                 answers[order.id] = silence or self._follow(order, seen)
-            except SlurmSilent as silent:
+            except SlurmUnavailable as silent:
                 answers[order.id] = silence = Problem(str(silent))
         return answers
 
@@ -113,14 +113,17 @@ class Intake:
         more = {"LEASEHOLD_LEASE": str(holding.lease_id)}
         try:
             user = JobUser.named(holding.user)
-            script = steward.papers.write(holding)
-            words = self._words(holding, user, self._nodes_to_avoid(holding, seen))
+            directory = steward.directory_of(holding)
+            directory.create(holding.uid, holding.gid, holding.nodes)
+            given = self._given(holding, user, directory, self._nodes_to_avoid(holding, seen))
             environment = {**user.environment, **self._options.environment, **more}
-            holding.job_id = steward.slurm.submit(script, words, environment)
+            holding.job_id = steward.slurm.submit(
+                self._script(holding, directory), given, environment, requeue=not self._is_lost_with_its_node(holding)
+            )
         except SlurmRefused as refused:
             steward.drop(holding)
             return Problem(str(refused), again=refused.again)
-        except SlurmSilent:
+        except SlurmUnavailable:
             raise
         except KeyError:
             # Also of a directory service that is away for a while, so it may be told again.
@@ -138,17 +141,25 @@ class Intake:
         suspended = [
             job
             for one in self._steward.here.values()
-            if (job := seen.job_of(one)) is not None and job.standing is Standing.SUSPENDED
+            if (job := self._steward.job_of(one, seen)) is not None and job.state is JobState.SUSPENDED
         ]
         if not suspended or holding.nodes:
             return []
-        return seen.floorplan().to_keep_free(suspended, holding.vms, self._options.cpus_per_vm)
+        return seen.cpu_map().nodes_to_avoid(suspended, holding.vms, self._options.cpus_per_vm)
 
-    def _words(self, holding: Holding, user: JobUser, avoid: Sequence[str]) -> list[str]:
-        options, folder = self._options, self._steward.papers.work(holding)
-        tag = holding.tag(self._steward.ledger.owner)
-        console = str(folder / CONSOLE).replace("%", "%%")
-        given = {
+    def _script(self, holding: Holding, directory: JobDirectory) -> str:
+        return batch_script(
+            directory.work,
+            holding.lease_id,
+            holding.command,
+            vms=holding.vms,
+            cores=holding.cores or self._options.cpus_per_vm,
+            nodes=holding.nodes,
+        )
+
+    def _given(self, holding: Holding, user: JobUser, directory: JobDirectory, avoid: Sequence[str]) -> dict[str, str]:
+        options, tag = self._options, holding.tag(self._steward.ledger.owner)
+        return {
             "job-name": tag.name,
             "comment": tag.comment,
             "dependency": "singleton",
@@ -158,13 +169,11 @@ class Intake:
             "partition": options.partition,
             "qos": options.qos,
             "account": options.account,
-            "chdir": str(folder),
-            "output": console,
+            "chdir": str(directory.work),
+            "output": str(directory.work / CONSOLE).replace("%", "%%"),
             "open-mode": "append",
-            **user.words,
+            **user.sbatch_options,
         }
-        again = "--no-requeue" if self._is_lost_with_its_node(holding) else "--requeue"
-        return [again, *(f"--{name}={value}" for name, value in given.items() if value), *options.extra]
 
     def _where(self, holding: Holding, avoid: Sequence[str]) -> dict[str, str]:
         """Ask for certain nodes, which have to have the memory, or for any but some."""
@@ -187,7 +196,7 @@ class Intake:
     def _memory_matters(self) -> Problem | None:
         """Where Slurm gives memory out, a job that asks for none may get all of a node's."""
         if not self._memory_is_settled:
-            if self._steward.slurm.gives_memory_out():
+            if self._steward.slurm.memory_is_consumable():
                 return Problem("this cluster gives memory out (SelectTypeParameters): say memory = true")
             self._memory_is_settled = True
         return None
@@ -222,8 +231,8 @@ class Intake:
 
     def _no_cpus_for(self, here: Holding, seen: Snapshot) -> Problem | None:
         """Its memory lies on certain nodes: it is there that it needs its CPUs back."""
-        job = seen.job_of(here)
-        if job is None or job.standing is not Standing.SUSPENDED or seen.floorplan().has_room_for(job):
+        job = self._steward.job_of(here, seen)
+        if job is None or job.state is not JobState.SUSPENDED or seen.cpu_map().has_room_for(job):
             return None
         return Problem(f"the job of lease {here.lease_id} cannot go on yet: {NO_ROOM}", full=True)
 

@@ -5,14 +5,14 @@ answer is right also when it was answered before, so that nobody has to remember
 """
 
 from collections.abc import Callable
-from enum import StrEnum
 
 from leasehold.jobs.job import Fault
 from leasehold.service.drivers.protocol import Phase
+from leasehold.service.drivers.slurm.commands import Step
 from leasehold.service.drivers.slurm.holding import Holding, Wanted
-from leasehold.service.drivers.slurm.job import Job, Standing
+from leasehold.service.drivers.slurm.job import Job, JobState
+from leasehold.service.drivers.slurm.job_directory import RunRecord
 from leasehold.service.drivers.slurm.options import OnSuspend
-from leasehold.service.drivers.slurm.papers import Traces
 
 _MS = 1000
 _COMING_BACK = frozenset({Phase.SAVED, Phase.RESUMING})
@@ -31,23 +31,12 @@ _FAULTS = {
 }
 """What the words of a job that did not end by itself mean; any other is a job that Slurm itself has lost."""
 
-Read = Callable[[], Traces]
+Read = Callable[[], RunRecord]
 """Reads what a job has left behind, where that matters: it may lie on slow disks far away."""
 
 
 SETTLING_S = 4
 """By Slurm's clock, which knows whole seconds: three at least."""
-
-
-class Step(StrEnum):
-    """One thing to be done to a job."""
-
-    HOLD = "hold"
-    RELEASE = "release"
-    SUSPEND = "suspend"
-    RESUME = "resume"
-    REQUEUE = "requeue"
-    CANCEL = "cancel"
 
 
 _SWITCHES = frozenset({Step.SUSPEND, Step.RESUME})
@@ -87,14 +76,14 @@ def _over(holding: Holding, job: Job, traces: Read, now_ms: int) -> None:
         holding.end(left.exit_status, end_ms)  # its node was lost before it could tell Slurm, and not us
     else:
         why = "" if job.reason == "None" else job.reason
-        holding.fail(fault_of(job), end_ms, f"Slurm: {' '.join(job.words)} {why}".rstrip())
+        holding.fail(fault_of(job), end_ms, f"Slurm: {' '.join(job.flags)} {why}".rstrip())
 
 
 def fault_of(job: Job) -> Fault:
     """Say as which fault it counts that a job is over which did not end by itself."""
     if job.lost_its_node:
         return Fault.NODE_DIED
-    found = (fault for word, fault in _FAULTS.items() if word in job.words)
+    found = (fault for word, fault in _FAULTS.items() if word in job.flags)
     return next(found, Fault.SERVICE_STOPPED)
 
 
@@ -110,24 +99,24 @@ def _live(holding: Holding, job: Job, traces: Read, now_ms: int) -> None:
 
 
 def _wanted_paused(holding: Holding, job: Job, now_ms: int) -> None:
-    at_rest = job.standing is Standing.SUSPENDED or job.is_held
+    at_rest = job.state is JobState.SUSPENDED or job.is_held
     detail = BEGINS_ANEW if job.is_held and job.restarts else ""
     holding.become(Phase.SAVED if at_rest else Phase.SAVING, now_ms, detail)
 
 
 def _wanted_running(holding: Holding, job: Job, traces: Read, now_ms: int) -> None:
-    match job.standing:
-        case Standing.RUNNING if holding.phase is Phase.RUNNING:
+    match job.state:
+        case JobState.RUNNING if holding.phase is Phase.RUNNING:
             holding.detail = ""
-        case Standing.RUNNING:
+        case JobState.RUNNING:
             holding.become(Phase.RUNNING, _since_ms(holding, job, traces, now_ms))
-        case Standing.SUSPENDED if holding.phase in _COMING_BACK:
+        case JobState.SUSPENDED if holding.phase in _COMING_BACK:
             holding.become(Phase.RESUMING, now_ms)
-        case Standing.SUSPENDED:
+        case JobState.SUSPENDED:
             holding.become(Phase.RUNNING, now_ms, "suspended for a while by Slurm")
-        case Standing.WAITING if holding.phase in _COMING_BACK:
+        case JobState.PENDING if holding.phase in _COMING_BACK:
             holding.become(Phase.RESUMING, now_ms, job.reason)
-        case Standing.WAITING:
+        case JobState.PENDING:
             detail = BEGINS_ANEW if holding.restarts else f"waits in Slurm's queue: {job.reason}"
             holding.become(Phase.STARTING, now_ms, detail)
         case _:
@@ -174,9 +163,9 @@ def _step_towards(holding: Holding, job: Job, on_suspend: OnSuspend) -> Step | N
 
 
 def _towards_rest(job: Job, on_suspend: OnSuspend) -> Step | None:
-    if job.standing is Standing.WAITING and not job.is_held:
+    if job.state is JobState.PENDING and not job.is_held:
         return Step.HOLD
-    if job.standing is Standing.RUNNING:
+    if job.state is JobState.RUNNING:
         return Step.REQUEUE if on_suspend is OnSuspend.REQUEUE else Step.SUSPEND
     return None
 
@@ -185,6 +174,6 @@ def _towards_running(holding: Holding, job: Job) -> Step | None:
     """Undo what was done to let a lease rest, and nothing that others have done to its job."""
     if holding.phase is not Phase.RESUMING:
         return None
-    if job.standing is Standing.SUSPENDED:
+    if job.state is JobState.SUSPENDED:
         return Step.RESUME
     return Step.RELEASE if job.is_held else None

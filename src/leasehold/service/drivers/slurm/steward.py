@@ -4,22 +4,21 @@ Nothing here waits: a look asks Slurm once, and does for each lease the one thin
 it is wanted. The next look sees what became of it. Orders only change what is wanted (`intake`).
 """
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections import Counter
+from collections.abc import Callable, Iterable
 
 from leasehold.jobs.job import Fault
 from leasehold.service.drivers.protocol import NativeJob, Observation, Phase
 from leasehold.service.drivers.setup import Clock
-from leasehold.service.drivers.slurm.commands import Slurm, SlurmSilent
+from leasehold.service.drivers.slurm.commands import Slurm, SlurmUnavailable, Step
 from leasehold.service.drivers.slurm.holding import Holding, Wanted
-from leasehold.service.drivers.slurm.job import Job, Standing
+from leasehold.service.drivers.slurm.job import Job, JobState
+from leasehold.service.drivers.slurm.job_directory import JobDirectories, JobDirectory
 from leasehold.service.drivers.slurm.ledger import Ledger
-from leasehold.service.drivers.slurm.meaning import Step, is_settled, next_step, update
-from leasehold.service.drivers.slurm.native_queue import Ground, native_jobs
+from leasehold.service.drivers.slurm.meaning import is_settled, next_step, update
+from leasehold.service.drivers.slurm.native_queue import QueueScope
 from leasehold.service.drivers.slurm.options import OnSuspend
-from leasehold.service.drivers.slurm.papers import Papers
-from leasehold.service.drivers.slurm.snapshot import Snapshot
-from leasehold.service.drivers.slurm.tag import probed_by, tag_of
+from leasehold.service.drivers.slurm.snapshot import Snapshot, probed_by, tag_of
 from leasehold.service.drivers.slurm.users import JobUsers
 
 NO_ROOM = "its CPUs are taken by others"
@@ -38,65 +37,75 @@ class Steward:
         self,
         slurm: Slurm,
         ledger: Ledger,
-        papers: Papers,
+        directories: JobDirectories,
         users: JobUsers,
         on_suspend: OnSuspend,
         clock: Clock,
     ) -> None:
         self.slurm = slurm
         self.ledger = ledger
-        self.papers = papers
+        self.directories = directories
         self.users = users
         self.here = {holding.lease_id: holding for holding in ledger.load()}
         self.doubted: dict[str, int] = {}
         self._on_suspend = on_suspend
         self._clock = clock
-        self._doing: Mapping[Step, Callable[[int], str]] = {
-            Step.HOLD: slurm.hold,
-            Step.RELEASE: slurm.release,
-            Step.SUSPEND: slurm.suspend,
-            Step.RESUME: slurm.resume,
-            Step.REQUEUE: slurm.requeue_and_hold,
-            Step.CANCEL: slurm.cancel,
-        }
+
+    def directory_of(self, holding: Holding) -> JobDirectory:
+        """The directory of a lease's job."""
+        return self.directories.of(holding.lease_id, holding.birth)
+
+    def job_of(self, holding: Holding, seen: Snapshot) -> Job | None:
+        """The job of a lease."""
+        return seen.find(holding.job_id, holding.uid, holding.tag(self.ledger.owner))
 
     def observe(self) -> list[Observation]:
-        """Look, and say what is there, by lease; raises SlurmSilent where that cannot be known."""
+        """Look, and say what is there, by lease; raises SlurmUnavailable where that cannot be known."""
         self.look()
         held = (self.here[lease_id] for lease_id in sorted(self.here))
         return [holding.observed() for holding in held if holding.job_id is not None]
 
     def look(self) -> Snapshot:
-        """Look at all jobs, and do what is next; raises SlurmSilent where they cannot be seen."""
+        """Look at all jobs, and do what is next; raises SlurmUnavailable where they cannot be seen."""
         seen = Snapshot(self.slurm.jobs(), self.ledger.owner, self._uids(), self.slurm.nodes)
         before = {lease_id: holding.to_text() for lease_id, holding in self.here.items()}
         strays = self._claim(seen)
         now_ms = self._clock()
         for holding in self.here.values():
-            job = seen.job_of(holding)
-            update(holding, job, partial(self.papers.traces, holding), now_ms)
+            job = self.job_of(holding, seen)
+            update(holding, job, self.directory_of(holding).run_record, now_ms)
             if holding.fault == Fault.SOFTWARE_GONE:
                 self.doubted.update(dict.fromkeys(job.cpus_by_node if job else (), holding.since_ms))
         try:
             self._do_what_is_next(seen, strays)
-        except SlurmSilent:
+        except SlurmUnavailable:
             pass  # there is a next look
         finally:
             self.ledger.keep(one for one in self.here.values() if one.to_text() != before.get(one.lease_id))
         return seen
 
-    def native_jobs(self, ground: Callable[[], Ground]) -> list[NativeJob]:
-        """List the jobs of the site's own users; raises SlurmSilent where they cannot be seen."""
+    def native_jobs(self, scope: Callable[[], QueueScope]) -> list[NativeJob]:
+        """List the jobs of the site's own users; raises SlurmUnavailable where they cannot be seen."""
         # Gathered once: of both there may be tens of thousands, and each job is held against all holdings.
         uids, held = self._uids(), frozenset((one.job_id, one.uid) for one in self.here.values())
-        owner, prober = self.ledger.owner, self.users.usual
+        owner, prober = self.ledger.owner, self.users.default
 
         def is_guest(job: Job) -> bool:
             tag = tag_of(job)
             is_tagged = tag is not None and tag.owner == owner and job.uid in uids
             return is_tagged or (job.id, job.uid) in held or bool(probed_by(job, owner, prober))
 
-        return native_jobs(self.slurm.jobs(), is_guest, ground())
+        return scope().native_jobs(self.slurm.jobs(), is_guest)
+
+    def memory_of_guests(self, jobs: Iterable[Job], cpus_per_vm: int) -> Counter[str]:
+        """Say how much of each node's memory guests hold, also those whose processes are stopped."""
+        by_id, taken_mib = {job.id: job for job in jobs}, Counter[str]()
+        for holding in self.here.values():
+            job = by_id.get(holding.job_id or 0)
+            if job is not None and job.is_live:
+                for node, cpus in job.cpus_by_node.items():
+                    taken_mib[node] += holding.memory_mib * -(-cpus // (holding.cores or cpus_per_vm))
+        return taken_mib
 
     def _uids(self) -> frozenset[int]:
         """As whom our jobs run, also those that were submitted before the configuration was changed."""
@@ -125,19 +134,19 @@ class Steward:
 
     def _do_what_is_next(self, seen: Snapshot, strays: list[Job]) -> None:
         for job in strays:
-            self.slurm.cancel(job.id)
+            self.slurm.do(Step.CANCEL, job.id)
         for holding in list(self.here.values()):
             self._make_way(holding, seen)
         for holding in sorted(self.here.values(), key=lambda one: one.since_ms):
             self._come_back(holding, seen)
 
     def pursue(self, holding: Holding, seen: Snapshot) -> None:
-        """Do the next thing for one lease; raises SlurmSilent where Slurm does not answer."""
+        """Do the next thing for one lease; raises SlurmUnavailable where Slurm does not answer."""
         self._make_way(holding, seen)
         self._come_back(holding, seen)
 
     def _make_way(self, holding: Holding, seen: Snapshot) -> None:
-        job = seen.job_of(holding)
+        job = self.job_of(holding, seen)
         if job is not None and job.is_live:
             step = next_step(holding, job, self._on_suspend, self._clock())
             if step in _MAKES_WAY:
@@ -146,11 +155,11 @@ class Steward:
             self.drop(holding)
 
     def _come_back(self, holding: Holding, seen: Snapshot) -> None:
-        job = seen.job_of(holding)
+        job = self.job_of(holding, seen)
         if job is None:
             return
         step = next_step(holding, job, self._on_suspend, self._clock())
-        if step is Step.RESUME and not seen.floorplan().has_room_for(job):
+        if step is Step.RESUME and not seen.cpu_map().has_room_for(job):
             holding.detail = NO_ROOM
         elif step is Step.RESUME or step is Step.RELEASE:
             self._do(step, holding, job, seen)
@@ -161,12 +170,12 @@ class Steward:
     def _was_overtaken(self, holding: Holding, job: Job, seen: Snapshot) -> bool:
         """Whether somebody came onto the CPUs of a job in the moment in which it was resumed."""
         was_resumed = holding.incarnation > holding.birth and holding.phase is Phase.RUNNING
-        is_running = job.standing is Standing.RUNNING and holding.wanted is Wanted.RUNNING
+        is_running = job.state is JobState.RUNNING and holding.wanted is Wanted.RUNNING
         may_switch = was_resumed and is_running and is_settled(job, self._clock())
-        return may_switch and seen.floorplan().is_crowded(job)
+        return may_switch and seen.cpu_map().is_oversubscribed(job)
 
     def _do(self, step: Step, holding: Holding, job: Job, seen: Snapshot) -> None:
-        complaint = self._doing[step](job.id)
+        complaint = self.slurm.do(step, job.id)
         if complaint:
             holding.detail = f"Slurm, asked to {step}: {complaint}"
         else:
@@ -176,4 +185,4 @@ class Steward:
         """Let go of a holding of which nothing is left."""
         del self.here[holding.lease_id]
         self.ledger.forget(holding.lease_id)
-        self.papers.clear_out(list(self.here.values()))
+        self.directories.prune(map(self.directory_of, self.here.values()))

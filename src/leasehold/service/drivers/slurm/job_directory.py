@@ -1,0 +1,250 @@
+"""A job's directory and script: what a job is given, and what it leaves behind.
+
+The script writes down when its command began, and how and when it ended, so that it is known to the millisecond,
+and also when Slurm has long forgotten the job. What the command writes has a file of its own, free of Slurm's
+messages about the job.
+
+The directory of a job is the gateway's, and no other user can list it; what the driver relies on lies there. In it
+is another one, ``work``, which belongs to the user as whom the job runs, and which no other guest can enter.
+Whatever is read from there is a guest's word: it is bounded, and believed for that guest's lease alone.
+"""
+
+import os
+import shlex
+import stat
+import subprocess
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from leasehold.service.drivers.bounds import exit_status_in, time_ms_in
+from leasehold.service.drivers.facts import Output
+
+WORK = "work"
+"""The directory of the job's own user, in the one that is the gateway's."""
+CONSOLE, BEGUN, ENDED, OUTPUT = "console", "begun", "ended", "output"
+NODES = "nodes"
+"""The file in the gateway's; the others are in ``work``."""
+
+_OURS, _PASSED_THROUGH, _ITS_USERS = 0o600, 0o711, 0o700
+_REMOVED_WITHIN_S = 10
+_REMOVED_AT_ONCE = 2_000
+"""So that their paths go into one command."""
+_KEPT = 500
+"""How many directories of leases that are gone are kept, for their consoles and outputs."""
+_CONSOLE_BYTES = 256 * 1024
+_OUTPUT_BYTES = 1024 * 1024
+"""Of what the command wrote on each node so much is given, and never more than so much in all."""
+_NOTE_BYTES = 4096
+_FOR_EVER = ("tail", "-f", "/dev/null")
+
+_SCRIPT = """\
+#!/bin/sh
+# Written by Leasehold for lease {lease}: whoever cancels this job takes the lease's machines away.
+cd {folder} || exit
+rm -f {ENDED} {BEGUN}
+for before in {OUTPUT} {OUTPUT}.*; do
+    if [ -f "$before" ]; then cat "$before" && rm -f "$before"; fi
+done
+date +%s%3N > {BEGUN}
+{command}
+status=$?
+echo "$status $(date +%s%3N)" > {ENDED}.partial && mv {ENDED}.partial {ENDED}
+exit $status
+"""
+"""A job that begins again leaves what it wrote before on its console: its output is that of one run."""
+
+
+def batch_script(
+    work: Path, lease_id: int, command: tuple[str, ...], *, vms: int, cores: int, nodes: Sequence[str] = ()
+) -> str:
+    """Write what a job runs that works in this directory: a command once for each VM, on ``nodes`` where named."""
+    words = shlex.join(command or _FOR_EVER)
+    if vms == 1 or not command:
+        runs = f"{words} > {OUTPUT} 2>&1"
+    else:  # it has ended when it has for all VMs
+        srun = f"srun --ntasks={vms} --cpus-per-task={cores} --wait=0 --kill-on-bad-exit=0"
+        if nodes:
+            to_its_own = shlex.quote(f'exec "$@" > "{OUTPUT}.$SLURMD_NODENAME" 2>&1')
+            runs = f"{srun} --ntasks-per-node=1 sh -c {to_its_own} sh {words}"
+        else:
+            runs = f"{srun} --label sh -c 'exec \"$@\"' sh {words} > {OUTPUT} 2>&1"
+    names = {"BEGUN": BEGUN, "ENDED": ENDED, "OUTPUT": OUTPUT}
+    return _SCRIPT.format(lease=lease_id, folder=shlex.quote(str(work)), command=runs, **names)
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """What a script wrote down: when its command began and ended (Unix ms), and its exit status."""
+
+    begun_ms: int | None = None
+    ended_ms: int | None = None
+    exit_status: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobDirectory:
+    """The directory ``path`` of one job."""
+
+    path: Path
+
+    @property
+    def work(self) -> Path:
+        """Where the job works."""
+        return self.path / WORK
+
+    def create(self, uid: int, gid: int, nodes: Sequence[str] = ()) -> None:
+        """Make it, for a job of this user on these nodes; raises OSError."""
+        make_work_folder(self.path, uid, gid)
+        _replace_file(self.path / NODES, "\n".join(nodes), _OURS)
+
+    def run_record(self) -> RunRecord:
+        """Read what the script has written down so far."""
+        begun = read_output(self.work / BEGUN, _NOTE_BYTES).text.split()
+        ended = read_output(self.work / ENDED, _NOTE_BYTES).text.split()
+        status, ended_ms = ended if len(ended) == 2 else ("", "")  # noqa: PLR2004 - status and time
+        exit_status = exit_status_in(status)
+        end = None if exit_status is None else time_ms_in(ended_ms)
+        return RunRecord(time_ms_in(begun[0]) if begun else None, end, exit_status)
+
+    def console(self) -> str:
+        """Read the end of what Slurm and the job have written; empty where there is nothing."""
+        paths = (self.work / CONSOLE, *self._outputs())
+        return "".join(read_output(path, _CONSOLE_BYTES).text for path in paths)[-_CONSOLE_BYTES:]
+
+    def output(self) -> Output:
+        """Read what the command has written, on one node after the other; empty where there is nothing."""
+        parts = [read_output(path, _OUTPUT_BYTES) for path in self._outputs()]
+        text = "".join(part.text for part in parts)
+        is_whole = len(text) <= _OUTPUT_BYTES and all(part.is_whole for part in parts)
+        return Output(text[-_OUTPUT_BYTES:], is_whole)
+
+    def _outputs(self) -> list[Path]:
+        """The files of what a command wrote, in the order in which its nodes were named."""
+        try:
+            named = (self.path / NODES).read_text(encoding="utf-8").split()
+        except OSError:
+            named = []
+        return [self.work / OUTPUT, *(self.work / f"{OUTPUT}.{node}" for node in named)]
+
+
+class JobDirectories:
+    """The directories of all jobs of a site, each named after its lease and the incarnation that was started."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder.absolute()
+
+    def of(self, lease_id: int, generation: int) -> JobDirectory:
+        """The directory of one job."""
+        return JobDirectory(self._folder / f"{lease_id}.{generation}")
+
+    def last_of(self, lease_id: int) -> JobDirectory:
+        """The directory of a lease's last job; one that is not there where it has none."""
+        found = max(self._folder.glob(f"{lease_id}.*"), key=_generation, default=None)
+        return self.of(lease_id, 0) if found is None else JobDirectory(found)
+
+    def prune(self, needed: Iterable[JobDirectory]) -> None:
+        """Remove the oldest directories that are not needed, but for the last few hundred."""
+        kept = {one.path for one in needed}
+        free = [path for path in self._folder.glob("*.*") if path not in kept]
+        if len(free) > 2 * _KEPT:
+            # The oldest last: it may be one that cannot be removed in time, which must not be in others' way.
+            _remove(sorted(free, key=_modified, reverse=True)[_KEPT:][:_REMOVED_AT_ONCE])
+
+
+def _generation(path: Path) -> int:
+    return int(path.suffix[1:] or 0) if path.suffix[1:].isdigit() else -1
+
+
+def _modified(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _remove(paths: Sequence[Path]) -> None:
+    """Remove directories in which a guest could write, and which may be deeper than Python can go.
+
+    All of the site waits for it: what cannot be done in time is left, and goes on the next time.
+    """
+    with suppress(OSError, subprocess.TimeoutExpired):
+        subprocess.run(  # noqa: S603 - our own path
+            ["/bin/rm", "-rf", "--one-file-system", "--", *paths],
+            stderr=subprocess.DEVNULL,
+            timeout=_REMOVED_WITHIN_S,
+            check=False,
+        )
+
+
+# --- directories that guests pass through -------------------------------------------------------------------
+
+
+def make_job_folder(folder: Path) -> None:
+    """Make what is missing of a directory of the gateway's; raises OSError, also where another process is faster."""
+    for ours in reversed([path for path in (folder, *folder.parents) if not path.exists()]):
+        ours.mkdir(mode=_PASSED_THROUGH)
+        ours.chmod(_PASSED_THROUGH)  # whatever the umask is
+
+
+def make_work_folder(folder: Path, uid: int, gid: int) -> None:
+    """Make a directory that others can pass through and not list, and in it one that is a user's alone.
+
+    Raises OSError.
+    """
+    make_job_folder(folder.parent)
+    for ours in (folder.parent, folder):
+        ours.mkdir(exist_ok=True)
+        ours.chmod(_PASSED_THROUGH)  # whatever the umask is
+    work = folder / WORK
+    work.mkdir(mode=_ITS_USERS, exist_ok=True)
+    if uid != os.geteuid():
+        os.chown(work, uid, gid, follow_symlinks=False)
+
+
+# --- files in directories in which guests may write ---------------------------------------------------------
+
+
+class UntrustedFile(OSError):
+    """It is a link, a device, or another user's file, which the guest that put it there may not read."""
+
+
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+def read_tail(path: Path, most_bytes: int) -> tuple[str, bool]:
+    """Read the end of a file, and say whether that is all of it.
+
+    The directory that holds it belongs to a guest, who may put anything there, also while this reads. What counts
+    is a regular file, with no second name, that belongs to the owner of the directory; nothing is followed, and
+    nothing waited for. Raises OSError where there is no such file.
+    """
+    folder = os.open(path.parent, _READ | os.O_DIRECTORY)
+    try:
+        owner = os.fstat(folder).st_uid
+        with os.fdopen(os.open(path.name, _READ, dir_fd=folder), "rb") as file:
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1 or found.st_uid != owner:
+                raise UntrustedFile(f"{path} is not a file of its own")
+            begin = max(0, found.st_size - most_bytes)
+            file.seek(begin)
+            return file.read(most_bytes).decode(errors="replace"), begin == 0
+    finally:
+        os.close(folder)
+
+
+def read_output(path: Path, most_bytes: int) -> Output:
+    """Read the end of a file; empty where it is not there, or may not be read."""
+    try:
+        return Output(*read_tail(path, most_bytes))
+    except OSError:
+        return Output("")
+
+
+def _replace_file(path: Path, text: str, mode: int) -> None:
+    """Write a file that is the gateway's alone, in place of whatever has its name."""
+    path.unlink(missing_ok=True)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    with os.fdopen(os.open(path, flags, mode), "w", encoding="utf-8") as file:
+        file.write(text)

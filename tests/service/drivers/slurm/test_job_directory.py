@@ -1,0 +1,205 @@
+"""What jobs leave behind: the output of their command, whole or its end, and nobody else's files."""
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leasehold.service.drivers.facts import Output
+from leasehold.service.drivers.slurm import job_directory
+from leasehold.service.drivers.slurm.job_directory import (
+    BEGUN,
+    CONSOLE,
+    ENDED,
+    NODES,
+    OUTPUT,
+    JobDirectories,
+    JobDirectory,
+    batch_script,
+)
+
+NOBODY = Output("")
+
+
+@pytest.fixture
+def directories(tmp_path: Path) -> JobDirectories:
+    return JobDirectories(tmp_path)
+
+
+@pytest.fixture
+def directory(directories: JobDirectories) -> JobDirectory:
+    """That of the only job of lease 7."""
+    return directories.of(7, 1)
+
+
+def create(directory: JobDirectory, *nodes: str) -> None:
+    directory.create(os.geteuid(), os.getegid(), nodes)
+
+
+def played(directory: JobDirectory, *command: str) -> int:
+    """Run a job's script as Slurm would."""
+    create(directory)
+    script = batch_script(directory.work, 7, command, vms=1, cores=1)
+    with (directory.work / CONSOLE).open("a") as console:
+        done = subprocess.run(["sh"], input=script, stdout=console, stderr=console, text=True, check=False)
+    return done.returncode
+
+
+def test_what_a_command_wrote_is_told_apart_from_what_slurm_did(directory: JobDirectory) -> None:
+    assert played(directory, "sh", "-c", "echo out; echo err >&2; exit 3") == 3
+    with (directory.work / CONSOLE).open("a") as console:
+        console.write("slurmstepd: error: some trouble\n")
+    assert directory.output() == Output("out\nerr\n")
+    assert directory.console() == "slurmstepd: error: some trouble\nout\nerr\n"
+    assert directory.run_record().exit_status == 3
+
+
+def test_a_job_that_begins_anew_leaves_what_it_wrote_before_on_its_console(directory: JobDirectory) -> None:
+    played(directory, "sh", "-c", "date +%s%N")
+    before = directory.output().text
+    played(directory, "sh", "-c", "date +%s%N")
+    after = directory.output().text
+    assert after != before
+    assert directory.console() == before + after
+
+
+def test_a_command_that_is_not_there_says_so(directory: JobDirectory) -> None:
+    assert played(directory, "no-such-program") == 127
+    assert "not found" in directory.output().text
+
+
+def test_the_outputs_of_several_nodes_come_in_the_order_in_which_they_were_named(directory: JobDirectory) -> None:
+    create(directory, "n2", "n10", "n1")
+    for node in ("n1", "n2", "n10"):
+        (directory.work / f"{OUTPUT}.{node}").write_text(f"on {node}\n")
+    assert directory.output() == Output("on n2\non n10\non n1\n")
+
+
+def test_of_much_only_the_end_is_given_and_that_is_said(
+    directory: JobDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_directory, "_OUTPUT_BYTES", 10)
+    played(directory, "echo", "0123456789abcdef")
+    assert directory.output() == Output("789abcdef\n", is_whole=False)
+
+
+def test_nothing_is_known_of_others(directory: JobDirectory, directories: JobDirectories) -> None:
+    played(directory, "echo", "hello")
+    assert directories.last_of(8).output() == NOBODY
+
+
+@pytest.mark.parametrize("kind", ["symlink", "hard link", "pipe"])
+def test_files_that_are_not_the_jobs_own_are_not_read(directory: JobDirectory, tmp_path: Path, kind: str) -> None:
+    played(directory, "true")
+    secret, output = tmp_path / "secret", directory.work / OUTPUT
+    secret.write_text("of the gateway's\n")
+    output.unlink()
+    make = {"symlink": output.symlink_to, "hard link": output.hardlink_to}
+    if kind == "pipe":
+        subprocess.run(["mkfifo", output], check=True)
+    else:
+        make[kind](secret)
+    assert directory.output() == NOBODY
+    assert directory.console() == ""
+
+
+def test_nor_is_a_list_of_nodes_believed_that_a_guest_wrote(directory: JobDirectory, tmp_path: Path) -> None:
+    """With it a guest would name any file of the gateway's as its output."""
+    played(directory, "true")
+    (tmp_path / "admin.token").write_text("of the gateway's\n")
+    (directory.work / "output.").mkdir()
+    (directory.work / NODES).write_text("/../../../admin.token\n")
+    assert directory.output() == NOBODY
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make somebody else's file")
+def test_nor_is_a_file_read_that_belongs_to_somebody_else(directory: JobDirectory) -> None:
+    played(directory, "true")
+    os.chown(directory.work / OUTPUT, 1, 1)
+    assert directory.output() == NOBODY
+
+
+def test_the_folder_in_which_a_job_works_is_its_users_alone(directory: JobDirectory) -> None:
+    before = os.umask(0)
+    try:
+        create(directory)
+    finally:
+        os.umask(before)
+    assert directory.work.stat().st_mode & 0o777 == 0o700
+    assert directory.path.stat().st_mode & 0o777 == 0o711
+    assert directory.path.parent.stat().st_mode & 0o777 == 0o711
+
+
+GARBAGE = [
+    "",
+    "garbage",
+    "9" * 5_000,
+    f"{10**30} {10**30}",
+    "-1 5",
+    "256 -5",
+    "0 -5",
+    "\0\0 \0",
+    "\N{ARABIC-INDIC DIGIT FIVE} 5",
+]
+
+
+@pytest.mark.parametrize("written", GARBAGE)
+def test_what_a_guest_writes_about_its_end_is_believed_only_if_it_can_be_so(
+    directory: JobDirectory, written: str
+) -> None:
+    create(directory)
+    (directory.work / ENDED).write_text(written)
+    (directory.work / BEGUN).write_text(written)
+    record = directory.run_record()
+    assert record.exit_status in {None, 0}
+    assert record.ended_ms is None
+    assert (record.begun_ms or 0) < 1_000
+
+
+def test_a_folder_deeper_than_anybody_can_go_is_pruned(
+    directory: JobDirectory, directories: JobDirectories, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_directory, "_KEPT", 1)
+    monkeypatch.setattr(job_directory, "_REMOVED_WITHIN_S", 600)
+    for generation in (2, 3, 1):
+        create(directories.of(7, generation))
+    inside = os.open(directory.work, os.O_DIRECTORY)
+    for _ in range(1_500):
+        os.mkdir("d", dir_fd=inside)
+        deeper = os.open("d", os.O_DIRECTORY, dir_fd=inside)
+        os.close(inside)
+        inside = deeper
+    os.close(inside)
+    os.utime(directory.path, (0, 0))
+    try:
+        directories.prune([])
+        assert not directory.path.exists()
+    finally:
+        subprocess.run(["rm", "-rf", directory.path], check=True)  # pytest could not
+
+
+def test_many_folders_are_pruned_by_one_command_that_may_not_take_long(
+    directories: JobDirectories, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of the site waits for it; and one that a guest has made too large for it is not in others' way."""
+    monkeypatch.setattr(job_directory, "_KEPT", 2)
+    run = subprocess.run
+    bounds: list[float] = []
+    sequence: list[str] = []
+
+    def noted(words: list[Any], *, timeout: float, **more: Any) -> Any:
+        bounds.append(timeout)
+        sequence.extend(word.suffix for word in words if isinstance(word, Path))
+        return run(words, timeout=timeout, **more)
+
+    for generation in range(2, 9):
+        create(directories.of(7, generation))
+        os.utime(directories.of(7, generation).path, (generation, generation))
+    monkeypatch.setattr(subprocess, "run", noted)
+    directories.prune([directories.of(7, 2)])
+    left = [generation for generation in range(2, 9) if directories.of(7, generation).path.exists()]
+    assert left == [2, 7, 8]
+    assert [bound <= 10 for bound in bounds] == [True]
+    assert sequence == [".6", ".5", ".4", ".3"]
