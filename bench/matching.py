@@ -19,22 +19,17 @@ from time import perf_counter_ns, thread_time_ns
 from typing import Any, TypeVar
 
 from bench.table import show
-from leasehold.matching.amounts import Amounts
-from leasehold.matching.assignment.graph import Assignment
-from leasehold.matching.assignment.greedy import greedy
-from leasehold.matching.assignment.optimal import optimal
-from leasehold.matching.assignment.resource_sets import InTurn, Together
-from leasehold.matching.capabilities import Capabilities, Node
-from leasehold.matching.needs import InputFile, Job, Needs
-from leasehold.matching.network import Network, Way
+from leasehold.matching.assignment import Assignment, greedy, optimal
+from leasehold.matching.needs import Amounts, InputFile, Job, Needs
 from leasehold.matching.node_index import NodeIndex
-from leasehold.matching.satisfying import Moment
+from leasehold.matching.nodes import EvaluationTime, Link, Network, Node, NodeCapabilities
+from leasehold.matching.resource_sets import JointResourceSets, SequentialResourceSets
 from leasehold.matching.software import installed, software
 from leasehold.service.assignment_solver import solve_by_scipy
 
 PLACES = tuple(f"place {number}" for number in range(8))
 KINDS = 40
-NOW = Moment(0)
+NOW = EvaluationTime(0)
 
 Made = TypeVar("Made")
 
@@ -64,8 +59,8 @@ def matching(jobs: int = 1_000, nodes: int = 10_000, single: int = 1_000, idle_s
     asked = [_job(number, random) for number in range(jobs)]
     wanted = sum(job.needs.nodes for job in asked)
     index, index_s = _timed(lambda: NodeIndex(drawn, _network()))
-    in_turn, greedy_s = _timed(lambda: greedy(asked, InTurn(index, NOW)))
-    best, optimal_s = _timed(lambda: optimal(asked, Together(index, NOW, wanted), solve_by_scipy))
+    in_turn, greedy_s = _timed(lambda: greedy(asked, SequentialResourceSets(index, NOW)))
+    best, optimal_s = _timed(lambda: optimal(asked, JointResourceSets(index, NOW, wanted), solve_by_scipy))
     times_us = _single_us(index, [_job(jobs + number, random) for number in range(single)])
     return Matching(
         jobs=jobs,
@@ -94,7 +89,7 @@ def _single_us(index: NodeIndex, jobs: Sequence[Job]) -> list[float]:
     times_us = []
     for job in jobs:
         begun_ns = thread_time_ns()
-        for edge in list(islice(InTurn(index, NOW).edges(job, ()), job.needs.nodes)):
+        for edge in list(islice(SequentialResourceSets(index, NOW).edges(job, ()), job.needs.nodes)):
             node = index.node(edge.node)
             index.put(replace(node, free=node.free - job.needs.amounts))
         times_us.append((thread_time_ns() - begun_ns) / 1e3)
@@ -109,7 +104,7 @@ def _mean_weight_s(found: Assignment) -> float:
 def _network() -> Network:
     random = Random(2)
     ways = {
-        (source, target): Way(random.randrange(5, 80), random.choice([12_500_000, 125_000_000]))
+        (source, target): Link(random.randrange(5, 80), random.choice([12_500_000, 125_000_000]))
         for source in PLACES
         for target in PLACES
     }
@@ -129,7 +124,7 @@ def _node(number: int, random: Random, idle_share: float) -> Node:
         ("python", f"3.{8 + kind % 5}"),
         (f"package-{kind % 10}", "1.0"),
     ]
-    able = Capabilities(
+    able = NodeCapabilities(
         name=f"node-{number:05}",
         total=total,
         cpu_mhz=random.choice([2_200, 2_600, 3_000]),

@@ -21,10 +21,9 @@ from leasehold.jobs.effects import JobEffect, StartAttempt
 from leasehold.jobs.events import AttemptEnded, JobEvent, JobSubmitted, NodesSeen, SeenNode
 from leasehold.jobs.job import JobRequest
 from leasehold.jobs.settings import JobSettings
-from leasehold.matching.amounts import Amounts
-from leasehold.matching.capabilities import Capabilities, Node
-from leasehold.matching.needs import Job, Needs
-from leasehold.matching.retrying import Retrying
+from leasehold.matching.choice import Retrying
+from leasehold.matching.needs import Amounts, Job, Needs
+from leasehold.matching.nodes import Node, NodeCapabilities
 from leasehold.matching.software import installed, software
 
 BEGIN_MS, FOR_EVER_MS = 1, 10**12
@@ -78,7 +77,7 @@ def _note(effects: Sequence[JobEffect], now_ms: int, running: Running) -> None:
 
 
 def _node(number: int, random: Random) -> SeenNode:
-    able = Capabilities(
+    able = NodeCapabilities(
         name=f"a/{number}",
         total=Amounts(4, random.randrange(4_000, 8_000), 1_000),
         cpu_mhz=2_000,

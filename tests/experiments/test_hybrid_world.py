@@ -6,7 +6,7 @@ import pytest
 
 from leasehold.experiments.hybrid.plan import JobRun, configuration_named, plan
 from leasehold.experiments.hybrid.world import PACKAGES, HybridWorld, jobs, measure, nodes, situation
-from leasehold.matching.amounts import NOTHING
+from leasehold.matching.needs import NOTHING
 
 LOAD = 0.6
 

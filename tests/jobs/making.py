@@ -15,11 +15,9 @@ from leasehold.jobs.effects import (
 from leasehold.jobs.events import ImagesSeen, JobEvent, JobSubmitted, NodesSeen, SeenNode
 from leasehold.jobs.job import Backup, Fault, JobRequest
 from leasehold.jobs.settings import JobSettings
-from leasehold.matching.amounts import Amounts
-from leasehold.matching.capabilities import Capabilities, Node
 from leasehold.matching.images import Image
-from leasehold.matching.needs import Job, Needs
-from leasehold.matching.network import Network
+from leasehold.matching.needs import Amounts, Job, Needs
+from leasehold.matching.nodes import Network, Node, NodeCapabilities
 from leasehold.matching.software import installed, software
 
 S = 1_000
@@ -72,7 +70,7 @@ def seen(
 ) -> SeenNode:
     """See a node."""
     total = Amounts(cores, memory_mib, 1_000)
-    able = Capabilities(name=name, total=total, cpu_mhz=2_000, software=installed((has or {}).items()))
+    able = NodeCapabilities(name=name, total=total, cpu_mhz=2_000, software=installed((has or {}).items()))
     free = Amounts(cores if free_cores is None else free_cores, memory_mib, 1_000)
     node = Node(capabilities=able, free=free, seen_ms=at_ms, waiting_ms=waiting_ms)
     return SeenNode(node, is_host=is_host, runs=runs, problem=problem, fault=fault)

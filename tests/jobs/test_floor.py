@@ -11,9 +11,8 @@ from tests.jobs.making import seen
 from leasehold.jobs.events import RoomLeft, RoomTaken, SeenNode
 from leasehold.jobs.floor import Floor
 from leasehold.jobs.job import NOT_YET, Fault
-from leasehold.matching.amounts import Amounts
-from leasehold.matching.capabilities import Node
-from leasehold.matching.network import Network
+from leasehold.matching.needs import Amounts
+from leasehold.matching.nodes import Network, Node
 
 NAMES = [f"{site}/{number}" for site in "ab" for number in range(3)]
 STEPS = st.lists(

@@ -24,8 +24,8 @@ from leasehold.jobs.events import (
 from leasehold.jobs.floor import site_of
 from leasehold.jobs.job import AttemptState, JobRecord
 from leasehold.jobs.settings import JobSettings
-from leasehold.matching.amounts import Amounts
-from leasehold.matching.retrying import Retrying
+from leasehold.matching.choice import Retrying
+from leasehold.matching.needs import Amounts
 
 CORE = Amounts(1, 100)
 

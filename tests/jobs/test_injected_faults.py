@@ -9,8 +9,8 @@ from leasehold.jobs.desk import JobDesk
 from leasehold.jobs.effects import JobClosed, JobDecided
 from leasehold.jobs.job import Backup, Fault, JobRequest, JobState
 from leasehold.jobs.settings import JobSettings
-from leasehold.matching.amounts import Amounts
-from leasehold.matching.capabilities import Capabilities
+from leasehold.matching.needs import Amounts
+from leasehold.matching.nodes import NodeCapabilities
 from leasehold.matching.software import installed
 from leasehold.testing.job_world import JobWorld
 
@@ -23,7 +23,7 @@ ITS_OWN = {Fault.JOB_ERROR, Fault.TIME_OVER}
 def world(settings: JobSettings | None = None) -> JobWorld:
     """Eight nodes at two sites, half of them hosts, all with gcc."""
     nodes = [
-        Capabilities(
+        NodeCapabilities(
             name=f"{'ab'[number % 2]}/{number}",
             total=Amounts(2, 1_000, 1_000),
             cpu_mhz=2_000,

@@ -11,7 +11,7 @@ from tests.searching import examples
 from leasehold.jobs.events import AttemptEnded, AttemptRuns, JobEvent, JobTick, NodeFell
 from leasehold.jobs.job import Fault
 from leasehold.jobs.settings import JobSettings
-from leasehold.matching.retrying import Retrying
+from leasehold.matching.choice import Retrying
 
 
 def down(name: str = "a/1", fault: Fault | None = Fault.NODE_DIED, **about: Any) -> Any:

@@ -14,7 +14,7 @@ from leasehold.jobs.job import Fault
 from leasehold.jobs.settings import JobSettings
 from leasehold.jobs.sureness import Sureness, at_most
 from leasehold.jobs.watching import Watched
-from leasehold.matching.reliability.learning import FailureRate
+from leasehold.matching.reliability import FailureRate
 
 OFTEN = JobSettings(belief=FailureRate(1, 100), takeover_ms=0)
 """Every node is thought to fail once in a hundred seconds: ten seconds are survived with 0.905."""

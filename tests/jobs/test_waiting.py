@@ -17,7 +17,7 @@ from leasehold.jobs.events import (
     JobTick,
 )
 from leasehold.jobs.settings import JobSettings, Machines
-from leasehold.matching.retrying import Retrying
+from leasehold.matching.choice import Retrying
 
 FULL = site(seen("a/1", cores=2, free_cores=0, at_ms=1))
 

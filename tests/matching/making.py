@@ -1,8 +1,11 @@
-"""Small jobs and nodes: every test says only what matters to it."""
+"""Small jobs, nodes and graphs: every test says only what matters to it."""
 
-from leasehold.matching.amounts import Amounts
-from leasehold.matching.capabilities import Capabilities, Node
-from leasehold.matching.needs import InputFile, Job, Needs
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass
+
+from leasehold.matching.assignment import Edge
+from leasehold.matching.needs import Amounts, InputFile, Job, Needs
+from leasehold.matching.nodes import Node, NodeCapabilities
 from leasehold.matching.software import installed, software
 
 
@@ -45,7 +48,7 @@ def make_node(
     waiting_ms: int = 0,
     seen_ms: int = 0,
 ) -> Node:
-    able = Capabilities(
+    able = NodeCapabilities(
         name=name,
         total=Amounts(cores, memory_mib, disk_mib),
         cpu_mhz=cpu_mhz,
@@ -55,3 +58,13 @@ def make_node(
     )
     left = able.total if free is None else free
     return Node(capabilities=able, free=left, waiting_ms=waiting_ms, seen_ms=seen_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class ListedGraph:
+    """A graph whose edges are written down."""
+
+    listed: Mapping[int, list[Edge]]
+
+    def edges(self, job: Job, taken: Container[str]) -> Iterator[Edge]:
+        return (edge for edge in sorted(self.listed.get(job.job_id, ())) if edge.node not in taken)

@@ -6,12 +6,9 @@ from itertools import combinations, permutations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.matching.making import make_job
+from tests.matching.making import ListedGraph, make_job
 
-from leasehold.matching.assignment.graph import Assignment, Edge, ListedGraph
-from leasehold.matching.assignment.greedy import greedy
-from leasehold.matching.assignment.optimal import optimal
-from leasehold.matching.assignment.plain_solver import Row, Solved, solve_plain
+from leasehold.matching.assignment import Assignment, Edge, Row, Solved, greedy, optimal, solve_plain
 from leasehold.matching.needs import Job
 from leasehold.service.assignment_solver import solve_by_scipy
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leasehold.matching.best_fit import AS_PRINTED, BestFit
+from leasehold.matching.resource_sets import AS_PRINTED, BestFit
 from leasehold.model.errors import InvalidField
 
 

@@ -3,15 +3,10 @@
 import pytest
 from tests.matching.making import make_job, make_node
 
-from leasehold.matching.amounts import Amounts
-from leasehold.matching.capabilities import Node
-from leasehold.matching.choice import Choice, Chooser, Physical, Refused, TryAgain, Virtual
-from leasehold.matching.hosts import Making
-from leasehold.matching.images import Catalogue, Image, Recipe
-from leasehold.matching.needs import Job
-from leasehold.matching.network import Network, Way
-from leasehold.matching.retrying import Retrying
-from leasehold.matching.satisfying import Moment
+from leasehold.matching.choice import Choice, Chooser, JobRefused, MachineMaking, Physical, Retrying, TryAgain, Virtual
+from leasehold.matching.images import Image, ImageCatalogue, Recipe
+from leasehold.matching.needs import Amounts, Job
+from leasehold.matching.nodes import EvaluationTime, Link, Network, Node
 from leasehold.matching.software import installed
 from leasehold.matching.verdict import Verdict, Why, never, wait
 from leasehold.model.errors import InvalidField
@@ -20,13 +15,13 @@ R = {"r": "4.3"}
 WITH_R = Image("with-r", installed(R.items()), 1_000_000, Amounts(0, 50, 100), frozenset({"near"}))
 LARGER = Image("larger", installed({**R, "gcc": "12"}.items()), 2_000_000)
 BASE = Image("base", frozenset(), 500_000)
-CATALOGUE = Catalogue([LARGER, WITH_R], {"julia": "1.9"}, BASE)
-NETWORK = Network(Way(100, 1_000_000))
+CATALOGUE = ImageCatalogue([LARGER, WITH_R], {"julia": "1.9"}, BASE)
+NETWORK = Network(Link(100, 1_000_000))
 NONE_FREE = Amounts(0, 0, 0)
 
 
 def choose(job: Job, nodes: list[Node], hosts: list[Node] | None = None, now_ms: int = 0) -> Choice:
-    return Chooser(nodes, hosts or [], CATALOGUE, NETWORK).choose(job, Moment(now_ms))
+    return Chooser(nodes, hosts or [], CATALOGUE, NETWORK).choose(job, EvaluationTime(now_ms))
 
 
 def test_a_node_that_has_what_is_needed_runs_it_and_no_machine_is_built() -> None:
@@ -66,7 +61,7 @@ def test_a_host_needs_memory_for_the_job_and_for_the_system_of_the_machine() -> 
     job = make_job(needs="r", memory_mib=100)
     assert isinstance(choose(job, [], [make_node("host", memory_mib=150)]), Virtual)
     refused = choose(job, [], [make_node("host", memory_mib=149)])
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, JobRefused)
     assert refused.verdict == never(Why.NO_HOST)
 
 
@@ -75,7 +70,7 @@ def test_a_job_of_two_nodes_gets_machines_on_two_hosts() -> None:
     assert isinstance(chosen, Virtual)
     assert [edge.node for edge in chosen.hosts] == ["a", "b"]
     refused = choose(make_job(needs="r", nodes=2), [], [make_node("a")])
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, JobRefused)
 
 
 def test_hosts_that_are_in_use_are_waited_for() -> None:
@@ -88,7 +83,7 @@ def test_the_time_to_fetch_build_and_boot_counts_towards_the_deadline() -> None:
     host = [make_node("host")]
     assert isinstance(choose(make_job(needs="r", deadline_ms=32_101), [], host), Virtual)
     refused = choose(make_job(needs="r", deadline_ms=32_100), [], host)
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, JobRefused)
     assert refused.verdict.why is Why.DEADLINE_TOO_TIGHT
 
 
@@ -100,14 +95,14 @@ class TestImages:
     @pytest.mark.parametrize("needs", ["julia >= 2", "fortran", "r >= 5"])
     def test_what_nobody_has_is_refused_by_name(self, needs: str) -> None:
         refused = choose(make_job(needs=needs), [make_node("bare")], [make_node("host")])
-        assert refused == Refused(never(Why.NO_IMAGE, needs), never(Why.SOFTWARE_NOT_THERE, needs))
+        assert refused == JobRefused(never(Why.NO_IMAGE, needs), never(Why.SOFTWARE_NOT_THERE, needs))
 
     def test_without_a_base_nothing_is_built(self) -> None:
-        assert Catalogue([], {"julia": "1.9"}).find(make_job(needs="julia").needs.software) is None
+        assert ImageCatalogue([], {"julia": "1.9"}).find(make_job(needs="julia").needs.software) is None
 
     def test_names_differ(self) -> None:
         with pytest.raises(InvalidField, match="names that differ"):
-            Catalogue([BASE, BASE])
+            ImageCatalogue([BASE, BASE])
 
 
 class TestTryingAgain:
@@ -120,7 +115,7 @@ class TestTryingAgain:
     def test_after_six_minutes_it_is_refused_with_what_it_waited_for(self) -> None:
         busy = make_node("with", has=R, free=NONE_FREE)
         refused = choose(make_job(needs="r"), [busy], now_ms=360_000)
-        assert refused == Refused(never(Why.WAITED_TOO_LONG), wait(Why.CORES_IN_USE))
+        assert refused == JobRefused(never(Why.WAITED_TOO_LONG), wait(Why.CORES_IN_USE))
 
     def test_both_can_be_set(self) -> None:
         assert Retrying(interval_ms=10, limit_ms=25).next_ms(0, 15) == 20
@@ -129,21 +124,23 @@ class TestTryingAgain:
             Retrying(interval_ms=0)
 
     def test_a_machine_takes_its_time(self) -> None:
-        assert Making().boot_ms == 30_000
+        assert MachineMaking().boot_ms == 30_000
 
 
 def test_nodes_that_are_alike_are_judged_once_to_say_what_a_job_waits_for() -> None:
     judged = []
 
     class Counting(Chooser):
-        def judge(self, job: Job, node: Node, moment: Moment) -> Verdict:
+        def judge(self, job: Job, node: Node, moment: EvaluationTime) -> Verdict:
             judged.append(node.name)
             return super().judge(job, node, moment)
 
     busy = [make_node(f"n{number}", free=NONE_FREE) for number in range(100)]
     chooser = Counting([*busy, make_node("small", cores=1)], [], CATALOGUE)
-    assert chooser.physical_verdict(make_job(cores=2, nodes=100), Moment(0)) == wait(Why.CORES_IN_USE)
+    assert chooser.physical_verdict(make_job(cores=2, nodes=100), EvaluationTime(0)) == wait(Why.CORES_IN_USE)
     assert len(judged) == 2
     without = frozenset({"n0", "small", "nobody"})
-    assert chooser.physical_verdict(make_job(cores=2, nodes=100), Moment(0), without) == never(Why.TOO_FEW_NODES)
-    assert chooser.physical_verdict(make_job(cores=2, nodes=99), Moment(0), without) == wait(Why.CORES_IN_USE)
+    assert chooser.physical_verdict(make_job(cores=2, nodes=100), EvaluationTime(0), without) == never(
+        Why.TOO_FEW_NODES
+    )
+    assert chooser.physical_verdict(make_job(cores=2, nodes=99), EvaluationTime(0), without) == wait(Why.CORES_IN_USE)

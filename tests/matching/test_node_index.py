@@ -9,19 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.matching.making import make_job, make_node
 
-from leasehold.matching.amounts import Amounts
-from leasehold.matching.assignment.graph import Edge
-from leasehold.matching.assignment.resource_sets import InTurn, Together
-from leasehold.matching.best_fit import AS_PRINTED, BestFit
-from leasehold.matching.capabilities import Node
-from leasehold.matching.needs import InputFile, Job
-from leasehold.matching.network import Network, Way
+from leasehold.matching.assignment import Edge
+from leasehold.matching.needs import Amounts, InputFile, Job
 from leasehold.matching.node_index import NodeIndex
-from leasehold.matching.satisfying import Moment, judge
+from leasehold.matching.nodes import EvaluationTime, Link, Network, Node, judge
+from leasehold.matching.resource_sets import AS_PRINTED, BestFit, JointResourceSets, SequentialResourceSets
 from leasehold.matching.verdict import FITS
 
-NETWORK = Network(Way(5, 1_000_000), {("store", "there"): Way(50, 200_000)})
-NOW = Moment(now_ms=1_000, fresh_for_ms=500)
+NETWORK = Network(Link(5, 1_000_000), {("store", "there"): Link(50, 200_000)})
+NOW = EvaluationTime(now_ms=1_000, fresh_for_ms=500)
 
 SOFTWARE = [{}, {"gcc": "9"}, {"gcc": "12"}, {"gcc": "12", "r": "4"}, {"r": "3"}, {"x": "1"}, {"gcc": "13"}]
 
@@ -81,7 +77,7 @@ def all_edges(job: Job, fleet: list[Node]) -> list[Edge]:
 def test_without_a_window_it_gives_every_node_that_fits_the_best_first(
     fleet: list[Node], job: Job, taken: set[str]
 ) -> None:
-    sets = InTurn(NodeIndex(fleet, NETWORK), NOW, best_fit=None)
+    sets = SequentialResourceSets(NodeIndex(fleet, NETWORK), NOW, best_fit=None)
     assert list(sets.edges(job, taken)) == [edge for edge in all_edges(job, fleet) if edge.node not in taken]
 
 
@@ -92,7 +88,7 @@ def test_with_a_window_it_gives_those_near_enough_in_memory(fleet: list[Node], j
         job.needs.amounts.memory_mib, iter(sorted(edge.memory_mib for edge in fitting)), job.needs.nodes
     )
     near = [edge for edge in fitting if upper is None or edge.memory_mib <= upper]
-    assert list(InTurn(NodeIndex(fleet, NETWORK), NOW).edges(job, taken)) == near
+    assert list(SequentialResourceSets(NodeIndex(fleet, NETWORK), NOW).edges(job, taken)) == near
 
 
 @given(FLEETS, JOBS, st.integers(1, 8), st.sets(st.sampled_from(["n0", "n1", "n2"])))
@@ -101,8 +97,8 @@ def test_a_set_made_in_turn_lies_within_one_made_for_all(
 ) -> None:
     index = NodeIndex(fleet, NETWORK)
     wanted = job.needs.nodes + len(taken) + more
-    together = set(Together(index, NOW, wanted, BestFit()).edges(job, ()))
-    assert set(InTurn(index, NOW).edges(job, taken)) <= together
+    together = set(JointResourceSets(index, NOW, wanted, BestFit()).edges(job, ()))
+    assert set(SequentialResourceSets(index, NOW).edges(job, taken)) <= together
 
 
 @given(FLEETS, FLEETS, JOBS)
@@ -113,7 +109,9 @@ def test_after_changes_it_is_as_if_made_anew(before: list[Node], after: list[Nod
     for node in before[len(after) :]:
         index.drop(node.name)
     assert len(index) == len(after)
-    assert list(InTurn(index, NOW).edges(job, ())) == list(InTurn(NodeIndex(after, NETWORK), NOW).edges(job, ()))
+    assert list(SequentialResourceSets(index, NOW).edges(job, ())) == list(
+        SequentialResourceSets(NodeIndex(after, NETWORK), NOW).edges(job, ())
+    )
 
 
 @given(FLEETS, FLEETS, st.sampled_from([0, 1, 2]), st.sets(st.sampled_from(["n0", "n1", "n2", "n99"])))
@@ -141,7 +139,7 @@ def test_many_at_once_come_and_go_as_one_after_the_other(
     before: list[Node], after: list[Node], job: Job, few: int
 ) -> None:
     one_by_one, at_once = NodeIndex(before, NETWORK), NodeIndex(before, NETWORK)
-    with mock.patch("leasehold.matching.shelf._FEW", few):
+    with mock.patch("leasehold.matching.node_index._FEW_BUCKETS", few):
         at_once.put_all(after)
         at_once.drop_all([node.name for node in before[len(after) :]])
     for node in after:
@@ -149,7 +147,9 @@ def test_many_at_once_come_and_go_as_one_after_the_other(
     for node in before[len(after) :]:
         one_by_one.drop(node.name)
     assert list(at_once.nodes()) == list(one_by_one.nodes())
-    assert list(InTurn(at_once, NOW).edges(job, ())) == list(InTurn(one_by_one, NOW).edges(job, ()))
+    assert list(SequentialResourceSets(at_once, NOW).edges(job, ())) == list(
+        SequentialResourceSets(one_by_one, NOW).edges(job, ())
+    )
 
 
 def test_a_node_that_is_not_there_is_an_error() -> None:

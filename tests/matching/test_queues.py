@@ -9,10 +9,15 @@ from tests.matching.literal import queue_as_printed
 from tests.matching.making import make_job
 
 from leasehold.matching.needs import Job
-from leasehold.matching.queues.job_queue import JobQueue
-from leasehold.matching.queues.min_wait_deadline_first import MinWaitDeadlineFirst, Thresholds
-from leasehold.matching.queues.patient import Patient
-from leasehold.matching.queues.registry import JOB_QUEUES, describe, job_queue
+from leasehold.matching.queues import (
+    JOB_QUEUES,
+    JobQueue,
+    MinWaitDeadlineFirst,
+    Patient,
+    Thresholds,
+    describe,
+    job_queue,
+)
 from leasehold.model.errors import InvalidField, UnknownName
 
 

@@ -5,11 +5,9 @@ from typing import Any
 import pytest
 from tests.matching.making import make_job, make_node
 
-from leasehold.matching.amounts import Amounts
-from leasehold.matching.needs import InputFile
-from leasehold.matching.network import Network, Way
-from leasehold.matching.satisfying import Moment, judge
-from leasehold.matching.verdict import FITS, Answer, Verdict, Why, never, sentence, wait
+from leasehold.matching.needs import Amounts, InputFile
+from leasehold.matching.nodes import EvaluationTime, Link, Network, judge
+from leasehold.matching.verdict import FITS, Feasibility, Verdict, Why, never, sentence, wait
 from leasehold.model.errors import InvalidField
 
 HALF = Amounts(2, 500, 500)
@@ -38,12 +36,12 @@ HALF = Amounts(2, 500, 500)
 )
 def test_the_first_thing_that_is_lacking_is_told(job: dict[str, Any], node: dict[str, Any], verdict: Verdict) -> None:
     """Now is 100 ms after submission, files take 50 ms, the job 1,000 ms, and facts are good for a second."""
-    moment = Moment(now_ms=100, fresh_for_ms=1_000)
+    moment = EvaluationTime(now_ms=100, fresh_for_ms=1_000)
     assert judge(make_job(**job), make_node(**node), 50, moment) == verdict
 
 
 def test_answers_are_ordered() -> None:
-    assert Answer.NEVER < Answer.WAIT < Answer.FIT
+    assert Feasibility.NEVER < Feasibility.WAIT < Feasibility.FIT
 
 
 def test_every_reason_has_a_sentence() -> None:
@@ -51,7 +49,7 @@ def test_every_reason_has_a_sentence() -> None:
 
 
 class TestTransfer:
-    network = Network(Way(10, 1_000_000), {("far", "here"): Way(200, 500_000)})
+    network = Network(Link(10, 1_000_000), {("far", "here"): Link(200, 500_000)})
 
     def test_is_delay_and_size_over_bandwidth_for_each_place(self) -> None:
         """From afar 200 ms and 3 MB at 0.5 MB/s; from elsewhere 10 ms and 2 MB at 1 MB/s; here, nothing."""
@@ -82,4 +80,4 @@ def test_what_cannot_be_is_refused() -> None:
     with pytest.raises(InvalidField, match="size_bytes of a"):
         InputFile("a", -1, "here")
     with pytest.raises(InvalidField, match="way"):
-        Way(0, 0)
+        Link(0, 0)

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leasehold.matching.software import has_software, installed, software
+from leasehold.matching.software import Constraint, has_software, installed, software, version
 from leasehold.matching.verdict import FITS, Why
-from leasehold.matching.versions import Constraint, version
 from leasehold.model.errors import InvalidField, UnknownName
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from leasehold.matching.assignment.plain_solver import solve_plain
+from leasehold.matching.assignment import solve_plain
 from leasehold.service import assignment_solver
 from leasehold.service.assignment_solver import best_solver, solve_by_scipy
 

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from tests.matching.making import make_job
 
 from leasehold.matching.needs import InputFile
-from leasehold.matching.network import Network, Way
-from leasehold.matching.satisfying import Moment, judge, judge_machine
+from leasehold.matching.nodes import EvaluationTime, Link, Network, judge, judge_machine
 from leasehold.service import explaining_jobs
 from leasehold.service.commands import JobNodesSeen, JobSiteSilent
 from leasehold.service.drivers.facts import NodeFacts
@@ -24,7 +23,7 @@ from leasehold.service.explaining_jobs import NodeGroup, Said, grouped
 from leasehold.service.store.rows import NodeRow
 
 GONE_AFTER_MS = 1_000
-NETWORK = Network(ways={("far", "a"): Way(0, 1)})
+NETWORK = Network(ways={("far", "a"): Link(0, 1)})
 FACTS = NodeFacts(name="n", cores=4, memory_mib=1000, disk_mib=50, free_cores=4, free_memory_mib=1000, free_disk_mib=50)
 
 Looks = Sequence[tuple[int, JobNodesSeen | JobSiteSilent]]
@@ -46,7 +45,7 @@ def nodes(*names: str, site: str = "a", **facts: Any) -> JobNodesSeen:
 
 
 def told(book: NodeBook, now_ms: int = 10, **asked: Any) -> tuple[NodeGroup, ...]:
-    moment = Moment(now_ms, asked.pop("fresh_for_ms", None))
+    moment = EvaluationTime(now_ms, asked.pop("fresh_for_ms", None))
     return grouped(book.kinds(now_ms), make_job(**asked), NETWORK, moment)
 
 
@@ -169,7 +168,7 @@ JOBS = st.builds(
 def test_the_groups_are_what_judging_each_node_says(looks: Looks, job: Any, fresh_for_ms: int | None) -> None:
     now_ms = 3000
     book = seen(sorted(looks, key=lambda look: look[0]))
-    moment = Moment(now_ms, fresh_for_ms)
+    moment = EvaluationTime(now_ms, fresh_for_ms)
     expected = defaultdict(list)
     for name, row in sorted(book.rows.items()):
         if not book.is_gone(row, now_ms):
@@ -181,7 +180,7 @@ def test_the_groups_are_what_judging_each_node_says(looks: Looks, job: Any, fres
     }
 
 
-def one_by_one(row: NodeRow, job: Any, moment: Moment) -> Said:
+def one_by_one(row: NodeRow, job: Any, moment: EvaluationTime) -> Said:
     node = node_of(row)
     transfer_ms = NETWORK.transfer_ms(job.needs.inputs, row.site, node.capabilities.bytes_per_s)
     return Said(

@@ -7,9 +7,9 @@ from leasehold.jobs.effects import BuildImage
 from leasehold.jobs.events import ImagesSeen
 from leasehold.jobs.job import JobRecord, Place
 from leasehold.jobs.settings import JobSettings
-from leasehold.matching.amounts import NOTHING, Amounts
 from leasehold.matching.choice import Physical
-from leasehold.matching.images import Catalogue, Image, Recipe
+from leasehold.matching.images import Image, ImageCatalogue, Recipe
+from leasehold.matching.needs import NOTHING, Amounts
 
 
 def key_of(recipe: Recipe) -> str:
@@ -101,9 +101,9 @@ class Images:
         image = place.image.base if isinstance(place.image, Recipe) else place.image
         return self._there.get(image.name, image).needs
 
-    def _catalogue(self) -> Catalogue:
+    def _catalogue(self) -> ImageCatalogue:
         buildable = dict(self._seen.buildable)
-        return Catalogue(self._there.values(), buildable, self._seen.base, self._settings.build_ms)
+        return ImageCatalogue(self._there.values(), buildable, self._seen.base, self._settings.build_ms)
 
 
 def with_image(place: Place, image: Image) -> Place:

@@ -7,13 +7,12 @@ from operator import attrgetter
 from leasehold.jobs.floor import site_of
 from leasehold.jobs.job import Place
 from leasehold.jobs.office import Office
-from leasehold.matching.assignment.graph import Edge
-from leasehold.matching.assignment.resource_sets import InTurn
-from leasehold.matching.choice import Chooser, Ground, Physical
-from leasehold.matching.hosts import judge_hosts
+from leasehold.matching.assignment import Edge
+from leasehold.matching.choice import Chooser, NodePool, Physical, judge_hosts
 from leasehold.matching.needs import Job
-from leasehold.matching.satisfying import Moment
-from leasehold.matching.verdict import Answer, Verdict, Why, nearness, never, wait
+from leasehold.matching.nodes import EvaluationTime
+from leasehold.matching.resource_sets import SequentialResourceSets
+from leasehold.matching.verdict import Feasibility, Verdict, Why, nearness, never, wait
 
 _NAMED = 3
 """So many nodes that are down are named."""
@@ -50,9 +49,9 @@ class Choosing:
         self._images = office.images
         self._warmth = office.warmth
 
-    def moment(self, now_ms: int) -> Moment:
+    def moment(self, now_ms: int) -> EvaluationTime:
         """Say when nodes are judged, and how old what is known of them may be."""
-        return Moment(now_ms, self._settings.fresh_for_ms or FOR_EVER_MS)
+        return EvaluationTime(now_ms, self._settings.fresh_for_ms or FOR_EVER_MS)
 
     def find(self, job: Job, now_ms: int, without: Collection[str] = ()) -> Place | Verdict:
         """Give the best place, but for some nodes; or the two kinds of no."""
@@ -76,16 +75,16 @@ class Choosing:
         choosers = [self._chooser(ground, now_ms) for ground in self._grounds(job)]
         return _first(one.virtual(job, self.moment(now_ms), wait(Why.CORES_IN_USE)) for one in choosers)
 
-    def all_edges(self, job: Job, ground: Ground, like: Place, now_ms: int) -> list[Edge]:
+    def all_edges(self, job: Job, ground: NodePool, like: Place, now_ms: int) -> list[Edge]:
         """List all nodes that would do now, or all hosts of machines with an image; the best first."""
         if isinstance(like, Physical):
-            return list(InTurn(ground.index, self.moment(now_ms), None).edges(job, ()))
+            return list(SequentialResourceSets(ground.index, self.moment(now_ms), None).edges(job, ()))
         hosts, making = ground.hosts.values(), self._settings.making
         return judge_hosts(job, like.image, hosts, self._network, self.moment(now_ms), making)[0]
 
     def hopeful(self, job: Job, verdict: Verdict, now_ms: int) -> Verdict:
         """Say *not now* instead of *never here* where nodes that are down would do; else what is too much."""
-        if verdict.answer is not Answer.NEVER:
+        if verdict.answer is not Feasibility.NEVER:
             return verdict
         return self.waits_for_nodes(job, now_ms) or self._sized(job, verdict, now_ms)
 
@@ -96,21 +95,23 @@ class Choosing:
         for site in sorted({site_of(name) for name in down}):
             ground = self._floor.with_down(site)
             found = self._best([ground], job, now_ms)
-            if not isinstance(found, Verdict) or found.answer is not Answer.NEVER:
+            if not isinstance(found, Verdict) or found.answer is not Feasibility.NEVER:
                 names += sorted(self._able(job, ground, now_ms) & down.keys())
         return are_down(names) if names else None
 
-    def _able(self, job: Job, ground: Ground, now_ms: int) -> set[str]:
+    def _able(self, job: Job, ground: NodePool, now_ms: int) -> set[str]:
         """Name the nodes that could serve a job by themselves or as hosts, be they in use or down."""
         moment, image = self.moment(now_ms), self._images.catalogue.find(job.needs.software)
         chooser = self._chooser(ground, now_ms)
         able = {
-            node.name for node in ground.index.nodes() if chooser.judge(job, node, moment).answer is not Answer.NEVER
+            node.name
+            for node in ground.index.nodes()
+            if chooser.judge(job, node, moment).answer is not Feasibility.NEVER
         }
         if image is not None:
             hosts, making = ground.hosts.values(), self._settings.making
             _, verdicts = judge_hosts(job, image, hosts, self._network, moment, making)
-            able |= {name for name, said in verdicts.items() if said.answer is not Answer.NEVER}
+            able |= {name for name, said in verdicts.items() if said.answer is not Feasibility.NEVER}
         return able
 
     def _sized(self, job: Job, verdict: Verdict, now_ms: int) -> Verdict:
@@ -137,20 +138,22 @@ class Choosing:
             return never(Why.TOO_FEW_NODES, f"asks for {needs.nodes}, and no site has more than {most} that would do")
         return verdict
 
-    def _how_many_able(self, job: Job, ground: Ground, now_ms: int) -> int:
+    def _how_many_able(self, job: Job, ground: NodePool, now_ms: int) -> int:
         """Count the nodes of `_able`."""
         if ground.hosts and self._images.catalogue.find(job.needs.software) is not None:
             return len(self._able(job, ground, now_ms))
         chooser, moment = self._chooser(ground, now_ms), self.moment(now_ms)
         kinds = ground.index.kinds()
-        return sum(c for node, c in kinds if chooser.judge(job, node, moment).answer is not Answer.NEVER)
+        return sum(c for node, c in kinds if chooser.judge(job, node, moment).answer is not Feasibility.NEVER)
 
-    def _grounds(self, job: Job) -> list[Ground]:
+    def _grounds(self, job: Job) -> list[NodePool]:
         if job.needs.nodes == 1:
             return [self._floor.whole]
         return [ground for _, ground in sorted(self._floor.sites.items())] or [self._floor.whole]
 
-    def _best(self, grounds: Iterable[Ground], job: Job, now_ms: int, without: Collection[str] = ()) -> Place | Verdict:
+    def _best(
+        self, grounds: Iterable[NodePool], job: Job, now_ms: int, without: Collection[str] = ()
+    ) -> Place | Verdict:
         moment = self.moment(now_ms)
         choosers = [self._chooser(ground, now_ms) for ground in grounds]
         nodes = [found for one in choosers if (found := one.physical(job, moment, without))]
@@ -158,11 +161,11 @@ class Choosing:
             return min(nodes, key=_time)
         lacking = [one.physical_verdict(job, moment, without) for one in choosers]
         nearest = max(lacking, key=_hope, default=wait(Why.FACTS_TOO_OLD))
-        if nearest.answer is not Answer.NEVER:
+        if nearest.answer is not Feasibility.NEVER:
             return nearest
         return _first(one.virtual(job, moment, nearest, without) for one in choosers)
 
-    def _chooser(self, ground: Ground, now_ms: int) -> Chooser:
+    def _chooser(self, ground: NodePool, now_ms: int) -> Chooser:
         chooser = Chooser.over(ground, self._images.catalogue, self._network, self._settings.choosing)
         chooser.warm = lambda image: self._warmth.hosts(image, now_ms)
         return chooser
@@ -183,7 +186,7 @@ def _first(made: Iterable[Place | Verdict]) -> Place | Verdict:
     return max((found for found in listed if isinstance(found, Verdict)), key=_hope)
 
 
-def _hope(verdict: Verdict) -> tuple[Answer, tuple[int, str]]:
+def _hope(verdict: Verdict) -> tuple[Feasibility, tuple[int, str]]:
     return verdict.answer, nearness(verdict)
 
 

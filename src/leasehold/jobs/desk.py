@@ -22,8 +22,8 @@ from leasehold.jobs.placing import Placer
 from leasehold.jobs.rounds import Forecast, Rounds
 from leasehold.jobs.settings import JobSettings
 from leasehold.jobs.watching import Watching
-from leasehold.matching.assignment.plain_solver import Solve, solve_plain
-from leasehold.matching.network import Network
+from leasehold.matching.assignment import Solve, solve_plain
+from leasehold.matching.nodes import Network
 
 
 class JobDesk:

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from leasehold.jobs.job import NOT_YET, AttemptState, Fault, JobRequest
-from leasehold.matching.amounts import Amounts
-from leasehold.matching.capabilities import Node
 from leasehold.matching.images import Image
+from leasehold.matching.needs import Amounts
+from leasehold.matching.nodes import Node
 
 
 @dataclass(frozen=True, slots=True)

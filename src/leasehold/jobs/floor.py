@@ -18,11 +18,10 @@ from typing import Any
 
 from leasehold.jobs.events import RoomLeft, RoomTaken, SeenNode
 from leasehold.jobs.job import NOT_YET, Fault
-from leasehold.matching.amounts import NOTHING, Amounts
-from leasehold.matching.capabilities import Capabilities, Node
-from leasehold.matching.choice import Ground
-from leasehold.matching.network import Network
+from leasehold.matching.choice import NodePool
+from leasehold.matching.needs import NOTHING, Amounts
 from leasehold.matching.node_index import NodeIndex
+from leasehold.matching.nodes import Network, Node, NodeCapabilities
 
 _LOOKS_KEPT = 8
 """Of how many looks at a site it is kept what they did not see."""
@@ -81,8 +80,8 @@ class Floor:
 
     def __init__(self, network: Network) -> None:
         self._network = network
-        self._whole = Ground(NodeIndex((), network))
-        self._sites: dict[str, Ground] = {}
+        self._whole = NodePool(NodeIndex((), network))
+        self._sites: dict[str, NodePool] = {}
         self._seen: dict[str, SeenNode] = {}
         self._names: dict[str, dict[str, None]] = {}
         """Of all nodes that were seen, by site."""
@@ -94,7 +93,7 @@ class Floor:
         self._unusable: dict[str, set[str]] = {}
         """Nodes that are known and cannot be used now, by site."""
         self._down: dict[str, SeenNode] | None = None
-        self._with_down: dict[str, Ground] = {}
+        self._with_down: dict[str, NodePool] = {}
         self._others: dict[int, RoomTaken] = {}
         self._others_on: dict[str, dict[int, Held]] = {}
         """By node; and by site, where nobody has said on which node."""
@@ -111,13 +110,13 @@ class Floor:
         """Sites where some node, nobody knows which, has more room than when this was last emptied."""
 
     @property
-    def whole(self) -> Ground:
+    def whole(self) -> NodePool:
         """All nodes that can be used, with what can be promised there."""
         self._settle()
         return self._whole
 
     @property
-    def sites(self) -> dict[str, Ground]:
+    def sites(self) -> dict[str, NodePool]:
         """The same by site."""
         self._settle()
         return self._sites
@@ -359,7 +358,7 @@ class Floor:
         seen = self._seen.get(name)
         return None if seen is None else self._as_it_is(seen).node
 
-    def kind(self, name: str) -> tuple[Capabilities, bool, bool, bool] | None:
+    def kind(self, name: str) -> tuple[NodeCapabilities, bool, bool, bool] | None:
         """Give all about a node that does not change with use: what it is, what for, and whether it is there.
 
         None for one that was never seen.
@@ -389,12 +388,12 @@ class Floor:
         else:
             self.shrunk.add(name)
 
-    def among(self, names: Iterable[str]) -> Ground:
+    def among(self, names: Iterable[str]) -> NodePool:
         """Give a few nodes alone, those of them that can be used."""
         there = (self._seen[name] for name in names if self.is_usable(name))
         return self._ground_with(map(self._as_it_is, there))
 
-    def with_down(self, site: str) -> Ground:
+    def with_down(self, site: str) -> NodePool:
         """Give all nodes of a site, those that are down without room."""
         if not self._unusable.get(site):
             self._settle()
@@ -404,13 +403,13 @@ class Floor:
             self._with_down[site] = self._ground_with(map(self._as_it_is, there))
         return self._with_down[site]
 
-    def idle(self, *, down: bool = False) -> Ground:
+    def idle(self, *, down: bool = False) -> NodePool:
         """Give all nodes as if nobody used them; those that are down only where they are wanted too."""
         there = (seen for name, seen in self._seen.items() if down or self.is_usable(name))
         return self._ground_with(replace(seen, node=_unused(seen.node)) for seen in there)
 
-    def _ground_with(self, nodes: Iterable[SeenNode]) -> Ground:
-        ground = Ground(NodeIndex((), self._network))
+    def _ground_with(self, nodes: Iterable[SeenNode]) -> NodePool:
+        ground = NodePool(NodeIndex((), self._network))
         _lay(ground, [*nodes])
         return ground
 
@@ -434,13 +433,13 @@ class Floor:
         as_node, as_host = self._whole.index.find(name), self._whole.hosts.get(name)
         return as_node == (node if seen.runs else None) and as_host == (node if seen.is_host else None)
 
-    def _lay_anew(self, ground: Ground, nodes: Mapping[str, SeenNode]) -> None:
+    def _lay_anew(self, ground: NodePool, nodes: Mapping[str, SeenNode]) -> None:
         if nodes:
             _take_out(ground, nodes)
             _lay(ground, [seen for name, seen in nodes.items() if self.is_usable(name)])
 
-    def _ground_of(self, site: str) -> Ground:
-        return self._sites.setdefault(site, Ground(NodeIndex((), self._network)))
+    def _ground_of(self, site: str) -> NodePool:
+        return self._sites.setdefault(site, NodePool(NodeIndex((), self._network)))
 
     def _as_it_is(self, seen: SeenNode) -> SeenNode:
         """Give a node with what can be promised there."""
@@ -490,12 +489,12 @@ class Floor:
         self._refresh(memory)
 
 
-def _lay(ground: Ground, nodes: Sequence[SeenNode]) -> None:
+def _lay(ground: NodePool, nodes: Sequence[SeenNode]) -> None:
     ground.index.put_all(seen.node for seen in nodes if seen.runs)
     ground.hosts.update((seen.node.name, seen.node) for seen in nodes if seen.is_host)
 
 
-def _take_out(ground: Ground, names: Iterable[str]) -> None:
+def _take_out(ground: NodePool, names: Iterable[str]) -> None:
     ground.index.drop_all([name for name in names if name in ground.index])
     for name in names:
         ground.hosts.pop(name, None)

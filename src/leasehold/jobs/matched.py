@@ -5,7 +5,7 @@ together, each node to one of them, at the least sum of transfer and waiting tim
 looks at what is left in its turn. Jobs of several nodes, which have to be of one site, jobs that ask to be
 sure and jobs that want copies choose alone, between those before and those behind them, so that no later job
 costs an earlier one its place.
-Source: Thamarai Selvi et al., section 4.3, by `leasehold.matching.assignment.optimal`.
+Source: Thamarai Selvi et al., section 4.3, by `leasehold.matching.assignment`.
 """
 
 from collections.abc import Sequence
@@ -16,9 +16,9 @@ from leasehold.jobs.lateness import is_too_late
 from leasehold.jobs.office import Office
 from leasehold.jobs.placing import Placer
 from leasehold.jobs.settings import Matching
-from leasehold.matching.assignment.optimal import optimal
-from leasehold.matching.assignment.resource_sets import Together
+from leasehold.matching.assignment import optimal
 from leasehold.matching.choice import Physical
+from leasehold.matching.resource_sets import JointResourceSets
 
 
 class TogetherOrInTurn:
@@ -45,7 +45,7 @@ class TogetherOrInTurn:
             return {}
         jobs = [record.request.job for record in in_time]
         moment = self._choosing.moment(now_ms)
-        graph = Together(self._floor.whole.index, moment, len(jobs), self._settings.best_fit)
+        graph = JointResourceSets(self._floor.whole.index, moment, len(jobs), self._settings.best_fit)
         found = optimal(jobs, graph, self._solve)
         return {job_id: Physical(edges) for job_id, edges in found.placed.items()}
 

@@ -8,8 +8,8 @@ from leasehold.jobs.queueing import WaitingLine
 from leasehold.jobs.settings import JobSettings
 from leasehold.jobs.warmth import Warmth
 from leasehold.jobs.watching import Watching
-from leasehold.matching.assignment.plain_solver import Solve
-from leasehold.matching.network import Network
+from leasehold.matching.assignment import Solve
+from leasehold.matching.nodes import Network
 
 
 class Office:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from leasehold.jobs.job import Place
-from leasehold.matching.assignment.graph import Edge
+from leasehold.matching.assignment import Edge
 from leasehold.matching.choice import Physical
 from leasehold.matching.images import Recipe
 from leasehold.matching.verdict import FITS, Verdict

@@ -6,7 +6,7 @@ from typing import Any
 from leasehold.jobs.job import NOT_YET, JobRecord
 from leasehold.jobs.settings import JobSettings
 from leasehold.jobs.why import JobReason
-from leasehold.matching.queues.registry import job_queue
+from leasehold.matching.queues import job_queue
 
 _WAITS_FOR_ITS_TIME = {JobReason.SITE_SAID_NOT_NOW, JobReason.IMAGE_FAILED}
 """Why room is not what a job waits for."""

@@ -19,10 +19,9 @@ from leasehold.jobs.places import Placing, names_of, recipe_of
 from leasehold.jobs.placing import Placer
 from leasehold.jobs.settings import JobSettings, Machines
 from leasehold.jobs.why import JobReason
-from leasehold.matching.capabilities import Node
 from leasehold.matching.images import Recipe
-from leasehold.matching.satisfying import judge
-from leasehold.matching.verdict import FITS, Answer, Verdict, Why, wait
+from leasehold.matching.nodes import Node, judge
+from leasehold.matching.verdict import FITS, Feasibility, Verdict, Why, wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +137,7 @@ class Rounds:
         record.surest = found.surest
         verdict = self._hopeful(found.verdict)
         next_ms = next_try_ms(self._settings, record, now_ms)
-        if verdict.answer is Answer.NEVER:
+        if verdict.answer is Feasibility.NEVER:
             self._lives.give_up(record, _for_good(verdict), now_ms, told(verdict))
             return
         if self._takes_machines(record, next_ms, now_ms):
@@ -191,7 +190,7 @@ class Rounds:
             reason = where(found.places[0])
             return Forecast(JobState.RUNNING, reason, "", found.places, found.surest)
         verdict = self._hopeful(found.verdict)
-        if verdict.answer is Answer.NEVER:
+        if verdict.answer is Feasibility.NEVER:
             return Forecast(JobState.REFUSED, _for_good(verdict), told(verdict), (), found.surest)
         if verdict.why is Why.NODES_DOWN:
             return Forecast(JobState.WAITING, JobReason.NODES_DOWN, verdict.what, (), found.surest)
@@ -200,7 +199,7 @@ class Rounds:
     def _hopeful(self, verdict: Verdict) -> Verdict:
         """Say *not now* as long as not everything was seen that should be."""
         unseen = sorted(self._settings.sites - self._floor.complete)
-        if verdict.answer is not Answer.NEVER:
+        if verdict.answer is not Feasibility.NEVER:
             return verdict
         if unseen:
             return wait(Why.FACTS_TOO_OLD, unseen[0])

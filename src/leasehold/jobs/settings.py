@@ -3,12 +3,10 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from leasehold.matching.best_fit import AS_PRINTED, BestFit
-from leasehold.matching.choice import Settings
-from leasehold.matching.hosts import Making
-from leasehold.matching.queues.registry import job_queue
-from leasehold.matching.reliability.learning import FailureRate
-from leasehold.matching.retrying import Retrying
+from leasehold.matching.choice import MachineMaking, MatchSettings, Retrying
+from leasehold.matching.queues import job_queue
+from leasehold.matching.reliability import FailureRate
+from leasehold.matching.resource_sets import AS_PRINTED, BestFit
 from leasehold.model.errors import InvalidField
 
 
@@ -39,7 +37,7 @@ class Machines(StrEnum):
 class JobSettings:
     """What an operator may set about jobs; times in ms.
 
-    ``queue``           in which order waiting jobs are looked at (`leasehold.matching.queues.registry`)
+    ``queue``           in which order waiting jobs are looked at (`leasehold.matching.queues`)
     ``patience_ms``     who has waited that long goes ahead of all others; None: nobody does
     ``retrying``        how often a job that found no room is tried again, and for how long
     ``eager``           whether waiting jobs are looked at whenever there may be room, not only at their times
@@ -66,7 +64,7 @@ class JobSettings:
     matching: Matching = Matching.GREEDY
     best_fit: BestFit | None = AS_PRINTED
     machines: Machines = Machines.FOR_WANT_OF_NODES
-    making: Making = Making()  # noqa: RUF009 - frozen
+    making: MachineMaking = MachineMaking()  # noqa: RUF009 - frozen
     build_ms: int = 300_000
     fresh_for_ms: int | None = None
     hot_copies: int = 2
@@ -89,6 +87,6 @@ class JobSettings:
             raise InvalidField("fresh_for_ms", self.fresh_for_ms, "at least 1")
 
     @property
-    def choosing(self) -> Settings:
+    def choosing(self) -> MatchSettings:
         """The part that matching asks for."""
-        return Settings(self.best_fit, self.retrying, self.making)
+        return MatchSettings(self.best_fit, self.retrying, self.making)

@@ -1,6 +1,6 @@
 """Which places make a job as sure as it asks to be? One, copies that run along, or one that stands by.
 
-Rule: of all places that would do now, `leasehold.matching.reliability.plan.cheapest_plan` takes the cheapest
+Rule: of all places that would do now, `leasehold.matching.reliability.cheapest_plan` takes the cheapest
 that reach what is asked. A job of several nodes is lost with any of them, so its places are sets of nodes of
 one site, the surest nodes together; what is printed for k of m nodes would need a command that goes on
 without one of its nodes. If what is free now is not sure enough, and all nodes would be if they were free,
@@ -20,9 +20,9 @@ from leasehold.jobs.floor import site_of
 from leasehold.jobs.job import JobRecord, Place, has_lost_a_place
 from leasehold.jobs.office import Office
 from leasehold.jobs.places import Placing, edges_of
-from leasehold.matching.assignment.graph import Edge
-from leasehold.matching.choice import Ground, Physical, Virtual
-from leasehold.matching.reliability.plan import Asked, Candidate, Mode, Plan, Planned, cheapest_plan
+from leasehold.matching.assignment import Edge
+from leasehold.matching.choice import NodePool, Physical, Virtual
+from leasehold.matching.reliability import CandidateNode, CopyMode, CopyPlan, PlanSearch, ReliabilityGoal, cheapest_plan
 from leasehold.matching.verdict import Why, never, wait
 
 MS_PER_S = 1000
@@ -52,7 +52,7 @@ class Sureness:
             return Placing((like,))
         return self._none(record, like, planned, now_ms)
 
-    def _none(self, record: JobRecord, like: Place, planned: Planned, now_ms: int) -> Placing:
+    def _none(self, record: JobRecord, like: Place, planned: PlanSearch, now_ms: int) -> Placing:
         """Say whether what is free later would be sure enough."""
         idle = self._places(record, like, self._floor.idle(), now_ms)
         hoped = self._plan(record, idle, now_ms)
@@ -66,11 +66,11 @@ class Sureness:
                 return Placing(verdict=are_down([*self._floor.down()]), surest=_sure(planned))
         return Placing(verdict=never(Why.RELIABILITY_OUT_OF_REACH, what), surest=best)
 
-    def _plan(self, record: JobRecord, places: dict[str, Place], now_ms: int) -> Planned:
+    def _plan(self, record: JobRecord, places: dict[str, Place], now_ms: int) -> PlanSearch:
         request = record.request
         if request.reliability is None or request.job.deadline_ms is None:
             raise ValueError("only for a job that asks for a reliability by a deadline")
-        asked = Asked(
+        asked = ReliabilityGoal(
             request.reliability,
             (request.job.deadline_ms - now_ms) / MS_PER_S,
             spares=self._settings.spares,
@@ -80,7 +80,7 @@ class Sureness:
         )
         return cheapest_plan((self._candidate(record, name, place) for name, place in places.items()), asked)
 
-    def _candidate(self, record: JobRecord, name: str, place: Place) -> Candidate:
+    def _candidate(self, record: JobRecord, name: str, place: Place) -> CandidateNode:
         """Take a place as one node that fails when any of its nodes does."""
         edges = edges_of(place)
         needs_ms = max(edge.weight_ms for edge in edges) + record.request.job.needs.execution_ms
@@ -88,9 +88,9 @@ class Sureness:
             needs_ms += self._settings.making.boot_ms
         rate_per_s = math.fsum(self._watching.rate(edge.node).mean_per_s for edge in edges)
         needs_s = needs_ms / MS_PER_S
-        return Candidate(name, rate_per_s, needs_s, len(edges) * _undone(rate_per_s * needs_s))
+        return CandidateNode(name, rate_per_s, needs_s, len(edges) * _undone(rate_per_s * needs_s))
 
-    def _places(self, record: JobRecord, like: Place, ground: Ground, now_ms: int) -> dict[str, Place]:
+    def _places(self, record: JobRecord, like: Place, ground: NodePool, now_ms: int) -> dict[str, Place]:
         """Give all places of a kind that do not overlap, by the names of their nodes."""
         job = record.request.job
         edges = self._choosing.all_edges(job, ground, like, now_ms)
@@ -125,9 +125,9 @@ class Sureness:
         return self._watching.rate(edge.node).mean_per_s
 
 
-def _placing(plan: Plan, places: dict[str, Place]) -> Placing:
+def _placing(plan: CopyPlan, places: dict[str, Place]) -> Placing:
     chosen = tuple(places[name] for name in plan.nodes)
-    if plan.mode is Mode.COLD:
+    if plan.mode is CopyMode.COLD:
         return Placing(chosen[:1], surest=plan.reliability, standby=chosen[1])
     return Placing(chosen, surest=plan.reliability)
 
@@ -137,7 +137,7 @@ def _undone(expected: float) -> float:
     return expected / -math.expm1(-expected)
 
 
-def _sure(planned: Planned) -> float:
+def _sure(planned: PlanSearch) -> float:
     return planned.surest.reliability if planned.surest else 0.0
 
 

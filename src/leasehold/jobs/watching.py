@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from leasehold.jobs.job import NOT_YET
-from leasehold.matching.reliability.learning import FailureRate
+from leasehold.matching.reliability import FailureRate
 
 MS_PER_S = 1000
 

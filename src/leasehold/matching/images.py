@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from leasehold.matching.amounts import NOTHING, Amounts
+from leasehold.matching.needs import NOTHING, Amounts
 from leasehold.matching.software import Installed, Software, has_software
 from leasehold.matching.verdict import FITS
 from leasehold.model.errors import InvalidField
@@ -36,7 +36,7 @@ class Recipe:
     build_ms: int
 
 
-class Catalogue:
+class ImageCatalogue:
     """Images, and what others could be built from. Raises InvalidField for two images of one name."""
 
     def __init__(

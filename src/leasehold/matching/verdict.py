@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 
 
-class Answer(IntEnum):
+class Feasibility(IntEnum):
     """The two kinds of no, and yes: never < wait < fit."""
 
     NEVER = 0
@@ -78,22 +78,22 @@ def sentence(why: Why) -> str:
 class Verdict:
     """An answer with its reason, and the name of what is missing where there is one (a piece of software)."""
 
-    answer: Answer
+    answer: Feasibility
     why: Why
     what: str = ""
 
 
-FITS = Verdict(Answer.FIT, Why.FITS)
+FITS = Verdict(Feasibility.FIT, Why.FITS)
 
 
 def never(why: Why, what: str = "") -> Verdict:
     """Not here, whoever leaves."""
-    return Verdict(Answer.NEVER, why, what)
+    return Verdict(Feasibility.NEVER, why, what)
 
 
 def wait(why: Why, what: str = "") -> Verdict:
     """Not now; it may be different later."""
-    return Verdict(Answer.WAIT, why, what)
+    return Verdict(Feasibility.WAIT, why, what)
 
 
 _ORDER = tuple(Why)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any
 
-from leasehold.matching.assignment.plain_solver import Row, Solve, Solved, solve_plain
+from leasehold.matching.assignment import Row, Solve, Solved, solve_plain
 
 
 def best_solver() -> Solve:

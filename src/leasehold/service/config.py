@@ -25,12 +25,11 @@ from leasehold.configuration.tables import (
 from leasehold.configuration.terms import LIVE_POLICY, TERMS, ClusterTerms, terms_to_dict
 from leasehold.jobs.settings import JobSettings, Machines, Matching
 from leasehold.leasing.victims.guard import Guard
-from leasehold.matching.best_fit import BestFit
-from leasehold.matching.hosts import Making
-from leasehold.matching.network import Network, Way
-from leasehold.matching.queues.registry import JOB_QUEUES
-from leasehold.matching.reliability.learning import YEAR_S, FailureRate
-from leasehold.matching.retrying import Retrying
+from leasehold.matching.choice import MachineMaking, Retrying
+from leasehold.matching.nodes import Link, Network
+from leasehold.matching.queues import JOB_QUEUES
+from leasehold.matching.reliability import YEAR_S, FailureRate
+from leasehold.matching.resource_sets import BestFit
 from leasehold.model.errors import InvalidField
 from leasehold.service.auth.issuers import ISSUER, TrustedIssuer
 from leasehold.service.auth.listening import is_loopback
@@ -297,7 +296,7 @@ class Ways(Key):
         ways = [WAY.read(table) for table in keys.tables(name)]
         return {(one.source, one.target): _way(one.mbps, one.delay_ms) for one in ways}
 
-    def write(self, value: Mapping[tuple[str, str], Way]) -> list[Plain]:
+    def write(self, value: Mapping[tuple[str, str], Link]) -> list[Plain]:
         """Give the list."""
         return [
             WAY.to_dict(WaySpec(*places, way.bytes_per_s / _BYTES_PER_MBIT, way.delay_ms))
@@ -305,8 +304,8 @@ class Ways(Key):
         ]
 
 
-def _way(mbps: float, delay_ms: int) -> Way:
-    return Way(delay_ms, round(mbps * _BYTES_PER_MBIT))
+def _way(mbps: float, delay_ms: int) -> Link:
+    return Link(delay_ms, round(mbps * _BYTES_PER_MBIT))
 
 
 @dataclass(frozen=True, slots=True)
@@ -410,7 +409,7 @@ class JobsSpec:
     mbps: Annotated[float, Number("the default bandwidth between two places, in 10^6 bit/s", least=0.001)] = _MBPS
     delay_ms: Annotated[int, Whole("and how long the first byte takes", more=", in milliseconds", least=0)] = _DELAY_MS
     ways: Annotated[
-        Mapping[tuple[str, str], Way],
+        Mapping[tuple[str, str], Link],
         Ways(
             "places between which it is different: from, to, mbps, delay_ms",
             more=', as in `{ from = "store", to = "das3", mbps = 1000, delay_ms = 2 }`',
@@ -429,7 +428,7 @@ class JobsSpec:
             matching=self.matching,
             best_fit=BestFit(self.best_fit_mib, self.best_fit_mib) if self.best_fit_mib else None,
             machines=self.machines,
-            making=Making(self.boot_ms),
+            making=MachineMaking(self.boot_ms),
             build_ms=self.build_ms,
             fresh_for_ms=self.fresh_for_ms or None,
             hot_copies=self.hot_copies,

@@ -12,8 +12,7 @@ from leasehold.jobs.why import JobReason
 from leasehold.matching.choice import Physical
 from leasehold.matching.images import Recipe
 from leasehold.matching.needs import Job
-from leasehold.matching.network import Network
-from leasehold.matching.satisfying import Moment, judge, judge_machine
+from leasehold.matching.nodes import EvaluationTime, Network, judge, judge_machine
 from leasehold.matching.verdict import Verdict, Why
 from leasehold.service.commands import SubmitJob
 from leasehold.service.engine.engine import Engine
@@ -82,13 +81,13 @@ def prospect(engine: Engine, command: SubmitJob, now_ms: int) -> Prospect:
     request = book.request(command, now_ms)
     book.catch_up(now_ms)
     seen = book.desk.foresee(request, now_ms)
-    moment = Moment(now_ms, engine.setup.settings.fresh_for_ms)
+    moment = EvaluationTime(now_ms, engine.setup.settings.fresh_for_ms)
     groups = grouped(book.nodes.kinds(now_ms), request.job, engine.setup.network, moment)
     chosen = tuple(_chosen(place) for place in seen.places)
     return Prospect(seen.state, seen.reason, seen.what, chosen, seen.surest, groups)
 
 
-def grouped(kinds: Iterable[Kind], job: Job, network: Network, moment: Moment) -> tuple[NodeGroup, ...]:
+def grouped(kinds: Iterable[Kind], job: Job, network: Network, moment: EvaluationTime) -> tuple[NodeGroup, ...]:
     """Give the nodes that say the same together; those that would do first, then the many before the few."""
     judged: dict[tuple[object, ...], Said] = {}
     alike: dict[tuple[str, Said], list[Kind]] = {}
@@ -101,7 +100,7 @@ def grouped(kinds: Iterable[Kind], job: Job, network: Network, moment: Moment) -
     return tuple(sorted((_group(*which, few) for which, few in alike.items()), key=_rank))
 
 
-def _says(row: NodeRow, job: Job, network: Network, moment: Moment) -> Said:
+def _says(row: NodeRow, job: Job, network: Network, moment: EvaluationTime) -> Said:
     node = node_of(row)
     able = node.capabilities
     transfer_ms = network.transfer_ms(job.needs.inputs, able.place, able.bytes_per_s)

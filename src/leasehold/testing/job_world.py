@@ -36,10 +36,10 @@ from leasehold.jobs.events import (
 )
 from leasehold.jobs.floor import site_of
 from leasehold.jobs.job import Fault, JobRecord, JobRequest
-from leasehold.matching.amounts import NOTHING, Amounts
-from leasehold.matching.capabilities import Capabilities, Node
 from leasehold.matching.choice import Physical
 from leasehold.matching.images import Image
+from leasehold.matching.needs import NOTHING, Amounts
+from leasehold.matching.nodes import Node, NodeCapabilities
 from leasehold.matching.software import has_software
 from leasehold.matching.verdict import FITS
 
@@ -55,7 +55,7 @@ class WorldNode:
     ``is_up``       whether anything runs on it
     """
 
-    able: Capabilities
+    able: NodeCapabilities
     is_host: bool = False
     is_reached: bool = True
     is_up: bool = True
@@ -85,7 +85,7 @@ class JobWorld:
     def __init__(
         self,
         desk: JobDesk,
-        nodes: Iterable[tuple[Capabilities, bool]],
+        nodes: Iterable[tuple[NodeCapabilities, bool]],
         base: Image | None = None,
         buildable: tuple[tuple[str, str], ...] = (),
         times: WorldTimes | None = None,
@@ -154,7 +154,7 @@ class JobWorld:
 
     def _lose_software(self, node: WorldNode) -> None:
         able = node.able
-        node.able = Capabilities(name=able.name, total=able.total, cpu_mhz=able.cpu_mhz, place=able.place)
+        node.able = NodeCapabilities(name=able.name, total=able.total, cpu_mhz=able.cpu_mhz, place=able.place)
 
     def _looks(self, *sites: str) -> list[NodesSeen]:
         names = sites or tuple(sorted({site_of(name) for name in self.nodes}))

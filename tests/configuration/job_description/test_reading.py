@@ -10,8 +10,7 @@ from leasehold.configuration.job_description.description import JobDescription, 
 from leasehold.configuration.job_description.fields import NOT_SERVED, Looking
 from leasehold.configuration.job_description.files import load_description, read_description, size_of
 from leasehold.jobs.job import Backup
-from leasehold.matching.amounts import Amounts
-from leasehold.matching.needs import InputFile, Needs
+from leasehold.matching.needs import Amounts, InputFile, Needs
 from leasehold.matching.software import software
 from leasehold.model.errors import InputError, InvalidField
 from leasehold.model.request import LeaseType

@@ -12,10 +12,8 @@ from leasehold.configuration.job_description.fields import Looking
 from leasehold.configuration.job_description.files import read_description
 from leasehold.configuration.job_description.writing import to_json, to_xml
 from leasehold.jobs.job import Backup
-from leasehold.matching.amounts import Amounts
-from leasehold.matching.needs import InputFile, Needs
-from leasehold.matching.software import Software
-from leasehold.matching.versions import OPERATORS, Constraint
+from leasehold.matching.needs import Amounts, InputFile, Needs
+from leasehold.matching.software import OPERATORS, Constraint, Software
 from leasehold.model.errors import InvalidField
 from leasehold.model.request import LeaseType
 from leasehold.service.api.moments import read_moment

@@ -12,7 +12,7 @@ from tests.service.api.house import House
 from leasehold.configuration.job_description.fields import Looking
 from leasehold.configuration.job_description.files import read_description
 from leasehold.jobs.job import Backup, Fault, JobState
-from leasehold.matching.versions import OPERATORS
+from leasehold.matching.software import OPERATORS
 from leasehold.model.request import LEASE_TYPES
 from leasehold.service.api.form.page import headers, page
 from leasehold.service.api.models.jobs import JobSubmission

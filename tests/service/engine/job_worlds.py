@@ -7,8 +7,7 @@ from tests.service.engine.examples import gateway_of_two
 
 from leasehold.gateway.gateway import Gateway
 from leasehold.jobs.settings import JobSettings
-from leasehold.matching.amounts import Amounts
-from leasehold.matching.needs import Needs
+from leasehold.matching.needs import Amounts, Needs
 from leasehold.matching.software import software
 from leasehold.service.commands import (
     Command,

@@ -14,9 +14,8 @@ from tests.service.engine.conftest import NewStore
 
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.jobs.settings import JobSettings
-from leasehold.matching.amounts import Amounts
-from leasehold.matching.needs import Needs
-from leasehold.matching.retrying import Retrying
+from leasehold.matching.choice import Retrying
+from leasehold.matching.needs import Amounts, Needs
 from leasehold.model.request import LeaseType
 from leasehold.service.commands import Cancel, Command, JobNodesSeen, JobOutput, Submit, SubmitJob
 from leasehold.service.drivers.emulated.nodes import EmulatedNode

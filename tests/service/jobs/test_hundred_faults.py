@@ -13,9 +13,8 @@ from tests.service.drivers.sites import QUICK, machines
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.jobs.job import Backup, Fault
 from leasehold.jobs.settings import JobSettings
-from leasehold.matching.amounts import Amounts
-from leasehold.matching.needs import Needs
-from leasehold.matching.retrying import Retrying
+from leasehold.matching.choice import Retrying
+from leasehold.matching.needs import Amounts, Needs
 from leasehold.matching.software import software
 from leasehold.service.commands import Command, JobNodesSeen, JobOutput, SubmitJob
 from leasehold.service.drivers.emulated.nodes import EmulatedNode

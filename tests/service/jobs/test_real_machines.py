@@ -16,8 +16,7 @@ from tests.service.drivers.slurm.sites import guest_options
 from tests.waiting import PATIENCE_S
 
 from leasehold.jobs.job import Backup
-from leasehold.matching.amounts import Amounts
-from leasehold.matching.needs import Needs
+from leasehold.matching.needs import Amounts, Needs
 from leasehold.matching.software import software
 from leasehold.service.commands import SubmitJob
 from leasehold.service.config_file import config_from_dict

@@ -10,7 +10,7 @@ import pytest
 
 from leasehold.configuration.terms import site_settings
 from leasehold.jobs.settings import Matching
-from leasehold.matching.network import Way
+from leasehold.matching.nodes import Link
 from leasehold.model.errors import InputError, InvalidField
 from leasehold.routing.policies.selective import Choice, Selective
 from leasehold.service.auth.permissions import Permission
@@ -161,7 +161,7 @@ class TestMeaning:
             None,
             frozenset({"das3"}),
         )
-        assert jobs.network().ways == {("store", "das3"): Way(2, 125_000_000)}
+        assert jobs.network().ways == {("store", "das3"): Link(2, 125_000_000)}
         assert config.service.url == "https://leasehold.example.org"
         assert config.service.data == tmp_path / "kept"
         assert config.limits.burst == 7

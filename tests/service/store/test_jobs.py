@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 
 from leasehold.jobs.job import Attempt, AttemptState, Backup, Fault, JobRecord, JobRequest, JobState
 from leasehold.jobs.why import JobReason
-from leasehold.matching.amounts import Amounts
-from leasehold.matching.assignment.graph import Edge
+from leasehold.matching.assignment import Edge
 from leasehold.matching.choice import Physical, Virtual
 from leasehold.matching.images import Image
-from leasehold.matching.needs import InputFile, Job, Needs
+from leasehold.matching.needs import Amounts, InputFile, Job, Needs
 from leasehold.matching.software import software
 from leasehold.service.drivers.protocol import MachineWishes
 from leasehold.service.engine.job_rows import CameTo, came_to_of, record_of_job, row_of_attempt, row_of_job

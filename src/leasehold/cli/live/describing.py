@@ -32,8 +32,7 @@ from leasehold.configuration.job_description.quantities import (
 )
 from leasehold.configuration.times import read_duration_ms
 from leasehold.jobs.job import Backup
-from leasehold.matching.amounts import Amounts
-from leasehold.matching.needs import InputFile, Needs
+from leasehold.matching.needs import Amounts, InputFile, Needs
 from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.model.request import LEASE_TYPES
 

@@ -12,7 +12,7 @@ from leasehold.experiments.claims import ALPHA, Status, Verdict, status_of, tall
 from leasehold.experiments.hybrid.plan import JobRun, Plan, stated
 from leasehold.experiments.kept import Results
 from leasehold.experiments.statistics import Interval, Values, interval, paired
-from leasehold.matching.reliability.hot import at_least
+from leasehold.matching.reliability import at_least
 
 NEAR = 0.02
 """How far success and formula may be apart, where chance does not explain it, to be called close."""

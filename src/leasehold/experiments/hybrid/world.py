@@ -38,17 +38,13 @@ from leasehold.jobs.events import (
 )
 from leasehold.jobs.job import Attempt, Fault, JobRecord, JobRequest, JobState
 from leasehold.jobs.settings import JobSettings, Machines
-from leasehold.matching.amounts import NOTHING, Amounts
-from leasehold.matching.capabilities import Capabilities, Node, idle
-from leasehold.matching.choice import Virtual
-from leasehold.matching.hosts import Making
+from leasehold.matching.choice import MachineMaking, Retrying, Virtual
 from leasehold.matching.images import Image
-from leasehold.matching.needs import InputFile, Job, Needs
-from leasehold.matching.reliability.learning import FailureRate
-from leasehold.matching.retrying import Retrying
-from leasehold.matching.satisfying import Moment, judge
+from leasehold.matching.needs import NOTHING, Amounts, InputFile, Job, Needs
+from leasehold.matching.nodes import EvaluationTime, Node, NodeCapabilities, idle, judge
+from leasehold.matching.reliability import FailureRate
 from leasehold.matching.software import Installed, Software, software
-from leasehold.matching.verdict import Answer
+from leasehold.matching.verdict import Feasibility
 
 MS_PER_S = 1_000
 PERCENT = 100.0
@@ -73,7 +69,7 @@ class DrawnJob:
     runs_ms: int
 
 
-def nodes(random: Random) -> list[Capabilities]:
+def nodes(random: Random) -> list[NodeCapabilities]:
     """Draw the nodes."""
     return [_node(number, _installed(random), random) for number in range(NODES["nodes"])]
 
@@ -83,8 +79,8 @@ def _installed(random: Random) -> Installed:
     return frozenset((package, random.choice(NODES["versions"])) for package in there)
 
 
-def _node(number: int, there: Installed, random: Random) -> Capabilities:
-    return Capabilities(
+def _node(number: int, there: Installed, random: Random) -> NodeCapabilities:
+    return NodeCapabilities(
         name=f"{SITE}/n{number:02}",
         total=Amounts(random.choice(NODES["cores"]), random.choice(NODES["memory_mib"]), NODES["disk_mib"]),
         cpu_mhz=random.choice(NODES["cpu_mhz"]),
@@ -149,7 +145,7 @@ class Situation:
     ``failures_per_s``     of each node, 0 for never
     """
 
-    nodes: tuple[Capabilities, ...]
+    nodes: tuple[NodeCapabilities, ...]
     jobs: tuple[DrawnJob, ...]
     settings: JobSettings
     buildable: tuple[tuple[str, str], ...] = ()
@@ -176,7 +172,7 @@ def situation(configuration: JobRun, seed: int) -> Situation:
         patience_ms=None,  # the paper has none
         retrying=Retrying(every_ms, configuration.retry_for_s * MS_PER_S),
         machines=Machines.RATHER_THAN_REFUSE if at_last else Machines.FOR_WANT_OF_NODES,
-        making=Making(boot_ms, NODES["places"][0]),
+        making=MachineMaking(boot_ms, NODES["places"][0]),
         build_ms=round(MACHINES["build_s"] * MS_PER_S),
     )
     return Situation(
@@ -193,7 +189,7 @@ def situation(configuration: JobRun, seed: int) -> Situation:
 def _with_failures(configuration: JobRun, seed: int) -> Situation:
     """Draw jobs that ask for a reliability, on equal nodes that fail at a known rate."""
     rate_per_s = -log(1 - configuration.q) / RELIABILITY["execution_s"]
-    one = Capabilities(name="", total=Amounts(1, 1024, 0), cpu_mhz=2000)
+    one = NodeCapabilities(name="", total=Amounts(1, 1024, 0), cpu_mhz=2000)
     return Situation(
         nodes=tuple(replace(one, name=f"{SITE}/n{number:02}") for number in range(NODES["nodes"])),
         jobs=tuple(_reliable_jobs(configuration, Random(f"sure {seed}"))),
@@ -245,8 +241,8 @@ class JobObserver:
         """Count machines that are made for a job; needless where enough nodes, idle or not, fit it."""
         self.counts["machines"] += number
         job = record.request.job
-        now = Moment(job.submitted_ms)
-        fits = (judge(job, idle(node), 0, now).answer is Answer.FIT for node in self._around.nodes)
+        now = EvaluationTime(job.submitted_ms)
+        fits = (judge(job, idle(node), 0, now).answer is Feasibility.FIT for node in self._around.nodes)
         if self._around.runs and sum(fits) >= job.needs.nodes:
             self.counts["needless_machines"] += number
 

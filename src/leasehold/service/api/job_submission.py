@@ -3,8 +3,7 @@
 from hashlib import sha256
 
 from leasehold.jobs.job import Backup
-from leasehold.matching.amounts import Amounts
-from leasehold.matching.needs import InputFile, Needs
+from leasehold.matching.needs import Amounts, InputFile, Needs
 from leasehold.matching.software import software
 from leasehold.model.errors import InvalidField
 from leasehold.model.request import LEASE_TYPES

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 from leasehold.jobs.effects import BuildImage
 from leasehold.jobs.events import ImageBuilt, ImageFailed, ImagesSeen, JobEvent
-from leasehold.matching.amounts import Amounts
 from leasehold.matching.images import Image
+from leasehold.matching.needs import Amounts
 from leasehold.matching.software import Installed
 from leasehold.service.commands import JobImageBuilt, JobImageFailed, JobImagesSeen
 from leasehold.service.drivers.facts import Buildable, ImageFacts

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from leasehold.jobs.desk import JobDesk
 from leasehold.jobs.settings import JobSettings
-from leasehold.matching.network import Network
+from leasehold.matching.nodes import Network
 from leasehold.service.assignment_solver import best_solver
 
 

@@ -4,8 +4,7 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from leasehold.matching.amounts import Amounts
-from leasehold.matching.needs import InputFile, Needs
+from leasehold.matching.needs import Amounts, InputFile, Needs
 from leasehold.matching.software import software
 
 

@@ -19,8 +19,8 @@ from leasehold.jobs.events import (
 )
 from leasehold.jobs.job import NOT_YET, Fault
 from leasehold.jobs.watching import Watched
-from leasehold.matching.amounts import Amounts
-from leasehold.matching.capabilities import Capabilities, Node
+from leasehold.matching.needs import Amounts
+from leasehold.matching.nodes import Node, NodeCapabilities
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.service.commands import JobNodesSeen, JobSiteSilent
 from leasehold.service.drivers.facts import NodeFacts
@@ -244,7 +244,7 @@ class NodeBook:
 
 def node_of(row: NodeRow) -> Node:
     """Read a node as matching knows it."""
-    capabilities = Capabilities(
+    capabilities = NodeCapabilities(
         name=row.name,
         total=Amounts(row.cores, row.memory_mib, row.disk_mib),
         cpu_mhz=row.cpu_mhz,

@@ -5,10 +5,10 @@ from functools import lru_cache
 from typing import Any
 
 from leasehold.jobs.job import Place
-from leasehold.matching.amounts import Amounts
-from leasehold.matching.assignment.graph import Edge
+from leasehold.matching.assignment import Edge
 from leasehold.matching.choice import Physical, Virtual
 from leasehold.matching.images import Image, Recipe
+from leasehold.matching.needs import Amounts
 from leasehold.matching.software import Installed
 from leasehold.matching.verdict import Why
 

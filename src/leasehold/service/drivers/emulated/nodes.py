@@ -8,8 +8,7 @@ from typing import Annotated
 from leasehold.configuration.declaration import Key, Plain, Table
 from leasehold.configuration.keys import MOST_SLOTS, Keys
 from leasehold.configuration.kinds import Text, Texts, Whole
-from leasehold.matching.software import installed
-from leasehold.matching.versions import version
+from leasehold.matching.software import installed, version
 from leasehold.model.errors import InvalidField
 
 _PREFIX = "n"

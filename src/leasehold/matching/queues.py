@@ -1,5 +1,6 @@
-"""Min-wait deadline-first: dynamic priorities (Thamarai Selvi et al., section 4.1, Table 1)."""
+"""In which order are waiting jobs looked at? Disciplines behind one small interface, and a literal dict of them."""
 
+from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -7,9 +8,120 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from leasehold.matching.needs import Job
-from leasehold.matching.queues.job_queue import JobQueue, refuse_twice
+from leasehold.model.description import PolicyDescription, described
+from leasehold.model.errors import InvalidField, UnknownName
 
-QUEUES = (1, 2, 3)
+
+class JobQueue(ABC):
+    """Jobs that wait. Each is in it once."""
+
+    @abstractmethod
+    def arrive(self, jobs: Iterable[Job]) -> None:
+        """Take in the jobs of one instant. Raises InvalidField for one that waits already."""
+
+    @abstractmethod
+    def leave(self, job_id: int) -> Job:
+        """Let a job go, and give it. Raises KeyError for one that does not wait."""
+
+    @abstractmethod
+    def order(self, now_ms: int) -> list[Job]:
+        """List all jobs, the first to be looked at first."""
+
+    def memory(self) -> dict[str, Any]:
+        """Give what it has in mind beside the jobs themselves, as plain JSON; most have nothing."""
+        return {}
+
+    def recall(self, memory: Mapping[str, Any]) -> None:  # noqa: B027 - most have nothing to do
+        """Go on with what was in mind, once the same jobs have arrived again."""
+
+
+class SortedQueue(JobQueue):
+    """A queue by one key that does not change while a job waits; of equal keys the earlier id is first.
+
+    Whoever derives from it gives `key`, and a docstring with question, rule and source.
+    """
+
+    starves: ClassVar[bool] = False
+    """Whether a steady stream of others can keep a job waiting for ever."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[int, Job] = {}
+        self._keys: list[tuple[Any, int]] = []
+
+    @staticmethod
+    @abstractmethod
+    def key(job: Job) -> Any:  # noqa: ANN401 - whatever can be ordered
+        """Give what jobs are ordered by, the least first."""
+
+    def arrive(self, jobs: Iterable[Job]) -> None:
+        """Take them in, each at its place."""
+        for job in jobs:
+            refuse_twice(job, self._jobs)
+            self._jobs[job.job_id] = job
+            insort(self._keys, (self.key(job), job.job_id))
+
+    def leave(self, job_id: int) -> Job:
+        """Let a job go."""
+        job = self._jobs.pop(job_id)
+        del self._keys[bisect_left(self._keys, (self.key(job), job_id))]
+        return job
+
+    def order(self, now_ms: int) -> list[Job]:  # noqa: ARG002 - nothing changes with time here
+        """List them by key."""
+        return [self._jobs[job_id] for _, job_id in self._keys]
+
+
+def refuse_twice(job: Job, waiting: Iterable[int]) -> None:
+    """Raise InvalidField for a job that waits already."""
+    if job.job_id in waiting:
+        raise InvalidField("job_id", job.job_id, "a job that does not wait already")
+
+
+class FirstComeFirstServed(SortedQueue):
+    """Who came first?
+
+    Rule: by the time of submission.
+    Source: the plain comparison; nobody starves.
+    """
+
+    @staticmethod
+    def key(job: Job) -> int:
+        """The time of submission, ms."""
+        return job.submitted_ms
+
+
+class ShortestJobFirst(SortedQueue):
+    """Which job is done soonest once it runs?
+
+    Rule: by the execution estimate, then by submission.
+    Source: what Thamarai Selvi et al., section 4.1, compare with; long jobs starve behind short ones.
+    """
+
+    starves: ClassVar[bool] = True
+
+    @staticmethod
+    def key(job: Job) -> tuple[int, int]:
+        """The execution estimate, ms, then the time of submission."""
+        return job.needs.execution_ms, job.submitted_ms
+
+
+class EarliestDeadlineFirst(SortedQueue):
+    """Which job has to be done first?
+
+    Rule: by the deadline as a moment, then by submission; jobs without one come last.
+    Source: what Thamarai Selvi et al., section 4.1, compare with. Jobs without a deadline starve; those
+        with one do not, because whoever comes after it has a later one.
+    """
+
+    starves: ClassVar[bool] = True
+
+    @staticmethod
+    def key(job: Job) -> tuple[bool, int, int]:
+        """The deadline, ms, then the time of submission."""
+        return job.deadline_ms is None, job.deadline_ms or 0, job.submitted_ms
+
+
+_TABLE_1_QUEUES = (1, 2, 3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +168,7 @@ class MinWaitDeadlineFirst(JobQueue):
         self._jobs: dict[int, Job] = {}
         self._executions: list[tuple[int, int]] = []
         self._allowances: list[tuple[int, int]] = []
-        self._queues: dict[int, list[tuple[Fraction, int, int]]] = {number: [] for number in QUEUES}
+        self._queues: dict[int, list[tuple[Fraction, int, int]]] = {number: [] for number in _TABLE_1_QUEUES}
         self._queue_of: dict[int, int] = {}
         self._execution_sum_ms = 0
         self._allowance_sum_ms = 0
@@ -95,7 +207,7 @@ class MinWaitDeadlineFirst(JobQueue):
 
     def order(self, now_ms: int) -> list[Job]:  # noqa: ARG002 - it changes with arrivals, not with time
         """List queue 1, then 2, then 3."""
-        return [job for number in QUEUES for job in self.queue(number)]
+        return [job for number in _TABLE_1_QUEUES for job in self.queue(number)]
 
     def memory(self) -> dict[str, Any]:
         """Give the thresholds: they are those of the last arrivals, whoever has left since."""
@@ -173,3 +285,75 @@ def _first_above(entries: list[tuple[int, int]], value_ms: Fraction) -> int:
 
 def _value(entry: tuple[int, int]) -> int:
     return entry[0]
+
+
+class Patient(JobQueue):
+    """Who has waited too long?
+
+    Rule: whoever has waited for ``patience_ms`` or longer goes before all others, these among themselves by
+        submission and id; the rest follow in the order of the queue inside.
+    Source: Leasehold's own remedy; the priorities of Thamarai Selvi et al., section 4.1, starve jobs
+        without it.
+
+    Nobody starves: once a job has waited that long, only jobs that were submitted no later can be ahead
+    of it, of which there are no more to come. So it is first after as many departures from the head as
+    there were such jobs. This needs no bound on arrivals, only that jobs are submitted when they arrive
+    and that the head of the queue leaves sooner or later.
+
+    Raises InvalidField for a patience below 0.
+    """
+
+    def __init__(self, inside: JobQueue, patience_ms: int) -> None:
+        if patience_ms < 0:
+            raise InvalidField("patience_ms", patience_ms, "at least 0")
+        self._inside = inside
+        self._patience_ms = patience_ms
+
+    def arrive(self, jobs: Iterable[Job]) -> None:
+        """Take them in."""
+        self._inside.arrive(jobs)
+
+    def leave(self, job_id: int) -> Job:
+        """Let a job go."""
+        return self._inside.leave(job_id)
+
+    def order(self, now_ms: int) -> list[Job]:
+        """List those who have waited too long, then the others."""
+        jobs = self._inside.order(now_ms)
+        too_long = [job for job in jobs if now_ms - job.submitted_ms >= self._patience_ms]
+        too_long.sort(key=lambda job: (job.submitted_ms, job.job_id))
+        ahead = {job.job_id for job in too_long}
+        return [*too_long, *(job for job in jobs if job.job_id not in ahead)]
+
+    def memory(self) -> dict[str, Any]:
+        """Give what the queue inside has in mind."""
+        return self._inside.memory()
+
+    def recall(self, memory: Mapping[str, Any]) -> None:
+        """Let the queue inside go on."""
+        self._inside.recall(memory)
+
+
+JOB_QUEUES: dict[str, type[JobQueue]] = {
+    "min-wait-deadline-first": MinWaitDeadlineFirst,
+    "fcfs": FirstComeFirstServed,
+    "sjf": ShortestJobFirst,
+    "edf": EarliestDeadlineFirst,
+}
+
+
+def job_queue(name: str, patience_ms: int | None = None) -> JobQueue:
+    """Make an empty queue; with a patience nobody starves (`Patient`). Raises UnknownName, InvalidField."""
+    queue = _discipline(name)()
+    return queue if patience_ms is None else Patient(queue, patience_ms)
+
+
+def describe(name: str) -> PolicyDescription:
+    """Describe a discipline: its question, rule and source. Raises UnknownName."""
+    return described(name, _discipline(name).__doc__)
+
+
+def _discipline(name: str) -> type[JobQueue]:
+    if name not in JOB_QUEUES:
+        raise UnknownName("queue", name, JOB_QUEUES)
+    return JOB_QUEUES[name]

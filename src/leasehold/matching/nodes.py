@@ -1,0 +1,183 @@
+"""What has a node, how long do files take to it, and does it satisfy a job: never here, not now, or yes?
+
+Both what a node has and what is free on it are found, never typed in: `NodeCapabilities` change when a node is
+changed, a `Node` whenever it is used.
+
+Transfer (JTT of Thamarai Selvi et al., section 4.3). Rule: of each place that files come from, the delay once
+and then bytes / bandwidth; one place after the other. The bandwidth is the lesser of the link's and the node's
+own. What lies where the node stands is there already. The paper names delay and bandwidth and gives no formula;
+this is the plain one.
+
+Verdict. Rule: what the node has not even when empty is a *never here*, what it has but is in use a *not now*. The
+first that is lacking is given, in this order: software, cores, memory, speed, disk, deadline; then how old the
+facts are, cores, memory, disk in use, and a queue that makes it late. The deadline is met if ``deadline > now +
+transfer + execution`` (section 5, criterion 3). The printed criterion is meant for lightly loaded nodes and
+leaves their queues out; a node whose queue makes it late is a *not now* here.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from leasehold.matching.needs import Amounts, InputFile, Job, Needs
+from leasehold.matching.software import Installed, has_software
+from leasehold.matching.verdict import FITS, Verdict, Why, never, wait
+from leasehold.model.errors import InvalidField
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeCapabilities:
+    """What a node has when nobody uses it.
+
+    ``total``        whole cores, MiB of memory, MiB of disk
+    ``place``        where it stands: the name of a place that the `Network` knows
+    ``bytes_per_s``  the bandwidth of its own network interface
+    """
+
+    name: str
+    total: Amounts
+    cpu_mhz: int = 0
+    software: Installed = field(default_factory=frozenset)
+    place: str = ""
+    bytes_per_s: int = 125_000_000
+    """Usually one gigabit per second."""
+
+    def __post_init__(self) -> None:
+        """Refuse a node that nothing can get to."""
+        if self.bytes_per_s <= 0:
+            raise InvalidField(f"bytes_per_s of {self.name}", self.bytes_per_s, "more than 0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A node as it was seen at a moment.
+
+    ``free``        what nobody uses, never more than there is
+    ``waiting_ms``  how long a job that comes now would wait in the node's own queue
+    ``seen_ms``     when that was; old facts are a reason to look again, not to start
+
+    Raises InvalidField where more is free than there is.
+    """
+
+    capabilities: NodeCapabilities
+    free: Amounts
+    waiting_ms: int = 0
+    seen_ms: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be."""
+        if not self.capabilities.total.holds(self.free):
+            raise InvalidField(f"free of {self.name}", self.free, f"at most {self.capabilities.total}")
+        if self.waiting_ms < 0:
+            raise InvalidField(f"waiting_ms of {self.name}", self.waiting_ms, "at least 0")
+
+    @property
+    def name(self) -> str:
+        """The node's name, which no other has."""
+        return self.capabilities.name
+
+
+def idle(capabilities: NodeCapabilities, seen_ms: int = 0) -> Node:
+    """Give a node that nobody uses."""
+    return Node(capabilities=capabilities, free=capabilities.total, seen_ms=seen_ms)
+
+
+MS_PER_S = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """From one place to another: how long the first byte takes, and how many come per second."""
+
+    delay_ms: int
+    bytes_per_s: int
+
+    def __post_init__(self) -> None:
+        """Refuse a way on which nothing arrives."""
+        if self.delay_ms < 0 or self.bytes_per_s <= 0:
+            raise InvalidField("way", self, "delay_ms of at least 0 and bytes_per_s above 0")
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """The ways between places; where none is given for a pair, the default one."""
+
+    default: Link = Link(delay_ms=20, bytes_per_s=12_500_000)
+    """A hundred megabit per second, and 20 ms."""
+    ways: Mapping[tuple[str, str], Link] = field(default_factory=dict)
+
+    def transfer_ms(self, inputs: Iterable[InputFile], place: str, bytes_per_s: int) -> int:
+        """Give the milliseconds, rounded up, until these files are at a node there with such an interface."""
+        sizes: dict[str, int] = {}
+        for file in inputs:
+            sizes[file.place] = sizes.get(file.place, 0) + file.size_bytes
+        return sum(self._from(source, size, place, bytes_per_s) for source, size in sizes.items() if source != place)
+
+    def _from(self, source: str, size_bytes: int, place: str, bytes_per_s: int) -> int:
+        way = self.ways.get((source, place), self.default)
+        rate = min(way.bytes_per_s, bytes_per_s)
+        return way.delay_ms - (-size_bytes * MS_PER_S // rate)
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationTime:
+    """When a node is judged, and how old what is known of it may be (None: as old as it likes)."""
+
+    now_ms: int
+    fresh_for_ms: int | None = None
+
+    @property
+    def oldest_ms(self) -> float:
+        """What was seen no earlier than then can still be relied upon."""
+        return float("-inf") if self.fresh_for_ms is None else self.now_ms - self.fresh_for_ms
+
+
+def judge(job: Job, node: Node, transfer_ms: int, moment: EvaluationTime) -> Verdict:
+    """Say whether a node serves a job, whose inputs would take ``transfer_ms`` to it."""
+    there = has_software(job.needs.software, node.capabilities.software)
+    if there is not FITS:
+        return there
+    return judge_machine(job, node, transfer_ms, moment)
+
+
+def judge_machine(job: Job, node: Node, transfer_ms: int, moment: EvaluationTime) -> Verdict:
+    """Judge all but the software."""
+    begun_ms = moment.now_ms + transfer_ms + node.waiting_ms
+    if (
+        job.needs.cpu_mhz <= node.capabilities.cpu_mhz
+        and node.free.holds(job.needs.amounts)
+        and (job.deadline_ms is None or begun_ms + job.needs.execution_ms < job.deadline_ms)
+        and node.seen_ms >= moment.oldest_ms
+    ):
+        return FITS
+    return _why_not(job, node, transfer_ms, moment)
+
+
+def _why_not(job: Job, node: Node, transfer_ms: int, moment: EvaluationTime) -> Verdict:
+    lacking = _never_has(job.needs, node.capabilities)
+    if lacking is not None:
+        return never(lacking)
+    earliest_ms = moment.now_ms + transfer_ms + job.needs.execution_ms
+    if job.deadline_ms is not None and earliest_ms >= job.deadline_ms:
+        return never(Why.DEADLINE_TOO_TIGHT)
+    if node.seen_ms < moment.oldest_ms:
+        return wait(Why.FACTS_TOO_OLD)
+    return wait(_is_in_use(job.needs, node) or Why.DEADLINE_BEHIND_QUEUE)
+
+
+def _never_has(needs: Needs, node: NodeCapabilities) -> Why | None:
+    lacking = (
+        (needs.amounts.cores > node.total.cores, Why.TOO_FEW_CORES),
+        (needs.amounts.memory_mib > node.total.memory_mib, Why.TOO_LITTLE_MEMORY),
+        (needs.cpu_mhz > node.cpu_mhz, Why.CPU_TOO_SLOW),
+        (needs.amounts.disk_mib > node.total.disk_mib, Why.TOO_LITTLE_DISK),
+    )
+    return next((why for lacks, why in lacking if lacks), None)
+
+
+def _is_in_use(needs: Needs, node: Node) -> Why | None:
+    lacking = (
+        (needs.amounts.cores > node.free.cores, Why.CORES_IN_USE),
+        (needs.amounts.memory_mib > node.free.memory_mib, Why.MEMORY_IN_USE),
+        (needs.amounts.disk_mib > node.free.disk_mib, Why.DISK_IN_USE),
+    )
+    return next((why for lacks, why in lacking if lacks), None)

@@ -1,1 +1,0 @@
-"""In which order are waiting jobs looked at? Disciplines behind one small interface."""
