@@ -15,8 +15,8 @@ from tests.waiting import PATIENCE_S
 
 from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.service.drivers.ec2.options import read_options
-from leasehold.service.drivers.kept.driver import KeptDriver
 from leasehold.service.drivers.protocol import Phase, Verb
+from leasehold.service.drivers.reconciler.driver import ReconciledDriver
 from leasehold.service.drivers.registry import driver
 from leasehold.testing.driver_rig import order, site
 from leasehold.testing.killable import Killable
@@ -35,9 +35,9 @@ def played(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None
 
 def calls(opened: Any, name: str, hook: Callable[..., Any]) -> None:
     """Let something happen whenever this driver calls EC2."""
-    assert isinstance(opened, KeptDriver)
-    world: Any = opened._caretaker._world
-    world._client.meta.events.register_first(name, hook)
+    assert isinstance(opened, ReconciledDriver)
+    provider: Any = opened._reconciler._provider
+    provider._client.meta.events.register_first(name, hook)
 
 
 class TestAsking:
@@ -160,7 +160,7 @@ class TestStrays:
             await here.do(order(Verb.START, 7, 2, vms=2))
             await here.until(Phase.RUNNING, 7)
             await rig.kill(here.driver)
-            (rig.folder / "a" / "ledger.sqlite3").unlink()
+            (rig.folder / "a" / "instances.sqlite3").unlink()
             here.driver = rig.open()
             assert (await here.until(Phase.RUNNING, 7)).incarnation == 2
             await here.do(order(Verb.STOP, 7, 2))

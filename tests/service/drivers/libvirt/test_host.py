@@ -107,7 +107,7 @@ async def test_after_its_ledger_is_lost_a_site_finds_its_machines(pretended: Pre
         await here.do(order(Verb.SUSPEND, 8))
         await here.until(Phase.SAVED, 8)
         await pretended.kill(here.driver)
-        (pretended.folder / "a" / "ledger.sqlite3").unlink()
+        (pretended.folder / "a" / "instances.sqlite3").unlink()
         here.driver = pretended.open()
         assert (await here.until(Phase.RUNNING, 7)).incarnation == 2
         await here.until(Phase.SAVED, 8)

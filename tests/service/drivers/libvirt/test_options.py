@@ -119,6 +119,6 @@ def test_without_its_extra_it_says_which(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_ledger_of_something_else_is_refused(tmp_path: Path, library: Path) -> None:  # noqa: ARG001 - imported
-    (tmp_path / "ledger.sqlite3").write_text("this is no database, and it is long enough to be seen as none" * 20)
+    (tmp_path / "instances.sqlite3").write_text("this is no database, and it is long enough to be seen as none" * 20)
     with pytest.raises(InputError, match="no ledger of machines"):
         driver("libvirt", setup(tmp_path, Clock()))

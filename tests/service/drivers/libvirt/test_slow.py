@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from leasehold.service.drivers.kept.holding import Holding
 from leasehold.service.drivers.protocol import Phase, Verb
+from leasehold.service.drivers.reconciler.provider import MachineInstance
 from leasehold.testing.driver_rig import order
 
 pytestmark = pytest.mark.usefixtures("library")
@@ -71,14 +71,14 @@ def looking(guests: Guests, monkeypatch: pytest.MonkeyPatch, folder: Path) -> An
     monkeypatch.setattr(libvirt_qemu, "qemuAgentCommand", guests.answer)
     monkeypatch.setattr(module, "time", guests)
     options = read_options({"uri": "test:///default", "type": "test", "guest_agent": True})
-    world = module.LibvirtWorld(options, "a", Moving(folder))
-    monkeypatch.setattr(world, "_host", SimpleNamespace(connection=guests, name="host"))
+    provider = module.LibvirtProvider(options, "a", Moving(folder))
+    monkeypatch.setattr(provider, "_host", SimpleNamespace(connection=guests, name="host"))
     started = [order(Verb.START, one.number, command=("true",)) for one in guests.domains]
-    holdings = [Holding.ordered(one, Phase.STARTING, 0) for one in started]
+    instances = [MachineInstance.ordered(one, Phase.STARTING, 0) for one in started]
 
     def look() -> list[int]:
         guests.asked, guests.now_s = [], guests.now_s + BETWEEN_LOOKS_S
-        assert len(world.look(holdings)) == len(holdings)
+        assert len(provider.observe(instances)) == len(instances)
         return guests.asked
 
     return look

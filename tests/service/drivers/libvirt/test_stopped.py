@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from leasehold.service.drivers.kept.holding import Goal, Holding
-from leasehold.service.drivers.kept.machine import Hopeless, State, Work
 from leasehold.service.drivers.protocol import Phase, Verb
+from leasehold.service.drivers.reconciler.provider import Desired, MachineInstance, MachineState, PermanentError, Step
+from leasehold.service.drivers.reconciler.store import InstanceStore, Neighbour
 from leasehold.testing.driver_rig import order
 
 pytestmark = pytest.mark.usefixtures("library")
@@ -69,10 +69,9 @@ class Running:
         self.how = how
 
 
-def expected(phase: Phase = Phase.RECEIVING, goal: Goal = Goal.UP) -> Holding:
-    holding = Holding.ordered(order(Verb.RECEIVE, incarnation=2, other_site="a"), phase, 0)
-    holding.goal = goal
-    return holding
+def expected(phase: Phase = Phase.RECEIVING, desired: Desired = Desired.UP) -> MachineInstance:
+    told = order(Verb.RECEIVE, incarnation=2, other_site="a")
+    return MachineInstance.ordered(told, phase, 0, other_site="a", from_site="a", desired=desired)
 
 
 def test_one_that_has_come_stopped_is_let_go_on(library: Path) -> None:  # noqa: ARG001 - imported below
@@ -80,24 +79,23 @@ def test_one_that_has_come_stopped_is_let_go_on(library: Path) -> None:  # noqa:
 
     from leasehold.service.drivers.libvirt.reading import look_at  # noqa: PLC0415 - as above
 
-    def seen(reason: int, job: int = 0) -> State:
+    def seen(reason: int, job: int = 0) -> MachineState:
         told = look_at(Stopped(reason, job), expected(), has_agent=False)
         assert told is not None
         return told[0]
 
-    assert seen(libvirt.VIR_DOMAIN_PAUSED_USER) is State.SAVED  # and what is saved and wanted up is resumed
-    assert seen(libvirt.VIR_DOMAIN_PAUSED_USER, libvirt.VIR_DOMAIN_JOB_UNBOUNDED) is State.COMING
-    assert seen(libvirt.VIR_DOMAIN_PAUSED_MIGRATION) is State.COMING
-    assert seen(libvirt.VIR_DOMAIN_PAUSED_STARTING_UP) is State.COMING
+    assert seen(libvirt.VIR_DOMAIN_PAUSED_USER) is MachineState.SAVED  # and what is saved and wanted up is resumed
+    assert seen(libvirt.VIR_DOMAIN_PAUSED_USER, libvirt.VIR_DOMAIN_JOB_UNBOUNDED) is MachineState.PENDING
+    assert seen(libvirt.VIR_DOMAIN_PAUSED_MIGRATION) is MachineState.PENDING
+    assert seen(libvirt.VIR_DOMAIN_PAUSED_STARTING_UP) is MachineState.PENDING
 
 
 def test_one_that_stands_still_is_not_sent_so(library: Path) -> None:  # noqa: ARG001 - imported below
     import libvirt  # noqa: PLC0415 - it is there when its fixture is
 
-    from leasehold.service.drivers.kept.ledger import Neighbour  # noqa: PLC0415 - as above
     from leasehold.service.drivers.libvirt.moving import NotYet, _send  # noqa: PLC0415 - as above
 
-    there = Neighbour({"peer_uri": "qemu:///there"}, [], -1)
+    there: Neighbour[MachineInstance] = Neighbour({"peer_uri": "qemu:///there"}, [])
     stopped = Stopped(libvirt.VIR_DOMAIN_PAUSED_USER)
     with pytest.raises(NotYet, match="goes on before it is sent"):
         _send(stopped, "leasehold-b-1-2-0", there)
@@ -112,17 +110,17 @@ def test_one_that_has_ended_on_its_way_has_ended(library: Path) -> None:  # noqa
 
     from leasehold.service.drivers.libvirt.reading import look_at  # noqa: PLC0415 - as above
 
-    def seen(reason: int, command: tuple[str, ...] = (), **what: Any) -> State | None:
-        holding = replace(expected(), command=command, **what)
-        told = look_at(ShutOff(reason), holding, has_agent=True)
+    def seen(reason: int, command: tuple[str, ...] = (), **what: Any) -> MachineState | None:
+        instance = replace(expected(), command=command, **what)
+        told = look_at(ShutOff(reason), instance, has_agent=True)
         return None if told is None else told[0]
 
-    assert seen(libvirt.VIR_DOMAIN_SHUTOFF_SHUTDOWN) is State.ENDED
-    assert seen(libvirt.VIR_DOMAIN_SHUTOFF_SHUTDOWN, ("work",)) is State.FAILED
-    assert seen(libvirt.VIR_DOMAIN_SHUTOFF_CRASHED) is State.FAILED
-    assert seen(libvirt.VIR_DOMAIN_SHUTOFF_UNKNOWN) is State.FAILED  # libvirt itself was started anew
+    assert seen(libvirt.VIR_DOMAIN_SHUTOFF_SHUTDOWN) is MachineState.ENDED
+    assert seen(libvirt.VIR_DOMAIN_SHUTOFF_SHUTDOWN, ("work",)) is MachineState.FAILED
+    assert seen(libvirt.VIR_DOMAIN_SHUTOFF_CRASHED) is MachineState.FAILED
+    assert seen(libvirt.VIR_DOMAIN_SHUTOFF_UNKNOWN) is MachineState.FAILED  # libvirt itself was started anew
     assert seen(libvirt.VIR_DOMAIN_SHUTOFF_FAILED) is None  # it stays where it was, and is sent again
-    assert seen(libvirt.VIR_DOMAIN_SHUTOFF_FAILED, goal=Goal.GONE) is State.FAILED  # and is removed
+    assert seen(libvirt.VIR_DOMAIN_SHUTOFF_FAILED, desired=Desired.GONE) is MachineState.FAILED  # and is removed
     assert seen(libvirt.VIR_DOMAIN_SHUTOFF_UNKNOWN, phase=Phase.STARTING, from_site="") is None  # only described
 
 
@@ -133,30 +131,28 @@ def test_one_that_could_not_go_on_here_and_is_sent_no_more_is_not_waited_for(
 ) -> None:
     import libvirt  # noqa: PLC0415 - it is there when its fixture is
 
-    from leasehold.service.drivers.kept.ledger import LEDGER, Ledger  # noqa: PLC0415 - as above
     from leasehold.service.drivers.libvirt.moving import Moving  # noqa: PLC0415 - as above
     from leasehold.service.drivers.libvirt.options import read_options  # noqa: PLC0415 - as above
-    from leasehold.service.drivers.libvirt.world import LibvirtWorld  # noqa: PLC0415 - as above
+    from leasehold.service.drivers.libvirt.world import LibvirtProvider  # noqa: PLC0415 - as above
 
     (tmp_path / "a").mkdir()
-    Ledger(tmp_path / "a" / LEDGER).close()  # which has nothing of it
+    InstanceStore(tmp_path / "a", MachineInstance, "machines").close()  # which has nothing of it
     options = read_options({"uri": "test:///default", "type": "test"})
-    world = LibvirtWorld(options, "b", Moving(tmp_path / "b"))
+    provider = LibvirtProvider(options, "b", Moving(tmp_path / "b"))
     lookup = SimpleNamespace(lookupByName=lambda _: ShutOff(libvirt.VIR_DOMAIN_SHUTOFF_FAILED))
-    monkeypatch.setattr(world, "_host", SimpleNamespace(connection=lookup))
-    with pytest.raises(Hopeless, match="had no machines"):
-        world.do(Work.AWAIT, expected(), [])
+    monkeypatch.setattr(provider, "_host", SimpleNamespace(connection=lookup))
+    with pytest.raises(PermanentError, match="had no machines"):
+        provider.act(Step.AWAIT, expected(), [])
 
 
 def test_one_that_is_interpreted_stands_still_while_it_goes(library: Path) -> None:  # noqa: ARG001 - imported below
     import libvirt  # noqa: PLC0415 - it is there when its fixture is
 
-    from leasehold.service.drivers.kept.ledger import Neighbour  # noqa: PLC0415 - as above
     from leasehold.service.drivers.libvirt.moving import _send  # noqa: PLC0415 - as above
 
     def is_live(type_: str) -> bool:
         running = Running(type_)
-        _send(running, "leasehold-b-1-2-0", Neighbour({"peer_uri": "qemu:///there"}, [], -1))
+        _send(running, "leasehold-b-1-2-0", Neighbour({"peer_uri": "qemu:///there"}, []))
         assert running.how & libvirt.VIR_MIGRATE_PEER2PEER
         return bool(running.how & libvirt.VIR_MIGRATE_LIVE)
 

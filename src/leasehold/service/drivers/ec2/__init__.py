@@ -4,5 +4,5 @@ Tested for the shape of the API alone, against a server that pretends (moto): no
 for a machine. `docs/howto/clouds.md` says what follows from that.
 
 `options` is what the configuration can say, `words` what is sent, `reading` what comes back, `refusals` what
-goes wrong, and `world` joins them; `leasehold.service.drivers.kept` does the rest.
+goes wrong, and `world` joins them; `leasehold.service.drivers.reconciler` does the rest.
 """

@@ -9,7 +9,7 @@ from leasehold.configuration.declaration import Table
 from leasehold.configuration.keys import Keys
 from leasehold.configuration.kinds import Flag, Seconds, Text, Texts, Whole
 from leasehold.model.errors import InvalidField
-from leasehold.service.drivers.kept.caretaker import Habits
+from leasehold.service.drivers.reconciler.loop import ReconcilerSettings
 
 _ADDRESS = re.compile(r"https?://[^/\s@]+(/\S*)?")
 
@@ -74,9 +74,9 @@ class Ec2Options:
     ] = 600_000
 
     @property
-    def habits(self) -> Habits:
+    def settings(self) -> ReconcilerSettings:
         """How its machines are looked after."""
-        return Habits(self.poll_ms / 1000, self.boot_within_ms)
+        return ReconcilerSettings(self.poll_ms / 1000, self.boot_within_ms)
 
 
 OPTIONS = Table(Ec2Options, "Its machines, in EC2.")

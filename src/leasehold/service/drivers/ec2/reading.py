@@ -7,17 +7,17 @@ from typing import Any
 
 from leasehold.service.drivers.bounds import LATEST_MS, exit_status_in, whole_in
 from leasehold.service.drivers.ec2.words import INCARNATION, LEASE
-from leasehold.service.drivers.kept.holding import Key
-from leasehold.service.drivers.kept.machine import State
+from leasehold.service.drivers.reconciler.instances import Key
+from leasehold.service.drivers.reconciler.provider import MachineState, Seen
 
 _EXIT_STATUS = re.compile(r"^leasehold: exit status ([0-9]{1,3})[ \t\r]*$", re.MULTILINE)
 _SHUT_ITSELF_DOWN = "Client.InstanceInitiatedShutdown"
 _HIBERNATED = "Client.UserInitiatedHibernate"
 _PLAIN = {
-    "pending": State.COMING,
-    "running": State.UP,
-    "stopping": State.LEAVING,
-    "shutting-down": State.LEAVING,
+    "pending": MachineState.PENDING,
+    "running": MachineState.UP,
+    "stopping": MachineState.LEAVING,
+    "shutting-down": MachineState.LEAVING,
 }
 
 
@@ -45,23 +45,23 @@ class Instance:
         """Whether it has shut itself down, as it does when its command has ended."""
         return self.state == "stopped" and self.reason == _SHUT_ITSELF_DOWN
 
-    def seen(self) -> tuple[State, str]:
+    def seen(self) -> Seen:
         """Say what that means for who wants it up or saved."""
         if self.state in _PLAIN:
-            return _PLAIN[self.state], ""
+            return Seen(_PLAIN[self.state])
         if self.state == "stopped" and self.reason == _HIBERNATED:
-            return State.SAVED, ""
-        return State.FAILED, f"EC2 says of {self.name}: {self.state}, {self.reason or 'for no reason'}"
+            return Seen(MachineState.SAVED)
+        return Seen(MachineState.FAILED, f"EC2 says of {self.name}: {self.state}, {self.reason or 'for no reason'}")
 
 
 def read_instance(described: Mapping[str, Any]) -> Instance | None:
     """Read a description; None where its tags are not those that we give."""
     tags = {tag["Key"]: tag["Value"] for tag in described.get("Tags", ())}
-    lease_id, birth = (whole_in(tags.get(name), 0, LATEST_MS) for name in (LEASE, INCARNATION))
-    if lease_id is None or birth is None:
+    lease_id, generation = (whole_in(tags.get(name), 0, LATEST_MS) for name in (LEASE, INCARNATION))
+    if lease_id is None or generation is None:
         return None
     reason = str(described.get("StateReason", {}).get("Code", ""))
-    return Instance((lease_id, birth), described["InstanceId"], described["State"]["Name"], reason)
+    return Instance((lease_id, generation), described["InstanceId"], described["State"]["Name"], reason)
 
 
 def exit_status(console: str) -> int | None:

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from botocore.exceptions import ClientError
 
-from leasehold.service.drivers.kept.machine import HeldUp, Hopeless
+from leasehold.service.drivers.reconciler.provider import PermanentError, TransientError
 
 _TOO_MANY = frozenset({"RequestLimitExceeded", "RequestThrottled", "Throttling", "ThrottlingException"})
 _FOR_GOOD = (
@@ -25,12 +25,12 @@ _FOR_GOOD = (
 
 @contextmanager
 def understood() -> Iterator[None]:
-    """Raise HeldUp where EC2 has been asked too often; the rest goes on as it is."""
+    """Raise TransientError where EC2 has been asked too often; the rest goes on as it is."""
     try:
         yield
     except ClientError as error:
         if code(error) in _TOO_MANY:
-            raise HeldUp(f"EC2 is asked too often: {code(error)}") from error
+            raise TransientError(f"EC2 is asked too often: {code(error)}") from error
         raise
 
 
@@ -39,9 +39,9 @@ def for_good(error: ClientError) -> bool:
     return code(error).startswith(_FOR_GOOD)
 
 
-def hopeless(error: ClientError) -> Hopeless:
+def hopeless(error: ClientError) -> PermanentError:
     """Say for good what EC2 says."""
-    return Hopeless(f"EC2 says: {code(error)}: {error.response['Error'].get('Message', '')}")
+    return PermanentError(f"EC2 says: {code(error)}: {error.response['Error'].get('Message', '')}")
 
 
 def code(error: ClientError) -> str:

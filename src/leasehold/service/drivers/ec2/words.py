@@ -4,7 +4,7 @@ import shlex
 from typing import Any
 
 from leasehold.service.drivers.ec2.options import Ec2Options
-from leasehold.service.drivers.kept.holding import Holding
+from leasehold.service.drivers.reconciler.provider import MachineInstance
 
 SITE, LEASE, INCARNATION = "leasehold:site", "leasehold:lease", "leasehold:incarnation"
 """The tags of a machine: whose it is, and the incarnation that it came with."""
@@ -21,20 +21,20 @@ shutdown -h now
 """
 
 
-def launch(options: Ec2Options, site: str, ledger: str, holding: Holding) -> dict[str, Any]:
+def launch(options: Ec2Options, site: str, ledger: str, instance: MachineInstance) -> dict[str, Any]:
     """Ask for all machines of a lease or none; who asks again in the same words gets the same ones."""
     asked: dict[str, Any] = {
-        "ClientToken": f"{ledger}-{holding.lease_id}.{holding.birth}",
+        "ClientToken": f"{ledger}-{instance.lease_id}.{instance.generation}",
         "ImageId": options.image,
         "InstanceInitiatedShutdownBehavior": "stop",
         "InstanceType": options.instance_type,
-        "MaxCount": holding.vms,
+        "MaxCount": instance.vms,
         "MetadataOptions": {"HttpTokens": "required", "HttpPutResponseHopLimit": 1},
-        "MinCount": holding.vms,
-        "TagSpecifications": [{"ResourceType": kind, "Tags": _tags(site, holding)} for kind in _TAGGED],
+        "MinCount": instance.vms,
+        "TagSpecifications": [{"ResourceType": kind, "Tags": _tags(site, instance)} for kind in _TAGGED],
     }
-    if holding.command:
-        asked["UserData"] = user_data(holding.command)
+    if instance.command:
+        asked["UserData"] = user_data(instance.command)
     return asked | _wished(options)
 
 
@@ -46,12 +46,12 @@ def user_data(command: tuple[str, ...]) -> str:
     return _SCRIPT.format(command=shlex.join(command))
 
 
-def _tags(site: str, holding: Holding) -> list[dict[str, str]]:
+def _tags(site: str, instance: MachineInstance) -> list[dict[str, str]]:
     tags = {
-        "Name": f"leasehold-{holding.lease_id}",
+        "Name": f"leasehold-{instance.lease_id}",
         SITE: site,
-        LEASE: str(holding.lease_id),
-        INCARNATION: str(holding.birth),
+        LEASE: str(instance.lease_id),
+        INCARNATION: str(instance.generation),
     }
     return [{"Key": key, "Value": value} for key, value in tags.items()]
 

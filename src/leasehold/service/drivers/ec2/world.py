@@ -14,10 +14,17 @@ from leasehold.service.drivers.ec2.options import Ec2Options
 from leasehold.service.drivers.ec2.reading import Instance, exit_status, read_instance
 from leasehold.service.drivers.ec2.refusals import for_good, hopeless, understood
 from leasehold.service.drivers.ec2.words import MOST_USER_DATA, SITE, launch, user_data
-from leasehold.service.drivers.kept.endings import in_words
-from leasehold.service.drivers.kept.holding import Goal, Holding
-from leasehold.service.drivers.kept.machine import Hopeless, Machine, State, Work
 from leasehold.service.drivers.protocol import Capabilities
+from leasehold.service.drivers.reconciler.provider import (
+    Desired,
+    Machine,
+    MachineInstance,
+    MachineState,
+    PermanentError,
+    Provider,
+    Seen,
+    Step,
+)
 
 _CONSOLE_WITHIN_S = 120.0
 """So long after a machine has stopped its console is waited for; EC2 brings it after a while, if at all."""
@@ -42,7 +49,7 @@ def connect(options: Ec2Options) -> Any:  # noqa: ANN401 - boto3 makes its clien
     return session.client("ec2", region_name=options.region, endpoint_url=options.endpoint_url, config=_CALLS)
 
 
-class Ec2World:
+class Ec2Provider(Provider):
     """The machines of one site; ``ledger`` is a name that no other ledger has."""
 
     def __init__(self, options: Ec2Options, site: str, ledger: str) -> None:
@@ -51,11 +58,11 @@ class Ec2World:
         self._ledger = ledger
         self._client = connect(options)
         self._endings = _Endings(self._console_of)
-        self._ways: dict[Work, Callable[[Holding, Sequence[str]], None]] = {
-            Work.CREATE: self._create,
-            Work.RESUME: self._resume,
-            Work.SAVE: self._save,
-            Work.REMOVE: self._remove,
+        self._ways: dict[Step, Callable[[MachineInstance, Sequence[str]], None]] = {
+            Step.CREATE: self._create,
+            Step.RESUME: self._resume,
+            Step.SAVE: self._save,
+            Step.REMOVE: self._remove,
         }
 
     @property
@@ -63,23 +70,23 @@ class Ec2World:
         """What these machines can do."""
         return Capabilities(suspend=self._options.hibernate, migrate=False, commands=self._options.commands)
 
-    def look(self, holdings: Sequence[Holding]) -> list[Machine]:
+    def observe(self, instances: Sequence[MachineInstance]) -> list[Machine]:
         """See every machine with the tag of this site, page by page."""
-        goals = {holding.key: holding.goal for holding in holdings}
+        desired = {instance.key: instance.desired for instance in instances}
         with understood():
-            there = [one for one in self._described() if _counts(one, goals.get(one.key))]
+            there = [one for one in self._described() if _counts(one, desired.get(one.key))]
             self._endings.forget_all_but(one.name for one in there)
             return [self._seen(one) for one in there]
 
-    def do(self, work: Work, holding: Holding, machines: Sequence[Machine]) -> None:
+    def act(self, step: Step, instance: MachineInstance, machines: Sequence[Machine]) -> None:
         """Do it, with those machines that it is still to be done to."""
-        touched = _TOUCHED.get(work, frozenset())
+        touched = _TOUCHED.get(step, frozenset())
         with understood():
-            self._ways[work](holding, [machine.handle for machine in machines if machine.state in touched])
+            self._ways[step](instance, [machine.handle for machine in machines if machine.state in touched])
 
-    def console(self, holding: Holding) -> str:
+    def console(self, instance: MachineInstance) -> str:
         """Give what its machines have written, as far as EC2 has brought it yet."""
-        names = sorted(one.name for one in self._described() if one.key == holding.key)
+        names = sorted(one.name for one in self._described() if one.key == instance.key)
         return "".join(self._console_of(name) for name in names)
 
     def close(self) -> None:
@@ -100,8 +107,8 @@ class Ec2World:
                         yield instance
 
     def _seen(self, instance: Instance) -> Machine:
-        state, detail = self._endings.of(instance.name) if instance.has_ended else instance.seen()
-        return Machine(instance.key, instance.name, state, detail, takes_room=False)
+        seen = self._endings.of(instance.name) if instance.has_ended else instance.seen()
+        return Machine(instance.key, instance.name, *seen, takes_room=False)
 
     def _console_of(self, name: str) -> str:
         with suppress(ClientError):  # a console is nothing that anybody should fail for
@@ -110,40 +117,40 @@ class Ec2World:
 
     # doing
 
-    def _create(self, holding: Holding, _names: Sequence[str]) -> None:
-        if holding.command and len(user_data(holding.command).encode()) > MOST_USER_DATA:
-            raise Hopeless(f"the command is too long for EC2: with its script more than {MOST_USER_DATA} bytes")
+    def _create(self, instance: MachineInstance, _names: Sequence[str]) -> None:
+        if instance.command and len(user_data(instance.command).encode()) > MOST_USER_DATA:
+            raise PermanentError(f"the command is too long for EC2: with its script more than {MOST_USER_DATA} bytes")
         try:
-            self._client.run_instances(**launch(self._options, self._site, self._ledger, holding))
+            self._client.run_instances(**launch(self._options, self._site, self._ledger, instance))
         except ClientError as error:
             if for_good(error):
                 raise hopeless(error) from error
             raise
 
-    def _resume(self, _holding: Holding, names: Sequence[str]) -> None:
+    def _resume(self, _instance: MachineInstance, names: Sequence[str]) -> None:
         self._client.start_instances(InstanceIds=list(names))
 
-    def _save(self, _holding: Holding, names: Sequence[str]) -> None:
+    def _save(self, _instance: MachineInstance, names: Sequence[str]) -> None:
         if names:
             self._client.stop_instances(InstanceIds=list(names), Hibernate=True)
 
-    def _remove(self, _holding: Holding, names: Sequence[str]) -> None:
+    def _remove(self, _instance: MachineInstance, names: Sequence[str]) -> None:
         if names:
             self._client.terminate_instances(InstanceIds=list(names))
 
 
 _TOUCHED = {
-    Work.RESUME: frozenset({State.SAVED}),
-    Work.SAVE: frozenset({State.UP}),
-    Work.REMOVE: frozenset(State),
+    Step.RESUME: frozenset({MachineState.SAVED}),
+    Step.SAVE: frozenset({MachineState.UP}),
+    Step.REMOVE: frozenset(MachineState),
 }
 
 
-def _counts(instance: Instance, goal: Goal | None) -> bool:
+def _counts(instance: Instance, desired: Desired | None) -> bool:
     """EC2 lists what has gone for an hour: that is news only to who wanted it to stay."""
-    if goal is None:
+    if desired is None:
         return not instance.is_going
-    return not instance.is_gone or goal is not Goal.GONE
+    return not instance.is_gone or desired is not Desired.GONE
 
 
 class _Endings:
@@ -152,15 +159,15 @@ class _Endings:
     def __init__(self, console_of: Callable[[str], str]) -> None:
         self._console_of = console_of
         self._since_s: dict[str, float] = {}
-        self._known: dict[str, tuple[State, str]] = {}
+        self._known: dict[str, Seen] = {}
 
-    def of(self, name: str) -> tuple[State, str]:
+    def of(self, name: str) -> Seen:
         """Say how a machine has ended; it is on its way to that while its console is waited for."""
         if name not in self._known:
             status = exit_status(self._console_of(name))
             waited_s = time.monotonic() - self._since_s.setdefault(name, time.monotonic())
             if status is None and waited_s < _CONSOLE_WITHIN_S:
-                return State.LEAVING, ""
+                return Seen(MachineState.LEAVING)
             self._known[name] = _ending(status)
         return self._known[name]
 
@@ -171,7 +178,7 @@ class _Endings:
             self._known.pop(name, None)
 
 
-def _ending(status: int | None) -> tuple[State, str]:
+def _ending(status: int | None) -> Seen:
     if status is None:
-        return State.ENDED, "its exit status is not known: no console came"
-    return State.ENDED, in_words(status)
+        return Seen(MachineState.ENDED, "its exit status is not known: no console came")
+    return Seen(MachineState.ENDED, exit_status=status)

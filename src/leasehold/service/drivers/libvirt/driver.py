@@ -1,26 +1,24 @@
 """The libvirt driver: a site whose machines are domains."""
 
-from leasehold.service.drivers.kept.driver import KeptDriver
-from leasehold.service.drivers.kept.ledger import LEDGER, Ledger
 from leasehold.service.drivers.libvirt.moving import DATA_URI, PEER_URI, Moving
-from leasehold.service.drivers.libvirt.options import LibvirtOptions, read_options
-from leasehold.service.drivers.libvirt.world import LibvirtWorld
+from leasehold.service.drivers.libvirt.options import read_options
+from leasehold.service.drivers.libvirt.world import LibvirtProvider
+from leasehold.service.drivers.reconciler.driver import ReconciledDriver
+from leasehold.service.drivers.reconciler.provider import MachineInstance
+from leasehold.service.drivers.reconciler.store import InstanceStore
 from leasehold.service.drivers.setup import DriverSetup
 
 
-def libvirt_driver(setup: DriverSetup) -> KeptDriver:
+def libvirt_driver(setup: DriverSetup) -> ReconciledDriver:
     """Make the driver of a site under libvirt, or find its machines again.
 
-    Raises InvalidField or UnknownName for an option that makes no sense, InputError for a ledger that cannot
-    be used.
+    Raises InvalidField or UnknownName for an option that makes no sense, InputError for a store that cannot be used.
     """
     options = read_options(setup.options)
-    ledger = Ledger(setup.folder / LEDGER)
-    ledger.tell_neighbours(_about(options))
-    world = LibvirtWorld(options, setup.site, Moving(setup.folder))
-    return KeptDriver(setup, ledger, world, options.habits)
 
+    def provider(store: InstanceStore[MachineInstance]) -> LibvirtProvider:
+        uris = {PEER_URI: options.peer_uri, DATA_URI: options.data_uri}
+        store.publish({key: uri for key, uri in uris.items() if uri is not None})
+        return LibvirtProvider(options, setup.site, Moving(setup.folder))
 
-def _about(options: LibvirtOptions) -> dict[str, str]:
-    about = {PEER_URI: options.peer_uri, DATA_URI: options.data_uri}
-    return {key: uri for key, uri in about.items() if uri is not None}
+    return ReconciledDriver(setup, provider, options.settings)

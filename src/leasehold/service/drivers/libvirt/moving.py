@@ -14,12 +14,11 @@ from typing import Any
 
 import libvirt
 
-from leasehold.service.drivers.kept.holding import Goal, Holding
-from leasehold.service.drivers.kept.ledger import LEDGER, Neighbour, read_neighbour
-from leasehold.service.drivers.kept.machine import Hopeless
 from leasehold.service.drivers.libvirt.domain import is_interpreted
 from leasehold.service.drivers.libvirt.names import Name
 from leasehold.service.drivers.libvirt.reading import is_on_its_way
+from leasehold.service.drivers.reconciler.provider import Desired, MachineInstance, PermanentError
+from leasehold.service.drivers.reconciler.store import Neighbour, read_neighbour
 
 PEER_URI, DATA_URI = "peer_uri", "data_uri"
 """What sites under libvirt tell their neighbours."""
@@ -41,35 +40,35 @@ class Moving:
     def __init__(self, folder: Path) -> None:
         self._sites = folder.parent
 
-    def send(self, holding: Holding, domains: Sequence[tuple[Name, Any]]) -> None:
-        """Send machines to where they are expected; raises NotYet where they are not, Hopeless for good."""
-        there = self._neighbour(holding, holding.other_site)
-        later = (one for one in there.holdings if one.birth > holding.incarnation)
-        birth = next((one.birth for one in later if one.goal is not Goal.GONE), None)
-        if birth is None and there.last_gone > holding.incarnation:
-            raise Hopeless(f"lease {holding.lease_id} is not wanted at {holding.other_site} any more")
-        if birth is None or PEER_URI not in there.about:
-            raise NotYet(f"{holding.other_site} does not expect lease {holding.lease_id} yet")
+    def send(self, instance: MachineInstance, domains: Sequence[tuple[Name, Any]]) -> None:
+        """Send machines to where they are expected; raises NotYet where they are not, PermanentError for good."""
+        there = self._neighbour(instance, instance.other_site)
+        later = (one for one in there.instances if one.generation > instance.incarnation)
+        generation = next((one.generation for one in later if one.desired is not Desired.GONE), None)
+        if generation is None and there.tombstone > instance.incarnation:
+            raise PermanentError(f"lease {instance.lease_id} is not wanted at {instance.other_site} any more")
+        if generation is None or PEER_URI not in there.facts:
+            raise NotYet(f"{instance.other_site} does not expect lease {instance.lease_id} yet")
         for name, domain in domains:
-            new = Name(holding.other_site, (holding.lease_id, birth), name.number)
+            new = Name(instance.other_site, (instance.lease_id, generation), name.number)
             _send(domain, str(new), there)
 
-    def is_coming(self, holding: Holding) -> bool:
+    def is_coming(self, instance: MachineInstance) -> bool:
         """Whether the old site still has machines that are not to end; raises NotYet where it is away.
 
         Who was not told yet to send them may be told later: which order arrives first is not for us to say.
         """
-        there = self._neighbour(holding, holding.from_site)
-        return any(one.incarnation < holding.birth and one.goal is not Goal.GONE for one in there.holdings)
+        there = self._neighbour(instance, instance.from_site)
+        return any(one.incarnation < instance.generation and one.desired is not Desired.GONE for one in there.instances)
 
-    def _neighbour(self, holding: Holding, site: str) -> Neighbour:
-        there = read_neighbour(self._sites / site / LEDGER, holding.lease_id)
+    def _neighbour(self, instance: MachineInstance, site: str) -> Neighbour[MachineInstance]:
+        there = read_neighbour(self._sites / site, MachineInstance, instance.lease_id)
         if there is None:
             raise NotYet(f"there is no site {site} under libvirt beside this one")
         return there
 
 
-def _send(domain: Any, name: str, there: Neighbour) -> None:  # noqa: ANN401 - libvirt-python carries no types
+def _send(domain: Any, name: str, there: Neighbour[MachineInstance]) -> None:  # noqa: ANN401 - libvirt-python carries no types
     state, reason = domain.state()
     if state == libvirt.VIR_DOMAIN_SHUTOFF:
         _clear_up(domain, reason)
@@ -80,10 +79,10 @@ def _send(domain: Any, name: str, there: Neighbour) -> None:  # noqa: ANN401 - l
         domain.resume()  # one that is sent as it stands would stand still there, and nobody would know why
         raise NotYet("it was stopped, and goes on before it is sent")
     wishes = {libvirt.VIR_MIGRATE_PARAM_DEST_NAME: name}
-    if DATA_URI in there.about:
-        wishes[libvirt.VIR_MIGRATE_PARAM_URI] = there.about[DATA_URI]
+    if DATA_URI in there.facts:
+        wishes[libvirt.VIR_MIGRATE_PARAM_URI] = there.facts[DATA_URI]
     how = _HOW if is_interpreted(domain.XMLDesc(0)) else _HOW | libvirt.VIR_MIGRATE_LIVE
-    domain.migrateToURI3(there.about[PEER_URI], wishes, how)
+    domain.migrateToURI3(there.facts[PEER_URI], wishes, how)
 
 
 def _clear_up(domain: Any, reason: int) -> None:  # noqa: ANN401 - as above
@@ -92,5 +91,5 @@ def _clear_up(domain: Any, reason: int) -> None:  # noqa: ANN401 - as above
         domain.create()
         raise NotYet("its memory is loaded, to be sent")
     if reason != libvirt.VIR_DOMAIN_SHUTOFF_MIGRATED:
-        raise Hopeless("its machines are lost")
+        raise PermanentError("its machines are lost")
     domain.undefine()

@@ -3,14 +3,15 @@
 import re
 from dataclasses import dataclass
 
-from leasehold.service.drivers.kept.holding import Holding, Key
+from leasehold.service.drivers.reconciler.instances import Key
+from leasehold.service.drivers.reconciler.provider import MachineInstance
 
 _NUMBERS = re.compile(r"([0-9]{1,15})-([0-9]{1,15})-([0-9]{1,6})")
 
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A domain of ours: machine number ``number`` of those that came with one birth of a lease."""
+    """A domain of ours: machine number ``number`` of those that came with one generation of a lease."""
 
     site: str
     key: Key
@@ -18,8 +19,8 @@ class Name:
 
     def __str__(self) -> str:
         """Write it as libvirt has it."""
-        lease_id, birth = self.key
-        return f"leasehold-{self.site}-{lease_id}-{birth}-{self.number}"
+        lease_id, generation = self.key
+        return f"leasehold-{self.site}-{lease_id}-{generation}-{self.number}"
 
 
 def read_name(text: str, site: str) -> Name | None:
@@ -29,6 +30,6 @@ def read_name(text: str, site: str) -> Name | None:
     return Name(site, (int(found[1]), int(found[2])), int(found[3])) if found else None
 
 
-def names_of(site: str, holding: Holding) -> list[Name]:
-    """Name all machines of a holding."""
-    return [Name(site, holding.key, number) for number in range(holding.vms)]
+def names_of(site: str, instance: MachineInstance) -> list[Name]:
+    """Name all machines of a instance."""
+    return [Name(site, instance.key, number) for number in range(instance.vms)]

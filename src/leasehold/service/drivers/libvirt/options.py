@@ -10,7 +10,7 @@ from leasehold.configuration.declaration import Table
 from leasehold.configuration.keys import Keys
 from leasehold.configuration.kinds import Choice, FilePath, Flag, Seconds, Text, Whole
 from leasehold.model.errors import InvalidField
-from leasehold.service.drivers.kept.caretaker import Habits
+from leasehold.service.drivers.reconciler.loop import ReconcilerSettings
 
 CONSOLES = "/var/log/libvirt/qemu"
 """Is on every host of libvirt's QEMU, and QEMU may write there."""
@@ -91,9 +91,9 @@ class LibvirtOptions:
     ] = 300_000
 
     @property
-    def habits(self) -> Habits:
+    def settings(self) -> ReconcilerSettings:
         """How its machines are looked after."""
-        return Habits(self.poll_ms / 1000, self.boot_within_ms)
+        return ReconcilerSettings(self.poll_ms / 1000, self.boot_within_ms)
 
 
 OPTIONS = Table(LibvirtOptions, "Its machines, under libvirt.")

@@ -4,13 +4,9 @@ from typing import Any
 
 import libvirt
 
-from leasehold.service.drivers.kept.endings import in_words
-from leasehold.service.drivers.kept.holding import Goal, Holding
-from leasehold.service.drivers.kept.machine import State
 from leasehold.service.drivers.libvirt import agent
 from leasehold.service.drivers.protocol import Phase
-
-Seen = tuple[State, str]
+from leasehold.service.drivers.reconciler.provider import Desired, MachineInstance, MachineState, Seen
 
 _SHUT_OFF = {
     libvirt.VIR_DOMAIN_SHUTOFF_UNKNOWN: "for a reason that is not known",
@@ -23,9 +19,9 @@ _SHUT_OFF = {
 _MAY_BE_MEANT = frozenset({libvirt.VIR_DOMAIN_PAUSED_USER, libvirt.VIR_DOMAIN_PAUSED_MIGRATION})
 
 
-def look_at(
+def look_at(  # noqa: PLR0911 - a list of cases
     domain: Any,  # noqa: ANN401 - libvirt-python carries no types
-    holding: Holding | None,
+    instance: MachineInstance | None,
     *,
     has_agent: bool,
     is_asked: bool = True,
@@ -36,57 +32,59 @@ def look_at(
     """
     state, reason = domain.state()
     if state == libvirt.VIR_DOMAIN_RUNNING:
-        if not has_agent or holding is None or not holding.command:
-            return State.UP, ""
-        return _running(domain, holding) if is_asked else (State.UP if holding.commanded else State.COMING, "")
+        if not has_agent or instance is None or not instance.command:
+            return Seen(MachineState.UP)
+        if not is_asked:
+            return Seen(MachineState.UP if instance.command_started else MachineState.PENDING)
+        return _running(domain, instance)
     if state == libvirt.VIR_DOMAIN_SHUTOFF:
-        return _shut_off(domain, reason, holding)
+        return _shut_off(domain, reason, instance)
     if state == libvirt.VIR_DOMAIN_CRASHED:
-        return State.FAILED, "it has crashed"
-    if state == libvirt.VIR_DOMAIN_PAUSED and _was_left(domain, reason, holding):
-        return State.SAVED, ""
-    return State.COMING, ""
+        return Seen(MachineState.FAILED, "it has crashed")
+    if state == libvirt.VIR_DOMAIN_PAUSED and _was_left(domain, reason, instance):
+        return Seen(MachineState.SAVED)
+    return Seen(MachineState.PENDING)
 
 
-def _running(domain: Any, holding: Holding) -> Seen:  # noqa: ANN401 - as above
-    if not holding.commanded:
-        return (State.BARE, "") if agent.answers(domain) else (State.COMING, "")
+def _running(domain: Any, instance: MachineInstance) -> Seen:  # noqa: ANN401 - as above
+    if not instance.command_started:
+        return Seen(MachineState.READY if agent.answers(domain) else MachineState.PENDING)
     try:
-        status = agent.exit_status(domain, holding.lease_id)
+        status = agent.exit_status(domain, instance.lease_id)
     except agent.Nonsense as nonsense:
-        return State.FAILED, str(nonsense)
+        return Seen(MachineState.FAILED, str(nonsense))
     if status is None:
-        return State.UP, ""
-    return State.ENDED, in_words(status)
+        return Seen(MachineState.UP)
+    return Seen(MachineState.ENDED, exit_status=status)
 
 
-def _shut_off(domain: Any, reason: int, holding: Holding | None) -> Seen | None:  # noqa: ANN401 - as above
+def _shut_off(domain: Any, reason: int, instance: MachineInstance | None) -> Seen | None:  # noqa: ANN401 - as above
     if domain.hasManagedSaveImage():
-        return State.SAVED, ""
-    if holding is not None and _is_to_start(holding, reason):
+        return Seen(MachineState.SAVED)
+    if instance is not None and _is_to_start(instance, reason):
         return None
     if reason == libvirt.VIR_DOMAIN_SHUTOFF_SHUTDOWN:
-        return _shut_itself_down(holding)
-    return State.FAILED, f"it was shut off {_SHUT_OFF.get(reason, 'elsewhere')}"
+        return _shut_itself_down(instance)
+    return Seen(MachineState.FAILED, f"it was shut off {_SHUT_OFF.get(reason, 'elsewhere')}")
 
 
-def _is_to_start(holding: Holding, reason: int) -> bool:
+def _is_to_start(instance: MachineInstance, reason: int) -> bool:
     """Whether it is described, and may be started without running anything twice.
 
     What has come is described because it has come. Only where it could not go on it may come again.
     """
-    if holding.goal is Goal.GONE or holding.came_up or holding.commanded:
+    if instance.desired is Desired.GONE or instance.came_up or instance.command_started:
         return False
-    if holding.from_site:
+    if instance.from_site:
         return bool(reason == libvirt.VIR_DOMAIN_SHUTOFF_FAILED)
-    return holding.goal is not Goal.AWAY
+    return instance.desired is not Desired.AWAY
 
 
-def _shut_itself_down(holding: Holding | None) -> Seen:
+def _shut_itself_down(instance: MachineInstance | None) -> Seen:
     """Its end where it is just a machine; whoever has a command should have seen that end first."""
-    if holding is not None and holding.command:
-        return State.FAILED, "it has shut itself down while its command ran"
-    return State.ENDED, "it has shut itself down"
+    if instance is not None and instance.command:
+        return Seen(MachineState.FAILED, "it has shut itself down while its command ran")
+    return Seen(MachineState.ENDED, "it has shut itself down")
 
 
 def is_on_its_way(domain: Any) -> bool:  # noqa: ANN401 - as above
@@ -104,10 +102,10 @@ def is_on_its_way(domain: Any) -> bool:  # noqa: ANN401 - as above
         return bool(code == libvirt.VIR_ERR_OPERATION_UNSUPPORTED)
 
 
-def _was_left(domain: Any, reason: int, holding: Holding | None) -> bool:  # noqa: ANN401 - as above
+def _was_left(domain: Any, reason: int, instance: MachineInstance | None) -> bool:  # noqa: ANN401 - as above
     """Whether it was paused to be saved or sent by somebody who did not come to that, and is wanted up."""
-    if holding is None or holding.goal is not Goal.UP or is_on_its_way(domain):
+    if instance is None or instance.desired is not Desired.UP or is_on_its_way(domain):
         return False
     # While a machine comes it is stopped for the move; it has come stopped where it was sent so.
     has_come = reason == libvirt.VIR_DOMAIN_PAUSED_USER
-    return bool(has_come if holding.phase is Phase.RECEIVING else reason not in _MAY_BE_MEANT)
+    return bool(has_come if instance.phase is Phase.RECEIVING else reason not in _MAY_BE_MEANT)

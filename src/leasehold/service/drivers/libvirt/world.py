@@ -10,8 +10,6 @@ from typing import Any
 
 import libvirt
 
-from leasehold.service.drivers.kept.holding import Holding
-from leasehold.service.drivers.kept.machine import Hopeless, Machine, State, Work
 from leasehold.service.drivers.libvirt import agent
 from leasehold.service.drivers.libvirt.disks import layer_path, make_layer, remove_disks
 from leasehold.service.drivers.libvirt.domain import console_path, describe
@@ -21,6 +19,14 @@ from leasehold.service.drivers.libvirt.names import Name, names_of, read_name
 from leasehold.service.drivers.libvirt.options import LibvirtOptions
 from leasehold.service.drivers.libvirt.reading import look_at
 from leasehold.service.drivers.protocol import Capabilities
+from leasehold.service.drivers.reconciler.provider import (
+    Machine,
+    MachineInstance,
+    MachineState,
+    PermanentError,
+    Provider,
+    Step,
+)
 
 _MOST_CONSOLE_BYTES = 64 * 1024
 _TOO_SLOW_S, _LEFT_ALONE_S = 2.0, 10.0
@@ -39,7 +45,7 @@ _WRONG_WORDS = frozenset(
 """What libvirt says of a description that will never do."""
 
 
-class LibvirtWorld:
+class LibvirtProvider(Provider):
     """The machines of one site; ``moving`` knows the sites beside it."""
 
     def __init__(self, options: LibvirtOptions, site: str, moving: Moving) -> None:
@@ -48,14 +54,14 @@ class LibvirtWorld:
         self._moving = moving
         self._host = Host(options.uri)
         self._asked_from_s: dict[str, float] = {}
-        self._ways: dict[Work, Callable[[Holding, Sequence[Machine]], None]] = {
-            Work.CREATE: self._create,
-            Work.RESUME: self._resume,
-            Work.RUN: self._run,
-            Work.SAVE: self._save,
-            Work.AWAIT: self._await,
-            Work.SEND: self._send,
-            Work.REMOVE: self._remove,
+        self._ways: dict[Step, Callable[[MachineInstance, Sequence[Machine]], None]] = {
+            Step.CREATE: self._create,
+            Step.RESUME: self._resume,
+            Step.RUN: self._run,
+            Step.SAVE: self._save,
+            Step.AWAIT: self._await,
+            Step.SEND: self._send,
+            Step.REMOVE: self._remove,
         }
 
     @property
@@ -67,9 +73,9 @@ class LibvirtWorld:
             commands=self._options.guest_agent,
         )
 
-    def look(self, holdings: Sequence[Holding]) -> list[Machine]:
+    def observe(self, instances: Sequence[MachineInstance]) -> list[Machine]:
         """See every domain that has a name of this site's."""
-        known = {holding.key: holding for holding in holdings}
+        known = {instance.key: instance for instance in instances}
         machines: list[Machine | None] = []
         turn, node = self._turn(), self._host.name
         for domain in self._host.connection.listAllDomains():
@@ -87,29 +93,29 @@ class LibvirtWorld:
         handle = min(self._asked_from_s, key=self._asked_from_s.__getitem__, default="")
         return handle if handle and time.monotonic() >= self._asked_from_s[handle] else ""
 
-    def _seen(self, name: Name, domain: Any, holding: Holding | None, turn: str) -> Machine | None:  # noqa: ANN401 - no types
+    def _seen(self, name: Name, domain: Any, instance: MachineInstance | None, turn: str) -> Machine | None:  # noqa: ANN401 - no types
         """See one domain. A guest agent that answers nobody costs its deadline once, and then in its turn."""
         handle, now_s = str(name), time.monotonic()
         is_asked = handle == turn or handle not in self._asked_from_s
-        seen = look_at(domain, holding, has_agent=self._options.guest_agent, is_asked=is_asked)
+        seen = look_at(domain, instance, has_agent=self._options.guest_agent, is_asked=is_asked)
         if time.monotonic() - now_s > _TOO_SLOW_S:
             self._asked_from_s[handle] = time.monotonic() + _LEFT_ALONE_S
         elif is_asked:
             self._asked_from_s.pop(handle, None)
         return None if seen is None else Machine(name.key, handle, *seen, takes_room=bool(domain.isActive()))
 
-    def do(self, work: Work, holding: Holding, machines: Sequence[Machine]) -> None:
-        """Do it; raises whatever libvirt says, as Hopeless where that will not change."""
+    def act(self, step: Step, instance: MachineInstance, machines: Sequence[Machine]) -> None:
+        """Do it; raises whatever libvirt says, as PermanentError where that will not change."""
         try:
-            self._ways[work](holding, machines)
+            self._ways[step](instance, machines)
         except libvirt.libvirtError as error:
-            if work is Work.CREATE and error.get_error_code() in _WRONG_WORDS:
-                raise Hopeless(f"libvirt says: {error}") from error
+            if step is Step.CREATE and error.get_error_code() in _WRONG_WORDS:
+                raise PermanentError(f"libvirt says: {error}") from error
             raise
 
-    def console(self, holding: Holding) -> str:
+    def console(self, instance: MachineInstance) -> str:
         """Give the end of what its machines wrote, where that lies on this machine."""
-        domains = [domain for _, domain in self._domains(str(name) for name in names_of(self._site, holding))]
+        domains = [domain for _, domain in self._domains(str(name) for name in names_of(self._site, instance))]
         paths = [console_path(domain.XMLDesc(0)) for domain in domains]
         return "".join(_end_of(Path(path)) for path in paths if path)
 
@@ -119,11 +125,11 @@ class LibvirtWorld:
 
     # doing
 
-    def _create(self, holding: Holding, _machines: Sequence[Machine]) -> None:
+    def _create(self, instance: MachineInstance, _machines: Sequence[Machine]) -> None:
         """Described first, so that whatever is made for a machine can be found by its name."""
         connection = self._host.connection
-        memory_mib = max(holding.memory_mib, self._options.least_memory_mib)
-        for name in map(str, names_of(self._site, holding)):
+        memory_mib = max(instance.memory_mib, self._options.least_memory_mib)
+        for name in map(str, names_of(self._site, instance)):
             domain = find(connection, name)
             if domain is None:
                 disk = layer_path(connection, self._options, name)
@@ -132,35 +138,35 @@ class LibvirtWorld:
                 make_layer(connection, self._options, name)
                 domain.create()
 
-    def _resume(self, _holding: Holding, machines: Sequence[Machine]) -> None:
-        for _, domain in self._domains(one.handle for one in machines if one.state is State.SAVED):
+    def _resume(self, _instance: MachineInstance, machines: Sequence[Machine]) -> None:
+        for _, domain in self._domains(one.handle for one in machines if one.state is MachineState.SAVED):
             if domain.isActive():
                 domain.resume()
             else:
                 domain.create()
 
-    def _run(self, holding: Holding, machines: Sequence[Machine]) -> None:
-        for _, domain in self._domains(one.handle for one in machines if one.state is State.BARE):
-            agent.start(domain, holding.lease_id, holding.command)
+    def _run(self, instance: MachineInstance, machines: Sequence[Machine]) -> None:
+        for _, domain in self._domains(one.handle for one in machines if one.state is MachineState.READY):
+            agent.start(domain, instance.lease_id, instance.command)
 
-    def _save(self, _holding: Holding, machines: Sequence[Machine]) -> None:
+    def _save(self, _instance: MachineInstance, machines: Sequence[Machine]) -> None:
         for _, domain in self._domains(one.handle for one in machines):
             if domain.isActive():
                 domain.managedSave(libvirt.VIR_DOMAIN_SAVE_RUNNING)
 
-    def _await(self, holding: Holding, _machines: Sequence[Machine]) -> None:
+    def _await(self, instance: MachineInstance, _machines: Sequence[Machine]) -> None:
         """First ask the old site, then look here: in this order none can have slipped through."""
-        if self._moving.is_coming(holding):
+        if self._moving.is_coming(instance):
             return
-        domains = self._domains(str(name) for name in names_of(self._site, holding))
-        have_come = [look_at(domain, holding, has_agent=False) is not None for _, domain in domains]
-        if sum(have_come) < holding.vms:
-            raise Hopeless(f"site {holding.from_site} had no machines of lease {holding.lease_id} to send")
+        domains = self._domains(str(name) for name in names_of(self._site, instance))
+        have_come = [look_at(domain, instance, has_agent=False) is not None for _, domain in domains]
+        if sum(have_come) < instance.vms:
+            raise PermanentError(f"site {instance.from_site} had no machines of lease {instance.lease_id} to send")
 
-    def _send(self, holding: Holding, machines: Sequence[Machine]) -> None:
-        self._moving.send(holding, list(self._domains(one.handle for one in machines)))
+    def _send(self, instance: MachineInstance, machines: Sequence[Machine]) -> None:
+        self._moving.send(instance, list(self._domains(one.handle for one in machines)))
 
-    def _remove(self, _holding: Holding, machines: Sequence[Machine]) -> None:
+    def _remove(self, _instance: MachineInstance, machines: Sequence[Machine]) -> None:
         """The description goes last, so that whoever is killed before finds the rest by it."""
         for _, domain in self._domains(one.handle for one in machines):
             with unless_gone():

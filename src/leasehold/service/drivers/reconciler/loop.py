@@ -1,0 +1,379 @@
+"""The reconciler: a thread that observes machines, and some that take the steps that are needed.
+
+Each round observes all machines, compares them with the desired state, writes what has changed, and begins the next
+step of each instance that needs one and has none under way. A round follows every order and every step, and there is
+one now and then.
+"""
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from threading import Event, Lock, RLock, Thread
+
+from leasehold.service.drivers.protocol import Capabilities, Observation, Order, Phase, Problem, Verb
+from leasehold.service.drivers.reconciler.backoff import Backoff
+from leasehold.service.drivers.reconciler.instances import BRINGS_UP, Instances, Key
+from leasehold.service.drivers.reconciler.order_rules import Action, decide, no_room_for
+from leasehold.service.drivers.reconciler.provider import (
+    Desired,
+    Machine,
+    MachineInstance,
+    MachineState,
+    PermanentError,
+    Provider,
+    Step,
+    TransientError,
+    nodes_of,
+)
+from leasehold.service.drivers.reconciler.store import InstanceStore
+from leasehold.service.drivers.setup import Clock
+
+_NEEDS_ROOM = frozenset({Step.CREATE, Step.RESUME})
+
+Observed = Mapping[Key, Sequence[Machine]]
+Job = tuple[Step, MachineInstance, Sequence[Machine]]
+
+
+@dataclass(frozen=True, slots=True)
+class ReconcilerSettings:
+    """How machines are looked after.
+
+    ``poll_s``          how long to wait between rounds while there are no orders
+    ``boot_within_ms``  how long machines may take to come up until they have failed
+    ``parallel``        how many instances are worked on at a time
+    """
+
+    poll_s: float = 1.0
+    boot_within_ms: int = 300_000
+    parallel: int = 4
+
+
+class DesiredState(Instances[MachineInstance]):
+    """The instances of a site, whose desired state orders change. Nothing here touches a machine."""
+
+    def __init__(
+        self,
+        slots: int,
+        capabilities: Capabilities,
+        instances: Iterable[MachineInstance] = (),
+        tombstones: Mapping[int, int] | None = None,
+    ) -> None:
+        super().__init__(instances, tombstones)
+        self.slots = slots
+        self._capabilities = capabilities
+
+    def follow(self, order: Order, now_ms: int) -> Problem | None:
+        """Follow an order; returns why it is not taken on."""
+        current, tombstone = self.current(order.lease_id), self.tombstone(order.lease_id)
+        if order.verb is Verb.STOP:
+            self._stop_sending(order)
+        action = decide(order, current, tombstone, self._capabilities, lambda action: self._refuse(action, order))
+        if isinstance(action, Problem):
+            return action
+        if action in {Action.CREATE, Action.RECEIVE}:
+            phase = Phase.STARTING if action is Action.CREATE else Phase.RECEIVING
+            site = order.other_site
+            self.add(MachineInstance.ordered(order, phase, now_ms, other_site=site, from_site=site))
+        elif action in {Action.SEND, Action.STOP}:
+            self._let_go(order, Desired.AWAY if action is Action.SEND else Desired.GONE)
+        elif current is not None:
+            self._change(current, action, order, now_ms)
+        return None
+
+    def _refuse(self, action: Action, order: Order) -> Problem | None:
+        """Say what is asked for that machines cannot have whose provider places them."""
+        if action is not Action.RESUME and order.on.nodes:
+            return Problem(f"there is no node {order.on.nodes[0]} here", again=False)
+        if action is not Action.RESUME and order.on.image:
+            return Problem(f"there is no image {order.on.image} here", again=False)
+        current = self.current(order.lease_id)
+        return no_room_for(order.vms if current is None else current.vms, self.used_vms, self.slots)
+
+    def _change(self, current: MachineInstance, action: Action, order: Order, now_ms: int) -> None:
+        if action is Action.SAVE:
+            current.desired = Desired.SAVED
+            self.become(current, Phase.SAVING, now_ms)
+        elif action is Action.RESUME:
+            current.incarnation, current.desired = order.incarnation, Desired.UP
+            self.become(current, Phase.RESUMING, now_ms)
+        elif action is Action.END_AGAIN:
+            self.end_again(current, order.incarnation, now_ms)
+
+    def _let_go(self, order: Order, desired: Desired) -> None:
+        current = self.bury(order.lease_id, order.incarnation)
+        if current is not None:
+            current.desired, current.other_site = desired, order.other_site
+
+    def _stop_sending(self, order: Order) -> None:
+        """A STOP also ends what was to go to another site, and has not gone."""
+        for one in self.all():
+            is_meant = one.lease_id == order.lease_id and one.incarnation <= order.incarnation
+            if is_meant and one.desired is Desired.AWAY:
+                one.desired = Desired.GONE
+                self.touch(one)
+
+    def add_unknown(self, key: Key, machines: Sequence[Machine], now_ms: int) -> None:
+        """Take in machines without an instance: to be removed if they are out of date, else as they are.
+
+        What is not wanted is stopped by the service, which knows.
+        """
+        lease_id, generation = key
+        is_saved = all(machine.state is MachineState.SAVED for machine in machines)
+        desired = Desired.SAVED if is_saved else Desired.UP
+        if generation <= self.tombstone(lease_id) or self.current(lease_id) is not None:
+            desired = Desired.GONE
+        self.add(
+            MachineInstance(
+                lease_id=lease_id,
+                generation=generation,
+                incarnation=generation,
+                vms=len(machines),
+                memory_mib=0,
+                command=(),
+                phase=Phase.SAVED if is_saved else Phase.STARTING,
+                since_ms=now_ms,
+                desired=desired,
+                created=True,
+            )
+        )
+
+
+class Reconciler:
+    """Looks after the machines of one site; each method may be called from any thread."""
+
+    def __init__(
+        self,
+        instances: DesiredState,
+        store: InstanceStore[MachineInstance],
+        provider: Provider,
+        clock: Clock,
+        on_news: Callable[[Iterable[Observation]], None],
+        settings: ReconcilerSettings,
+    ) -> None:
+        self._instances = instances
+        self._store = store
+        self._provider = provider
+        self._clock = clock
+        self._on_news = on_news
+        self._settings = settings
+        self._lock = RLock()
+        self._observing = Lock()
+        self._under_way: set[Key] = set()
+        self._last_step: dict[Key, Step] = {}
+        self._backoff = Backoff(time.monotonic)
+        self._wake = Event()
+        self._is_closed = False
+        self._pool = ThreadPoolExecutor(settings.parallel, thread_name_prefix="machines")
+        self._thread = Thread(target=self._run, name="reconciler", daemon=True)
+        self._thread.start()
+
+    # what is asked of it
+
+    def carry_out(self, orders: Sequence[Order]) -> dict[str, Problem]:
+        """Take on orders, in their sequence; those taken on are on the disk when this returns."""
+        with self._lock:
+            problem = self._backoff.site_problem()
+            answers = [(order.id, self._follow(order, problem)) for order in orders]
+            self._write()
+        self._wake.set()
+        return {name: problem for name, problem in answers if problem is not None}
+
+    def observe(self) -> list[Observation]:
+        """Observe now; raises ConnectionError where machines cannot be observed."""
+        self._round()
+        with self._lock:
+            return self._instances.observe()
+
+    def console(self, lease_id: int) -> str:
+        """Return what the machines of a lease have written; empty where there are none."""
+        with self._lock:
+            current = self._instances.current(lease_id)
+            instance = None if current is None else replace(current)
+        return "" if instance is None else self._provider.console(instance)
+
+    def close(self) -> None:
+        """Stop; steps under way are finished."""
+        self._is_closed = True
+        self._wake.set()
+        self._thread.join()
+        self._pool.shutdown()
+        self._store.close()
+        self._provider.close()
+
+    def _follow(self, order: Order, site_problem: str) -> Problem | None:
+        if site_problem and order.verb in BRINGS_UP:
+            return Problem(site_problem)
+        return self._instances.follow(order, self._clock())
+
+    def _write(self) -> None:
+        changes = self._instances.take_changes()
+        if changes:
+            try:
+                self._store.write(changes)
+            except BaseException:
+                self._instances.give_back(changes)
+                raise
+        self._on_news(self._instances.take_news())
+
+    # rounds
+
+    def _run(self) -> None:
+        while not self._is_closed:
+            try:
+                self._round()
+            except Exception:  # noqa: BLE001 - `observe` reports it; orders are on file
+                self._wake.wait(self._settings.poll_s)
+            else:
+                self._wake.wait(self._backoff.until_next_s(self._settings.poll_s))
+            self._wake.clear()
+
+    def _round(self) -> None:
+        with self._observing:
+            with self._lock:
+                instances = [replace(one) for one in self._instances.all()]
+                under_way = set(self._under_way)
+            machines = self._observe(instances)
+            with self._lock:
+                self._compare(_by_key(machines), under_way | self._under_way)
+
+    def _observe(self, instances: Sequence[MachineInstance]) -> list[Machine]:
+        try:
+            return self._provider.observe(instances)
+        except TransientError as error:
+            self._backoff.site_failed(str(error))
+            raise ConnectionError(str(error)) from error
+        except Exception as error:
+            raise ConnectionError(f"machines cannot be observed: {error}") from error
+
+    def _compare(self, observed: Observed, under_way: set[Key]) -> None:
+        """Compare; what was observed of instances with a step under way is not believed."""
+        for key in observed:
+            if self._instances.find(key) is None:  # left by a crash, or the file is lost
+                self._instances.add_unknown(key, observed[key], self._clock())
+        for instance in self._instances.all():
+            if instance.key not in under_way:
+                self._update(instance, observed.get(instance.key, ()))
+        jobs = self._jobs(observed, under_way)
+        self._write()
+        for job in jobs:
+            self._pool.submit(self._act, *job)
+
+    def _update(self, instance: MachineInstance, machines: Sequence[Machine]) -> None:
+        if instance.is_leaving:
+            if not machines and self._provider.next_step(instance, machines) is None:
+                self._forget(instance)
+            return
+        now_ms, status = self._clock(), self._provider.status_of(instance, machines)
+        phase, detail, fault = status.phase, status.detail, status.fault
+        if phase is Phase.STARTING and now_ms - instance.since_ms > self._settings.boot_within_ms:
+            phase, detail = Phase.FAILED, detail or f"not up within {self._settings.boot_within_ms // 1000} s"
+        instance.came_up |= phase in {Phase.RUNNING, Phase.ENDED}
+        before, instance.nodes = instance.nodes, nodes_of(instance, machines)
+        if (phase, detail, instance.nodes) != (instance.phase, instance.detail, before):
+            self._instances.become(instance, phase, now_ms, detail, exit_status=status.exit_status, fault=fault)
+
+    def _forget(self, instance: MachineInstance) -> None:
+        self._instances.drop(instance)
+        self._backoff.forget(instance.key)
+        self._last_step.pop(instance.key, None)
+
+    # steps
+
+    def _jobs(self, observed: Observed, under_way: set[Key]) -> list[Job]:
+        if self._backoff.site_problem():
+            return []
+        jobs: list[Job] = []
+        room_vms = self._instances.slots - sum(
+            _taken(instance, observed, is_under_way=instance.key in under_way)
+            for instance in self._instances.all()
+            if instance.desired is not Desired.AWAY  # the other site may take them late, and room is needed now
+        )
+        for instance in sorted(self._instances.all(), key=_leaving_first):
+            machines = observed.get(instance.key, ())
+            step = None if instance.key in under_way else self._provider.next_step(instance, machines)
+            if step is None or not self._backoff.may_try(instance.key):
+                continue
+            if step in _NEEDS_ROOM and not instance.is_leaving:
+                more_vms = instance.vms - _taken(instance, observed, is_under_way=False)
+                if more_vms > room_vms:
+                    continue
+                room_vms -= more_vms
+            jobs.append(self._begin(step, instance, machines))
+        return jobs
+
+    def _begin(self, step: Step, instance: MachineInstance, machines: Sequence[Machine]) -> Job:
+        """Write what may be so from now on, before the step: a crash may leave it half done."""
+        created = instance.created or step is Step.CREATE
+        came_up = instance.came_up or step is Step.SEND
+        if (created, came_up) != (instance.created, instance.came_up):
+            instance.created, instance.came_up = created, came_up
+            self._instances.touch(instance)
+        self._under_way.add(instance.key)
+        return step, replace(instance), machines
+
+    def _act(self, step: Step, instance: MachineInstance, machines: Sequence[Machine]) -> None:
+        error: Exception | None = None
+        try:
+            self._provider.act(step, instance, machines)
+        except Exception as raised:  # noqa: BLE001 - a step may fail in any way, and is retried
+            error = raised
+        with self._lock:
+            self._conclude(step, instance.key, error)
+            self._write()
+            self._under_way.discard(instance.key)
+        self._wake.set()
+
+    def _conclude(self, step: Step, key: Key, error: Exception | None) -> None:
+        self._plan_retry(step, key, error)
+        instance = self._instances.find(key)
+        if instance is None:
+            return
+        if error is None:
+            instance.command_started |= step is Step.RUN
+            self._instances.touch(instance)
+        elif isinstance(error, PermanentError):
+            self._give_up(instance, str(error))
+        else:
+            self._note(instance, instance.phase, str(error))
+
+    def _plan_retry(self, step: Step, key: Key, error: Exception | None) -> None:
+        """A step that is needed twice has not shown yet, or waits for something: that is no hurry."""
+        if error is None:
+            self._backoff.succeeded(key)
+            if self._last_step.get(key) is step:
+                self._backoff.rest(key, self._settings.poll_s)
+            self._last_step[key] = step
+        elif isinstance(error, TransientError):
+            self._backoff.site_failed(str(error))
+        else:
+            self._backoff.failed(key)
+
+    def _give_up(self, instance: MachineInstance, why: str) -> None:
+        if instance.desired is Desired.AWAY:
+            instance.desired = Desired.GONE
+        phase = instance.phase if instance.is_leaving else Phase.FAILED
+        self._note(instance, phase, why)
+
+    def _note(self, instance: MachineInstance, phase: Phase, detail: str) -> None:
+        now_ms, status, fault = self._clock(), instance.exit_status, instance.fault
+        self._instances.become(instance, phase, now_ms, detail, exit_status=status, fault=fault)
+
+
+def _by_key(machines: Iterable[Machine]) -> Observed:
+    observed: dict[Key, list[Machine]] = defaultdict(list)
+    for machine in machines:
+        observed[machine.key].append(machine)
+    return dict(observed)
+
+
+def _leaving_first(instance: MachineInstance) -> tuple[bool, int, int]:
+    return instance.desired is Desired.UP, instance.since_ms, instance.lease_id
+
+
+def _taken(instance: MachineInstance, observed: Observed, *, is_under_way: bool) -> int:
+    """How many machines take room; those that are being brought up count before they are observed."""
+    there = observed.get(instance.key, ())
+    taking = sum(machine.takes_room and machine.state is not MachineState.SAVED for machine in there)
+    return max(taking, instance.vms) if is_under_way and instance.desired is Desired.UP else taking

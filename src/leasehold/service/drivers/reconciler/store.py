@@ -1,0 +1,172 @@
+"""The durable record of a site's instances and tombstones: one SQLite file, which one process has at a time."""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from sqlite3 import Connection, OperationalError, connect
+from typing import Any, Generic, TypeVar, cast
+from uuid import uuid4
+
+from pydantic import TypeAdapter
+
+from leasehold.service.drivers.claimed import ClaimedFile, Layout
+from leasehold.service.drivers.reconciler.instances import MAX_TOMBSTONES, NEVER, Changes, InstanceLike
+
+FILE = "instances.sqlite3"
+"""Its name in the driver's folder."""
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS instances (
+    lease_id INTEGER NOT NULL,
+    generation INTEGER NOT NULL,
+    body TEXT NOT NULL,
+    PRIMARY KEY (lease_id, generation)
+);
+CREATE TABLE IF NOT EXISTS tombstones (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    lease_id INTEGER NOT NULL UNIQUE,
+    incarnation INTEGER NOT NULL
+);
+CREATE TABLE IF NOT EXISTS facts (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+"""
+
+L = TypeVar("L", bound=InstanceLike)
+Write = Callable[[Connection], object]
+
+
+class InstanceStore(Generic[L]):
+    """The file of one site. It is used from one thread at a time.
+
+    ``folder``    the driver's own
+    ``kind``      the dataclass of its instances
+    ``of``        whose instances they are, for errors
+    ``tables``    SQL of tables that the driver has beside these, each as IF NOT EXISTS
+    ``on_disk``   whether what is written outlives a loss of power, and not only the end of the process
+    ``identity``  a name that no other file has
+
+    Raises InputError for a file that is not such a store, was written by a newer Leasehold, is in use, or cannot be
+    made.
+    """
+
+    def __init__(self, folder: Path, kind: type[L], of: str, *, tables: str = "", on_disk: bool = True) -> None:
+        self._kind = kind
+        self._file = ClaimedFile(folder / FILE, Layout(of, _TABLES + tables, on_disk=on_disk))
+        self.connection = self._file.connection
+        self.identity = self._identity()
+
+    def instances(self) -> list[L]:
+        """Read the instances."""
+        rows = self.connection.execute("SELECT body FROM instances ORDER BY lease_id, generation")
+        return [from_text(self._kind, body) for (body,) in rows]
+
+    def tombstones(self) -> dict[int, int]:
+        """Read the tombstones, oldest first."""
+        return dict(self.connection.execute("SELECT lease_id, incarnation FROM tombstones ORDER BY number"))
+
+    def write(self, changes: Changes[L], *also: Write) -> None:
+        """Write changes, all of them or none; ``also`` writes to the driver's own tables in the same transaction."""
+        here = [(*key, to_text(self._kind, one)) for key, one in changes.instances.items() if one is not None]
+        deleted = [key for key, one in changes.instances.items() if one is None]
+        with self.connection as connection:
+            connection.executemany("INSERT OR REPLACE INTO instances VALUES (?, ?, ?)", here)
+            connection.executemany("DELETE FROM instances WHERE lease_id = ? AND generation = ?", deleted)
+            connection.executemany(
+                "INSERT OR REPLACE INTO tombstones (lease_id, incarnation) VALUES (?, ?)", changes.tombstones.items()
+            )
+            keep_latest(connection, "tombstones", MAX_TOMBSTONES)
+            for write in also:
+                write(connection)
+
+    def fact(self, key: str) -> str | None:
+        """Read one of the facts that are kept beside the instances."""
+        row = self.connection.execute("SELECT value FROM facts WHERE key = ?", (key,)).fetchone()
+        return None if row is None else str(row[0])
+
+    def publish(self, facts: Mapping[str, str]) -> None:
+        """Let neighbouring sites read these facts, in place of those of before."""
+        with self.connection as connection:
+            set_fact(connection, "published", json.dumps(dict(facts)))
+
+    def close(self) -> None:
+        """Close the file; everything is written."""
+        self._file.close()
+
+    def _identity(self) -> str:
+        with self.connection as connection:
+            connection.execute("INSERT OR IGNORE INTO facts VALUES ('identity', ?)", (uuid4().hex,))
+        return cast("str", self.fact("identity"))
+
+
+def set_fact(connection: Connection, key: str, value: str) -> None:
+    """Write a fact, within a transaction."""
+    connection.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (key, value))
+
+
+def keep_latest(connection: Connection, table: str, most: int) -> None:
+    """Delete the oldest rows of a table that is numbered by AUTOINCREMENT."""
+    latest = f"SELECT max(number) FROM {table}"  # noqa: S608 - a name from this source
+    connection.execute(f"DELETE FROM {table} WHERE number <= ({latest}) - ?", (most,))  # noqa: S608
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour(Generic[L]):
+    """What another site of the same gateway has on file, all of it read at one moment.
+
+    ``facts``      what it publishes
+    ``instances``  of the lease that was asked about, or of all
+    ``tombstone``  of that lease
+    """
+
+    facts: Mapping[str, str]
+    instances: list[L]
+    tombstone: int = NEVER
+
+
+def read_neighbour(folder: Path, kind: type[L], lease_id: int | None = None) -> Neighbour[L] | None:
+    """Read what the site with this folder has of a lease, or of all; None where there is no such site (yet)."""
+    path = folder / FILE
+    if not path.is_file():
+        return None
+    with closing(connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+        try:
+            connection.execute("BEGIN")
+            published = connection.execute("SELECT value FROM facts WHERE key = 'published'").fetchone()
+        except OperationalError:  # it is being made at this moment
+            return None
+        return Neighbour(
+            facts=json.loads(published[0]) if published else {},
+            instances=[from_text(kind, body) for (body,) in _bodies(connection, lease_id)],
+            tombstone=_tombstone(connection, lease_id),
+        )
+
+
+def _bodies(connection: Connection, lease_id: int | None) -> Iterable[tuple[str]]:
+    if lease_id is None:
+        return connection.execute("SELECT body FROM instances ORDER BY lease_id, generation")
+    return connection.execute("SELECT body FROM instances WHERE lease_id = ? ORDER BY generation", (lease_id,))
+
+
+def _tombstone(connection: Connection, lease_id: int | None) -> int:
+    row = connection.execute("SELECT incarnation FROM tombstones WHERE lease_id = ?", (lease_id,)).fetchone()
+    return NEVER if row is None else int(row[0])
+
+
+# Instances are JSON, as the fields of their dataclass say.
+
+
+@cache
+def _adapter(kind: type[Any]) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def to_text(kind: type[L], instance: L) -> str:
+    """Write an instance, so that `from_text` gives an equal one."""
+    return str(_adapter(kind).dump_json(instance), "utf-8")
+
+
+def from_text(kind: type[L], text: str) -> L:
+    """Read what `to_text` wrote."""
+    return cast("L", _adapter(kind).validate_json(text))
