@@ -25,7 +25,7 @@ def dies_after_submitting(connection: Connection, folder: str, options: dict[str
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError("still alive")
 
-    Slurm.submit = submit_and_die  # type: ignore[assignment,method-assign]  # this process is there to die
+    Slurm.submit = submit_and_die  # type: ignore[method-assign]  # this process is there to die
     driver = SlurmDriver(setup(Path(folder), **options))
     asyncio.run(_start(driver))
     connection.close()
