@@ -82,7 +82,7 @@ docs: $(READY)  ## build the documentation; a warning is an error
 	@$(BIN)/sphinx-build --fresh-env -W --keep-going --quiet docs docs/_build
 	@echo 'Documentation: docs/_build/index.html'
 
-keys: $(READY)  ## write the tables of configuration keys into the documentation
+keys: $(READY)  ## write the tables of configuration keys and of command options into the documentation
 	@$(BIN)/python -m tests.reference
 
 lock:  ## pin every dependency anew (needs uv)

@@ -1,12 +1,17 @@
-"""The tables of keys in the documentation, written from the declarations: `python -m tests.reference`.
+"""Tables of the documentation that are written from declarations: `python -m tests.reference`.
 
-A page has each table between two markers, ``<!-- keys: NAME -->`` and ``<!-- end of keys -->``.
+Keys of configurations stand between ``<!-- keys: NAME -->`` and ``<!-- end of keys -->``. The options of a command
+follow the prose of its section in ``reference/commands.md``, as its help has them.
 """
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import typer
+
+from leasehold.cli.main import app
 from leasehold.configuration.agreements import AGREEMENT, RULES
 from leasehold.configuration.declaration import Table
 from leasehold.configuration.tables import DOMAIN, GATEWAY, SHARING, SHARING_OF_RUN
@@ -105,6 +110,67 @@ def names(page: str) -> list[str]:
     return [found[1] for found in _BETWEEN.finditer((FOLDER / page).read_text(encoding="utf-8"))]
 
 
+COMMANDS = "reference/commands.md"
+_SECTION = re.compile(r"^## `(leasehold [\w -]+)`\n\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+_OPTIONS = re.compile(r"(?:^[\w ,]+:\n\n)?^\| option \| meaning \|\n(?:\|.*\n)+\n?", re.MULTILINE)
+
+
+def commands(group: Any = None, name: str = "leasehold") -> Iterator[tuple[str, Any]]:
+    """Every command by its full name, and groups that do something by themselves."""
+    command = group or typer.main.get_command(app)
+    for word, below in getattr(command, "commands", {}).items():
+        yield from commands(below, f"{name} {word}")
+    if not hasattr(command, "commands") or (group is not None and any(_options(command))):
+        yield name, command
+
+
+def _options(command: Any) -> Iterator[Any]:
+    """Give the options of a command, but for ``--json``, which every command has, and those that help itself."""
+    for parameter in command.params:
+        if parameter.opts[0].startswith("--") and parameter.opts[0] not in ("--json", "--help"):
+            yield parameter
+
+
+def _row(option: Any) -> str:
+    words = f"{option.opts[0]} {option.metavar or ''}".strip().replace("|", "\\|")
+    notes = [option.help.rstrip(".")]
+    if option.required:
+        notes.append("required")
+    elif not option.is_flag and option.show_default not in (False, None):
+        default = option.show_default if isinstance(option.show_default, str) else option.default
+        notes += [f"default {default}"] if default not in (None, "", ()) else []
+    meaning = "; ".join(notes).replace("|", "\\|")
+    return f"| `{words}` | {meaning} |"
+
+
+def command_tables(command: Any) -> str:
+    """Write the options of a command as tables, one for each panel of its help."""
+    panels: dict[str, list[str]] = {"": []}
+    for option in _options(command):
+        panels.setdefault(getattr(option, "rich_help_panel", None) or "", []).append(_row(option))
+    head = "| option | meaning |\n|---|---|\n"
+    return "".join(
+        (f"{panel}:\n\n" if panel else "") + head + "\n".join(rows) + "\n\n" for panel, rows in panels.items() if rows
+    )
+
+
+def commands_page() -> str:
+    """Give the page of commands with the options as they are."""
+    known = dict(commands())
+
+    def section(found: re.Match[str]) -> str:
+        if found[1] not in known:
+            return found[0]
+        tables, text = command_tables(known[found[1]]), found[2]
+        first = _OPTIONS.search(text)
+        at = len(text) if first is None else first.start()
+        after = _OPTIONS.sub("", text[at:])
+        return f"## `{found[1]}`\n\n{text[:at]}{tables}{after}"
+
+    return _SECTION.sub(section, (FOLDER / COMMANDS).read_text(encoding="utf-8"))
+
+
 if __name__ == "__main__":
     for name in ROWS:
         (FOLDER / name).write_text(written(name), encoding="utf-8")
+    (FOLDER / COMMANDS).write_text(commands_page(), encoding="utf-8")
