@@ -7,7 +7,7 @@ import pytest
 from tests.cli.saying import Cli
 from tests.service.drivers.qemu.building import Toolbox, base_in, with_tools
 
-from leasehold.service.drivers.qemu.images import tools
+from leasehold.service.drivers.qemu.images import toolchain
 from leasehold.service.drivers.qemu.images.image import Description, write_description
 
 
@@ -75,7 +75,7 @@ def test_on_one_of_an_earlier_leasehold_none_can_be_built(cli: Cli, image: Path,
 
 
 def test_programs_that_are_missing_are_named(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tools, "find_tool", lambda _: None)
+    monkeypatch.setattr(toolchain, "find_tool", lambda _: None)
     said = cli("image", "build", "--out", str(tmp_path / "new"))
     assert said.code == 2
     assert "run `apt-get install -y --no-install-recommends" in said.err

@@ -50,9 +50,9 @@ def build(
     from leasehold.cli.screen import talk
     from leasehold.service.drivers.qemu.images.build import build_image
 
-    image = build_image(place, talk, anew=anew)
+    image = build_image(place, talk, rebuild=anew)
     if packages:
-        from leasehold.service.drivers.qemu.images.to_order import image_with, read_packages
+        from leasehold.service.drivers.qemu.images.build import image_with, read_packages
 
         talk(f"builds one with {', '.join(packages)} on it ...")
         image = image_with(image, read_packages(packages), place.parent)
@@ -65,7 +65,7 @@ def list_images(data: Data = None, json: Json = False) -> None:
     """List the images in the data folder of this computer, with what was put into each on purpose."""
     place = _place(None, data)
     from leasehold.cli.screen import answer, answer_json
-    from leasehold.service.drivers.qemu.images.catalogue import Catalogue
+    from leasehold.service.drivers.qemu.images.image import Catalogue
 
     images = Catalogue(place.parent, place).images()
     if json:
@@ -86,12 +86,12 @@ def show(out: Place = None, data: Data = None, json: Json = False) -> None:
 
 def _place(out: Path | None, data: Path | None) -> Path:
     with needing_the_service("`leasehold image`"):
-        from leasehold.service.drivers.qemu.images.image import usual_folder
+        from leasehold.service.drivers.qemu.images.image import default_folder
 
         if out is not None:
             return out.expanduser().absolute()
         wanted = Wanted(data=data)
-        return usual_folder(wanted.place(wanted.configuration()).work)
+        return default_folder(wanted.place(wanted.configuration()).work)
 
 
 def _tell(place: Path, image: "Image", *, json: bool) -> None:

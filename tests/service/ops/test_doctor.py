@@ -20,7 +20,7 @@ from leasehold.service.doctor.gateway_registry import GATEWAY, checks_of
 from leasehold.service.doctor.installed import Requirement
 from leasehold.service.doctor.registry import INSTALLED, MACHINE, examine
 from leasehold.service.doctor.subject import Subject
-from leasehold.service.drivers.qemu.cgroups import find_hierarchy
+from leasehold.service.drivers.qemu.limits import find_hierarchy
 from leasehold.service.serving import Place
 from leasehold.service.store.store import open_store
 from leasehold.service.upkeep import Contents, StoreStatus

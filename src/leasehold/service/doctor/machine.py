@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from leasehold.service.doctor.finding import Finding, note, ok
-from leasehold.service.drivers.qemu.cgroups import Hierarchy, find_hierarchy
+from leasehold.service.drivers.qemu.limits import CgroupHierarchy, find_hierarchy
 
 _KVM = Path("/dev/kvm")
 _NAMESPACES = Path("/proc/sys/user/max_net_namespaces")
@@ -50,7 +50,7 @@ def check_postgresql_client() -> list[Finding]:
     return [_programs("PostgreSQL's client", ("pg_dump", "pg_restore"), cure)]
 
 
-def check_cgroups(hierarchy: Hierarchy | None = None) -> list[Finding]:
+def check_cgroups(hierarchy: CgroupHierarchy | None = None) -> list[Finding]:
     """Can what a machine uses be bounded?"""
     found = find_hierarchy() if hierarchy is None else hierarchy
     if found.why_not:

@@ -7,12 +7,12 @@ from leasehold.model.errors import LeaseholdError
 from leasehold.service.config import SiteSpec
 from leasehold.service.doctor.finding import Finding, note, ok, problem, warning
 from leasehold.service.doctor.subject import Subject
-from leasehold.service.drivers.qemu.command_line import KVM, TCG
-from leasehold.service.drivers.qemu.hardware import could_have_kvm, known_to_work, machine_type
-from leasehold.service.drivers.qemu.images.image import Image, open_image, usual_folder
+from leasehold.service.drivers.qemu.host import could_have_kvm, kvm_known_to_work, machine_type
+from leasehold.service.drivers.qemu.images.build import why_not
+from leasehold.service.drivers.qemu.images.image import Image, default_folder, open_image
 from leasehold.service.drivers.qemu.images.repository import find_repository
-from leasehold.service.drivers.qemu.images.to_order import why_not
-from leasehold.service.drivers.qemu.images.tools import find_tool, missing_packages
+from leasehold.service.drivers.qemu.images.toolchain import find_tool, missing_packages
+from leasehold.service.drivers.qemu.machine import KVM, TCG
 from leasehold.service.drivers.qemu.options import QemuOptions, read_options
 from leasehold.service.store.place import read_url, sqlite_path
 
@@ -41,7 +41,7 @@ def _check_qemu() -> Finding:
 def _check_site(subject: Subject, site: SiteSpec) -> list[Finding]:
     options, work = read_options(site.options), subject.place.work
     try:
-        image = open_image(options.image or usual_folder(work))
+        image = open_image(options.image or default_folder(work))
     except LeaseholdError as error:
         return [problem(f"site {site.name}: {error}", "leasehold image build")]
     return [
@@ -93,7 +93,7 @@ def _speed(site: SiteSpec, options: QemuOptions, image: Image, cache_folder: Pat
     if options.accelerator == TCG:
         cure = 'accelerator = "auto" uses KVM where it works'
         return note(f"site {site.name}: {slowly}, as it is told", cure)
-    works = known_to_work(image, cache_folder)
+    works = kvm_known_to_work(image, cache_folder)
     if works is None and could_have_kvm():
         text = f"site {site.name}: whether KVM works is tried when the first machine starts"
         return note(text, "nothing has to be done")

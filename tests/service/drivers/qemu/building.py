@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from leasehold.service.drivers.qemu.images import to_order
+from leasehold.service.drivers.qemu.images import build
 from leasehold.service.drivers.qemu.images.image import Description, Image, open_image, write_description
 from leasehold.service.drivers.qemu.images.repository import Repository
-from leasehold.service.drivers.qemu.images.tools import PACKAGES
+from leasehold.service.drivers.qemu.images.toolchain import PACKAGES
 
 PARTS = ("vmlinuz", "initrd.gz", "root.qcow2")
 IN_THE_BASE = (("python3", "3.11.2-1+b1"),)
@@ -96,11 +96,11 @@ def with_tools(toolbox: Path, lists: Path) -> Iterator[None]:
     """Have these programs, and these lists of apt's."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", f"{toolbox}:{os.environ['PATH']}")
-        patch.setattr(to_order, "find_repository", lambda: Repository(("deb http://a b c",), (lists,)))
+        patch.setattr(build, "find_repository", lambda: Repository(("deb http://a b c",), (lists,)))
         yield
 
 
 def build_and_be_killed(_: Connection, toolbox: Path, lists: Path, base: Path, folder: Path) -> None:
     """Build an image, in a process of its own."""
     with with_tools(toolbox, lists):
-        to_order.image_with(open_image(base), frozenset({("bc", "1.07")}), folder)
+        build.image_with(open_image(base), frozenset({("bc", "1.07")}), folder)

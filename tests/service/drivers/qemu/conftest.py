@@ -9,7 +9,7 @@ from tests import needing
 from tests.service.drivers.qemu.machines import cleared
 
 from leasehold.service.drivers.qemu.images.build import build_image
-from leasehold.service.drivers.qemu.images.tools import PACKAGES, find_tool
+from leasehold.service.drivers.qemu.images.toolchain import PACKAGES, find_tool
 from leasehold.testing.debian import find_or_install
 
 
@@ -22,7 +22,7 @@ def image(request: pytest.FixtureRequest) -> Path:
     place = cache.mkdir("qemu-image") / "debian"
     built = build_image(place, print)
     if not built.description.has_output:  # an earlier Leasehold has built it
-        built = build_image(place, print, anew=True)
+        built = build_image(place, print, rebuild=True)
     return built.folder
 
 

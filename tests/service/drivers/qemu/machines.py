@@ -16,8 +16,8 @@ from tests.waiting import PATIENCE_S
 from leasehold.leasing.overhead import OverheadModel
 from leasehold.service.drivers.protocol import Driver
 from leasehold.service.drivers.qemu.driver import QemuDriver
-from leasehold.service.drivers.qemu.limits import Limits
-from leasehold.service.drivers.qemu.process import Process
+from leasehold.service.drivers.qemu.limits import CgroupLimits
+from leasehold.service.drivers.qemu.process import QemuProcess
 from leasehold.service.drivers.setup import DriverSetup
 
 
@@ -75,8 +75,8 @@ def end_machines(folder: Path) -> None:
     """End every machine whose files are anywhere below a folder, and let go of its bounds."""
     for site in folder.glob("**/machines/*"):
         for lock in site.glob("leases/*/*.lock"):
-            Process(lock).kill()
-        Limits(site).sweep(())
+            QemuProcess(lock).kill()
+        CgroupLimits(site).sweep(())
 
 
 def processes(folder: Path) -> list[int]:

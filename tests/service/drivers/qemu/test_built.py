@@ -21,20 +21,18 @@ from tests.service.drivers.qemu.building import (
 from tests.service.drivers.qemu.machines import until
 
 from leasehold.model.errors import InputError, UnknownName
-from leasehold.service.drivers.qemu.images import to_order, tools
-from leasehold.service.drivers.qemu.images.catalogue import Catalogue, facts_of
-from leasehold.service.drivers.qemu.images.diagnosis import diagnosis
-from leasehold.service.drivers.qemu.images.image import Description, Image
-from leasehold.service.drivers.qemu.images.repository import Repository, versions
-from leasehold.service.drivers.qemu.images.to_order import (
+from leasehold.service.drivers.qemu.images import build, toolchain
+from leasehold.service.drivers.qemu.images.build import (
+    ImageBuilder,
     Packages,
     image_with,
     name_of,
     read_packages,
     why_not,
 )
-from leasehold.service.drivers.qemu.images.tools import CannotBuild
-from leasehold.service.drivers.qemu.workshop import Workshop
+from leasehold.service.drivers.qemu.images.image import Catalogue, Description, Image
+from leasehold.service.drivers.qemu.images.repository import Repository, versions
+from leasehold.service.drivers.qemu.images.toolchain import CannotBuild, diagnosis
 from leasehold.testing.killable import Killable
 
 BC: Packages = frozenset({("bc", "1.07")})
@@ -94,7 +92,7 @@ class TestBuilding:
     ) -> None:
         roots: list[set[str]] = []
         monkeypatch.setattr(
-            "leasehold.service.drivers.qemu.images.root.shutil.rmtree",
+            "leasehold.service.drivers.qemu.images.build.shutil.rmtree",
             lambda root: roots.append({path.name for path in (root / "etc").iterdir()}),
         )
         image_with(base, BC, folder)
@@ -130,7 +128,7 @@ class TestBuilding:
         pid = toolbox.waits()
 
         async def play() -> None:
-            building = asyncio.create_task(Workshop(Catalogue(folder, base.folder)).build(BC))
+            building = asyncio.create_task(ImageBuilder(Catalogue(folder, base.folder)).build(BC))
             await until(lambda: pid.exists() and pid.read_text())
             building.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -160,7 +158,7 @@ class TestProblems:
             ("E: Unable to locate package numpyy", "there is no package numpyy"),
             (
                 "E: Version '9' for 'bc' was not found",
-                "version 9 of bc is not to be had any more; run `apt-get",
+                "version 9 of bc is no longer available; run `apt-get",
             ),
             ("dpkg: error: write: No space left on device\nE: the end", "the disk is full"),
             (
@@ -200,7 +198,7 @@ class TestProblems:
         def full(*_: object) -> None:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "image.json")
 
-        monkeypatch.setattr(to_order, "write_description", full)
+        monkeypatch.setattr(build, "write_description", full)
         with pytest.raises(CannotBuild, match="the disk is full"):
             image_with(base, BC, folder)
         assert (left(folder), len(toolbox.calls)) == (set(), 2)
@@ -218,21 +216,21 @@ class TestProblems:
     def test_what_is_no_package_is_told_to_no_program(
         self, package: tuple[str, str], folder: Path, base: Image, toolbox: Toolbox
     ) -> None:
-        with pytest.raises(CannotBuild, match="no name of a package"):
+        with pytest.raises(CannotBuild, match="is not a valid name of a package"):
             image_with(base, frozenset({package}), folder)
         assert toolbox.calls == []
 
     def test_programs_that_are_missing_are_named(
         self, folder: Path, base: Image, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(tools, "find_tool", lambda _: None)
+        monkeypatch.setattr(toolchain, "find_tool", lambda _: None)
         with pytest.raises(CannotBuild, match=r"apt-get install .*mmdebstrap"):
             image_with(base, BC, folder)
 
     def test_without_lists_of_packages_nothing_can_be_built(
         self, folder: Path, base: Image, toolbox: Toolbox, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(to_order, "find_repository", lambda: None)
+        monkeypatch.setattr(build, "find_repository", lambda: None)
         with pytest.raises(CannotBuild, match=r"apt has no lists .*apt-get update"):
             image_with(base, BC, folder)
         assert why_not(base, None).startswith("apt has no lists")
@@ -283,7 +281,7 @@ class TestCatalogue:
             images.find("")
 
     def test_what_is_known_of_each(self, base: Image) -> None:
-        facts = facts_of(base)
+        facts = base.facts
         assert (facts.name, facts.software) == ("debian", frozenset(IN_THE_BASE))
         assert facts.size_bytes == sum(len(part) for part in ("vmlinuz", "initrd.gz", "root.qcow2"))
 
@@ -309,15 +307,15 @@ def test_the_packages_that_could_be_had_are_read_once(
 
     monkeypatch.setattr(Repository, "candidates", candidates)
     repository = Repository(("deb http://a b c",), (tmp_path / "h_dists_b_Packages",))
-    monkeypatch.setattr("leasehold.service.drivers.qemu.workshop.find_repository", lambda: repository)
-    workshop = Workshop(Catalogue(folder, base.folder))
+    monkeypatch.setattr("leasehold.service.drivers.qemu.images.build.find_repository", lambda: repository)
+    builder = ImageBuilder(Catalogue(folder, base.folder))
     for _ in range(2):
-        buildable = asyncio.run(workshop.buildable())
+        buildable = asyncio.run(builder.buildable())
         assert buildable is not None
         assert (buildable.base, buildable.packages) == ("debian", BC)
     assert len(asked) == 1
     (tmp_path / "h_dists_b_Packages").write_text("other")
-    asyncio.run(workshop.buildable())
+    asyncio.run(builder.buildable())
     assert len(asked) == 2
-    assert asyncio.run(Workshop(Catalogue(folder, folder / "none")).buildable()) is None
+    assert asyncio.run(ImageBuilder(Catalogue(folder, folder / "none")).buildable()) is None
     assert toolbox.calls == []

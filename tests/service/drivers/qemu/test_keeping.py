@@ -11,17 +11,11 @@ from hypothesis import strategies as st
 
 from leasehold.service.drivers.facts import Output
 from leasehold.service.drivers.protocol import Phase, Verb
-from leasehold.service.drivers.qemu.consoles import (
-    begin_output,
-    bound_outputs,
-    console_text,
-    keep_latest,
-    output_of,
-)
-from leasehold.service.drivers.qemu.disks import base_of, make_layer
-from leasehold.service.drivers.qemu.images.tools import find_tool
-from leasehold.service.drivers.qemu.record import Hardware, Progress, Record, new_record
-from leasehold.service.drivers.qemu.warm import keep_warm
+from leasehold.service.drivers.qemu.images.toolchain import find_tool
+from leasehold.service.drivers.qemu.machine import VmHardware, base_of, make_layer
+from leasehold.service.drivers.qemu.output import bound_outputs, console_text, discard_output, keep_latest, output_of
+from leasehold.service.drivers.qemu.record import Progress, Record, new_record
+from leasehold.service.drivers.qemu.warm import prune_warm
 from leasehold.testing.driver_rig import order
 
 MOST = 1000
@@ -71,7 +65,7 @@ class TestOutput:
         names = ("1.0.1.log", "1.0.1.out", "1.0.1.cut", "1.1.1.out", "1.0.2.out", "2.0.1.out")
         for name in names:
             self.write(tmp_path, name, "")
-        begin_output(tmp_path, 1, 0, 2)
+        discard_output(tmp_path, 1, 0, 2)
         left = {path.name for path in (tmp_path / "consoles").iterdir()}
         assert left == {*names} - {"1.0.1.out", "1.0.1.cut"}
 
@@ -108,11 +102,11 @@ def test_what_is_seen_of_an_end(record: Record, exit_status: int | None, fault: 
 
 
 def test_a_record_of_an_earlier_leasehold_has_no_port_for_output() -> None:
-    record = replace(ended(0), hardware=Hardware("/images/one", 128, 1, "tcg", "pc", has_output=True))
+    record = replace(ended(0), hardware=VmHardware("/images/one", 128, 1, "tcg", "pc", has_output=True))
     before = record.to_text().replace(', "has_output": true', "").replace(', "fault": ""', "")
     assert "has_output" not in before
     read = Record.from_text(before)
-    assert read.hardware == Hardware("/images/one", 128, 1, "tcg", "pc")
+    assert read.hardware == VmHardware("/images/one", 128, 1, "tcg", "pc")
     assert read == replace(record, hardware=read.hardware)
 
 
@@ -129,7 +123,7 @@ class TestWarm:
         return folder
 
     def test_those_are_kept_that_were_used_last(self, warm: Path) -> None:
-        keep_warm(warm, 2)
+        prune_warm(warm, 2)
         assert not (warm / "old/0.state").exists()
         assert (warm / "old/0.qcow2").exists(), "whose machines lie over it is not known"
         assert len(list(warm.glob("*/*.state"))) == 3, "what is just being made is let be"
@@ -145,6 +139,6 @@ class TestWarm:
         make_layer(warm / "newer/0.qcow2", lease / "0.qcow2")
         assert base_of(lease / "0.qcow2") == warm / "newer/0.qcow2"
         assert base_of(warm / "newer/0.qcow2") is None
-        keep_warm(warm, 1)
+        prune_warm(warm, 1)
         disks = {path.parent.name for path in warm.glob("*/*.qcow2")}
         assert disks == {"newer", "newest", "one.partial"}

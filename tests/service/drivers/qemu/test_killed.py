@@ -19,8 +19,8 @@ from tests.service.drivers.qemu.machines import counts_in, files, processes
 from tests.waiting import PATIENCE_S
 
 from leasehold.service.drivers.protocol import Order, Phase, Verb
-from leasehold.service.drivers.qemu.consoles import console_text
 from leasehold.service.drivers.qemu.ledger import Neighbour
+from leasehold.service.drivers.qemu.output import console_text
 from leasehold.testing.driver_rig import order
 
 pytestmark = pytest.mark.machines

@@ -7,12 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leasehold.service.drivers.qemu.cgroups import find_hierarchy
-from leasehold.service.drivers.qemu.limits import OVERHEAD_MIB, Limits
-from leasehold.service.drivers.qemu.record import Hardware
+from leasehold.service.drivers.qemu.limits import OVERHEAD_MIB, CgroupLimits, find_hierarchy
+from leasehold.service.drivers.qemu.machine import VmHardware
 
 UNIT = "system.slice/leasehold.service"
-HARDWARE = Hardware(image="debian", memory_mib=256, cpus=2, accelerator="tcg", machine_type="pc", has_output=True)
+HARDWARE = VmHardware(image="debian", memory_mib=256, cpus=2, accelerator="tcg", machine_type="pc", has_output=True)
 BYTES = (256 + OVERHEAD_MIB) * 2**20
 
 
@@ -40,7 +39,7 @@ def test_in_version_2_a_machine_is_bounded_in_the_group_that_is_given_to_us(tmp_
     base = version_2(tmp_path / "cgroup")
     hierarchy = find_hierarchy(tmp_path / "cgroup", own)
     assert (hierarchy.version, hierarchy.parents, hierarchy.why_not) == (2, (base,), "")
-    Limits(tmp_path / "site", hierarchy).cap("7.1.0", 4711, HARDWARE)
+    CgroupLimits(tmp_path / "site", hierarchy).apply("7.1.0", 4711, HARDWARE)
     (ours,) = base.glob("leasehold-*")
     written = {path.name: path.read_text() for path in (ours / "7.1.0").iterdir()}
     assert written == {"memory.max": str(BYTES), "cpu.max": "200000 100000", "cgroup.procs": "4711"}
@@ -54,7 +53,7 @@ def test_in_version_1_it_is_bounded_in_the_tree_of_each_controller(tmp_path: Pat
         group(root / controller, cgroup_procs="")
     hierarchy = find_hierarchy(root)
     assert (hierarchy.version, hierarchy.why_not) == (1, "")
-    Limits(tmp_path / "site", hierarchy).cap("7.1.0", 4711, HARDWARE)
+    CgroupLimits(tmp_path / "site", hierarchy).apply("7.1.0", 4711, HARDWARE)
     (memory,), (cpu,) = root.glob("memory/leasehold-*/7.1.0"), root.glob("cpu/leasehold-*/7.1.0")
     assert (memory / "memory.limit_in_bytes").read_text() == str(BYTES)
     assert (cpu / "cpu.cfs_quota_us").read_text() == "200000"
@@ -76,7 +75,7 @@ def test_whoever_lives_in_the_group_moves_into_a_part_of_it_first(
         return write(path, text, **how)
 
     monkeypatch.setattr(Path, "write_text", as_the_kernel_does)
-    Limits(tmp_path / "site", find_hierarchy(tmp_path / "cgroup", own)).cap("7.1.0", 4711, HARDWARE)
+    CgroupLimits(tmp_path / "site", find_hierarchy(tmp_path / "cgroup", own)).apply("7.1.0", 4711, HARDWARE)
     assert (base / "supervisor" / "cgroup.procs").read_text() == "12"
     assert len(list(base.glob("leasehold-*/7.1.0/memory.max"))) == 1
     own.write_text(f"0::/{UNIT}/supervisor\n")  # where we are from now on
@@ -96,7 +95,7 @@ def test_what_is_missing_is_named(tmp_path: Path, own: Path, controllers: str, w
     version_2(tmp_path / "cgroup", controllers)
     hierarchy = find_hierarchy(tmp_path / "cgroup", own)
     assert why in hierarchy.why_not
-    Limits(tmp_path / "site", hierarchy).cap("7.1.0", 4711, HARDWARE)
+    CgroupLimits(tmp_path / "site", hierarchy).apply("7.1.0", 4711, HARDWARE)
     assert not list((tmp_path / "cgroup").rglob("leasehold-*"))
 
 
@@ -116,9 +115,9 @@ def test_whatever_the_kernel_says_of_us_is_read(tmp_path_factory: pytest.TempPat
 def test_on_this_machine_a_group_is_made_and_removed_again(tmp_path: Path) -> None:
     hierarchy = find_hierarchy()
     sleeper = subprocess.Popen(["sleep", "600"])
-    limits = Limits(tmp_path, hierarchy)
+    limits = CgroupLimits(tmp_path, hierarchy)
     try:
-        limits.cap("7.1.0", sleeper.pid, HARDWARE)
+        limits.apply("7.1.0", sleeper.pid, HARDWARE)
         made = [path for parent in hierarchy.parents for path in parent.glob("leasehold-*/7.1.0")]
         within = [path for path in made if str(sleeper.pid) in (path / "cgroup.procs").read_text().split()]
         assert len(within) == len(hierarchy.parents)

@@ -13,9 +13,9 @@ from tests.service.drivers.qemu.machines import files, processes, setup, until
 
 from leasehold.service.drivers.protocol import Observation, Order, Phase, Verb
 from leasehold.service.drivers.qemu import qmp
-from leasehold.service.drivers.qemu.agent import agent_at
 from leasehold.service.drivers.qemu.driver import QemuDriver
 from leasehold.service.drivers.qemu.limits import OVERHEAD_MIB
+from leasehold.service.drivers.qemu.qmp import agent_at
 from leasehold.testing.driver_rig import order
 
 pytestmark = pytest.mark.machines
@@ -150,7 +150,7 @@ def test_a_machine_that_hangs_is_not_waited_for_for_ever(
         async with opened(place, image) as here:
             await here.do(start())
             await here.until(Phase.RUNNING)
-            monkeypatch.setattr(qmp, "ANSWER_S", 0.2)
+            monkeypatch.setattr(qmp, "QMP_TIMEOUT_S", 0.2)
             for pid in processes(place):
                 os.kill(pid, signal.SIGSTOP)
             await here.do(order(Verb.SUSPEND))

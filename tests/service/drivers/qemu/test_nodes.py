@@ -10,16 +10,15 @@ from tests.service.drivers.qemu.building import base_in
 
 from leasehold.service.drivers.protocol import MachineWishes, Phase, Verb
 from leasehold.service.drivers.qemu import host as hosts
-from leasehold.service.drivers.qemu import node as nodes
-from leasehold.service.drivers.qemu.host import OVERHEAD_MIB, Host, does_not_fit, look_at_host
-from leasehold.service.drivers.qemu.images.catalogue import Catalogue
+from leasehold.service.drivers.qemu.host import OVERHEAD_MIB, Host, does_not_fit, node_facts, observe_host
+from leasehold.service.drivers.qemu.images.image import Catalogue
 from leasehold.service.drivers.qemu.ledger import Ledger
-from leasehold.service.drivers.qemu.node import node_facts
+from leasehold.service.drivers.qemu.machine import VmHardware
 from leasehold.service.drivers.qemu.options import QemuOptions
-from leasehold.service.drivers.qemu.record import Changes, Hardware, new_record
+from leasehold.service.drivers.qemu.record import Changes, new_record
 from leasehold.testing.driver_rig import order
 
-HARDWARE = Hardware("/images/one", 1000, 2, "tcg", "pc", has_output=True)
+HARDWARE = VmHardware("/images/one", 1000, 2, "tcg", "pc", has_output=True)
 HOST = Host("north-1", 4, 8000, 100, free_cores=3, free_memory_mib=3000, free_disk_mib=50, cpu_mhz=2000)
 JOB = MachineWishes(nodes=("north-1",), cores=2)
 
@@ -39,7 +38,7 @@ def computer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_what_there_is(computer: Path) -> None:
-    host = look_at_host(computer)
+    host = observe_host(computer)
     assert (host.cores, host.memory_mib, host.cpu_mhz) == (4, 8000, 2400)
     assert (host.free_cores, host.free_memory_mib) == (4, 6000)
     assert 0 < host.free_disk_mib <= host.disk_mib
@@ -54,7 +53,7 @@ def test_what_machines_were_promised_is_not_free(computer: Path, phase: Phase, m
         ledger = Ledger(computer / site)
         ledger.write(Changes({7: record}))
         ledger.close()
-    host = look_at_host(computer)
+    host = observe_host(computer)
     assert host.free_cores == 4 - 2 * machines * HARDWARE.cpus
     assert host.free_memory_mib == 6000 - 2 * machines * (HARDWARE.memory_mib + OVERHEAD_MIB)
 
@@ -106,8 +105,8 @@ class TestTheNode:
         assert node_facts(computer, QemuOptions(), images, free_slots=1).free_cores == 4
 
     def test_without_an_image_it_says_how_to_get_one(self, computer: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(nodes, "machine_type", lambda: "pc")
-        monkeypatch.setattr(nodes, "find_tool", lambda _: "/usr/bin/it")
+        monkeypatch.setattr(hosts, "machine_type", lambda: "pc")
+        monkeypatch.setattr(hosts, "find_tool", lambda _: "/usr/bin/it")
         folder = computer.with_name("images")
         facts = node_facts(computer, QemuOptions(), Catalogue(folder, folder / "debian"), 1)
         assert ("leasehold image build" in facts.problem, facts.fault) == (True, "service-stopped")
@@ -115,13 +114,13 @@ class TestTheNode:
     def test_without_kvm_where_it_is_wanted_none_can_be_made(
         self, computer: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(nodes, "could_have_kvm", lambda: False)
-        monkeypatch.setattr(nodes, "find_tool", lambda _: "/usr/bin/it")
+        monkeypatch.setattr(hosts, "could_have_kvm", lambda: False)
+        monkeypatch.setattr(hosts, "find_tool", lambda _: "/usr/bin/it")
         folder = computer.with_name("images")
         facts = node_facts(computer, QemuOptions(accelerator="kvm"), Catalogue(folder, folder / "x"), 1)
         assert facts.problem == "machines are to use KVM, and there is none here"
 
     def test_without_qemu_img_none_can_be_made(self, computer: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(nodes, "find_tool", lambda _: None)
+        monkeypatch.setattr(hosts, "find_tool", lambda _: None)
         facts = node_facts(computer, QemuOptions(), Catalogue(computer, computer / "x"), 1)
         assert "install qemu-utils" in facts.problem

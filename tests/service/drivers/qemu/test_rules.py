@@ -14,18 +14,19 @@ from leasehold.service.drivers.emulated.hardware import Hardware as EmulatedHard
 from leasehold.service.drivers.emulated.machines import EmulatedMachines
 from leasehold.service.drivers.emulated.mishaps import Mishaps
 from leasehold.service.drivers.protocol import Capabilities, Observation, Order, Phase, Problem, Verb
-from leasehold.service.drivers.qemu.consoles import bound_consoles, console_text, keep_latest
-from leasehold.service.drivers.qemu.hardware import could_have_kvm
-from leasehold.service.drivers.qemu.images import tools
+from leasehold.service.drivers.qemu.host import could_have_kvm
+from leasehold.service.drivers.qemu.images import toolchain
 from leasehold.service.drivers.qemu.images.image import open_image
 from leasehold.service.drivers.qemu.judging import Leave, Standing, judge
 from leasehold.service.drivers.qemu.ledger import Ledger, Neighbour
+from leasehold.service.drivers.qemu.machine import VmHardware
 from leasehold.service.drivers.qemu.options import read_options
-from leasehold.service.drivers.qemu.record import Changes, Handover, Hardware, Record, new_record
+from leasehold.service.drivers.qemu.output import bound_consoles, console_text, keep_latest
+from leasehold.service.drivers.qemu.record import Changes, Handover, Record, new_record
 from leasehold.testing.driver_rig import order
 
 SLOTS = 3
-HARDWARE = Hardware("/images/one", 128, 1, "tcg", "pc-i440fx-7.2")
+HARDWARE = VmHardware("/images/one", 128, 1, "tcg", "pc-i440fx-7.2")
 SETTLED = {
     Phase.STARTING: Phase.RUNNING,
     Phase.RESUMING: Phase.RUNNING,
@@ -133,9 +134,9 @@ def test_whatever_is_missing_is_named_with_the_command_that_installs_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(tools, "_SEARCHED_TOO", str(tmp_path))
+    monkeypatch.setattr(toolchain, "_SBIN", str(tmp_path))
     with pytest.raises(LeaseholdError, match=r"apt-get install -y .*cpio .*mmdebstrap .*qemu-utils"):
-        tools.need_all_tools()
+        toolchain.require_all_tools()
 
 
 def test_kvm_is_not_even_tried_where_processors_do_not_virtualise(tmp_path: Path) -> None:

@@ -11,11 +11,9 @@ from typing import Any, cast
 
 import pytest
 
-from leasehold.service.drivers.qemu.command_line import KVM, TCG, MachineFiles
 from leasehold.service.drivers.qemu.images.image import Image
-from leasehold.service.drivers.qemu.machine import Machine
-from leasehold.service.drivers.qemu.qmp import Qmp
-from leasehold.service.drivers.qemu.record import Hardware
+from leasehold.service.drivers.qemu.machine import KVM, TCG, MachineFiles, VirtualMachine, VmHardware
+from leasehold.service.drivers.qemu.qmp import QmpConnection
 
 _SAID: Mapping[str, Mapping[str, str]] = {
     "query-status": {"status": "running"},
@@ -23,24 +21,24 @@ _SAID: Mapping[str, Mapping[str, str]] = {
 }
 
 
-class Recorded(Machine):
+class Recorded(VirtualMachine):
     """A machine without a process, and what QEMU is asked of it."""
 
     def __init__(self, folder: Path, accelerator: str) -> None:
         files = MachineFiles(folder, 0, folder / "console")
-        hardware = Hardware("", 64, 1, accelerator, "pc")
+        hardware = VmHardware("", 64, 1, accelerator, "pc")
         super().__init__("guest", files, hardware, cast("Image", None), lambda _: None)
         self.asked: list[str] = []
 
     @asynccontextmanager
-    async def talking(self) -> AsyncIterator[Qmp]:
-        yield cast("Qmp", self)
+    async def qmp(self) -> AsyncIterator[QmpConnection]:
+        yield cast("QmpConnection", self)
 
-    async def ask(self, command: str, **_: object) -> Any:
+    async def execute(self, command: str, **_: object) -> Any:
         self.asked.append(command)
         return _SAID.get(command, {})
 
-    async def hand_over(self, descriptor: int, _name: str) -> None:
+    async def pass_descriptor(self, descriptor: int, _name: str) -> None:
         os.fstat(descriptor)  # raises where it is not open
 
 

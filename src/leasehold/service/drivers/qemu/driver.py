@@ -6,20 +6,17 @@ from collections.abc import Sequence
 from leasehold.model.errors import InputError, UnknownName
 from leasehold.service.drivers.facts import Buildable, ImageFacts, NodeFacts, Output
 from leasehold.service.drivers.protocol import Capabilities, Observation, Order, Problem, Verb
-from leasehold.service.drivers.qemu.consoles import console_text, output_of
-from leasehold.service.drivers.qemu.hardware import hardware_for
-from leasehold.service.drivers.qemu.host import does_not_fit, has_no_memory, look_at_host
-from leasehold.service.drivers.qemu.images.catalogue import Catalogue
-from leasehold.service.drivers.qemu.images.image import usual_folder
+from leasehold.service.drivers.qemu.host import does_not_fit, hardware_for, memory_problem, node_facts, observe_host
+from leasehold.service.drivers.qemu.images.build import ImageBuilder
+from leasehold.service.drivers.qemu.images.image import Catalogue, default_folder
 from leasehold.service.drivers.qemu.judging import Leave, Nothing, Standing, Verdict, judge
 from leasehold.service.drivers.qemu.lease import Lease
-from leasehold.service.drivers.qemu.machine import to_its_end
-from leasehold.service.drivers.qemu.node import node_facts
+from leasehold.service.drivers.qemu.machine import VmHardware, uninterrupted
 from leasehold.service.drivers.qemu.options import QemuOptions, read_options
+from leasehold.service.drivers.qemu.output import console_text, output_of
 from leasehold.service.drivers.qemu.process import MachineFailed
-from leasehold.service.drivers.qemu.record import Changes, Hardware, Record
+from leasehold.service.drivers.qemu.record import Changes, Record
 from leasehold.service.drivers.qemu.site import Site
-from leasehold.service.drivers.qemu.workshop import Workshop
 from leasehold.service.drivers.setup import DriverSetup
 
 
@@ -35,8 +32,8 @@ class QemuDriver:
         self._slots = setup.slots
         self._machines = setup.folder.absolute().parent
         work = self._machines.parent
-        self._catalogue = Catalogue(work / "images", self._options.image or usual_folder(work))
-        self._workshop = Workshop(self._catalogue)
+        self._catalogue = Catalogue(work / "images", self._options.image or default_folder(work))
+        self._workshop = ImageBuilder(self._catalogue)
         self._site = Site(setup, self._options)
         self._one_by_one = asyncio.Lock()
         self._told: set[asyncio.Task[dict[str, Problem]]] = set()
@@ -82,14 +79,14 @@ class QemuDriver:
 
     async def images(self) -> list[ImageFacts]:
         """List the images that machines can boot from."""
-        return await self._workshop.images()
+        return await asyncio.to_thread(lambda: [image.facts for image in self._catalogue.images()])
 
     async def buildable(self) -> Buildable | None:
         """Say what images could be built with."""
         return await self._workshop.buildable()
 
     async def build(self, packages: frozenset[tuple[str, str]]) -> ImageFacts:
-        """Build an image with these packages, or find it; see `Workshop.build`."""
+        """Build an image with these packages, or find it; see `ImageBuilder.build`."""
         return await self._workshop.build(packages)
 
     async def close(self) -> None:
@@ -154,19 +151,19 @@ class QemuDriver:
         hardware = lease.record.hardware
         if hardware is None:
             return None
-        host = await to_its_end(look_at_host, self._machines)
-        return has_no_memory(lease.record.vms, hardware, host)
+        host = await uninterrupted(observe_host, self._machines)
+        return memory_problem(lease.record.vms, hardware, host)
 
-    async def _hardware(self, order: Order) -> Hardware | Problem:
+    async def _hardware(self, order: Order) -> VmHardware | Problem:
         try:
-            return await to_its_end(self._find_hardware, order)
+            return await uninterrupted(self._find_hardware, order)
         except UnknownName as error:
             return Problem(str(error), again=False)
         except (InputError, MachineFailed) as error:
             return Problem(str(error))
 
-    def _find_hardware(self, order: Order) -> Hardware | Problem:
+    def _find_hardware(self, order: Order) -> VmHardware | Problem:
         image = self._catalogue.find(order.on.image)
         folder, cores = self._catalogue.folder, order.on.cores
         hardware = hardware_for(self._options, image, order.memory_mib, folder, cores)
-        return does_not_fit(order, hardware, look_at_host(self._machines)) or hardware
+        return does_not_fit(order, hardware, observe_host(self._machines)) or hardware

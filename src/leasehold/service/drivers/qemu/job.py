@@ -3,16 +3,15 @@
 from contextlib import suppress
 from secrets import token_hex
 
-from leasehold.service.drivers.qemu.agent import Agent
 from leasehold.service.drivers.qemu.lease import Lease
-from leasehold.service.drivers.qemu.qmp import Refused
+from leasehold.service.drivers.qemu.qmp import GuestAgent, Refused
 
 _KEY = "command"
 _SEED_BYTES = 64
 """Of chance: machines that began as copies of each other must not draw the same numbers."""
 
 
-async def begin_job(lease: Lease, number: int, agent: Agent) -> None:
+async def begin_job(lease: Lease, number: int, agent: GuestAgent) -> None:
     """Let a guest run the command, or find it there."""
     record = lease.record
     environment = {
@@ -25,12 +24,12 @@ async def begin_job(lease: Lease, number: int, agent: Agent) -> None:
     await lease.alter(lambda it: it.with_progress(number, job=job))
 
 
-async def has_job_ended(lease: Lease, number: int, agent: Agent) -> bool:
+async def has_job_ended(lease: Lease, number: int, agent: GuestAgent) -> bool:
     """Ask whether the command has ended, and keep how."""
     job = lease.record.progress[number].job
     if job is not None:
         with suppress(Refused):  # the agent has told it to somebody who was killed then, or has begun anew
-            status = await agent.ended(job)
+            status = await agent.exit_status(job)
             if status is not None:
                 await lease.alter(lambda it: it.with_progress(number, exit_status=status))
             return status is not None

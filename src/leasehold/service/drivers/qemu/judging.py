@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 
 from leasehold.service.drivers.facts import no_room_for
 from leasehold.service.drivers.protocol import Capabilities, Order, Phase, Problem, Verb
-from leasehold.service.drivers.qemu.record import OVER, Handover, Hardware, Memory, Record, new_record
+from leasehold.service.drivers.qemu.machine import VmHardware
+from leasehold.service.drivers.qemu.record import OVER, Handover, Memory, Record, new_record
 
 _BRINGS_UP = frozenset({Verb.START, Verb.RESUME, Verb.RECEIVE})
 _NOTHING_TO_SAVE = OVER | {Phase.SAVING, Phase.SAVED}
@@ -51,7 +52,7 @@ class Standing:
     can: Capabilities
     here: Record | None
     last_gone: int
-    hardware: Hardware | Problem | None = None
+    hardware: VmHardware | Problem | None = None
     source: Record | None = None
     tight: Problem | None = None
 

@@ -11,10 +11,10 @@ from collections.abc import Awaitable, Callable
 import structlog
 
 from leasehold.service.drivers.protocol import Phase
-from leasehold.service.drivers.qemu.consoles import keep_latest
 from leasehold.service.drivers.qemu.lease import Lease
 from leasehold.service.drivers.qemu.leaving import dismiss, leave
-from leasehold.service.drivers.qemu.machine import to_its_end
+from leasehold.service.drivers.qemu.machine import uninterrupted
+from leasehold.service.drivers.qemu.output import keep_latest
 from leasehold.service.drivers.qemu.process import MachineFailed
 from leasehold.service.drivers.qemu.receiving import is_to_be_received, receive
 from leasehold.service.drivers.qemu.record import AWAY, Changes, Record
@@ -65,7 +65,7 @@ def next_step(record: Record) -> Step | None:
 async def remove(lease: Lease) -> None:
     """Let nothing be left of a lease but its console."""
     await kill_all(lease)
-    await to_its_end(_clear, lease)
+    await uninterrupted(_clear, lease)
     await lease.home.write(lease, lease.record, Changes(records={lease.record.lease_id: None}))
 
 

@@ -8,14 +8,13 @@ from typing import Any, Protocol
 
 from leasehold.jobs.job import Fault
 from leasehold.service.drivers.protocol import Phase
-from leasehold.service.drivers.qemu.command_line import MachineFiles
-from leasehold.service.drivers.qemu.consoles import console_file, consoles_of
 from leasehold.service.drivers.qemu.images.image import Image
 from leasehold.service.drivers.qemu.ledger import Neighbour
-from leasehold.service.drivers.qemu.limits import Limits
-from leasehold.service.drivers.qemu.machine import GuestOver, Machine
+from leasehold.service.drivers.qemu.limits import CgroupLimits
+from leasehold.service.drivers.qemu.machine import GuestOver, MachineFiles, VirtualMachine
 from leasehold.service.drivers.qemu.options import QemuOptions
-from leasehold.service.drivers.qemu.process import MachineDied, MachineFailed, Process
+from leasehold.service.drivers.qemu.output import console_file, output_folder
+from leasehold.service.drivers.qemu.process import MachineDied, MachineFailed, QemuProcess
 from leasehold.service.drivers.qemu.record import Changes, Record
 
 _PRIVATE = 0o700
@@ -29,7 +28,7 @@ class Home(Protocol):
     name: str
     folder: Path
     options: QemuOptions
-    limits: Limits
+    limits: CgroupLimits
 
     def now_ms(self) -> int:
         """Tell the time."""
@@ -70,17 +69,17 @@ class Lease:
         return self.home.folder / "leases" / self.record.folder
 
     @property
-    def processes(self) -> list[Process]:
+    def processes(self) -> list[QemuProcess]:
         """The processes of its machines, whether they are there or not."""
-        return [Process(self._files(number).lock) for number in range(self.record.vms)]
+        return [QemuProcess(self._files(number).lock) for number in range(self.record.vms)]
 
     def make_folders(self) -> None:
         """Have a place for the files of its machines, and for what they write."""
         self.folder.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
-        consoles_of(self.home.folder).mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
+        output_folder(self.home.folder).mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
 
     @property
-    def machines(self) -> list[Machine]:
+    def machines(self) -> list[VirtualMachine]:
         """Its machines, whether they are there or not; raises MachineFailed where they cannot be known."""
         hardware = self.record.hardware
         if hardware is None:
@@ -93,15 +92,15 @@ class Lease:
         console = console_file(self.home.folder, record.lease_id, number, record.incarnation)
         return MachineFiles(self.folder, number, console)
 
-    def _machine(self, number: int, image: Image) -> Machine:
+    def _machine(self, number: int, image: Image) -> VirtualMachine:
         assert self.record.hardware is not None
         name = f"{self.home.name}/{self.record.folder}/{number}"
         hardware, limits = self.record.hardware, self.home.limits
 
         def cap(pid: int) -> None:
-            limits.cap(f"{self.record.folder}.{number}", pid, hardware)
+            limits.apply(f"{self.record.folder}.{number}", pid, hardware)
 
-        return Machine(name, self._files(number), hardware, image, cap)
+        return VirtualMachine(name, self._files(number), hardware, image, cap)
 
     async def alter(self, alter: Alter) -> None:
         """Let it become something else; on the disk, and known, when this returns."""

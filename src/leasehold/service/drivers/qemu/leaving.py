@@ -18,15 +18,14 @@ from dataclasses import replace
 
 import structlog
 
-from leasehold.service.drivers.qemu.command_line import MachineFiles
-from leasehold.service.drivers.qemu.consoles import console_file, forget_consoles
 from leasehold.service.drivers.qemu.lease import Lease
 from leasehold.service.drivers.qemu.ledger import Neighbour
-from leasehold.service.drivers.qemu.machine import to_its_end
+from leasehold.service.drivers.qemu.machine import MachineFiles, uninterrupted
+from leasehold.service.drivers.qemu.output import console_file, remove_output
 from leasehold.service.drivers.qemu.process import MachineFailed
 from leasehold.service.drivers.qemu.record import OVER, Changes, Handover, Memory, Record
 from leasehold.service.drivers.qemu.saving import kill_all, save_memory
-from leasehold.service.drivers.qemu.together import side_by_side
+from leasehold.service.drivers.qemu.tasks import gathered
 
 COMES_WITHIN_S = 5.0
 """The other site is told right after this one; who does not come finds a parcel."""
@@ -58,7 +57,7 @@ async def _move_live(lease: Lease) -> None:
     there = lease.home.neighbour(lease.record.to_site)
     theirs = await _when(lease, there, lambda record: record.is_listening)
     within_s = lease.home.options.move_ms / 1000
-    await side_by_side(
+    await gathered(
         machine.move(_files_there(there, theirs, number).incoming, within_s)
         for number, machine in enumerate(lease.machines)
     )
@@ -100,7 +99,7 @@ async def dismiss(lease: Lease) -> None:
     while not _is_taken_in(there, note):
         await asyncio.sleep(pause_s)
         pause_s = min(2 * pause_s, _LOOK_LATER_S)
-    await to_its_end(_clear, lease)
+    await uninterrupted(_clear, lease)
     await lease.home.write(lease, note, Changes(notes={(note.lease_id, note.incarnation): None}))
 
 
@@ -117,4 +116,4 @@ def _clear(lease: Lease) -> None:
     shutil.rmtree(lease.folder, ignore_errors=True)
     lease.home.limits.release(lease.record.folder)
     if not lease.home.is_here(lease.record.lease_id):  # it may have come back
-        forget_consoles(lease.home.folder, lease.record.lease_id, lease.record.incarnation)
+        remove_output(lease.home.folder, lease.record.lease_id, lease.record.incarnation)

@@ -11,7 +11,7 @@ from leasehold.configuration.kinds import Choice, FilePath, Flag, Seconds, Whole
 from leasehold.model.errors import InvalidField
 from leasehold.service.drivers.options import CAPABILITIES
 from leasehold.service.drivers.protocol import Capabilities
-from leasehold.service.drivers.qemu.command_line import KVM, TCG
+from leasehold.service.drivers.qemu.machine import KVM, TCG
 
 AUTO = "auto"
 _MIB = 1 << 20

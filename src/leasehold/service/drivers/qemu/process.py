@@ -1,9 +1,9 @@
-"""One QEMU process: begun, found again whoever began it, and ended.
+"""One QEMU process: started, found again after a restart, and killed.
 
-A process is known by the lock that it holds. It inherits the lock from whoever begins it, before it is QEMU,
-and the kernel takes it back when the process is dead, whatever has killed it. So whether a machine runs can
-be told at any moment, also of one whose beginner was killed before it could write anything down; and no
-process that happens to have the same number is ever taken for it.
+A process is identified by the lock that it holds. It inherits the lock from its starter, before it becomes
+QEMU, and the kernel releases the lock when the process is dead, whatever has killed it. So whether a machine
+runs can be told at any moment, even if its starter was killed before it could write anything down; and no
+other process with the same number is ever taken for it.
 """
 
 import fcntl
@@ -16,27 +16,27 @@ from pathlib import Path
 
 from leasehold.model.errors import LeaseholdError
 
-# In a session of its own, and a child of init from the start: nobody else has to bury it, or takes it along.
-_AS_ORPHAN = ("setsid", "--fork")
-_BEGIN_S = 60
+# In a session of its own, and a child of init from the start: it neither ends with its starter nor is its zombie.
+_DETACHED = ("setsid", "--fork")
+_START_S = 60
 _DIES_WITHIN_S = 30
 _POLL_S = 0.005
 _LAST_LINES = 3
 
 
 class MachineFailed(LeaseholdError):
-    """A machine is lost, or cannot do what it is told; says why."""
+    """A machine is lost, or cannot do what was ordered; says why."""
 
 
 class MachineDied(MachineFailed):
-    """The process of a machine has ended; whatever ran in it is lost."""
+    """The process of a machine has ended, and what ran in it is lost."""
 
 
-class Process:
+class QemuProcess:
     """The process of one machine; ``lock`` is the file that it holds, in the folder that it works in.
 
-    ``pid_file``  where QEMU writes its number: where to look first
-    ``log``       what it has to say for itself
+    ``pid_file``  where QEMU writes its number
+    ``log``       where its errors go
     """
 
     def __init__(self, lock: Path) -> None:
@@ -45,7 +45,7 @@ class Process:
         self.log = lock.with_suffix(".log")
 
     def is_alive(self) -> bool:
-        """Whether somebody holds the lock; a process that is just beginning does, too."""
+        """Whether the lock is held, which a process that is just starting does, too."""
         try:
             descriptor = os.open(self._lock, os.O_RDWR)
         except FileNotFoundError:
@@ -58,15 +58,15 @@ class Process:
             os.close(descriptor)
         return False
 
-    def begin(self, command: Sequence[str], descriptors: Sequence[int] = ()) -> None:
-        """Begin it, as nobody's child; it keeps these descriptors open. It may fail yet, and then says why.
+    def start(self, command: Sequence[str], descriptors: Sequence[int] = ()) -> None:
+        """Start it detached, with these descriptors open. It may still fail, and then logs why.
 
-        Raises MachineFailed where it runs already, or cannot be begun.
+        Raises MachineFailed where it runs already, or cannot be started.
         """
         self.pid_file.unlink(missing_ok=True)
         lock = self._take_lock()
         try:
-            self._run([*_AS_ORPHAN, *command], (lock, *descriptors))
+            self._run([*_DETACHED, *command], (lock, *descriptors))
         finally:
             os.close(lock)
 
@@ -82,42 +82,42 @@ class Process:
     def _run(self, command: Sequence[str], descriptors: Sequence[int]) -> None:
         with self.log.open("wb") as log:
             try:
-                done = subprocess.run(  # noqa: S603 - our own words
+                done = subprocess.run(  # noqa: S603 - our own command line
                     command,
                     cwd=self._lock.parent,
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
                     pass_fds=descriptors,
-                    timeout=_BEGIN_S,
+                    timeout=_START_S,
                     check=False,
                 )
             except FileNotFoundError:
                 raise MachineFailed(f"there is no {command[0]}: install util-linux") from None
             except subprocess.TimeoutExpired:
-                raise MachineFailed(f"no process could be begun within {_BEGIN_S} s") from None
+                raise MachineFailed(f"no process could be started within {_START_S} s") from None
         if done.returncode:
-            raise MachineFailed(f"no process could be begun: {self.last_words()}")
+            raise MachineFailed(f"no process could be started: {self.last_log_lines()}")
 
     def kill(self) -> None:
-        """End it, whatever it is doing; blocks until it is dead, and everything that it held is free.
+        """Kill it; blocks until it is dead, and everything that it held is free.
 
-        Raises MachineFailed where it does not die, or is somebody else's.
+        Raises MachineFailed where it does not die, or belongs to another user.
         """
         give_up_s = time.monotonic() + _DIES_WITHIN_S
         while self.is_alive():
             if time.monotonic() > give_up_s:
-                raise MachineFailed(f"{self._lock} is held by a process that cannot be ended")
+                raise MachineFailed(f"{self._lock} is held by a process that cannot be killed")
             for pid in self._holders():
                 _kill_holder(pid, self._lock)
             time.sleep(_POLL_S)
 
     def pid(self) -> int | None:
-        """Find its number; None where it is dead, or is only beginning."""
+        """Find its number; None where it is dead, or only just starting."""
         return next(self._holders(), None) if self.is_alive() else None
 
     def _holders(self) -> Iterator[int]:
-        """Find who has the lock open, without us: as written down, or by looking at everybody."""
+        """Find the processes that have the lock open, without our own: by the pid file, or by looking at all."""
         written = self._written_pid()
         if written is not None and _has_open(written, self._lock):
             yield written
@@ -132,8 +132,8 @@ class Process:
         except (OSError, ValueError):
             return None
 
-    def last_words(self) -> str:
-        """Give the last lines of what QEMU said."""
+    def last_log_lines(self) -> str:
+        """Give the last lines of its log."""
         try:
             text = self.log.read_text(encoding="utf-8", errors="replace")
         except OSError:
@@ -143,7 +143,7 @@ class Process:
 
 
 def _has_open(pid: int, file: Path) -> bool:
-    """Whether a process has a file open; those that are not ours cannot be asked, and are not meant."""
+    """Whether a process has a file open; False for processes of other users, which cannot be asked."""
     try:
         return any(descriptor.samefile(file) for descriptor in list(Path(f"/proc/{pid}/fd").iterdir()))
     except OSError:
@@ -151,7 +151,7 @@ def _has_open(pid: int, file: Path) -> bool:
 
 
 def _kill_holder(pid: int, lock: Path) -> None:
-    """Kill a process, if it still is the one that has the lock open once it can be held by its descriptor."""
+    """Kill a process by its descriptor, if it still has the lock open once the descriptor is there."""
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:

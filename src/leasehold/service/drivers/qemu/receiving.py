@@ -6,15 +6,14 @@ from dataclasses import replace
 import structlog
 
 from leasehold.service.drivers.protocol import Phase
-from leasehold.service.drivers.qemu.consoles import share_consoles
-from leasehold.service.drivers.qemu.disks import share
 from leasehold.service.drivers.qemu.lease import Lease
 from leasehold.service.drivers.qemu.ledger import Neighbour
-from leasehold.service.drivers.qemu.machine import WAITING, Machine, to_its_end
+from leasehold.service.drivers.qemu.machine import WAITING, VirtualMachine, link_shared, uninterrupted
+from leasehold.service.drivers.qemu.output import link_output
 from leasehold.service.drivers.qemu.process import MachineFailed
 from leasehold.service.drivers.qemu.record import OVER, Handover, Memory, Record
 from leasehold.service.drivers.qemu.saving import kill_all
-from leasehold.service.drivers.qemu.together import side_by_side
+from leasehold.service.drivers.qemu.tasks import gathered
 
 _LOOK_EVERY_S = 0.02
 _MOST_ABSENCES = 3
@@ -69,21 +68,21 @@ async def _offer(lease: Lease, there: Neighbour, theirs: Record) -> None:
 async def _listen(lease: Lease, there: Neighbour, theirs: Record) -> None:
     lease.make_folders()
     for machine in lease.machines:
-        share(there.folder / "leases" / theirs.folder / machine.files.disk.name, machine.files.disk)
-    await side_by_side(machine.await_memory() for machine in lease.machines)
+        link_shared(there.folder / "leases" / theirs.folder / machine.files.disk.name, machine.files.disk)
+    await gathered(machine.listen() for machine in lease.machines)
     await lease.alter_to(is_listening=True)
 
 
 async def _look_for_arrival(lease: Lease) -> None:
     if not lease.record.has_arrived:
-        arrived = await side_by_side(_has_arrived(machine) for machine in lease.machines)
+        arrived = await gathered(_has_arrived(machine) for machine in lease.machines)
         if all(arrived):
             await lease.alter_to(has_arrived=True)
     elif not all(machine.is_alive() for machine in lease.machines):
         raise MachineFailed("a machine died before it could go on here")
 
 
-async def _has_arrived(machine: Machine) -> bool:
+async def _has_arrived(machine: VirtualMachine) -> bool:
     return await machine.status() != WAITING
 
 
@@ -99,7 +98,7 @@ async def _drop(lease: Lease) -> None:
 
 async def _take_over(lease: Lease, there: Neighbour, theirs: Record, memory: Memory) -> None:
     """Have everything under a name of our own, and only then say that it is ours."""
-    await to_its_end(_share_files, lease, there, theirs)
+    await uninterrupted(_share_files, lease, there, theirs)
     now_ms = lease.home.now_ms()
 
     def ours(record: Record) -> Record:
@@ -114,7 +113,7 @@ async def _take_over(lease: Lease, there: Neighbour, theirs: Record, memory: Mem
 
 def _share_files(lease: Lease, there: Neighbour, theirs: Record) -> None:
     lease.make_folders()
-    share_consoles(there.folder, lease.home.folder, theirs.lease_id)
+    link_output(there.folder, lease.home.folder, theirs.lease_id)
     if theirs.phase in OVER:
         return
     folder = there.folder / "leases" / theirs.folder
@@ -123,7 +122,7 @@ def _share_files(lease: Lease, there: Neighbour, theirs: Record) -> None:
         if theirs.handover is Handover.READY:
             names.append(machine.files.state.name)
         for name in names:
-            share(folder / name, lease.folder / name)
+            link_shared(folder / name, lease.folder / name)
 
 
 def is_to_be_received(record: Record) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 from leasehold.jobs.job import Fault
 from leasehold.service.drivers.protocol import Observation, Order, Phase
+from leasehold.service.drivers.qemu.machine import VmHardware
 
 TAKES_ROOM = frozenset({Phase.STARTING, Phase.RUNNING, Phase.RESUMING, Phase.RECEIVING})
 """The planner gives the room of those that are saved, sent or stopped away at that very moment."""
@@ -62,24 +63,6 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
-class Hardware:
-    """What a machine is made of; saved memory goes on only in one that is exactly the same.
-
-    ``image``         the folder of its image
-    ``accelerator``   ``kvm`` or ``tcg``
-    ``machine_type``  QEMU's name, with its version, so that memory outlives an upgrade of QEMU
-    ``has_output``    whether there is a port for what commands write
-    """
-
-    image: str
-    memory_mib: int
-    cpus: int
-    accelerator: str
-    machine_type: str
-    has_output: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Record:
     """One lease here.
 
@@ -98,7 +81,7 @@ class Record:
     command: tuple[str, ...]
     phase: Phase
     since_ms: int
-    hardware: Hardware | None
+    hardware: VmHardware | None
     folder: str
     memory: Memory = Memory.MACHINES
     detail: str = ""
@@ -157,13 +140,13 @@ class Record:
                 "phase": Phase(values["phase"]),
                 "memory": Memory(values["memory"]),
                 "handover": Handover(values["handover"]),
-                "hardware": None if hardware is None else Hardware(**hardware),
+                "hardware": None if hardware is None else VmHardware(**hardware),
                 "progress": tuple(Progress(**one) for one in values["progress"]),
             }
         )
 
 
-def new_record(order: Order, phase: Phase, now_ms: int, hardware: Hardware | None) -> Record:
+def new_record(order: Order, phase: Phase, now_ms: int, hardware: VmHardware | None) -> Record:
     """Begin with what an order asks for."""
     return Record(
         lease_id=order.lease_id,

@@ -5,11 +5,11 @@ from collections.abc import Awaitable, Callable
 
 from leasehold.service.drivers.protocol import Phase
 from leasehold.service.drivers.qemu.lease import Lease
-from leasehold.service.drivers.qemu.machine import GuestOver, to_its_end
+from leasehold.service.drivers.qemu.machine import GuestOver, uninterrupted
 from leasehold.service.drivers.qemu.process import MachineFailed
 from leasehold.service.drivers.qemu.record import Memory
 from leasehold.service.drivers.qemu.starting import begin_what_is_not_there, settle
-from leasehold.service.drivers.qemu.together import side_by_side
+from leasehold.service.drivers.qemu.tasks import gathered
 from leasehold.service.drivers.qemu.watching import has_ended_meanwhile, how_it_ended
 
 MOST_ATTEMPTS = 3
@@ -36,7 +36,7 @@ async def save_memory(lease: Lease) -> None:
     """Let the files have the memory that counts; nothing of it is done where they have it already."""
     if lease.record.memory is Memory.MACHINES:
         await begin_what_is_not_there(lease)
-        await side_by_side(_patiently(machine.save) for machine in lease.machines)
+        await gathered(_patiently(machine.save) for machine in lease.machines)
         await lease.alter_to(memory=Memory.FILES)
     await kill_all(lease)
 
@@ -45,19 +45,19 @@ async def go_on(lease: Lease) -> None:
     """Let all machines run with their memory; only when all have it, the files are no more."""
     lease.make_folders()
     if lease.record.memory is Memory.FILES:
-        await side_by_side(_patiently(machine.load) for machine in lease.machines)
+        await gathered(_patiently(machine.restore) for machine in lease.machines)
         await lease.alter_to(memory=Memory.MACHINES)
     for machine in lease.machines:
         machine.files.state.unlink(missing_ok=True)
-    await side_by_side(machine.go_on() for machine in lease.machines)
-    await side_by_side(settle(lease, number) for number in range(lease.record.vms))
+    await gathered(machine.resume() for machine in lease.machines)
+    await gathered(settle(lease, number) for number in range(lease.record.vms))
     await lease.become(Phase.RUNNING)
 
 
 async def kill_all(lease: Lease) -> None:
     """End all processes of a lease."""
     for process in lease.processes:
-        await to_its_end(process.kill)
+        await uninterrupted(process.kill)
 
 
 async def _patiently(work: Callable[[], Awaitable[None]]) -> None:

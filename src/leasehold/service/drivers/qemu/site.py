@@ -11,17 +11,17 @@ import structlog
 
 from leasehold.model.errors import InputError
 from leasehold.service.drivers.protocol import Observation
-from leasehold.service.drivers.qemu.consoles import bound_consoles, bound_outputs
 from leasehold.service.drivers.qemu.images.image import Image, open_image
 from leasehold.service.drivers.qemu.keeper import keep
 from leasehold.service.drivers.qemu.lease import Lease
 from leasehold.service.drivers.qemu.ledger import NEVER, REMEMBERED, Ledger, Neighbour
-from leasehold.service.drivers.qemu.limits import Limits
-from leasehold.service.drivers.qemu.machine import to_its_end, unbroken
+from leasehold.service.drivers.qemu.limits import CgroupLimits
+from leasehold.service.drivers.qemu.machine import shielded, uninterrupted
 from leasehold.service.drivers.qemu.options import QemuOptions
-from leasehold.service.drivers.qemu.process import MachineFailed, Process
+from leasehold.service.drivers.qemu.output import bound_consoles, bound_outputs
+from leasehold.service.drivers.qemu.process import MachineFailed, QemuProcess
 from leasehold.service.drivers.qemu.record import AWAY, Changes, Record
-from leasehold.service.drivers.qemu.together import call_off
+from leasehold.service.drivers.qemu.tasks import cancelled
 from leasehold.service.drivers.qemu.warm import sweep_warm
 from leasehold.service.drivers.setup import DriverSetup
 
@@ -41,7 +41,7 @@ class Site:
         self.now_ms = setup.clock
         self.stirred = asyncio.Event()
         self._ledger = Ledger(self.folder)
-        self.limits = Limits(self.folder, wanted=options.limits)
+        self.limits = CgroupLimits(self.folder, wanted=options.limits)
         self._here = {lease_id: Lease(record, self) for lease_id, record in self._ledger.records().items()}
         self._away = {_key(note): Lease(note, self) for note in self._ledger.notes()}
         self._gone = self._ledger.gone()
@@ -97,7 +97,7 @@ class Site:
 
     async def write(self, lease: Lease, record: Record, changes: Changes) -> None:
         """Write down what has changed of a lease, and then let it be so."""
-        await unbroken(asyncio.ensure_future(self._write(lease, record, changes)))
+        await shielded(asyncio.ensure_future(self._write(lease, record, changes)))
 
     async def _write(self, lease: Lease, record: Record, changes: Changes) -> None:
         await asyncio.get_running_loop().run_in_executor(self._thread, self._ledger.write, changes)
@@ -139,7 +139,7 @@ class Site:
         """Go on with everything, the first time that this is asked."""
         if not self._has_begun:
             self._has_begun = True
-            await to_its_end(self._sweep)
+            await uninterrupted(self._sweep)
             self._housekeeper = asyncio.create_task(self._keep_house())
             for lease in [*self._here.values(), *self._away.values()]:
                 self.look_after(lease)
@@ -166,13 +166,13 @@ class Site:
         while True:
             await asyncio.sleep(_KEEP_HOUSE_EVERY_S)
             with suppress(OSError):  # what is gone meanwhile needs no bounds
-                await to_its_end(bound_consoles, self.folder, self.options.console_bytes)
-                await to_its_end(bound_outputs, self.folder, self.options.output_bytes)
+                await uninterrupted(bound_consoles, self.folder, self.options.console_bytes)
+                await uninterrupted(bound_outputs, self.folder, self.options.output_bytes)
 
     async def close(self) -> None:
         """Let go of everything, as it is."""
         if self._housekeeper is not None:
-            await call_off([self._housekeeper])
+            await cancelled([self._housekeeper])
         for lease in list(self._keepers):
             await self.halt(lease)
         await asyncio.get_running_loop().run_in_executor(self._thread, self._ledger.close)
@@ -189,7 +189,7 @@ class Site:
                 log = structlog.get_logger("leasehold.drivers.qemu")
                 log.warning("removes machines of no lease", site=self.name, folder=str(folder))
                 for lock in folder.glob("*.lock"):
-                    Process(lock).kill()
+                    QemuProcess(lock).kill()
                 shutil.rmtree(folder, ignore_errors=True)
         self.limits.sweep(known)
 

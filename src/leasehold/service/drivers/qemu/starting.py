@@ -6,15 +6,13 @@ from contextlib import suppress
 import structlog
 
 from leasehold.service.drivers.protocol import Phase
-from leasehold.service.drivers.qemu.agent import agent_at
-from leasehold.service.drivers.qemu.alarm import until_over
-from leasehold.service.drivers.qemu.consoles import begin_output
 from leasehold.service.drivers.qemu.job import begin_job
 from leasehold.service.drivers.qemu.lease import Lease
-from leasehold.service.drivers.qemu.machine import Machine
+from leasehold.service.drivers.qemu.machine import VirtualMachine
+from leasehold.service.drivers.qemu.output import discard_output
 from leasehold.service.drivers.qemu.process import MachineFailed
-from leasehold.service.drivers.qemu.qmp import Refused
-from leasehold.service.drivers.qemu.together import side_by_side, until
+from leasehold.service.drivers.qemu.qmp import Refused, agent_at
+from leasehold.service.drivers.qemu.tasks import gathered, unless
 from leasehold.service.drivers.qemu.warm import warm_copy
 
 MOST_BOOTS = 3
@@ -23,20 +21,20 @@ MOST_BOOTS = 3
 
 async def start(lease: Lease) -> None:
     """Boot what is not there, and let all of it run."""
-    await side_by_side(_boot_until_settled(lease, number) for number in range(lease.record.vms))
+    await gathered(_boot_until_settled(lease, number) for number in range(lease.record.vms))
     await lease.become(Phase.RUNNING)
 
 
 async def begin_what_is_not_there(lease: Lease) -> None:
     """Let every machine be there that has never been up: whoever interrupts booting has something to save."""
-    await side_by_side(_begin(lease, number) for number in range(lease.record.vms))
+    await gathered(_begin(lease, number) for number in range(lease.record.vms))
 
 
 async def settle(lease: Lease, number: int) -> None:
     """Wait until a guest has booted, and see to it that its command is begun."""
     machine = lease.machines[number]
     if machine.has_agent and not _is_settled(lease, number):
-        await until(_settle(lease, number, machine), until_over(machine))
+        await unless(machine.wait_until_over(), _settle(lease, number, machine))
 
 
 async def _boot_until_settled(lease: Lease, number: int) -> None:
@@ -56,18 +54,18 @@ async def _begin(lease: Lease, number: int) -> None:
     machine = lease.machines[number]
     if not lease.record.progress[number].is_up and not machine.is_alive():
         lease.make_folders()
-        begin_output(lease.home.folder, lease.record.lease_id, number, lease.record.incarnation)
+        discard_output(lease.home.folder, lease.record.lease_id, number, lease.record.incarnation)
         await _begin_quickly(lease, machine)
 
 
-async def _begin_quickly(lease: Lease, machine: Machine) -> None:
+async def _begin_quickly(lease: Lease, machine: VirtualMachine) -> None:
     """Begin as a copy, if that is wanted and works; else boot."""
     record, options = lease.record, lease.home.options
     assert record.hardware is not None
     if options.warm_start and machine.has_agent:
         image = lease.home.image(record.hardware.image)
         try:
-            await machine.begin_as(await warm_copy(image, record.hardware, options))
+            await machine.start_as_copy(await warm_copy(image, record.hardware, options))
         except (MachineFailed, OSError, TimeoutError) as error:
             log = structlog.get_logger("leasehold.drivers.qemu")
             log.warning("boots, as there is no warm copy", lease=record.lease_id, why=str(error))
@@ -81,11 +79,11 @@ def _is_settled(lease: Lease, number: int) -> bool:
     return progress.is_up and (progress.job is not None or not lease.record.command)
 
 
-async def _settle(lease: Lease, number: int, machine: Machine) -> None:
+async def _settle(lease: Lease, number: int, machine: VirtualMachine) -> None:
     boot_s = lease.home.options.boot_ms / 1000
     try:
         async with asyncio.timeout(boot_s), agent_at(machine.files.agent) as agent:
-            await agent.meet()
+            await agent.sync()
             with suppress(Refused):
                 await agent.set_time(lease.home.now_ms())
             has_command = bool(lease.record.command)

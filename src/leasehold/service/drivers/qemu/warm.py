@@ -1,10 +1,10 @@
-"""Machines that need not boot: a guest that has booted once was saved then, and others begin as copies of it.
+"""Warm copies: a guest that has booted once is saved, and machines of the same hardware start as copies of it.
 
-That takes half a second where booting takes several, and tens without KVM on a busy computer. The copy for
-machines of the same hardware is made by the first that needs it, beside the image, and whoever comes
-meanwhile waits for it. Copies are alike until each is given the time, and random bytes of its own (`job`).
+That takes half a second where booting takes several, and tens without KVM on a busy computer. The copy is made
+by the first machine that needs it, beside the image; others wait for it meanwhile. Copies are alike until each
+is given the time, and random bytes of its own.
 
-Those are kept that were used last. Of the others the memory goes, which is nearly all of it; a disk stays for
+The copies used last are kept. Of the others the memory is removed, which is nearly all of it; a disk stays for
 as long as a machine may have a layer over it.
 """
 
@@ -20,43 +20,46 @@ from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
 
-from leasehold.service.drivers.qemu.agent import agent_at
-from leasehold.service.drivers.qemu.alarm import until_over
-from leasehold.service.drivers.qemu.command_line import KVM, MachineFiles
-from leasehold.service.drivers.qemu.disks import base_of
 from leasehold.service.drivers.qemu.images.image import Image
-from leasehold.service.drivers.qemu.machine import Machine, to_its_end
+from leasehold.service.drivers.qemu.machine import (
+    KVM,
+    MachineFiles,
+    VirtualMachine,
+    VmHardware,
+    base_of,
+    uninterrupted,
+)
 from leasehold.service.drivers.qemu.options import QemuOptions
-from leasehold.service.drivers.qemu.process import Process
-from leasehold.service.drivers.qemu.record import Hardware
-from leasehold.service.drivers.qemu.together import until
+from leasehold.service.drivers.qemu.process import QemuProcess
+from leasehold.service.drivers.qemu.qmp import agent_at
+from leasehold.service.drivers.qemu.tasks import unless
 
 FOLDER = "warm"
 """Beside the image."""
 
 _MESSAGES = 16
-_LOOK_EVERY_S = 0.05
+_POLL_S = 0.05
 
 
-async def warm_copy(image: Image, hardware: Hardware, options: QemuOptions) -> MachineFiles:
+async def warm_copy(image: Image, hardware: VmHardware, options: QemuOptions) -> MachineFiles:
     """Give the files of a guest that has booted and was saved; made where there is none yet.
 
-    Raises MachineFailed or OSError where that does not work.
+    Raises MachineFailed or OSError where that fails.
     """
     folder = image.folder.parent / FOLDER / _name(image, hardware)
-    async with _alone(folder):
+    async with _exclusively(folder):
         if _latest(folder) is None:
             await _make(folder, image, hardware, options.boot_ms / 1000)
-            await to_its_end(keep_warm, folder.parent, options.keep_warm)
+            await uninterrupted(prune_warm, folder.parent, options.keep_warm)
         files = _latest(folder)
         if files is None:
-            raise FileNotFoundError(f"{folder.name} was given up at once")
+            raise FileNotFoundError(f"{folder.name} was removed at once")
         os.utime(files.state)
         return files
 
 
 def sweep_warm(images: Path) -> None:
-    """End the machines of whoever was killed while it made a copy in this folder of images."""
+    """End the machines that were left by a crash while a copy was made in this folder of images."""
     for lock in (images / FOLDER).glob("*.lock"):
         with lock.open("a") as claim:
             try:
@@ -66,18 +69,18 @@ def sweep_warm(images: Path) -> None:
             _remove(lock.with_suffix(".partial"))
 
 
-def keep_warm(warm: Path, most: int) -> None:
-    """Let so many copies be, those that were used last; a machine that just wants another boots."""
+def prune_warm(warm: Path, most: int) -> None:
+    """Keep so many copies, those used last; a machine that is about to use another boots."""
     states = {state: state.stat().st_mtime_ns for state in _complete(warm, "*.state")}
     for state in sorted(states, key=lambda one: states[one], reverse=True)[most:]:
         state.unlink(missing_ok=True)
-    _forget_disks(warm)
+    _prune_disks(warm)
 
 
-def _forget_disks(warm: Path) -> None:
-    """Remove the disks of copies that are gone, where all machines are known that may have layers over them.
+def _prune_disks(warm: Path) -> None:
+    """Remove the disks of pruned copies, where all machines are known that may have layers over them.
 
-    That is so for images in the data folder of a gateway. An image elsewhere may be that of several gateways.
+    That is so for images in the data folder of a gateway. An image elsewhere may serve several gateways.
     """
     machines = warm.parent.with_name("machines")
     if not machines.is_dir():
@@ -89,15 +92,15 @@ def _forget_disks(warm: Path) -> None:
 
 
 def _complete(warm: Path, pattern: str) -> Iterator[Path]:
-    """List the files of copies that are not being made."""
+    """List the files of copies that are complete."""
     return (path for path in warm.glob(f"*/{pattern}") if not path.parent.suffix)
 
 
-def _name(image: Image, hardware: Hardware) -> str:
-    """Name a copy by everything that has to be the same, or it could not go on."""
+def _name(image: Image, hardware: VmHardware) -> str:
+    """Name a copy by everything that has to be the same where it is restored."""
     processor = platform.node() if hardware.accelerator == KVM else ""
-    told = json.dumps([asdict(hardware), image.folder.name, processor], sort_keys=True)
-    return sha256(told.encode()).hexdigest()[:_MESSAGES]
+    content = json.dumps([asdict(hardware), image.folder.name, processor], sort_keys=True)
+    return sha256(content.encode()).hexdigest()[:_MESSAGES]
 
 
 def _latest(folder: Path) -> MachineFiles | None:
@@ -110,25 +113,25 @@ def _files(folder: Path, number: int = 0) -> MachineFiles:
     return MachineFiles(folder, number, folder / "console.log")
 
 
-async def _make(folder: Path, image: Image, hardware: Hardware, boot_s: float) -> None:
+async def _make(folder: Path, image: Image, hardware: VmHardware, boot_s: float) -> None:
     partial = folder.with_suffix(".partial")
-    await to_its_end(_remove, partial)
+    await uninterrupted(_remove, partial)
     partial.mkdir(mode=0o700)
     files = _files(partial)
-    machine = Machine(f"warm/{folder.name}", files, hardware, image, lambda _: None)
+    machine = VirtualMachine(f"warm/{folder.name}", files, hardware, image, lambda _: None)
     try:
         await machine.boot()
         async with asyncio.timeout(boot_s):
-            await until(_meet(files.agent), until_over(machine))
+            await unless(machine.wait_until_over(), _sync(files.agent))
         await machine.save()
         await machine.kill()
-        await to_its_end(_take_in, folder, files)
+        await uninterrupted(_publish, folder, files)
     finally:
-        await to_its_end(_remove, partial)
+        await uninterrupted(_remove, partial)
 
 
-def _take_in(folder: Path, made: MachineFiles) -> None:
-    """Let a copy be there: its memory last, as it is what a copy is known by."""
+def _publish(folder: Path, made: MachineFiles) -> None:
+    """Publish a copy: its memory last, which a copy is found by."""
     folder.mkdir(mode=0o700, exist_ok=True)
     number = max((int(disk.stem) for disk in folder.glob("*.qcow2")), default=-1) + 1
     files = _files(folder, number)
@@ -136,20 +139,20 @@ def _take_in(folder: Path, made: MachineFiles) -> None:
     made.state.rename(files.state)
 
 
-async def _meet(socket: Path) -> None:
+async def _sync(socket: Path) -> None:
     async with agent_at(socket) as agent:
-        await agent.meet()
+        await agent.sync()
 
 
 def _remove(partial: Path) -> None:
     if partial.exists():
-        Process(_files(partial).lock).kill()
+        QemuProcess(_files(partial).lock).kill()
         shutil.rmtree(partial, ignore_errors=True)
 
 
 @asynccontextmanager
-async def _alone(folder: Path) -> AsyncIterator[None]:
-    """Let only one process, and one task of it, make a copy at a time."""
+async def _exclusively(folder: Path) -> AsyncIterator[None]:
+    """Make a copy in one process, and one task of it, at a time."""
     folder.parent.mkdir(mode=0o700, exist_ok=True)
     claim = os.open(folder.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
     try:
@@ -158,7 +161,7 @@ async def _alone(folder: Path) -> AsyncIterator[None]:
                 fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
-                await asyncio.sleep(_LOOK_EVERY_S)
+                await asyncio.sleep(_POLL_S)
         yield
     finally:
         os.close(claim)

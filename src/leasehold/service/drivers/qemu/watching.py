@@ -4,15 +4,12 @@ import asyncio
 from contextlib import suppress
 
 from leasehold.service.drivers.protocol import Phase
-from leasehold.service.drivers.qemu.agent import Agent, agent_at
-from leasehold.service.drivers.qemu.alarm import until_over
 from leasehold.service.drivers.qemu.job import has_job_ended
 from leasehold.service.drivers.qemu.lease import Lease
-from leasehold.service.drivers.qemu.machine import Machine
+from leasehold.service.drivers.qemu.machine import VirtualMachine
 from leasehold.service.drivers.qemu.process import MachineFailed
-from leasehold.service.drivers.qemu.qmp import Refused
-from leasehold.service.drivers.qemu.together import side_by_side, until
-from leasehold.service.drivers.qemu.wire import Silent
+from leasehold.service.drivers.qemu.qmp import GuestAgent, NoAnswer, Refused, agent_at
+from leasehold.service.drivers.qemu.tasks import gathered, unless
 
 _AGAIN_S = 1.0
 _ASK_AFTER_S = (0.25, 0.5, 0.5, 1.0)
@@ -21,7 +18,7 @@ _LAST_LOOK_S = 1.0
 
 async def watch(lease: Lease) -> None:
     """Wait until the commands of all machines have ended; raises MachineFailed where one is lost before."""
-    await side_by_side(_watch_one(lease, number) for number in range(lease.record.vms))
+    await gathered(_watch_one(lease, number) for number in range(lease.record.vms))
     await lease.become(Phase.ENDED, how_it_ended(lease))
 
 
@@ -37,7 +34,7 @@ async def has_ended_meanwhile(lease: Lease) -> bool:
         return False
     try:
         async with asyncio.timeout(_LAST_LOOK_S):
-            await side_by_side(_look_once(lease, number) for number in range(lease.record.vms))
+            await gathered(_look_once(lease, number) for number in range(lease.record.vms))
     except (TimeoutError, MachineFailed):
         return False
     return all(one.exit_status is not None for one in lease.record.progress)
@@ -53,10 +50,10 @@ async def _watch_one(lease: Lease, number: int) -> None:
     """Watch one machine; it may go when its command has ended."""
     if lease.record.progress[number].exit_status is None:
         machine = lease.machines[number]
-        await until(_until_ended(lease, number, machine), until_over(machine))
+        await unless(machine.wait_until_over(), _until_ended(lease, number, machine))
 
 
-async def _until_ended(lease: Lease, number: int, machine: Machine) -> None:
+async def _until_ended(lease: Lease, number: int, machine: VirtualMachine) -> None:
     """Wait for the end of the command; without one there is none."""
     if not machine.has_agent:
         await asyncio.Event().wait()
@@ -65,11 +62,11 @@ async def _until_ended(lease: Lease, number: int, machine: Machine) -> None:
             async with agent_at(machine.files.agent) as agent:
                 await _follow(lease, number, agent)
                 return
-        except (Silent, Refused):
+        except (NoAnswer, Refused):
             await asyncio.sleep(_AGAIN_S)
 
 
-async def _follow(lease: Lease, number: int, agent: Agent) -> None:
+async def _follow(lease: Lease, number: int, agent: GuestAgent) -> None:
     with suppress(Refused):
         await agent.set_time(lease.home.now_ms())
     if not lease.record.command:

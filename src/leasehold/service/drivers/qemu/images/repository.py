@@ -1,20 +1,25 @@
-"""From where do packages come, and in which versions? From where apt has its lists from, as these stand.
+"""Debian packages: which versions apt knows here, and how mmdebstrap puts them into a root file system.
 
-Images are of one release of Debian. Of the repositories that apt knows those are used that are of it, and
-nothing is fetched to know what they have.
+Images are of one release of Debian. Of the repositories that apt knows those of that release are used, with
+apt's lists as they are: nothing is downloaded to find out what exists.
 """
 
+import shlex
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from leasehold.service.drivers.qemu.images.toolchain import Toolchain
+
 SUITE = "bookworm"
+NO_LISTS = f"apt has no lists of the packages of Debian {SUITE} here: run `apt-get update` as root"
+
 _FIELDS = ("ORIGIN", "CODENAME", "ARCHITECTURE", "REPO_URI", "RELEASE", "COMPONENT", "FILENAME")
 _RELEASES = {SUITE, f"{SUITE}-updates", f"{SUITE}-security"}
-_ASK_S = 60
+_APT_TIMEOUT_S = 60
 
 Stamp = tuple[tuple[str, int, int], ...]
 
@@ -23,8 +28,8 @@ Stamp = tuple[tuple[str, int, int], ...]
 class Repository:
     """What apt knows of one release.
 
-    ``sources``  as apt's own sources list has them, one a line
-    ``lists``    apt's files with what is in them
+    ``sources``  lines of apt's own sources list
+    ``lists``    apt's package lists
     """
 
     sources: tuple[str, ...]
@@ -32,43 +37,43 @@ class Repository:
 
     @property
     def stamp(self) -> Stamp:
-        """Tell whether the lists are as they were."""
+        """Identify the present state of the lists."""
         states = [(path, path.stat()) for path in self.lists]
         return tuple((str(path), state.st_mtime_ns, state.st_size) for path, state in states)
 
     def files(self) -> Iterator[Path]:
-        """Give the lists, and what proves that they are genuine."""
+        """Give the lists, and the signed files that prove them genuine."""
         yield from self.lists
-        for start in sorted({_start_of(path) for path in self.lists}):
+        for start in sorted({_release_prefix(path) for path in self.lists}):
             yield from sorted(start.parent.glob(f"{start.name}*Release*"))
 
     def candidates(self) -> dict[str, str]:
-        """Say which packages there are, each in the version that would be installed."""
+        """Give all packages, each with the version that would be installed."""
         with tempfile.TemporaryDirectory(prefix="leasehold-apt-") as folder:
             sources = Path(folder) / "sources.list"
             sources.write_text("\n".join(self.sources) + "\n", encoding="utf-8")
-            said = _ask(
+            dump = _apt_output(
                 *("apt-cache", "dumpavail"),
                 *("-o", f"Dir::Etc::SourceList={sources}", "-o", "Dir::Etc::SourceParts=/dev/null"),
                 *("-o", "Dir::Etc::Preferences=/dev/null", "-o", "Dir::Etc::PreferencesParts=/dev/null"),
                 *("-o", f"Dir::Cache={folder}", "-o", "Dir::State::status=/dev/null"),
             )
-        return dict(versions(said))
+        return dict(versions(dump))
 
 
-def _start_of(lists: Path) -> Path:
-    """Give what the names of all files of one release begin with."""
+def _release_prefix(lists: Path) -> Path:
+    """Give the common beginning of the names of all files of one release."""
     host, _, rest = lists.name.partition("_dists_")
     return lists.with_name(f"{host}_dists_{rest.partition('_')[0]}_")
 
 
 def find_repository() -> Repository | None:
-    """Find what apt knows of our release of Debian; None where that is nothing."""
+    """Find what apt knows of our release of Debian; None where it knows nothing."""
     if shutil.which("apt-get") is None:
         return None
-    wanted = "|".join(f"$({field})" for field in _FIELDS)
-    told = _ask("apt-get", "indextargets", "--format", wanted, "Created-By: Packages")
-    targets = [line.split("|") for line in told.splitlines()]
+    line_format = "|".join(f"$({field})" for field in _FIELDS)
+    output = _apt_output("apt-get", "indextargets", "--format", line_format, "Created-By: Packages")
+    targets = [line.split("|") for line in output.splitlines()]
     ours = [target for target in targets if _is_ours(dict(zip(_FIELDS, target, strict=False)))]
     if not ours:
         return None
@@ -82,23 +87,55 @@ def _is_ours(target: Mapping[str, str]) -> bool:
 
 
 def versions(paragraphs: str) -> Iterator[tuple[str, str]]:
-    """Read names and versions from what dpkg or apt keeps; what is not installed there is left out."""
-    name, is_there = "", True
+    """Read names and versions from the files of dpkg and apt, without what is not installed there."""
+    name, is_installed = "", True
     for line in paragraphs.splitlines():
         if line.startswith("Package: "):
-            name, is_there = line[9:], True
+            name, is_installed = line[9:], True
         elif line.startswith("Status: "):
-            is_there = line.endswith(" installed")
-        elif line.startswith("Version: ") and is_there:
+            is_installed = line.endswith(" installed")
+        elif line.startswith("Version: ") and is_installed:
             yield name, line[9:]
 
 
-def _ask(*command: str) -> str:
-    """Ask apt; what it does not answer is empty."""
+def _apt_output(*command: str) -> str:
+    """Run apt and give its output; empty where it fails."""
     try:
-        done = subprocess.run(  # noqa: S603 - our own words
-            command, capture_output=True, text=True, errors="replace", timeout=_ASK_S, check=False
+        done = subprocess.run(  # noqa: S603 - a fixed program
+            command, capture_output=True, text=True, errors="replace", timeout=_APT_TIMEOUT_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout if done.returncode == 0 else ""
+
+
+def bootstrap(
+    tools: Toolchain,
+    repository: Repository | None,
+    variant: str,
+    packages: Iterable[str],
+    tar: Path,
+    *more: str,
+) -> None:
+    """Make a tar of a root file system with these packages, as one of mmdebstrap's variants."""
+    tools.run(
+        "mmdebstrap",
+        f"--variant={variant}",
+        f"--include={','.join(packages)}",
+        "--dpkgopt=force-unsafe-io",  # the result of a crash is thrown away
+        *more,
+        *_with_lists_of(repository),
+        "--format=tar",
+        SUITE,
+        tar,
+        *(repository.sources if repository else ()),
+    )
+
+
+def _with_lists_of(repository: Repository | None) -> Sequence[str]:
+    """Use apt's lists as they are here, so that only packages are downloaded."""
+    if repository is None:
+        return ()
+    lists = shlex.join(str(path) for path in repository.files())
+    make_folder = 'mkdir -p "$1"/var/lib/apt/lists'
+    return ("--skip=update", "--setup-hook", make_folder, "--setup-hook", f"copy-in {lists} /var/lib/apt/lists")

@@ -1,6 +1,6 @@
-"""What machines write: files for each machine and incarnation, which are kept when the machines are gone.
+"""What machines write: files for each machine and incarnation, which are kept after the machines are gone.
 
-``.log`` is its console, and ``.out`` what its command wrote alone; ``.cut`` says that the latter has lost its
+``.log`` is its console, ``.out`` the output of its command alone; ``.cut`` marks output that has lost its
 beginning.
 """
 
@@ -11,7 +11,7 @@ from itertools import groupby
 from pathlib import Path
 
 from leasehold.service.drivers.facts import Output
-from leasehold.service.drivers.qemu.disks import share
+from leasehold.service.drivers.qemu.machine import link_shared
 
 CONSOLE, OUTPUT, CUT = ".log", ".out", ".cut"
 _NAME = re.compile(r"(?P<lease>\d+)\.(?P<number>\d+)\.(?P<incarnation>\d+)\.(log|out|cut)")
@@ -22,75 +22,75 @@ Key = tuple[int, int, int]
 """The lease, the number of the machine, and the incarnation."""
 
 
-def consoles_of(folder: Path) -> Path:
-    """Where they are, in the folder of a site."""
+def output_folder(folder: Path) -> Path:
+    """Where these files are, in the folder of a site."""
     return folder / "consoles"
 
 
 def console_file(folder: Path, lease_id: int, number: int, incarnation: int) -> Path:
-    """Where a machine writes in this incarnation of its lease."""
-    return consoles_of(folder) / f"{lease_id}.{number}.{incarnation}.log"
+    """The console of a machine in this incarnation of its lease."""
+    return output_folder(folder) / f"{lease_id}.{number}.{incarnation}.log"
 
 
 def console_text(folder: Path, lease_id: int) -> str:
-    """Give what the machines of a lease wrote, each from its beginning on; "" where there is nothing."""
-    return _side_by_side(["".join(map(_end_of, paths)) for paths in _of_each_machine(folder, lease_id, CONSOLE)])
+    """Give the consoles of a lease's machines, each from its beginning; "" where there is nothing."""
+    return _joined(["".join(map(_end_of, paths)) for paths in _of_each_machine(folder, lease_id, CONSOLE)])
 
 
 def output_of(folder: Path, lease_id: int, most_bytes: int) -> Output:
-    """Give what the commands of a lease wrote, of each machine at most so much, and then its end."""
+    """Give the output of a lease's commands, at most the last ``most_bytes`` of each machine."""
     machines = _of_each_machine(folder, lease_id, OUTPUT)
     wrote = [b"".join(path.read_bytes() for path in paths) for paths in machines]
     is_cut = any(path.with_suffix(CUT).exists() for paths in machines for path in paths)
     texts = [text[-most_bytes:].decode(errors="replace") for text in wrote]
-    return Output(_side_by_side(texts), is_whole=not is_cut and all(len(one) <= most_bytes for one in wrote))
+    return Output(_joined(texts), is_whole=not is_cut and all(len(one) <= most_bytes for one in wrote))
 
 
-def begin_output(folder: Path, lease_id: int, number: int, incarnation: int) -> None:
-    """Let what a machine's command wrote before be gone: it begins anew, and only this run of it counts."""
+def discard_output(folder: Path, lease_id: int, number: int, incarnation: int) -> None:
+    """Remove a command's output of earlier incarnations, as it starts from the beginning."""
     for key, path in _files(folder):
         if key[:2] == (lease_id, number) and key[2] < incarnation and path.suffix != CONSOLE:
             path.unlink(missing_ok=True)
 
 
 def _of_each_machine(folder: Path, lease_id: int, suffix: str) -> list[list[Path]]:
-    """Give the files of each machine of a lease, in the sequence of its incarnations."""
+    """Give the files of each machine of a lease, by incarnation."""
     files = sorted((key, path) for key, path in _files(folder) if key[0] == lease_id and path.suffix == suffix)
     machines = groupby(files, key=lambda file: file[0][1])
     return [[path for _, path in group] for _, group in machines]
 
 
-def _side_by_side(texts: list[str]) -> str:
+def _joined(texts: list[str]) -> str:
     if len(texts) <= 1:
         return "".join(texts)
     return "".join(f"--- machine {number} ---\n{text}" for number, text in enumerate(texts))
 
 
-def share_consoles(theirs: Path, ours: Path, lease_id: int) -> None:
-    """Let another site, to which a lease has moved, have what its machines wrote until then."""
+def link_output(theirs: Path, ours: Path, lease_id: int) -> None:
+    """Link what a lease's machines have written at the site that it comes from."""
     for key, path in _files(theirs):
         if key[0] == lease_id:
-            share(path, consoles_of(ours) / path.name)
+            link_shared(path, output_folder(ours) / path.name)
 
 
-def forget_consoles(folder: Path, lease_id: int, up_to_incarnation: int) -> None:
-    """Remove what another site has now."""
+def remove_output(folder: Path, lease_id: int, up_to_incarnation: int) -> None:
+    """Remove what another site has linked."""
     for key, path in _files(folder):
         if key[0] == lease_id and key[2] <= up_to_incarnation:
             path.unlink(missing_ok=True)
 
 
 def bound_consoles(folder: Path, most_bytes: int) -> None:
-    """Let no guest fill our disk: of what has become longer than that, the later half is kept.
+    """Truncate consoles that are longer to their later half, so that no guest fills the disk.
 
-    QEMU appends to these files, wherever they end, so that it does not mind.
+    QEMU appends to these files, wherever they end.
     """
     for path in _longer(folder, CONSOLE, most_bytes):
         _cut(path, most_bytes // 2, b"[...]\n")
 
 
 def bound_outputs(folder: Path, most_bytes: int) -> None:
-    """Do so with what commands write, of which as much is kept as may be asked for."""
+    """Truncate output as well; as much is kept as may be asked for."""
     for path in _longer(folder, OUTPUT, 2 * most_bytes):
         path.with_suffix(CUT).touch()
         _cut(path, most_bytes)
@@ -111,7 +111,7 @@ def _cut(path: Path, kept_bytes: int, begin: bytes = b"") -> None:
 
 
 def keep_latest(folder: Path, most: int, living: set[int]) -> None:
-    """Remove the consoles of those leases that were over first, where there are more than so many of them."""
+    """Remove the files of all leases that are over but the latest ones."""
     latest: dict[int, float] = {}
     for (lease_id, _, _), path in _files(folder):
         if lease_id not in living:
@@ -123,7 +123,7 @@ def keep_latest(folder: Path, most: int, living: set[int]) -> None:
 
 
 def _files(folder: Path) -> Iterator[tuple[Key, Path]]:
-    for path in consoles_of(folder).iterdir() if consoles_of(folder).is_dir() else ():
+    for path in output_folder(folder).iterdir() if output_folder(folder).is_dir() else ():
         found = _NAME.fullmatch(path.name)
         if found is not None:
             yield (int(found["lease"]), int(found["number"]), int(found["incarnation"])), path
