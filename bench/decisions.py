@@ -17,7 +17,6 @@ from time import perf_counter_ns
 from typing import Any
 
 from leasehold.gateway.gateway import Gateway
-from leasehold.gateway.site import Site
 from leasehold.leasing.overhead import OverheadModel
 from leasehold.leasing.victims.candidate import Candidate, vms_of
 from leasehold.leasing.victims.registry import victim_policy
@@ -71,7 +70,7 @@ class TimedGateway(Gateway):
 def request_latencies(horizon_s: int) -> list[Latency]:
     """Let the demo scenario pass, and time the gateway in it."""
     scenario = load_scenario(packaged_path("demo"), {"horizon_s": horizon_s})
-    sites = [Site(settings) for settings in site_settings(scenario)]
+    sites = site_settings(scenario)
     gateway = TimedGateway(sites, routing(scenario), scenario.reference_mips)
     gateway.local_ns, gateway.guest_ns = [], []
     world = World(gateway, enumerate(open_streams(scenario, []), 1), _Nobody())

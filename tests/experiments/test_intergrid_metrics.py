@@ -16,7 +16,6 @@ from leasehold.experiments.intergrid.metrics import METRICS, LeaseObserver
 from leasehold.experiments.intergrid.plan import FederationRun, plan
 from leasehold.experiments.intergrid.world import scenario
 from leasehold.gateway.settings import SiteSettings
-from leasehold.gateway.site import Site
 from leasehold.leasing.victims.registry import victim_policy
 from leasehold.model.effect import (
     Decision,
@@ -49,7 +48,7 @@ class Tale:
             SiteSettings(name, slots, victim_policy("moml"), speed_mips=mips)
             for name, slots, mips in (("slow", 4, 600), ("fast", 12, 1200))
         ]
-        self.watch = LeaseObserver({one.name: Site(one) for one in settings}, REFERENCE_MIPS, HOUR)
+        self.watch = LeaseObserver(settings, REFERENCE_MIPS, HOUR)
         self._count = 0
 
     def request(self, kind: LeaseType, vms: int, duration_ms: int, ready_ms: int = 0, home: str | None = None) -> Lease:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.invariants import Invariants
+from leasehold.gateway.settings import SiteSettings
 from leasehold.gateway.site import Site
 from leasehold.leasing.overhead import OverheadModel
 from leasehold.model.effect import (
@@ -139,7 +140,7 @@ def _cancels(jobs: int, last_s: int) -> st.SearchStrategy[list[tuple[int, int]]]
     return st.lists(st.tuples(half_seconds, st.integers(1, jobs)), max_size=5, unique=True)
 
 
-def three_sites(policy: str = "conservative", **settings: Any) -> list[Site]:
+def three_sites(policy: str = "conservative", **settings: Any) -> list[SiteSettings]:
     """Sites a, b and c, with the same policy and settings."""
     return [site(n, SLOTS[n], policy, overhead=QUICK, speed_mips=SPEEDS[n], **settings) for n in SLOTS]
 
@@ -167,6 +168,8 @@ class Chronicle:
     told: list[tuple[int, str]] = field(default_factory=list)
     _stays: dict[int, list[Stay]] = field(default_factory=dict)
     leases: dict[int, Lease] = field(default_factory=dict)
+    sites: list[Site] = field(default_factory=list)
+    """The sites at the end."""
     handlers: Mapping[type, Handler] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -209,7 +212,7 @@ class Chronicle:
 
 def unfold(
     case: Case,
-    sites: Sequence[Site],
+    sites: Sequence[SiteSettings],
     policy: str | RoutingPolicy = "rr",
     *,
     seed: int = 0,
@@ -231,4 +234,5 @@ def drive(gateway: Gateway, case: Case, watch: Watch | None = None) -> Chronicle
         if watch is not None:
             watch(gateway, now_ms)
     assert not gateway.leases, "somebody was forgotten"
+    chronicle.sites = list(gateway.sites.values())
     return chronicle

@@ -6,7 +6,7 @@ from typing import Any
 
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.invariants import Invariants
-from leasehold.gateway.site import Site
+from leasehold.gateway.settings import SiteSettings
 from leasehold.model.effect import Decision, Effect, LeaseClosed, MigrateLease, ResumeLease, StartLease
 from leasehold.model.event import Event, Submitted
 from leasehold.model.lease import Lease
@@ -22,7 +22,7 @@ class Told:
 
     def __init__(
         self,
-        *sites: Site,
+        *sites: SiteSettings,
         routing: str | RoutingPolicy = "rr",
         reference_mips: int = 1,
         sharing: Sharing | None = None,

@@ -12,11 +12,11 @@ from tests.gateway.random_worlds import QUICK, REFERENCE_MIPS, SLOTS, Case, case
 from tests.gateway.telling import Told, begun, closed, decided, lent, own
 from tests.searching import examples
 
-from leasehold.gateway.agreed import UnderAgreement
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.peering import Terms
-from leasehold.gateway.remote import RemoteSite
+from leasehold.gateway.quotas import QuotaEnforcer
 from leasehold.gateway.restart import take_up
+from leasehold.gateway.sites import RemoteSite
 from leasehold.model.agreement import EVERYBODY, Agreement, Commitment, NoLimit, Rules, TimeDecay, UsageDecay
 from leasehold.model.effect import Decision, Effect, OfferLease, PenaltyImposed, Used, WakeAt
 from leasehold.model.event import (
@@ -294,8 +294,8 @@ class TestGoingOn:
 class TestPeers:
     def told(self, *agreements: Agreement) -> Told:
         told = federation(*agreements)
-        told.gateway.desk.join(RemoteSite("north", 10, 1, is_peer=True, live=SiteLive(10)))
-        told.gateway.desk.peering.agree("north", Terms())
+        told.gateway.join(RemoteSite("north", 10, 1, is_peer=True, live=SiteLive(10)))
+        told.gateway.peering.agree("north", Terms())
         return told
 
     def test_what_agreements_hold_back_here_may_go_to_a_peer(self) -> None:
@@ -411,7 +411,7 @@ def test_whatever_is_agreed_every_invariant_holds_and_nobody_is_forgotten(
 def test_not_asking_about_who_is_certainly_barred_changes_nothing(case: Case, agreements: list[Agreement]) -> None:
     rested = drive(_gateway(terms(agreements)), grouped(case))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(UnderAgreement, "is_still_barred", lambda *_: False)
+        patched.setattr(QuotaEnforcer, "is_still_barred", lambda *_: False)
         asked = drive(_gateway(terms(agreements)), grouped(case))
     assert rested.ends() == asked.ends()
     assert [rested.stays(one) for one in rested.leases] == [asked.stays(one) for one in rested.leases]
@@ -429,7 +429,7 @@ def test_nobody_ever_has_more_than_is_lent_at_a_time(case: Case, most: int) -> N
             sum(
                 lease.vms
                 for here in gateway.sites.values()
-                for lease in here.floor.held.values()
+                for lease in here.allocations.held.values()
                 if lease.request.path.startswith("vo0/") and not lease.request.is_local
             )
         )

@@ -18,7 +18,7 @@ from tests.gateway.random_worlds import (
 from tests.gateway.telling import Told, begun, closed, decided, lent, own
 from tests.searching import examples
 
-from leasehold.gateway.site import Site
+from leasehold.gateway.settings import SiteSettings
 from leasehold.model.effect import MigrateLease, SuspendLease
 from leasehold.model.event import LendingChanged
 from leasehold.model.lease import LeaseState
@@ -42,7 +42,7 @@ def will_do(can: Can, kind: str) -> bool:
     return all(able or not needed for able, needed in zip(can, NEEDS[kind], strict=True))
 
 
-def able(name: str, can: Can, slots: int = 4) -> Site:
+def able(name: str, can: Can, slots: int = 4) -> SiteSettings:
     return site(name, slots, overhead=QUICK, can_suspend=can[0], can_migrate=can[1])
 
 
@@ -114,10 +114,10 @@ class TestMoving:
 abilities = st.fixed_dictionaries({name: st.sampled_from(ALL_CAN) for name in SLOTS})
 
 
-def sites_that(can: Mapping[str, Can]) -> list[Site]:
+def sites_that(can: Mapping[str, Can]) -> list[SiteSettings]:
     sites = three_sites()
     for one in sites:
-        one.settings.can_suspend, one.settings.can_migrate = can[one.name]
+        one.can_suspend, one.can_migrate = can[one.name]
     return sites
 
 

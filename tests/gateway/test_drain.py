@@ -139,7 +139,7 @@ class Doors:
                 assert effect.lease.request.is_local or not effect.lease.request.lease_type.is_best_effort
             if isinstance(effect, MigrateLease):
                 assert effect.lease.site not in self._shut
-        assert set(gateway.desk.stranded) == set() or self._shut
+        assert set(gateway.pending.unschedulable) == set() or self._shut
 
 
 class TestInRandomWorlds:

@@ -16,7 +16,7 @@ from tests.searching import examples
 from leasehold.gateway.explaining import Elsewhere, explain_coallocation, explain_request
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.peering import Ask, Terms
-from leasehold.gateway.remote import RemoteSite
+from leasehold.gateway.sites import RemoteSite
 from leasehold.gateway.snapshot import undone
 from leasehold.model.agreement import CPUS, Agreement, NoLimit
 from leasehold.model.effect import Decision, Effect, LeaseClosed, OfferLease, StartLease
@@ -137,11 +137,11 @@ def test_one_that_waits_is_told_its_planned_start_and_end() -> None:
 def test_a_peer_and_a_site_with_a_manager_decide_by_themselves() -> None:
     there = gateway()
     live = SiteLive(9)
-    there.desk.join(RemoteSite("north", 12, 1, live=live))
+    there.join(RemoteSite("north", 12, 1, live=live))
     told = explain_request(there, request(8), 0)
     assert (told.elsewhere, told.start_ms) == (Elsewhere("north", is_peer=False, free_vms=9), None)
-    there.desk.join(RemoteSite("lyon", 40, 1, is_peer=True, live=live))
-    there.desk.peering.agree("lyon", Terms(Ask.NONE_CAN))
+    there.join(RemoteSite("lyon", 40, 1, is_peer=True, live=live))
+    there.peering.agree("lyon", Terms(Ask.NONE_CAN))
     told = explain_request(there, request(30), 0)
     assert told.elsewhere == Elsewhere("lyon", is_peer=True, free_vms=9)
 
@@ -256,9 +256,9 @@ def federation(policy: str, *, agreed: bool, elsewhere: bool, closed: Sequence[s
     routing = Routing(routing_policy(policy)(Random(7)), try_elsewhere=elsewhere)
     there = Gateway(three_sites(), routing, REFERENCE_MIPS, sharing)
     if elsewhere:
-        there.desk.join(RemoteSite("north", 7, 2, live=SiteLive(5)))
-        there.desk.join(RemoteSite("lyon", 8, 2, is_peer=True, live=SiteLive(4)))
-        there.desk.peering.agree("lyon", Terms(Ask.NONE_CAN_NOW))
+        there.join(RemoteSite("north", 7, 2, live=SiteLive(5)))
+        there.join(RemoteSite("lyon", 8, 2, is_peer=True, live=SiteLive(4)))
+        there.peering.agree("lyon", Terms(Ask.NONE_CAN_NOW))
     there.handle([LendingChanged(name, lends=False) for name in closed], 0)
     return there
 

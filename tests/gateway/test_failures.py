@@ -143,7 +143,7 @@ class TestInRandomWorlds:
         assert len(chronicle.ends()) == len(turmoil.jobs)
         named = {change.lease_id for _, change in breaking.changes if isinstance(change, LeaseFailed)}
         assert losses.lost <= named
-        assert all(one.floor.held == {} for one in sites)
+        assert all(one.allocations.held == {} for one in chronicle.sites)
 
     @settings(max_examples=examples(150))
     @given(turmoil=moving_turmoils())

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.gateway.random_worlds import PREEMPTABLE, Case, cases, three_sites, unfold
 from tests.searching import examples
 
-from leasehold.gateway.site import Site
+from leasehold.gateway.settings import SiteSettings
 from leasehold.leasing.victims.candidate import Candidate, Choice
 from leasehold.leasing.victims.exact_cover import ExactCover
 from leasehold.leasing.victims.guard import Guard
@@ -23,7 +23,7 @@ def told(history: History) -> list[tuple[float, int, Reason]]:
     return [(now_s, made.lease.id, made.reason) for now_s, made in history.decisions(Outcome.PREEMPT)]
 
 
-def at_home(guard: Guard, slots: int = 4) -> Site:
+def at_home(guard: Guard, slots: int = 4) -> SiteSettings:
     return site("a", slots, victims=guard.around(ExactCover()))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from leasehold.gateway.gateway import Gateway, Routing
-from leasehold.gateway.site import Site
+from leasehold.gateway.settings import SiteSettings
 from leasehold.leasing.overhead import OverheadModel
 from leasehold.leasing.victims.by_value import by_value
 from leasehold.leasing.victims.registry import victim_policy
@@ -34,7 +34,7 @@ class ToTheFirst(RoutingPolicy):
         return Dispatch(view.sites[0].name)
 
 
-def home(name: str = "a", slots: int = 4, **settings: Any) -> Site:
+def home(name: str = "a", slots: int = 4, **settings: Any) -> SiteSettings:
     return site(name, slots, overhead=COSTS, **settings)
 
 

@@ -97,16 +97,16 @@ def test_the_patient_is_as_described_and_well() -> None:
     assert {n: lease.reserved_ms for n, lease in patient.gateway.leases.items()} == {
         1: 0, 2: 0, 3: 10_000, 4: 20_000,
     }  # fmt: skip
-    assert sorted(patient.site.floor.held) == [1, 2]
+    assert sorted(patient.site.allocations.held) == [1, 2]
     patient.check()
 
 
 def forget_to_count(patient: Patient) -> None:
-    patient.site.floor.guest_vms -= 2
+    patient.site.allocations.guest_vms -= 2
 
 
 def start_who_has_no_room(patient: Patient) -> None:
-    patient.site.floor.enter(patient.lease(4), NOW_MS)
+    patient.site.allocations.enter(patient.lease(4), NOW_MS)
 
 
 def book_at_home_for_nobody(patient: Patient) -> None:
@@ -138,7 +138,7 @@ def promise_a_guest_room_that_is_booked_later(patient: Patient) -> None:
 
 
 def note_as_held_who_is_at_a_site(patient: Patient) -> None:
-    patient.gateway.held[4] = patient.lease(4)
+    patient.gateway.pending.held[4] = patient.lease(4)
 
 
 def lose_a_waiting_guest(patient: Patient) -> None:
@@ -245,13 +245,13 @@ terms = st.fixed_dictionaries(
 def all_is_as_before(sites: list[Site]) -> None:
     """Nobody holds anything, nobody waits, and every plan is empty again."""
     for one in sites:
-        assert (one.floor.held, one.floor.local_vms, one.floor.guest_vms) == ({}, 0, 0)
+        assert (one.allocations.held, one.allocations.local_vms, one.allocations.guest_vms) == ({}, 0, 0)
         assert one.home.free == [SLOTS[one.name]]
         assert not one.locals.waiting()
         if one.guests is not None:
             assert one.guests.full.free == [SLOTS[one.name]]
             assert not one.guests.waiting()
-            assert (one.floor.displaced, one.guests.non_preemptable_vms) == ([], 0)
+            assert (one.allocations.displaced, one.guests.non_preemptable_vms) == ([], 0)
 
 
 class TestInARandomWorld:
@@ -261,7 +261,7 @@ class TestInARandomWorld:
         sites = three_sites(**own)
         chronicle = unfold(case, sites, try_elsewhere=True)
         assert len(chronicle.ends()) == len(case.jobs)
-        all_is_as_before(sites)
+        all_is_as_before(chronicle.sites)
 
     @settings(max_examples=examples(120))
     @given(case=cases(), limit_ms=st.integers(0, 9_000), tick_ms=st.sampled_from([300, 2_000, 10_000]))
@@ -269,7 +269,7 @@ class TestInARandomWorld:
         sites = three_sites()
         chronicle = unfold(case, sites, hesitant(limit_ms), tick_ms=tick_ms)
         assert len(chronicle.ends()) == len(case.jobs)
-        all_is_as_before(sites)
+        all_is_as_before(chronicle.sites)
 
     @settings(max_examples=examples(120))
     @given(case=cases(most_jobs=12))
@@ -279,10 +279,10 @@ class TestInARandomWorld:
         cancels = tuple({(4_000 * round(at_ms / 4_000), number) for at_ms, number in case.cancels})
         sites = three_sites()
         for one in sites:
-            one.settings.speed_mips = 2
+            one.speed_mips = 2
         chronicle = unfold(Case(jobs, tuple(sorted(cancels))), sites)
         assert len(chronicle.ends()) == len(jobs)
-        all_is_as_before(sites)
+        all_is_as_before(chronicle.sites)
 
 
 def rounded(job: Job) -> Job:

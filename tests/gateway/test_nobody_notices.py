@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.searching import examples
 
-from leasehold.gateway.site import Site
+from leasehold.gateway.settings import SiteSettings
 from leasehold.leasing.overhead import OverheadModel
 from leasehold.leasing.repair import REPAIRS
 from leasehold.model.request import LeaseType
@@ -40,7 +40,7 @@ def job_lists(draw: st.DrawFn, kinds: tuple[LeaseType, ...]) -> list[Job]:
     return jobs
 
 
-def two_sites(policy: str, **settings_: Any) -> list[Site]:
+def two_sites(policy: str, **settings_: Any) -> list[SiteSettings]:
     return [
         site("a", SIZES["a"], policy, overhead=QUICK, speed_mips=2, **settings_),
         site("b", SIZES["b"], policy, overhead=QUICK, speed_mips=3, **settings_),
@@ -52,7 +52,7 @@ def local_starts(history: History, jobs: list[Job]) -> dict[int, int]:
     return {number: start for number, start in history.starts_ms().items() if number in numbers}
 
 
-def without_guests(jobs: list[Job], sites: list[Site]) -> dict[int, int]:
+def without_guests(jobs: list[Job], sites: list[SiteSettings]) -> dict[int, int]:
     """The starts of the same local jobs, under the same numbers, with no guest in the world."""
     own = {number: job for number, job in enumerate(jobs, 1) if job.site is not None}
     starts = play([replace(job) for job in own.values()], sites, reference_mips=2).starts_ms()

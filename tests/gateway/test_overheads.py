@@ -74,7 +74,7 @@ class TestPlans:
         both = two_sites(took(START, 500))
         both.at(0, lent(1, 4, 20))
         assert both.lease(1).span_ms == 20_000
-        assert both.gateway.sites["a"].floor.overheads is QUICK
+        assert both.gateway.sites["a"].allocations.overheads is QUICK
 
     def test_what_is_booked_stays_booked(self) -> None:
         both = two_sites()
@@ -95,19 +95,19 @@ class TestPlans:
 
     def test_other_sites_have_not_learnt_anything(self) -> None:
         both = two_sites(took(SUSPEND, 60), took(RESUME, 60))
-        assert both.gateway.sites["b"].floor.overheads is QUICK
+        assert both.gateway.sites["b"].allocations.overheads is QUICK
 
 
 def test_the_owner_s_terms_stay_what_they_are() -> None:
     both = two_sites(took(SUSPEND, 60))
     assert both.gateway.sites["a"].settings.overhead is QUICK
-    assert both.gateway.sites["a"].floor.experience.factor(SUSPEND) == 30 * ONE
+    assert both.gateway.sites["a"].allocations.experience.factor(SUSPEND) == 30 * ONE
 
 
 def test_a_memory_that_names_a_site_that_is_gone_is_no_problem() -> None:
     before, after = two_sites(took(SUSPEND, 60)), Told(site("b", 4, overhead=QUICK))
-    after.gateway.recall_experience(before.gateway.experience())
-    assert after.gateway.sites["b"].floor.overheads is QUICK
+    after.gateway.restore_overheads(before.gateway.overheads_snapshot())
+    assert after.gateway.sites["b"].allocations.overheads is QUICK
 
 
 # Random worlds

@@ -108,7 +108,7 @@ def test_whatever_it_starts_every_promise_holds_and_all_that_runs_is_in_the_book
             del batch.running[number]
         leaving = (one for one in told.gateway.leases.values() if one.state is LeaseState.SUSPENDING)
         events += [LeaseSaved(lease.id, lease.incarnation) for lease in leaving]
-        guest_vms = told.gateway.sites["a"].floor.guest_vms
+        guest_vms = told.gateway.sites["a"].allocations.guest_vms
         batch.pick(6 - guest_vms - sum(batch.running.values()))
         told.at(second, *events, seen(tuple(batch.running), tuple(batch.waiting)))
         assert all(told.lease(number).state is LeaseState.RUNNING for number in batch.running)

@@ -20,7 +20,7 @@ from tests.searching import examples
 
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.restart import take_up
-from leasehold.gateway.site import Site
+from leasehold.gateway.settings import SiteSettings
 from leasehold.model.effect import SuspendLease
 from leasehold.model.event import CancelRequested, Submitted
 from leasehold.model.lease import LeaseState
@@ -54,7 +54,7 @@ class Stingy(RoutingPolicy):
         return Dispatch(view.sites[-1].name if self.moves else saved.home)
 
 
-def three(slots: int = 4) -> list[Site]:
+def three(slots: int = 4) -> list[SiteSettings]:
     return [site(name, slots, overhead=QUICK) for name in ("a", "b", "c")]
 
 
@@ -138,9 +138,9 @@ def test_a_parked_guest_can_be_cancelled() -> None:
     own = Request(2, LeaseType.NON_PREEMPTABLE, 4, 10_000, 5_000, 5_000, site="a")
     effects = gateway.handle([Submitted(own)], 5_000)
     assert any(isinstance(effect, SuspendLease) for effect in effects)
-    assert list(gateway.parking.parked) == [1]
+    assert list(gateway.suspended.leases) == [1]
     gateway.handle([CancelRequested(1)], 6_000)
-    assert not gateway.parking.parked
+    assert not gateway.suspended.leases
     assert gateway.leases.keys() == {2}
 
 
@@ -171,7 +171,7 @@ def test_a_restart_loses_nobody_who_is_parked(case: Case, restarts: set[int]) ->
     for _ in world.run():
         pass
     assert not world.gateway.leases
-    assert not world.gateway.parking.parked
+    assert not world.gateway.suspended.leases
 
 
 def test_who_was_parked_under_another_policy_goes_on_as_soon_as_there_is_room() -> None:
@@ -186,5 +186,5 @@ def test_who_was_parked_under_another_policy_goes_on_as_soon_as_there_is_room() 
     anew = Gateway([site("a", 4, overhead=QUICK)], Routing(routing_policy("rr")(Random(0))))
     take_up(anew, leases, 8_000)
     anew.handle([], 8_000)
-    assert not anew.parking.parked
+    assert not anew.suspended.leases
     assert leases[0].reserved_ms == 15_000

@@ -13,8 +13,8 @@ from tests.searching import examples
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.invariants import Invariants
 from leasehold.gateway.peering import PEERS, Ask, Terms
-from leasehold.gateway.remote import RemoteSite
 from leasehold.gateway.restart import take_up
+from leasehold.gateway.sites import RemoteSite
 from leasehold.model.effect import Decision, Effect, LeaseClosed, OfferLease, StartLease
 from leasehold.model.event import (
     CancelRequested,
@@ -58,7 +58,7 @@ class Told:
         self._terms = {one.name: terms.get(one.name, Terms()) for one in peers} | terms
         self.gateway = self._make()
         for one in peers:
-            self.gateway.desk.join(one)
+            self.gateway.join(one)
         self.now_ms = 0
         self._numbers = 0
         self._invariants = Invariants(self.gateway)
@@ -67,8 +67,8 @@ class Told:
         routing = Routing(routing_policy(self._policy)(Random(0)), try_elsewhere=self._try_elsewhere)
         gateway = Gateway([site("own", self._own)], routing)
         for name, terms in self._terms.items():
-            gateway.desk.peering.agree(name, terms)
-            gateway.desk.peering.begin_to_count(name, 0)
+            gateway.peering.agree(name, terms)
+            gateway.peering.begin_to_count(name, 0)
         return gateway
 
     def tell(self, *events: Event) -> list[Effect]:
@@ -95,11 +95,11 @@ class Told:
     def restart(self) -> None:
         before = self.gateway
         self.gateway = self._make()
-        for remote in before.desk.remotes.values():
-            self.gateway.desk.join(replace(remote, leases={}))
-        self.gateway.desk.lenders.not_lending = before.desk.lenders.not_lending
-        self.gateway.desk.remember(before.desk.memory())
-        self.gateway.knowledge.recall(before.knowledge.memory())
+        for remote in before.registry.remotes.values():
+            self.gateway.join(replace(remote, leases={}))
+        self.gateway.registry.not_lending = before.registry.not_lending
+        self.gateway.restore(before.snapshot())
+        self.gateway.knowledge.restore(before.knowledge.snapshot())
         take_up(self.gateway, before.leases.values(), self.now_ms)
         self._invariants = Invariants(self.gateway)
         self.tell(Tick())
@@ -223,7 +223,7 @@ class TestOneHop:
 
     def test_but_to_sites_of_ones_own_that_decide_for_themselves(self) -> None:
         told = Told(peer())
-        told.gateway.desk.join(RemoteSite("far", 16, 1, live=SiteLive(16)))
+        told.gateway.join(RemoteSite("far", 16, 1, live=SiteLive(16)))
         assert offered(told.submit(12, via="north")) == ["far"]
 
 
@@ -245,8 +245,8 @@ class TestWhoIsAsked:
         told.tell(SiteFellSilent("north"))
         assert decisions(told.submit(8)) == [(Outcome.HOLD, Reason.NO_SITE_AVAILABLE, "", "drained")]
         told.restart()
-        told.gateway.desk.remotes["north"].silent = False
-        told.gateway.desk.look_again()
+        told.gateway.registry.remotes["north"].silent = False
+        told.gateway.retry_all()
         assert offered(told.tell(Tick())) == ["north"]
 
     def test_but_not_once_somebody_has_refused(self) -> None:
@@ -261,7 +261,7 @@ class TestALeaseIsInOnePlace:
         told = Told(peer("a"), peer("b"))
         told.submit(8)
         told.tell(SiteFellSilent("a"))
-        told.gateway.desk.look_again()
+        told.gateway.retry_all()
         for _ in range(3):
             assert offered(told.tell(Tick())) == []
         assert told.where() == "a"
@@ -378,9 +378,9 @@ class TestRates:
         told.submit(3, via="north")
         told.submit(9, via="north")
         told.restart()
-        peering = told.gateway.desk.peering
+        peering = told.gateway.peering
         asked, asking = peering.asked["north"], peering.asking["north"]
-        assert (asked.offered, asked.refused, told.gateway.desk.unanswered.leases_at("north")) == (3, 1, 1)
+        assert (asked.offered, asked.refused, told.gateway.offers.leases_at("north")) == (3, 1, 1)
         assert (asking.offered, asking.refused, peering.vms_here("north")) == (2, 1, 3)
 
 
@@ -398,13 +398,13 @@ def test_however_many_of_a_peer_wait_only_what_counts_against_its_limit_is_looke
     told = Told(peer(), own=4, north=Terms(max_vms=2))
     for _ in range(100):
         told.submit(1, via="north", wait=True)
-    peering = told.gateway.desk.peering
+    peering = told.gateway.peering
     kept = [peering.here, peering._within]
     for leases in kept:
         leases["north"] = Counted(leases["north"])
-    told.gateway.desk.look_again()
+    told.gateway.retry_all()
     told.gateway.handle([Tick()], told.now_ms + 1)
-    assert len(told.gateway.held) == 98
+    assert len(told.gateway.pending.held) == 98
     looked_at = sum(leases["north"].looked_at for leases in kept)  # type: ignore[attr-defined]
     assert 98 * 2 <= looked_at <= 100 * 3
 

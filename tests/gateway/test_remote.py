@@ -12,8 +12,8 @@ from tests.searching import examples
 
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.invariants import Invariants
-from leasehold.gateway.remote import RemoteSite
 from leasehold.gateway.restart import take_up
+from leasehold.gateway.sites import RemoteSite
 from leasehold.model.effect import Decision, Effect, LeaseClosed, OfferLease, RecallLease, StartLease
 from leasehold.model.event import (
     CancelRequested,
@@ -44,7 +44,7 @@ class Told:
         self._policy, self._own, self._try_elsewhere = policy, own, try_elsewhere
         self.gateway = self._make()
         for remote in remotes:
-            self.gateway.desk.join(remote)
+            self.gateway.join(remote)
         self.now_ms = 0
         self._invariants = Invariants(self.gateway)
 
@@ -61,19 +61,18 @@ class Told:
         return effects
 
     def _check_what_is_unanswered(self) -> None:
-        desk = self.gateway.desk
-        for name, leases in desk.unanswered.memory().items():
+        for name, leases in self.gateway.offers.snapshot().items():
             assert leases
-            assert dict(leases).keys() <= desk.remotes[name].leases.keys()
+            assert dict(leases).keys() <= self.gateway.registry.remotes[name].leases.keys()
 
     def restart(self) -> None:
         before = self.gateway
         self.gateway = self._make()
-        for remote in before.desk.remotes.values():
-            self.gateway.desk.join(replace(remote, leases={}))
-        self.gateway.desk.lenders.not_lending = before.desk.lenders.not_lending
-        self.gateway.desk.remember(before.desk.memory())
-        self.gateway.knowledge.recall(before.knowledge.memory())
+        for remote in before.registry.remotes.values():
+            self.gateway.join(replace(remote, leases={}))
+        self.gateway.registry.not_lending = before.registry.not_lending
+        self.gateway.restore(before.snapshot())
+        self.gateway.knowledge.restore(before.knowledge.snapshot())
         take_up(self.gateway, before.leases.values(), self.now_ms)
         self._invariants = Invariants(self.gateway)
         self.tell(Tick())
@@ -217,7 +216,7 @@ class TestUnanswered:
         told.restart()
         assert told.gateway.knowledge.live("far", told.now_ms).free_vms == 4
         told.tell(SiteForgotten("far"))
-        told.gateway.desk.join(far(8))
+        told.gateway.join(far(8))
         assert told.gateway.knowledge.live("far", told.now_ms).free_vms == 8
 
 
@@ -252,7 +251,7 @@ class TestCancels:
         told.tell(report(S.HELD, Reason.NO_SITE_AVAILABLE))
         told.restart()
         assert told.gateway.leases[1].site == "far"
-        assert not told.gateway.held
+        assert not told.gateway.pending.held
 
 
 class TestWhoIsThere:
@@ -261,26 +260,26 @@ class TestWhoIsThere:
         told.tell(SiteFellSilent("far"))
         effects = told.tell(submitted())
         assert outcomes(effects) == [(Outcome.HOLD, Reason.NO_SITE_AVAILABLE, "")]
-        told.gateway.desk.remotes["far"].silent = False
-        told.gateway.desk.look_again()
+        told.gateway.registry.remotes["far"].silent = False
+        told.gateway.retry_all()
         assert OfferLease in kinds(told.tell(Tick()))
 
     @pytest.mark.parametrize("by_its_owner", [True, False])
     def test_so_is_one_that_takes_no_guests(self, by_its_owner: bool) -> None:  # noqa: FBT001
         told = Told(far())
-        told.gateway.desk.remotes["far"].lends = not by_its_owner
+        told.gateway.registry.remotes["far"].lends = not by_its_owner
         told.tell(LendingChanged("far", lends=by_its_owner))
         assert outcomes(told.tell(submitted())) == [(Outcome.HOLD, Reason.NO_SITE_AVAILABLE, "")]
-        told.gateway.desk.remotes["far"].lends = True
+        told.gateway.registry.remotes["far"].lends = True
         assert OfferLease in kinds(told.tell(LendingChanged("far", lends=True)))
 
     def test_a_site_that_grows_gets_what_was_too_wide_and_keeps_what_it_has(self) -> None:
         told = Told(far(2))
         told.tell(submitted())
-        told.gateway.desk.join(far(8))
+        told.gateway.join(far(8))
         assert OfferLease in kinds(told.tell(submitted(2, vms=8)))
-        assert set(told.gateway.desk.remotes["far"].leases) == {1, 2}
-        told.gateway.desk.join(far(1))
+        assert set(told.gateway.registry.remotes["far"].leases) == {1, 2}
+        told.gateway.join(far(1))
         told.tell(report(S.RUNNING))
 
     def test_a_site_that_is_forgotten_takes_its_leases_along(self) -> None:
@@ -289,7 +288,7 @@ class TestWhoIsThere:
         assert closed(told.tell(SiteForgotten("far"))) == [(S.FAILED, Reason.MACHINES_LOST)]
         assert outcomes(told.tell(submitted(2, vms=8)))[-1][1] is Reason.WIDER_THAN_ANY_SITE
         assert told.tell(SiteFellSilent("far")) == []
-        told.gateway.desk.join(far())
+        told.gateway.join(far())
         assert OfferLease in kinds(told.tell(submitted(3, vms=8)))
 
     def test_a_lease_there_cannot_be_extended_from_here(self) -> None:
@@ -320,7 +319,7 @@ class Courses:
 
     @property
     def remotes(self) -> list[RemoteSite]:
-        return list(self.told.gateway.desk.remotes.values())
+        return list(self.told.gateway.registry.remotes.values())
 
     def submit(self) -> None:
         kind = self._draw.choice(list(LeaseType))
@@ -341,11 +340,11 @@ class Courses:
 
     def hear(self) -> None:
         self._draw.choice(self.remotes).silent = False
-        self.told.gateway.desk.look_again()
+        self.told.gateway.retry_all()
         self.told.tell(Tick())
 
     def resize(self) -> None:
-        self.told.gateway.desk.join(far(self._draw.randint(1, 8), self._draw.choice(self.remotes).name))
+        self.told.gateway.join(far(self._draw.randint(1, 8), self._draw.choice(self.remotes).name))
         self.told.tell(Tick())
 
     def lend(self) -> None:

@@ -25,7 +25,7 @@ from tests.searching import examples
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.invariants import Invariants
 from leasehold.gateway.restart import take_up
-from leasehold.gateway.site import Site
+from leasehold.gateway.settings import SiteSettings
 from leasehold.model.effect import CoAllocationClosed, CoAllocationStarted, Effect, WakeAt
 from leasehold.model.event import CancelRequested, Submitted, Tick
 from leasehold.model.lease import Lease, LeaseState
@@ -72,15 +72,15 @@ class ForgetfulWorld(World):
         if self.instants in self.restarts:
             self._restart(now_ms)
 
-    def sites(self) -> list[Site]:
+    def sites(self) -> list[SiteSettings]:
         """What a new gateway finds."""
         return three_sites(self.depth)
 
     def _restart(self, now_ms: int) -> None:
-        memory, experience = self.gateway.knowledge.memory(), self.gateway.experience()
+        memory, experience = self.gateway.knowledge.snapshot(), self.gateway.overheads_snapshot()
         self.gateway = Gateway(self.sites(), self.routing, REFERENCE_MIPS)
-        self.gateway.knowledge.recall(memory)
-        self.gateway.recall_experience(experience)
+        self.gateway.knowledge.restore(memory)
+        self.gateway.restore_overheads(experience)
         take_up(self.gateway, self.record.open(), now_ms)
         self._invariants = Invariants(self.gateway)
         effects = self.gateway.handle([], now_ms)

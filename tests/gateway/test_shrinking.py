@@ -11,7 +11,7 @@ from tests.searching import examples
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.invariants import Invariants
 from leasehold.gateway.restart import take_up
-from leasehold.gateway.site import Site
+from leasehold.gateway.settings import SiteSettings
 from leasehold.model.effect import Decision, Effect, LeaseClosed
 from leasehold.model.event import LeaseEnded, Submitted
 from leasehold.model.lease import Lease
@@ -31,14 +31,14 @@ class ChangingWorld(ForgetfulWorld):
         self.changes, self.sizes, self.changed_ms = changes, dict(SLOTS), -1
         super().__init__(case, routing, set(changes), depth)
 
-    def sites(self) -> list[Site]:
+    def sites(self) -> list[SiteSettings]:
         sizes, speeds = self.sizes, SPEEDS
         return [site(n, sizes[n], self.depth, overhead=QUICK, speed_mips=speeds[n]) for n in sizes]
 
     def _apply(self, effects: list[Effect], now_ms: int) -> None:
         super()._apply(effects, now_ms)
         for one in self.gateway.sites.values():
-            held = list(one.floor.held.values())
+            held = list(one.allocations.held.values())
             if sum(lease.vms for lease in held) > one.settings.slots:
                 assert {lease.request.lease_type for lease in held} == {OWN}, "a guest should have given way"
                 assert max(lease.held_since_ms for lease in held) <= self.changed_ms, "nothing was to start"
@@ -87,7 +87,7 @@ class TestFromEightToFour:
         gave_way = [one.lease.id for one in effects if isinstance(one, Decision) and one.outcome is Outcome.PREEMPT]
         assert len(gave_way) == 1
         assert {one.reason for one in effects if isinstance(one, Decision)} >= {Reason.SITE_SHRANK}
-        assert sum(lease.vms for lease in after.sites["a"].floor.held.values()) == 4
+        assert sum(lease.vms for lease in after.sites["a"].allocations.held.values()) == 4
 
     def test_who_is_cancelable_is_terminated(self) -> None:
         _, effects = self.shrunk((4, OWN, "a"), (2, CANCELABLE, None))
@@ -95,7 +95,7 @@ class TestFromEightToFour:
 
     def test_what_cannot_give_way_stays_and_nothing_starts_meanwhile(self) -> None:
         after, _ = self.shrunk((3, OWN, "a"), (3, OWN, "a"))
-        held = after.sites["a"].floor.held
+        held = after.sites["a"].allocations.held
         assert set(held) == {1, 2}
         arrivals = [Submitted(request(8, 1, 5, OWN, "a")), Submitted(request(9, 1, 5, SUSPENDABLE))]
         effects = after.handle(arrivals, 11_000)

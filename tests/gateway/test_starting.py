@@ -3,7 +3,7 @@
 import pytest
 from tests.gateway.telling import Told, begun, closed, decided, lent, own
 
-from leasehold.gateway.remote import RemoteSite
+from leasehold.gateway.sites import RemoteSite
 from leasehold.model.effect import StopLease, SuspendLease, Used, WithdrawLease
 from leasehold.model.event import (
     CancelRequested,
@@ -43,7 +43,7 @@ USUALLY_30_S = OverheadMeasured("a", Operation.START, 1024, 1, 30_000)
 def told(*slots: int) -> Told:
     """Sites a, b, ... of so many slots, and an account of what is used."""
     sites = [live_site(name, vms) for name, vms in zip("abc", slots, strict=False)]
-    sharing = Sharing([Place(one.name, {"cpus": one.settings.slots}) for one in sites])
+    sharing = Sharing([Place(one.name, {"cpus": one.slots}) for one in sites])
     return Told(*sites, sharing=sharing)
 
 
@@ -287,7 +287,7 @@ class TestNeverStarted:
     @pytest.mark.parametrize("kind", ["cancelable", "suspendable", "migratable", "non-preemptable"])
     def test_so_has_who_is_then_refused_by_a_site_that_decides_for_itself(self, kind: str) -> None:
         world = told(4)
-        world.gateway.desk.join(RemoteSite("far", 4, 1, live=SiteLive(4)))
+        world.gateway.join(RemoteSite("far", 4, 1, live=SiteLive(4)))
         world.at(0, lent(1, 2, 60, kind))
         world.at(9, LeaseNotStarted(1, 1))
         assert world.lease(1).site == "far"

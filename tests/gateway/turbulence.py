@@ -16,7 +16,7 @@ from tests.gateway.random_worlds import REFERENCE_MIPS, SLOTS, Case, Chronicle, 
 
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.invariants import Invariants
-from leasehold.gateway.site import Site
+from leasehold.gateway.settings import SiteSettings
 from leasehold.model.effect import Decision, Effect
 from leasehold.model.event import (
     CancelRequested,
@@ -150,7 +150,7 @@ class LivingWorld(World):
 
 def live_through(
     turmoil: Turmoil,
-    sites: Sequence[Site],
+    sites: Sequence[SiteSettings],
     policy: str | RoutingPolicy = "most-free",
     look: Look | None = None,
     only: Callable[[Job], bool] = lambda _job: True,
@@ -167,4 +167,5 @@ def live_through(
     for _ in world.run():
         pass
     assert not gateway.leases, "somebody was forgotten"
+    chronicle.sites = list(gateway.sites.values())
     return chronicle

@@ -112,7 +112,7 @@ def test_who_has_no_agreement_is_refused_where_one_is_needed(tmp_path: Path) -> 
 
 
 def assert_the_books_are_right(gateway: Gateway, tables: Tables, end_ms: int, books: list[Agreement]) -> None:
-    sharing = gateway.agreed.sharing
+    sharing = gateway.quotas.sharing
     assert sharing is not None
     assert books
     for agreement in books:
@@ -129,7 +129,7 @@ def test_the_ledger_is_the_sum_of_the_segments(seed: int, tmp_path: Path) -> Non
     gateway, tables, end_ms = played(scenario, tmp_path / "run")
     books = [one for one in scenario.agreements if one.name == "books-of-atlas"]
     assert_the_books_are_right(gateway, tables, end_ms, books)
-    sharing = gateway.agreed.sharing
+    sharing = gateway.quotas.sharing
     assert sharing is not None
     guests = tables["leases"].filter(origin="external").select("lease_id")
     everybody = tables["segments"].join(guests, on="lease_id")
@@ -187,7 +187,7 @@ def test_the_vos_of_a_public_log_keep_to_their_limits(workload_log: Callable[[st
     gateway, tables, end_ms = played(scenario, tmp_path / "run")
     busiest = {}
     for agreement in scenario.agreements:
-        sharing = gateway.agreed.sharing
+        sharing = gateway.quotas.sharing
         assert sharing is not None
         held = segments_of(tables, agreement.consumer, sharing.providers.sites_of(agreement.provider))
         most = most_at_a_time(held)

@@ -56,7 +56,7 @@ def test_what_is_kept_is_what_has_not_ended(tmp_path: Path) -> None:
         live = sites.leases
         assert recorder._jobs.keys() == world._actual_work.keys() == live.keys()
         assert recorder._open.keys() == {n for n, lease in live.items() if lease.state in HOLDS_VMS}
-        assert not sites.desk.is_busy
+        assert not sites.has_pending_work
         most = max(most, len(live))
     assert most < 20
     assert sites.knowledge.history("a").preempted_leases > 100

@@ -38,7 +38,7 @@ class Asking:
         desk = self._desk
         room = [self._describe(lease) for lease in desk.held.values() if lease.id in desk.awaits_room]
         waiting = [self._describe(lease) for lease in desk.held.values() if lease.id not in desk.awaits_room]
-        if desk.parking.parked:
+        if desk.parking.leases:
             waiting = [*desk.parking.waiting(now_ms), *waiting]
         if not waiting:
             return room
@@ -54,10 +54,10 @@ class Asking:
 
     def go_on(self, saved: Waiting, now_ms: int) -> None:
         """Ask the policy whether a parked guest goes on, and let it."""
-        desk, lease = self._desk, self._desk.parking.parked[saved.request.id]
+        desk, lease = self._desk, self._desk.parking.leases[saved.request.id]
         others = [] if saved.move_ms is None else self._rescue.could_take(lease, now_ms)
         federation = desk.lenders.federation
-        sites = [federation[lease.site], *(federation[guests.floor.name] for guests in others)]
+        sites = [federation[lease.site], *(federation[guests.allocations.name] for guests in others)]
         verdict = desk.routing.policy.go_on(saved, self.view(sites, now_ms), now_ms)
         if not isinstance(verdict, Dispatch):
             return
@@ -66,6 +66,6 @@ class Asking:
             desk.parking.resume(lease, Reason.LOW_PREEMPTION_RISK, rule, now_ms)
             return
         for there in others:
-            if there.floor.name == verdict.site:
+            if there.allocations.name == verdict.site:
                 self._rescue.move(lease, there, Reason.LOW_PREEMPTION_RISK, rule, now_ms)
-                desk.touch(there.floor.name)
+                desk.touch(there.allocations.name)

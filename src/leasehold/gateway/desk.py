@@ -1,26 +1,24 @@
 """The gateway's desk: requests that no site has yet, and where they are sent.
 
 A request lies here while the routing policy holds it (``held``), while nobody lends who could take it
-(``stranded``), or in the line of its consumer while agreements hold it back (``lines``).
+(``unschedulable``), or in the line of its consumer while agreements hold it back (``lines``).
 What no own site can take may go to a peer gateway (`leasehold.gateway.peering`).
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from leasehold.gateway.agreed import AGREEMENT, UnderAgreement
 from leasehold.gateway.asking import Asking
 from leasehold.gateway.dispatching import Dispatcher
 from leasehold.gateway.knowledge import Knowledge
-from leasehold.gateway.lenders import Lenders
 from leasehold.gateway.lines import LineKey, Lines
 from leasehold.gateway.parking import Parking
 from leasehold.gateway.peering import PEERS, Peering
-from leasehold.gateway.remote import RemoteSite
+from leasehold.gateway.quotas import AGREEMENT, QuotaEnforcer
 from leasehold.gateway.rescue import Rescue
-from leasehold.gateway.rules import Routing
+from leasehold.gateway.settings import Routing
 from leasehold.gateway.site import Site
-from leasehold.gateway.unanswered import Unanswered
+from leasehold.gateway.sites import OpenOffers, RemoteSite, SiteRegistry
 from leasehold.model.agreement import Breach
 from leasehold.model.effect import Decision, Effect, LeaseClosed, RecallLease, WakeAt
 from leasehold.model.lease import UNPLANNED, Lease, LeaseState
@@ -43,30 +41,31 @@ class Desk:
     ``remotes``  those among them that decide for themselves, and the peers
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0917
         self,
         sites: dict[str, Site],
         routing: Routing,
         reference_mips: int,
-        agreed: UnderAgreement,
+        quotas: QuotaEnforcer,
         effects: list[Effect],
         touch: Callable[[str], Site],
+        see_through: Callable[[Knowledge], Knowledge] | None = None,
     ) -> None:
         """Begin empty; ``effects`` is the gateway's list, ``touch`` marks a site to be served."""
         self.routing = routing
         self.held: dict[int, Lease] = {}
-        self.stranded: dict[int, Lease] = {}
+        self.unschedulable: dict[int, Lease] = {}
         self.awaits_room: set[int] = set()
         self.lines = Lines()
-        self.lenders = Lenders(sites, reference_mips, routing.told_locals or {})
+        self.lenders = SiteRegistry(sites, reference_mips, routing.told_locals or {})
         self.remotes = self.lenders.remotes
-        self.unanswered = Unanswered()
+        self.unanswered = OpenOffers()
         self.peering = Peering(self.remotes, self.unanswered)
         self.parking = Parking(self, sites, reference_mips)
-        self._agreed = agreed
-        self.rescue = Rescue(self, sites, agreed)
+        self._quotas = quotas
+        self.rescue = Rescue(self, sites, quotas)
         self.asking = Asking(self, self.rescue)
-        self._dispatcher = Dispatcher(self, sites, agreed)
+        self._dispatcher = Dispatcher(self, sites, quotas)
         self._sites = sites
         self.effects = effects
         self.touch = touch
@@ -76,7 +75,7 @@ class Desk:
         self.refused_by: dict[int, dict[str, Reason]] = {}
         self._recalled: set[int] = set()
         self._told: dict[int, tuple[Reason, str]] = {}
-        self.knowledge = Knowledge(
+        knowledge = Knowledge(
             self.lenders.federation,
             sites,
             self.remotes,
@@ -85,6 +84,7 @@ class Desk:
             told_external=routing.told_external,
             peers=self.peering.streams,
         )
+        self.knowledge = knowledge if see_through is None else see_through(knowledge)
 
     # Who is there
 
@@ -120,7 +120,7 @@ class Desk:
 
     def fell_silent(self, name: str, now_ms: int) -> None:
         """The machines of an own site do not answer: it gets no guests; who waits there is routed anew."""
-        self._sites[name].floor.is_silent = True
+        self._sites[name].allocations.is_silent = True
         self._empty_queue(name, Reason.SITE_UNREACHABLE, SILENT, now_ms)
 
     def _empty_queue(self, name: str, reason: Reason, rule: str, now_ms: int) -> None:
@@ -129,10 +129,10 @@ class Desk:
             self.take_back(lease, reason, rule)
 
     def look_again(self) -> None:
-        """Ask about everybody again, the stranded included: somebody may have room for them now."""
+        """Ask about everybody again, the unschedulable included: somebody may have room for them now."""
         self.stir()
         in_line = {lease.id: lease for lease in self.lines.dissolve()}
-        self._new = {**self.stranded, **in_line, **self._new}
+        self._new = {**self.unschedulable, **in_line, **self._new}
 
     def turn_away(self, revoked: Collection[str]) -> None:
         """Refuse who waits under agreements that were revoked: that their limit is gone lets nobody start.
@@ -148,7 +148,7 @@ class Desk:
     @property
     def is_busy(self) -> bool:
         """Whether there is anybody to be asked about now; about whom is held only when something happened."""
-        return bool(self._new or (self._is_stirred and (self.held or self.lines or self.parking.parked)))
+        return bool(self._new or (self._is_stirred and (self.held or self.lines or self.parking.leases)))
 
     def stir(self) -> None:
         """Something happened that a routing policy may want to see."""
@@ -165,9 +165,9 @@ class Desk:
     def take_up(self, lease: Lease) -> None:
         """Go on from a record: this request lies here, and has been told why."""
         able = self.able(lease, self.lenders.federation.wide_enough(lease.vms))
-        is_stranded = not self.lenders.open(able) and (bool(able) or self.waits_for_peers(lease))
-        (self.stranded if is_stranded else self.held)[lease.id] = lease
-        if lease.request.wait and not (is_stranded or lease.request.lease_type.is_best_effort):
+        is_unschedulable = not self.lenders.open(able) and (bool(able) or self.waits_for_peers(lease))
+        (self.unschedulable if is_unschedulable else self.held)[lease.id] = lease
+        if lease.request.wait and not (is_unschedulable or lease.request.lease_type.is_best_effort):
             self.awaits_room.add(lease.id)
 
     def withdraw(self, lease: Lease) -> None:
@@ -209,7 +209,7 @@ class Desk:
     def take_back(self, lease: Lease, reason: Reason, rule: str) -> None:
         """A site parts with a guest that never started: it is the gateway's again, and is routed anew."""
         self.knowledge.gone(lease, lease.site)
-        self._agreed.over(lease)
+        self._quotas.over(lease)
         advance(lease, Step.HOLD)
         self.effects.append(Decision(lease, lease.site, Outcome.HOLD, reason, rule))
         lease.site, lease.dispatched_ms = "", UNPLANNED
@@ -219,7 +219,7 @@ class Desk:
     def let_go(self, lease: Lease) -> None:
         """The gateway does not keep this lease itself any more."""
         self.held.pop(lease.id, None)
-        self.stranded.pop(lease.id, None)
+        self.unschedulable.pop(lease.id, None)
         self.lines.leave(lease.id)
         self._told.pop(lease.id, None)
         self.awaits_room.discard(lease.id)
@@ -240,7 +240,7 @@ class Desk:
         if self.lines:
             self.lines.take_turns(
                 lambda lease: self._dispatcher.route(lease, now_ms),
-                lambda lease, barred: self._agreed.is_still_barred(lease, barred, now_ms),
+                lambda lease, barred: self._quotas.is_still_barred(lease, barred, now_ms),
             )
         self._ask_again(now_ms)
         for lease in new.values():
@@ -248,14 +248,14 @@ class Desk:
 
     def _ask_again(self, now_ms: int) -> None:
         """Ask about those of whom the policy says that it is worth it; all are asked about again in time."""
-        if not self.held and not self.parking.parked:
+        if not self.held and not self.parking.leases:
             return
         for one in self.asking.ripe(now_ms):
             if one.home:
                 self.asking.go_on(one, now_ms)
             elif one.request.id in self.held:
                 self._dispatcher.route(self.held[one.request.id], now_ms)
-        if self.held or self.parking.parked:
+        if self.held or self.parking.leases:
             self.ask_again_at(now_ms + self.routing.tick_ms, now_ms)
 
     def rebalance(self, now_ms: int) -> set[str]:
@@ -267,7 +267,7 @@ class Desk:
     def able(self, lease: Lease, sites: Sequence[SiteFacts]) -> Sequence[SiteFacts]:
         """Of these sites, those that can take the lease at all."""
         if lease.request.domain:
-            sites = [site for site in sites if not self._agreed.is_bound_elsewhere(lease.request, site.name)]
+            sites = [site for site in sites if not self._quotas.is_bound_elsewhere(lease.request, site.name)]
         return self.lenders.able(lease.request.lease_type, sites, self.refused_by.get(lease.id, ()))
 
     def stand_in_line(self, lease: Lease, line: LineKey, reason: Reason, breach: Breach | None) -> None:
@@ -277,7 +277,7 @@ class Desk:
 
     def _line_up(self, lease: Lease, line: LineKey) -> None:
         self.held.pop(lease.id, None)
-        self.stranded.pop(lease.id, None)
+        self.unschedulable.pop(lease.id, None)
         if lease.state is LeaseState.SUBMITTED:
             advance(lease, Step.HOLD)
         self.lines.join(lease, line)
@@ -323,9 +323,9 @@ class Desk:
 
     def strand(self, lease: Lease) -> None:
         """Keep a request that only sites could take which do not lend now, until one of them does."""
-        if lease.id in self.stranded:
+        if lease.id in self.unschedulable:
             return
-        self.keep(lease, self.stranded)
+        self.keep(lease, self.unschedulable)
         self.effects.append(Decision(lease, GATEWAY, Outcome.HOLD, Reason.NO_SITE_AVAILABLE, DRAINED))
 
     def keep(self, lease: Lease, where: dict[int, Lease]) -> None:
@@ -352,30 +352,30 @@ class Desk:
 
     # What outlives a restart
 
-    def memory(self) -> dict[str, Any]:
-        """Give what cannot be seen in the open leases, as plain data for `remember`."""
+    def snapshot(self) -> dict[str, Any]:
+        """Give what cannot be seen in the open leases, as plain data for `restore`."""
         return {
             "refused_by": list(self.refused_by.items()),
             "recalled": sorted(self._recalled),
-            "peering": self.peering.memory(),
-            "unanswered": self.unanswered.memory(),
+            "peering": self.peering.snapshot(),
+            "unanswered": self.unanswered.snapshot(),
         }
 
-    def remember(self, memory: Mapping[str, Any]) -> None:
+    def restore(self, snapshot: Mapping[str, Any]) -> None:
         """Know again who has refused what, what was asked back, and what has not been answered."""
         self.refused_by = {
             lease_id: {name: Reason(reason) for name, reason in refusals.items()}
-            for lease_id, refusals in memory["refused_by"]
+            for lease_id, refusals in snapshot["refused_by"]
         }
-        self._recalled = set(memory["recalled"])
-        self.peering.remember(memory.get("peering", {}))
-        self.unanswered.remember(memory.get("unanswered", {}))
+        self._recalled = set(snapshot["recalled"])
+        self.peering.restore(snapshot.get("peering", {}))
+        self.unanswered.restore(snapshot.get("unanswered", {}))
 
     def forget(self, lease: Lease) -> None:
         """A lease is over."""
         self.peering.forget(lease)
         self.unanswered.heard_of(lease)
-        self._agreed.over(lease)
+        self._quotas.over(lease)
         self._told.pop(lease.id, None)
         self.parking.forget(lease.id)
         self.refused_by.pop(lease.id, None)

@@ -4,14 +4,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from leasehold.gateway.agreed import AGREEMENT, UnderAgreement
 from leasehold.gateway.barred import Barred
 from leasehold.gateway.guests import Guests
 from leasehold.gateway.knowledge import starts_now
 from leasehold.gateway.lines import LineKey
 from leasehold.gateway.peering import PEERS, Ask
-from leasehold.gateway.remote import RemoteSite
+from leasehold.gateway.quotas import AGREEMENT, QuotaEnforcer
 from leasehold.gateway.site import Site
+from leasehold.gateway.sites import RemoteSite
 from leasehold.model.effect import Decision, OfferLease
 from leasehold.model.errors import UnknownName
 from leasehold.model.lease import Lease
@@ -38,11 +38,11 @@ MOST_LOOKED_AT = 1_000
 class Dispatcher:
     """Sends requests from the desk to sites: own ones, those that decide for themselves, and peers."""
 
-    def __init__(self, desk: "Desk", sites: Mapping[str, Site], agreed: UnderAgreement) -> None:
+    def __init__(self, desk: "Desk", sites: Mapping[str, Site], quotas: QuotaEnforcer) -> None:
         """Begin; ``sites`` are the gateway's own."""
         self._desk = desk
         self._sites = sites
-        self._agreed = agreed
+        self._quotas = quotas
         self._looked_at: dict[str, int] = {}
 
     def route(self, lease: Lease, now_ms: int) -> None:
@@ -54,11 +54,11 @@ class Dispatcher:
         wide_enough = desk.lenders.federation.wide_enough(lease.vms)
         able = desk.able(lease, wide_enough)
         sites = desk.lenders.open(able)
-        line = self._agreed.line_of(lease, sites, now_ms)
+        line = self._quotas.line_of(lease, sites, now_ms)
         if line is not None and self._waits_its_turn(lease, line, sites, now_ms):
             return
-        sites, barred = self._agreed.narrow(lease, sites, now_ms)
-        sites = self._agreed.best(lease, sites, lambda name: self._room(name, now_ms), now_ms)
+        sites, barred = self._quotas.narrow(lease, sites, now_ms)
+        sites = self._quotas.best(lease, sites, lambda name: self._room(name, now_ms), now_ms)
         if self._goes_to_a_peer_at_once(lease, sites, now_ms):
             return
         if barred is not None:
@@ -111,8 +111,8 @@ class Dispatcher:
         for guests in sorted(places, key=lambda one: one.earliest_ms(lease, now_ms) + one.span_ms(lease)):
             refused = guests.admit_later(lease, now_ms)
             if refused is None:
-                self._desk.touch(guests.floor.name)
-                self._was_sent(lease, guests.floor.name, Reason.ROUTED, QUEUEING, now_ms)
+                self._desk.touch(guests.allocations.name)
+                self._was_sent(lease, guests.allocations.name, Reason.ROUTED, QUEUEING, now_ms)
                 return None
             if refused in _TIME_CURES:
                 refusal = refused
@@ -140,7 +140,7 @@ class Dispatcher:
                 there = self._where_it_starts_now(lease, now_ms)
                 if there is not None:
                     self._send_on(lease, site.guests, there, now_ms)
-                    concerned |= {name, there.floor.name}
+                    concerned |= {name, there.allocations.name}
         return concerned
 
     def _worth_looking_at(self, name: str, guests: Guests, now_ms: int) -> list[Lease]:
@@ -176,19 +176,19 @@ class Dispatcher:
             site.settings.can_serve(lease.request.lease_type)
             and (latest_ms is None or now_ms <= latest_ms)
             and guests.has_room_now(lease, now_ms)
-            and not self._agreed.is_bound_elsewhere(lease.request, site.name)
-            and self._agreed.why_not_there(lease, site.name, speed_mips, now_ms) is None
+            and not self._quotas.is_bound_elsewhere(lease.request, site.name)
+            and self._quotas.why_not_there(lease, site.name, speed_mips, now_ms) is None
         )
 
     def _send_on(self, lease: Lease, here: Guests, there: Guests, now_ms: int) -> None:
         here.part_with(lease, now_ms)
         self._desk.knowledge.gone(lease, lease.site)
-        self._agreed.over(lease)
+        self._quotas.over(lease)
         advance(lease, Step.HOLD)
         lease.site = ""
         refusal = there.admit(lease, now_ms)
-        assert refusal is None, f"{there.floor.name} has room for lease {lease.id}, and refuses it: {refusal}"
-        self._was_sent(lease, there.floor.name, Reason.ROOM_ELSEWHERE, REBALANCING, now_ms)
+        assert refusal is None, f"{there.allocations.name} has room for lease {lease.id}, and refuses it: {refusal}"
+        self._was_sent(lease, there.allocations.name, Reason.ROOM_ELSEWHERE, REBALANCING, now_ms)
         there.serve(now_ms)
 
     def _why_nobody(self, lease: Lease, wide_enough: Sequence[SiteFacts]) -> Reason:
@@ -196,7 +196,7 @@ class Dispatcher:
         bound = [
             site
             for site in self._desk.lenders.federation.sites
-            if not self._agreed.is_bound_elsewhere(lease.request, site.name)
+            if not self._quotas.is_bound_elsewhere(lease.request, site.name)
         ]
         by_itself = Reason.NO_CAPABLE_SITE if wide_enough else Reason.WIDER_THAN_ANY_SITE
         if wide_enough and bound and not any(site in wide_enough for site in bound):
@@ -210,9 +210,9 @@ class Dispatcher:
         behind = self._desk.lines.is_behind(lease, line)
         if not behind and self._desk.lines.has_one_out(line):
             starts_now = any(self._starts_now(lease, site.name, now_ms) for site in sites)
-            behind = not (starts_now or self._agreed.has_plenty(lease, sites, now_ms))
+            behind = not (starts_now or self._quotas.has_plenty(lease, sites, now_ms))
         if behind:
-            breach = self._agreed.behind_its_own(lease, sites, now_ms)
+            breach = self._quotas.behind_its_own(lease, sites, now_ms)
             self._desk.stand_in_line(lease, line, Reason.BEHIND_OWN_REQUEST, breach)
         return behind
 
@@ -228,7 +228,7 @@ class Dispatcher:
         else:
             desk.stand_in_line(lease, line, breach.reason, breach)
             desk.lines.rest(line, barred)
-        again_ms = self._agreed.again_ms(barred, now_ms)
+        again_ms = self._quotas.again_ms(barred, now_ms)
         if again_ms is not None:
             desk.ask_again_at(again_ms, now_ms)
 
@@ -269,7 +269,7 @@ class Dispatcher:
         if not self._desk.peering.terms:
             return False
         closed = {*self._desk.refused_by.get(lease.id, ()), *self._desk.lenders.not_lending}
-        closed |= self._agreed.peers_not_open(lease, self._desk.peering.terms, now_ms)
+        closed |= self._quotas.peers_not_open(lease, self._desk.peering.terms, now_ms)
         peer = self._desk.peering.choose(lease, when, closed)
         if peer is None:
             return False
@@ -310,7 +310,7 @@ class Dispatcher:
         self._desk.let_go(lease)
         lease.dispatched_ms = now_ms
         self._desk.knowledge.sent(lease)
-        self._agreed.granted(lease, self._desk.lenders.speed_of(name), now_ms)
+        self._quotas.granted(lease, self._desk.lenders.speed_of(name), now_ms)
         self._desk.effects.append(Decision(lease, name, Outcome.DISPATCH, reason, rule))
 
     def _offer(self, lease: Lease, remote: RemoteSite, *, wait: bool) -> None:

@@ -38,7 +38,7 @@ def _could_take(site: Site, lease: Lease) -> bool:
 def _finish_if_moved_ms(guests: Guests, lease: Lease, now_ms: int) -> int | None:
     """When a displaced lease would end if it went to this site now; None where it cannot."""
     start_ms = max(now_ms, lease.request.ready_ms)
-    finish_ms = start_ms + _transfer_ms(guests, lease) + guests.floor.wall_ms(lease.work_left)
+    finish_ms = start_ms + _transfer_ms(guests, lease) + guests.allocations.wall_ms(lease.work_left)
     deadline_ms = lease.request.deadline_ms
     if deadline_ms is not None and finish_ms > deadline_ms:
         return None
@@ -49,7 +49,7 @@ def _transfer_ms(guests: Guests, lease: Lease) -> int:
     """Nothing has to be moved of a lease that never started."""
     if lease.state is LeaseState.WAITING:
         return 0
-    return guests.floor.overheads.migrate_ms(lease.request.memory_mib, lease.vms)
+    return guests.allocations.overheads.migrate_ms(lease.request.memory_mib, lease.vms)
 
 
 def could_still_end_in_time(lease: Lease, home: Guests, others: Iterable[Guests], now_ms: int) -> bool:
@@ -57,35 +57,35 @@ def could_still_end_in_time(lease: Lease, home: Guests, others: Iterable[Guests]
     deadline_ms = lease.request.deadline_ms
     if deadline_ms is None:
         return True
-    ends_ms = [now_ms + lease.overhead_ms + home.floor.wall_ms(lease.work_left)]
-    ends_ms += [now_ms + _transfer_ms(one, lease) + one.floor.wall_ms(lease.work_left) for one in others]
+    ends_ms = [now_ms + lease.overhead_ms + home.allocations.wall_ms(lease.work_left)]
+    ends_ms += [now_ms + _transfer_ms(one, lease) + one.allocations.wall_ms(lease.work_left) for one in others]
     return min(ends_ms) <= deadline_ms
 
 
 def fits_now(guests: Guests, lease: Lease, now_ms: int) -> bool:
     """Whether a displaced lease could go on at another site now, and end there in time."""
-    settings = guests.floor.settings
+    settings = guests.allocations.settings
     is_able = lease.vms <= settings.slots and settings.can_serve(lease.request.lease_type)
     return is_able and _finish_if_moved_ms(guests, lease, now_ms) is not None
 
 
 def take_over(guests: Guests, lease: Lease, reason: Reason, rule: str, now_ms: int) -> None:
     """Let a displaced lease go on at this site; it has been found that it fits."""
-    source, lease.site = lease.site, guests.floor.name
+    source, lease.site = lease.site, guests.allocations.name
     lease.overhead_ms = _transfer_ms(guests, lease)
-    lease.span_ms = lease.overhead_ms + guests.floor.wall_ms(lease.work_left)
+    lease.span_ms = lease.overhead_ms + guests.allocations.wall_ms(lease.work_left)
     if lease.state is LeaseState.WAITING:
         start_ms = max(now_ms, lease.request.ready_ms)
         guests.queue.reserve(lease, start_ms)
-        guests.floor.decide(lease, Outcome.MOVE, Reason.LOCAL_PLAN_CHANGED, rule, start_ms)
+        guests.allocations.decide(lease, Outcome.MOVE, Reason.LOCAL_PLAN_CHANGED, rule, start_ms)
         return
     lease.overhead_vm_ms += lease.overhead_ms * lease.vms
     lease.migrations += 1
     advance(lease, Step.MIGRATE)
     guests.queue.book(now_ms, lease)
-    guests.floor.enter(lease, now_ms)
-    guests.floor.effects.append(MigrateLease(lease, source, lease.overhead_ms))
-    guests.floor.decide(lease, Outcome.MOVE, reason, rule)
+    guests.allocations.enter(lease, now_ms)
+    guests.allocations.effects.append(MigrateLease(lease, source, lease.overhead_ms))
+    guests.allocations.decide(lease, Outcome.MOVE, reason, rule)
 
 
 def keep_for_later(guests: Guests, lease: Lease, now_ms: int) -> bool:
@@ -93,7 +93,7 @@ def keep_for_later(guests: Guests, lease: Lease, now_ms: int) -> bool:
     is_unstarted = lease.state is LeaseState.WAITING
     if is_unstarted and not lease.incarnation:
         return False  # it was promised its ready time
-    if lease.vms > guests.floor.settings.slots:
+    if lease.vms > guests.allocations.settings.slots:
         return False
     has_memory = not is_unstarted and lease.state not in SAVED_OR_SAVING
     if has_memory:
@@ -106,11 +106,11 @@ def keep_for_later(guests: Guests, lease: Lease, now_ms: int) -> bool:
     deadline_ms = lease.request.deadline_ms
     lease.latest_ms = None if deadline_ms is None else deadline_ms - lease.span_ms
     guests.queue.reserve(lease, start_ms)
-    guests.floor.decide(lease, Outcome.WAIT, Reason.ROOM_IN_USE, "before-deadline", start_ms)
+    guests.allocations.decide(lease, Outcome.WAIT, Reason.ROOM_IN_USE, "before-deadline", start_ms)
     return True
 
 
 def give_up(guests: Guests, lease: Lease) -> None:
     """End a displaced lease whose deadline nobody can keep any more."""
-    guests.floor.effects.append(StopLease(lease))
-    guests.floor.close(lease, Step.FAIL, Reason.DEADLINE_LOST)
+    guests.allocations.effects.append(StopLease(lease))
+    guests.allocations.close(lease, Step.FAIL, Reason.DEADLINE_LOST)

@@ -206,7 +206,7 @@ def _view(gateway: Gateway, request: Request, now_ms: int) -> ComponentView:
     able = lenders.open(gateway.desk.able(lease, lenders.federation.wide_enough(lease.vms)))
 
     def why_not(site: str) -> Breach | None:
-        return gateway.agreed.why_not_there(lease, site, lenders.speed_of(site), now_ms)
+        return gateway.quotas.why_not_there(lease, site, lenders.speed_of(site), now_ms)
 
     sites = virtual(site.name for site in able)
     return ComponentView(sites, extend(sites, why_not))
@@ -214,10 +214,10 @@ def _view(gateway: Gateway, request: Request, now_ms: int) -> ComponentView:
 
 def _brokered(gateway: Gateway, request: Request, sites: Collection[str], now_ms: int) -> Brokered:
     """Say what the broker thinks of the domains, and how each rule there reads."""
-    sharing = gateway.agreed.sharing
+    sharing = gateway.quotas.sharing
     if sharing is None:
         return Brokered()
-    ask = gateway.agreed.ask(_probe(gateway, request), gateway.reference_mips, now_ms)
+    ask = gateway.quotas.ask(_probe(gateway, request), gateway.reference_mips, now_ms)
 
     def room(site: str) -> int:
         return gateway.knowledge.live(site, now_ms).free_vms

@@ -80,7 +80,7 @@ def count_from(site: "Site", lease: Lease, since_ms: int, works_from_ms: int, no
     Where that is over by now, it counts from so late that it is over in the next instant: its room is its own
     until then. Were it given away in this one, two leases would hold it.
     """
-    wall_ms = site.floor.wall_ms(lease.work_left)
+    wall_ms = site.allocations.wall_ms(lease.work_left)
     works_from_ms = max(works_from_ms, now_ms + 1 - wall_ms)
     end_ms = _end_if_moved_to(site, lease, works_from_ms + wall_ms, now_ms)
     lease.reserved_ms = lease.held_since_ms = since_ms
@@ -93,7 +93,7 @@ def keep_room(site: "Site", lease: Lease, now_ms: int) -> bool:
 
     There always is for a local one: what is held at a site fits it, and what is not held yet can wait.
     """
-    wall_ms = max(1, site.floor.wall_ms(lease.work_left))
+    wall_ms = max(1, site.allocations.wall_ms(lease.work_left))
     guests = site.guests if lease.request.is_local else None
     promised = [] if guests is None else guests.call_off_appointments(now_ms)
     end_ms = _end_if_moved_to(site, lease, now_ms + wall_ms, now_ms)
@@ -102,7 +102,7 @@ def keep_room(site: "Site", lease: Lease, now_ms: int) -> bool:
         start_ms = site.home.earliest(max(promised_ms, now_ms), guest.span_ms, guest.vms)
         guests.appoint(guest, start_ms)
         if start_ms != promised_ms:
-            site.floor.decide(guest, Outcome.MOVE, Reason.DELAYED_BY_SLOW_START, STARTS, start_ms)
+            site.allocations.decide(guest, Outcome.MOVE, Reason.DELAYED_BY_SLOW_START, STARTS, start_ms)
     lease.overhead_ms = now_ms - lease.held_since_ms
     lease.span_ms = end_ms - lease.reserved_ms
     return end_ms > now_ms
@@ -135,7 +135,7 @@ def with_longer_request(lease: Lease, by_ms: int) -> None:
 
 
 def _span_ms(site: "Site", lease: Lease, more_work: int) -> int:
-    return lease.overhead_ms + site.floor.wall_ms(lease.work_left + more_work)
+    return lease.overhead_ms + site.allocations.wall_ms(lease.work_left + more_work)
 
 
 def _is_lent_for_good(lease: Lease) -> bool:

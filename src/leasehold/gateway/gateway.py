@@ -7,17 +7,19 @@ carry out the effects that it returns; it never asks what time it is and never w
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from leasehold.gateway.agreed import UnderAgreement
 from leasehold.gateway.budget import LOOKS_EACH_INSTANT, WorkBudget
 from leasehold.gateway.coallocation.claims import Claims
-from leasehold.gateway.coallocation.coordinator import CoAllocations
+from leasehold.gateway.coallocation.coordinator import CoAllocator
 from leasehold.gateway.coallocation.crew import Crew
 from leasehold.gateway.coallocation.planner import Planner
 from leasehold.gateway.desk import GATEWAY, SILENT, Desk
 from leasehold.gateway.extension import with_longer_request
-from leasehold.gateway.remote import can_follow, follow
-from leasehold.gateway.rules import Routing
+from leasehold.gateway.knowledge import Knowledge
+from leasehold.gateway.parking import Parking
+from leasehold.gateway.quotas import QuotaEnforcer
+from leasehold.gateway.settings import Routing, SiteSettings
 from leasehold.gateway.site import Site
+from leasehold.gateway.sites import RemoteSite, can_follow, follow
 from leasehold.leasing.experience import Measurement
 from leasehold.model.agreement import Breach
 from leasehold.model.effect import Decision, Effect, LeaseClosed, WakeAt
@@ -63,18 +65,19 @@ class Gateway:
 
     def __init__(
         self,
-        sites: Sequence[Site],
+        sites: Sequence[SiteSettings],
         routing: Routing,
         reference_mips: int = 1,
         sharing: Sharing | None = None,
         most_looks: int = LOOKS_EACH_INSTANT,
+        see_through: Callable[[Knowledge], Knowledge] | None = None,
     ) -> None:
-        """Begin with these sites in this order; ``reference_mips`` is the speed that durations refer to.
+        """Make these sites, in this order; ``reference_mips`` is the speed that durations refer to.
 
         Without ``sharing`` nothing is agreed, and nobody accounts for what is used. Co-allocations may take
-        ``most_looks`` in one instant.
+        ``most_looks`` in one instant. ``see_through`` wraps what the gateway knows, such as to let it be stale.
         """
-        self.sites = {site.name: site for site in sites}
+        self.sites = {one.name: Site(one) for one in sites}
         if len(self.sites) < len(sites):
             raise InvalidField("sites", [site.name for site in sites], "a name of its own for each site")
         self.reference_mips = reference_mips
@@ -84,21 +87,22 @@ class Gateway:
         self._displaced: list[Lease] = []
         self._touched: dict[str, Site] = {}
         self._order = 0
-        self.agreed = UnderAgreement(sharing, reference_mips, self._effects)
-        self.desk = Desk(self.sites, routing, reference_mips, self.agreed, self._effects, self._touch)
-        self.held = self.desk.held
+        self.quotas = QuotaEnforcer(sharing, reference_mips, self._effects)
+        self.desk = Desk(self.sites, routing, reference_mips, self.quotas, self._effects, self._touch, see_through)
+        self.routing = routing
+        self.registry, self.offers, self.peering = self.desk.lenders, self.desk.unanswered, self.desk.peering
+        self.pending = self.desk
         self.knowledge = self.desk.knowledge
         budget = WorkBudget(most_looks)
-        planner = Planner(self.sites, self.desk.lenders, self.agreed, reference_mips, budget)
-        claims = Claims(self.sites, self.agreed, self.knowledge, self._effects, self._touch)
+        planner = Planner(self.sites, self.desk.lenders, self.quotas, reference_mips, budget)
+        claims = Claims(self.sites, self.quotas, self.knowledge, self._effects, self._touch)
         crew = Crew(self._enrol, self._effects)
-        self.coallocations = CoAllocations(self.sites, planner, claims, crew, self._effects)
-        self.parking = self.desk.parking
-        for site in sites:
-            site.floor.effects = self._effects
-            site.floor.displaced = self._displaced
-            site.floor.agreed = self.agreed
-            site.floor.parked = self.parking.parked if self.parking.opens else None
+        self.coallocations = CoAllocator(self.sites, planner, claims, crew, self._effects)
+        for site in self.sites.values():
+            site.allocations.effects = self._effects
+            site.allocations.displaced = self._displaced
+            site.allocations.quotas = self.quotas
+            site.allocations.parked = self.desk.parking.leases if self.desk.parking.opens else None
             site.locals.moved = self.moved
         self._note: dict[type, Callable[[Any, int], None]] = {
             Submitted: self._note_submission,
@@ -141,8 +145,8 @@ class Gateway:
             site.serve_locals(now_ms)
         self.coallocations.serve(now_ms)
         # 3. Migratable guests that lost their place, or can wait no longer, go on, or wait, or have failed.
-        if self.parking.parked:
-            self._displaced += self.parking.in_a_hurry(now_ms)
+        if self.desk.parking.leases:
+            self._displaced += self.desk.parking.in_a_hurry(now_ms)
         if self._displaced:
             self.desk.rescue.all(self._displaced, now_ms)
             self._displaced.clear()
@@ -180,14 +184,50 @@ class Gateway:
         self.desk.stir()
         self.knowledge.take_up(self.leases.values())
 
-    def experience(self) -> dict[str, Any]:
-        """Give what was measured at the sites, as plain data for `recall_experience`."""
-        return {name: site.floor.experience.memory() for name, site in self.sites.items()}
+    def overheads_snapshot(self) -> dict[str, Any]:
+        """Give what was measured at the sites, as plain data for `restore_overheads`."""
+        return {name: site.allocations.experience.memory() for name, site in self.sites.items()}
 
-    def recall_experience(self, memory: Mapping[str, Any]) -> None:
-        """Know again what was measured; sites that are no longer there are forgotten."""
+    def restore_overheads(self, snapshot: Mapping[str, Any]) -> None:
+        """Go on from what was measured; sites that have left are ignored."""
         for name, site in self.sites.items():
-            site.floor.recall(memory.get(name, {}))
+            site.allocations.restore(snapshot.get(name, {}))
+
+    def snapshot(self) -> dict[str, Any]:
+        """Give what the open leases do not show of requests and peers, as plain data for `restore`."""
+        return self.desk.snapshot()
+
+    def restore(self, snapshot: Mapping[str, Any]) -> None:
+        """Go on from what `snapshot` gave."""
+        self.desk.restore(snapshot)
+
+    # From outside the events
+
+    def join(self, remote: RemoteSite) -> None:
+        """Add a site that decides for itself, or update one that was there before."""
+        self.desk.join(remote)
+
+    def fell_silent(self, name: str, now_ms: int) -> None:
+        """Send no guests to a site whose machines do not answer; guests that wait there are routed again."""
+        self.desk.fell_silent(name, now_ms)
+
+    def retry_all(self) -> None:
+        """Route every pending request again in the next instant: a site may have room for it now."""
+        self.desk.look_again()
+
+    def mark_dirty(self) -> None:
+        """Ask the routing policy about held requests again in the next instant."""
+        self.desk.stir()
+
+    @property
+    def has_pending_work(self) -> bool:
+        """Whether the next instant has requests to route."""
+        return self.desk.is_busy
+
+    @property
+    def suspended(self) -> Parking:
+        """Guests that wait, suspended, for the routing policy."""
+        return self.desk.parking
 
     # 1. What happened
 
@@ -308,7 +348,7 @@ class Gateway:
         if lease.held_since_ms >= 0:
             more_work = event.by_ms * self.reference_mips
             site = self._touch(lease.site)
-            breach = self.agreed.why_not_on(lease, more_work, site.settings.speed_mips, now_ms)
+            breach = self.quotas.why_not_on(lease, more_work, site.settings.speed_mips, now_ms)
             refusal = site.extend(lease, more_work, now_ms) if breach is None else breach.reason
         if refusal is None:
             with_longer_request(lease, event.by_ms)
@@ -327,7 +367,7 @@ class Gateway:
 
     def _note_overhead(self, event: OverheadMeasured, now_ms: int) -> None:  # noqa: ARG002 - as other notes
         measured = Measurement(event.memory_mib, event.vms, event.took_ms)
-        self.sites[event.site].floor.learn(event.operation, measured)
+        self.sites[event.site].allocations.learn(event.operation, measured)
 
     def _note_report(self, event: SiteReported, now_ms: int) -> None:
         remote = self.desk.remotes.get(event.site)
@@ -340,12 +380,12 @@ class Gateway:
             self.desk.was_refused(lease, remote, event.reason)
             return
         follow(lease, event)
-        self.agreed.followed(lease, now_ms)
+        self.quotas.followed(lease, now_ms)
         self.moved[lease.id] = lease
         self.desk.stir()
         if lease.state.is_final:
             del remote.leases[lease.id]
-            self.agreed.over(lease)
+            self.quotas.over(lease)
             self._effects.append(LeaseClosed(lease, event.reason))
 
     def _note_silence(self, event: SiteFellSilent, now_ms: int) -> None:
@@ -357,7 +397,7 @@ class Gateway:
 
     def _note_machines_silent(self, site: Site, now_ms: int) -> None:
         self.desk.fell_silent(site.name, now_ms)
-        for lease in list(site.floor.held.values()):
+        for lease in list(site.allocations.held.values()):
             if lease.state is LeaseState.STARTING and not lease.request.is_local:
                 self._take_from_silent(site, lease, now_ms)
 
@@ -371,25 +411,25 @@ class Gateway:
 
     def _note_answer(self, event: SiteAnswered, now_ms: int) -> None:
         site = self._touch(event.site)
-        site.floor.is_silent = False
+        site.allocations.is_silent = False
         if site.guests is not None:
             site.guests.site_answers(now_ms)
         self.desk.look_again()
 
     def _note_forgotten(self, event: SiteForgotten, now_ms: int) -> None:
         for lease in self.desk.part_with(event.site):
-            self.agreed.ended(lease, now_ms)
+            self.quotas.ended(lease, now_ms)
             lease.state = LeaseState.FAILED
             self._effects.append(LeaseClosed(lease, Reason.MACHINES_LOST))
 
     def _note_agreed(self, event: Agreed, now_ms: int) -> None:
         self.desk.turn_away(event.revoked)
-        self.agreed.agree(event, now_ms)
+        self.quotas.agree(event, now_ms)
         self.desk.look_again()
 
     def _note_lifted(self, event: PenaltyLifted, now_ms: int) -> None:  # noqa: ARG002 - all notes are alike
-        if self.agreed.sharing is not None:
-            self.agreed.sharing.penalties.lift(event.agreement, event.consumer)
+        if self.quotas.sharing is not None:
+            self.quotas.sharing.penalties.lift(event.agreement, event.consumer)
         self.desk.look_again()
 
     def _note_tick(self, event: Tick, now_ms: int) -> None:

@@ -2,7 +2,7 @@
 
 Every outside lease that is at the site is in one of five places: in the backfiller's queue (waits, or
 waits to be resumed), among the appointments (Non-preemptable, promised for a later ready time), on the
-floor (holds VMs), ``parked`` (saved, until the routing policy says that it goes on), or in ``displaced`` (a
+allocations (holds VMs), ``parked`` (saved, until the routing policy says that it goes on), or in ``displaced`` (a
 Migratable lease that has lost its place, until `leasehold.gateway.rescue` finds it another within the same
 instant). How they lose their place is in
 `leasehold.gateway.preemption`.
@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 from itertools import chain
 
-from leasehold.gateway.agreed import AGREEMENT, ask_again_ms
-from leasehold.gateway.floor import Floor
+from leasehold.gateway.allocations import Allocations
+from leasehold.gateway.quotas import AGREEMENT, ask_again_ms
 from leasehold.leasing.backfill import Backfiller
 from leasehold.leasing.profile import Profile
 from leasehold.model.agreement import Breach
@@ -33,11 +33,11 @@ ASK_AGAIN_MS = 60_000
 class Guests:
     """Admission, start, suspension and resumption of outside leases at one site."""
 
-    def __init__(self, floor: Floor, local_side: Backfiller, full: Profile) -> None:
+    def __init__(self, allocations: Allocations, local_side: Backfiller, full: Profile) -> None:
         """Begin without guests; ``full`` is a copy of the home profile as it stands."""
-        self.floor = floor
+        self.allocations = allocations
         self.full = full
-        self.queue = Backfiller(full, floor.settings.guest_depth)
+        self.queue = Backfiller(full, allocations.settings.guest_depth)
         self.queue.moved = local_side.moved
         self.non_preemptable_vms = 0
         self._home = local_side
@@ -56,10 +56,10 @@ class Guests:
         its machines for ``idle_ms`` before its work begins; for others it is planned that they take to start
         as long as is usual here.
         """
-        lease.overhead_ms = self.floor.start_ms() if idle_ms is None else idle_ms
-        lease.span_ms = lease.overhead_ms + self.floor.wall_ms(lease.work_left)
+        lease.overhead_ms = self.allocations.start_ms() if idle_ms is None else idle_ms
+        lease.span_ms = lease.overhead_ms + self.allocations.wall_ms(lease.work_left)
         lease.earliest_ms = max(now_ms, lease.request.ready_ms)
-        if lease.vms > self.floor.settings.slots:
+        if lease.vms > self.allocations.settings.slots:
             return Reason.WIDER_THAN_SITE
         if lease.request.lease_type.is_best_effort:
             self._accept(lease)
@@ -82,7 +82,7 @@ class Guests:
 
     def span_ms(self, lease: Lease) -> int:
         """How long a request that is not here would have its VMs here: until they run, and then its work."""
-        return self.floor.start_ms() + self.floor.wall_ms(lease.work_left)
+        return self.allocations.start_ms() + self.allocations.wall_ms(lease.work_left)
 
     def has_room_now(self, lease: Lease, now_ms: int) -> bool:
         """Whether a request would start at once, beside those who have come in this instant."""
@@ -99,7 +99,7 @@ class Guests:
         start_ms, latest_ms = self.earliest_ms(lease, now_ms), self.latest_ms(lease)
         if latest_ms is not None and start_ms > latest_ms:
             return Reason.NO_ROOM_AT_READY_TIME
-        lease.span_ms, lease.overhead_ms = self.span_ms(lease), self.floor.start_ms()
+        lease.span_ms, lease.overhead_ms = self.span_ms(lease), self.allocations.start_ms()
         lease.earliest_ms = max(now_ms, lease.request.ready_ms)
         if lease.request.lease_type is NON_PREEMPTABLE:
             refusal = self._why_not_lent_for_good(lease)
@@ -129,7 +129,7 @@ class Guests:
         self._arrivals = [one for one in self._arrivals if one is not lease]
 
     def _accept(self, lease: Lease) -> None:
-        lease.site = self.floor.name
+        lease.site = self.allocations.name
         advance(lease, Step.PLAN)
         self._arrivals.append(lease)
 
@@ -146,11 +146,11 @@ class Guests:
 
     def _why_not_lent_for_good(self, lease: Lease) -> Reason | None:
         """The owner's caps on guests that cannot be preempted: they are what may delay local users."""
-        settings = self.floor.settings
+        settings = self.allocations.settings
         longest_ms, share_vms = settings.non_preemptable_max_ms, settings.non_preemptable_share_vms
         if share_vms == 0:
             return Reason.NON_PREEMPTABLE_NOT_ALLOWED
-        if longest_ms is not None and lease.span_ms - min(lease.overhead_ms, self.floor.start_ms()) > longest_ms:
+        if longest_ms is not None and lease.span_ms - min(lease.overhead_ms, self.allocations.start_ms()) > longest_ms:
             return Reason.NON_PREEMPTABLE_TOO_LONG
         if share_vms is not None and lease.vms > share_vms:
             return Reason.WIDER_THAN_NON_PREEMPTABLE_SHARE
@@ -208,15 +208,15 @@ class Guests:
 
     def take_up(self, waiting: list[Lease]) -> None:
         """Go on from a record: these wait here; the floor and both profiles are as they were."""
-        here = [*waiting, *self.floor.held.values()]
+        here = [*waiting, *self.allocations.held.values()]
         lent_for_good = [lease for lease in here if _is_lent_for_good(lease)]
         self.non_preemptable_vms = sum(lease.vms for lease in lent_for_good)
         for lease in lent_for_good:
             if lease.state is LeaseState.WAITING:
                 heappush(self._appointments, (lease.reserved_ms, lease.order, lease))
         others = [lease for lease in waiting if not _is_lent_for_good(lease)]
-        if self.floor.parked is not None:
-            self.floor.parked |= {lease.id: lease for lease in others if _is_saved_without_a_plan(lease)}
+        if self.allocations.parked is not None:
+            self.allocations.parked |= {lease.id: lease for lease in others if _is_saved_without_a_plan(lease)}
         self.queue.take_up(lease for lease in others if not self._is_parked(lease))
 
     # Starting, suspending, resuming
@@ -231,7 +231,7 @@ class Guests:
         for lease, reason in self.queue.step(now_ms):
             self._begin(lease, reason, now_ms)
         arrivals, self._arrivals = self._arrivals, []
-        self.floor.tell_who_waits(arrivals, self.full, GUESTS_IN_FREE_ROOM, now_ms)
+        self.allocations.tell_who_waits(arrivals, self.full, GUESTS_IN_FREE_ROOM, now_ms)
 
     def _begin(self, lease: Lease, reason: Reason, now_ms: int) -> None:
         if lease.state is LeaseState.SUSPENDING:
@@ -239,7 +239,7 @@ class Guests:
             self.queue.release(lease, now_ms)
             self.queue.submit(lease)
             if reason is Reason.RESERVED_START:
-                self.floor.decide(lease, Outcome.WAIT, Reason.STILL_SUSPENDING, GUESTS_IN_FREE_ROOM)
+                self.allocations.decide(lease, Outcome.WAIT, Reason.STILL_SUSPENDING, GUESTS_IN_FREE_ROOM)
             return
         resumed = lease.state is LeaseState.SUSPENDED
         if resumed and (self._waits_for_its_site(lease, now_ms) or self._is_put_off(lease, now_ms)):
@@ -249,18 +249,18 @@ class Guests:
         if resumed:
             self._resume(lease, reason, GUESTS_IN_FREE_ROOM, now_ms)
             return
-        self.floor.start(lease, now_ms)
-        self.floor.decide(lease, Outcome.START, reason, GUESTS_IN_FREE_ROOM)
+        self.allocations.start(lease, now_ms)
+        self.allocations.decide(lease, Outcome.START, reason, GUESTS_IN_FREE_ROOM)
 
     def _resume(self, lease: Lease, reason: Reason, rule: str, now_ms: int) -> None:
         advance(lease, Step.RESUME)
-        self.floor.enter(lease, now_ms)
-        self.floor.effects.append(ResumeLease(lease, lease.overhead_ms))
-        self.floor.decide(lease, Outcome.START, reason, rule)
+        self.allocations.enter(lease, now_ms)
+        self.allocations.effects.append(ResumeLease(lease, lease.overhead_ms))
+        self.allocations.decide(lease, Outcome.START, reason, rule)
 
     def _waits_for_its_site(self, lease: Lease, now_ms: int) -> bool:
         """Leave a guest suspended whose memory is where nobody answers; said once, and asked again later."""
-        if not self.floor.is_silent:
+        if not self.allocations.is_silent:
             return False
         lease.earliest_ms = now_ms + ASK_AGAIN_MS
         if not self._is_parked(lease):
@@ -268,7 +268,7 @@ class Guests:
             self.queue.submit(lease)
         if lease.id not in self._waits_for_answer:
             self._waits_for_answer[lease.id] = lease
-            self.floor.decide(lease, Outcome.WAIT, Reason.SITE_UNREACHABLE, GUESTS_IN_FREE_ROOM)
+            self.allocations.decide(lease, Outcome.WAIT, Reason.SITE_UNREACHABLE, GUESTS_IN_FREE_ROOM)
         return True
 
     def site_answers(self, now_ms: int) -> None:
@@ -284,8 +284,8 @@ class Guests:
         """Leave a guest suspended whose agreement gives it nothing now, unless it was promised a deadline."""
         if not lease.request.lease_type.is_best_effort:
             return False
-        speed_mips = self.floor.settings.speed_mips
-        breach = self.floor.agreed.why_not_on(lease, 0, speed_mips, now_ms)
+        speed_mips = self.allocations.settings.speed_mips
+        breach = self.allocations.quotas.why_not_on(lease, 0, speed_mips, now_ms)
         if breach is not None:
             self._put_off(lease, breach, now_ms)
         return breach is not None
@@ -295,7 +295,7 @@ class Guests:
         if not self._is_parked(lease):
             self.queue.release(lease, now_ms)
             self.queue.submit(lease)
-        self.floor.put_off(lease, breach, AGREEMENT)
+        self.allocations.put_off(lease, breach, AGREEMENT)
 
     def appointed(self, now_ms: int) -> list[Lease]:
         """Give the Non-preemptable guests whose promised time has come."""
@@ -317,8 +317,8 @@ class Guests:
 
     def waiting(self) -> list[Lease]:
         """Every guest that is here and holds no VMs."""
-        parked = () if self.floor.parked is None else self.floor.parked.values()
-        return [*self.in_line(), *(lease for lease in parked if lease.site == self.floor.name)]
+        parked = () if self.allocations.parked is None else self.allocations.parked.values()
+        return [*self.in_line(), *(lease for lease in parked if lease.site == self.allocations.name)]
 
     def in_line(self) -> list[Lease]:
         """Those of them who start, or go on, as soon as there is room."""
@@ -344,7 +344,7 @@ class Guests:
 
     def stay(self, lease: Lease) -> None:
         """Let a guest wait here that is being saved: for the policy's word, or, without, for room."""
-        if self.floor.parked is None:
+        if self.allocations.parked is None:
             self.queue.submit(lease)
         else:
             self.park(lease)
@@ -352,12 +352,12 @@ class Guests:
     def park(self, lease: Lease) -> None:
         """Let a guest wait, saved, until the routing policy says that it goes on."""
         self.park_again(lease)
-        self.floor.decide(lease, Outcome.WAIT, Reason.SUSPENDED_UNTIL_QUIET, PARKING)
+        self.allocations.decide(lease, Outcome.WAIT, Reason.SUSPENDED_UNTIL_QUIET, PARKING)
 
     def park_again(self, lease: Lease) -> None:
         """Let a guest wait on that was parked before, and found no place."""
-        assert self.floor.parked is not None
-        self.floor.parked[lease.id] = self.queue.moved[lease.id] = lease
+        assert self.allocations.parked is not None
+        self.allocations.parked[lease.id] = self.queue.moved[lease.id] = lease
 
     def go_on(self, lease: Lease, reason: Reason, rule: str, now_ms: int) -> bool:
         """Resume a parked guest at once; False if there is no room, or its agreement gives it nothing now."""
@@ -371,10 +371,10 @@ class Guests:
         return True
 
     def _is_parked(self, lease: Lease) -> bool:
-        return self.floor.parked is not None and lease.id in self.floor.parked
+        return self.allocations.parked is not None and lease.id in self.allocations.parked
 
     def _leaves_parking(self, lease: Lease) -> bool:
-        return self.floor.parked is not None and self.floor.parked.pop(lease.id, None) is not None
+        return self.allocations.parked is not None and self.allocations.parked.pop(lease.id, None) is not None
 
     # Saving
 
@@ -383,14 +383,14 @@ class Guests:
         save_ms = self.plan_resumption(lease, now_ms)
         lease.overhead_vm_ms += (save_ms + lease.overhead_ms) * lease.vms
         advance(lease, Step.SUSPEND)
-        self.floor.effects.append(SuspendLease(lease, save_ms))
+        self.allocations.effects.append(SuspendLease(lease, save_ms))
 
     def plan_resumption(self, lease: Lease, now_ms: int) -> int:
         """Set what resuming would take, were the memory saved from now on; returns how long saving takes."""
-        overhead = self.floor.overheads
+        overhead = self.allocations.overheads
         save_ms = overhead.suspend_ms(lease.request.memory_mib, lease.vms)
         lease.overhead_ms = overhead.resume_ms(lease.request.memory_mib, lease.vms)
-        lease.span_ms = lease.overhead_ms + self.floor.wall_ms(lease.work_left)
+        lease.span_ms = lease.overhead_ms + self.allocations.wall_ms(lease.work_left)
         lease.earliest_ms = now_ms + save_ms
         return save_ms
 

@@ -40,12 +40,12 @@ class Invariants:
         self._promises_are_kept(effects)
 
     def _no_slot_is_given_twice(self, site: Site) -> None:
-        held_vms = sum(lease.vms for lease in site.floor.held.values())
-        counted_vms = site.floor.local_vms + site.floor.guest_vms
+        held_vms = sum(lease.vms for lease in site.allocations.held.values())
+        counted_vms = site.allocations.local_vms + site.allocations.guest_vms
         if held_vms != counted_vms:
             raise InvariantBroken(f"{site.name}: {held_vms} VMs held, {counted_vms} counted")
-        if held_vms > site.settings.slots and not site.floor.held.keys() <= site.floor.outlasting:
-            held = ", ".join(f"{one.id} ({one.state}, {one.vms})" for one in site.floor.held.values())
+        if held_vms > site.settings.slots and not site.allocations.held.keys() <= site.allocations.outlasting:
+            held = ", ".join(f"{one.id} ({one.state}, {one.vms})" for one in site.allocations.held.values())
             raise InvariantBroken(f"{site.name}: {held_vms} VMs held on {site.settings.slots} slots, by leases {held}")
 
     def _plans_are_what_the_leases_say(self, site: Site, now_ms: int) -> None:
@@ -67,7 +67,7 @@ class Invariants:
         if site.guests is None:
             return
         full = site.guests.full
-        if full.free_at(now_ms) < 0 and not site.floor.held.keys() <= site.floor.outlasting:
+        if full.free_at(now_ms) < 0 and not site.allocations.held.keys() <= site.allocations.outlasting:
             raise InvariantBroken(f"{site.name}: more VMs booked now than there are")
         for lease in site.guests.queue.reserved.values():
             if full.lowest(lease.reserved_ms, lease.end_ms) < 0:
@@ -75,17 +75,17 @@ class Invariants:
 
     def _use_is_accounted_for(self, site: Site) -> None:
         """Whoever has machines is in the ledger, and nobody else is at this site."""
-        sharing = self._gateway.agreed.sharing
+        sharing = self._gateway.quotas.sharing
         if sharing is None:
             return
         accounted = {id_ for id_, holding in sharing.ledger.holdings.items() if holding.site == site.name}
-        in_use = {lease.id for lease in site.floor.held.values() if site.floor.is_in_use(lease)}
+        in_use = {lease.id for lease in site.allocations.held.values() if site.allocations.is_in_use(lease)}
         if accounted != in_use:
             raise InvariantBroken(f"{site.name}: {accounted} are accounted for, {in_use} are in use")
 
     def _every_lease_is_in_one_place(self) -> None:
         gateway = self._gateway
-        waiting = [*gateway.held, *gateway.desk.stranded, *gateway.coallocations.held()]
+        waiting = [*gateway.pending.held, *gateway.desk.unschedulable, *gateway.coallocations.held()]
         places: dict[int, int] = dict.fromkeys(waiting, 1)
         for lease in gateway.desk.lines.waiting():
             places[lease.id] = places.get(lease.id, 0) + 1
@@ -134,7 +134,7 @@ def _waiting(site: Site) -> list[Lease]:
 
 
 def _present(site: Site) -> list[Lease]:
-    return [*_waiting(site), *site.floor.held.values()]
+    return [*_waiting(site), *site.allocations.held.values()]
 
 
 def _booked(site: Site) -> list[Lease]:
@@ -149,7 +149,7 @@ def _is_overbooked(site: Site, profile: Profile, booked: list[Lease], now_ms: in
     """Whether more is booked at some time than there is, not counting what outlasts a site that shrank."""
     over = [at for at in (now_ms, *(t for t in profile.times if t > now_ms)) if profile.free_at(at) < 0]
     return any(
-        lease.id not in site.floor.outlasting
+        lease.id not in site.allocations.outlasting
         for at_ms in over
         for lease in booked
         if lease.reserved_ms <= at_ms < lease.end_ms

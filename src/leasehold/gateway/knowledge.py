@@ -4,9 +4,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from leasehold.gateway.remote import RemoteSite
 from leasehold.gateway.site import Site
-from leasehold.gateway.unanswered import Unanswered
+from leasehold.gateway.sites import OpenOffers, RemoteSite
 from leasehold.model.lease import Lease
 from leasehold.model.request import Request
 from leasehold.routing.demand import NO_AGE, Demand, Outlook
@@ -31,7 +30,7 @@ class Knowledge:
         federation: Federation,
         sites: Mapping[str, Site],
         remotes: Mapping[str, RemoteSite],
-        unanswered: Unanswered,
+        unanswered: OpenOffers,
         reference_mips: int,
         *,
         told_external: StreamMoments | None,
@@ -107,31 +106,33 @@ class Knowledge:
 
     # What outlives a restart
 
-    def memory(self) -> dict[str, Any]:
-        """Give what cannot be seen in the open leases, as plain data for `recall`."""
+    def snapshot(self) -> dict[str, Any]:
+        """Give what cannot be seen in the open leases, as plain data for `restore`."""
         return {
             "sent": {name: history.sent for name, history in self._histories.items()},
             "preempted": {name: history.preempted_leases for name, history in self._histories.items()},
             "learnt": None if self._learnt is None else self._learnt.memory(),
             "run_times": self._run_times.memory(),
             "demand": {
-                name: site.floor.demand.memory() for name, site in self._sites.items() if site.floor.demand is not None
+                name: site.allocations.demand.memory()
+                for name, site in self._sites.items()
+                if site.allocations.demand is not None
             },
         }
 
-    def recall(self, memory: Mapping[str, Any]) -> None:
-        """Remember what `memory` gave; sites that are no longer there are forgotten."""
+    def restore(self, snapshot: Mapping[str, Any]) -> None:
+        """Remember what `snapshot` gave; sites that are no longer there are forgotten."""
         for name, history in self._histories.items():
-            history.sent = list(memory["sent"].get(name, history.sent))
-            history.preempted_leases = memory["preempted"].get(name, 0)
-        if memory["learnt"] is not None:
-            self._learnt = LoadEstimator.recalled(memory["learnt"])
-        if "run_times" in memory:
-            self._run_times = RunTimes.recalled(memory["run_times"])
-        for name, demand in memory.get("demand", {}).items():
+            history.sent = list(snapshot["sent"].get(name, history.sent))
+            history.preempted_leases = snapshot["preempted"].get(name, 0)
+        if snapshot["learnt"] is not None:
+            self._learnt = LoadEstimator.recalled(snapshot["learnt"])
+        if "run_times" in snapshot:
+            self._run_times = RunTimes.recalled(snapshot["run_times"])
+        for name, demand in snapshot.get("demand", {}).items():
             if name in self._sites:
-                floor = self._sites[name].floor
-                floor.demand = Demand.recalled(demand, floor.settings.slots)
+                allocations = self._sites[name].allocations
+                allocations.demand = Demand.recalled(demand, allocations.settings.slots)
 
     def take_up(self, leases: Iterable[Lease]) -> None:
         """Count the leases that are on their way."""
@@ -167,12 +168,12 @@ class Knowledge:
         if site_name in self._remotes:
             return self._last_heard(site_name)
         site = self._sites[site_name]
-        floor = site.floor
+        allocations = site.allocations
         return SiteLive(
             free_vms=site.free_vms,
             local_waiting_vms=site.locals.waiting_vms(),
             guest_waiting_vms=0 if site.guests is None else site.guests.in_line_vms(),
-            running_guest_vms=floor.guest_vms,
+            running_guest_vms=allocations.guest_vms,
             earliest_start_ms=_ask(site, self._reference_mips, now_ms),
         )
 
@@ -195,10 +196,10 @@ class Knowledge:
         if site_name in self._remotes:
             slots = self._remotes[site_name].slots
             return Outlook(self._unwatched.setdefault(slots, Demand(slots)), NO_AGE)
-        floor = self._sites[site_name].floor
-        if floor.demand is None:
-            floor.demand = Demand(floor.settings.slots, now_ms)
-        return floor.demand.outlook(now_ms)
+        allocations = self._sites[site_name].allocations
+        if allocations.demand is None:
+            allocations.demand = Demand(allocations.settings.slots, now_ms)
+        return allocations.demand.outlook(now_ms)
 
 
 def starts_now(live: SiteLive, request: Request, now_ms: int) -> bool:
@@ -216,7 +217,7 @@ def _ask(site: Site, reference_mips: int, now_ms: int) -> Callable[[int, int], i
         if vms > site.settings.slots:
             return None
         guests = site.open_to_guests(now_ms)
-        span_ms = site.floor.start_ms() + site.floor.wall_ms(duration_ms * reference_mips)
+        span_ms = site.allocations.start_ms() + site.allocations.wall_ms(duration_ms * reference_mips)
         return guests.full.earliest(now_ms, span_ms, vms)
 
     return earliest_start_ms

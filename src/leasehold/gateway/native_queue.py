@@ -31,8 +31,8 @@ def follow(site: "Site", seen: NativeQueueSeen, now_ms: int) -> Started:
     for lease in waiting.values():
         site.locals.withdraw(lease, now_ms)
     for lease_id in seen.waiting:
-        if lease_id in site.floor.held:
-            waiting[lease_id] = _hold_back(site, site.floor.held[lease_id], now_ms)
+        if lease_id in site.allocations.held:
+            waiting[lease_id] = _hold_back(site, site.allocations.held[lease_id], now_ms)
     started = [(lease, Reason.STARTED_BY_NATIVE_SCHEDULER) for lease in begun if _take(site, lease, now_ms)]
     for lease, _ in started:
         del waiting[lease.id]
@@ -42,10 +42,10 @@ def follow(site: "Site", seen: NativeQueueSeen, now_ms: int) -> Started:
 
 def _hold_back(site: "Site", lease: Lease, now_ms: int) -> Lease:
     """Room was made for it, and its scheduler gave that to another: it has not begun."""
-    site.floor.hold_back(lease, now_ms)
+    site.allocations.hold_back(lease, now_ms)
     site.locals.release(lease, now_ms)
     lease.first_start_ms = UNPLANNED
-    site.floor.decide(lease, Outcome.WAIT, Reason.NATIVE_JOB_STARTED_FIRST, OWN_SCHEDULER)
+    site.allocations.decide(lease, Outcome.WAIT, Reason.NATIVE_JOB_STARTED_FIRST, OWN_SCHEDULER)
     return lease
 
 
@@ -66,4 +66,4 @@ def _queue_again(
     for lease in [*first, *(lease for lease in waiting.values() if lease.id not in known)]:
         site.locals.submit(lease)
         if lease.id in promised_ms:
-            site.floor.decide(lease, Outcome.MOVE, Reason.NATIVE_JOB_STARTED_FIRST, OWN_SCHEDULER)
+            site.allocations.decide(lease, Outcome.MOVE, Reason.NATIVE_JOB_STARTED_FIRST, OWN_SCHEDULER)

@@ -25,11 +25,11 @@ HOLDS_VMS = frozenset({LeaseState.RUNNING, LeaseState.RESUMING, LeaseState.MIGRA
 
 
 class Parking:
-    """Who is parked at the gateway's own sites; ``parked`` is shared with their floors."""
+    """Who is parked at the gateway's own sites; ``parked`` is shared with their all_allocations."""
 
     def __init__(self, desk: "Desk", sites: Mapping[str, Site], reference_mips: int) -> None:
         """Begin with nobody."""
-        self.parked: dict[int, Lease] = {}
+        self.leases: dict[int, Lease] = {}
         self.opens = desk.routing.policy.parks
         self._policy = desk.routing.policy
         self._sites = sites
@@ -38,11 +38,11 @@ class Parking:
 
     def __len__(self) -> int:
         """How many are parked."""
-        return len(self.parked)
+        return len(self.leases)
 
     def take(self, guests: Guests, lease: Lease, now_ms: int) -> bool:
         """Park a Migratable guest that has just lost its place; False if there is no time for that."""
-        settings = guests.floor.settings
+        settings = guests.allocations.settings
         if not self.opens or lease.state not in HOLDS_VMS or not settings.can_suspend:
             return False
         if lease.vms > settings.slots:
@@ -58,14 +58,14 @@ class Parking:
 
     def in_a_hurry(self, now_ms: int) -> list[Lease]:
         """Call those up whose deadline lets them wait no longer."""
-        called = [lease for lease in self.parked.values() if _hurries_from_ms(lease) <= now_ms]
+        called = [lease for lease in self.leases.values() if _hurries_from_ms(lease) <= now_ms]
         for lease in called:
-            del self.parked[lease.id]
+            del self.leases[lease.id]
         return called
 
     def waiting(self, now_ms: int) -> list[Waiting]:
         """Give those who could go on now: who can be moved first, then who was saved first."""
-        saved = [one for one in self.parked.values() if _could_go_on(one, now_ms)]
+        saved = [one for one in self.leases.values() if _could_go_on(one, now_ms)]
         saved.sort(key=lambda lease: (-lease.request.lease_type, lease.earliest_ms, lease.order))
         return [self._word(lease) for lease in saved]
 
@@ -77,7 +77,7 @@ class Parking:
         return known
 
     def _describe(self, lease: Lease) -> Waiting:
-        request, overheads = lease.request, self._sites[lease.site].floor.overheads
+        request, overheads = lease.request, self._sites[lease.site].allocations.overheads
         move_ms = None
         if not request.lease_type.is_best_effort:
             move_ms = overheads.migrate_ms(request.memory_mib, lease.vms)
@@ -99,11 +99,11 @@ def _could_go_on(lease: Lease, now_ms: int) -> bool:
 
 def _latest_ms(guests: Guests, lease: Lease) -> int | None:
     """When it would have to go on at the latest, and be moved for that; None without a deadline."""
-    request, floor = lease.request, guests.floor
+    request, allocations = lease.request, guests.allocations
     if request.deadline_ms is None:
         return None
-    moving_ms = floor.overheads.migrate_ms(request.memory_mib, lease.vms)
-    return request.deadline_ms - max(lease.overhead_ms, moving_ms) - floor.wall_ms(lease.work_left)
+    moving_ms = allocations.overheads.migrate_ms(request.memory_mib, lease.vms)
+    return request.deadline_ms - max(lease.overhead_ms, moving_ms) - allocations.wall_ms(lease.work_left)
 
 
 def _hurries_from_ms(lease: Lease) -> int:

@@ -1,6 +1,6 @@
 """Peer gateways: when one is asked, what may come from one, and how much goes to and fro.
 
-A peer is to a gateway what a site is that decides for itself (`leasehold.gateway.remote`), with more rules:
+A peer is to a gateway what a site is that decides for itself (`leasehold.gateway.sites`), with more rules:
 
 1. One's own sites come first: a peer is asked for what none of them can take or, where its terms say so, can
    start now.
@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from leasehold.gateway.remote import RemoteSite
-from leasehold.gateway.unanswered import Unanswered
+from leasehold.gateway.sites import OpenOffers, RemoteSite
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.reason import Reason
 from leasehold.model.request import Request
@@ -54,14 +53,14 @@ class Tally:
         self.offered += 1
         self.stream.observe(request.vms, request.duration_ms / 1000, now_ms)
 
-    def memory(self) -> dict[str, Any]:
-        """Give everything, as plain data for `recalled`."""
+    def snapshot(self) -> dict[str, Any]:
+        """Give everything, as plain data for `restored`."""
         return {"offered": self.offered, "refused": self.refused, "stream": self.stream.memory()}
 
     @classmethod
-    def recalled(cls, memory: Mapping[str, Any]) -> "Tally":
-        """Go on from what `memory` gave."""
-        return cls(StreamEstimator.recalled(memory["stream"], DAY_S), memory["offered"], memory["refused"])
+    def restored(cls, snapshot: Mapping[str, Any]) -> "Tally":
+        """Go on from what `snapshot` gave."""
+        return cls(StreamEstimator.recalled(snapshot["stream"], DAY_S), snapshot["offered"], snapshot["refused"])
 
 
 class Peering:
@@ -72,7 +71,7 @@ class Peering:
     ``here``           the open leases that each of them has here
     """
 
-    def __init__(self, remotes: Mapping[str, RemoteSite], unanswered: Unanswered) -> None:
+    def __init__(self, remotes: Mapping[str, RemoteSite], unanswered: OpenOffers) -> None:
         """Begin without peers; ``remotes`` are all who decide for themselves, the peers among them."""
         self.terms: dict[str, Terms] = {}
         self.asked: dict[str, Tally] = {}
@@ -210,14 +209,14 @@ class Peering:
 
     # What outlives a restart
 
-    def memory(self) -> dict[str, Any]:
-        """Give what cannot be seen in the open leases, as plain data for `remember`."""
+    def snapshot(self) -> dict[str, Any]:
+        """Give what cannot be seen in the open leases, as plain data for `restore`."""
         return {
-            "asked": {name: tally.memory() for name, tally in self.asked.items()},
-            "asking": {name: tally.memory() for name, tally in self.asking.items()},
+            "asked": {name: tally.snapshot() for name, tally in self.asked.items()},
+            "asking": {name: tally.snapshot() for name, tally in self.asking.items()},
         }
 
-    def remember(self, memory: Mapping[str, Any]) -> None:
+    def restore(self, snapshot: Mapping[str, Any]) -> None:
         """Know again how much went to and fro."""
-        self.asked = {name: Tally.recalled(told) for name, told in memory.get("asked", {}).items()}
-        self.asking = {name: Tally.recalled(told) for name, told in memory.get("asking", {}).items()}
+        self.asked = {name: Tally.restored(told) for name, told in snapshot.get("asked", {}).items()}
+        self.asking = {name: Tally.restored(told) for name, told in snapshot.get("asking", {}).items()}

@@ -41,41 +41,41 @@ def give_way(guests: Guests, started: Started, now_ms: int) -> set[int]:
 
 def plan_guests_anew(guests: Guests, reason: Reason, rule: str, now_ms: int) -> None:
     """Let the reservations of waiting guests step aside for what others have booked, and say why."""
-    for lease in guests.floor.settings.repair(guests.queue, now_ms):
+    for lease in guests.allocations.settings.repair(guests.queue, now_ms):
         if lease.latest_ms is not None and lease.reserved_ms > lease.latest_ms:
             guests.queue.withdraw(lease, now_ms)
-            guests.floor.displaced.append(lease)
+            guests.allocations.displaced.append(lease)
         else:
             planned_ms = lease.reserved_ms
-            guests.floor.decide(lease, Outcome.MOVE, reason, rule, planned_ms)
+            guests.allocations.decide(lease, Outcome.MOVE, reason, rule, planned_ms)
 
 
 def _preempt_for(guests: Guests, taker: Lease, needed_vms: int, now_ms: int) -> int:
     """Preempt guests for one request; returns how many VMs that freed."""
-    floor, policy = guests.floor, guests.floor.settings.victims
-    leases = {lease.id: lease for lease in floor.held.values() if _is_preemptable(lease)}
+    allocations, policy = guests.allocations, guests.allocations.settings.victims
+    leases = {lease.id: lease for lease in allocations.held.values() if _is_preemptable(lease)}
     choice = policy.choose(_candidates(guests, leases.values(), now_ms), needed_vms)
     report = _report(choice, taker, needed_vms)
     for victim in choice.victims:
         lease = leases[victim.lease_id]
         outcome = Outcome.PREEMPT
         why = _reason(choice, victim, taker)
-        floor.effects.append(Decision(lease, floor.name, outcome, why, policy.name, preemption=report))
+        allocations.effects.append(Decision(lease, allocations.name, outcome, why, policy.name, preemption=report))
         _preempt(guests, lease, now_ms)
     return report.freed_vms
 
 
 def shrink(guests: Guests, now_ms: int) -> None:
     """Let preemptable guests give way until what is held fits the slots that there are, or none is left."""
-    floor, policy = guests.floor, guests.floor.settings.victims
-    leases = {lease.id: lease for lease in floor.held.values() if _is_preemptable(lease)}
-    over_vms = floor.local_vms + floor.guest_vms - floor.settings.slots
+    allocations, policy = guests.allocations, guests.allocations.settings.victims
+    leases = {lease.id: lease for lease in allocations.held.values() if _is_preemptable(lease)}
+    over_vms = allocations.local_vms + allocations.guest_vms - allocations.settings.slots
     needed_vms = min(over_vms, sum(lease.vms for lease in leases.values()))
     if needed_vms <= 0:
         return
     choice = policy.choose(_candidates(guests, leases.values(), now_ms), needed_vms)
     for victim in choice.victims:
-        floor.decide(leases[victim.lease_id], Outcome.PREEMPT, Reason.SITE_SHRANK, policy.name)
+        allocations.decide(leases[victim.lease_id], Outcome.PREEMPT, Reason.SITE_SHRANK, policy.name)
         _preempt(guests, leases[victim.lease_id], now_ms)
 
 
@@ -86,7 +86,7 @@ def _is_preemptable(lease: Lease) -> bool:
 
 def _candidates(guests: Guests, leases: Iterable[Lease], now_ms: int) -> list[Candidate]:
     """Show the policy each guest that may give way."""
-    cost_vm_ms = cache(guests.floor.overheads.cost_vm_ms)  # many guests are alike
+    cost_vm_ms = cache(guests.allocations.overheads.cost_vm_ms)  # many guests are alike
     return [
         Candidate(
             lease.id,
@@ -135,16 +135,16 @@ def _preempt(guests: Guests, lease: Lease, now_ms: int) -> None:
     One whose machines were not seen yet may have begun nevertheless: were it to wait instead, its command
     could run twice, and at two sites at a time.
     """
-    lease.work_left -= lease.ran_ms(now_ms) * guests.floor.settings.speed_mips
+    lease.work_left -= lease.ran_ms(now_ms) * guests.allocations.settings.speed_mips
     lease.preemptions += 1
-    guests.floor.leave(lease, now_ms)
+    guests.allocations.leave(lease, now_ms)
     guests.queue.release(lease, now_ms)
     match lease.request.lease_type:
         case LeaseType.CANCELABLE:
-            guests.floor.effects.append(StopLease(lease))
-            guests.floor.close(lease, Step.TERMINATE, Reason.TERMINATED)
+            guests.allocations.effects.append(StopLease(lease))
+            guests.allocations.close(lease, Step.TERMINATE, Reason.TERMINATED)
         case LeaseType.SUSPENDABLE:
             guests.suspend(lease, now_ms)
             guests.stay(lease)
         case _:
-            guests.floor.displaced.append(lease)
+            guests.allocations.displaced.append(lease)

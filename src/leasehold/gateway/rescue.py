@@ -8,7 +8,6 @@ home, or have failed (`leasehold.gateway.displaced`).
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from leasehold.gateway.agreed import UnderAgreement
 from leasehold.gateway.displaced import (
     SAVED_OR_SAVING,
     could_still_end_in_time,
@@ -19,6 +18,7 @@ from leasehold.gateway.displaced import (
     take_over,
 )
 from leasehold.gateway.guests import Guests
+from leasehold.gateway.quotas import QuotaEnforcer
 from leasehold.gateway.site import Site
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.reason import Reason
@@ -32,11 +32,11 @@ SOONEST_FINISH = "soonest-finish"
 class Rescue:
     """Finds places for displaced guests."""
 
-    def __init__(self, desk: "Desk", sites: Mapping[str, Site], agreed: UnderAgreement) -> None:
+    def __init__(self, desk: "Desk", sites: Mapping[str, Site], quotas: QuotaEnforcer) -> None:
         """Begin; ``sites`` are the gateway's own."""
         self._desk = desk
         self._sites = sites
-        self._agreed = agreed
+        self._quotas = quotas
 
     def all(self, displaced: Iterable[Lease], now_ms: int) -> None:
         """Find each of them a place or a time, or say that it has failed."""
@@ -75,11 +75,11 @@ class Rescue:
 
     def move(self, lease: Lease, there: Guests, reason: Reason, rule: str, now_ms: int) -> None:
         """Let a guest go on at another site, which has room for it."""
-        self._desk.parking.parked.pop(lease.id, None)
+        self._desk.parking.leases.pop(lease.id, None)
         self._desk.knowledge.gone(lease, lease.site)
         take_over(there, lease, reason, rule, now_ms)
         self._desk.knowledge.sent(lease)
-        self._agreed.granted(lease, there.floor.settings.speed_mips, now_ms)
+        self._quotas.granted(lease, there.allocations.settings.speed_mips, now_ms)
         self._desk.touch(lease.site)
 
     def could_take(self, lease: Lease, now_ms: int) -> list[Guests]:
@@ -93,6 +93,6 @@ class Rescue:
             site
             for site in self._desk.lenders.own()
             if site.name != lease.site
-            and not self._agreed.is_bound_elsewhere(lease.request, site.name)
-            and self._agreed.why_not_there(lease, site.name, site.settings.speed_mips, now_ms) is None
+            and not self._quotas.is_bound_elsewhere(lease.request, site.name)
+            and self._quotas.why_not_there(lease, site.name, site.settings.speed_mips, now_ms) is None
         ]

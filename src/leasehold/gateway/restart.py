@@ -15,7 +15,7 @@ again, and who is wider than the whole site has no place there any more.
 from collections.abc import Iterable
 from operator import attrgetter
 
-from leasehold.gateway.floor import Floor
+from leasehold.gateway.allocations import Allocations
 from leasehold.gateway.gateway import Gateway
 from leasehold.gateway.guests import Guests
 from leasehold.gateway.preemption import shrink
@@ -42,9 +42,14 @@ def take_up(gateway: Gateway, leases: Iterable[Lease], now_ms: int, history: Ite
             by_site[lease.site].append(lease)
     gateway.take_up(open_leases)
     late = {name for name, present in by_site.items() if _furnish(gateway.sites[name], present, now_ms)}
-    floors = [site.floor for site in gateway.sites.values()]
-    in_use = {lease.id for floor in floors for lease in floor.held.values() if floor.is_in_use(lease)}
-    gateway.agreed.take_up(open_leases, in_use, history, now_ms)
+    all_allocations = [site.allocations for site in gateway.sites.values()]
+    in_use = {
+        lease.id
+        for allocations in all_allocations
+        for lease in allocations.held.values()
+        if allocations.is_in_use(lease)
+    }
+    gateway.quotas.take_up(open_leases, in_use, history, now_ms)
     for name, present in by_site.items():
         _fit(gateway, gateway.sites[name], present, now_ms, was_late=name in late)
 
@@ -52,10 +57,10 @@ def take_up(gateway: Gateway, leases: Iterable[Lease], now_ms: int, history: Ite
 def _furnish(site: Site, leases: list[Lease], now_ms: int) -> bool:
     """Put leases into their places; returns whether machines are late, and were given more time."""
     holding = [lease for lease in leases if lease.held_since_ms >= 0]
-    site.floor.take_up(sorted(holding, key=attrgetter("place")))
+    site.allocations.take_up(sorted(holding, key=attrgetter("place")))
     late = [lease for lease in holding if lease.state in ON_THE_WAY and lease.end_ms <= now_ms]
     for lease in late:
-        lease.span_ms = now_ms + site.floor.wall_ms(lease.work_left) - lease.reserved_ms
+        lease.span_ms = now_ms + site.allocations.wall_ms(lease.work_left) - lease.reserved_ms
     waiting = [lease for lease in leases if lease.held_since_ms < 0]
     at_home = [lease for lease in leases if lease.request.lease_type is LeaseType.NON_PREEMPTABLE]
     site.home.rebuild(now_ms, _bookings(at_home))
@@ -69,18 +74,18 @@ def _furnish(site: Site, leases: list[Lease], now_ms: int) -> bool:
 
 def _fit(gateway: Gateway, site: Site, leases: list[Lease], now_ms: int, *, was_late: bool) -> None:
     """Let the leases of a site have no more than there is, and plan again what nobody was there to start."""
-    floor, too_wide = site.floor, [lease for lease in leases if lease.vms > site.settings.slots]
+    allocations, too_wide = site.allocations, [lease for lease in leases if lease.vms > site.settings.slots]
     for lease in too_wide:
         if lease.held_since_ms < 0:
             _part_with(gateway, site, lease, now_ms)
     if site.guests is not None:
-        held = list(floor.held.values())
+        held = list(allocations.held.values())
         shrink(site.guests, now_ms)
         for lease in held:
             if lease in too_wide and lease.state is LeaseState.SUSPENDING:
                 _part_with(gateway, site, lease, now_ms)
     if site.free_vms < 0:
-        floor.outlasting = frozenset(floor.held)
+        allocations.outlasting = frozenset(allocations.held)
     if was_late or any(0 <= lease.reserved_ms < now_ms and lease.held_since_ms < 0 for lease in leases):
         _plan_again(site, Reason.MISSED_START, now_ms)
     elif min(site.home.free) < 0 or (site.guests is not None and _promised_too_much(site.guests)):
@@ -104,15 +109,15 @@ def _part_with(gateway: Gateway, site: Site, lease: Lease, now_ms: int) -> None:
         site.guests.withdraw(lease, now_ms)
     if lease.state is LeaseState.WAITING:
         if lease.request.is_local or gateway.coallocations.crew.coallocation_of(lease.id) is not None:
-            site.floor.refuse(lease, Reason.WIDER_THAN_SITE, RESTART)
+            site.allocations.refuse(lease, Reason.WIDER_THAN_SITE, RESTART)
         else:
             gateway.desk.take_back(lease, Reason.SITE_SHRANK, RESTART)
     elif lease.request.lease_type is LeaseType.MIGRATABLE:
-        site.floor.displaced.append(lease)
+        site.allocations.displaced.append(lease)
     else:
-        site.floor.decide(lease, Outcome.REFUSE, Reason.WIDER_THAN_SITE, RESTART)
-        site.floor.effects.append(StopLease(lease))
-        site.floor.close(lease, Step.FAIL, Reason.WIDER_THAN_SITE)
+        site.allocations.decide(lease, Outcome.REFUSE, Reason.WIDER_THAN_SITE, RESTART)
+        site.allocations.effects.append(StopLease(lease))
+        site.allocations.close(lease, Step.FAIL, Reason.WIDER_THAN_SITE)
 
 
 def _bookings(leases: Iterable[Lease]) -> Iterable[tuple[int, int, int]]:
@@ -139,7 +144,7 @@ def _plan_again(site: Site, why: Reason, now_ms: int) -> None:
             site.locals.reserve(lease, start_ms)
         elif guests is not None:
             guests.appoint(lease, start_ms)
-        _tell(site.floor, lease, why)
+        _tell(site.allocations, lease, why)
     for lease in sorted(others, key=lambda lease: (planned_ms[lease.id], lease.order)):
         assert guests is not None
         _plan_guest_again(guests, lease, why, now_ms)
@@ -149,9 +154,9 @@ def _plan_guest_again(guests: Guests, lease: Lease, why: Reason, now_ms: int) ->
     guests.queue.reserve(lease, guests.queue.earliest(lease, now_ms))
     if lease.latest_ms is not None and lease.reserved_ms > lease.latest_ms:
         guests.queue.withdraw(lease, now_ms)
-        guests.floor.displaced.append(lease)
+        guests.allocations.displaced.append(lease)
     else:
-        _tell(guests.floor, lease, why)
+        _tell(guests.allocations, lease, why)
 
 
 def _reserved(site: Site) -> list[Lease]:
@@ -159,5 +164,5 @@ def _reserved(site: Site) -> list[Lease]:
     return [lease for lease in [*site.locals.waiting(), *waiting] if lease.reserved_ms >= 0]
 
 
-def _tell(floor: Floor, lease: Lease, why: Reason) -> None:
-    floor.decide(lease, Outcome.MOVE, why, RESTART, lease.reserved_ms)
+def _tell(allocations: Allocations, lease: Lease, why: Reason) -> None:
+    allocations.decide(lease, Outcome.MOVE, why, RESTART, lease.reserved_ms)

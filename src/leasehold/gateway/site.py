@@ -6,8 +6,8 @@ local request starts. Guests are planned on the ``full`` profile, which has ever
 request starts and the ``full`` profile goes below zero, guests give way (`leasehold.gateway.guests`).
 """
 
+from leasehold.gateway.allocations import Allocations
 from leasehold.gateway.extension import STARTS, count_from, keep_room, prolong, why_no_longer
-from leasehold.gateway.floor import Floor
 from leasehold.gateway.guests import Guests
 from leasehold.gateway.native_queue import follow
 from leasehold.gateway.preemption import REPAIR, give_way, plan_guests_anew
@@ -31,10 +31,10 @@ class Site:
     in `Guests.serve`, which the gateway calls once all events of an instant are known.
     """
 
-    def __init__(self, settings: SiteSettings, now_ms: int = 0) -> None:
+    def __init__(self, settings: SiteSettings) -> None:
         """Begin empty. A site pays for the ability to lend only from its first guest on."""
-        self.floor = Floor(settings)
-        self.home = Profile(settings.slots, now_ms)
+        self.allocations = Allocations(settings)
+        self.home = Profile(settings.slots, 0)
         self.locals = Backfiller(self.home, settings.local_depth)
         self.guests: Guests | None = None
         self.wake_ms: int | None = None
@@ -45,36 +45,36 @@ class Site:
     @property
     def name(self) -> str:
         """The site's name."""
-        return self.floor.name
+        return self.allocations.name
 
     @property
     def settings(self) -> SiteSettings:
         """What its owner decided."""
-        return self.floor.settings
+        return self.allocations.settings
 
     @property
     def free_vms(self) -> int:
         """How many of its VMs nobody holds."""
-        return self.settings.slots - self.floor.local_vms - self.floor.guest_vms
+        return self.settings.slots - self.allocations.local_vms - self.allocations.guest_vms
 
     def open_to_guests(self, now_ms: int) -> Guests:
         """The guests' side of this site, made when the first guest comes."""
         if self.guests is None:
             self.home.trim(now_ms)
-            self.guests = Guests(self.floor, self.locals, self.home.copy())
+            self.guests = Guests(self.allocations, self.locals, self.home.copy())
         return self.guests
 
     # What happened
 
     def submit(self, lease: Lease) -> None:
         """A local request came."""
-        floor = self.floor
-        lease.site = floor.name
-        if lease.vms > floor.settings.slots:
-            floor.refuse(lease, Reason.WIDER_THAN_SITE, "width")
+        allocations = self.allocations
+        lease.site = allocations.name
+        if lease.vms > allocations.settings.slots:
+            allocations.refuse(lease, Reason.WIDER_THAN_SITE, "width")
             return
-        lease.overhead_ms = floor.start_ms()
-        lease.span_ms = lease.overhead_ms + floor.wall_ms(lease.work_left)
+        lease.overhead_ms = allocations.start_ms()
+        lease.span_ms = lease.overhead_ms + allocations.wall_ms(lease.work_left)
         lease.earliest_ms = lease.request.ready_ms
         advance(lease, Step.PLAN)
         self.locals.submit(lease)
@@ -85,19 +85,19 @@ class Site:
         """A lease ended by itself or at its requested time."""
         self._let_go(lease, now_ms)
         if killed:
-            self.floor.close(lease, Step.KILL, Reason.WALLTIME_REACHED)
+            self.allocations.close(lease, Step.KILL, Reason.WALLTIME_REACHED)
         else:
-            self.floor.close(lease, Step.COMPLETE, Reason.COMPLETED)
+            self.allocations.close(lease, Step.COMPLETE, Reason.COMPLETED)
 
     def finish(self, lease: Lease, now_ms: int) -> None:
         """The work of a guest was done when it was told to give way: there is nothing to resume."""
         self._take_out(lease, now_ms)
-        self.floor.close(lease, Step.COMPLETE, Reason.COMPLETED)
+        self.allocations.close(lease, Step.COMPLETE, Reason.COMPLETED)
 
     def cancel(self, lease: Lease, now_ms: int, why: Reason = Reason.CANCELLED_BY_USER) -> None:
         """The user takes a lease back, wherever it is in its life; or the gateway does, and says why."""
         self._take_out(lease, now_ms)
-        self.floor.close(lease, Step.CANCEL, why)
+        self.allocations.close(lease, Step.CANCEL, why)
 
     def call_off(self, lease: Lease, now_ms: int) -> None:
         """Take back what a Non-preemptable guest was promised that has not started."""
@@ -107,7 +107,7 @@ class Site:
     def fail(self, lease: Lease, now_ms: int, why: Reason = Reason.MACHINES_LOST) -> None:
         """The machines of a lease are lost, or its saved memory; or it never had any."""
         self._take_out(lease, now_ms)
-        self.floor.close(lease, Step.FAIL, why)
+        self.allocations.close(lease, Step.FAIL, why)
 
     def begin(self, lease: Lease, since_ms: int, not_before_ms: int, now_ms: int) -> None:
         """The machines of a lease are there since ``since_ms``; its work goes on, not before a given time.
@@ -117,7 +117,7 @@ class Site:
         advance(lease, Step.BEGIN if lease.state is LeaseState.STARTING else Step.CONTINUE)
         if self.settings.confirms_starts:
             count_from(self, lease, since_ms, max(since_ms, not_before_ms), now_ms)
-            self.floor.seen(lease, since_ms, now_ms)
+            self.allocations.seen(lease, since_ms, now_ms)
 
     def keep_room(self, lease: Lease, now_ms: int) -> bool:
         """The time planned for a lease is over, and its machines were not seen: plan it as if they were now.
@@ -129,16 +129,16 @@ class Site:
     def plan_locals_anew(self, now_ms: int) -> None:
         """Let reservations of local leases that wait step aside for one whose machines were late."""
         for lease in repair_conflicts(self.locals, now_ms):
-            self.floor.decide(lease, Outcome.MOVE, Reason.DELAYED_BY_SLOW_START, STARTS, lease.reserved_ms)
+            self.allocations.decide(lease, Outcome.MOVE, Reason.DELAYED_BY_SLOW_START, STARTS, lease.reserved_ms)
         self._locals_changed = True
 
     def withdraw(self, lease: Lease, now_ms: int) -> None:
         """Part with a guest that was told to start and was never seen to, even if it is being saved."""
-        if lease.id in self.floor.held:
+        if lease.id in self.allocations.held:
             self._let_go(lease, now_ms)
         elif self.guests is not None:
             self._locals_changed |= self.guests.withdraw(lease, now_ms)
-        self.floor.effects.append(WithdrawLease(lease, self.name, lease.incarnation))
+        self.allocations.effects.append(WithdrawLease(lease, self.name, lease.incarnation))
 
     def see_native_queue(self, seen: NativeQueueSeen) -> None:
         """The site's own scheduler has decided about its native jobs."""
@@ -157,9 +157,9 @@ class Site:
 
     def _take_out(self, lease: Lease, now_ms: int) -> None:
         """Free what a lease holds or has reserved, wherever it is in its life."""
-        if lease.id in self.floor.held:
+        if lease.id in self.allocations.held:
             self._let_go(lease, now_ms)
-            self.floor.effects.append(StopLease(lease))
+            self.allocations.effects.append(StopLease(lease))
         elif lease.request.is_local:
             self.locals.withdraw(lease, now_ms)
             self._locals_changed = True
@@ -168,7 +168,7 @@ class Site:
 
     def _let_go(self, lease: Lease, now_ms: int) -> None:
         """Free the VMs that a lease holds."""
-        self.floor.leave(lease, now_ms)
+        self.allocations.leave(lease, now_ms)
         if lease.request.is_local:
             self.locals.release(lease, now_ms)
             self._locals_changed = True
@@ -196,12 +196,12 @@ class Site:
         started = [*begun, *self.locals.step(now_ms)]
         helped = give_way(self.guests, started, now_ms) if self.guests is not None else ()
         for lease, reason in started:
-            self.floor.start(lease, now_ms)
+            self.allocations.start(lease, now_ms)
             why = Reason.ROOM_MADE if lease.id in helped else reason
-            self.floor.decide(lease, Outcome.START, why, HOME_FIRST)
+            self.allocations.decide(lease, Outcome.START, why, HOME_FIRST)
         if self._arrivals:
             arrivals, self._arrivals = self._arrivals, []
-            self.floor.tell_who_waits(arrivals, self.home, HOME_FIRST, now_ms)
+            self.allocations.tell_who_waits(arrivals, self.home, HOME_FIRST, now_ms)
 
     def _follow_native_queue(self, now_ms: int) -> Started:
         seen, self._native_queue = self._native_queue, None
@@ -219,7 +219,7 @@ class Site:
                 continue  # its user has taken it back within the same instant
             start_ms = self.locals.earliest(lease, now_ms)
             if start_ms > max(now_ms, lease.earliest_ms):
-                self.floor.refuse(lease, Reason.LOCAL_QUEUE_CLOSED, "local-queue")
+                self.allocations.refuse(lease, Reason.LOCAL_QUEUE_CLOSED, "local-queue")
             else:
                 self.locals.reserve(lease, start_ms)
 

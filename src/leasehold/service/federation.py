@@ -327,7 +327,7 @@ class Federation:
                 await self._mark_the_silent()
 
     async def _mark_the_silent(self) -> None:
-        remotes = await self._engine_thread.ask(lambda engine: list(engine.gateway.desk.remotes.values()))
+        remotes = await self._engine_thread.ask(lambda engine: list(engine.gateway.registry.remotes.values()))
         for remote in remotes:
             if not remote.silent and self.post.is_silent(remote.name):
                 await self.do(Happened(SiteFellSilent(remote.name)))
@@ -433,7 +433,7 @@ class Federation:
 
     async def check_place(self, name: str) -> None:
         """Refuse the name of what is neither a site nor a peer; raises UnknownName."""
-        remotes = await self._engine_thread.ask(lambda engine: dict(engine.gateway.desk.remotes))
+        remotes = await self._engine_thread.ask(lambda engine: dict(engine.gateway.registry.remotes))
         if name not in remotes and name not in self._reconcilers:
             sites = [other for other, remote in remotes.items() if not remote.is_peer]
             raise UnknownName("site", name, [*self._reconcilers, *sites])

@@ -11,7 +11,7 @@ from leasehold.configuration.policies import find_routing_policy
 from leasehold.configuration.tables import domain_by_site, strangers
 from leasehold.configuration.terms import site_settings
 from leasehold.gateway.gateway import Gateway, Routing
-from leasehold.gateway.site import Site
+from leasehold.gateway.settings import SiteSettings
 from leasehold.model.agreement import CPUS
 from leasehold.model.errors import InputError, InvalidField
 from leasehold.service.config import ServiceConfig, SiteSpec
@@ -75,13 +75,13 @@ def make_sharing(config: ServiceConfig) -> Sharing:
     return Sharing(places, config.sharing.settings(), domains=domains)
 
 
-def _site(site: SiteSpec, can: Capabilities) -> Site:
+def _site(site: SiteSpec, can: Capabilities) -> SiteSettings:
     if can.native_queue and site.terms.local_queue != "queue":
         expected = f"'queue', since users of {site.name} ask another scheduler, which lets them wait"
         raise InvalidField("local_queue", site.terms.local_queue, expected)
     settings = site_settings(site.name, site.slots, site.terms)
     able = replace(settings, can_suspend=can.suspend, can_migrate=can.migrate)
-    return Site(replace(able, confirms_starts=True))
+    return replace(able, confirms_starts=True)
 
 
 def check_sites(config: ServiceConfig, store: Store) -> None:

@@ -60,12 +60,12 @@ def held_now(gateway: Gateway, visible: Visible) -> tuple[dict[str, Held], int]:
     holding = 0
     for name, site in gateway.sites.items():
         held = found[name] = Held(Counter(), Counter(), Counter())
-        for lease in site.floor.held.values():
+        for lease in site.allocations.held.values():
             holder = _holder(lease) if is_visible(lease, visible) else OTHERS
             held.kinds[_kind(lease)] += lease.vms
             held.vms[holder] += lease.vms
             held.leases[holder] += 1
-        holding += len(site.floor.held)
+        holding += len(site.allocations.held)
     return found, len(gateway.leases) - holding
 
 

@@ -1,7 +1,7 @@
 """May it run there? All agreements that apply are asked, and the one that is hardest to satisfy answers.
 
 The gateway asks on every way to machines: when a request is sent to a site or a peer, extended, resumed,
-moved. What it does about a no is in `leasehold.gateway.agreed`.
+moved. What it does about a no is in `leasehold.gateway.quotas`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

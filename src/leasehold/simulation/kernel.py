@@ -181,7 +181,7 @@ class World:
         done = request.duration_ms * self.gateway.reference_mips - lease.work_left
         actual_left = self._actual_work[lease.id] - done
         killed = actual_left > lease.work_left
-        span_ms = self.gateway.sites[lease.site].floor.wall_ms(min(actual_left, lease.work_left))
+        span_ms = self.gateway.sites[lease.site].allocations.wall_ms(min(actual_left, lease.work_left))
         self._at(start_ms + span_ms, LeaseEnded(lease.id, lease.incarnation, killed))
 
     def _suspend(self, effect: SuspendLease, now_ms: int) -> None:

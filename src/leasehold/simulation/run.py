@@ -10,7 +10,7 @@ from typing import Any
 
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.invariants import Invariants
-from leasehold.gateway.site import Site
+from leasehold.gateway.knowledge import Knowledge
 from leasehold.model.coallocation import CoAllocationState
 from leasehold.model.errors import InvalidField, InvariantBroken, LeaseholdError
 from leasehold.sharing.enforcement import Sharing
@@ -97,10 +97,15 @@ def run_scenario(
     return RunResult(out, manifest)
 
 
-def make_gateway(scenario: Scenario, how: Routing, agreed: Sharing | None = None) -> Gateway:
+def make_gateway(
+    scenario: Scenario,
+    how: Routing,
+    agreed: Sharing | None = None,
+    see_through: Callable[[Knowledge], Knowledge] | None = None,
+) -> Gateway:
     """Make the gateway of a scenario, its sizes settled, with nothing in it yet."""
-    sites = [Site(settings) for settings in site_settings(scenario)]
-    return Gateway(sites, how, scenario.reference_mips, agreed)
+    sites = site_settings(scenario)
+    return Gateway(sites, how, scenario.reference_mips, agreed, see_through=see_through)
 
 
 def _pass_time(world: World, scenario: Scenario, recorder: Recorder, progress: Report | None) -> None:

@@ -14,7 +14,6 @@ from typing import Any, get_args
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.invariants import Invariants
 from leasehold.gateway.settings import SiteSettings
-from leasehold.gateway.site import Site
 from leasehold.leasing.disciplines import reservation_depth
 from leasehold.leasing.victims.policy import VictimPolicy
 from leasehold.leasing.victims.registry import victim_policy
@@ -34,14 +33,14 @@ def site(
     policy: str = "conservative",
     victims: str | VictimPolicy = "moml",
     **settings: Any,  # noqa: ANN401 - whatever SiteSettings takes
-) -> Site:
+) -> SiteSettings:
     """A site with the given number of slots; further settings are those of SiteSettings."""
     chosen = victim_policy(victims) if isinstance(victims, str) else victims
     depth = reservation_depth(policy)
-    return Site(SiteSettings(name, slots, chosen, local_depth=depth, **settings))
+    return SiteSettings(name, slots, chosen, local_depth=depth, **settings)
 
 
-def live_site(name: str, slots: int, policy: str = "conservative", **settings: Any) -> Site:  # noqa: ANN401 - as site
+def live_site(name: str, slots: int, policy: str = "conservative", **settings: Any) -> SiteSettings:  # noqa: ANN401 - as site
     """A site of a live gateway: that machines have started is seen, not assumed."""
     return site(name, slots, policy, confirms_starts=True, **settings)
 
@@ -134,7 +133,7 @@ class History:
 
 def play(
     jobs: Iterable[Job],
-    sites: Sequence[Site],
+    sites: Sequence[SiteSettings],
     routing: str | RoutingPolicy = "rr",
     *,
     seed: int = 0,

@@ -329,7 +329,7 @@ def test_who_was_called_off_starts_at_the_new_time_and_not_at_the_old_one() -> N
     assert gateway.coallocations.open[1].start_ms == 32_000
     for name in "ab":
         gateway.handle([Tick(name)], 10_000)
-        assert list(gateway.sites[name].floor.held) == ([1] if name == "a" else [])
+        assert list(gateway.sites[name].allocations.held) == ([1] if name == "a" else [])
     Invariants(gateway).check([], 10_000)
 
 

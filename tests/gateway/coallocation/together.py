@@ -7,7 +7,7 @@ from typing import Any
 
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.invariants import Invariants
-from leasehold.gateway.site import Site
+from leasehold.gateway.settings import SiteSettings
 from leasehold.leasing.overhead import OverheadModel
 from leasehold.model.coallocation import Claim, CoAllocation, CoAllocationRequest, Component
 from leasehold.model.effect import CoAllocationClosed, CoAllocationStarted, Effect, LeaseClosed, StartLease
@@ -25,7 +25,7 @@ FIRST_LEASE = 1_000
 LEASES_EACH_COALLOCATION = 100
 
 
-def two_sites(**settings: Any) -> list[Site]:
+def two_sites(**settings: Any) -> list[SiteSettings]:
     """Sites a (4 VMs) and b (6 VMs), with 8 Mbit/s: one MiB takes 1.048576 s."""
     network = OverheadModel(network_mbps=8)
     return [site("a", 4, overhead=network, **settings), site("b", 6, overhead=network, **settings)]
@@ -135,13 +135,13 @@ class CoAllocationWorld(World):
         numbers = closed.coallocation.request.lease_ids
         assert not [id_ for id_ in self.gateway.leases if id_ in numbers], "a component outlives its co-allocation"
         for one in self.gateway.sites.values():
-            assert not [id_ for id_ in one.floor.held if id_ in numbers]
+            assert not [id_ for id_ in one.allocations.held if id_ in numbers]
         assert closed.idle_vm_ms == self._oracle.idle_vm_ms.get(closed.coallocation.id, 0)
 
 
 def run_together(
     coallocations: Sequence[CoAllocationRequest],
-    sites: Sequence[Site],
+    sites: Sequence[SiteSettings],
     jobs: Sequence[Job] = (),
     changes: Sequence[tuple[float, Event]] = (),
     sharing: Sharing | None = None,
@@ -158,7 +158,7 @@ def run_together(
         pass
     assert not gateway.coallocations.open, "a co-allocation was forgotten"
     assert not gateway.leases, "somebody was forgotten"
-    for one in sites:
+    for one in gateway.sites.values():
         full = one.open_to_guests(world.now_ms).full
         full.trim(world.now_ms)
         assert full.free == [one.settings.slots], "a slot has leaked"

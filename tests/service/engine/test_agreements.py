@@ -76,7 +76,7 @@ def live(sqlite_store: Store) -> Live:
 
 def sharing(live: Live) -> Sharing:
     """The agreements as the decision core knows them."""
-    found = live.gateway.agreed.sharing
+    found = live.gateway.quotas.sharing
     assert found is not None
     return found
 

@@ -18,7 +18,7 @@ def kept(live: Live) -> Any:
 
 def known(live: Live) -> Any:
     """What the gateway knows, as it would be kept."""
-    return json.loads(json.dumps(live.gateway.knowledge.memory()))
+    return json.loads(json.dumps(live.gateway.knowledge.snapshot()))
 
 
 def ask_every_second(live: Live, count: int) -> list[Any]:

@@ -60,7 +60,7 @@ def told(live: Live, what: str, key: str) -> list[int]:
 
 def learnt(live: Live, site: str = "a") -> dict[str, tuple[float, int]]:
     """The factor and the number of measurements of what was measured there."""
-    experience = live.gateway.sites[site].floor.experience
+    experience = live.gateway.sites[site].allocations.experience
     return {
         operation.value: (experience.factor(operation) / ONE, experience.count(operation))
         for operation in Operation
@@ -82,20 +82,20 @@ class TestSuspensions:
 
     def test_they_are_known_after_a_restart(self, slow: Live) -> None:
         disturb(slow, 2)
-        before = slow.gateway.experience()
+        before = slow.gateway.overheads_snapshot()
         slow.restart()
-        assert slow.gateway.experience() == before
+        assert slow.gateway.overheads_snapshot() == before
         slow.do(local(1, 10))
         assert told(slow, "suspending", "save_ms")[-1] == 4_000
 
     def test_and_after_a_long_sleep(self, slow: Live) -> None:
         disturb(slow, 2)
-        gateway, before = slow.gateway, slow.gateway.experience()
+        gateway, before = slow.gateway, slow.gateway.overheads_snapshot()
         submitted(slow, local(4, 30))
         slow.now_ms += 3_600 * S
         slow.do(local(1, 10))
         assert slow.gateway is not gateway
-        assert slow.gateway.experience()["a"]["resume"][:2] == before["a"]["resume"]
+        assert slow.gateway.overheads_snapshot()["a"]["resume"][:2] == before["a"]["resume"]
 
     def test_whoever_restarts_at_any_time_decides_the_same(self, new_store: Callable[[], Any]) -> None:
         """Only alarms that were set may be told of: they are the gateway's own."""
@@ -152,7 +152,7 @@ def test_moves_are_measured_where_they_lead(slow: Live) -> None:
     slow.pass_time(60 * S)
     assert (state(slow, 1), lease(slow, 1).lease.site) == ("running", "b")
     assert learnt(slow, "b")["migrate"] == (1, 1)
-    assert slow.gateway.experience()["b"]["migrate"] == [[1024, 4, 14_000]]
+    assert slow.gateway.overheads_snapshot()["b"]["migrate"] == [[1024, 4, 14_000]]
     assert "migrate" not in learnt(slow, "a")
 
 
@@ -165,7 +165,7 @@ class TestWhatIsNotMeasured:
         slow.pass_time(20 * S)
         slow.sites["a"].is_cut = False
         slow.pass_time(60 * S)
-        assert slow.gateway.experience()["a"]["suspend"] == [[1024, 4, 4_000]]
+        assert slow.gateway.overheads_snapshot()["a"]["suspend"] == [[1024, 4, 4_000]]
 
     def test_how_long_news_were_on_their_way(self, slow: Live) -> None:
         slow.sites["a"].line.faults = Faults(observations_late_ms=30_000)
@@ -173,7 +173,7 @@ class TestWhatIsNotMeasured:
         slow.pass_time(60 * S)
         slow.do(local(1, 10))
         slow.pass_time(90 * S)
-        assert slow.gateway.experience()["a"]["suspend"] == [[1024, 4, 4_000]]
+        assert slow.gateway.overheads_snapshot()["a"]["suspend"] == [[1024, 4, 4_000]]
 
     def test_what_is_seen_again(self, slow: Live) -> None:
         submitted(slow, guest(4, 600))

@@ -19,7 +19,6 @@ from tests.service.engine.live_worlds import Listener, gateways, live_three, pla
 from tests.simulation.worlds import DAS2, HOUR_S, busy
 
 from leasehold.gateway.gateway import Gateway
-from leasehold.gateway.site import Site
 from leasehold.service.drivers.emulated.faults import Faults
 from leasehold.service.drivers.emulated.hardware import Hardware
 from leasehold.service.drivers.emulated.machines import EmulatedMachines
@@ -85,7 +84,7 @@ def three_busy_clusters() -> Scenario:
 
 def gateway_of(scenario: Scenario, *, is_live: bool = False) -> Gateway:
     terms = [replace(settings, confirms_starts=is_live) for settings in site_settings(scenario)]
-    sites = [Site(settings) for settings in terms]
+    sites = list(terms)
     return Gateway(sites, routing(scenario), scenario.reference_mips)
 
 

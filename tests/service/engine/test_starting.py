@@ -16,7 +16,7 @@ from tests.service.engine.examples import S, end, guest, journal, lease, local, 
 from tests.service.engine.live_worlds import play_live
 
 from leasehold.gateway.gateway import Gateway, Routing
-from leasehold.gateway.site import Site
+from leasehold.gateway.settings import SiteSettings
 from leasehold.model.agreement import CPUS
 from leasehold.model.event import LendingChanged
 from leasehold.model.lease import LeaseState
@@ -41,9 +41,9 @@ from leasehold.testing.worlds import live_site
 NUMBERS = count()
 
 
-def accounting(*sites: Site) -> Sharing:
+def accounting(*sites: SiteSettings) -> Sharing:
     """What is used of these sites is accounted for, as in a gateway that is served."""
-    return Sharing([Place(site.name, {CPUS: site.settings.slots}) for site in sites])
+    return Sharing([Place(site.name, {CPUS: site.slots}) for site in sites])
 
 
 def gateway_of_two() -> Gateway:
@@ -88,7 +88,7 @@ class TestBooting:
         assert end(slow, 1) == ("completed", "completed")
 
     def test_its_duration_by_the_clock_is_known_while_it_has_machines_for_all_of_it(self, store: Store) -> None:
-        """Site a is three times as fast as the speed that durations refer to."""
+        """SiteSettings a is three times as fast as the speed that durations refer to."""
         sites = [live_site("a", 4, speed_mips=3, overhead=QUICK)]
         machines = EmulatedMachines(Hardware(4, 3, 1, QUICK, boot_ms=20 * S), Mishaps(Faults()))
         live = Live(store, lambda: Gateway(sites, Routing(to_the_first()), 1), {"a": machines})

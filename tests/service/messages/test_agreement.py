@@ -190,8 +190,8 @@ class TestForgetting:
         assert (lost.lease.state, lost.metadata.reason) == (LeaseState.FAILED, "machines-lost")
         assert world.stores[GATEWAY].mail_state("far") == (0, 0)
         world.gateway.restart()
-        assert "far" not in world.gateway.gateway.desk.remotes
-        assert not world.gateway.gateway.desk.lenders.not_lending
+        assert "far" not in world.gateway.gateway.registry.remotes
+        assert not world.gateway.gateway.registry.not_lending
 
 
 class TestStarting:

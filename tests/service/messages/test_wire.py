@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leasehold.gateway.remote import can_follow, follow
+from leasehold.gateway.sites import can_follow, follow
 from leasehold.model.errors import InvalidField
 from leasehold.model.event import SiteReported
 from leasehold.model.lease import Lease, LeaseState

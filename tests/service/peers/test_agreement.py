@@ -127,7 +127,7 @@ class TestNobodyElse:
     def test_whatever_is_agreed_is_there_again_after_a_restart(self, world: World) -> None:
         world.agree("a", "c", Ask.NONE_CAN_NOW, 7)
         world.gateways["a"].restart()
-        terms = world.gateways["a"].gateway.desk.peering.terms["c"]
+        terms = world.gateways["a"].gateway.peering.terms["c"]
         assert (terms.ask, terms.max_vms) == (Ask.NONE_CAN_NOW, 7)
         assert world.submit("a", 4, 1_000).lease.state == "held"  # until it has been heard of
         world.exchange("c", "a")
@@ -158,7 +158,7 @@ class TestParting:
                 assert world.stores[name].mail_state(correspondent) == (0, 0)
                 assert not world.stores[name].messages(correspondent, 0, 10)
             world.gateways[name].restart()
-            assert other not in world.gateways[name].gateway.desk.remotes
+            assert other not in world.gateways[name].gateway.registry.remotes
             assert other not in {row.name for row in world.stores[name].peers()}
 
     def test_both_may_begin_anew(self, world: World) -> None:

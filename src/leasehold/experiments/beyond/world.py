@@ -140,14 +140,15 @@ def run(configuration: ContenderRun, replication: int, folder: Path | None = Non
     how = routing(made)
     if is_clairvoyant(configuration):
         how = replace(how, policy=_clairvoyant(made, requests))
-    gateway = make_gateway(made, how)
-    if setting.stale_s:
-        seen = cast("Knowledge", StaleKnowledge(gateway.knowledge, setting.stale_s * MS_PER_S))
-        gateway.knowledge = gateway.desk.knowledge = seen
+
+    def stale(knowledge: Knowledge) -> Knowledge:
+        return cast("Knowledge", StaleKnowledge(knowledge, setting.stale_s * MS_PER_S))
+
+    gateway = make_gateway(made, how, see_through=stale if setting.stale_s else None)
     if is_trained(configuration):
         for name, memory in learnt(configuration, replication).items():
-            floor = gateway.sites[name].floor
-            floor.demand = Demand.recalled(memory, floor.settings.slots)
+            allocations = gateway.sites[name].allocations
+            allocations.demand = Demand.recalled(memory, allocations.settings.slots)
     return observed(gateway, requests(), span_ms)
 
 
@@ -337,7 +338,7 @@ def learnt(configuration: ContenderRun, replication: int) -> dict[str, Memory]:
     for name in gateway.sites:
         gateway.knowledge.outlook(name, 0)
     observed(gateway, open_streams(made, []), WEEK_MS)
-    found = gateway.knowledge.memory()["demand"]
+    found = gateway.knowledge.snapshot()["demand"]
     return {name: ending_now(memory) for name, memory in found.items()}
 
 

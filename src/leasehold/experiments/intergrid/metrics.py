@@ -5,10 +5,10 @@ folder; the tests compare the two.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import fsum, nan
 
-from leasehold.gateway.site import Site
+from leasehold.gateway.settings import SiteSettings
 from leasehold.model.effect import (
     Decision,
     LeaseClosed,
@@ -85,9 +85,9 @@ class WeightedMean:
 class LeaseObserver:
     """Measures a run while it passes; when the run is over, all leases are closed."""
 
-    def __init__(self, sites: Mapping[str, Site], reference_mips: int, horizon_ms: int) -> None:
+    def __init__(self, sites: Iterable[SiteSettings], reference_mips: int, horizon_ms: int) -> None:
         """Observe these sites; occupancy is that before the horizon, all else that of the whole run."""
-        self._sites = {name: site.floor.settings for name, site in sites.items()}
+        self._sites = {site.name: site for site in sites}
         self._reference_mips = reference_mips
         self._horizon_ms = horizon_ms
         self._held_since_ms: dict[int, int] = {}
@@ -98,7 +98,7 @@ class LeaseObserver:
         self._preemptions = self._leases_preempted = self._migrations = 0
         self._overhead_vm_ms = self._lost_vm_ms = self._served_vm_ms = 0
         self._locals_vm_work = self._guests_vm_work = 0.0
-        self._by_site = {name: WeightedMean() for name in sites}
+        self._by_site = {name: WeightedMean() for name in self._sites}
         self._parts: defaultdict[str, WeightedMean] = defaultdict(WeightedMean)
         self._times_ms: defaultdict[str, WeightedMean] = defaultdict(WeightedMean)
         self.handlers: Mapping[type, Handler] = {

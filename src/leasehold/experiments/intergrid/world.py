@@ -59,7 +59,7 @@ def observed(
     gateway: Gateway, jobs: Iterator[Job], horizon_ms: int, by: type[LeaseObserver] = LeaseObserver
 ) -> dict[str, float]:
     """Run these jobs on a gateway to their end; occupancy is that before the horizon."""
-    observer = by(gateway.sites, gateway.reference_mips, horizon_ms)
+    observer = by([site.settings for site in gateway.sites.values()], gateway.reference_mips, horizon_ms)
     world = World(gateway, enumerate(jobs, 1), observer)
     with collecting_less_garbage():
         for _ in world.run():

@@ -19,7 +19,6 @@ import numpy as np
 from leasehold.experiments.usla.plan import MS_PER_S, PPM, AgreementRun, AgreementTerms, plan
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.settings import SiteSettings
-from leasehold.gateway.site import Site
 from leasehold.leasing.disciplines import reservation_depth
 from leasehold.leasing.victims.registry import victim_policy
 from leasehold.model.agreement import CPUS, Agreement, Commitment, Limit, NoLimit, TimeDecay, UsageDecay
@@ -275,11 +274,11 @@ def gateway(configuration: AgreementRun, domains: Sequence[int]) -> Gateway:
     # Without limits, the queue of a site is in order of submission by itself.
     is_at_once = configuration.agreement.kind == "no-limit" or configuration.order == "in-turn"
     policy = (AtOnce if is_at_once else WhereItIsBound)(Random(0))
-    settings = (
+    settings = [
         SiteSettings(place.name, slots, victim_policy("mov"), local_depth=FCFS, guest_depth=FCFS) for place in places
-    )
+    ]
     return Gateway(
-        [Site(one) for one in settings],
+        settings,
         Routing(policy, learns=False, tick_ms=configuration.horizon_s * MS_PER_S),
         sharing=Sharing(places, agreements=agreements(configuration, domains)),
     )

@@ -19,14 +19,14 @@ themselves it is counted how many there were, and how many of them with one cand
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from leasehold.experiments.intergrid.metrics import LeaseObserver
 from leasehold.experiments.intergrid.plan import SECONDS_PER_HOUR
 from leasehold.experiments.intergrid.world import as_keys, observed
 from leasehold.experiments.victims.plan import INSTANTS, Plan, Variant, configuration_named
 from leasehold.experiments.victims.rules import Rule
-from leasehold.gateway.site import Site
+from leasehold.gateway.settings import SiteSettings
 from leasehold.leasing.victims.candidate import Candidate, Choice, vms_of
 from leasehold.leasing.victims.front import front
 from leasehold.leasing.victims.minimal_sets import MinimalSets
@@ -106,7 +106,7 @@ class OftenObserver(LeaseObserver):
     most_preemptions                        preemptions of the lease that was preempted most often
     """
 
-    def __init__(self, sites: Mapping[str, Site], reference_mips: int, horizon_ms: int) -> None:
+    def __init__(self, sites: Iterable[SiteSettings], reference_mips: int, horizon_ms: int) -> None:
         super().__init__(sites, reference_mips, horizon_ms)
         self._times = [0]
 
@@ -137,7 +137,7 @@ def run(plan: Plan, variant: Variant, replication: int) -> dict[str, float]:
     probes = []
     if variant.name == INSTANTS:  # a probe before the victim policy of each site, which still decides
         for site in gateway.sites.values():
-            settings = site.floor.settings
+            settings = site.allocations.settings
             settings.victims = RuleProbe(settings.victims, plan.rules)
             probes.append(settings.victims)
     horizon_ms = plan.hours * SECONDS_PER_HOUR * 1_000

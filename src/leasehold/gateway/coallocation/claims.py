@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from leasehold.gateway.agreed import AGREEMENT, UnderAgreement
 from leasehold.gateway.coallocation.crew import CO_ALLOCATION
 from leasehold.gateway.knowledge import Knowledge
+from leasehold.gateway.quotas import AGREEMENT, QuotaEnforcer
 from leasehold.gateway.site import Site
 from leasehold.model.effect import Decision, Effect, LeaseClosed
 from leasehold.model.lease import UNPLANNED, Lease, LeaseState
@@ -19,7 +19,7 @@ class Claims:
     def __init__(
         self,
         sites: Mapping[str, Site],
-        agreed: UnderAgreement,
+        quotas: QuotaEnforcer,
         knowledge: Knowledge,
         effects: list[Effect],
         touch: Callable[[str], Site],
@@ -27,7 +27,7 @@ class Claims:
         """Begin; ``effects`` is the gateway's list, ``touch`` marks a site to be served."""
         self.freed: set[str] = set()
         self._sites = sites
-        self._agreed = agreed
+        self._quotas = quotas
         self._knowledge = knowledge
         self._effects = effects
         self._touch = touch
@@ -47,7 +47,7 @@ class Claims:
 
     def _take(self, lease: Lease, name: str, now_ms: int, idle_ms: int) -> Reason | None:
         speed_mips = self._sites[name].settings.speed_mips
-        breach = self._agreed.why_not_there(lease, name, speed_mips, now_ms)
+        breach = self._quotas.why_not_there(lease, name, speed_mips, now_ms)
         if breach is not None:
             refused = Decision(lease, name, Outcome.REFUSE, breach.reason, AGREEMENT, breach.next_ms, breach=breach)
             self._effects.append(refused)
@@ -58,7 +58,7 @@ class Claims:
             return refusal
         lease.dispatched_ms = now_ms
         self._knowledge.sent(lease)
-        self._agreed.granted(lease, speed_mips, now_ms)
+        self._quotas.granted(lease, speed_mips, now_ms)
         self._effects.append(Decision(lease, name, Outcome.DISPATCH, Reason.COALLOCATED, CO_ALLOCATION))
         return None
 
@@ -68,7 +68,7 @@ class Claims:
         self._touch(name).call_off(lease, now_ms)
         self.freed.add(name)
         self._knowledge.gone(lease, name)
-        self._agreed.over(lease)
+        self._quotas.over(lease)
         advance(lease, Step.HOLD)
         self._effects.append(Decision(lease, name, Outcome.HOLD, why, CO_ALLOCATION))
         lease.request = replace(lease.request, ready_ms=ready_ms)

@@ -8,7 +8,6 @@ served, so that they get what is given back; `serve`, after them, so that nothin
 from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 
-from leasehold.gateway.agreed import AGREEMENT
 from leasehold.gateway.coallocation.alarms import Alarms
 from leasehold.gateway.coallocation.claims import Claims
 from leasehold.gateway.coallocation.crew import Crew
@@ -18,6 +17,7 @@ from leasehold.gateway.coallocation.planner import Planner
 from leasehold.gateway.coallocation.reserving import Reserving
 from leasehold.gateway.coallocation.tried import Never, NotNow, Tried, Unfinished
 from leasehold.gateway.guests import ASK_AGAIN_MS
+from leasehold.gateway.quotas import AGREEMENT
 from leasehold.gateway.site import Site
 from leasehold.model.coallocation import (
     Claim,
@@ -53,7 +53,7 @@ REST_MS = 1_000
 _DONE = frozenset({LeaseState.COMPLETED, LeaseState.KILLED})
 
 
-class CoAllocations:
+class CoAllocator:
     """All open co-allocations of a gateway, by their numbers.
 
     ``moved``  those that may stand otherwise since the last instant
@@ -378,7 +378,7 @@ class CoAllocations:
 
     # A restart
 
-    def recall(self, coallocations: Iterable[CoAllocation]) -> None:
+    def restore(self, coallocations: Iterable[CoAllocation]) -> None:
         """Go on from a record; all of them are looked at in the next instant."""
         self.open = {coallocation.id: coallocation for coallocation in sorted(coallocations, key=lambda one: one.id)}
         self._parts = {

@@ -1,6 +1,6 @@
 """What must hold of co-allocations after every instant: all of it or nothing."""
 
-from leasehold.gateway.coallocation.coordinator import CoAllocations
+from leasehold.gateway.coallocation.coordinator import CoAllocator
 from leasehold.model.coallocation import CoAllocation, CoAllocationState
 from leasehold.model.errors import InvariantBroken
 from leasehold.model.lease import Lease, LeaseState
@@ -9,7 +9,7 @@ _BEGUN = (LeaseState.RUNNING, LeaseState.STARTING)
 """The states of who has its machines, or waits for them to start."""
 
 
-def all_or_nothing(coallocations: CoAllocations, now_ms: int) -> None:
+def all_or_nothing(coallocations: CoAllocator, now_ms: int) -> None:
     """Raise InvariantBroken if a component holds something that the others do not agree with."""
     for coallocation in coallocations.open.values():
         leases = [lease for _, lease in coallocations.crew.open_leases(coallocation)]

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from heapq import merge
 from itertools import groupby, takewhile
 
-from leasehold.gateway.agreed import UnderAgreement
 from leasehold.gateway.budget import WorkBudget
 from leasehold.gateway.coallocation.assigning import Assigner, Wanted, could_fit
 from leasehold.gateway.coallocation.rooms import Room
-from leasehold.gateway.lenders import Lenders
+from leasehold.gateway.quotas import QuotaEnforcer
 from leasehold.gateway.site import Site
+from leasehold.gateway.sites import SiteRegistry
 from leasehold.model.agreement import Breach
 from leasehold.model.coallocation import CoAllocationRequest
 from leasehold.model.lease import Lease
@@ -45,8 +45,8 @@ class Planner:
     def __init__(
         self,
         sites: Mapping[str, Site],
-        lenders: Lenders,
-        agreed: UnderAgreement,
+        lenders: SiteRegistry,
+        quotas: QuotaEnforcer,
         reference_mips: int,
         budget: WorkBudget,
     ) -> None:
@@ -54,7 +54,7 @@ class Planner:
         self.budget = budget
         self._sites = sites
         self._lenders = lenders
-        self._agreed = agreed
+        self._quotas = quotas
         self._reference_mips = reference_mips
 
     @property
@@ -81,7 +81,7 @@ class Planner:
 
         def why_not(site: str) -> Breach | None:
             speed_mips = self._sites[site].settings.speed_mips
-            return self._agreed.why_not_there(starting, site, speed_mips, now_ms)
+            return self._quotas.why_not_there(starting, site, speed_mips, now_ms)
 
         environment = extend(self.virtual(request, index), why_not)
         return replace(environment, sites=self._best(lease, environment.sites, now_ms))
@@ -93,7 +93,7 @@ class Planner:
             return self._sites[site].free_vms
 
         facts = [one for one in self._lenders.federation.sites if one.name in sites]
-        return tuple(one.name for one in self._agreed.best(lease, facts, room, now_ms))
+        return tuple(one.name for one in self._quotas.best(lease, facts, room, now_ms))
 
     def find(
         self,
@@ -161,7 +161,7 @@ class Planner:
 def _lent_for_good(site: Site, work: int) -> int:
     """The most VMs that Non-preemptable components of at least so much work can ever have at a site."""
     longest_ms = site.settings.non_preemptable_max_ms
-    if longest_ms is not None and site.floor.wall_ms(work) > longest_ms:
+    if longest_ms is not None and site.allocations.wall_ms(work) > longest_ms:
         return 0
     share_vms = site.settings.non_preemptable_share_vms
     return site.settings.slots if share_vms is None else min(share_vms, site.settings.slots)

@@ -26,7 +26,7 @@ class Room:
         self._budget = budget
         self.name = site.name
         self._settings = site.settings
-        self._floor = site.floor
+        self._floor = site.allocations
         self._full = guests.full.copy()
         share_vms = site.settings.non_preemptable_share_vms
         self._lent_vms_left = None if share_vms is None else share_vms - guests.non_preemptable_vms

@@ -65,7 +65,7 @@ class AgreementBook:
 
     def furnish(self, gateway: Gateway, now_ms: int) -> Sequence[Segment]:
         """Tell a new gateway what holds and who is punished; give what was used as far back as that looks."""
-        sharing = gateway.agreed.sharing
+        sharing = gateway.quotas.sharing
         if sharing is None:
             return ()
         for name, about in self._engine.handlers.correspondence.abouts.items():
@@ -81,13 +81,13 @@ class AgreementBook:
 
     def join(self, name: str, about: "About") -> None:
         """A site that decides for itself, or a peer, provides what it says that it has."""
-        sharing = self._engine.gateway.agreed.sharing
+        sharing = self._engine.gateway.quotas.sharing
         if sharing is not None:
             sharing.join(Place(name, {CPUS: about.slots}))
 
     def part_with(self, name: str) -> None:
         """A site that decides for itself, or a peer, provides nothing any more."""
-        sharing = self._engine.gateway.agreed.sharing
+        sharing = self._engine.gateway.quotas.sharing
         if sharing is not None:
             sharing.part_with(name)
 
@@ -102,7 +102,7 @@ class AgreementBook:
     @property
     def providers(self) -> Providers:
         """Who there is to provide anything."""
-        sharing = self._engine.gateway.agreed.sharing
+        sharing = self._engine.gateway.quotas.sharing
         return Providers(()) if sharing is None else sharing.providers
 
     @property

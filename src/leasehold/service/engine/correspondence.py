@@ -36,7 +36,7 @@ class Correspondence:
         for name, about in abouts.items():
             remote = about.as_remote(name)
             remote.silent = True  # until it is heard of
-            engine.gateway.desk.join(remote)
+            engine.gateway.join(remote)
 
     def read(self, mail: Mail, now_ms: int) -> tuple[list[Event], list[Event]]:
         """Take messages in; returns news of leases, and what is asked for.
@@ -100,21 +100,21 @@ class Correspondence:
 
     def _hear_of(self, name: str, about: About) -> list[Event]:
         """A site says how it is; whoever waited for that is routed now."""
-        desk = self._engine.gateway.desk
+        gateway = self._engine.gateway
         known = self.abouts.get(name)
         self.has_new_abouts |= known != about
         self.abouts[name] = about
         self._engine.handlers.agreements.join(name, about)
-        remote = desk.remotes.get(name)
+        remote = gateway.registry.remotes.get(name)
         if remote is None or not about.is_like(remote):
-            desk.join(about.as_remote(name))
+            gateway.join(about.as_remote(name))
         else:
             was_open = remote.is_open
             remote.live, remote.lends, remote.silent = about.live(), about.lends, False
             if remote.is_open and not was_open:
-                desk.look_again()
-        desk.stir()
-        return [Tick()] if desk.is_busy else []
+                gateway.retry_all()
+        gateway.mark_dirty()
+        return [Tick()] if gateway.has_pending_work else []
 
     def _check(self, name: str, about: About) -> None:
         """Refuse a site that is not who it was, or that counts work differently."""

@@ -135,14 +135,14 @@ class Engine:
         self.minutes.agreements = self.handlers.agreements
         self.minutes.coallocations = self.handlers.coallocations
         self.last_lease_id = max(self.last_lease_id, self.handlers.coallocations.last_lease_id)
-        self.gateway.coallocations.recall(self.handlers.coallocations.coallocations)
+        self.gateway.coallocations.restore(self.handlers.coallocations.coallocations)
         recall(self.gateway, self.store)
         self._go_on([row.lease for row in rows], now_ms)
 
     def _go_on(self, leases: Sequence[Lease], now_ms: int) -> None:
         """Plan on with these leases."""
         for name in self.silent & self.gateway.sites.keys():
-            self.gateway.desk.fell_silent(name, now_ms)
+            self.gateway.fell_silent(name, now_ms)
         history = self.handlers.agreements.furnish(self.gateway, now_ms)
         take_up(self.gateway, leases, now_ms, history)
         self._invariants = Invariants(self.gateway)
@@ -301,17 +301,17 @@ class Engine:
     def _begin_anew(self, now_ms: int) -> None:
         """Make a new gateway, which knows what the one before it knew, and plan its leases again."""
         leases = list(self.gateway.leases.values())
-        memory, experience = self.gateway.knowledge.memory(), self.gateway.experience()
-        desk, coallocations = self.gateway.desk, self.gateway.coallocations.open.values()
+        memory, experience = self.gateway.knowledge.snapshot(), self.gateway.overheads_snapshot()
+        before = self.gateway
         self.gateway = self._make_gateway()
-        self.gateway.coallocations.recall(coallocations)
-        self.gateway.desk.lenders.not_lending = desk.lenders.not_lending
-        self.gateway.desk.peering.terms |= desk.peering.terms
-        for remote in desk.remotes.values():
-            self.gateway.desk.join(replace(remote, leases={}))
-        self.gateway.desk.remember(desk.memory())
-        self.gateway.knowledge.recall(memory)
-        self.gateway.recall_experience(experience)
+        self.gateway.coallocations.restore(before.coallocations.open.values())
+        self.gateway.registry.not_lending = before.registry.not_lending
+        self.gateway.peering.terms |= before.peering.terms
+        for remote in before.registry.remotes.values():
+            self.gateway.join(replace(remote, leases={}))
+        self.gateway.restore(before.snapshot())
+        self.gateway.knowledge.restore(memory)
+        self.gateway.restore_overheads(experience)
         self._go_on(leases, now_ms)
 
     def reconfigure(self, make_gateway: Callable[[], Gateway], most_open: int | None) -> None:
@@ -406,7 +406,7 @@ class Engine:
 
         Use stays for as long as some agreement looks back.
         """
-        sharing = self.gateway.agreed.sharing
+        sharing = self.gateway.quotas.sharing
         reach_ms = 0 if sharing is None else sharing.ledger.watched.reach_ms
         with self.store.writing() as batch:
             gone = batch.forget(before.not_after(usage_ms=self.now_ms - reach_ms))

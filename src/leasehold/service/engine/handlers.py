@@ -242,7 +242,7 @@ class Handlers:
     def _check_memory(self, asked: Request, now_ms: int) -> None:
         """Refuse VMs that are larger than every node there is; where not all nodes are known, one may be."""
         gateway = self._engine.gateway
-        sites = gateway.sites.keys() | gateway.desk.remotes.keys() if asked.site is None else {asked.site}
+        sites = gateway.sites.keys() | gateway.registry.remotes.keys() if asked.site is None else {asked.site}
         largest = self.jobs.nodes.too_small(asked.memory_mib, sites, now_ms)
         if largest is not None:
             expected = f"at most {largest.memory_mib}: no node is larger than {largest.name}"
@@ -343,7 +343,7 @@ class Handlers:
 
     def _machines_silent(self, command: MachinesSilent, now_ms: int) -> Read:
         minutes = self._engine.minutes
-        for lease in self._engine.gateway.sites[command.site].floor.held.values():
+        for lease in self._engine.gateway.sites[command.site].allocations.held.values():
             if lease.state is LeaseState.STARTING:
                 minutes.causes[lease.id] = f"the machines of {command.site} do not answer: {command.problem}"
         self._engine.silent.add(command.site)

@@ -148,7 +148,7 @@ class JobBook:
     def _places(self) -> set[str]:
         """Where files may lie: at a site, or where the operator has said that a way begins."""
         gateway, ways = self._engine.gateway, self._engine.setup.network.ways
-        return {*gateway.sites, *gateway.desk.remotes, *(place for way in ways for place in way)}
+        return {*gateway.sites, *gateway.registry.remotes, *(place for way in ways for place in way)}
 
     def tell(self, command: object, now_ms: int) -> None:
         """Read what is said of jobs, nodes and images; raises NoSuchJob."""
@@ -175,7 +175,7 @@ class JobBook:
 
     @property
     def _not_lending(self) -> Collection[str]:
-        return self._engine.gateway.desk.lenders.closed
+        return self._engine.gateway.registry.closed
 
     # Deciding
 
@@ -287,7 +287,7 @@ class JobBook:
         gateway = self._engine.gateway
         if site not in gateway.sites:
             return Speeds()
-        return Speeds(gateway.sites[site].floor.settings.speed_mips, gateway.reference_mips)
+        return Speeds(gateway.sites[site].allocations.settings.speed_mips, gateway.reference_mips)
 
     def _stop(self, effect: StopAttempt, now_ms: int) -> Sequence[Event]:  # noqa: ARG002 - as the others
         lease_id = self.kept.lease_of(Tried(effect.record, effect.attempt))

@@ -58,7 +58,7 @@ class NativeJobs:
     def followed(self, seen: NativeJobsSeen, fresh: dict[str, int]) -> Iterable[Event]:
         """Tell what its scheduler has decided, where that is not what was planned here."""
         known = {name: lease.id for name, lease in self._leases(seen.site).items()} | fresh
-        held = self._engine.gateway.sites[seen.site].floor.held
+        held = self._engine.gateway.sites[seen.site].allocations.held
         if any(job.running and known[job.name] not in held for job in seen.jobs):
             running = tuple(known[job.name] for job in seen.jobs if job.running)
             waiting = tuple(known[job.name] for job in seen.jobs if not job.running)
@@ -68,13 +68,13 @@ class NativeJobs:
         """Give the native jobs for which there is room now: in the books, and no guest is still leaving."""
         if any(row.site == site and row.order.verb in _MAKES_ROOM for row in self._engine.outbox):
             return frozenset()
-        held = self._engine.gateway.sites[site].floor.held
+        held = self._engine.gateway.sites[site].allocations.held
         return frozenset(name for name, lease in self._leases(site).items() if lease.id in held)
 
     def _leases(self, name: str) -> dict[str, Lease]:
         """The open leases that stand for native jobs of a site."""
         about, site = self._engine.about, self._engine.gateway.sites[name]
-        here = [*site.locals.waiting(), *site.floor.held.values()]
+        here = [*site.locals.waiting(), *site.allocations.held.values()]
         return {about[lease.id].native_job: lease for lease in here if about[lease.id].native_job}
 
     def _vms(self, site: str, job: NativeJob) -> int:

@@ -25,7 +25,7 @@ class PeerBook:
         self._kept: dict[str, PeerRow] = {}
         self._dropped: list[str] = []
         for row in self.rows.values():
-            engine.gateway.desk.peering.agree(row.name, _terms(row))
+            engine.gateway.peering.agree(row.name, _terms(row))
 
     def keep(self, command: KeepPeer, now_ms: int) -> list[Event]:
         """Agree with somebody, known before or not; raises InvalidField for the name of somebody else.
@@ -45,14 +45,14 @@ class PeerBook:
             added_by=command.by if before is None else before.added_by,
         )
         self.rows[name] = self._kept[name] = row
-        desk = self._engine.gateway.desk
-        desk.peering.agree(name, _terms(row))
-        desk.peering.begin_to_count(name, now_ms)
-        desk.look_again()
+        gateway = self._engine.gateway
+        gateway.peering.agree(name, _terms(row))
+        gateway.peering.begin_to_count(name, now_ms)
+        gateway.retry_all()
         what = "peer-added" if before is None else "peer-changed"
         told = {"url": row.url, "ask": row.ask, "max_vms": row.max_vms}
         self._engine.minutes.line_about_site(name, what, now_ms, by=command.by, **told)
-        return [Tick()] if desk.is_busy else []
+        return [Tick()] if gateway.has_pending_work else []
 
     def remove(self, command: RemovePeer, now_ms: int) -> list[Event]:
         """Part with a peer: what is there has failed, and what it has here is ended.
@@ -62,7 +62,7 @@ class PeerBook:
         name, engine = command.name, self._engine
         if name not in self.rows:
             raise NoSuchPeer(name, self.rows)
-        guests = list(engine.gateway.desk.peering.here.get(name, ()))
+        guests = list(engine.gateway.peering.here.get(name, ()))
         self._check_quiet(command, guests)
         for lease_id in guests:
             engine.handlers.correspondence.tell_no_more(lease_id)
@@ -91,12 +91,12 @@ class PeerBook:
 
     def _check_name(self, name: str) -> None:
         gateway = self._engine.gateway
-        if name == GATEWAY or name in gateway.sites or name in gateway.desk.remotes:
+        if name == GATEWAY or name in gateway.sites or name in gateway.registry.remotes:
             raise InvalidField("name", name, "a name that neither this gateway nor one of its sites has")
 
     def _check_quiet(self, command: RemovePeer, guests: list[int]) -> None:
         name = command.name
-        remote = self._engine.gateway.desk.remotes.get(name)
+        remote = self._engine.gateway.registry.remotes.get(name)
         there = 0 if remote is None else len(remote.leases)
         advice = "wait for their end, or until it has been silent for a minute"
         if there and name not in command.silent:

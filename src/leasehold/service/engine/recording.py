@@ -76,11 +76,11 @@ def write(engine: "Engine", *, all_learning: bool = False) -> None:
             told = {name: about.to_dict() for name, about in mail.abouts.items()}
             batch.set_memory(REMOTES, json.dumps(told))
         if minutes.measured:
-            batch.set_memory(EXPERIENCE, json.dumps(engine.gateway.experience()))
+            batch.set_memory(EXPERIENCE, json.dumps(engine.gateway.overheads_snapshot()))
         if snapshot:
-            batch.set_memory(MEMORY, json.dumps(engine.gateway.knowledge.memory()))
+            batch.set_memory(MEMORY, json.dumps(engine.gateway.knowledge.snapshot()))
         if minutes.journal:
-            batch.set_memory(DESK, json.dumps(engine.gateway.desk.memory()))
+            batch.set_memory(DESK, json.dumps(engine.gateway.snapshot()))
     if snapshot:
         engine.learning.written(engine.now_ms)
 
@@ -99,9 +99,9 @@ def recall(gateway: Gateway, store: Store) -> None:
     """Let a new gateway remember what it had learnt and asked for, and which of its sites are drained."""
     memories = store.memories()
     if MEMORY in memories:
-        gateway.knowledge.recall(json.loads(memories[MEMORY]))
+        gateway.knowledge.restore(json.loads(memories[MEMORY]))
     if DESK in memories:
-        gateway.desk.remember(json.loads(memories[DESK]))
-    gateway.recall_experience(json.loads(memories.get(EXPERIENCE, "{}")))
+        gateway.restore(json.loads(memories[DESK]))
+    gateway.restore_overheads(json.loads(memories.get(EXPERIENCE, "{}")))
     drained = {row.name for row in store.sites() if row.drained_ms is not None}
-    gateway.desk.lenders.not_lending = drained
+    gateway.registry.not_lending = drained

@@ -43,7 +43,7 @@ class SiteBook:
     def forget(self, command: ForgetSite, now_ms: int) -> list[Event]:
         """Let go of a site that decides for itself; raises NoSuchSite, CannotForget."""
         self._check(command.site)
-        remote = self._engine.gateway.desk.remotes.get(command.site)
+        remote = self._engine.gateway.registry.remotes.get(command.site)
         if remote is None:
             raise CannotForget(command.site, "it is the gateway's own; take it out of the configuration")
         if not remote.silent:
@@ -67,9 +67,9 @@ class SiteBook:
 
     def _check(self, site: str) -> None:
         gateway = self._engine.gateway
-        remote = gateway.desk.remotes.get(site)
+        remote = gateway.registry.remotes.get(site)
         if site not in gateway.sites and (remote is None or remote.is_peer):
-            remotes = (name for name, remote in gateway.desk.remotes.items() if not remote.is_peer)
+            remotes = (name for name, remote in gateway.registry.remotes.items() if not remote.is_peer)
             raise NoSuchSite(site, [*gateway.sites, *remotes])
 
 

@@ -25,12 +25,12 @@ class Occupancy:
 
 def occupancy(site: Site) -> Occupancy:
     """Look at one site."""
-    floor = site.floor
+    allocations = site.allocations
     guests = [] if site.guests is None else site.guests.waiting()
     return Occupancy(
-        floor.local_vms,
-        floor.guest_vms,
-        floor.settings.slots - floor.local_vms - floor.guest_vms,
+        allocations.local_vms,
+        allocations.guest_vms,
+        allocations.settings.slots - allocations.local_vms - allocations.guest_vms,
         len(site.locals),
         len(guests),
         sum(lease.vms for lease in site.locals.waiting()),
@@ -56,7 +56,7 @@ class Overhead:
 
 def overheads(site: Site) -> tuple[Overhead, ...]:
     """Say how long operations are configured to take at a site, and what was learnt of it."""
-    return tuple(_overhead(site.floor.experience, operation) for operation in Operation)
+    return tuple(_overhead(site.allocations.experience, operation) for operation in Operation)
 
 
 def _overhead(experience: Experience, operation: Operation) -> Overhead:
@@ -72,7 +72,7 @@ def _overhead(experience: Experience, operation: Operation) -> Overhead:
 def overhead_factors(gateway: Gateway) -> dict[tuple[str, str], float]:
     """Give the factors between configured and planned times, by site and operation."""
     return {
-        (name, operation.value): site.floor.experience.factor(operation) / ONE
+        (name, operation.value): site.allocations.experience.factor(operation) / ONE
         for name, site in gateway.sites.items()
         for operation in PLANNED
     }

@@ -65,11 +65,11 @@ class GoingOn:
 
 def going_on(gateway: Gateway, now_ms: int) -> GoingOn:
     """Look at what leases hold now."""
-    sharing = gateway.agreed.sharing
+    sharing = gateway.quotas.sharing
     if sharing is None:
         return GoingOn(now_ms, {}, {}, {}, {})
-    providers, since_ms = sharing.providers, gateway.agreed.all_since_ms()
-    places = {*providers.places, *gateway.desk.remotes}
+    providers, since_ms = sharing.providers, gateway.quotas.all_since_ms()
+    places = {*providers.places, *gateway.registry.remotes}
     domains = {site: providers.domain_of(site) for site in places}
     return GoingOn(now_ms, gateway.leases.copy(), sharing.ledger.holdings.copy(), since_ms, domains)
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any, Self
 
-from leasehold.gateway.remote import RemoteSite
+from leasehold.gateway.sites import RemoteSite
 from leasehold.model.errors import InvalidField
 from leasehold.model.event import SiteReported
 from leasehold.model.lease import Lease, LeaseState

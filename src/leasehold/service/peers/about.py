@@ -46,7 +46,7 @@ class Place:
 
 def about_us(engine: Engine, peer: PeerRow, identity: str) -> About:
     """Say to a peer how this gateway is now; ``identity`` is that of its store."""
-    here = engine.gateway.desk.peering.vms_here(peer.name)
+    here = engine.gateway.peering.vms_here(peer.name)
     return add_up(
         list(places(engine)),
         f"{identity}.{peer.line}",
@@ -58,7 +58,7 @@ def about_us(engine: Engine, peer: PeerRow, identity: str) -> About:
 
 def places(engine: Engine) -> Iterator[Place]:
     """Give all sites that are in touch: one's own, and those that decide for themselves; no peers."""
-    desk = engine.gateway.desk
+    registry = engine.gateway.registry
     for name, site in engine.gateway.sites.items():
         now, settings = occupancy(site), site.settings
         yield Place(
@@ -72,12 +72,12 @@ def places(engine: Engine) -> Iterator[Place]:
             now.waiting_guests,
             now.waiting_local_vms,
             now.waiting_guest_vms,
-            name not in desk.lenders.closed,
+            name not in registry.closed,
         )
     for name, about in engine.handlers.correspondence.abouts.items():
-        remote = desk.remotes.get(name)
+        remote = registry.remotes.get(name)
         if remote is not None and not remote.silent and not remote.is_peer:
-            lends = about.lends and name not in desk.lenders.closed
+            lends = about.lends and name not in registry.closed
             yield replace(_place(about), lends=lends)
 
 

@@ -195,14 +195,14 @@ def _look(engine: Engine) -> list[_Seen]:
 
 
 def _asked(engine: Engine, name: str) -> Traffic:
-    desk = engine.gateway.desk
-    remote, unanswered = desk.remotes.get(name), desk.unanswered.leases_at(name)
+    gateway = engine.gateway
+    remote, unanswered = gateway.registry.remotes.get(name), gateway.offers.leases_at(name)
     leases = {} if remote is None else {lease.id: lease.vms for lease in remote.leases.values()}
-    return _traffic(desk.peering.asked.get(name), leases, unanswered, engine.now_ms)
+    return _traffic(gateway.peering.asked.get(name), leases, unanswered, engine.now_ms)
 
 
 def _asking(engine: Engine, name: str) -> Traffic:
-    peering = engine.gateway.desk.peering
+    peering = engine.gateway.peering
     leases = {lease.id: lease.vms for lease in peering.here.get(name, {}).values()}
     return _traffic(peering.asking.get(name), leases, 0, engine.now_ms)
 

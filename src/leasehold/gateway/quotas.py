@@ -28,7 +28,7 @@ AGREEMENT = "agreement"
 """The rule that holds back or refuses what an agreement does not allow."""
 
 
-class UnderAgreement:
+class QuotaEnforcer:
     """One gateway's agreements; ``sharing`` is None where nothing is agreed and nothing is accounted for."""
 
     def __init__(self, sharing: Sharing | None, reference_mips: int, effects: list[Effect]) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from leasehold.gateway.agreed import UnderAgreement
+from leasehold.gateway.quotas import QuotaEnforcer
 from leasehold.gateway.settings import SiteSettings
 from leasehold.leasing.experience import Experience, Measurement
 from leasehold.leasing.overhead import Overheads
@@ -17,7 +17,7 @@ from leasehold.model.reason import Outcome, Reason
 from leasehold.routing.demand import Demand
 
 
-class Floor:
+class Allocations:
     """The machines of one site as far as planning is concerned; shared by its locals' and guests' sides.
 
     ``effects``, ``displaced`` (Migratable guests that have lost their place) and what is ``agreed`` belong to
@@ -43,7 +43,7 @@ class Floor:
         self.parked: dict[int, Lease] | None = None
         self.demand: Demand | None = None
         self.outlasting: frozenset[int] = frozenset()
-        self.agreed = UnderAgreement(None, 1, self.effects)
+        self.quotas = QuotaEnforcer(None, 1, self.effects)
         self.is_silent = False
         self._places = 0
 
@@ -56,9 +56,9 @@ class Floor:
         self.experience.note(operation, measured)
         self.overheads = self.experience.overheads()
 
-    def recall(self, memory: Mapping[str, Any]) -> None:
+    def restore(self, snapshot: Mapping[str, Any]) -> None:
         """Remember what was measured before a restart."""
-        self.experience.recall(memory)
+        self.experience.recall(snapshot)
         self.overheads = self.experience.overheads()
 
     def start_ms(self) -> int:
@@ -89,7 +89,7 @@ class Floor:
         """Note that its machines are there: what it uses counts since then."""
         if lease.first_start_ms < 0:
             lease.first_start_ms = since_ms
-        self.agreed.began(lease, since_ms, now_ms)
+        self.quotas.began(lease, since_ms, now_ms)
 
     def is_in_use(self, lease: Lease) -> bool:
         """Whether what a lease holds here counts as used: its machines were seen, where that is told."""
@@ -113,7 +113,7 @@ class Floor:
 
     def leave(self, lease: Lease, now_ms: int) -> None:
         """Note that a lease holds no VMs here any more."""
-        self.agreed.ended(lease, now_ms)
+        self.quotas.ended(lease, now_ms)
         if self.demand is not None and lease.request.site is not None:
             self.demand.ended(lease.id, now_ms - lease.held_since_ms, now_ms)
         del self.held[lease.id]
@@ -146,7 +146,7 @@ class Floor:
     def close(self, lease: Lease, step: Step, reason: Reason) -> None:
         """Bring a lease to its final state."""
         advance(lease, step)
-        self.agreed.over(lease)
+        self.quotas.over(lease)
         self.effects.append(LeaseClosed(lease, reason))
 
     def refuse(self, lease: Lease, reason: Reason, rule: str) -> None:
