@@ -11,7 +11,7 @@ import pytest
 
 from leasehold.cli.demo_load import GUESTS, HEAD_START_S, OWNERS, PACE, DemoLoad, demo_requests
 from leasehold.client import AsyncClient
-from leasehold.service.presets import demo
+from leasehold.service.config import demo
 from leasehold.service.serving import Listening, Place, serve
 
 

@@ -58,7 +58,7 @@ def test_programs_read_the_same(cli: Cli, config: Path, data: Path) -> None:
 
 
 def test_without_the_service_it_says_what_to_install(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leasehold.service.doctor.installed.service_is_installed", lambda: False)
+    monkeypatch.setattr("leasehold.service.doctor.machine.service_is_installed", lambda: False)
     said = cli("doctor")
     assert "The gateway" not in said.out
     assert said.code == 0

@@ -13,13 +13,13 @@ from tests.client.gateway import Gateway, Reply, lease
 
 from leasehold.client import AsyncClient, Client, Patience, Unreachable
 from leasehold.client.place import ADMIN_TOKEN, URL, is_at_work
-from leasehold.service.address import announced
+from leasehold.service.serving import announced
 
 NOT_AGAIN = Patience(tries=1, knocks=1, first_s=0)
 LIVE = """
 import sys
 from pathlib import Path
-from leasehold.service.address import announced
+from leasehold.service.serving import announced
 
 with announced(Path(sys.argv[1]), sys.argv[2]):
     print("here", flush=True)

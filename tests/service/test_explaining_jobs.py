@@ -14,12 +14,12 @@ from tests.matching.making import make_job
 
 from leasehold.matching.needs import InputFile
 from leasehold.matching.nodes import EvaluationTime, Link, Network, judge, judge_machine
-from leasehold.service import explaining_jobs
+from leasehold.service import jobs
 from leasehold.service.commands import JobNodesSeen, JobSiteSilent
 from leasehold.service.drivers.facts import NodeFacts
 from leasehold.service.engine.kinds import NOT_LISTED
 from leasehold.service.engine.nodebook import NodeBook, node_of
-from leasehold.service.explaining_jobs import NodeGroup, Said, grouped
+from leasehold.service.jobs import NodeGroup, Said, grouped
 from leasehold.service.store.rows import NodeRow
 
 GONE_AFTER_MS = 1_000
@@ -121,8 +121,8 @@ def test_equal_nodes_are_judged_once_however_many_there_are(monkeypatch: pytest.
         judged.append(kind)
         return verdict(*said)
 
-    monkeypatch.setattr(explaining_jobs, "judge", partial(count, "as node", judge))
-    monkeypatch.setattr(explaining_jobs, "judge_machine", partial(count, "as host", judge_machine))
+    monkeypatch.setattr(jobs, "judge", partial(count, "as node", judge))
+    monkeypatch.setattr(jobs, "judge_machine", partial(count, "as host", judge_machine))
     names = [f"n{number}" for number in range(1000)]
     book = seen([(1, nodes("x", *names, is_host=True)), (2, nodes(*names, is_host=True))])
     assert sum(group.count for group in told(book)) == 1001

@@ -33,7 +33,7 @@ from leasehold.service.errors import NoSuchJob
 from leasehold.service.federation import Federation
 from leasehold.service.jobs import JobResult
 from leasehold.service.store.filters import EVERYTHING, JobFilter
-from leasehold.service.store.housekeeping import Before
+from leasehold.service.store.retention import Before
 from leasehold.service.store.store import Store
 
 BUILDABLE = Buildable("base", frozenset({("gromacs", "2022.5")}))

@@ -33,7 +33,7 @@ from leasehold.model.errors import LeaseholdError
 from leasehold.service.api.app import create_app
 from leasehold.service.api.settings import ApiSettings
 from leasehold.service.auth.authenticator import Authenticator
-from leasehold.service.auth.first_token import first_admin_token, read_token_file
+from leasehold.service.auth.bootstrap_token import first_admin_token, read_token_file
 from leasehold.service.auth.jwts import Jwts
 from leasehold.service.auth.limits import RateLimit
 from leasehold.service.auth.tokens import Tokens

@@ -9,7 +9,7 @@ from leasehold.cli.options import Json
 from leasehold.cli.service_options import Config, Data, StoreUrl, Wanted
 
 if TYPE_CHECKING:
-    from leasehold.service.doctor.registry import Told
+    from leasehold.service.doctor.findings import Told
 
 _TITLES = {"installed": "Installed", "machine": "This machine", "gateway": "The gateway"}
 
@@ -19,7 +19,7 @@ def doctor(config: Config = None, data: Data = None, store: StoreUrl = "", json:
 
     Exits with 1 if a problem is found.
     """
-    from leasehold.service.doctor.finding import Severity
+    from leasehold.service.doctor.findings import Severity
 
     told = list(_examined(Wanted(config, data, store)))
     problems = sum(one.finding.severity is Severity.PROBLEM for one in told)
@@ -31,8 +31,8 @@ def doctor(config: Config = None, data: Data = None, store: StoreUrl = "", json:
 
 
 def _examined(wanted: Wanted) -> "Iterator[Told]":
-    from leasehold.service.doctor.installed import service_is_installed
-    from leasehold.service.doctor.registry import INSTALLED, MACHINE, examine
+    from leasehold.service.doctor.findings import examine
+    from leasehold.service.doctor.machine import INSTALLED, MACHINE, service_is_installed
 
     yield from examine("installed", INSTALLED)
     yield from examine("machine", MACHINE)
@@ -43,10 +43,8 @@ def _examined(wanted: Wanted) -> "Iterator[Told]":
 def _examined_gateway(wanted: Wanted) -> "Iterator[Told]":
     """Look at the gateway; where its configuration cannot be read, that is all there is to say."""
     from leasehold.model.errors import LeaseholdError
-    from leasehold.service.doctor.finding import problem
-    from leasehold.service.doctor.gateway_registry import checks_of
-    from leasehold.service.doctor.registry import Told, examine
-    from leasehold.service.doctor.subject import Subject
+    from leasehold.service.doctor.findings import Told, examine, problem
+    from leasehold.service.doctor.gateway import Subject, checks_of
 
     try:
         configuration = wanted.configuration()

@@ -63,8 +63,8 @@ class Wanted:
     def configuration(self) -> "ServiceConfig":
         """Read the configuration, and let the options have the last word; raises as `load_config` does."""
         from leasehold.model.errors import InvalidField
+        from leasehold.service.config import demo, one_site
         from leasehold.service.config_file import fitting, load_config
-        from leasehold.service.presets import demo, one_site
 
         if self.demo and self.config is not None:
             raise InvalidField("--demo", str(self.config), "no --config: the demonstration has its own")

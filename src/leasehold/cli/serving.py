@@ -13,9 +13,9 @@ from leasehold.cli.service_options import Wanted
 from leasehold.client.place import data_folder
 from leasehold.service.config import ServiceConfig
 from leasehold.service.config_file import without_password
-from leasehold.service.lending import allowed_at, summary
 from leasehold.service.logs import is_for_people, set_up_logs
 from leasehold.service.serving import Listening, Place, loop_for, serve
+from leasehold.service.site_states import allowed_at, summary
 
 
 def be_a_gateway(wanted: Wanted, config: ServiceConfig, stream: TextIO, *, json: bool) -> None:

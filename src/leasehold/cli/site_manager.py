@@ -14,12 +14,12 @@ from leasehold.cli.screen import talk
 from leasehold.cli.service_options import Wanted
 from leasehold.configuration.tables import SharingSpec
 from leasehold.model.errors import InvalidField
-from leasehold.service.auth.first_token import read_token_file
+from leasehold.service.auth.bootstrap_token import read_token_file
 from leasehold.service.config import ServiceConfig, SiteSpec, default_sharing, default_terms
-from leasehold.service.lending import allowed_at
 from leasehold.service.logs import is_for_people, set_up_logs
 from leasehold.service.messages.uplink import Uplink, check_gateway
 from leasehold.service.serving import Listening, serve
+from leasehold.service.site_states import allowed_at
 from leasehold.sharing.enforcement import MEMBERS
 
 TOKEN = "LEASEHOLD_GATEWAY_TOKEN"  # noqa: S105 - the name of a variable

@@ -19,7 +19,7 @@ def status(config: Config = None, data: Data = None, store: StoreUrl = "", json:
     url = _url(config, data, store)
     from leasehold.cli.screen import answer, answer_json
     from leasehold.cli.store_status import as_json, as_text
-    from leasehold.service.upkeep import look_at
+    from leasehold.service.store_status import look_at
 
     found = look_at(url)
     if json:
@@ -33,7 +33,7 @@ def migrate(config: Config = None, data: Data = None, store: StoreUrl = "", json
     """Give the store the schema of this program; `leasehold serve` does so, too, when it starts."""
     url = _url(config, data, store)
     from leasehold.service.store.store import open_store
-    from leasehold.service.upkeep import look_at
+    from leasehold.service.store_status import look_at
 
     before = look_at(url).revision
     open_store(url).close()
@@ -55,7 +55,7 @@ def backup(
     url = _url(config, data, store)
     from leasehold.service.store.backup import backup as back_up
     from leasehold.service.store.store import Store
-    from leasehold.service.upkeep import existing
+    from leasehold.service.store_status import existing
 
     with Store(existing(url)) as opened:  # as it is: what is older than this program is copied so
         back_up(opened, file, replace=force)
@@ -86,10 +86,10 @@ def new_admin_token(config: Config = None, data: Data = None, store: StoreUrl = 
     No gateway may be using the store.
     """
     url = _url(config, data, store)
-    from leasehold.service.auth.first_token import renew_admin_token
+    from leasehold.service.auth.bootstrap_token import renew_admin_token
     from leasehold.service.clock import wall_ms
     from leasehold.service.store.store import open_store
-    from leasehold.service.upkeep import existing
+    from leasehold.service.store_status import existing
 
     wanted = Wanted(config, data, store)
     place = wanted.place(wanted.configuration())

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from leasehold.service.upkeep import Contents, StoreStatus
+from leasehold.service.store_status import Contents, StoreStatus
 
 
 def as_json(status: StoreStatus) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from leasehold.model.agreement import CPUS, EVERYBODY, Agreement
+from leasehold.service.accounting import Ground
 from leasehold.service.commands import (
     AmendAgreement,
     Command,
@@ -20,7 +21,6 @@ from leasehold.service.commands import (
 from leasehold.service.engine.engine import Engine
 from leasehold.service.engine.use import GoingOn, going_on
 from leasehold.service.errors import NoSuchAgreement
-from leasehold.service.statement import Ground
 from leasehold.service.store.rows import PenaltyRow
 from leasehold.sharing.places import Providers
 from leasehold.sharing.records import Record, Side, in_force

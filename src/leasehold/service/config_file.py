@@ -19,7 +19,6 @@ from leasehold.configuration.terms import TERMS, ClusterTerms, read_terms
 from leasehold.configuration.toml import pairs, read_toml
 from leasehold.model.errors import InvalidField
 from leasehold.service.auth.issuers import TrustedIssuer, by_url, read_issuer
-from leasehold.service.auth.listening import check_listening
 from leasehold.service.config import (
     CLUSTER,
     JOBS,
@@ -41,6 +40,7 @@ from leasehold.service.drivers.libvirt import options as libvirt
 from leasehold.service.drivers.qemu import options as qemu
 from leasehold.service.drivers.registry import check_options
 from leasehold.service.drivers.slurm import options as slurm
+from leasehold.service.tls import check_listening
 
 _READERS: dict[str, Callable[[Mapping[str, Any]], object]] = {
     "emulated": emulated.read_options,

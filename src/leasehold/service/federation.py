@@ -42,14 +42,12 @@ from leasehold.service.finding.scouts import Scouts, job_setup
 from leasehold.service.jobs import Jobs
 from leasehold.service.messages.routing import MessageRouter, identity_of
 from leasehold.service.messages.wire import About
-from leasehold.service.metrics import Metrics
-from leasehold.service.opening import check_sites, make_gateway, native_queues, open_drivers
+from leasehold.service.metrics import Metrics, Standing
+from leasehold.service.opening import Reloaded, check_sites, make_gateway, native_queues, open_drivers, reloaded
 from leasehold.service.overview import GUESTS, LOCAL, Glance, Held, Overview, glance, held_now, idle_kind
 from leasehold.service.peers.peers import Peers
-from leasehold.service.reloading import Reloaded, reloaded
 from leasehold.service.site_reconciler import SiteReconciler
 from leasehold.service.site_states import SiteState, SiteStates
-from leasehold.service.standing import Standing
 from leasehold.service.store.filters import Visible
 from leasehold.service.store.rows import LeaseRow, OrderRow, SiteRow
 from leasehold.service.store.store import Store

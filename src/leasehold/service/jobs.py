@@ -7,12 +7,139 @@ from typing import TYPE_CHECKING, cast
 
 from leasehold.service.commands import CancelJob, SubmitJob
 from leasehold.service.errors import NoSuchJob
-from leasehold.service.explaining_jobs import Prospect, prospect
 from leasehold.service.store.filters import JobFilter
 from leasehold.service.store.rows import AttemptRow, ImageRow, JobRow, NodeRow
 
 if TYPE_CHECKING:
     from leasehold.service.federation import Federation
+from collections.abc import Iterable
+from itertools import chain
+
+from leasehold.jobs.job import JobState, Place
+from leasehold.jobs.why import JobReason
+from leasehold.matching.choice import Physical
+from leasehold.matching.images import Recipe
+from leasehold.matching.needs import Job
+from leasehold.matching.nodes import EvaluationTime, Network, judge, judge_machine
+from leasehold.matching.verdict import Verdict, Why
+from leasehold.service.engine.engine import Engine
+from leasehold.service.engine.kinds import Kind, facts_of, first_of
+from leasehold.service.engine.nodebook import node_of
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a node says to a job: whether it could run there as the node is, or in a machine on it.
+
+    ``as_node, as_host``  None where the node is not for that
+    ``problem``           why nothing can run there now, "" for nothing
+    """
+
+    problem: str
+    as_node: Verdict | None
+    as_host: Verdict | None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGroup:
+    """Nodes of a site that say the same: the first few by name, and how many there are."""
+
+    site: str
+    nodes: tuple[str, ...]
+    count: int
+    says: Said
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Where a job would begin, or a copy of it.
+
+    ``image``   that its machines would have, "" where it runs on nodes as they are, or it is not there yet
+    ``builds``  the packages of the image that would be built first, with their versions
+    """
+
+    site: str
+    nodes: tuple[str, ...]
+    why: Why
+    image: str = ""
+    builds: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Prospect:
+    """What would become of a job; ``what`` is lacking, where there is something.
+
+    ``state``   running, building, waiting or refused
+    ``surest``  how sure it is to be done by its deadline, None where nothing was asked
+    """
+
+    state: JobState
+    reason: JobReason
+    what: str
+    chosen: tuple[Chosen, ...]
+    surest: float | None
+    groups: tuple[NodeGroup, ...]
+
+
+def prospect(engine: Engine, command: SubmitJob, now_ms: int) -> Prospect:
+    """Say what would become of a job; raises InvalidField for one that cannot be."""
+    book = engine.handlers.jobs
+    request = book.request(command, now_ms)
+    book.catch_up(now_ms)
+    seen = book.desk.foresee(request, now_ms)
+    moment = EvaluationTime(now_ms, engine.setup.settings.fresh_for_ms)
+    groups = grouped(book.nodes.kinds(now_ms), request.job, engine.setup.network, moment)
+    chosen = tuple(_chosen(place) for place in seen.places)
+    return Prospect(seen.state, seen.reason, seen.what, chosen, seen.surest, groups)
+
+
+def grouped(kinds: Iterable[Kind], job: Job, network: Network, moment: EvaluationTime) -> tuple[NodeGroup, ...]:
+    """Give the nodes that say the same together; those that would do first, then the many before the few."""
+    judged: dict[tuple[object, ...], Said] = {}
+    alike: dict[tuple[str, Said], list[Kind]] = {}
+    for kind in kinds:
+        # When it was seen counts only in so far as it is too long ago.
+        facts = facts_of(kind.row), kind.row.seen_ms >= moment.oldest_ms
+        if facts not in judged:
+            judged[facts] = _says(kind.row, job, network, moment)
+        alike.setdefault((kind.row.site, judged[facts]), []).append(kind)
+    return tuple(sorted((_group(*which, few) for which, few in alike.items()), key=_rank))
+
+
+def _says(row: NodeRow, job: Job, network: Network, moment: EvaluationTime) -> Said:
+    node = node_of(row)
+    able = node.capabilities
+    transfer_ms = network.transfer_ms(job.needs.inputs, able.place, able.bytes_per_s)
+    as_node = judge(job, node, transfer_ms, moment) if row.runs else None
+    as_host = judge_machine(job, node, transfer_ms, moment) if row.is_host else None
+    return Said(row.problem, as_node, as_host)
+
+
+def _group(site: str, says: Said, kinds: Iterable[Kind]) -> NodeGroup:
+    listed = list(kinds)
+    names = first_of(chain.from_iterable(kind.nodes for kind in listed))
+    return NodeGroup(site, names, sum(kind.count for kind in listed), says)
+
+
+def _rank(group: NodeGroup) -> tuple[int, int, str, tuple[str, ...]]:
+    says = group.says
+    answers = [] if says.problem else [said.answer for said in (says.as_node, says.as_host) if said]
+    return -max(answers, default=-1), -group.count, group.site, group.nodes
+
+
+def _chosen(place: Place) -> Chosen:
+    if isinstance(place, Physical):
+        nodes = tuple(edge.node for edge in place.nodes)
+        return Chosen(_site_of(nodes), nodes, place.why)
+    hosts = tuple(edge.node for edge in place.hosts)
+    if isinstance(place.image, Recipe):
+        return Chosen(_site_of(hosts), hosts, place.why, builds=tuple(sorted(place.image.packages)))
+    return Chosen(_site_of(hosts), hosts, place.why, place.image.name)
+
+
+def _site_of(nodes: tuple[str, ...]) -> str:
+    return nodes[0].partition("/")[0]
+
 
 NODES_AT_ONCE = 500
 """How many nodes are read from the store at a time."""

@@ -6,16 +6,18 @@ made; and only then is anybody answered. Stopping goes back the same way.
 """
 
 import asyncio
+import fcntl
 import gc
 import os
 import signal
 import socket
 import sys
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
+from tempfile import mkstemp
 
 import structlog
 import uvicorn
@@ -25,11 +27,10 @@ from uvicorn.loops.auto import auto_loop_factory
 
 from leasehold import __version__
 from leasehold.model.errors import InputError, LeaseholdError
-from leasehold.service.address import announced
 from leasehold.service.api.app import Api, create_app
 from leasehold.service.api.settings import ApiSettings
 from leasehold.service.auth.authenticator import Authenticator
-from leasehold.service.auth.first_token import first_admin_token
+from leasehold.service.auth.bootstrap_token import first_admin_token
 from leasehold.service.auth.jwts import Jwts
 from leasehold.service.auth.limits import RateLimit
 from leasehold.service.auth.tokens import Tokens
@@ -43,10 +44,8 @@ from leasehold.service.connections import (
 )
 from leasehold.service.engine.recording import last_written_ms
 from leasehold.service.federation import Federation
-from leasehold.service.logs import set_levels
+from leasehold.service.logs import RequestLog, set_levels
 from leasehold.service.metrics import Metrics
-from leasehold.service.notify import READY, STOPPING, notify
-from leasehold.service.request_log import RequestLog
 from leasehold.service.store.store import open_store
 from leasehold.service.tls import check_key_pair
 
@@ -372,3 +371,37 @@ def _url(service: ServiceSpec, listener: socket.socket) -> str:
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - this listens nowhere
     scheme = "https" if service.tls_certificate else "http"
     return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+
+
+@contextmanager
+def announced(path: Path, url: str) -> Iterator[None]:
+    """Have the file at ``path`` say ``url`` while the block lasts; it is locked before it can be seen."""
+    descriptor, temporary = mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.write(f"{url}\n")
+        file.flush()
+        Path(temporary).replace(path)
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
+
+
+READY = "READY=1"
+STOPPING = "STOPPING=1"
+
+
+def notify(state: str, environment: Mapping[str, str] = os.environ) -> None:
+    """Tell a state such as `READY`, see sd_notify(3); where nobody wants to know, nothing happens."""
+    address = environment.get("NOTIFY_SOCKET", "")
+    if not address.startswith(("/", "@")):
+        return
+    if address.startswith("@"):
+        address = f"\0{address[1:]}"  # a name that is in no folder, see unix(7)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as speaking:
+        try:
+            speaking.connect(address)
+            speaking.sendall(state.encode())
+        except OSError:
+            return

@@ -7,7 +7,7 @@ import pytest
 from tests.service.auth.stores import NOW_MS, Clock, MemoryTokens
 
 from leasehold.model.errors import InputError
-from leasehold.service.auth.first_token import first_admin_token, read_token_file, renew_admin_token
+from leasehold.service.auth.bootstrap_token import first_admin_token, read_token_file, renew_admin_token
 from leasehold.service.auth.principal import Principal, Role
 from leasehold.service.auth.tokens import Tokens, new_text
 from leasehold.service.store.rows import TokenRow

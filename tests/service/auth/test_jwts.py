@@ -27,11 +27,9 @@ from leasehold.model.errors import InvalidField
 from leasehold.model.request import LeaseType, Request
 from leasehold.service.auth.errors import BearerError, Forbidden, Unauthenticated
 from leasehold.service.auth.issuers import Grant, Profile, TrustedIssuer
-from leasehold.service.auth.jwts import Jwts
+from leasehold.service.auth.jwts import Jwts, principal_of
 from leasehold.service.auth.permissions import Permission, ScopedPrincipal, reach
-from leasehold.service.auth.principal import Principal, Role
-from leasehold.service.auth.profiles import principal_of
-from leasehold.service.auth.roles import check_consumer
+from leasehold.service.auth.principal import Principal, Role, check_consumer
 from leasehold.sharing.paths import accounts_of_guest, is_path, prefixes
 
 GRANTS = {

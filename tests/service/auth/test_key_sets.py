@@ -8,9 +8,8 @@ import pytest
 from tests.service.auth.issuer import AUDIENCE, KEYS, METADATA, LocalIssuer, published, signing_key
 
 from leasehold.service.auth.errors import IssuerUnreachable, Unauthenticated
-from leasehold.service.auth.fetching import FetchError, fetch_json
 from leasehold.service.auth.issuers import Profile, TrustedIssuer
-from leasehold.service.auth.key_sets import KeySet
+from leasehold.service.auth.key_sets import FetchError, KeySet, fetch_json
 
 HOUR_S, DAY_S = 3_600, 86_400
 ASKED_ONCE = [METADATA, KEYS]
@@ -284,7 +283,7 @@ def test_an_answer_has_a_size(issuer: LocalIssuer) -> None:
 
 
 def test_an_answer_has_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leasehold.service.auth.fetching.TIMEOUT_S", 0.01)
+    monkeypatch.setattr("leasehold.service.auth.key_sets.TIMEOUT_S", 0.01)
     with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(FetchError, match="no answer"):
         asyncio.run(fetch_json(f"http://127.0.0.1:{silent.getsockname()[1]}/"))
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leasehold.model.errors import InvalidField
-from leasehold.service.auth.listening import check_listening, is_loopback
+from leasehold.service.tls import check_listening, is_loopback
 
 LOOPBACK = [
     "127.0.0.1",

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from structlog.typing import Processor
 
-from leasehold.service.auth.redaction import HIDDEN, redacted, without_secrets
 from leasehold.service.auth.tokens import id_of, new_text
+from leasehold.service.logs import HIDDEN, redacted, without_secrets
 
 around = st.text(max_size=15)  # shorter than any part of a secret
 base64url = st.text("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_", min_size=20, max_size=60)

@@ -9,8 +9,8 @@ from tests.service.auth.stores import NOW_MS, Clock, MemoryTokens
 
 from leasehold.model.errors import InvalidField
 from leasehold.service.auth.errors import BearerError, Unauthenticated
-from leasehold.service.auth.memory import Memory
 from leasehold.service.auth.principal import Principal, Role
+from leasehold.service.auth.token_cache import Memory
 from leasehold.service.auth.tokens import Tokens, new_text
 from leasehold.service.store.rows import TokenRow
 from leasehold.service.store.store import Store

@@ -15,8 +15,8 @@ from leasehold.service.drivers.emulated.driver import EmulatedDriver
 from leasehold.service.drivers.protocol import Observation, Order, Problem
 from leasehold.service.drivers.setup import DriverSetup
 from leasehold.service.store.batch import Batch
-from leasehold.service.store.place import read_url
 from leasehold.service.store.store import Store
+from leasehold.service.store.store_url import read_url
 
 
 class Spot(StrEnum):

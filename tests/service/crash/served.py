@@ -14,7 +14,7 @@ from tests.service.crash.witness import Witness
 
 from leasehold.client.async_client import AsyncClient
 from leasehold.client.patience import Patience
-from leasehold.service.auth.first_token import FILE_NAME
+from leasehold.service.auth.bootstrap_token import FILE_NAME
 from leasehold.service.config import LogSpec, ServiceConfig
 from leasehold.service.logs import set_up_logs
 from leasehold.service.messages import uplink

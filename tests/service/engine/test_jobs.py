@@ -27,7 +27,7 @@ from leasehold.service.drivers.protocol import MachineWishes, Phase, Problem
 from leasehold.service.engine.errands import Fetch
 from leasehold.service.engine.job_setup import JobSetup
 from leasehold.service.errors import IdempotencyConflict, NoSuchJob, TooManyOpen
-from leasehold.service.store.housekeeping import Before
+from leasehold.service.store.retention import Before
 from leasehold.service.store.store import Store
 from leasehold.testing.live import BEGIN_MS
 from leasehold.testing.rows import submit

@@ -18,7 +18,7 @@ from leasehold.service.drivers.facts import NodeFacts
 from leasehold.service.drivers.protocol import Observation, Phase
 from leasehold.service.engine.jobbook import MUCH_NEWS
 from leasehold.service.engine.nodebook import NodeBook
-from leasehold.service.explaining_jobs import prospect
+from leasehold.service.jobs import prospect
 from leasehold.service.store.filters import EVERYTHING, JobFilter
 from leasehold.service.store.store import Store
 from leasehold.testing.rows import submit

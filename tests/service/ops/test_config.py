@@ -15,7 +15,7 @@ from leasehold.model.errors import InputError, InvalidField
 from leasehold.routing.policies.selective import Choice, Selective
 from leasehold.service.auth.permissions import Permission
 from leasehold.service.auth.principal import Role
-from leasehold.service.config import ServiceConfig, SiteSpec
+from leasehold.service.config import ServiceConfig, SiteSpec, demo, one_site
 from leasehold.service.config_file import (
     commented_toml,
     config_from_dict,
@@ -25,7 +25,6 @@ from leasehold.service.config_file import (
 )
 from leasehold.service.drivers.protocol import Capabilities
 from leasehold.service.opening import make_gateway
-from leasehold.service.presets import demo, one_site
 
 Written = Callable[[str], Path]
 

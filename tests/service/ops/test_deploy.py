@@ -18,8 +18,7 @@ from leasehold.model.event import Operation
 from leasehold.model.reason import Outcome, Reason
 from leasehold.service.config_file import load_config
 from leasehold.service.drivers.protocol import Verb
-from leasehold.service.metrics import Difference, Metrics
-from leasehold.service.standing import Standing
+from leasehold.service.metrics import Difference, Metrics, Standing
 
 DEPLOY = Path(__file__).resolve().parents[3] / "deploy"
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))

@@ -14,16 +14,14 @@ from leasehold.configuration.tables import DomainSpec
 from leasehold.service.auth.issuers import Profile, TrustedIssuer
 from leasehold.service.auth.tokens import new_text
 from leasehold.service.config import ServiceConfig, ServiceSpec, SiteSpec
-from leasehold.service.doctor import files, installed, keeping, machine, network
-from leasehold.service.doctor.finding import Finding, Severity, ok
-from leasehold.service.doctor.gateway_registry import GATEWAY, checks_of
-from leasehold.service.doctor.installed import Requirement
-from leasehold.service.doctor.registry import INSTALLED, MACHINE, examine
-from leasehold.service.doctor.subject import Subject
+from leasehold.service.doctor import gateway, machine
+from leasehold.service.doctor.findings import Finding, Severity, examine, ok
+from leasehold.service.doctor.gateway import GATEWAY, Subject, checks_of
+from leasehold.service.doctor.machine import INSTALLED, MACHINE, Requirement
 from leasehold.service.drivers.qemu.limits import find_hierarchy
 from leasehold.service.serving import Place
 from leasehold.service.store.store import open_store
-from leasehold.service.upkeep import Contents, StoreStatus
+from leasehold.service.store_status import Contents, StoreStatus
 
 OK, NOTE, WARNING, PROBLEM = Severity
 
@@ -72,8 +70,8 @@ class TestEveryCheck:
 
 class TestInstalled:
     def test_everything_is_there_where_tests_run(self) -> None:
-        assert only(installed.check_core()).severity is OK
-        assert installed.service_is_installed()
+        assert only(machine.check_core()).severity is OK
+        assert machine.service_is_installed()
 
     @pytest.mark.parametrize(
         ("requirement", "is_met"),
@@ -87,7 +85,7 @@ class TestInstalled:
         assert requirement.is_met is is_met
 
     def test_it_knows_the_extras(self) -> None:
-        assert {one.part for one in installed.requirements()} >= {"", "client", "report", "service"}
+        assert {one.part for one in machine.requirements()} >= {"", "client", "report", "service"}
 
 
 class TestMachine:
@@ -114,21 +112,21 @@ class TestFiles:
         file = tmp_path / "leasehold.toml"
         file.touch(mode=0o644)
         looked_at = subject(folder, file, store="postgresql+psycopg://leasehold:s3cret@db/leasehold")
-        finding = only(files.check_configuration(looked_at))
+        finding = only(gateway.check_configuration(looked_at))
         assert finding.severity is PROBLEM
         assert "s3cret" not in finding.text + finding.cure
         file.chmod(0o600)
-        assert only(files.check_configuration(looked_at)).severity is OK
+        assert only(gateway.check_configuration(looked_at)).severity is OK
 
     @pytest.mark.parametrize(("mode", "severity"), [(0o700, OK), (0o750, WARNING), (0o755, WARNING)])
     def test_a_data_folder_that_others_can_enter(self, folder: Path, mode: int, severity: Severity) -> None:
         folder.chmod(mode)
-        assert only(files.check_data_folder(subject(folder))).severity is severity
+        assert only(gateway.check_data_folder(subject(folder))).severity is severity
 
     def test_a_data_folder_that_is_none(self, tmp_path: Path) -> None:
         file = tmp_path / "file"
         file.touch()
-        assert only(files.check_data_folder(subject(file))).severity is PROBLEM
+        assert only(gateway.check_data_folder(subject(file))).severity is PROBLEM
 
     @pytest.mark.parametrize(
         ("content", "mode", "severity"),
@@ -143,21 +141,21 @@ class TestFiles:
         token = folder / "admin.token"
         token.write_text(content)
         token.chmod(mode)
-        assert only(files.check_token(subject(folder))).severity is severity
+        assert only(gateway.check_token(subject(folder))).severity is severity
 
     @pytest.mark.parametrize(("free_mib", "severity"), [(50, PROBLEM), (500, WARNING), (5_000, OK)])
     def test_room_on_the_disk(self, folder: Path, free_mib: int, severity: Severity) -> None:
-        assert files._room(free_mib, folder).severity is severity
+        assert gateway._room(free_mib, folder).severity is severity
 
 
 class TestNetwork:
     def test_a_port_that_somebody_else_has(self, folder: Path) -> None:
         with closing(socket.create_server(("127.0.0.1", 0))) as other:
             port = other.getsockname()[1]
-            finding = only(network.check_port(subject(folder, port=port)))
+            finding = only(gateway.check_port(subject(folder, port=port)))
             assert finding.severity is PROBLEM
             (folder / "url").write_text(f"http://127.0.0.1:{port}\n")
-            assert only(network.check_port(subject(folder, port=port))).severity is OK
+            assert only(gateway.check_port(subject(folder, port=port))).severity is OK
 
     @pytest.mark.parametrize(
         ("valid", "severity"),
@@ -167,18 +165,18 @@ class TestNetwork:
         self, folder: Path, valid: timedelta, severity: Severity, key_pair: Callable[..., tuple[Path, Path]]
     ) -> None:
         certificate, key = key_pair(valid)
-        findings = network.check_tls(subject(folder, tls_certificate=certificate, tls_key=key))
+        findings = gateway.check_tls(subject(folder, tls_certificate=certificate, tls_key=key))
         assert [finding.severity for finding in findings] == [OK, severity]
 
     def test_a_key_that_others_can_read(self, folder: Path, key_pair: Callable[..., tuple[Path, Path]]) -> None:
         certificate, key = key_pair()
         key.chmod(0o640)
-        findings = network.check_tls(subject(folder, tls_certificate=certificate, tls_key=key))
+        findings = gateway.check_tls(subject(folder, tls_certificate=certificate, tls_key=key))
         assert findings[0].severity is WARNING
 
     def test_a_key_that_is_not_there(self, folder: Path, tmp_path: Path) -> None:
         missing = tmp_path / "tls.key"
-        finding = only(network.check_tls(subject(folder, tls_certificate=missing, tls_key=missing)))
+        finding = only(gateway.check_tls(subject(folder, tls_certificate=missing, tls_key=missing)))
         assert finding.severity is PROBLEM
 
     def test_an_issuer_that_does_not_answer(self, folder: Path) -> None:
@@ -188,7 +186,7 @@ class TestNetwork:
             issuer = TrustedIssuer(f"http://127.0.0.1:{port}", ("us",), Profile.WLCG)
             looked_at = subject(folder)
             looked_at = replace(looked_at, config=replace(looked_at.config, issuers=(issuer,)))
-            finding = only(network.check_issuers(looked_at))
+            finding = only(gateway.check_issuers(looked_at))
         assert finding.severity is WARNING
         assert ".well-known/openid-configuration: no answer" in finding.text
 
@@ -201,26 +199,26 @@ class TestStore:
         return made
 
     def test_that_is_well(self, made: Subject) -> None:
-        findings = keeping.check_store(made)
+        findings = gateway.check_store(made)
         assert {finding.severity for finding in findings} == {OK}
         assert any("no gateway is using it" in finding.text for finding in findings)
 
     def test_that_is_in_use(self, made: Subject) -> None:
         with open_store(made.store_url) as store:
             store.claim()
-            assert any("a gateway is using it" in finding.text for finding in keeping.check_store(made))
+            assert any("a gateway is using it" in finding.text for finding in gateway.check_store(made))
 
     def test_that_is_no_store(self, made: Subject, folder: Path) -> None:
         (folder / "leasehold.db").write_bytes(b"no database" * 100)
-        assert only(keeping.check_store(made)).severity is PROBLEM
+        assert only(gateway.check_store(made)).severity is PROBLEM
 
     def test_that_is_older_than_the_program(self, folder: Path) -> None:
         looked_at = subject(folder)
         (folder / "leasehold.db").touch()
-        assert keeping.check_store(looked_at)[0].severity is NOTE
+        assert gateway.check_store(looked_at)[0].severity is NOTE
 
     def test_that_is_an_empty_database_of_a_server(self, folder: Path, postgres_url: str) -> None:
-        findings = keeping.check_store(subject(folder, store=postgres_url))
+        findings = gateway.check_store(subject(folder, store=postgres_url))
         assert [(one.severity, one.text.split("/")[-1]) for one in findings][1:] == [
             (OK, "no gateway is using it"),
             (OK, "this machine's clock agrees with the store"),
@@ -230,37 +228,37 @@ class TestStore:
 
     def test_on_a_server_that_does_not_answer(self, folder: Path) -> None:
         looked_at = subject(folder, store="postgresql+psycopg://leasehold:s3cret@127.0.0.1:1/leasehold")
-        finding = only(keeping.check_store(looked_at))
+        finding = only(gateway.check_store(looked_at))
         assert finding.severity is PROBLEM
         assert "s3cret" not in finding.text
 
     def test_with_leases_at_a_site_that_is_gone(self, made: Subject) -> None:
         left = {("das9", "running"): 1, ("", "held"): 3, ("das3", "waiting"): 1}
-        finding = only(keeping._left_behind(made, Contents(left, last_seq=7)))
+        finding = only(gateway._left_behind(made, Contents(left, last_seq=7)))
         assert finding.severity is PROBLEM
         assert "das9" in finding.text
 
     def test_with_more_held_than_a_site_has(self, made: Subject) -> None:
         site = made.config.clusters[0]
         held = Contents({}, 7, frozenset(), {site.name: site.slots + 2, "elsewhere": 99})
-        finding = only(keeping._shrunk(made, held))
+        finding = only(gateway._shrunk(made, held))
         assert finding.severity is WARNING
         assert f"{site.slots + 2} VMs are held at {site.name}, which has {site.slots} slots" in finding.text
         assert "preemptable guests give way" in finding.cure
-        assert keeping._shrunk(made, Contents({}, 7, frozenset(), {site.name: site.slots})) == []
+        assert gateway._shrunk(made, Contents({}, 7, frozenset(), {site.name: site.slots})) == []
 
     def test_with_a_domain_of_a_site_that_never_came(self, made: Subject) -> None:
         here = made.config.clusters[0].name
         domains = (DomainSpec("das", (here, "jena", "lyno")),)
         config = replace(made.config, domains=domains)
-        finding = only(keeping._strangers(replace(made, config=config), frozenset({"jena"})))
+        finding = only(gateway._strangers(replace(made, config=config), frozenset({"jena"})))
         assert finding.severity is WARNING
         assert "the site lyno of the domain das is not configured" in finding.text
 
     def test_that_is_not_there_yet_with_a_domain_of_a_site_that_never_came(self, folder: Path) -> None:
         made = subject(folder)
         config = replace(made.config, domains=(DomainSpec("das", ("lyno",)),))
-        findings = keeping.check_store(replace(made, config=config))
+        findings = gateway.check_store(replace(made, config=config))
         assert [finding.severity for finding in findings] == [NOTE, WARNING]
         assert "lyno" in findings[1].text
 
@@ -275,6 +273,6 @@ class TestStore:
     )
     def test_whose_clock_is_another(self, kind: str, ahead_ms: int, severity: Severity) -> None:
         status = StoreStatus(f"{kind}://x", "0001", in_use=False, latest_ms=0, contents=None)
-        finding = keeping._clock(ahead_ms, status)
+        finding = gateway._clock(ahead_ms, status)
         assert finding.severity is severity
         assert "-" not in finding.text

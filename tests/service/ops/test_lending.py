@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 from leasehold.service.config import ServiceConfig, SiteSpec, default_sharing, default_terms
-from leasehold.service.doctor.finding import Severity
-from leasehold.service.doctor.lending import check_lending
-from leasehold.service.doctor.subject import Subject
-from leasehold.service.lending import allowed_at, summary
+from leasehold.service.doctor.findings import Severity
+from leasehold.service.doctor.gateway import Subject, check_lending
 from leasehold.service.serving import Place
+from leasehold.service.site_states import allowed_at, summary
 
 HOUR_MS = 3_600_000
 

@@ -9,8 +9,7 @@ import pytest
 import structlog
 
 from leasehold.service.config import LogSpec
-from leasehold.service.logs import is_for_people, set_up_logs
-from leasehold.service.request_log import REQUEST_LOGGER
+from leasehold.service.logs import REQUEST_LOGGER, is_for_people, set_up_logs
 
 SECRET = "lh_a1b2c3_" + "S3cr3t" * 7
 

@@ -9,8 +9,7 @@ from leasehold.jobs.why import JobReason
 from leasehold.model.event import Operation
 from leasehold.model.reason import Outcome, Reason
 from leasehold.service.drivers.protocol import Verb
-from leasehold.service.metrics import Difference, Metrics
-from leasehold.service.standing import Standing
+from leasehold.service.metrics import Difference, Metrics, Standing
 
 Labels = dict[str, str]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from leasehold.service.notify import READY, notify
+from leasehold.service.serving import READY, notify
 
 
 @pytest.mark.parametrize("address", ["notify", "@leasehold-test-{pid}"])

@@ -15,7 +15,7 @@ from leasehold.model.errors import InvariantBroken, LeaseholdError
 from leasehold.service.config import ServiceConfig, ServiceSpec, SiteSpec
 from leasehold.service.engine.engine import Engine
 from leasehold.service.errors import Unavailable
-from leasehold.service.reloading import Reloaded, reloaded
+from leasehold.service.opening import Reloaded, reloaded
 from leasehold.service.serving import Listening, Place, serve
 
 DAS3, LYON = CONFIG.clusters

@@ -12,7 +12,7 @@ from starlette.types import Message, Receive, Scope, Send
 from structlog.contextvars import get_contextvars
 from structlog.testing import capture_logs
 
-from leasehold.service.request_log import RequestLog
+from leasehold.service.logs import RequestLog
 
 
 @dataclass

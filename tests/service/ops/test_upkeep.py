@@ -8,7 +8,7 @@ from leasehold.model.errors import InputError, InvalidField
 from leasehold.service.clock import wall_ms
 from leasehold.service.store.rows import JOURNAL, JournalRow
 from leasehold.service.store.store import Store, open_store
-from leasehold.service.upkeep import Contents, look_at
+from leasehold.service.store_status import Contents, look_at
 
 MINUTE_MS = 60_000
 

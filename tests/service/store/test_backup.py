@@ -14,11 +14,11 @@ from psycopg import sql
 from sqlalchemy import URL, make_url, text
 
 from leasehold.model.errors import InputError
-from leasehold.service.store import backup_postgresql
+from leasehold.service.store import backup as backups
 from leasehold.service.store.backup import backup, restore
-from leasehold.service.store.engines import writing_engine
 from leasehold.service.store.rows import ANSWERS, JOURNAL, LEASES, ORDERS, SITES, SiteRow
 from leasehold.service.store.store import Store, open_store
+from leasehold.service.store.store_url import writing_engine
 from leasehold.testing.postgres import USER, PostgresServer
 from leasehold.testing.rows import answer_row, journal_row, lease_row, message_row, order_row, token_row
 
@@ -279,7 +279,7 @@ class TestRefused:
 def test_a_missing_program_is_named_with_its_cure(
     postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backup_postgresql, "_DEBIAN_BINARIES", tmp_path)
+    monkeypatch.setattr(backups, "_DEBIAN_BINARIES", tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path))
     with (
         open_store(postgres_url) as store,

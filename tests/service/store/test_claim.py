@@ -8,9 +8,9 @@ from sqlalchemy import create_engine, text
 
 from leasehold.model.errors import InputError
 from leasehold.service.store.errors import StoreUnavailable
-from leasehold.service.store.place import read_url
 from leasehold.service.store.rows import LEASES
 from leasehold.service.store.store import Store, open_store
+from leasehold.service.store.store_url import read_url
 from leasehold.testing.rows import lease_row, token_row
 
 Start = Callable[[str], Any]

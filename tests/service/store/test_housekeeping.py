@@ -3,9 +3,9 @@
 import pytest
 
 from leasehold.service.config import Retention
-from leasehold.service.store import housekeeping
+from leasehold.service.store import retention
 from leasehold.service.store.filters import EVERYTHING, LeaseFilter, UsageFilter
-from leasehold.service.store.housekeeping import Before
+from leasehold.service.store.retention import Before
 from leasehold.service.store.rows import ANSWERS, JOURNAL, LEASES, ORDERS, USAGE
 from leasehold.service.store.store import Store
 from leasehold.testing.rows import BEGIN_MS, answer_row, journal_row, lease_row, order_row, usage_row
@@ -60,7 +60,7 @@ def test_leases_and_journal_stay(store: Store) -> None:
 
 
 def test_it_is_done_in_pieces_so_that_nobody_waits_for_long(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(housekeeping, "AT_ONCE", 2)
+    monkeypatch.setattr(retention, "AT_ONCE", 2)
     with store.writing() as batch:
         batch.upsert(LEASES, [lease_row(1)])
         batch.insert(ANSWERS, [answer_row(str(number), 1) for number in range(5)])
@@ -118,7 +118,7 @@ def test_where_nothing_is_said_everything_is_kept(store: Store) -> None:
 
 
 def test_many_go_in_pieces(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(housekeeping, "AT_ONCE", 2)
+    monkeypatch.setattr(retention, "AT_ONCE", 2)
     with store.writing() as batch:
         batch.upsert(LEASES, [lease_row(number, state="completed", end_ms=BEGIN_MS) for number in range(1, 7)])
     assert [forgotten(store, leases_ms=BEFORE_MS) for _ in range(4)] == [2, 2, 1, 0]

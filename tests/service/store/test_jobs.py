@@ -16,9 +16,9 @@ from leasehold.matching.needs import Amounts, InputFile, Job, Needs
 from leasehold.matching.software import software
 from leasehold.service.drivers.protocol import MachineWishes
 from leasehold.service.engine.job_rows import CameTo, came_to_of, record_of_job, row_of_attempt, row_of_job
-from leasehold.service.store import housekeeping
+from leasehold.service.store import retention
 from leasehold.service.store.filters import EVERYTHING, JobFilter, Visible
-from leasehold.service.store.housekeeping import Before
+from leasehold.service.store.retention import Before
 from leasehold.service.store.rows import (
     ATTEMPTS,
     IMAGES,
@@ -236,7 +236,7 @@ def test_of_outputs_the_oldest_go_and_no_more_than_have_to(
         pytest.MonkeyPatch.context() as patch,
         sqlite_store.writing() as batch,
     ):
-        patch.setattr(housekeeping, "AT_ONCE", at_once)
+        patch.setattr(retention, "AT_ONCE", at_once)
         count, freed = batch.drop_outputs(consumer, excess)
     needed = next((n for n in range(len(sizes) + 1) if sum(sizes[:n]) >= excess), len(sizes))
     assert (count, freed) == (needed, sum(sizes[:needed]))

@@ -12,10 +12,9 @@ from sqlalchemy import Connection, inspect, select, text
 
 from leasehold.model.errors import InputError
 from leasehold.service.store import rows
-from leasehold.service.store.engines import writing_engine
 from leasehold.service.store.migrating import current_revision, downgrade, needs_migration, upgrade
-from leasehold.service.store.place import read_url
 from leasehold.service.store.store import Store, open_store
+from leasehold.service.store.store_url import read_url, writing_engine
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 MIGRATIONS = Path("src/leasehold/service/store/migrations")

@@ -7,11 +7,10 @@ import pytest
 from sqlalchemy import inspect, text
 
 from leasehold.model.errors import InputError, InvalidField
-from leasehold.service.store.engines import reading_engine, writing_engine
 from leasehold.service.store.errors import StoreUnavailable
-from leasehold.service.store.place import read_url
 from leasehold.service.store.rows import LEASES
 from leasehold.service.store.store import Store, open_store
+from leasehold.service.store.store_url import read_url, reading_engine, writing_engine
 from leasehold.testing.rows import lease_row
 
 

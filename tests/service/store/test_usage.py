@@ -8,10 +8,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from leasehold.model.errors import InvariantBroken
+from leasehold.service.accounting import is_about
 from leasehold.service.store.filters import EVERYTHING, UsageFilter, Visible
 from leasehold.service.store.rows import LEASES, USAGE, UsageRow
 from leasehold.service.store.store import Store
-from leasehold.service.usage import is_about
 from leasehold.testing.rows import BEGIN_MS, lease_row, usage_row
 
 # Names that a careless comparison would take for each other.

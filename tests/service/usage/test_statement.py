@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from leasehold.model.agreement import Agreement, Commitment, NoLimit
-from leasehold.service.statement import Ground, Line, statement
+from leasehold.service.accounting import Ground, Line, statement
 from leasehold.service.store.rows import PenaltyRow
 from leasehold.sharing.life import amend, propose, publish, resume, revoke, sign, suspend
 from leasehold.sharing.records import Record, Side

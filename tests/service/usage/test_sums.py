@@ -14,11 +14,11 @@ from leasehold.model.errors import InvalidField
 from leasehold.model.event import Submitted
 from leasehold.model.request import LeaseType, Request
 from leasehold.routing.registry import routing_policy
-from leasehold.service import usage
+from leasehold.service import accounting
+from leasehold.service.accounting import MOST_WINDOWS, By, Use, account, month_of, read_month, together, windows
 from leasehold.service.engine.use import GoingOn, going_on
 from leasehold.service.store.filters import EVERYTHING, UsageFilter, Visible
 from leasehold.service.store.rows import UsageRow
-from leasehold.service.usage import MOST_WINDOWS, By, Use, account, month_of, read_month, together, windows
 from leasehold.sharing.enforcement import Sharing, SharingSettings
 from leasehold.sharing.places import Place
 from leasehold.testing.rows import usage_row
@@ -131,7 +131,7 @@ class TestGoingOn:
 
 
 def test_use_in_too_many_windows_is_refused_before_it_is_summed_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(usage, "MOST_PARTS", 4)
+    monkeypatch.setattr(accounting, "MOST_PARTS", 4)
     rows = [usage_row(number, 0, 20) for number in range(2)]
     parts = [(0, 10), (10, 20)]
     assert len(account(rows, parts)) == 2

@@ -14,8 +14,7 @@ from leasehold.configuration.keys import NOTHING, Keys
 from leasehold.configuration.kinds import Choice, Text, Texts, TextSet, Whole
 from leasehold.model.errors import InvalidField
 from leasehold.service.auth.permissions import Permission
-from leasehold.service.auth.principal import Role
-from leasehold.service.auth.roles import check_roles
+from leasehold.service.auth.principal import Role, check_roles
 
 MOST_SKEW_S = 600
 LEAST_CACHED_S = 60

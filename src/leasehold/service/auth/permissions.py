@@ -2,7 +2,7 @@
 
 A route asks `require` with its permission and what it is about; a list asks `visible` whose rows to look for.
 Where somebody has several roles, whatever one of them gives is given. A token with scopes (see
-`leasehold.service.auth.profiles`) leaves of that only what its scopes name.
+`leasehold.service.auth.jwts`) leaves of that only what its scopes name.
 """
 
 from collections.abc import Callable, Iterable, Mapping

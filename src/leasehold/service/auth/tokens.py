@@ -13,9 +13,8 @@ from typing import Protocol
 
 from leasehold.model.errors import InvalidField
 from leasehold.service.auth.errors import BearerError, Unauthenticated
-from leasehold.service.auth.memory import Memory, hash_of
-from leasehold.service.auth.principal import Principal, Role
-from leasehold.service.auth.roles import check_consumer, check_roles
+from leasehold.service.auth.principal import Principal, Role, check_consumer, check_roles
+from leasehold.service.auth.token_cache import Memory, hash_of
 from leasehold.service.store.rows import TokenRow
 
 PREFIX = "lh_"
@@ -79,7 +78,7 @@ class Tokens:
     def issue(self, owner: Principal, *, expires_in_ms: int | None = None, note: str = "") -> tuple[TokenRow, str]:
         """Give out a token for somebody: its row, and its text, which nobody can give a second time.
 
-        Raises InvalidField; see `leasehold.service.auth.roles.check_roles` for what goes with which role.
+        Raises InvalidField; see `leasehold.service.auth.principal.check_roles` for what goes with which role.
         """
         text = new_text()
         row = token_row(text, owner, self._clock(), expires_in_ms=expires_in_ms, note=note)

@@ -49,7 +49,7 @@ from leasehold.service.engine.recording import Learning, last_written_ms, recall
 from leasehold.service.engine.tellers import Teller
 from leasehold.service.errors import Unavailable
 from leasehold.service.store.errors import StoreUnavailable
-from leasehold.service.store.housekeeping import Before
+from leasehold.service.store.retention import Before
 from leasehold.service.store.rows import LeaseMetadata, LeaseRow, OrderRow
 from leasehold.service.store.store import Store
 

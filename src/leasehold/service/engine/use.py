@@ -8,9 +8,9 @@ from leasehold.model.agreement import CPUS, MEMORY
 from leasehold.model.effect import Used
 from leasehold.model.lease import Lease
 from leasehold.model.use import Holding, Segment
+from leasehold.service.accounting import is_about
 from leasehold.service.store.filters import UsageFilter
 from leasehold.service.store.rows import UsageRow
-from leasehold.service.usage import is_about
 
 
 def usage_row(used: Used, domain: str) -> UsageRow:

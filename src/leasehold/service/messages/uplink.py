@@ -16,13 +16,13 @@ import httpx2
 import structlog
 
 from leasehold.model.errors import InvalidField, LeaseholdError
-from leasehold.service.auth.listening import is_loopback
 from leasehold.service.commands import Mail
 from leasehold.service.messages.names import GATEWAY
 from leasehold.service.messages.routing import MessageRouter
 from leasehold.service.messages.wire import About
 from leasehold.service.store.rows import MessageRow
 from leasehold.service.store.store import Store
+from leasehold.service.tls import is_loopback
 
 WAIT_S = 20.0
 _ANSWER_WITHIN_S = 15.0

@@ -5,7 +5,7 @@ from pathlib import Path
 from tempfile import mkstemp
 
 from leasehold.model.errors import InputError
-from leasehold.service.auth.first_token import read_token_file
+from leasehold.service.auth.bootstrap_token import read_token_file
 
 _PRIVATE = 0o700
 

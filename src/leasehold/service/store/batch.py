@@ -6,8 +6,8 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection
 
 from leasehold.model.errors import InvariantBroken
-from leasehold.service.store.housekeeping import Before, drop_outputs, forget
 from leasehold.service.store.mapping import RecordTable, Statements
+from leasehold.service.store.retention import Before, drop_outputs, forget
 from leasehold.service.store.rows import MAIL, MEMORIES, MESSAGES, MemoryRow, MessageRow
 
 R = TypeVar("R")
@@ -79,11 +79,11 @@ class Batch:
             self.delete(table, correspondent=correspondent)
 
     def drop_outputs(self, consumer: str, least_bytes: int) -> tuple[int, int]:
-        """Let go of the oldest outputs of a consumer, of so many bytes; see `housekeeping`."""
+        """Let go of the oldest outputs of a consumer, of so many bytes; see `retention`."""
         return drop_outputs(self._connection, consumer, least_bytes)
 
     def forget(self, before: Before) -> Mapping[str, int]:
-        """Let go of some of what is old, and say how many rows went, by table; see `housekeeping`."""
+        """Let go of some of what is old, and say how many rows went, by table; see `retention`."""
         return forget(self._connection, before)
 
     def _write(self, statement: str, rows: Sequence[tuple[object, ...]]) -> None:

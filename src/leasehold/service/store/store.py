@@ -16,14 +16,13 @@ from sqlalchemy.exc import DBAPIError
 
 from leasehold.model.errors import InputError
 from leasehold.service.store.batch import Batch
-from leasehold.service.store.claim import Claim, FileClaim, ServerClaim
-from leasehold.service.store.engines import reading_engine, writing_engine
 from leasehold.service.store.errors import StoreUnavailable, translated
 from leasehold.service.store.mapping import METADATA, Statements
 from leasehold.service.store.migrating import needs_migration, upgrade
-from leasehold.service.store.place import make_private_file, read_url, sqlite_path
 from leasehold.service.store.reading import Reading
 from leasehold.service.store.rows import TOKENS, TokenRow
+from leasehold.service.store.store_url import make_private_file, read_url, reading_engine, sqlite_path, writing_engine
+from leasehold.service.store.writer_lock import Claim, FileClaim, ServerClaim
 
 _PROBE = "probe"
 

@@ -5,10 +5,9 @@ from pathlib import Path
 import pytest
 
 from leasehold.service.config import ServiceConfig, SiteSpec
-from leasehold.service.doctor import virtual_machines
-from leasehold.service.doctor.finding import Severity
-from leasehold.service.doctor.subject import Subject
-from leasehold.service.doctor.virtual_machines import check_virtual_machines
+from leasehold.service.doctor import gateway
+from leasehold.service.doctor.findings import Severity
+from leasehold.service.doctor.gateway import Subject, check_virtual_machines
 from leasehold.service.drivers.qemu.process import MachineFailed
 from leasehold.service.serving import Place
 
@@ -36,10 +35,10 @@ def test_what_images_can_be_built_on_is_looked_at(tmp_path: Path, image: Path, m
         ("", Severity.OK, ""),
         ("nothing can be built on it: build it anew", Severity.NOTE, "build it anew"),
     ]:
-        monkeypatch.setattr(virtual_machines, "why_not", lambda *_, told=told: told)
+        monkeypatch.setattr(gateway, "why_not", lambda *_, told=told: told)
         building = check_virtual_machines(about)[2]
         assert (building.severity, building.cure) == (severity, cure)
-    monkeypatch.setattr(virtual_machines, "missing_packages", lambda: ["mmdebstrap"])
+    monkeypatch.setattr(gateway, "missing_packages", lambda: ["mmdebstrap"])
     building = check_virtual_machines(about)[2]
     assert building.cure == "apt-get install -y --no-install-recommends mmdebstrap"
 
@@ -56,7 +55,7 @@ def test_what_a_guest_could_do_to_others_is_warned_of(
     assert "in one file system with the store" in one_disk.text
     assert str(tmp_path / "machines") in one_disk.cure
     monkeypatch.setattr("os.geteuid", lambda: 1000)
-    monkeypatch.setattr(virtual_machines, "_file_system", lambda path: path.name)
+    monkeypatch.setattr(gateway, "_file_system", lambda path: path.name)
     told = check_virtual_machines(subject(tmp_path / "x" / "y", image=str(image)))
     assert [one for one in told if one.severity is Severity.WARNING] == []
 
@@ -70,7 +69,7 @@ def test_what_is_missing_must_be_mended(tmp_path: Path, monkeypatch: pytest.Monk
     def there_is_none() -> str:
         raise MachineFailed("there is no qemu-system-x86_64")
 
-    monkeypatch.setattr(virtual_machines, "machine_type", there_is_none)
+    monkeypatch.setattr(gateway, "machine_type", there_is_none)
     qemu, image = check_virtual_machines(subject(tmp_path))
     assert (qemu.severity, image.severity) == (Severity.PROBLEM, Severity.PROBLEM)
     assert "apt-get install" in qemu.cure

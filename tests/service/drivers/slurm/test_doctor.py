@@ -8,9 +8,8 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from leasehold.service.config import ServiceConfig, SiteSpec
-from leasehold.service.doctor.finding import Finding, Severity
-from leasehold.service.doctor.slurm_sites import check_slurm_sites
-from leasehold.service.doctor.subject import Subject
+from leasehold.service.doctor.findings import Finding, Severity
+from leasehold.service.doctor.gateway import Subject, check_slurm_sites
 from leasehold.service.serving import Place
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may name other users")

@@ -6,10 +6,10 @@ from pydantic import Field
 
 from leasehold.jobs.job import JobState
 from leasehold.matching.verdict import Verdict, sentence
-from leasehold.service import explaining_jobs
+from leasehold.service import jobs
 from leasehold.service.api.models.base import Shown, examples
 from leasehold.service.api.models.explaining import explain_job
-from leasehold.service.explaining_jobs import Chosen, Prospect
+from leasehold.service.jobs import Chosen, Prospect
 
 _LACKS = {
     "answer": "never", "reason": "software-not-there", "explanation": "lacks the required software",
@@ -113,7 +113,7 @@ def _place(chosen: Chosen) -> JobPlace:
     )
 
 
-def _group(group: explaining_jobs.NodeGroup) -> NodeGroup:
+def _group(group: jobs.NodeGroup) -> NodeGroup:
     return NodeGroup(
         site=group.site,
         nodes=list(group.nodes),

@@ -5,12 +5,11 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field
 
 from leasehold.model.agreement import MILLION
+from leasehold.service.accounting import By, Line, Share, Use, Window
 from leasehold.service.api.fields import MomentMs, Month, Name, plain_digits
 from leasehold.service.api.models.agreements import Penalty, show_penalty
 from leasehold.service.api.models.base import Asked, Shown, examples
 from leasehold.service.api.moments import show_duration, show_moment
-from leasehold.service.statement import Line, Share
-from leasehold.service.usage import By, Use, Window
 
 _NEXT = "2026-12-01T00:00:00.000Z"
 _USE = {

@@ -5,6 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from leasehold.model.errors import InvalidField
+from leasehold.service.accounting import Window, account, month_of, read_month, statement, together, windows
 from leasehold.service.agreements import Accounts
 from leasehold.service.api.door import Admitted, Call, GuardedRoute, needs
 from leasehold.service.api.models.usage import (
@@ -18,10 +19,8 @@ from leasehold.service.api.models.usage import (
 from leasehold.service.api.moments import show_moment
 from leasehold.service.api.parties import may_see
 from leasehold.service.auth.permissions import Permission, visible
-from leasehold.service.statement import statement
 from leasehold.service.store.filters import UsageFilter, Visible
 from leasehold.service.store.rows import UsageRow
-from leasehold.service.usage import Window, account, month_of, read_month, together, windows
 
 router = APIRouter(prefix="/v1/usage", tags=["usage"], route_class=GuardedRoute)
 

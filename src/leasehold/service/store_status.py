@@ -8,12 +8,11 @@ from sqlalchemy import URL, Engine, text
 
 from leasehold.model.errors import InputError
 from leasehold.service.engine.recording import remembered_abouts
-from leasehold.service.store.claim import FileClaim, ServerClaim
-from leasehold.service.store.engines import reading_engine, writing_engine
 from leasehold.service.store.errors import translated
 from leasehold.service.store.migrating import current_revision, needs_migration
-from leasehold.service.store.place import read_url, sqlite_path
 from leasehold.service.store.reading import Reading
+from leasehold.service.store.store_url import read_url, reading_engine, sqlite_path, writing_engine
+from leasehold.service.store.writer_lock import FileClaim, ServerClaim
 
 _SERVER_MS = text("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint")
 _LAST_LINE_MS = text("SELECT at_ms FROM journal ORDER BY seq DESC LIMIT 1")

@@ -1,5 +1,6 @@
 """What a check found, how bad that is, and what to do about it."""
 
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -43,3 +44,26 @@ def warning(text: str, cure: str) -> Finding:
 def problem(text: str, cure: str) -> Finding:
     """Say that something does not work, or is not safe."""
     return Finding(Severity.PROBLEM, text, cure)
+
+
+Check = Callable[[], list[Finding]]
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A finding, and the part and the check that it is from."""
+
+    part: str
+    check: str
+    finding: Finding
+
+
+def examine(part: str, checks: Mapping[str, Check]) -> Iterator[Told]:
+    """Run checks, one after the other; one that fails itself keeps no other from being run."""
+    for name, check in checks.items():
+        try:
+            findings = check()
+        except Exception as error:  # noqa: BLE001 - whatever it stumbled over, the others are wanted
+            text = f"this check could not be made: {type(error).__name__}: {error}"
+            findings = [problem(text, "this is a defect of Leasehold: please report it")]
+        yield from (Told(part, name, finding) for finding in findings)
