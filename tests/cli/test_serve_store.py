@@ -40,7 +40,7 @@ class TestStatus:
 
     def test_while_a_gateway_is_at_work(self, cli: Cli, url: str) -> None:
         with open_store(url) as store:
-            store.claim()
+            store.acquire_writer_lock()
             assert "gateway  is using it" in cli("store", "status").out
 
 
@@ -86,7 +86,7 @@ class TestBadInput:
     def test_a_store_in_use_is_not_replaced(self, cli: Cli, url: str) -> None:
         cli("store", "backup", "copy")
         with open_store(url) as store:
-            store.claim()
+            store.acquire_writer_lock()
             ended = cli("store", "restore", "copy", "--replace")
         assert ended.code == 2
         assert "is in use by another gateway" in ended.err

@@ -33,7 +33,7 @@ from leasehold.service.errors import NoSuchJob
 from leasehold.service.federation import Federation
 from leasehold.service.jobs import JobResult
 from leasehold.service.store.filters import EVERYTHING, JobFilter
-from leasehold.service.store.retention import Before
+from leasehold.service.store.retention import Cutoffs
 from leasehold.service.store.store import Store
 
 BUILDABLE = Buildable("base", frozenset({("gromacs", "2022.5")}))
@@ -132,7 +132,7 @@ def test_an_output_that_the_store_let_go_of_is_said_to_be(sites: Sites) -> None:
     async def play(fed: Federation) -> None:
         await fed.jobs.submit(job(command=("hello",)))
         await until(fed, sites.is_over)
-        await fed.ask(lambda engine: engine.tidy(Before(outputs_ms=engine.now_ms + 1)))
+        await fed.ask(lambda engine: engine.prune(Cutoffs(outputs_ms=engine.now_ms + 1)))
         assert await fed.jobs.result(1) == JobResult(1, 1, 0, "", is_whole=False, is_kept=False)
 
     sites.run(play)

@@ -33,7 +33,7 @@ from leasehold.model.errors import LeaseholdError
 from leasehold.service.api.app import create_app
 from leasehold.service.api.settings import ApiSettings
 from leasehold.service.auth.authenticator import Authenticator
-from leasehold.service.auth.bootstrap_token import first_admin_token, read_token_file
+from leasehold.service.auth.bootstrap_token import bootstrap_admin_token, read_token_file
 from leasehold.service.auth.jwts import Jwts
 from leasehold.service.auth.limits import RateLimit
 from leasehold.service.auth.tokens import Tokens
@@ -132,7 +132,7 @@ class Process:
         async with Federation.open(
             config, store, self.folder, self.now_ms, Metrics(), surroundings=surroundings
         ) as federation:
-            first_admin_token(store, self.folder, self.now_ms())
+            bootstrap_admin_token(store, self.folder, self.now_ms())
             tokens = Tokens(store, self.now_ms)
             authenticator = Authenticator(tokens, Jwts((), self.now_ms), RATE, clock=world.loop.time)
             self.app = create_app(federation, authenticator, tokens, ApiSettings("0", rate=RATE))

@@ -95,7 +95,7 @@ def new_admin_token(config: Config = None, data: Data = None, store: StoreUrl = 
     place = wanted.place(wanted.configuration())
     existing(url)
     with open_store(url) as opened:
-        opened.claim()
+        opened.acquire_writer_lock()
         file = renew_admin_token(opened, place.folder, wall_ms())
     _tell(f"The administrator's token is in {file}.", {"token_file": str(file)}, json=json)
 

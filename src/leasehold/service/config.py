@@ -36,7 +36,7 @@ from leasehold.service.auth.issuers import ISSUER, TrustedIssuer
 from leasehold.service.connections import ConnectionLimits
 from leasehold.service.drivers.registry import driver_kinds
 from leasehold.service.engine.agenda import START_WITHIN_MS
-from leasehold.service.store.retention import Before
+from leasehold.service.store.retention import Cutoffs
 from leasehold.service.tls import is_loopback
 from leasehold.sharing.enforcement import PREEMPTABLE
 
@@ -235,13 +235,13 @@ class Retention:
     ] = 3_660
     answers_days: Annotated[int, _days("answers to idempotency keys, and orders that were carried out")] = 7
 
-    def before(self, now_ms: int) -> Before:
+    def cutoffs(self, now_ms: int) -> Cutoffs:
         """Say what is too old now."""
         moments = {
             f"{name.removesuffix('_days')}_ms": now_ms - days * _DAY_MS if (days := getattr(self, name)) else 0
             for name in self.__slots__
         }
-        return Before(**moments)
+        return Cutoffs(**moments)
 
 
 RETENTION = Table(Retention, "For how many days the store keeps what is over; 0: for ever.")

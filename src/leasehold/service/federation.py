@@ -54,7 +54,7 @@ from leasehold.service.store.store import Store
 from leasehold.service.surroundings import REAL, Surroundings
 
 LISTEN_EVERY_S = 10.0
-TIDY_EVERY_S = 3_600.0
+PRUNE_EVERY_S = 3_600.0
 LONGEST_STEP_S = 10.0
 """How long a step may take until the service is not ready."""
 
@@ -132,7 +132,7 @@ class Federation:
         *,
         surroundings: Surroundings,
     ) -> None:
-        """Read the store and plan on; the store must be claimed. Raises what `Store` raises."""
+        """Read the store and plan on; the store must be locked for writing. Raises what `Store` raises."""
         self.config = config
         self.store = store
         self.clock = clock
@@ -189,7 +189,7 @@ class Federation:
         Raises InputError where the store is in use by another gateway, or names a site that the
         configuration has not; InvariantBroken where what it holds cannot be true.
         """
-        store.claim()
+        store.acquire_writer_lock()
         check_sites(config, store)
         drivers = open_drivers(config, folder, clock)
         try:
@@ -218,7 +218,7 @@ class Federation:
             helping += [asyncio.create_task(queue.run()) for queue in self._native_queues]
             helping.append(asyncio.create_task(self._check_now_and_then()))
             helping.append(asyncio.create_task(self._listen_for_silence()))
-            helping.append(asyncio.create_task(self._tidy_now_and_then()))
+            helping.append(asyncio.create_task(self._prune_now_and_then()))
             helping.append(asyncio.create_task(self._watch_steps()))
             helping.append(asyncio.create_task(self._watch_clock()))
             await self.peers.open()
@@ -293,14 +293,14 @@ class Federation:
             was_off = bool(warnings)
             await asyncio.sleep(_WATCH_EVERY_S)
 
-    async def _tidy_now_and_then(self) -> None:
+    async def _prune_now_and_then(self) -> None:
         """Let go of what nobody will ask for again, a little at a time."""
         while True:
-            before = self.config.retention.before(self.clock())
+            before = self.config.retention.cutoffs(self.clock())
             with suppress(LeaseholdError):
-                while gone := await self._engine_thread.ask(lambda engine: engine.tidy(before)):  # noqa: B023 - asked now
+                while gone := await self._engine_thread.ask(lambda engine: engine.prune(before)):  # noqa: B023 - asked now
                     self.metrics.pruned(gone)
-            await asyncio.sleep(TIDY_EVERY_S)
+            await asyncio.sleep(PRUNE_EVERY_S)
 
     async def _check_now_and_then(self) -> None:
         every_s = self.config.service.check_every_ms / 1000

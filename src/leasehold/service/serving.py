@@ -1,7 +1,7 @@
 """A gateway as a process: opened, listening, told to stop, and closed without losing anything.
 
 In this order: what may listen is bound, so that a port in use is known before anything is touched; the store
-is opened and claimed; the sites' machines are looked at and every promise is checked; the first token is
+is opened and locked; the sites' machines are looked at and every promise is checked; the first token is
 made; and only then is anybody answered. Stopping goes back the same way.
 """
 
@@ -30,7 +30,7 @@ from leasehold.model.errors import InputError, LeaseholdError
 from leasehold.service.api.app import Api, create_app
 from leasehold.service.api.settings import ApiSettings
 from leasehold.service.auth.authenticator import Authenticator
-from leasehold.service.auth.bootstrap_token import first_admin_token
+from leasehold.service.auth.bootstrap_token import bootstrap_admin_token
 from leasehold.service.auth.jwts import Jwts
 from leasehold.service.auth.limits import RateLimit
 from leasehold.service.auth.tokens import Tokens
@@ -151,7 +151,7 @@ async def serve(
         async with Federation.open(config, store, place.work, clock, metrics) as federation:
             federation.health.ahead_s = clock.ahead_s
             _let_the_engine_go_first()
-            token_file = first_admin_token(store, place.folder, clock())
+            token_file = bootstrap_admin_token(store, place.folder, clock())
             listening = Listening(_url(service, listener), token_file, federation)
             app = _application(config, federation)
             connections = Connections(fitting_descriptors(config.limits.connections(), descriptors))

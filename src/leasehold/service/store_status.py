@@ -12,7 +12,7 @@ from leasehold.service.store.errors import translated
 from leasehold.service.store.migrating import current_revision, needs_migration
 from leasehold.service.store.reading import Reading
 from leasehold.service.store.store_url import read_url, reading_engine, sqlite_path, writing_engine
-from leasehold.service.store.writer_lock import FileClaim, ServerClaim
+from leasehold.service.store.writer_lock import AdvisoryLock, FileLock
 
 _SERVER_MS = text("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint")
 _LAST_LINE_MS = text("SELECT at_ms FROM journal ORDER BY seq DESC LIMIT 1")
@@ -107,12 +107,12 @@ def _is_in_use(url: URL) -> bool:
     path = sqlite_path(url)
     if path is not None and not path.with_name(f"{path.name}.lock").exists():
         return False
-    claim = ServerClaim() if path is None else FileClaim(path)
+    lock = AdvisoryLock() if path is None else FileLock(path)
     with _disposed(writing_engine(url)) as engine, engine.connect() as connection:
         try:
-            return not claim.take(connection)
+            return not lock.acquire(connection)
         finally:
-            claim.drop()
+            lock.release()
 
 
 @contextmanager

@@ -457,12 +457,12 @@ def test_a_good_token_is_known_for_five_seconds(issuer: LocalIssuer) -> None:
     clock.now_ms = int(time.time()) * 1_000
     trusted = TrustedIssuer(issuer.url, (AUDIENCE,), Profile.WLCG)
     jwts, token = Jwts([trusted], clock), sign(issuer.wlcg())
-    assert jwts.recall(token) is None
+    assert jwts.cached(token) is None
     who = find(jwts, token)
     clock.now_ms += 4_999
-    assert jwts.recall(token) == who
+    assert jwts.cached(token) == who
     clock.now_ms += 1
-    assert jwts.recall(token) is None
+    assert jwts.cached(token) is None
 
 
 def test_a_token_is_not_known_for_longer_than_it_is_good(issuer: LocalIssuer) -> None:
@@ -472,6 +472,6 @@ def test_a_token_is_not_known_for_longer_than_it_is_good(issuer: LocalIssuer) ->
     jwts, token = Jwts([trusted], clock), sign(issuer.wlcg(exp=now + 3_600))
     who = find(jwts, token)
     clock.now_ms += 1_999
-    assert jwts.recall(token) == who
+    assert jwts.cached(token) == who
     clock.now_ms += 1
-    assert jwts.recall(token) is None
+    assert jwts.cached(token) is None

@@ -10,7 +10,7 @@ from tests.service.auth.stores import NOW_MS, Clock, MemoryTokens
 from leasehold.model.errors import InvalidField
 from leasehold.service.auth.errors import BearerError, Unauthenticated
 from leasehold.service.auth.principal import Principal, Role
-from leasehold.service.auth.token_cache import Memory
+from leasehold.service.auth.token_cache import TokenCache
 from leasehold.service.auth.tokens import Tokens, new_text
 from leasehold.service.store.rows import TokenRow
 from leasehold.service.store.store import Store
@@ -102,9 +102,9 @@ def test_a_token_expires_to_the_millisecond_even_if_it_was_seen_just_before(toke
     row, text = tokens.issue(MEMBER, expires_in_ms=3_000)
     assert row.expires_ms == NOW_MS + 3_000
     clock.now_ms = NOW_MS + 2_999
-    assert tokens.find(text) == tokens.recall(text)
+    assert tokens.find(text) == tokens.cached(text)
     clock.now_ms = NOW_MS + 3_000
-    assert tokens.recall(text) is None
+    assert tokens.cached(text) is None
     assert refusal(tokens, text) == "the token has expired"
 
 
@@ -114,9 +114,9 @@ def test_a_revoked_token_is_refused_at_once(tokens: Tokens, clock: Clock) -> Non
     tokens.find(text)
     tokens.find(other)
     assert tokens.revoke(row.id)
-    assert tokens.recall(text) is None
+    assert tokens.cached(text) is None
     assert refusal(tokens, text) == "the token was revoked"
-    assert tokens.recall(other) is not None
+    assert tokens.cached(other) is not None
     clock.now_ms += 1_000
     assert tokens.revoke(row.id)  # once more, which changes nothing
     assert not tokens.revoke("nobody")
@@ -136,14 +136,14 @@ def test_a_look_up_that_a_revocation_overtakes_is_not_remembered(clock: Clock) -
     asked = Tokens(RevokedMeanwhile(), clock)
     _, text = asked.issue(MEMBER)
     asked.find(text)  # began before the revocation
-    assert asked.recall(text) is None
+    assert asked.cached(text) is None
     assert refusal(asked, text) == "the token was revoked"
 
 
 def test_the_store_is_asked_once_in_five_seconds(tokens: Tokens, store_of_tokens: MemoryTokens, clock: Clock) -> None:
     _, text = tokens.issue(MEMBER)
     for clock.now_ms in range(NOW_MS, NOW_MS + 15_000, 100):
-        if tokens.recall(text) is None:
+        if tokens.cached(text) is None:
             tokens.find(text)
     assert store_of_tokens.asked == 3
 
@@ -152,15 +152,15 @@ def test_a_clock_that_was_set_back_makes_nothing_last_longer(tokens: Tokens, clo
     _, text = tokens.issue(MEMBER)
     tokens.find(text)
     clock.now_ms -= 1
-    assert tokens.recall(text) is None
+    assert tokens.cached(text) is None
 
 
 def test_only_the_latest_tokens_are_remembered(store_of_tokens: MemoryTokens, clock: Clock) -> None:
-    tokens = Tokens(store_of_tokens, clock, Memory(most=3))
+    tokens = Tokens(store_of_tokens, clock, TokenCache(most=3))
     texts = [tokens.issue(MEMBER)[1] for _ in range(5)]
     for text in texts:
         tokens.find(text)
-    assert [tokens.recall(text) is not None for text in texts] == [False, False, True, True, True]
+    assert [tokens.cached(text) is not None for text in texts] == [False, False, True, True, True]
 
 
 def test_a_bad_token_is_not_remembered(tokens: Tokens, store_of_tokens: MemoryTokens) -> None:
@@ -207,7 +207,7 @@ def test_a_token_is_good_for_some_time_at_least(tokens: Tokens, expires_in_ms: i
 
 
 def test_a_real_store_keeps_tokens_as_the_one_in_memory_does(store: Store, clock: Clock) -> None:
-    store.claim()
+    store.acquire_writer_lock()
     tokens = Tokens(store, clock)
     row, text = tokens.issue(MEMBER, expires_in_ms=60_000, note="for the night shift")
     assert tokens.list() == [row]

@@ -55,8 +55,8 @@ class MinedStore(Store):
         self._mine = mine
         self.bring_up_to_date()
 
-    def claim(self) -> None:
-        super().claim()
+    def acquire_writer_lock(self) -> None:
+        super().acquire_writer_lock()
         self._mine.passed(Spot.CLAIMED)
 
     @contextmanager

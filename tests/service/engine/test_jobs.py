@@ -27,7 +27,7 @@ from leasehold.service.drivers.protocol import MachineWishes, Phase, Problem
 from leasehold.service.engine.errands import Fetch
 from leasehold.service.engine.job_setup import JobSetup
 from leasehold.service.errors import IdempotencyConflict, NoSuchJob, TooManyOpen
-from leasehold.service.store.retention import Before
+from leasehold.service.store.retention import Cutoffs
 from leasehold.service.store.store import Store
 from leasehold.testing.live import BEGIN_MS
 from leasehold.testing.rows import submit
@@ -170,7 +170,7 @@ class TestOneJob:
         if not restarts:
             read = shop.metrics.registry.get_sample_value
             assert read("leasehold_pruned_rows_total", {"table": "outputs"}) == 1
-        shop.engine.tidy(Before(outputs_ms=shop.now_ms + 1))
+        shop.engine.prune(Cutoffs(outputs_ms=shop.now_ms + 1))
         assert shop.store.output_bytes() == {}
         wrote(5, "x" * 400_000)
         wrote(6, "x" * 400_000)

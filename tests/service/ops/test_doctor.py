@@ -205,7 +205,7 @@ class TestStore:
 
     def test_that_is_in_use(self, made: Subject) -> None:
         with open_store(made.store_url) as store:
-            store.claim()
+            store.acquire_writer_lock()
             assert any("a gateway is using it" in finding.text for finding in gateway.check_store(made))
 
     def test_that_is_no_store(self, made: Subject, folder: Path) -> None:

@@ -120,7 +120,7 @@ class TestNotListening:
     def test_where_another_gateway_has_the_store(self, place: Place) -> None:
         place.make()
         with open_store(place.store_url(ServiceSpec())) as store:
-            store.claim()
+            store.acquire_writer_lock()
             with pytest.raises(InputError, match="in use by another gateway"):
                 served(config(), place, nobody)
 
@@ -144,7 +144,7 @@ class TestStopping:
 
         asyncio.run(serve(config(), place, visit))
         with open_store(place.store_url(ServiceSpec())) as store:
-            store.claim()
+            store.acquire_writer_lock()
 
     def test_keeps_what_was_accepted(self, place: Place) -> None:
         async def ask(listening: Listening) -> None:

@@ -19,7 +19,7 @@ LINES = 3
 def main(url: str) -> None:
     with open_store(url) as store:
         try:
-            store.claim()
+            store.acquire_writer_lock()
         except InputError:
             say("refused")
             return

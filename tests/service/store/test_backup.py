@@ -89,7 +89,7 @@ def test_a_restored_store_goes_on(full_store: Store, elsewhere: str, tmp_path: P
     backup(full_store, tmp_path / "backup")
     restore(tmp_path / "backup", elsewhere)
     with open_store(elsewhere) as restored:
-        restored.claim()
+        restored.acquire_writer_lock()
         with restored.writing() as batch:
             batch.insert(ORDERS, [order_row(3)])
         assert [order.order.lease_id for order in restored.open_orders()] == [1, 3]

@@ -18,7 +18,7 @@ from leasehold.service.drivers.protocol import MachineWishes
 from leasehold.service.engine.job_rows import CameTo, came_to_of, record_of_job, row_of_attempt, row_of_job
 from leasehold.service.store import retention
 from leasehold.service.store.filters import EVERYTHING, JobFilter, Visible
-from leasehold.service.store.retention import Before
+from leasehold.service.store.retention import Cutoffs
 from leasehold.service.store.rows import (
     ATTEMPTS,
     IMAGES,
@@ -273,7 +273,7 @@ def test_answers_are_found_by_their_keys_and_go_when_they_are_old(store: Store) 
         batch.insert(JOB_ANSWERS, [answer])
     assert store.job_answers([("physics", "k"), ("climate", "k")]) == {("physics", "k"): answer}
     with store.writing() as batch:
-        assert batch.forget(Before(answers_ms=BEGIN_MS + 1)) == {"job_answers": 1}
+        assert batch.prune(Cutoffs(answers_ms=BEGIN_MS + 1)) == {"job_answers": 1}
     assert store.job_answers([("physics", "k")]) == {}
 
 

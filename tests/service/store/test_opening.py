@@ -72,7 +72,7 @@ def test_only_its_owner_may_read_a_file(sqlite_store: Store, tmp_path: Path) -> 
 
 def test_a_closed_store_leaves_one_file_and_its_lock(tmp_path: Path) -> None:
     with open_store(f"sqlite:///{tmp_path}/store.db") as store:
-        store.claim()
+        store.acquire_writer_lock()
     assert {path.name for path in tmp_path.iterdir()} == {"store.db", "store.db.lock"}
 
 
@@ -93,7 +93,7 @@ def test_readers_cannot_write(sqlite_store: Store) -> None:
 @pytest.mark.usefixtures("impatient")
 def test_a_store_that_could_not_be_opened_is_unchanged(store_url: str) -> None:
     with Store(read_url(store_url)) as other:
-        other.claim()
+        other.acquire_writer_lock()
         with pytest.raises(InputError, match="is in use by another gateway"):
             open_store(store_url)
     engine = reading_engine(read_url(store_url))

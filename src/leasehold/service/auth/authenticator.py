@@ -58,7 +58,7 @@ class Authenticator:
         cannot be had.
         """
         token = bearer_token(authorization)
-        known = self._recall(token)
+        known = self._cached(token)
         return known if known is not None else await self._look_up(token, address_key(address))
 
     async def _look_up(self, token: str, key: str) -> Principal:
@@ -69,8 +69,8 @@ class Authenticator:
                 self._failures.take(key, self._clock())
             raise
 
-    def _recall(self, token: str) -> Principal | None:
-        return self._tokens.recall(token) or self._jwts.recall(token)
+    def _cached(self, token: str) -> Principal | None:
+        return self._tokens.cached(token) or self._jwts.cached(token)
 
     async def _find(self, token: str) -> Principal:
         if token.startswith(PREFIX):

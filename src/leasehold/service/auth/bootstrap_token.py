@@ -27,7 +27,7 @@ _MOST_BYTES = 4_096
 _ADMINISTRATOR = Principal(CONSUMER, frozenset({Role.FEDERATION_ADMIN}))
 
 
-def first_admin_token(store: TokenStore, data_folder: Path, now_ms: int) -> Path | None:
+def bootstrap_admin_token(store: TokenStore, data_folder: Path, now_ms: int) -> Path | None:
     """Give the file with a live administrator's token, made where it has to be; None: there is no such file.
 
     Only one process at a time may do this: the one that claimed the store. Raises InputError for a file that

@@ -16,7 +16,7 @@ from leasehold.service.auth.issuers import GROUP_NAME, Profile, TrustedIssuer, b
 from leasehold.service.auth.key_sets import ALGORITHMS, Fetch, KeySet, Seconds, fetch_json
 from leasehold.service.auth.permissions import Permission, ScopedPrincipal
 from leasehold.service.auth.principal import Principal, Role
-from leasehold.service.auth.token_cache import Memory, hash_of
+from leasehold.service.auth.token_cache import TokenCache, hash_of
 from leasehold.service.auth.tokens import Clock
 from leasehold.sharing.paths import MOST_NAME, is_name, is_path
 
@@ -46,16 +46,16 @@ class Jwts:
         now_ms: Clock,
         fetch: Fetch = fetch_json,
         clock: Seconds = time.monotonic,
-        memory: Memory | None = None,
+        cache: TokenCache | None = None,
     ) -> None:
         self._issuers = by_url(issuers)
         self._key_sets = {url: KeySet(issuer, fetch, clock) for url, issuer in self._issuers.items()}
         self._now_ms = now_ms
-        self._memory = memory or Memory()
+        self._cache = cache or TokenCache()
 
-    def recall(self, text: str) -> Principal | None:
+    def cached(self, text: str) -> Principal | None:
         """Give who showed this token in the last seconds, without checking its signature again."""
-        return self._memory.recall(hash_of(text), self._now_ms())
+        return self._cache.get(hash_of(text), self._now_ms())
 
     async def find(self, text: str) -> Principal:
         """Say who shows a token.
@@ -67,7 +67,7 @@ class Jwts:
         key = await self._key_sets[issuer.url].key(kid)
         claims = _verified(text, key, issuer)
         principal = principal_of(issuer, claims)
-        self._memory.remember(hash_of(text), principal, self._now_ms(), self._memory.era, _until_ms(claims, issuer))
+        self._cache.put(hash_of(text), principal, self._now_ms(), self._cache.generation, _until_ms(claims, issuer))
         return principal
 
     def _issuer_and_kid(self, text: str) -> tuple[TrustedIssuer, str]:

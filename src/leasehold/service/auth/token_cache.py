@@ -27,7 +27,7 @@ class _Seen:
     until_ms: int
 
 
-class Memory:
+class TokenCache:
     """The principals of tokens that were found valid in the last ``kept_ms``; the ``most`` latest of them.
 
     Times are Unix milliseconds and arguments. Safe to use from several threads.
@@ -37,27 +37,27 @@ class Memory:
         self._kept_ms = kept_ms
         self._most = most
         self._seen: OrderedDict[str, _Seen] = OrderedDict()
-        self._era = 0
+        self._generation = 0
         self._lock = Lock()
 
     @property
-    def era(self) -> int:
-        """Counts what was forgotten: what was looked up in an earlier era may be outdated by now."""
-        return self._era
+    def generation(self) -> int:
+        """Counts what was forgotten: what was looked up in an earlier generation may be outdated by now."""
+        return self._generation
 
-    def recall(self, token_hash: str, now_ms: int) -> Principal | None:
+    def get(self, token_hash: str, now_ms: int) -> Principal | None:
         """Give whose token this is, if it is known; a clock that was set back counts as not known."""
         seen = self._seen.get(token_hash)
         return seen.principal if seen and seen.since_ms <= now_ms < seen.until_ms else None
 
-    def remember(
-        self, token_hash: str, principal: Principal, now_ms: int, era: int, valid_until_ms: int | None
+    def put(
+        self, token_hash: str, principal: Principal, now_ms: int, generation: int, valid_until_ms: int | None
     ) -> None:
-        """Remember what was looked up, unless something was forgotten since the look-up began in ``era``."""
+        """Remember what was looked up, unless something was forgotten since the look-up began in ``generation``."""
         until_ms = now_ms + self._kept_ms
         until_ms = until_ms if valid_until_ms is None else min(until_ms, valid_until_ms)
         with self._lock:
-            if era == self._era:
+            if generation == self._generation:
                 self._seen[token_hash] = _Seen(principal, now_ms, until_ms)
                 self._seen.move_to_end(token_hash)
                 if len(self._seen) > self._most:
@@ -66,6 +66,6 @@ class Memory:
     def forget(self, token_id: str) -> None:
         """Forget a token that was revoked, and whatever a look-up that is under way will say of it."""
         with self._lock:
-            self._era += 1
+            self._generation += 1
             for token_hash in [key for key, seen in self._seen.items() if seen.principal.token_id == token_id]:
                 del self._seen[token_hash]

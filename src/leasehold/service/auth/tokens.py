@@ -14,7 +14,7 @@ from typing import Protocol
 from leasehold.model.errors import InvalidField
 from leasehold.service.auth.errors import BearerError, Unauthenticated
 from leasehold.service.auth.principal import Principal, Role, check_consumer, check_roles
-from leasehold.service.auth.token_cache import Memory, hash_of
+from leasehold.service.auth.token_cache import TokenCache, hash_of
 from leasehold.service.store.rows import TokenRow
 
 PREFIX = "lh_"
@@ -67,13 +67,13 @@ class Tokens:
     """The tokens of one store. Whatever is revoked here is refused from then on, in every thread.
 
     Its methods read and write the store, and block: an event loop calls them in a thread, except for
-    `recall`.
+    `cached`.
     """
 
-    def __init__(self, store: TokenStore, clock: Clock, memory: Memory | None = None) -> None:
+    def __init__(self, store: TokenStore, clock: Clock, cache: TokenCache | None = None) -> None:
         self._store = store
         self._clock = clock
-        self._memory = memory or Memory()
+        self._cache = cache or TokenCache()
 
     def issue(self, owner: Principal, *, expires_in_ms: int | None = None, note: str = "") -> tuple[TokenRow, str]:
         """Give out a token for somebody: its row, and its text, which nobody can give a second time.
@@ -85,9 +85,9 @@ class Tokens:
         self._store.add_token(row)
         return row, text
 
-    def recall(self, text: str) -> Principal | None:
+    def cached(self, text: str) -> Principal | None:
         """Give who showed this token in the last seconds, without asking the store."""
-        return self._memory.recall(hash_of(text), self._clock())
+        return self._cache.get(hash_of(text), self._clock())
 
     def find(self, text: str) -> Principal:
         """Say whose token this is. Raises Unauthenticated: unknown, expired or revoked.
@@ -96,10 +96,10 @@ class Tokens:
         """
         if id_of(text) is None:
             raise _refused("is not known here")
-        token_hash, era, now_ms = hash_of(text), self._memory.era, self._clock()
+        token_hash, generation, now_ms = hash_of(text), self._cache.generation, self._clock()
         row = self._live_row(token_hash, now_ms)
         principal = _principal(row)
-        self._memory.remember(token_hash, principal, now_ms, era, row.expires_ms)
+        self._cache.put(token_hash, principal, now_ms, generation, row.expires_ms)
         return principal
 
     def _live_row(self, token_hash: str, now_ms: int) -> TokenRow:
@@ -119,7 +119,7 @@ class Tokens:
     def revoke(self, token_id: str) -> bool:
         """Refuse a token from now on, or still; False where there never was one with this id."""
         revoked = self._store.revoke_token(token_id, self._clock())
-        self._memory.forget(token_id)
+        self._cache.forget(token_id)
         return revoked or any(row.id == token_id for row in self._store.tokens())
 
 

@@ -49,7 +49,7 @@ from leasehold.service.engine.recording import Learning, last_written_ms, recall
 from leasehold.service.engine.tellers import Teller
 from leasehold.service.errors import Unavailable
 from leasehold.service.store.errors import StoreUnavailable
-from leasehold.service.store.retention import Before
+from leasehold.service.store.retention import Cutoffs
 from leasehold.service.store.rows import LeaseMetadata, LeaseRow, OrderRow
 from leasehold.service.store.store import Store
 
@@ -401,7 +401,7 @@ class Engine:
         with collecting_no_garbage():
             yield
 
-    def tidy(self, before: Before) -> Mapping[str, int]:
+    def prune(self, cutoffs: Cutoffs) -> Mapping[str, int]:
         """Let go of some of what is older and of no more use; says how many rows went, by table.
 
         Use stays for as long as some agreement looks back.
@@ -409,7 +409,7 @@ class Engine:
         sharing = self.gateway.quotas.sharing
         reach_ms = 0 if sharing is None else sharing.ledger.watched.reach_ms
         with self.store.writing() as batch:
-            gone = batch.forget(before.not_after(usage_ms=self.now_ms - reach_ms))
+            gone = batch.prune(cutoffs.not_after(usage_ms=self.now_ms - reach_ms))
         if "outputs" in gone:
             self.handlers.jobs.kept.quota.recount()
         return gone

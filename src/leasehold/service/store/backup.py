@@ -62,7 +62,7 @@ def restore(path: Path, url: str, *, replace: bool = False) -> None:
     with Store(read_url(url)) as store:
         kind = _kind_of(path, store)
         refuse_newer(kind.revision(path), path)
-        store.claim()
+        store.acquire_writer_lock()
         if not (replace or store.is_empty()):
             raise InputError(store.url, None, "is not empty; --replace lets go of what is in it")
         kind.load(path, store)

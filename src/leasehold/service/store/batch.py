@@ -7,7 +7,7 @@ from sqlalchemy import Connection
 
 from leasehold.model.errors import InvariantBroken
 from leasehold.service.store.mapping import RecordTable, Statements
-from leasehold.service.store.retention import Before, drop_outputs, forget
+from leasehold.service.store.retention import Cutoffs, drop_outputs, prune
 from leasehold.service.store.rows import MAIL, MEMORIES, MESSAGES, MemoryRow, MessageRow
 
 R = TypeVar("R")
@@ -82,9 +82,9 @@ class Batch:
         """Let go of the oldest outputs of a consumer, of so many bytes; see `retention`."""
         return drop_outputs(self._connection, consumer, least_bytes)
 
-    def forget(self, before: Before) -> Mapping[str, int]:
+    def prune(self, cutoffs: Cutoffs) -> Mapping[str, int]:
         """Let go of some of what is old, and say how many rows went, by table; see `retention`."""
-        return forget(self._connection, before)
+        return prune(self._connection, cutoffs)
 
     def _write(self, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
         try:

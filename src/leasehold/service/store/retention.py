@@ -40,7 +40,7 @@ LOOKED_AT = 50_000
 
 
 @dataclass(frozen=True, slots=True)
-class Before:
+class Cutoffs:
     """What is older than these moments (Unix ms) is let go of; 0 keeps everything.
 
     ``answers_ms``  answers to idempotency keys, and orders that were carried out
@@ -56,19 +56,19 @@ class Before:
     leases_ms: int = 0
     usage_ms: int = 0
 
-    def not_after(self, **latest: int) -> "Before":
+    def not_after(self, **latest: int) -> "Cutoffs":
         """Keep more: nothing that is later than these moments goes."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}
-        return Before(**values | {name: min(values[name], moment) for name, moment in latest.items()})
+        return Cutoffs(**values | {name: min(values[name], moment) for name, moment in latest.items()})
 
 
-def forget(connection: Connection, before: Before) -> Mapping[str, int]:
+def prune(connection: Connection, cutoffs: Cutoffs) -> Mapping[str, int]:
     """Delete some of what is old; says how many rows went, by table.
 
     While it says anything there may be more: ask again, in another transaction.
     """
     gone: dict[str, int] = {}
-    for table, one in _old(connection, before):
+    for table, one in _old(connection, cutoffs):
         count = connection.execute(one).rowcount
         if count:
             gone[table.name] = gone.get(table.name, 0) + count
@@ -99,16 +99,16 @@ def drop_outputs(connection: Connection, consumer: str, least_bytes: int) -> tup
 Old = tuple[Table, Delete]
 
 
-def _old(connection: Connection, before: Before) -> Iterator[Old]:
-    yield answers, _old_answers(answers, before.answers_ms)
-    yield job_answers, _old_answers(job_answers, before.answers_ms)
-    yield orders, _old_orders(before.answers_ms)
-    yield journal, _old_lines(before.journal_ms)
-    yield outputs, _old_outputs(before.outputs_ms)
-    yield from _of_jobs(connection, _old_jobs(before.leases_ms))
-    yield from _of_leases(connection, _old_leases(before.leases_ms))
-    yield coallocations, _old_coallocations(before.leases_ms)
-    yield usage, _old_use(before.usage_ms)
+def _old(connection: Connection, cutoffs: Cutoffs) -> Iterator[Old]:
+    yield answers, _old_answers(answers, cutoffs.answers_ms)
+    yield job_answers, _old_answers(job_answers, cutoffs.answers_ms)
+    yield orders, _old_orders(cutoffs.answers_ms)
+    yield journal, _old_lines(cutoffs.journal_ms)
+    yield outputs, _old_outputs(cutoffs.outputs_ms)
+    yield from _of_jobs(connection, _old_jobs(cutoffs.leases_ms))
+    yield from _of_leases(connection, _old_leases(cutoffs.leases_ms))
+    yield coallocations, _old_coallocations(cutoffs.leases_ms)
+    yield usage, _old_use(cutoffs.usage_ms)
 
 
 def _first(number: Column[int]) -> Select[tuple[int]]:

@@ -22,7 +22,7 @@ from leasehold.service.store.migrating import needs_migration, upgrade
 from leasehold.service.store.reading import Reading
 from leasehold.service.store.rows import TOKENS, TokenRow
 from leasehold.service.store.store_url import make_private_file, read_url, reading_engine, sqlite_path, writing_engine
-from leasehold.service.store.writer_lock import Claim, FileClaim, ServerClaim
+from leasehold.service.store.writer_lock import AdvisoryLock, FileLock, WriterLock
 
 _PROBE = "probe"
 
@@ -54,7 +54,7 @@ class Store(Reading):
         super().__init__(reading_engine(url))
         engine = writing_engine(url)
         self._statements = Statements(engine.dialect)
-        self._writer = _Writer(engine, ServerClaim() if self.path is None else FileClaim(self.path))
+        self._writer = _Writer(engine, AdvisoryLock() if self.path is None else FileLock(self.path))
 
     @property
     def dialect(self) -> str:
@@ -64,13 +64,13 @@ class Store(Reading):
     def __str__(self) -> str:
         return f"store {self.url}"
 
-    def claim(self) -> None:
+    def acquire_writer_lock(self) -> None:
         """Be the only one who may write, until the store is closed or this process ends, however it ends.
 
         InputError where another gateway is.
         """
         with translated(self):
-            self._writer.claim()
+            self._writer.acquire_writer_lock()
 
     @contextmanager
     def writing(self) -> Iterator[Batch]:
@@ -119,8 +119,8 @@ class Store(Reading):
                 self._migrate_alone()
 
     def close(self) -> None:
-        """Close all connections, and let go of the claim."""
-        self._writer.let_go()
+        """Close all connections, and release the writer lock."""
+        self._writer.release()
         self._reading.dispose()
 
     def __enter__(self) -> Self:
@@ -136,23 +136,23 @@ class Store(Reading):
             return needs_migration(connection)
 
     def _migrate_alone(self) -> None:
-        """Under the claim, and only if nobody else has done it meanwhile."""
-        self._writer.claim()
+        """Under the writer lock, and only if no other process has done it meanwhile."""
+        self._writer.acquire_writer_lock()
         try:
             with self._writer.transaction() as connection:
                 if needs_migration(connection):
                     upgrade(connection)
         finally:
-            self._writer.let_go()
+            self._writer.release()
 
 
 class _Writer:
     """The one connection that writes: for one thread at a time, and one transaction at a time."""
 
-    def __init__(self, engine: Engine, claim: Claim) -> None:
+    def __init__(self, engine: Engine, lock: WriterLock) -> None:
         self._engine = engine
-        self._claim = claim
-        self._claimed = False
+        self._lock = lock
+        self._is_locked = False
         self._turn = threading.RLock()  # a transaction within a transaction is then an error, and no silence
         self._connection: Connection | None = None
 
@@ -162,18 +162,18 @@ class _Writer:
         with self._turn, self._surviving() as connection, connection.begin():
             yield connection
 
-    def claim(self) -> None:
-        """Be the only one who writes, until `let_go`; InputError where somebody else is."""
+    def acquire_writer_lock(self) -> None:
+        """Be the only one who writes, until `release`; InputError where somebody else is."""
         with self._turn, self._surviving() as connection:
             self._take(connection)
-            self._claimed = True
+            self._is_locked = True
 
-    def let_go(self) -> None:
-        """Give connection and claim back; the next transaction opens the connection anew."""
+    def release(self) -> None:
+        """Give connection and lock back; the next transaction opens a new connection."""
         with self._turn:
             self._hang_up()
-            self._claim.drop()
-            self._claimed = False
+            self._lock.release()
+            self._is_locked = False
 
     @contextmanager
     def _surviving(self) -> Iterator[Connection]:
@@ -191,13 +191,13 @@ class _Writer:
     def _connected(self) -> Connection:
         if self._connection is None:
             connection = self._engine.connect()
-            if self._claimed:
+            if self._is_locked:
                 self._take(connection)
             self._connection = connection
         return self._connection
 
     def _take(self, connection: Connection) -> None:
-        if not self._claim.take(connection):
+        if not self._lock.acquire(connection):
             self._hang_up()
             raise InputError(self._engine.url, None, "is in use by another gateway")
 

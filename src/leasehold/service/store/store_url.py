@@ -65,7 +65,7 @@ _PRAGMAS = (
     f"PRAGMA busy_timeout = {_BUSY_MS}",
     "PRAGMA wal_autocheckpoint = 4000",  # pages; the default of 1000 is one batch, copied at each commit
 )
-# Where a gateway's machine is lost, the server gives its claim free after half a minute, not after two hours.
+# Where a gateway's machine is lost, the server releases its lock after half a minute, not after two hours.
 _KEEPALIVES = (
     "SET tcp_keepalives_idle = 10",
     "SET tcp_keepalives_interval = 5",

@@ -17,30 +17,30 @@ from leasehold.model.errors import InputError
 _KEY = 0x6C65617365686F6C  # "leasehol" in ASCII; advisory locks are numbers, each database has its own
 _LOCK_NOT_AVAILABLE = "55P03"
 
-PATIENCE = "3s"
+LOCK_TIMEOUT = "3s"
 """How long to wait for a gateway that has just been killed: the server needs a moment to see it."""
 
 
-class Claim(Protocol):
+class WriterLock(Protocol):
     """The right to write to one store."""
 
-    def take(self, connection: Connection) -> bool:
+    def acquire(self, connection: Connection) -> bool:
         """Take it, or say that somebody else has it."""
         ...
 
-    def drop(self) -> None:
+    def release(self) -> None:
         """Let go of what does not end with the writing connection."""
         ...
 
 
-class FileClaim:
+class FileLock:
     """A lock on a file; the operating system lets go of it when the process ends."""
 
     def __init__(self, store: Path) -> None:
         self._path = store.with_name(f"{store.name}.lock")
         self._file: int | None = None
 
-    def take(self, connection: Connection) -> bool:  # noqa: ARG002 - what PostgreSQL needs
+    def acquire(self, connection: Connection) -> bool:  # noqa: ARG002 - what PostgreSQL needs
         """Lock the file; True also where we have it already."""
         if self._file is not None:
             return True
@@ -53,7 +53,7 @@ class FileClaim:
         self._file = file
         return True
 
-    def drop(self) -> None:
+    def release(self) -> None:
         """Unlock it. The file stays: removing it could take another process's lock away."""
         if self._file is not None:
             os.close(self._file)
@@ -66,14 +66,14 @@ class FileClaim:
             raise InputError(self._path, None, f"cannot be locked: {error.strerror}") from error
 
 
-class ServerClaim:
+class AdvisoryLock:
     """An advisory lock of the database; it ends with the connection."""
 
-    def take(self, connection: Connection) -> bool:
+    def acquire(self, connection: Connection) -> bool:
         """Lock it, after waiting a moment for a gateway that has just been killed."""
         try:
             with connection.begin():
-                connection.execute(text(f"SET LOCAL lock_timeout = '{PATIENCE}'"))
+                connection.execute(text(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'"))
                 connection.execute(text("SELECT pg_advisory_lock(:key)"), {"key": _KEY})
         except OperationalError as error:
             if getattr(error.orig, "sqlstate", None) == _LOCK_NOT_AVAILABLE:
@@ -81,5 +81,5 @@ class ServerClaim:
             raise
         return True
 
-    def drop(self) -> None:
+    def release(self) -> None:
         """Closing the connection does it."""

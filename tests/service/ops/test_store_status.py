@@ -23,7 +23,7 @@ def test_a_new_store_is_empty_and_this_programs(store_url: str) -> None:
 
 def test_a_claimed_store_is_in_use(store_url: str) -> None:
     with open_store(store_url) as store:
-        store.claim()
+        store.acquire_writer_lock()
         assert look_at(store_url).in_use
     assert not look_at(store_url).in_use
 
@@ -32,7 +32,7 @@ def test_looking_takes_the_claim_from_nobody(store_url: str) -> None:
     open_store(store_url).close()
     look_at(store_url)
     with open_store(store_url) as store:
-        store.claim()
+        store.acquire_writer_lock()
 
 
 def test_a_server_has_a_clock(postgres_url: str) -> None:

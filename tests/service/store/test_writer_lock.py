@@ -20,7 +20,7 @@ Start = Callable[[str], Any]
 def test_two_processes_cannot_claim(store_url: str, another_gateway: Start) -> None:
     assert another_gateway(store_url).hear() == "claimed"
     with open_store(store_url) as store, pytest.raises(InputError) as caught:
-        store.claim()
+        store.acquire_writer_lock()
     assert str(caught.value) == f"{read_url(store_url)}: is in use by another gateway"
 
 
@@ -38,24 +38,24 @@ def test_a_claim_ends_with_its_process_however_that_ends(store_url: str, another
     assert other.hear() == "claimed"
     other.kill()
     with open_store(store_url) as store:
-        store.claim()
+        store.acquire_writer_lock()
 
 
 def test_a_claim_ends_when_the_store_is_closed(store_url: str) -> None:
     for _ in range(2):
         with open_store(store_url) as store:
-            store.claim()
-            store.claim()
+            store.acquire_writer_lock()
+            store.acquire_writer_lock()
 
 
 @pytest.mark.usefixtures("impatient")
 def test_a_refused_claim_can_be_made_later(store_url: str) -> None:
     with open_store(store_url) as store:
         with open_store(store_url) as other:
-            other.claim()
+            other.acquire_writer_lock()
             with pytest.raises(InputError):
-                store.claim()
-        store.claim()
+                store.acquire_writer_lock()
+        store.acquire_writer_lock()
 
 
 TERMINATE = text(
@@ -83,7 +83,7 @@ class TestLostConnection:
 
     def test_what_was_being_written_is_lost_and_the_next_transaction_is_not(self, postgres_url: str) -> None:
         with open_store(postgres_url) as store:
-            store.claim()
+            store.acquire_writer_lock()
             with pytest.raises(StoreUnavailable):
                 cut_while_writing(store)
             with store.writing() as batch:
@@ -93,20 +93,20 @@ class TestLostConnection:
     @pytest.mark.usefixtures("impatient")
     def test_the_claim_is_made_again_before_anything_is_written(self, postgres_url: str) -> None:
         with open_store(postgres_url) as store, open_store(postgres_url) as other:
-            store.claim()
+            store.acquire_writer_lock()
             cut(store)
             with pytest.raises(StoreUnavailable):
                 store.add_token(token_row("t"))
             store.add_token(token_row("t"))
             with pytest.raises(InputError):
-                other.claim()
+                other.acquire_writer_lock()
 
     @pytest.mark.usefixtures("impatient")
     def test_nothing_is_written_where_another_gateway_was_quicker(self, postgres_url: str) -> None:
         with open_store(postgres_url) as store, open_store(postgres_url) as other:
-            store.claim()
+            store.acquire_writer_lock()
             cut(store)
-            other.claim()
+            other.acquire_writer_lock()
             with pytest.raises(StoreUnavailable):
                 store.add_token(token_row("t"))
             for _ in range(2):

@@ -5,7 +5,7 @@ import pytest
 from leasehold.service.config import Retention
 from leasehold.service.store import retention
 from leasehold.service.store.filters import EVERYTHING, LeaseFilter, UsageFilter
-from leasehold.service.store.retention import Before
+from leasehold.service.store.retention import Cutoffs
 from leasehold.service.store.rows import ANSWERS, JOURNAL, LEASES, ORDERS, USAGE
 from leasehold.service.store.store import Store
 from leasehold.testing.rows import BEGIN_MS, answer_row, journal_row, lease_row, order_row, usage_row
@@ -16,7 +16,7 @@ BEFORE_MS = BEGIN_MS + 100
 def forgotten(store: Store, **before: int) -> int:
     """Let go of what is older than this; by itself only of answers and orders."""
     with store.writing() as batch:
-        return sum(batch.forget(Before(**(before or {"answers_ms": BEFORE_MS}))).values())
+        return sum(batch.prune(Cutoffs(**(before or {"answers_ms": BEFORE_MS}))).values())
 
 
 def everything(store: Store, **before: int) -> None:
@@ -126,7 +126,7 @@ def test_many_go_in_pieces(store: Store, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_days_are_counted_back_from_now_and_0_is_for_ever() -> None:
     day_ms = 86_400_000
-    before = Retention(leases_days=0, journal_days=2, usage_days=30).before(100 * day_ms)
+    before = Retention(leases_days=0, journal_days=2, usage_days=30).cutoffs(100 * day_ms)
     assert (before.leases_ms, before.journal_ms, before.usage_ms) == (0, 98 * day_ms, 70 * day_ms)
     assert before.not_after(usage_ms=5).usage_ms == 5
     assert before.not_after(usage_ms=99 * day_ms).usage_ms == 70 * day_ms

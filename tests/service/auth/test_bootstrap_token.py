@@ -7,7 +7,7 @@ import pytest
 from tests.service.auth.stores import NOW_MS, Clock, MemoryTokens
 
 from leasehold.model.errors import InputError
-from leasehold.service.auth.bootstrap_token import first_admin_token, read_token_file, renew_admin_token
+from leasehold.service.auth.bootstrap_token import bootstrap_admin_token, read_token_file, renew_admin_token
 from leasehold.service.auth.principal import Principal, Role
 from leasehold.service.auth.tokens import Tokens, new_text
 from leasehold.service.store.rows import TokenRow
@@ -39,7 +39,7 @@ def token_in(folder: Path, mode: int = 0o600) -> str:
 
 
 def test_the_first_start_leaves_a_token_that_only_its_owner_can_read(store: MemoryTokens, tmp_path: Path) -> None:
-    path = first_admin_token(store, tmp_path, NOW_MS)
+    path = bootstrap_admin_token(store, tmp_path, NOW_MS)
     assert path == tmp_path / "admin.token"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert owner_of(store, path).roles == {Role.FEDERATION_ADMIN}
@@ -47,9 +47,9 @@ def test_the_first_start_leaves_a_token_that_only_its_owner_can_read(store: Memo
 
 
 def test_a_later_start_changes_nothing(store: MemoryTokens, tmp_path: Path) -> None:
-    path = first_admin_token(store, tmp_path, NOW_MS)
+    path = bootstrap_admin_token(store, tmp_path, NOW_MS)
     before = read_token_file(tmp_path / "admin.token")
-    assert first_admin_token(store, tmp_path, NOW_MS + 1) == path
+    assert bootstrap_admin_token(store, tmp_path, NOW_MS + 1) == path
     assert read_token_file(tmp_path / "admin.token") == before
     assert len(store.rows) == 1
 
@@ -61,30 +61,30 @@ def test_a_start_that_was_killed_before_the_store_knew_is_finished_by_the_next(t
             raise Killed
 
     with pytest.raises(Killed):
-        first_admin_token(Dying(), tmp_path, NOW_MS)
+        bootstrap_admin_token(Dying(), tmp_path, NOW_MS)
     written, store = read_token_file(tmp_path / "admin.token"), MemoryTokens()
-    assert owner_of(store, first_admin_token(store, tmp_path, NOW_MS)).roles == {Role.FEDERATION_ADMIN}
+    assert owner_of(store, bootstrap_admin_token(store, tmp_path, NOW_MS)).roles == {Role.FEDERATION_ADMIN}
     assert read_token_file(tmp_path / "admin.token") == written
 
 
 def test_a_new_store_takes_the_token_of_the_folder_in(store: MemoryTokens, tmp_path: Path) -> None:
     token_in(tmp_path)
-    assert owner_of(store, first_admin_token(store, tmp_path, NOW_MS)).consumer == "operator"
+    assert owner_of(store, bootstrap_admin_token(store, tmp_path, NOW_MS)).consumer == "operator"
 
 
 def test_a_token_is_not_taken_in_beside_another_administrators(store: MemoryTokens, tmp_path: Path) -> None:
     Tokens(store, Clock()).issue(ADMIN)
     token_in(tmp_path)
-    assert first_admin_token(store, tmp_path, NOW_MS) is None
+    assert bootstrap_admin_token(store, tmp_path, NOW_MS) is None
     assert len(store.rows) == 1
 
 
 def test_a_file_that_was_taken_away_does_not_come_back_while_there_is_an_administrator(
     store: MemoryTokens, tmp_path: Path
 ) -> None:
-    first_admin_token(store, tmp_path, NOW_MS)
+    bootstrap_admin_token(store, tmp_path, NOW_MS)
     (tmp_path / "admin.token").unlink()
-    assert first_admin_token(store, tmp_path, NOW_MS) is None
+    assert bootstrap_admin_token(store, tmp_path, NOW_MS) is None
     assert not list(tmp_path.iterdir())
 
 
@@ -97,18 +97,18 @@ def test_without_a_file_and_a_live_administrator_another_is_made(store: MemoryTo
     if end == "revoked":
         tokens.revoke(row.id)
     clock.now_ms += 1_000
-    assert owner_of(store, first_admin_token(store, tmp_path, clock.now_ms)).roles == {Role.FEDERATION_ADMIN}
+    assert owner_of(store, bootstrap_admin_token(store, tmp_path, clock.now_ms)).roles == {Role.FEDERATION_ADMIN}
 
 
 def test_a_token_that_was_revoked_on_purpose_stays_revoked(store: MemoryTokens, tmp_path: Path) -> None:
-    path = first_admin_token(store, tmp_path, NOW_MS)
+    path = bootstrap_admin_token(store, tmp_path, NOW_MS)
     store.revoke_token(owner_of(store, path).token_id, NOW_MS)
-    assert first_admin_token(store, tmp_path, NOW_MS) is None
+    assert bootstrap_admin_token(store, tmp_path, NOW_MS) is None
     assert len(store.rows) == 1
 
 
 def test_whoever_lost_everything_but_the_folder_gets_a_new_one(store: MemoryTokens, tmp_path: Path) -> None:
-    lost = first_admin_token(store, tmp_path, NOW_MS)
+    lost = bootstrap_admin_token(store, tmp_path, NOW_MS)
     assert lost is not None
     lost.unlink()
     kept, _ = Tokens(store, Clock()).issue(ADMIN, note="of somebody else")
@@ -124,7 +124,7 @@ def test_a_file_that_others_can_open_is_not_relied_on(store: MemoryTokens, tmp_p
     text = token_in(tmp_path)
     (tmp_path / "admin.token").chmod(mode)
     with pytest.raises(InputError, match="can be read by others") as error:
-        first_admin_token(store, tmp_path, NOW_MS)
+        bootstrap_admin_token(store, tmp_path, NOW_MS)
     assert text not in str(error.value)
     assert not store.rows
 
@@ -134,19 +134,19 @@ def test_a_link_is_not_followed(store: MemoryTokens, tmp_path: Path) -> None:
     token_in(tmp_path / "elsewhere")
     (tmp_path / "admin.token").symlink_to(tmp_path / "elsewhere" / "admin.token")
     with pytest.raises(InputError, match="cannot be read"):
-        first_admin_token(store, tmp_path, NOW_MS)
+        bootstrap_admin_token(store, tmp_path, NOW_MS)
 
 
 def test_a_link_to_nowhere_is_not_taken_for_a_missing_file(store: MemoryTokens, tmp_path: Path) -> None:
     (tmp_path / "admin.token").symlink_to(tmp_path / "nowhere")
     with pytest.raises(InputError, match="cannot be read"):
-        first_admin_token(store, tmp_path, NOW_MS)
+        bootstrap_admin_token(store, tmp_path, NOW_MS)
 
 
 def test_a_folder_of_that_name_is_no_token(store: MemoryTokens, tmp_path: Path) -> None:
     (tmp_path / "admin.token").mkdir(0o700)
     with pytest.raises(InputError, match="is no plain file"):
-        first_admin_token(store, tmp_path, NOW_MS)
+        bootstrap_admin_token(store, tmp_path, NOW_MS)
 
 
 @pytest.mark.parametrize("content", [b"", b"lh_", b"a secret of another kind", b"\x00\xff" * 9])
@@ -154,7 +154,7 @@ def test_a_file_without_a_token_is_named_and_not_quoted(store: MemoryTokens, tmp
     token_in(tmp_path)
     (tmp_path / "admin.token").write_bytes(content)
     with pytest.raises(InputError) as error:
-        first_admin_token(store, tmp_path, NOW_MS)
+        bootstrap_admin_token(store, tmp_path, NOW_MS)
     assert str(error.value) == (
         f"{tmp_path / 'admin.token'}: holds no token; remove it, and a new one is made at the next start"
     )
