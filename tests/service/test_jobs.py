@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.service.engine.job_worlds import job
-from tests.service.finding.pretend import (
+from tests.service.discovery.pretend import (
     BASE,
     KIND,
     NODE,
@@ -21,6 +20,7 @@ from tests.service.finding.pretend import (
     federation,
     until,
 )
+from tests.service.engine.job_worlds import job
 
 from leasehold.jobs.job import JobState
 from leasehold.matching.verdict import Why

@@ -32,13 +32,13 @@ from leasehold.service.commands import (
     Undrain,
 )
 from leasehold.service.config import ServiceConfig
+from leasehold.service.discovery import NodeDiscovery, job_setup
 from leasehold.service.drivers.protocol import Driver
 from leasehold.service.engine.engine import Done, Engine
 from leasehold.service.engine.sites import occupancies, overhead_factors
 from leasehold.service.engine_thread import Clock, EngineThread
 from leasehold.service.errors import CannotForget, ConsoleElsewhere, NoSuchLease, NoSuchSite
 from leasehold.service.feed import Feed
-from leasehold.service.finding.scouts import Scouts, job_setup
 from leasehold.service.jobs import Jobs
 from leasehold.service.messages.routing import MessageRouter, identity_of
 from leasehold.service.messages.wire import About
@@ -161,7 +161,7 @@ class Federation:
         self._reconcilers = {
             name: SiteReconciler(name, driver, self.do, clock, look_every_s) for name, driver in drivers.items()
         }
-        self._scouts = Scouts(drivers, self.do, clock, config.jobs)
+        self._discovery = NodeDiscovery(drivers, self.do, clock, config.jobs)
         self._native_queues = native_queues(config, drivers, self.do)
         self._drained = {row.name: row for row in store.sites() if row.drained_ms is not None}
         self._standing = Standing()
@@ -214,7 +214,7 @@ class Federation:
                 await reconciler.tell_silence()
             await self._begin()
             helping = [asyncio.create_task(reconciler.run()) for reconciler in self._reconcilers.values()]
-            self._scouts.begin()
+            self._discovery.begin()
             helping += [asyncio.create_task(queue.run()) for queue in self._native_queues]
             helping.append(asyncio.create_task(self._check_now_and_then()))
             helping.append(asyncio.create_task(self._listen_for_silence()))
@@ -226,7 +226,7 @@ class Federation:
         finally:
             self.health.trouble = STOPPING
             await self.peers.close()
-            await self._scouts.close()
+            await self._discovery.close()
             for task in helping:
                 task.cancel()
             await asyncio.gather(*helping, return_exceptions=True)
@@ -243,7 +243,7 @@ class Federation:
         """A step is in the store: tell who waits for news, and send its orders out."""
         self.feed.advance(done.last_seq)
         self.post.has_messages_to(done.messages_to)
-        self._scouts.send(done.errands)
+        self._discovery.send(done.errands)
         by_site: dict[str, list[OrderRow]] = {}
         for row in done.orders:
             by_site.setdefault(row.site, []).append(row)

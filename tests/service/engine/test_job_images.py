@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import pytest
+from tests.service.discovery.pretend import BASE
 from tests.service.engine.job_worlds import SETTINGS, S, Shop, facts, job, nodes
-from tests.service.finding.pretend import BASE
 
 from leasehold.service.commands import JobImageBuilt, JobImageFailed, JobImagesSeen, JobSiteSilent
 from leasehold.service.drivers.facts import Buildable, ImageFacts

@@ -4,12 +4,12 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from tests.service.finding.pretend import NODE
+from tests.service.discovery.pretend import NODE
 
 from leasehold.service.commands import Command, JobNodesSeen
 from leasehold.service.config import JobsSpec
+from leasehold.service.discovery import NODE_BATCH, SiteDiscovery
 from leasehold.service.drivers.facts import NodeFacts
-from leasehold.service.finding.looking import NODE_BATCH, Looking
 
 
 class Nodes:
@@ -30,7 +30,7 @@ def test_no_part_is_larger_than_what_is_taken_in_at_once(count: int) -> None:
         heard.append(command)
 
     machines = Nodes(count)
-    asyncio.run(Looking("a", machines, hear, lambda: 7, JobsSpec()).look())  # type: ignore[arg-type]
+    asyncio.run(SiteDiscovery("a", machines, hear, lambda: 7, JobsSpec()).look())  # type: ignore[arg-type]
     parts = [command for command in heard if isinstance(command, JobNodesSeen)]
     assert parts == heard
     assert [node for part in parts for node in part.nodes] == machines.there

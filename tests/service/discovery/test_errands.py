@@ -6,13 +6,13 @@ from functools import wraps
 
 import pytest
 
+from leasehold.service import discovery
 from leasehold.service.commands import Command, JobOutput
 from leasehold.service.config import JobsSpec
+from leasehold.service.discovery import NodeDiscovery, report_until_accepted
 from leasehold.service.drivers.facts import Output
 from leasehold.service.engine.errands import Errands, Fetch
 from leasehold.service.errors import Unavailable
-from leasehold.service.finding import asking
-from leasehold.service.finding.scouts import Scouts
 
 
 def played(test: Callable[[], Awaitable[None]]) -> Callable[[], None]:
@@ -54,13 +54,13 @@ class Slow:
 @played
 async def test_what_is_under_way_is_not_begun_again_by_an_engine_that_reads_its_store_anew() -> None:
     engine, machines = Engine(), Slow()
-    scouts = Scouts({"a": machines}, engine.do, lambda: 0, JobsSpec())  # type: ignore[dict-item]
+    tasks = NodeDiscovery({"a": machines}, engine.do, lambda: 0, JobsSpec())  # type: ignore[dict-item]
     for _ in range(5):
-        scouts.send(Errands(fetches=[Fetch(7, "a")]))
+        tasks.send(Errands(fetches=[Fetch(7, "a")]))
         await asyncio.sleep(0)
     machines.may.set()
     await engine.news.get()
-    await scouts.close()
+    await tasks.close()
 
     assert (machines.asked, len(engine.heard)) == (1, 1)
 
@@ -69,12 +69,12 @@ async def test_what_is_under_way_is_not_begun_again_by_an_engine_that_reads_its_
 async def test_what_is_done_may_be_asked_for_anew() -> None:
     engine, machines = Engine(), Slow()
     machines.may.set()
-    scouts = Scouts({"a": machines}, engine.do, lambda: 0, JobsSpec())  # type: ignore[dict-item]
+    tasks = NodeDiscovery({"a": machines}, engine.do, lambda: 0, JobsSpec())  # type: ignore[dict-item]
     for _ in range(2):
-        scouts.send(Errands(fetches=[Fetch(7, "a")]))
+        tasks.send(Errands(fetches=[Fetch(7, "a")]))
         await engine.news.get()
         await asyncio.sleep(0)
-    await scouts.close()
+    await tasks.close()
 
     assert machines.asked == 2
 
@@ -86,7 +86,7 @@ LOST = JobOutput(7, Output("", is_whole=False), "the store cannot keep it")
 @played
 async def test_what_can_never_be_taken_in_is_told_once_and_a_fault_in_its_place() -> None:
     engine = Engine(ValueError("a row that no store can keep"))
-    await asking.Asking("a", engine.do).tell_until_heard(OUTPUT, LOST)
+    await report_until_accepted(engine.do, OUTPUT, LOST)
 
     assert engine.heard == [OUTPUT, LOST]
 
@@ -94,14 +94,14 @@ async def test_what_can_never_be_taken_in_is_told_once_and_a_fault_in_its_place(
 @played
 async def test_what_cannot_be_taken_in_either_way_ends_all_the_same() -> None:
     engine = Engine(ValueError("no"), ValueError("no"), ValueError("no"))
-    await asking.Asking("a", engine.do).tell_until_heard(OUTPUT, LOST)
+    await report_until_accepted(engine.do, OUTPUT, LOST)
 
     assert engine.heard == [OUTPUT, LOST]
 
 
 def test_an_engine_that_cannot_be_asked_now_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "PAUSE_S", 0.0)
+    monkeypatch.setattr(discovery, "PAUSE_S", 0.0)
     engine = Engine(Unavailable("the store is away"), Unavailable("the store is away"))
-    asyncio.run(asking.Asking("a", engine.do).tell_until_heard(OUTPUT, LOST))
+    asyncio.run(report_until_accepted(engine.do, OUTPUT, LOST))
 
     assert engine.heard == [OUTPUT, OUTPUT, OUTPUT]

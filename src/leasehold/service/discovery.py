@@ -1,0 +1,304 @@
+"""What jobs need from sites: which nodes and images there are, what commands wrote, images built to order.
+
+Drivers are asked here, outside the engine: a driver may fail in any way or not answer, and the engine learns the
+outcome by commands. Nothing here decides.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any, TypeVar
+
+import structlog
+
+from leasehold.model.errors import LeaseholdError
+from leasehold.service.commands import (
+    Command,
+    JobImageBuilt,
+    JobImageFailed,
+    JobImagesSeen,
+    JobNodesSeen,
+    JobOutput,
+    JobSiteSilent,
+)
+from leasehold.service.config import JobsSpec
+from leasehold.service.drivers.facts import Buildable, BuildsImages, HasNodes, HasOutput, NodeFacts, Output
+from leasehold.service.drivers.protocol import Driver
+from leasehold.service.engine.errands import Errands, Fetch
+from leasehold.service.engine.imagebook import Build
+from leasehold.service.engine.job_setup import JobSetup
+from leasehold.service.engine_thread import Clock
+from leasehold.service.errors import Unavailable
+
+ANSWER_WITHIN_S = 60.0
+PAUSE_S = 1.0
+LONGEST_PAUSE_S = 60.0
+
+NODE_BATCH = 500
+"""The engine takes in no more nodes in one step."""
+
+BUILDABLE_EVERY_MS = 600_000
+"""How often a site is asked what could be built: that may mean to fetch the lists of a repository."""
+
+NO_OUTPUT = Output("", is_whole=False)
+OUTPUT_NOT_STORED = "the store cannot keep it"
+IMAGE_NOT_STORED = "the image was built, but its description cannot be stored"
+NOT_CONFIGURED = "its site is not in the configuration any more"
+
+Do = Callable[[Command], Awaitable[object]]
+T = TypeVar("T")
+E = TypeVar("E", Fetch, Build)
+
+_log = structlog.get_logger("leasehold.discovery")
+
+
+def job_setup(spec: JobsSpec, drivers: Mapping[str, Driver], outputs_mib: int) -> JobSetup:
+    """Say how jobs are served with these machines; so much is kept of the outputs of a consumer."""
+    with_nodes = frozenset(site for site, driver in drivers.items() if isinstance(driver, HasNodes))
+    with_images = frozenset(site for site, driver in drivers.items() if isinstance(driver, BuildsImages))
+    settings = spec.settings(with_nodes, images_awaited=bool(with_images))
+    return JobSetup(
+        settings,
+        spec.network(),
+        margin=spec.margin,
+        output_kib=spec.output_kib,
+        outputs_mib=outputs_mib,
+        image_sites=with_images,
+        gone_after_ms=spec.gone_after_ms,
+    )
+
+
+class NodeDiscovery:
+    """Looks at all sites until closed, and carries out what the engine asks for on behalf of jobs."""
+
+    def __init__(self, drivers: Mapping[str, Driver], do: Do, clock: Clock, spec: JobsSpec) -> None:
+        self._sites = {site: SiteDiscovery(site, driver, do, clock, spec) for site, driver in drivers.items()}
+        self._do = do
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._under_way: set[Fetch | Build] = set()
+
+    def begin(self) -> None:
+        """Look at all sites from now on."""
+        for site in self._sites.values():
+            self._start(site.run())
+
+    def send(self, errands: Errands) -> None:
+        """Do what the engine wants done; what is under way when the service stops is asked for again.
+
+        An engine that has read its store again asks again for what is under way: that is done once.
+        """
+        for fetch in errands.fetches:
+            self._start_once(fetch, self._fetch)
+        for build in errands.builds:
+            self._start_once(build, self._build)
+        for site in errands.looks & self._sites.keys():
+            self._sites[site].look_soon()
+
+    async def close(self) -> None:
+        """Stop whatever is under way."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _fetch(self, fetch: Fetch) -> None:
+        if fetch.site in self._sites:
+            await self._sites[fetch.site].fetch(fetch.lease_id)
+        else:
+            lost = JobOutput(fetch.lease_id, NO_OUTPUT, NOT_CONFIGURED)
+            await report_until_accepted(self._do, lost, lost)
+
+    async def _build(self, build: Build) -> None:
+        if build.site in self._sites:
+            await self._sites[build.site].build(build)
+        else:
+            failed = JobImageFailed(build.key, build.site, NOT_CONFIGURED)
+            await report_until_accepted(self._do, failed, failed)
+
+    def _start_once(self, errand: E, do: Callable[[E], Coroutine[Any, Any, None]]) -> None:
+        if errand not in self._under_way:
+            self._under_way.add(errand)
+            self._start(do(errand), lambda: self._under_way.discard(errand))
+
+    def _start(self, work: Coroutine[Any, Any, None], is_done: Callable[[], None] = lambda: None) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda _: is_done())
+
+
+class SiteDiscovery:
+    """Asks the driver of one site; a site that does not answer for long enough counts as out of reach."""
+
+    def __init__(self, site: str, driver: Driver, do: Do, clock: Clock, spec: JobsSpec) -> None:
+        self._site = site
+        self._driver = driver
+        self._do = do
+        self._clock = clock
+        self._spec = spec
+        self._soon = asyncio.Event()
+        self._answered_ms = clock()
+        self._is_silent = False
+        self._buildable: Buildable | None = None
+        self._buildable_asked_ms: int | None = None
+        self._one_build_at_a_time = asyncio.Lock()
+
+    # Nodes and images
+
+    def look_soon(self) -> None:
+        """What is known of the site has proved wrong."""
+        self._soon.set()
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        while True:
+            await self.look()
+            await asyncio.sleep(min(PAUSE_S, self._spec.look_every_ms / 1000))
+            try:
+                async with asyncio.timeout(self._spec.look_every_ms / 1000):
+                    await self._soon.wait()
+            except TimeoutError:
+                pass
+            self._soon.clear()
+
+    async def look(self) -> None:
+        """Look once."""
+        if isinstance(self._driver, HasNodes):
+            asked_ms = self._clock()
+            try:
+                nodes = await _answer(self._driver.nodes())
+            except _NoAnswer as error:
+                await self._note_silence(str(error))
+                return
+            self._answered_ms, self._is_silent = self._clock(), False
+            await self._report_nodes(tuple(nodes), asked_ms)
+        if isinstance(self._driver, BuildsImages):
+            await self._look_at_images(self._driver)
+
+    async def _report_nodes(self, nodes: tuple[NodeFacts, ...], asked_ms: int) -> None:
+        """Report very many nodes a part at a time: requests come in between."""
+        if len(nodes) <= NODE_BATCH:
+            await self._report(JobNodesSeen(self._site, nodes, asked_ms))
+            return
+        names = frozenset(node.name for node in nodes)
+        for first in range(0, len(nodes), NODE_BATCH):
+            part = nodes[first : first + NODE_BATCH]
+            if not await self._report(JobNodesSeen(self._site, part, asked_ms, names)):
+                return  # all of them are reported again at the next look
+
+    async def _note_silence(self, problem: str) -> None:
+        silent_ms = self._clock() - self._answered_ms
+        if not self._is_silent and silent_ms >= self._spec.silent_after_ms:
+            why = f"no answer for {silent_ms / 1000:.0f} s: {problem}"
+            self._is_silent = await self._report(JobSiteSilent(self._site, why))
+
+    async def _look_at_images(self, driver: BuildsImages) -> None:
+        try:
+            images = await _answer(driver.images())
+        except _NoAnswer:
+            return
+        now_ms = self._clock()
+        if self._buildable_asked_ms is None or now_ms - self._buildable_asked_ms >= BUILDABLE_EVERY_MS:
+            self._buildable_asked_ms = now_ms
+            try:
+                self._buildable = await _answer(driver.buildable())
+            except _NoAnswer:
+                self._buildable = None
+        await self._report(JobImagesSeen(self._site, tuple(images), self._buildable))
+
+    async def _report(self, command: Command) -> bool:
+        """Report to the engine once; whether it was accepted. What was not may be reported again."""
+        try:
+            await self._do(command)
+        except Unavailable:
+            return False
+        except Exception:  # noqa: BLE001 - logged; the others go on
+            _log.exception("the engine did not accept a report", site=self._site)
+            return False
+        return True
+
+    # What commands wrote
+
+    async def fetch(self, lease_id: int) -> None:
+        """Fetch what the command of a lease wrote, before its end counts.
+
+        It is tried again with growing pauses for as long as the configuration says; then the job is over with
+        an empty output, marked as not whole. The machines themselves may be gone by then: drivers keep what
+        commands wrote for some time after a lease is over (`HasOutput`).
+        """
+        until_ms, pause_s = self._clock() + self._spec.output_for_ms, PAUSE_S
+        while True:
+            try:
+                output, problem = await self._output(lease_id), ""
+                break
+            except _NoAnswer as error:
+                output, problem = NO_OUTPUT, str(error)
+            if self._clock() >= until_ms:
+                break
+            await asyncio.sleep(pause_s)
+            pause_s = _longer(pause_s)
+        lost = JobOutput(lease_id, NO_OUTPUT, OUTPUT_NOT_STORED)
+        await report_until_accepted(self._do, JobOutput(lease_id, output, problem), lost)
+
+    async def _output(self, lease_id: int) -> Output:
+        """Where a driver keeps no output apart, the console has to do, which is not the same."""
+        if isinstance(self._driver, HasOutput):
+            return await _answer(self._driver.output(lease_id))
+        return Output(await _answer(self._driver.console(lease_id)), is_whole=False)
+
+    # Images
+
+    async def build(self, build: Build) -> None:
+        """Build an image and report the outcome; one at a time, as each takes a processor and a network for minutes."""
+        async with self._one_build_at_a_time:
+            outcome = await self._build(build)
+        await report_until_accepted(self._do, outcome, JobImageFailed(build.key, self._site, IMAGE_NOT_STORED))
+
+    async def _build(self, build: Build) -> Command:
+        if not isinstance(self._driver, BuildsImages):
+            return JobImageFailed(build.key, self._site, f"{self._site} builds no images any more")
+        try:
+            image = await self._driver.build(build.packages)
+        except LeaseholdError as error:
+            return JobImageFailed(build.key, self._site, str(error))
+        except Exception as error:  # noqa: BLE001 - a driver may fail in any way, and the others go on
+            return JobImageFailed(build.key, self._site, f"{type(error).__name__}: {error}", again=True)
+        return JobImageBuilt(build.key, self._site, image)
+
+
+class _NoAnswer(Exception):
+    """A driver gave no answer; says why."""
+
+
+async def _answer(call: Awaitable[T]) -> T:
+    """Wait for a driver's answer, but not for ever; raises _NoAnswer."""
+    try:
+        async with asyncio.timeout(ANSWER_WITHIN_S):
+            return await call
+    except TimeoutError:
+        raise _NoAnswer(f"no answer within {ANSWER_WITHIN_S:g} s") from None
+    except Exception as error:  # noqa: BLE001 - a driver may fail in any way, and the others go on
+        raise _NoAnswer(f"{type(error).__name__}: {error}") from None
+
+
+async def report_until_accepted(do: Do, command: Command, otherwise: Command) -> None:
+    """Report to the engine, again while it is not available; ``otherwise`` where it can never accept the command.
+
+    If it cannot accept that either, nothing more is reported: it would fail in the same way for ever.
+    """
+    pause_s = PAUSE_S
+    for one in (command, otherwise):
+        while True:
+            try:
+                await do(one)
+            except Unavailable:
+                await asyncio.sleep(pause_s)
+                pause_s = _longer(pause_s)
+            except Exception:  # noqa: BLE001 - logged
+                _log.exception("the engine did not accept a report", command=type(one).__name__)
+                break
+            else:
+                return
+
+
+def _longer(pause_s: float) -> float:
+    """Wait twice as long the next time, but not for ever."""
+    return min(2 * pause_s, LONGEST_PAUSE_S)
