@@ -189,7 +189,7 @@ def test_a_token_for_everybody_is_taken_only_where_the_configuration_says_so(
 ) -> None:
     claims = issuer.wlcg() if profile is Profile.WLCG else issuer.scitoken()
     token = sign(claims | {"aud": ANYBODY[profile]})
-    assert refusal(trusting(issuer, profile), token) == "the token is meant for somebody else"
+    assert refusal(trusting(issuer, profile), token) == "the token is meant for another audience"
     find(trusting(issuer, profile, audience=(AUDIENCE, ANYBODY[profile])), token)
 
 
@@ -274,9 +274,9 @@ WRONG_CLAIMS = [
     ({"exp": 1_500_000_000}, "the token has expired"),
     ({"nbf": 9_500_000_000}, "the token is not valid yet"),
     ({"iat": 9_500_000_000}, "the token is not valid yet"),
-    ({"aud": "https://elsewhere.example"}, "the token is meant for somebody else"),
-    ({"aud": AUDIENCE + "/"}, "the token is meant for somebody else"),
-    ({"aud": {"for": AUDIENCE}}, "the token is meant for somebody else"),
+    ({"aud": "https://elsewhere.example"}, "the token is meant for another audience"),
+    ({"aud": AUDIENCE + "/"}, "the token is meant for another audience"),
+    ({"aud": {"for": AUDIENCE}}, "the token is meant for another audience"),
     ({"iss": "https://elsewhere.example"}, "the token is of an issuer that is not trusted here"),
     ({"iss": None}, "the token is of an issuer that is not trusted here"),
     ({"iss": ["a", "b"]}, "the token is of an issuer that is not trusted here"),

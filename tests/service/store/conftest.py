@@ -39,7 +39,7 @@ class AnotherGateway:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wait for a claim no longer than it takes to know that somebody else has it."""
-    monkeypatch.setattr("leasehold.service.store.writer_lock.PATIENCE", "1ms")
+    monkeypatch.setattr("leasehold.service.store.writer_lock.LOCK_TIMEOUT", "1ms")
 
 
 @pytest.fixture
