@@ -10,7 +10,7 @@ from tests.service.drivers.slurm.sites import SlurmRig
 
 from leasehold.service.drivers.protocol import Phase, Verb
 from leasehold.service.drivers.slurm.job_directory import WORK
-from leasehold.service.drivers.slurm.meaning import BEGINS_ANEW
+from leasehold.service.drivers.slurm.status import BEGINS_AGAIN
 from leasehold.testing.driver_rig import order, site
 from leasehold.testing.slurm import SlurmCluster
 
@@ -46,7 +46,7 @@ def test_a_requeued_job_leaves_its_memory_and_begins_anew(rig: SlurmRig, cluster
             native = cluster.submit("--nodes=3", "--mem=2000", command="sleep 1")
             assert cluster.state_of(native) == "PENDING"
             await here.do(order(Verb.SUSPEND, vms=12))
-            assert (await here.until(Phase.SAVED)).detail == BEGINS_ANEW
+            assert (await here.until(Phase.SAVED)).detail == BEGINS_AGAIN
             cluster.until_state(native, "RUNNING", "COMPLETED")
             cluster.until_state(native, "COMPLETED")
             await here.do(order(Verb.RESUME, incarnation=2, vms=12))

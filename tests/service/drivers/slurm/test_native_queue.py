@@ -8,14 +8,14 @@ import pytest
 from tests.service.drivers.slurm.sites import SlurmRig
 
 from leasehold.service.drivers.protocol import HasNativeQueue, NativeJob, Phase, Verb
-from leasehold.service.drivers.slurm import meaning
+from leasehold.service.drivers.slurm import status
 from leasehold.service.drivers.slurm.driver import SlurmDriver
 from leasehold.service.drivers.slurm.job import Job, Partition
 from leasehold.service.drivers.slurm.native_queue import QueueScope, site_nodes
 from leasehold.service.drivers.slurm.node import Node
 from leasehold.service.drivers.slurm.options import OnSuspend, SlurmOptions
+from leasehold.service.drivers.slurm.reconciler import NO_ROOM
 from leasehold.service.drivers.slurm.snapshot import CpuMap
-from leasehold.service.drivers.slurm.steward import NO_ROOM
 from leasehold.testing.driver_rig import Site, order, site
 from leasehold.testing.slurm import SlurmCluster
 
@@ -230,7 +230,7 @@ def test_a_guest_that_came_back_too_soon_steps_back_again(
     rig: SlurmRig, cluster: SlurmCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between our look and our order Slurm may have given the CPUs to a user, and resumes all the same."""
-    monkeypatch.setattr(meaning, "SETTLING_S", 1)
+    monkeypatch.setattr(status, "SETTLING_S", 1)
 
     async def play() -> None:
         async with site(rig) as here:

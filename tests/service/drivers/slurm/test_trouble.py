@@ -12,7 +12,7 @@ from tests.service.drivers.slurm.sites import SlurmRig
 
 from leasehold.service.drivers.protocol import Observation, Phase, Verb
 from leasehold.service.drivers.slurm.commands import Slurm, SlurmUnavailable
-from leasehold.service.drivers.slurm.meaning import BEGINS_ANEW
+from leasehold.service.drivers.slurm.status import BEGINS_AGAIN
 from leasehold.testing.driver_rig import Site, order, site
 from leasehold.testing.killable import Killable
 from leasehold.testing.slurm import SlurmCluster
@@ -156,7 +156,7 @@ def test_when_a_node_dies_its_lease_starts_again_elsewhere_or_has_failed(rig: Sl
             assert {node_of(cluster, job) for job in guests(cluster)} == {first}
             cluster.kill_node(first)
             cluster.run("scontrol", "update", f"NodeName={first}", "State=DOWN", "Reason=lost")
-            assert (await here.until(Phase.STARTING, 1)).detail == BEGINS_ANEW
+            assert (await here.until(Phase.STARTING, 1)).detail == BEGINS_AGAIN
             assert (await there.until(Phase.FAILED, 2)).detail.startswith("Slurm: NODE_FAIL")
             assert (await here.until(Phase.RUNNING, 1)).incarnation == 1
             assert [node_of(cluster, job) in others for job in guests(cluster)] == [True]

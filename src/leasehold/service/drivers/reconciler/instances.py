@@ -118,7 +118,7 @@ class Instance:
 
     @property
     def is_observed(self) -> bool:
-        """Whether it is reported; one on its way to another site is reported there."""
+        """Whether it is reported: one on its way to another site is reported there."""
         return True
 
     def observed(self) -> Observation:
@@ -195,7 +195,7 @@ class Instances(Generic[I]):
 
     def observe(self) -> list[Observation]:
         """Report everything that is here, by lease."""
-        seen = {one.lease_id: one for one in self._all.values() if one.is_observed} | self._current
+        seen = {one.lease_id: one for one in (*self._all.values(), *self._current.values()) if one.is_observed}
         return [seen[lease_id].observed() for lease_id in sorted(seen)]
 
     # how it changes

@@ -1,4 +1,4 @@
-"""The face of a Slurm site: a driver whose commands are run in a thread of its own, one after the other."""
+"""The driver of a Slurm site: its commands are run in a thread of its own, one after the other."""
 
 import asyncio
 import time
@@ -11,15 +11,15 @@ from typing import TypeVar
 from leasehold.model.errors import InvalidField
 from leasehold.service.drivers.facts import NodeFacts, Output
 from leasehold.service.drivers.protocol import Capabilities, NativeJob, Observation, Order, Problem
+from leasehold.service.drivers.reconciler.store import InstanceStore
 from leasehold.service.drivers.setup import DriverSetup
 from leasehold.service.drivers.slurm.commands import Slurm
 from leasehold.service.drivers.slurm.discovery import PROBES, Modules, NodeDiscovery, Probes
-from leasehold.service.drivers.slurm.intake import Intake
 from leasehold.service.drivers.slurm.job_directory import JobDirectories, make_job_folder
-from leasehold.service.drivers.slurm.ledger import LEDGER, Ledger
 from leasehold.service.drivers.slurm.native_queue import QueueScope, site_nodes
-from leasehold.service.drivers.slurm.options import OnSuspend, SlurmOptions, read_options
-from leasehold.service.drivers.slurm.steward import Steward
+from leasehold.service.drivers.slurm.options import SlurmOptions, read_options
+from leasehold.service.drivers.slurm.reconciler import JobReconciler
+from leasehold.service.drivers.slurm.status import JobInstance
 from leasehold.service.drivers.slurm.users import JobUsers, check_site
 
 _SCOPE_KEPT_S = 30.0
@@ -30,8 +30,7 @@ Result = TypeVar("Result")
 class SlurmDriver:
     """Leases as jobs of one Slurm cluster, beside those of its own users.
 
-    Raises InvalidField or UnknownName for an option that makes no sense, InputError for a ledger that cannot
-    be used.
+    Raises InvalidField or UnknownName for an option that makes no sense, InputError for a store that cannot be used.
     """
 
     def __init__(self, setup: DriverSetup) -> None:
@@ -39,60 +38,58 @@ class SlurmDriver:
         self._slots = setup.slots
         check_site(setup.site, options, (*setup.private, setup.folder))
         folder = _made_job_folder(setup.site, options) / setup.site
-        self._ledger = Ledger(setup.folder / LEDGER)
-        self._directories, users = JobDirectories(folder), JobUsers(options)
-        self._slurm = Slurm(options)
-        self._steward = Steward(self._slurm, self._ledger, self._directories, users, options.suspend, setup.clock)
-        self._intake = Intake(self._steward, options, setup.slots, setup.clock)
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"slurm-{setup.site}")
-        self._told: dict[int, Observation] = {}
-        self._stirred = asyncio.Event()
-        probes = Probes(self._slurm, folder / PROBES, self._ledger.owner, options, users.default, setup.clock)
+        self._store = InstanceStore(setup.folder, JobInstance, "Slurm jobs")
+        self._directories = JobDirectories(folder)
+        self._slurm = slurm = Slurm(options)
+        self._reconciler = JobReconciler(slurm, self._store, self._directories, options, setup.slots, setup.clock)
+        prober = JobUsers(options).default
+        probes = Probes(slurm, folder / PROBES, self._store.identity, options, prober, setup.clock)
         self._discovery = NodeDiscovery(probes, Modules(options, setup.clock))
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"slurm-{setup.site}")
+        self._reported: dict[int, Observation] = {}
+        self._has_orders = asyncio.Event()
         self._scope: QueueScope | None = None
         self._scope_until_s = 0.0
 
     @property
     def capabilities(self) -> Capabilities:
         """What this driver can do."""
-        return Capabilities(
-            suspend=self._options.suspend is not OnSuspend.NONE, migrate=False, commands=True, native_queue=True
-        )
+        return self._reconciler.capabilities
 
     async def carry_out(self, orders: Sequence[Order]) -> dict[str, Problem]:
         """Take on these orders, in their sequence."""
         try:
-            return await self._in_turn(self._intake.carry_out, orders)
+            return await self._in_turn(self._reconciler.carry_out, orders)
         finally:
-            self._stirred.set()
+            self._has_orders.set()
 
     async def observe(self) -> list[Observation]:
-        """Look at everything that is there, now; raises ConnectionError where Slurm does not answer."""
-        return await self._in_turn(self._steward.observe)
+        """Observe everything that is there, now; raises ConnectionError where Slurm does not answer."""
+        return await self._in_turn(self._reconciler.observe)
 
     async def changes(self) -> list[Observation]:
-        """Wait until something changes, and say what; raises ConnectionError where Slurm does not answer."""
+        """Wait until something changes, and return it; raises ConnectionError where Slurm does not answer."""
         while True:
-            self._stirred.clear()
+            self._has_orders.clear()
             seen = {one.lease_id: one for one in await self.observe()}
-            news = [one for one in seen.values() if self._told.get(one.lease_id) != one]
-            self._told = seen
+            news = [one for one in seen.values() if self._reported.get(one.lease_id) != one]
+            self._reported = seen
             if news:
                 return news
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._options.look_every_ms / 1000):
-                    await self._stirred.wait()
+                    await self._has_orders.wait()
 
     async def console(self, lease_id: int) -> str:
-        """Give the end of what a lease's job has written; empty where there is nothing."""
+        """Return the end of what a lease's job has written; empty where there is nothing."""
         return await self._in_turn(lambda: self._directories.last_of(lease_id).console())
 
     async def output(self, lease_id: int) -> Output:
-        """Give what a lease's command has written; also of the last few hundred leases that are over."""
+        """Return what a lease's command has written; also of the last few hundred leases that are over."""
         return await self._in_turn(lambda: self._directories.last_of(lease_id).output())
 
     async def nodes(self) -> list[NodeFacts]:
-        """Look at all nodes that the site is about; raises ConnectionError where Slurm does not answer."""
+        """Observe all nodes that the site is about; raises ConnectionError where Slurm does not answer."""
         return await self._in_turn(self._nodes)
 
     async def native_jobs(self) -> list[NativeJob]:
@@ -100,21 +97,20 @@ class SlurmDriver:
 
         Raises ConnectionError where Slurm does not answer.
         """
-        return await self._in_turn(self._steward.native_jobs, self._queue_scope)
+        return await self._in_turn(self._reconciler.native_jobs, self._queue_scope)
 
     async def close(self) -> None:
-        """Let go of the jobs, which go on without us."""
-        await self._in_turn(self._ledger.close)
+        """Close; the jobs go on."""
+        await self._in_turn(self._store.close)
         self._thread.shutdown()
 
     def _nodes(self) -> list[NodeFacts]:
         nodes, jobs = site_nodes(self._slurm.nodes(), self._options), self._slurm.jobs()
-        return self._discovery.describe(
-            nodes, jobs, self._steward.memory_of_guests(jobs, self._options.cpus_per_vm), self._steward.doubted
-        )
+        guests_mib = self._reconciler.memory_of_guests(jobs)
+        return self._discovery.describe(nodes, jobs, guests_mib, self._reconciler.suspect_since_ms)
 
     def _queue_scope(self) -> QueueScope:
-        """Ask about nodes and partitions once in a while: they seldom change, and the queue is seen often."""
+        """Query nodes and partitions once in a while: they seldom change, and the queue is read often."""
         now_s = time.monotonic()
         if self._scope is None or now_s > self._scope_until_s:
             nodes, partitions = self._slurm.nodes(), self._slurm.partitions()

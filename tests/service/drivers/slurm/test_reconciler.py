@@ -11,20 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leasehold.service.drivers.protocol import Order, Verb
+from leasehold.service.drivers.protocol import Order, Phase, Verb
+from leasehold.service.drivers.reconciler.instances import Instances
+from leasehold.service.drivers.reconciler.store import InstanceStore
 from leasehold.service.drivers.slurm import users as users_module
 from leasehold.service.drivers.slurm.commands import Slurm, SlurmUnavailable, Step
-from leasehold.service.drivers.slurm.holding import Holding
-from leasehold.service.drivers.slurm.intake import Intake
 from leasehold.service.drivers.slurm.job import Job
 from leasehold.service.drivers.slurm.job_directory import JobDirectories
-from leasehold.service.drivers.slurm.ledger import LEDGER, Ledger
 from leasehold.service.drivers.slurm.native_queue import QueueScope
 from leasehold.service.drivers.slurm.node import Node
-from leasehold.service.drivers.slurm.options import OnSuspend, SlurmOptions
+from leasehold.service.drivers.slurm.options import SlurmOptions
+from leasehold.service.drivers.slurm.reconciler import JobReconciler
 from leasehold.service.drivers.slurm.snapshot import Tag
-from leasehold.service.drivers.slurm.steward import Steward
-from leasehold.service.drivers.slurm.users import JobUser, JobUsers
+from leasehold.service.drivers.slurm.status import JobInstance
 from leasehold.testing.driver_rig import order
 
 NOW_MS = 1_060_000
@@ -69,24 +68,34 @@ class House:
     slurm: Queue = field(default_factory=Queue)
 
     def __post_init__(self) -> None:
-        self.ledger = Ledger(self.folder / LEDGER)
-        directories, users = JobDirectories(self.folder / "jobs"), JobUsers(OPTIONS)
+        self.store = InstanceStore(self.folder, JobInstance, "Slurm jobs")
+        directories = JobDirectories(self.folder / "jobs")
         clock = lambda: NOW_MS  # noqa: E731 - time stands still
-        self.steward = Steward(self.slurm, self.ledger, directories, users, OnSuspend.PAUSE, clock)
-        self.intake = Intake(self.steward, OPTIONS, 4, clock)
+        self.reconciler = JobReconciler(self.slurm, self.store, directories, OPTIONS, 4, clock)
 
-    def submitted(self, account: str = "atlas", user: str = "daemon") -> Holding:
-        """A lease of which nobody knows whether Slurm has its job: we were killed just then."""
-        one = Holding.ordered(start(account), NOW_MS, JobUser.named(user), "5ec4e7")
-        self.steward.here[one.lease_id] = one
+    @property
+    def here(self) -> dict[int, JobInstance]:
+        """The instances by lease."""
+        return {one.lease_id: one for one in self.reconciler.instances.all()}
+
+    def submitted(self, account: str = "atlas") -> JobInstance:
+        """A lease of which it is not known whether Slurm has its job: we were killed just then."""
+        user = getpwnam(OPTIONS.users[account])
+        whose = {"user": user.pw_name, "uid": user.pw_uid, "gid": user.pw_gid, "secret": "5ec4e7"}
+        one = JobInstance.ordered(start(account), Phase.STARTING, NOW_MS, cores=1, **whose)
+        self.reconciler.instances.add(one)
         return one
+
+    def tag(self, one: JobInstance, **changed: Any) -> Tag:
+        """What the job of an instance carries, or nearly that."""
+        return replace(Tag(self.store.identity, one.lease_id, one.generation, one.secret), **changed)
 
 
 @pytest.fixture
 def house(tmp_path: Path) -> Iterator[House]:
     made = House(tmp_path)
     yield made
-    made.ledger.close()
+    made.store.close()
 
 
 def start(account: str = "atlas") -> Order:
@@ -100,22 +109,22 @@ def job(tag: Tag, number: int = 5, uid: int = ATLAS, **more: Any) -> Job:
 class TestAJobThatWasSubmittedJustBeforeACrash:
     def test_is_claimed_by_its_lease(self, house: House) -> None:
         one = house.submitted()
-        house.slurm.queue = [job(one.tag(house.ledger.owner))]
-        house.steward.look()
+        house.slurm.queue = [job(house.tag(one))]
+        house.reconciler.observe()
         assert (one.job_id, house.slurm.cancelled) == (5, [])
 
     def test_is_not_what_another_tenant_has_put_the_same_tag_on(self, house: House) -> None:
         """Anybody can read it in the queue, while the true job waits there."""
         one = house.submitted()
-        tag = one.tag(house.ledger.owner)
+        tag = house.tag(one)
         house.slurm.queue = [job(tag, 4, CMS), job(tag, 5)]
-        house.steward.look()
+        house.reconciler.observe()
         assert (one.job_id, house.slurm.cancelled) == (5, [4])
 
     def test_is_none_of_another_secret(self, house: House) -> None:
         one = house.submitted()
-        house.slurm.queue = [job(Tag(house.ledger.owner, one.lease_id, one.birth, "guessed"))]
-        house.steward.look()
+        house.slurm.queue = [job(house.tag(one, secret=one.secret[1:]))]
+        house.reconciler.observe()
         assert (one.job_id, house.slurm.cancelled) == (None, [5])
 
     @given(
@@ -125,16 +134,16 @@ class TestAJobThatWasSubmittedJustBeforeACrash:
         st.sampled_from([7, 8]),
     )
     def test_has_its_user_and_the_whole_of_its_tag(
-        self, tmp_path_factory: pytest.TempPathFactory, uid: int, secret: str, birth: int, lease_id: int
+        self, tmp_path_factory: pytest.TempPathFactory, uid: int, secret: str, generation: int, lease_id: int
     ) -> None:
         house = House(tmp_path_factory.mktemp("house"))
         one = house.submitted()
-        house.slurm.queue = [job(Tag(house.ledger.owner, lease_id, birth, secret), uid=uid)]
-        house.steward.look()
-        is_its_own = (uid, secret, birth, lease_id) == (ATLAS, "5ec4e7", 1, 7)
+        house.slurm.queue = [job(house.tag(one, lease_id=lease_id, generation=generation, secret=secret), uid=uid)]
+        house.reconciler.observe()
+        is_its_own = (uid, secret, generation, lease_id) == (ATLAS, "5ec4e7", 1, 7)
         assert (one.job_id == 5) is is_its_own
         assert (house.slurm.cancelled == [5]) is not is_its_own
-        house.ledger.close()
+        house.store.close()
 
 
 class TestAUserWhoIsNotKnownAnyMore:
@@ -143,39 +152,39 @@ class TestAUserWhoIsNotKnownAnyMore:
             raise KeyError(f"getpwnam(): name not found: {name!r}")
 
         monkeypatch.setattr(users_module, "getpwnam", nobody)
-        problems = house.intake.carry_out([start(), order(Verb.STOP, 8)])
+        problems = house.reconciler.carry_out([start(), order(Verb.STOP, 8)])
         assert problems.keys() == {"7.1.start"}
         assert problems["7.1.start"].text == "the Unix user daemon of its job is not known any more"
         assert problems["7.1.start"].again
-        assert (house.steward.here, house.ledger.load()) == ({}, [])
+        assert (house.here, house.store.instances()) == ({}, [])
 
     @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes a folder that is somebody else's")
     def test_is_another_thing_than_a_cluster_that_is_silent(self, house: House) -> None:
         """It may have the job, and so what is known of it is kept."""
         house.submitted()
         house.slurm.silent = True
-        assert "sbatch took longer" in house.intake.carry_out([start()])["7.1.start"].text
-        assert house.steward.here.keys() == {7}
+        assert "sbatch took longer" in house.reconciler.carry_out([start()])["7.1.start"].text
+        assert house.here.keys() == {7}
 
 
-class Counted(dict[int, Holding]):
-    """Holdings that count how often somebody goes through all of them."""
+class Counted(Instances[JobInstance]):
+    """Instances that count how often all of them are gone through."""
 
     times = 0
 
-    def values(self) -> Any:
+    def all(self) -> list[JobInstance]:
         self.times += 1
-        return super().values()
+        return super().all()
 
 
 def test_native_jobs_are_told_from_guests_without_going_through_all_leases_for_each(house: House) -> None:
     one = replace(house.submitted(), job_id=1)
-    house.steward.here = counted = Counted({7: one})
+    house.reconciler.instances = counted = Counted([one])
     native = [Job(number, ("RUNNING",), cpus_by_node={"n1": 1}, uid=0) for number in range(2, 40)]
-    guest = job(one.tag(house.ledger.owner), 1, cpus_by_node={"n1": 1})
+    guest = job(house.tag(one), 1, cpus_by_node={"n1": 1})
     renamed = Job(1, ("RUNNING",), uid=ATLAS, cpus_by_node={"n1": 1})
     for queue in ([guest, *native], [renamed, *native]):
         house.slurm.queue, counted.times = queue, 0
-        listed = house.steward.native_jobs(lambda: QueueScope(house.slurm.nodes(), {}, OPTIONS, 4))
+        listed = house.reconciler.native_jobs(lambda: QueueScope(house.slurm.nodes(), {}, OPTIONS, 4))
         assert len(listed) == len(native)
         assert counted.times <= 2

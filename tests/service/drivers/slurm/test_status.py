@@ -7,65 +7,72 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leasehold.service.drivers.protocol import Phase, Verb
+from leasehold.service.drivers.reconciler.provider import Desired
+from leasehold.service.drivers.reconciler.store import from_text, to_text
 from leasehold.service.drivers.slurm.commands import Step
-from leasehold.service.drivers.slurm.holding import OVER, Holding, Wanted
 from leasehold.service.drivers.slurm.job import Job
 from leasehold.service.drivers.slurm.job_directory import RunRecord
-from leasehold.service.drivers.slurm.meaning import BEGINS_ANEW, next_step, update
 from leasehold.service.drivers.slurm.node import Node
 from leasehold.service.drivers.slurm.options import OnSuspend
 from leasehold.service.drivers.slurm.snapshot import CpuMap, Tag, tag_of
-from leasehold.service.drivers.slurm.users import JobUser
+from leasehold.service.drivers.slurm.status import BEGINS_AGAIN, JobInstance, Status, next_step, status_of
 from leasehold.testing.driver_rig import order
 
 ORDERED_MS, NOW_MS = 1_000_000, 1_060_000
 START_S = 1_010
 
 
-def holding(phase: Phase = Phase.STARTING, wanted: Wanted = Wanted.RUNNING, job_id: int | None = 5) -> Holding:
-    made = Holding.ordered(order(Verb.START), ORDERED_MS, JobUser.of_gateway(), "5ec4e7")
-    return replace(made, phase=phase, wanted=wanted, job_id=job_id)
+def instance(phase: Phase = Phase.STARTING, desired: Desired = Desired.UP, job_id: int | None = 5) -> JobInstance:
+    user = {"user": "nobody", "uid": 65534, "gid": 65534, "secret": "5ec4e7"}
+    return JobInstance.ordered(order(Verb.START), phase, ORDERED_MS, desired=desired, job_id=job_id, **user)
+
+
+def observe(one: JobInstance, of_it: Job | None, left: RunRecord | None = None, now_ms: int = NOW_MS) -> None:
+    """Let it be what is observed."""
+    now = status_of(one, of_it, lambda: left or RunRecord(), now_ms)
+    for name in Status.__dataclass_fields__:
+        setattr(one, name, getattr(now, name))
 
 
 def job(*words: str, **fields: object) -> Job:
     return Job(5, words, **fields)  # type: ignore[arg-type]
 
 
-def seen(one: Holding, of_it: Job | None, left: RunRecord | None = None) -> tuple[Phase, int, str]:
-    update(one, of_it, lambda: left or RunRecord(), NOW_MS)
+def seen(one: JobInstance, of_it: Job | None, left: RunRecord | None = None) -> tuple[Phase, int, str]:
+    observe(one, of_it, left)
     return one.phase, one.since_ms, one.detail
 
 
 class TestStarting:
     def test_waits_in_the_queue(self) -> None:
-        phase, since_ms, detail = seen(holding(), job("PENDING", reason="Resources"))
+        phase, since_ms, detail = seen(instance(), job("PENDING", reason="Resources"))
         assert (phase, since_ms) == (Phase.STARTING, ORDERED_MS)
         assert detail == "waits in Slurm's queue: Resources"
 
     def test_runs_since_its_own_note_says_so(self) -> None:
         left = RunRecord(begun_ms=START_S * 1000 + 321)
-        assert seen(holding(), job("RUNNING", start_s=START_S), left) == (Phase.RUNNING, 1_010_321, "")
+        assert seen(instance(), job("RUNNING", start_s=START_S), left) == (Phase.RUNNING, 1_010_321, "")
 
     def test_runs_since_slurm_says_so_where_the_note_is_of_a_run_before(self) -> None:
         left = RunRecord(begun_ms=ORDERED_MS)
-        assert seen(holding(), job("RUNNING", start_s=START_S), left) == (Phase.RUNNING, 1_010_000, "")
+        assert seen(instance(), job("RUNNING", start_s=START_S), left) == (Phase.RUNNING, 1_010_000, "")
 
     def test_cannot_have_run_before_it_was_ordered(self) -> None:
-        assert seen(holding(), job("RUNNING", start_s=999))[1] == ORDERED_MS
+        assert seen(instance(), job("RUNNING", start_s=999))[1] == ORDERED_MS
 
     def test_nor_later_than_now(self) -> None:
         left = RunRecord(begun_ms=NOW_MS + 5_000)
-        assert seen(holding(), job("RUNNING", start_s=START_S), left)[1] == NOW_MS
+        assert seen(instance(), job("RUNNING", start_s=START_S), left)[1] == NOW_MS
 
 
 class TestEnding:
     def test_has_ended_with_its_exit_status(self) -> None:
         over = job("FAILED", exit_status=3, end_s=1_050)
-        assert seen(holding(Phase.RUNNING), over) == (Phase.ENDED, 1_050_000, "exit status 3")
+        assert seen(instance(Phase.RUNNING), over) == (Phase.ENDED, 1_050_000, "exit status 3")
 
     def test_has_ended_when_its_own_note_says_so(self) -> None:
         over, left = job("COMPLETED", exit_status=0, end_s=1_050), RunRecord(ended_ms=1_050_789, exit_status=0)
-        assert seen(holding(Phase.RUNNING), over, left) == (Phase.ENDED, 1_050_789, "")
+        assert seen(instance(Phase.RUNNING), over, left) == (Phase.ENDED, 1_050_789, "")
 
     @pytest.mark.parametrize(
         ("words", "reason", "detail", "fault"),
@@ -82,71 +89,71 @@ class TestEnding:
     def test_what_did_not_end_by_itself_has_failed_by_some_fault(
         self, words: tuple[str, ...], reason: str, detail: str, fault: str
     ) -> None:
-        over, one = job(*words, reason=reason, end_s=1_050), holding(Phase.RUNNING)
+        over, one = job(*words, reason=reason, end_s=1_050), instance(Phase.RUNNING)
         assert seen(one, over) == (Phase.FAILED, 1_050_000, detail)
         assert (one.observed().fault, one.observed().exit_status) == (fault, None)
 
     @pytest.mark.parametrize(("status", "fault"), [(0, ""), (1, ""), (127, "software-gone")])
     def test_an_exit_status_is_told_and_127_is_a_fault_of_the_place(self, status: int, fault: str) -> None:
-        one = holding(Phase.RUNNING)
+        one = instance(Phase.RUNNING)
         seen(one, job("FAILED" if status else "COMPLETED", exit_status=status))
         assert (one.observed().exit_status, one.observed().fault) == (status, fault)
 
     def test_what_ended_before_its_node_was_lost_has_ended(self) -> None:
         left = RunRecord(begun_ms=1_010_000, ended_ms=1_020_000, exit_status=0)
         over = job("NODE_FAIL", reason="NodeDown", end_s=1_050)
-        assert seen(holding(Phase.RUNNING), over, left) == (Phase.ENDED, 1_020_000, "")
+        assert seen(instance(Phase.RUNNING), over, left) == (Phase.ENDED, 1_020_000, "")
 
     def test_long_forgotten_by_slurm_its_own_note_tells(self) -> None:
         left = RunRecord(begun_ms=1_010_000, ended_ms=1_020_000, exit_status=2)
-        assert seen(holding(Phase.RUNNING), None, left) == (Phase.ENDED, 1_020_000, "exit status 2")
+        assert seen(instance(Phase.RUNNING), None, left) == (Phase.ENDED, 1_020_000, "exit status 2")
 
     def test_forgotten_without_a_note_it_is_lost(self) -> None:
-        one = holding(Phase.RUNNING)
+        one = instance(Phase.RUNNING)
         phase, _, detail = seen(one, None)
         assert (phase, detail) == (Phase.FAILED, "Slurm does not know job 5 any more")
         assert one.observed().fault == "service-stopped"
 
     def test_what_slurm_may_never_have_had_is_not_lost(self) -> None:
-        assert seen(holding(job_id=None), None)[0] is Phase.STARTING
+        assert seen(instance(job_id=None), None)[0] is Phase.STARTING
 
     def test_while_its_nodes_are_cleaned_up_it_still_runs(self) -> None:
-        assert seen(holding(Phase.RUNNING), job("COMPLETED", "COMPLETING"))[0] is Phase.RUNNING
+        assert seen(instance(Phase.RUNNING), job("COMPLETED", "COMPLETING"))[0] is Phase.RUNNING
 
 
 class TestSuspending:
     def test_is_saved_when_slurm_says_so(self) -> None:
-        one = holding(Phase.SAVING, Wanted.PAUSED)
+        one = instance(Phase.SAVING, Desired.SAVED)
         assert next_step(one, job("RUNNING"), OnSuspend.PAUSE, NOW_MS) is Step.SUSPEND
         assert seen(one, job("RUNNING"))[0] is Phase.SAVING
         assert seen(one, job("SUSPENDED"))[0] is Phase.SAVED
         assert next_step(one, job("SUSPENDED"), OnSuspend.PAUSE, NOW_MS) is None
 
     def test_what_has_not_begun_yet_is_held(self) -> None:
-        one = holding(Phase.SAVING, Wanted.PAUSED)
+        one = instance(Phase.SAVING, Desired.SAVED)
         assert next_step(one, job("PENDING"), OnSuspend.PAUSE, NOW_MS) is Step.HOLD
         assert seen(one, job("PENDING", priority=0))[0] is Phase.SAVED
 
     def test_what_has_ended_meanwhile_has_ended(self) -> None:
         over = job("COMPLETED", exit_status=0)
-        assert seen(holding(Phase.SAVING, Wanted.PAUSED), over)[0] is Phase.ENDED
+        assert seen(instance(Phase.SAVING, Desired.SAVED), over)[0] is Phase.ENDED
 
     def test_or_it_is_requeued_and_held(self) -> None:
-        one = holding(Phase.SAVING, Wanted.PAUSED)
+        one = instance(Phase.SAVING, Desired.SAVED)
         assert next_step(one, job("RUNNING"), OnSuspend.REQUEUE, NOW_MS) is Step.REQUEUE
         assert seen(one, job("COMPLETING", reason="JobHeldUser"))[0] is Phase.SAVING
-        assert seen(one, job("PENDING", priority=0, restarts=1)) == (Phase.SAVED, NOW_MS, BEGINS_ANEW)
+        assert seen(one, job("PENDING", priority=0, restarts=1)) == (Phase.SAVED, NOW_MS, BEGINS_AGAIN)
 
 
 class TestResuming:
     def test_goes_on_when_slurm_says_so(self) -> None:
-        one = holding(Phase.RESUMING)
+        one = instance(Phase.RESUMING)
         assert next_step(one, job("SUSPENDED"), OnSuspend.PAUSE, NOW_MS) is Step.RESUME
         assert seen(one, job("SUSPENDED"))[0] is Phase.RESUMING
         assert seen(one, job("RUNNING", start_s=START_S)) == (Phase.RUNNING, NOW_MS, "")
 
     def test_what_was_held_is_released_and_waits(self) -> None:
-        one = holding(Phase.RESUMING)
+        one = instance(Phase.RESUMING)
         assert next_step(one, job("PENDING", priority=0), OnSuspend.REQUEUE, NOW_MS) is Step.RELEASE
         assert seen(one, job("PENDING", reason="BeginTime"))[0] is Phase.RESUMING
         assert next_step(one, job("PENDING", reason="BeginTime"), OnSuspend.REQUEUE, NOW_MS) is None
@@ -158,43 +165,43 @@ class TestSwitchingTooOften:
     @pytest.mark.parametrize(("ago_s", "step"), [(0, None), (3, None), (4, Step.RESUME), (-60, Step.RESUME)])
     def test_what_was_just_suspended_goes_on_a_little_later(self, ago_s: int, step: Step | None) -> None:
         suspended = job("SUSPENDED", switched_s=NOW_MS // 1000 - ago_s)
-        assert next_step(holding(Phase.RESUMING), suspended, OnSuspend.PAUSE, NOW_MS) is step
+        assert next_step(instance(Phase.RESUMING), suspended, OnSuspend.PAUSE, NOW_MS) is step
 
     def test_what_just_went_on_is_suspended_a_little_later_and_cancelled_at_once(self) -> None:
         resumed = job("RUNNING", switched_s=NOW_MS // 1000 - 1)
-        saving, going = holding(Phase.SAVING, Wanted.PAUSED), holding(Phase.RUNNING, Wanted.GONE)
+        saving, going = instance(Phase.SAVING, Desired.SAVED), instance(Phase.RUNNING, Desired.GONE)
         assert next_step(saving, resumed, OnSuspend.PAUSE, NOW_MS) is None
         assert next_step(going, resumed, OnSuspend.PAUSE, NOW_MS) is Step.CANCEL
 
 
 class TestOthersHandsOnIt:
     def test_a_job_that_somebody_else_suspended_is_left_alone(self) -> None:
-        one = holding(Phase.RUNNING)
+        one = instance(Phase.RUNNING)
         assert seen(one, job("SUSPENDED")) == (Phase.RUNNING, ORDERED_MS, "suspended for a while by Slurm")
         assert next_step(one, job("SUSPENDED"), OnSuspend.PAUSE, NOW_MS) is None
 
     def test_so_is_one_that_somebody_else_holds(self) -> None:
-        assert next_step(holding(), job("PENDING", priority=0), OnSuspend.PAUSE, NOW_MS) is None
+        assert next_step(instance(), job("PENDING", priority=0), OnSuspend.PAUSE, NOW_MS) is None
 
 
 class TestANodeThatFails:
     def test_its_job_starts_again_and_runs(self) -> None:
-        one = holding(Phase.RUNNING)
+        one = instance(Phase.RUNNING)
         assert seen(one, job("PENDING", reason="BeginTime", restarts=1)) == (
             Phase.STARTING,
             NOW_MS,
-            BEGINS_ANEW,
+            BEGINS_AGAIN,
         )
         assert seen(one, job("RUNNING", start_s=1_055, restarts=1))[0] is Phase.RUNNING
 
     def test_also_where_nobody_looked_while_it_waited(self) -> None:
-        one = holding(Phase.RUNNING)
+        one = instance(Phase.RUNNING)
         assert seen(one, job("RUNNING", start_s=1_055, restarts=1)) == (Phase.RUNNING, NOW_MS, "")
 
     def test_a_suspended_one_stays_suspended_and_begins_anew(self) -> None:
-        one = holding(Phase.SAVED, Wanted.PAUSED)
+        one = instance(Phase.SAVED, Desired.SAVED)
         lost = job("PENDING", reason="JobHeldAdmin", priority=0, restarts=1)
-        assert seen(one, lost) == (Phase.SAVED, ORDERED_MS, BEGINS_ANEW)
+        assert seen(one, lost) == (Phase.SAVED, ORDERED_MS, BEGINS_AGAIN)
 
 
 class TestOnWhichNodesItIs:
@@ -210,14 +217,14 @@ class TestOnWhichNodesItIs:
     def test_is_told_of_each_vm_where_it_can_be_known(
         self, cpus_by_node: dict[str, int], vms: int, nodes: tuple[str, ...]
     ) -> None:
-        one = replace(holding(), vms=vms)
+        one = replace(instance(), vms=vms)
         seen(one, job("RUNNING", cpus_by_node=cpus_by_node))
         assert one.observed().nodes == nodes
 
     def test_is_remembered_until_its_job_is_elsewhere(self) -> None:
-        one = holding()
+        one = instance()
         seen(one, job("RUNNING", cpus_by_node={"n1": 1}))
-        assert Holding.from_text(one.to_text()).observed().nodes == ("n1",)
+        assert from_text(JobInstance, to_text(JobInstance, one)).observed().nodes == ("n1",)
         seen(one, job("SUSPENDED", cpus_by_node={"n1": 1}))
         assert one.observed().nodes == ("n1",)
         seen(one, job("PENDING", restarts=1))
@@ -227,13 +234,14 @@ class TestOnWhichNodesItIs:
 
 
 def test_what_is_to_go_is_cancelled_whatever_it_is_doing() -> None:
-    one = holding(Phase.RUNNING, Wanted.GONE)
+    one = instance(Phase.RUNNING, Desired.GONE)
     for words in ("PENDING", "RUNNING", "SUSPENDED", "COMPLETING"):
         assert next_step(one, job(words), OnSuspend.PAUSE, NOW_MS) is Step.CANCEL
     assert next_step(one, job("CANCELLED"), OnSuspend.PAUSE, NOW_MS) is None
 
 
 WORDS = ["PENDING", "CONFIGURING", "RUNNING", "SUSPENDED", "COMPLETING", "COMPLETED", "FAILED", "NODE_FAIL"]
+DESIRED = [Desired.UP, Desired.SAVED, Desired.GONE]
 JOBS = st.builds(
     Job,
     id=st.just(5),
@@ -246,31 +254,31 @@ JOBS = st.builds(
 )
 
 
-@given(st.lists(st.tuples(JOBS | st.none(), st.sampled_from(Wanted)), max_size=12))
+@given(st.lists(st.tuples(JOBS | st.none(), st.sampled_from(DESIRED)), max_size=12))
 def test_a_lease_goes_forward_in_time_and_what_is_over_stays_so(
-    looks: list[tuple[Job | None, Wanted]],
+    looks: list[tuple[Job | None, Desired]],
 ) -> None:
-    one, now_ms = holding(), ORDERED_MS
-    for of_it, wanted in looks:
+    one, now_ms = instance(), ORDERED_MS
+    for of_it, desired in looks:
         now_ms += 100
-        one.wanted = wanted
+        one.desired = desired
         before = replace(one)
-        update(one, of_it, RunRecord, now_ms)
+        observe(one, of_it, now_ms=now_ms)
         assert before.since_ms <= one.since_ms <= now_ms
-        if before.phase in OVER or wanted is Wanted.GONE:
+        if before.is_over or desired is Desired.GONE:
             assert one == before
         if one.phase is before.phase and one.restarts == before.restarts:
             assert one.since_ms == before.since_ms
 
 
-@given(JOBS, st.sampled_from(Phase), st.sampled_from(Wanted), st.sampled_from(OnSuspend))
+@given(JOBS, st.sampled_from(Phase), st.sampled_from(DESIRED), st.sampled_from(OnSuspend))
 def test_nothing_is_done_to_a_job_that_is_over_and_nothing_but_cancelling_to_one_that_is_to_go(
-    of_it: Job, phase: Phase, wanted: Wanted, on_suspend: OnSuspend
+    of_it: Job, phase: Phase, desired: Desired, on_suspend: OnSuspend
 ) -> None:
-    step = next_step(holding(phase, wanted), of_it, on_suspend, NOW_MS)
+    step = next_step(instance(phase, desired), of_it, on_suspend, NOW_MS)
     if not of_it.is_live:
         assert step is None
-    elif wanted is Wanted.GONE:
+    elif desired is Desired.GONE:
         assert step is Step.CANCEL
     else:
         assert step is not Step.CANCEL

@@ -1,0 +1,391 @@
+"""The reconciler of one site's jobs: follows orders, observes, and takes the steps that are needed.
+
+Nothing here waits: a look queries Slurm once, and takes for each instance the one step that brings it nearer to its
+desired state; the next look sees what became of it. An order is refused where Slurm refuses the job, or does not
+answer: so each begins with a look, and a START submits at once. What is desired is on file before anything is done.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from uuid import uuid4
+
+from leasehold.jobs.job import Fault
+from leasehold.service.drivers.facts import not_one_on_each
+from leasehold.service.drivers.protocol import Capabilities, NativeJob, Observation, Order, Phase, Problem, Verb
+from leasehold.service.drivers.reconciler.instances import Instances
+from leasehold.service.drivers.reconciler.order_rules import Action, decide, no_room_for
+from leasehold.service.drivers.reconciler.provider import Desired
+from leasehold.service.drivers.reconciler.store import InstanceStore
+from leasehold.service.drivers.setup import Clock
+from leasehold.service.drivers.slurm.commands import Slurm, SlurmRefused, SlurmUnavailable, Step
+from leasehold.service.drivers.slurm.job import Job, JobState
+from leasehold.service.drivers.slurm.job_directory import CONSOLE, JobDirectories, JobDirectory, batch_script
+from leasehold.service.drivers.slurm.native_queue import QueueScope
+from leasehold.service.drivers.slurm.options import OnSuspend, SlurmOptions
+from leasehold.service.drivers.slurm.snapshot import Snapshot, Tag, probed_by, tag_of
+from leasehold.service.drivers.slurm.status import JobInstance, Status, is_settled, next_step, status_of
+from leasehold.service.drivers.slurm.users import JobUser, JobUsers
+
+NO_ROOM = "its CPUs are taken by others"
+_MAKES_WAY = frozenset({Step.HOLD, Step.SUSPEND, Step.REQUEUE, Step.CANCEL})
+"""Taken first, so that others can come back in the same look."""
+
+
+class JobReconciler:
+    """The jobs of one site. To be used from one thread at a time.
+
+    ``suspect_since_ms``  the nodes on which a command was not found, and when: what is known of them is wrong
+    """
+
+    def __init__(
+        self,
+        slurm: Slurm,
+        store: InstanceStore[JobInstance],
+        directories: JobDirectories,
+        options: SlurmOptions,
+        slots: int,
+        clock: Clock,
+    ) -> None:
+        self.instances = Instances(store.instances(), store.tombstones())
+        self.suspect_since_ms: dict[str, int] = {}
+        self.capabilities = Capabilities(
+            suspend=options.suspend is not OnSuspend.NONE, migrate=False, commands=True, native_queue=True
+        )
+        self._slurm = slurm
+        self._store = store
+        self._directories = directories
+        self._options = options
+        self._users = JobUsers(options)
+        self._slots = slots
+        self._clock = clock
+        self._memory_is_settled = options.memory
+
+    # observing
+
+    def observe(self) -> list[Observation]:
+        """Look, and report what is there, by lease; raises SlurmUnavailable where that cannot be known."""
+        self._look()
+        return self.instances.observe()
+
+    def _look(self) -> Snapshot:
+        """Observe all jobs, and take the steps that are needed; raises SlurmUnavailable where they cannot be seen."""
+        seen = Snapshot(self._slurm.jobs(), self._store.identity, self._uids(), self._slurm.nodes)
+        strays = self._claim(seen)
+        for instance in self.instances.all():
+            self._update(instance, self._job_of(instance, seen))
+        try:
+            self._take_steps(seen, strays)
+        except SlurmUnavailable:
+            pass  # there is a next look
+        finally:
+            self._write()
+        return seen
+
+    def _claim(self, seen: Snapshot) -> list[Job]:
+        """Find the jobs that were submitted just before a crash; returns those that are not wanted.
+
+        The number of a lease is no secret, and a guest may write what it likes on its own job: only the user
+        that was chosen for the lease and all of its tag make a job the lease's.
+        """
+        strays: list[Job] = []
+        for tag, job in seen.ours():
+            instance = self.instances.find((tag.lease_id, tag.generation))
+            if (
+                instance is not None
+                and (job.uid, tag) == (instance.uid, self._tag_of(instance))
+                and instance.job_id in {None, job.id}
+            ):
+                if instance.job_id is None:
+                    instance.job_id = job.id
+                    self.instances.touch(instance)
+            elif job.is_live:
+                strays.append(job)
+        return strays
+
+    def _update(self, instance: JobInstance, job: Job | None) -> None:
+        before = Status.of(instance)
+        now = status_of(instance, job, self._directory_of(instance).run_record, self._clock())
+        if now.fault == Fault.SOFTWARE_GONE and job is not None:
+            self.suspect_since_ms.update(dict.fromkeys(job.cpus_by_node, now.since_ms))
+        if now != before:
+            instance.nodes, instance.restarts = now.nodes, now.restarts
+            self.instances.become(
+                instance, now.phase, now.since_ms, now.detail, exit_status=now.exit_status, fault=now.fault
+            )
+
+    # orders
+
+    def carry_out(self, orders: Sequence[Order]) -> dict[str, Problem]:
+        """Follow orders in their sequence; returns the problems of those that are not taken on, by their ids.
+
+        Once Slurm does not answer, the orders that follow do not wait for it.
+        """
+        try:
+            seen = self._look()
+        except SlurmUnavailable as error:
+            return {order.id: Problem(str(error)) for order in orders}
+        problems: dict[str, Problem] = {}
+        silence: Problem | None = None
+        for order in orders:
+            try:
+                problem = silence or self._follow(order, seen)
+            except SlurmUnavailable as error:
+                problem = silence = Problem(str(error))
+            if problem is not None:
+                problems[order.id] = problem
+        self._write()
+        return problems
+
+    def _follow(self, order: Order, seen: Snapshot) -> Problem | None:
+        current, tombstone = self.instances.current(order.lease_id), self.instances.tombstone(order.lease_id)
+        is_repeated = current is not None and current.incarnation == order.incarnation
+        if current is not None and current.job_id is None and is_repeated and order.verb is Verb.START:
+            return self._submit(current, seen)  # Slurm may have it, or not: `singleton` holds a double back
+        refuse = lambda action: self._refuse(action, order, seen)  # noqa: E731 - the rest of its arguments
+        action = decide(order, current, tombstone, self.capabilities, refuse)
+        if isinstance(action, Problem):
+            return action
+        if action is Action.CREATE:
+            return self._submit(self._create(order), seen)
+        if action is Action.STOP:
+            current = self.instances.bury(order.lease_id, order.incarnation)
+        if current is not None and action is not Action.NOTHING:
+            self._change(current, action, order, seen)
+        return None
+
+    def _refuse(self, action: Action, order: Order, seen: Snapshot) -> Problem | None:
+        """Say why a job cannot come, or come back."""
+        current = self.instances.current(order.lease_id)
+        if action is Action.RESUME and current is not None:
+            return no_room_for(current.vms, self.instances.used_vms, self._slots) or self._no_cpus_for(current, seen)
+        if self._users.of(order.account) is None:
+            text = f"no Unix user is named for {order.account}: say one in [cluster.slurm.users], or user"
+            return Problem(text, again=False)
+        if order.on.image:
+            return Problem(f"jobs boot from no image, and so not from {order.on.image}", again=False)
+        room = no_room_for(order.vms, self.instances.used_vms, self._slots)
+        return not_one_on_each(order.on, order.vms) or room or self._memory_problem()
+
+    def _no_cpus_for(self, instance: JobInstance, seen: Snapshot) -> Problem | None:
+        """Its memory lies on certain nodes: it is there that it needs its CPUs back."""
+        job = self._job_of(instance, seen)
+        if job is None or job.state is not JobState.SUSPENDED or seen.cpu_map().has_room_for(job):
+            return None
+        return Problem(f"the job of lease {instance.lease_id} cannot go on yet: {NO_ROOM}", full=True)
+
+    def _memory_problem(self) -> Problem | None:
+        """Where memory is consumable, a job that asks for none may get all of a node's."""
+        if not self._memory_is_settled:
+            if self._slurm.memory_is_consumable():
+                return Problem("this cluster gives memory out (SelectTypeParameters): say memory = true")
+            self._memory_is_settled = True
+        return None
+
+    def _change(self, instance: JobInstance, action: Action, order: Order, seen: Snapshot) -> None:
+        now_ms = self._clock()
+        if action is Action.END_AGAIN:
+            self.instances.end_again(instance, order.incarnation, now_ms)
+        elif action is Action.SAVE:
+            instance.desired = Desired.SAVED
+            self.instances.become(instance, Phase.SAVING, now_ms)
+        elif action is Action.RESUME:
+            instance.incarnation, instance.desired = order.incarnation, Desired.UP
+            self.instances.become(instance, Phase.RESUMING, now_ms)
+        elif action is Action.STOP:
+            instance.desired = Desired.GONE
+        self._write()
+        self._make_way(instance, seen)
+        self._come_back(instance, seen)
+
+    # submitting
+
+    def _create(self, order: Order) -> JobInstance:
+        user = self._users.of(order.account)
+        assert user is not None, "refused before"
+        instance = JobInstance.ordered(
+            order,
+            Phase.STARTING,
+            self._clock(),
+            on_nodes=order.on.nodes,
+            cores=order.on.cores or self._options.cpus_per_vm,
+            user=user.name,
+            uid=user.uid,
+            gid=user.gid,
+            secret=uuid4().hex,
+        )
+        self.instances.add(instance)
+        self._write()
+        return instance
+
+    def _submit(self, instance: JobInstance, seen: Snapshot) -> Problem | None:
+        """Submit a job. That Slurm may have it is on file, and its tag says whether it does."""
+        directory, tag = self._directory_of(instance), self._tag_of(instance)
+        # One that is bound to nodes would wait for a dead one, unless it is requeued to be suspended.
+        requeue = not instance.on_nodes or self._options.suspend is OnSuspend.REQUEUE
+        try:
+            user = JobUser.named(instance.user)
+            directory.create(instance.uid, instance.gid, instance.on_nodes)
+            instance.job_id = self._slurm.submit(
+                batch_script(
+                    directory.work,
+                    instance.lease_id,
+                    instance.command,
+                    vms=instance.vms,
+                    cores=instance.cores,
+                    nodes=instance.on_nodes,
+                ),
+                self._sbatch_options(instance, directory, tag, self._nodes_to_avoid(instance, seen))
+                | user.sbatch_options,
+                {**user.environment, **self._options.environment, "LEASEHOLD_LEASE": str(instance.lease_id)},
+                requeue=requeue,
+            )
+        except SlurmRefused as refused:
+            problem = Problem(str(refused), again=refused.again)
+        except SlurmUnavailable:
+            raise
+        except KeyError:  # also of a directory service that is away for a while, so it may be told again
+            problem = Problem(f"the Unix user {instance.user} of its job is not known any more")
+        except OSError as error:
+            problem = Problem(f"the folder of its job cannot be made: {error}")
+        else:
+            seen.add(Job(instance.job_id, ("PENDING",), name=tag.name, comment=tag.comment, uid=instance.uid))
+            self.instances.touch(instance)
+            self._write()
+            return None
+        self.instances.drop(instance)
+        self._write()
+        return problem
+
+    def _nodes_to_avoid(self, instance: JobInstance, seen: Snapshot) -> list[str]:
+        """Keep a new job off the memory of suspended ones, if that can be helped."""
+        found = [self._job_of(one, seen) for one in self.instances.all()]
+        suspended = [job for job in found if job is not None and job.state is JobState.SUSPENDED]
+        if not suspended or instance.on_nodes:
+            return []
+        return seen.cpu_map().nodes_to_avoid(suspended, instance.vms, instance.cores)
+
+    def _sbatch_options(
+        self, instance: JobInstance, directory: JobDirectory, tag: Tag, avoid: Sequence[str]
+    ) -> dict[str, str]:
+        options, memory_mib = self._options, instance.memory_mib
+        given = {
+            "job-name": tag.name,
+            "comment": tag.comment,
+            "dependency": "singleton",
+            "ntasks": str(instance.vms),
+            "cpus-per-task": str(instance.cores),
+            "nice": str(options.nice),
+            "partition": options.partition,
+            "qos": options.qos,
+            "account": options.account,
+            "chdir": str(directory.work),
+            "output": str(directory.work / CONSOLE).replace("%", "%%"),
+            "open-mode": "append",
+        }
+        if not instance.on_nodes:
+            by_cpu = f"{-(-memory_mib // instance.cores)}M" if options.memory else ""
+            return given | {"mem-per-cpu": by_cpu, "exclude": ",".join(avoid)}
+        nodes = {"nodelist": ",".join(instance.on_nodes), "nodes": str(len(instance.on_nodes)), "ntasks-per-node": "1"}
+        return given | nodes | {"mem": f"{memory_mib}M" if memory_mib else ""}
+
+    # steps
+
+    def _take_steps(self, seen: Snapshot, strays: Iterable[Job]) -> None:
+        for job in strays:
+            self._slurm.do(Step.CANCEL, job.id)
+        for instance in self.instances.all():
+            self._make_way(instance, seen)
+        for instance in sorted(self.instances.all(), key=lambda one: one.since_ms):
+            self._come_back(instance, seen)
+
+    def _make_way(self, instance: JobInstance, seen: Snapshot) -> None:
+        job = self._job_of(instance, seen)
+        if job is not None and job.is_live:
+            step = next_step(instance, job, self._options.suspend, self._clock())
+            if step in _MAKES_WAY:
+                self._do(step, instance, job, seen)
+        elif instance.is_leaving:
+            self.instances.drop(instance)
+
+    def _come_back(self, instance: JobInstance, seen: Snapshot) -> None:
+        job = self._job_of(instance, seen)
+        if job is None:
+            return
+        step = next_step(instance, job, self._options.suspend, self._clock())
+        if step is Step.RESUME and not seen.cpu_map().has_room_for(job):
+            self._note(instance, NO_ROOM)
+        elif step is Step.RESUME or step is Step.RELEASE:
+            self._do(step, instance, job, seen)
+        elif self._was_overtaken(instance, job, seen):
+            self.instances.become(instance, Phase.RESUMING, self._clock(), NO_ROOM)
+            self._do(Step.SUSPEND, instance, job, seen)
+
+    def _was_overtaken(self, instance: JobInstance, job: Job, seen: Snapshot) -> bool:
+        """Whether another job came onto the CPUs of this one in the moment in which it was resumed."""
+        was_resumed = instance.incarnation > instance.generation and instance.phase is Phase.RUNNING
+        is_running = job.state is JobState.RUNNING and instance.desired is Desired.UP
+        may_switch = was_resumed and is_running and is_settled(job, self._clock())
+        return may_switch and seen.cpu_map().is_oversubscribed(job)
+
+    def _do(self, step: Step, instance: JobInstance, job: Job, seen: Snapshot) -> None:
+        complaint = self._slurm.do(step, job.id)
+        if complaint:
+            self._note(instance, f"Slurm, asked to {step}: {complaint}")
+        else:
+            seen.did(step, job)
+
+    def _note(self, instance: JobInstance, detail: str) -> None:
+        instance.detail = detail
+        self.instances.touch(instance)
+
+    # the site's own users
+
+    def native_jobs(self, scope: Callable[[], QueueScope]) -> list[NativeJob]:
+        """List the jobs of the site's own users; raises SlurmUnavailable where they cannot be seen."""
+        # Gathered once: of both there may be tens of thousands, and each job is compared with all instances.
+        uids, held = self._uids(), frozenset((one.job_id, one.uid) for one in self.instances.all())
+        owner, prober = self._store.identity, self._users.default
+
+        def is_guest(job: Job) -> bool:
+            tag = tag_of(job)
+            is_tagged = tag is not None and tag.owner == owner and job.uid in uids
+            return is_tagged or (job.id, job.uid) in held or bool(probed_by(job, owner, prober))
+
+        return scope().native_jobs(self._slurm.jobs(), is_guest)
+
+    def memory_of_guests(self, jobs: Iterable[Job]) -> Counter[str]:
+        """Say how much of each node's memory guests hold, also those whose processes are stopped."""
+        by_id, taken_mib = {job.id: job for job in jobs}, Counter[str]()
+        for instance in self.instances.all():
+            job = by_id.get(instance.job_id or 0)
+            if job is not None and job.is_live:
+                for node, cpus in job.cpus_by_node.items():
+                    taken_mib[node] += instance.memory_mib * -(-cpus // instance.cores)
+        return taken_mib
+
+    # what is kept
+
+    def _uids(self) -> frozenset[int]:
+        """As whom our jobs run, also those that were submitted before the configuration was changed."""
+        return self._users.uids.union(instance.uid for instance in self.instances.all())
+
+    def _tag_of(self, instance: JobInstance) -> Tag:
+        return Tag(self._store.identity, instance.lease_id, instance.generation, instance.secret)
+
+    def _directory_of(self, instance: JobInstance) -> JobDirectory:
+        return self._directories.of(instance.lease_id, instance.generation)
+
+    def _job_of(self, instance: JobInstance, seen: Snapshot) -> Job | None:
+        return seen.find(instance.job_id, instance.uid, self._tag_of(instance))
+
+    def _write(self) -> None:
+        self.instances.take_news()  # the driver compares what it observes
+        changes = self.instances.take_changes()
+        if changes:
+            try:
+                self._store.write(changes)
+            except BaseException:
+                self.instances.give_back(changes)
+                raise
+            if None in changes.instances.values():
+                self._directories.prune(self._directory_of(one) for one in self.instances.all())
