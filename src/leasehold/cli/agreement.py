@@ -12,16 +12,16 @@ from leasehold.cli.options import Json, switch
 __all__ = ["app"]
 
 Name = Annotated[str, typer.Argument(metavar="NAME", autocompletion=complete_agreement, show_default=False)]
-File = Annotated[Path, typer.Argument(metavar="FILE", help="Agreements, as TOML.", show_default=False)]
-Note = Annotated[str, typer.Option(metavar="TEXT", help="Why, for the others.", show_default=False)]
+File = Annotated[Path, typer.Argument(metavar="FILE", help="TOML file of agreements.", show_default=False)]
+Note = Annotated[str, typer.Option(metavar="TEXT", help="Note for other users.", show_default=False)]
 
 
 @app.command("list")
 def list_agreements(
-    everything: Annotated[bool, switch("--all", does="Also those that have expired or were revoked.")] = False,
+    everything: Annotated[bool, switch("--all", does="Include expired and revoked ones.")] = False,
     json: Json = False,
 ) -> None:
-    """List the agreements that are published, and those of our own groups and sites."""
+    """List published agreements, and those of your own groups and sites."""
     from leasehold.cli.live.agreements import HEADS, overview
     from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.table import print_table
@@ -39,7 +39,7 @@ def list_agreements(
 
 @app.command()
 def show(name: Name, json: Json = False) -> None:
-    """Say all that is known of an agreement: its terms, who has signed, and what waits for a signature."""
+    """Show an agreement: terms, signatures, and amendments to sign."""
     from leasehold.cli.live.agreements import account, answer_agreement
     from leasehold.cli.live.gateway import gateway
 
@@ -50,7 +50,7 @@ def show(name: Name, json: Json = False) -> None:
 
 @app.command()
 def propose(file: File, json: Json = False) -> None:
-    """Draw up the agreements of a file; each holds once both of its parties have signed it."""
+    """Propose the agreements of a file; each takes effect once both parties have signed it."""
     from leasehold.cli.live.agreements import advice, answer_agreements, read_terms
     from leasehold.cli.live.gateway import gateway
 
@@ -62,7 +62,7 @@ def propose(file: File, json: Json = False) -> None:
 
 @app.command()
 def amend(file: File, json: Json = False) -> None:
-    """Draw up other terms for the agreements of a file; the old ones hold until both have signed these."""
+    """Propose new terms for the agreements of a file; the old ones hold until both parties have signed."""
     from leasehold.cli.live.agreements import advice, answer_agreements, read_terms
     from leasehold.cli.live.gateway import gateway
 
@@ -78,25 +78,23 @@ def delegate(
         str,
         typer.Argument(
             metavar="PARENT",
-            help="The agreement of which a part is passed on.",
+            help="The agreement to delegate from.",
             autocompletion=complete_agreement,
             show_default=False,
         ),
     ],
-    name: Annotated[
-        str, typer.Option("--name", metavar="NAME", help="What the new one is called.", show_default=False)
-    ],
+    name: Annotated[str, typer.Option("--name", metavar="NAME", help="Name of the new agreement.", show_default=False)],
     consumer: Annotated[
         str,
-        typer.Option("--to", metavar="PATH", help="To whom, as in atlas/production.", show_default=False),
+        typer.Option("--to", metavar="PATH", help="Its consumer, such as atlas/production.", show_default=False),
     ],
     share: Annotated[
         float,
-        typer.Option(metavar="PART", min=0, max=1, help="How much of what the parent gives, from 0 to 1."),
+        typer.Option(metavar="PART", min=0, max=1, help="Part of the parent's share, from 0 to 1."),
     ],
     json: Json = False,
 ) -> None:
-    """Draw up an agreement that passes a part of another one on; both parties have to sign it too."""
+    """Propose an agreement that delegates part of another; both parties must sign it."""
     from leasehold.cli.live.agreements import advice, answer_agreements, part_of
     from leasehold.cli.live.gateway import gateway
 
@@ -114,14 +112,18 @@ def sign(
         typer.Option(
             "--as",
             metavar="SIDE",
-            help="For whom: provider or consumer.",
+            help="Sign as provider or consumer.",
             autocompletion=complete_side,
             show_default=False,
         ),
     ],
     revision: Annotated[
         int | None,
-        typer.Option(metavar="N", help="The revision that was read.", show_default="the one that waits to be signed"),
+        typer.Option(
+            metavar="N",
+            help="Revision to sign; default: the pending one.",
+            show_default="the one that waits to be signed",
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -139,10 +141,10 @@ def sign(
 @app.command()
 def publish(
     name: Name,
-    withdraw: Annotated[bool, switch("--withdraw", does="Let only its parties see it from now on.")] = False,
+    withdraw: Annotated[bool, switch("--withdraw", does="Make it visible to its parties only.")] = False,
     json: Json = False,
 ) -> None:
-    """Let everybody see an agreement."""
+    """Make an agreement visible to everyone."""
     from leasehold.cli.live.agreements import answer_agreement
     from leasehold.cli.live.gateway import gateway
 
@@ -154,7 +156,7 @@ def publish(
 
 @app.command()
 def suspend(name: Name, note: Note = "", json: Json = False) -> None:
-    """Put an agreement out of force for a while; leases that run stay."""
+    """Suspend an agreement; running leases stay."""
     from leasehold.cli.live.agreements import answer_agreement, standing
     from leasehold.cli.live.gateway import gateway
 
@@ -165,7 +167,7 @@ def suspend(name: Name, note: Note = "", json: Json = False) -> None:
 
 @app.command()
 def resume(name: Name, json: Json = False) -> None:
-    """Put a suspended agreement in force again."""
+    """Resume a suspended agreement."""
     from leasehold.cli.live.agreements import answer_agreement, standing
     from leasehold.cli.live.gateway import gateway
 
@@ -176,7 +178,7 @@ def resume(name: Name, json: Json = False) -> None:
 
 @app.command()
 def revoke(name: Name, note: Note = "", json: Json = False) -> None:
-    """End an agreement and all that was passed on of it; leases that run stay until their own end."""
+    """Revoke an agreement and its delegations; running leases stay until their own end."""
     from leasehold.cli.live.agreements import answer_agreement, standing
     from leasehold.cli.live.gateway import gateway
     from leasehold.cli.screen import talk
@@ -190,10 +192,10 @@ def revoke(name: Name, note: Note = "", json: Json = False) -> None:
 
 @app.command()
 def penalties(
-    everything: Annotated[bool, switch("--all", does="Also those that are over.")] = False,
+    everything: Annotated[bool, switch("--all", does="Include those that are over.")] = False,
     json: Json = False,
 ) -> None:
-    """List who is punished for breaking an agreement, and until when."""
+    """List penalties for breaking agreements, and their ends."""
     from leasehold.cli.live.agreements import PENALTY_HEADS, punishments
     from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.table import print_table
@@ -213,7 +215,7 @@ def lift(
     penalty_id: Annotated[int, typer.Argument(metavar="ID", min=0, show_default=False)],
     json: Json = False,
 ) -> None:
-    """Let a penalty end before its time."""
+    """Lift a penalty before its end."""
     from leasehold.cli.live.gateway import gateway
     from leasehold.cli.screen import answer, answer_json
     from leasehold.client.reading import wire
@@ -228,7 +230,7 @@ def lift(
 
 @app.command()
 def schema(json: Json = False) -> None:  # noqa: ARG001 - it is JSON in any case
-    """Print the JSON schema of a file of agreements."""
+    """Print the JSON schema of agreement files."""
     import json as json_
 
     from leasehold.cli.screen import answer

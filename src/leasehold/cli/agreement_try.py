@@ -9,27 +9,27 @@ import typer
 from leasehold.cli import options
 from leasehold.cli.options import Json
 
-app = typer.Typer(help="Agreements between those who lend and those who use.", no_args_is_help=True)
+app = typer.Typer(help="Manage agreements between providers and consumers.", no_args_is_help=True)
 
 LIVE = "live"
 
 
 @app.command("try")
 def try_agreement(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Agreements, as TOML.", show_default=False)],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="TOML file of agreements.", show_default=False)],
     on: Annotated[
         str,
         typer.Option(
             metavar="RUN|live",
-            help="On what: a run folder, a scenario, or what was lately asked of the gateway.",
+            help="A run folder, a scenario, or live: the gateway's recent requests.",
             autocompletion=options.complete_scenario,
             show_default=False,
         ),
     ],
-    days: Annotated[float, typer.Option(metavar="N", help="How many days back, of live.", min=0.01)] = 7.0,
+    days: Annotated[float, typer.Option(metavar="N", help="With live: days to look back.", min=0.01)] = 7.0,
     json: Json = False,
 ) -> None:
-    """Replay what was asked without and with these agreements, and tell the difference for everybody."""
+    """Replay requests without and with these agreements, and show the difference for every consumer."""
     from leasehold.cli.interrupt import minding_ctrl_c
     from leasehold.cli.progress import showing_progress
     from leasehold.cli.screen import answer_json

@@ -8,7 +8,7 @@ from leasehold.cli.exit_codes import ANSWER_IS_NO
 from leasehold.cli.live.completion import complete_claim, complete_place
 from leasehold.cli.options import Group, IdempotencyKey, Json, Name, switch
 
-app = typer.Typer(help="Ask for machines at several sites, all or nothing.", no_args_is_help=True)
+app = typer.Typer(help="Request machines at several sites that run together or not at all.", no_args_is_help=True)
 
 CoAllocationId = Annotated[int, typer.Argument(metavar="ID", min=0, show_default=False)]
 
@@ -21,8 +21,8 @@ def submit(  # noqa: PLR0913, PLR0917 - one argument for each option
             "--component",
             "-c",
             metavar="VMS[@SITE][:MIB@SITE,...]",
-            help="One component: 4, 4@delft (it has to be there), 8:2048@lyon (it reads 2048 MiB from "
-            "there); once for each.",
+            help="A component: 4 (VMs), 4@delft (must be at delft), 8:2048@lyon (reads 2048 MiB from lyon); "
+            "may be repeated.",
             show_default=False,
         ),
     ],
@@ -30,8 +30,8 @@ def submit(  # noqa: PLR0913, PLR0917 - one argument for each option
         str,
         typer.Option(
             metavar="TIME",
-            help="For how long, on machines of the reference speed, counted from the common start; a faster "
-            "site needs less: 3600 (seconds), 90m, 1h30m, 2:00:00.",
+            help="Maximum duration on machines of the reference speed, counted from the common start; less "
+            "on faster sites: 3600 (seconds), 90m, 1h30m, 2:00:00.",
             show_default=False,
         ),
     ],
@@ -39,7 +39,7 @@ def submit(  # noqa: PLR0913, PLR0917 - one argument for each option
         str,
         typer.Option(
             metavar="WAY",
-            help="incremental (one after another, shortly before the start) or reservation (all at once, ahead).",
+            help="incremental (one component after another, shortly before the start) or reservation (all in advance).",
             autocompletion=complete_claim,
         ),
     ] = "incremental",
@@ -47,41 +47,45 @@ def submit(  # noqa: PLR0913, PLR0917 - one argument for each option
         str,
         typer.Option(
             metavar="POLICY",
-            help="worst-fit (where most is free) or close-to-files.",
+            help="worst-fit (the site with most free VMs) or close-to-files.",
             autocompletion=complete_place,
         ),
     ] = "worst-fit",
     memory: Annotated[
         str,
-        typer.Option(metavar="SIZE", help="Memory of each machine: 2GiB, 512 (MiB); else 1GiB.", show_default=False),
+        typer.Option(
+            metavar="SIZE", help="Memory of each machine: 2GiB, 512 (MiB); default: 1GiB.", show_default=False
+        ),
     ] = "",
-    ready: Annotated[str, typer.Option(metavar="TIME", help="Hold nothing before this.", show_default="now")] = "",
+    ready: Annotated[
+        str, typer.Option(metavar="TIME", help="Earliest start; hold nothing before.", show_default="now")
+    ] = "",
     deadline: Annotated[
-        str, typer.Option(metavar="TIME", help="When all must have ended, as in now+2h.", show_default=False)
+        str, typer.Option(metavar="TIME", help="Latest end of all components, such as now+2h.", show_default=False)
     ] = "",
     margin: Annotated[
         str,
         typer.Option(
             metavar="TIME",
-            help="From how long before the start on machines may be claimed.",
+            help="How long before the start machines may be claimed.",
             show_default="none",
         ),
     ] = "",
-    tries: Annotated[int, typer.Option(metavar="N", help="How often all of it is tried for before it is refused.")] = 3,
+    tries: Annotated[int, typer.Option(metavar="N", help="Number of attempts before it is refused.")] = 3,
     retries: Annotated[
-        int, typer.Option(metavar="N", help="How often a component that lost its machines is placed again.")
+        int, typer.Option(metavar="N", help="How often a component that loses its machines is placed again.")
     ] = 0,
     name: Name = "",
     group: Group = "",
     idempotency_key: IdempotencyKey = "",
-    dry_run: Annotated[bool, switch("--dry-run", does="Say what would become of it; ask for nothing.")] = False,
+    dry_run: Annotated[bool, switch("--dry-run", does="Predict the outcome; submit nothing.")] = False,
     json: Json = False,
     command: Annotated[
         list[str] | None,
-        typer.Argument(metavar="COMMAND", help="What each machine runs, after --.", show_default=False),
+        typer.Argument(metavar="COMMAND", help="Command of each machine, after --.", show_default=False),
     ] = None,
 ) -> None:
-    """Ask for components that run together; the number of the co-allocation is the answer.
+    """Submit a co-allocation and print its ID.
 
     Exits with 1 if it is refused.
     """
@@ -125,10 +129,10 @@ def submit(  # noqa: PLR0913, PLR0917 - one argument for each option
 
 @app.command("list")
 def list_coallocations(
-    everything: Annotated[bool, switch("--all", "-a", does="Those that are over, too.")] = False,
+    everything: Annotated[bool, switch("--all", "-a", does="Include those that are over.")] = False,
     json: Json = False,
 ) -> None:
-    """List the co-allocations that are not over, the newest first."""
+    """List open co-allocations, newest first."""
     from leasehold.cli.live.coallocations import HEADS, overview
     from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.table import print_table
@@ -145,7 +149,7 @@ def list_coallocations(
 
 @app.command()
 def show(coallocation_id: CoAllocationId, json: Json = False) -> None:
-    """Say what a co-allocation asked for, how each component stands, and why."""
+    """Show a co-allocation: its request, the state of each component, and why."""
     from leasehold.cli.live.coallocations import account
     from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.moments import now
@@ -163,7 +167,7 @@ def show(coallocation_id: CoAllocationId, json: Json = False) -> None:
 
 @app.command()
 def cancel(coallocation_id: CoAllocationId, json: Json = False) -> None:
-    """Take a co-allocation back, with all of its components; one that is over stays as it is."""
+    """Cancel a co-allocation with all its components; one that is over is unchanged."""
     from leasehold.cli.live.coallocations import standing
     from leasehold.cli.live.gateway import gateway
     from leasehold.cli.screen import answer, answer_json

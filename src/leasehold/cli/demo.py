@@ -8,12 +8,12 @@ from leasehold.cli.options import Force, Json, Out, Quiet, Seed, switch
 def demo(
     out: Out = None,
     seed: Seed = None,
-    quick: Annotated[bool, switch("--quick", does="Six hours instead of two days.")] = False,
+    quick: Annotated[bool, switch("--quick", does="Simulate six hours instead of two days.")] = False,
     force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Lend three simulated clusters for two days, in two ways, and compare them."""
+    """Simulate three clusters that lend for two days, under two policies, and compare."""
     from leasehold.cli.folders import choose_folder
     from leasehold.cli.running import Manner
     from leasehold.cli.screen import answer_json

@@ -15,7 +15,7 @@ _TITLES = {"installed": "Installed", "machine": "This machine", "gateway": "The 
 
 
 def doctor(config: Config = None, data: Data = None, store: StoreUrl = "", json: Json = False) -> int:
-    """Say what is installed, what this machine can do and what is misconfigured, with the fix.
+    """Check installation, machine and configuration; print each problem with its fix.
 
     Exits with 1 if a problem is found.
     """

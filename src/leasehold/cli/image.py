@@ -11,14 +11,14 @@ from leasehold.cli.service_options import Data, Wanted, needing_the_service
 if TYPE_CHECKING:
     from leasehold.service.drivers.qemu.images.image import Image
 
-app = typer.Typer(help="Build what virtual machines boot from.", no_args_is_help=True)
+app = typer.Typer(help="Build images for virtual machines.", no_args_is_help=True)
 
 Place = Annotated[
     Path | None,
     typer.Option(
         "--out",
         metavar="DIR",
-        help="Where the image is; else images/debian in the data folder, where sites look for it.",
+        help="Folder of the image; default: images/debian in the data folder, where sites look for it.",
         show_default=False,
     ),
 ]
@@ -27,7 +27,7 @@ With = Annotated[
     typer.Option(
         "--with",
         metavar="PACKAGE",
-        help="Build one with this package of Debian besides, as NAME or NAME=VERSION; may be said again.",
+        help="Add this Debian package, as NAME or NAME=VERSION; may be repeated.",
         show_default=False,
     ),
 ]
@@ -38,10 +38,10 @@ def build(
     out: Place = None,
     data: Data = None,
     packages: With = None,
-    anew: Annotated[bool, switch("--anew", does="Build it again, with the packages of today.")] = False,
+    anew: Annotated[bool, switch("--anew", does="Rebuild it with current packages.")] = False,
     json: Json = False,
 ) -> None:
-    """Build a small Debian with Python and a guest agent; says at once where it is, if it is there already.
+    """Build a small Debian image with Python and a guest agent, unless it exists.
 
     Machines that were begun from the one before go on with that. With packages: an image for jobs that need
     them, which sites find by itself.
@@ -62,7 +62,7 @@ def build(
 
 @app.command("list")
 def list_images(data: Data = None, json: Json = False) -> None:
-    """List the images in the data folder of this computer, with what was put into each on purpose."""
+    """List the images in the data folder, with the packages requested for each."""
     place = _place(None, data)
     from leasehold.cli.screen import answer, answer_json
     from leasehold.service.drivers.qemu.images.image import Catalogue
@@ -77,7 +77,7 @@ def list_images(data: Data = None, json: Json = False) -> None:
 
 @app.command()
 def show(out: Place = None, data: Data = None, json: Json = False) -> None:
-    """Say where the image is, and what it was made of."""
+    """Show where the image is and its contents."""
     place = _place(out, data)
     from leasehold.service.drivers.qemu.images.image import open_image
 

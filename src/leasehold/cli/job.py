@@ -13,7 +13,7 @@ from leasehold.cli.options import IdempotencyKey, Json, switch
 if TYPE_CHECKING:
     from leasehold.configuration.job_description.description import JobDescription
 
-app = typer.Typer(help="Run commands where there is what they need, or where it can be built.", no_args_is_help=True)
+app = typer.Typer(help="Run commands on nodes that meet their requirements.", no_args_is_help=True)
 
 JobId = Annotated[int, typer.Argument(metavar="ID", min=0, show_default=False)]
 
@@ -23,10 +23,10 @@ JobId = Annotated[int, typer.Argument(metavar="ID", min=0, show_default=False)]
 def submit(
     description: "JobDescription",
     idempotency_key: IdempotencyKey = "",
-    wait: Annotated[bool, switch("--wait", does="Wait until it is over, and give what it wrote.")] = False,
+    wait: Annotated[bool, switch("--wait", does="Wait until it is over, and print its output.")] = False,
     json: Json = False,
 ) -> None:
-    """Ask for a job; its number is the answer. Exits with 1 if it is refused, or with --wait, went wrong."""
+    """Submit a job and print its ID. Exits with 1 if it is refused or, with --wait, failed."""
     from leasehold.cli.live.describing import wish_of
     from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.job_endings import answer_output, followed, is_a_no
@@ -52,9 +52,9 @@ def submit(
 @app.command()
 @taking_a_description
 def explain(description: "JobDescription", json: Json = False) -> None:
-    """Say what would become of a job, and what nodes say to it, those that say the same in one line.
+    """Predict what would happen to a job, with the answers of the nodes, equal ones grouped.
 
-    Nothing is asked for; --json names up to five nodes of each group.
+    Nothing is submitted; --json names up to five nodes of each group.
 
     Exits with 1 if it would run nowhere now.
     """
@@ -71,10 +71,10 @@ def explain(description: "JobDescription", json: Json = False) -> None:
 @taking_a_description
 def describe(
     description: "JobDescription",
-    xml: Annotated[bool, switch("--xml", does="As XML of JSDL; else it is JSON.")] = False,
+    xml: Annotated[bool, switch("--xml", does="Print JSDL XML instead of JSON.")] = False,
     json: Json = False,
 ) -> None:
-    """Write the description of a job, for a file; nothing is asked of a gateway."""
+    """Print a job description, without contacting a gateway."""
     from leasehold.cli.screen import answer, answer_json
     from leasehold.configuration.job_description.writing import fields_of, to_json, to_xml
 
@@ -92,7 +92,7 @@ def list_jobs(
             "--state",
             "-t",
             metavar="STATE",
-            help="Only in these states, by name or code, as in R,PD; may be repeated.",
+            help="Only these states, by name or code, such as R,PD; may be repeated.",
             autocompletion=complete_job_state,
             show_default=False,
         ),
@@ -101,22 +101,20 @@ def list_jobs(
         str,
         typer.Option(
             metavar="NAME",
-            help="Only those that were tried at this site.",
+            help="Only those attempted at this site.",
             autocompletion=complete_site,
             show_default=False,
         ),
     ] = "",
-    consumer: Annotated[
-        str, typer.Option(metavar="NAME", help="Only those of this consumer.", show_default=False)
-    ] = "",
+    consumer: Annotated[str, typer.Option(metavar="NAME", help="Only this consumer.", show_default=False)] = "",
     since: Annotated[
         str,
-        typer.Option(metavar="TIME", help="Only those submitted then or later, as in now-1d.", show_default=False),
+        typer.Option(metavar="TIME", help="Only those submitted since, such as now-1d.", show_default=False),
     ] = "",
-    everything: Annotated[bool, switch("--all", "-a", does="Those that are over, too.")] = False,
+    everything: Annotated[bool, switch("--all", "-a", does="Include those that are over.")] = False,
     json: Json = False,
 ) -> None:
-    """List the jobs that are not over, the newest first."""
+    """List open jobs, newest first."""
     from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.jobs import FIGURES, HEADS, overview, which_jobs
     from leasehold.cli.live.moments import now, read_moment
@@ -136,7 +134,7 @@ def list_jobs(
 
 @app.command()
 def show(job_id: JobId, json: Json = False) -> None:
-    """Say what a job asked for, how it stands, and what became of each attempt."""
+    """Show a job: its request, its state, and each attempt."""
     from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.jobs import account
     from leasehold.cli.live.moments import now
@@ -153,7 +151,7 @@ def show(job_id: JobId, json: Json = False) -> None:
 
 @app.command()
 def wait(job_id: JobId, json: Json = False) -> None:
-    """Tell how a job stands until it is over; exits with 1 if it went wrong."""
+    """Follow the state of a job until it is over; exits with 1 if it failed."""
     from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.job_endings import is_a_no, standings
     from leasehold.cli.live.lines import answer_json_line, answer_line
@@ -171,7 +169,7 @@ def wait(job_id: JobId, json: Json = False) -> None:
 
 @app.command()
 def cancel(job_id: JobId, json: Json = False) -> None:
-    """Take a job back, with all of its attempts; one that is over stays as it is."""
+    """Cancel a job with all its attempts; one that is over is unchanged."""
     from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.jobs import standing
     from leasehold.cli.screen import answer, answer_json
@@ -187,7 +185,7 @@ def cancel(job_id: JobId, json: Json = False) -> None:
 
 @app.command()
 def result(job_id: JobId, json: Json = False) -> None:
-    """Give what a job wrote; exits with 1 if it ended with an error, or there is nothing."""
+    """Print the output of a job; exits with 1 if it failed or has none."""
     from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.job_endings import show_result
     from leasehold.cli.screen import answer_json

@@ -22,7 +22,7 @@ def _description(  # noqa: PLR0913, PLR0917 - one argument for each option
         list[str] | None,
         typer.Argument(
             metavar="FILE | -- COMMAND",
-            help="A description, FILE.json or FILE.xml, which options change; and what to run.",
+            help="A description, FILE.json or FILE.xml, which options override; and the command.",
             show_default=False,
         ),
     ] = None,
@@ -32,7 +32,7 @@ def _description(  # noqa: PLR0913, PLR0917 - one argument for each option
             "--software",
             "-s",
             metavar="TEXT",
-            help='What must be installed, as in "gcc >= 12, < 14"; may be repeated.',
+            help='Required software, such as "gcc >= 12, < 14"; may be repeated.',
             rich_help_panel=NEEDS,
             show_default=False,
         ),
@@ -41,28 +41,38 @@ def _description(  # noqa: PLR0913, PLR0917 - one argument for each option
         str,
         typer.Option(
             metavar="SIZE",
-            help="Memory: 2GiB, 512 (MiB); else 256MiB.",
+            help="Memory of each node: 2GiB, 512 (MiB); default: 256MiB.",
             rich_help_panel=NEEDS,
             show_default=False,
         ),
     ] = "",
     cores: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Cores; else 1.", rich_help_panel=NEEDS, show_default=False),
+        typer.Option(metavar="N", help="Cores of each node; default: 1.", rich_help_panel=NEEDS, show_default=False),
     ] = None,
     disk: Annotated[
         str,
-        typer.Option(metavar="SIZE", help="Disk: 10GiB, 512 (MiB).", rich_help_panel=NEEDS, show_default="none"),
+        typer.Option(
+            metavar="SIZE",
+            help="Disk of each node: 10GiB, 512 (MiB); default: none.",
+            rich_help_panel=NEEDS,
+            show_default="none",
+        ),
     ] = "",
     cpu_speed: Annotated[
         str,
-        typer.Option(metavar="SPEED", help="Cores of 2.4GHz, 2400 (MHz).", rich_help_panel=NEEDS, show_default="any"),
+        typer.Option(
+            metavar="SPEED",
+            help="Minimum speed of the cores: 2.4GHz, 2400 (MHz).",
+            rich_help_panel=NEEDS,
+            show_default="any",
+        ),
     ] = "",
     nodes: Annotated[
         int | None,
         typer.Option(
             metavar="N",
-            help="How many nodes at once, all of one site; else 1.",
+            help="Number of nodes, all of one site; default: 1.",
             rich_help_panel=NEEDS,
             show_default=False,
         ),
@@ -72,8 +82,7 @@ def _description(  # noqa: PLR0913, PLR0917 - one argument for each option
         typer.Option(
             "--input",
             metavar="FILE",
-            help="What it reads: a file of this machine, or NAME:SIZE@SITE, as in sky.fits:700MiB@lyon; may "
-            "be repeated.",
+            help="Input: a local file, or NAME:SIZE@SITE, such as sky.fits:700MiB@lyon; may be repeated.",
             rich_help_panel=NEEDS,
             show_default=False,
         ),
@@ -82,7 +91,7 @@ def _description(  # noqa: PLR0913, PLR0917 - one argument for each option
         str,
         typer.Option(
             metavar="TIME",
-            help="How long it is thought to run: 3600 (seconds), 90m, 2:00:00.",
+            help="Expected run time: 3600 (seconds), 90m, 2:00:00.",
             rich_help_panel=WHEN,
             show_default=False,
         ),
@@ -91,7 +100,7 @@ def _description(  # noqa: PLR0913, PLR0917 - one argument for each option
         str,
         typer.Option(
             metavar="TIME",
-            help="By when it has to be done: 18:00, 2026-11-21T18:00, now+2h.",
+            help="Latest end: 18:00, 2026-11-21T18:00, now+2h.",
             rich_help_panel=WHEN,
             show_default=False,
         ),
@@ -100,7 +109,7 @@ def _description(  # noqa: PLR0913, PLR0917 - one argument for each option
         float | None,
         typer.Option(
             metavar="R",
-            help="How sure it is to be done by then, as in 0.999.",
+            help="Required probability of meeting the deadline, such as 0.999.",
             rich_help_panel=WHEN,
             show_default=False,
         ),
@@ -109,7 +118,7 @@ def _description(  # noqa: PLR0913, PLR0917 - one argument for each option
         str,
         typer.Option(
             metavar="KIND",
-            help="What is kept ready against a fault: none, cold (a second place) or hot (a copy that runs along).",
+            help="Backup against faults: none, cold (a standby node) or hot (a second copy that runs).",
             rich_help_panel=WHEN,
             autocompletion=complete_backup,
             show_default="none",
@@ -119,7 +128,7 @@ def _description(  # noqa: PLR0913, PLR0917 - one argument for each option
         int | None,
         typer.Option(
             metavar="N",
-            help="How often it may begin anew after faults not its own; else 3.",
+            help="How often it may restart after node faults; default: 3.",
             rich_help_panel=WHEN,
             show_default=False,
         ),
@@ -129,7 +138,7 @@ def _description(  # noqa: PLR0913, PLR0917 - one argument for each option
         typer.Option(
             "--type",
             metavar="TYPE",
-            help="What kind of guest it is, as for `lease submit`.",
+            help="Lease type, as for `lease submit`.",
             autocompletion=complete_type,
             show_default="suspendable",
         ),

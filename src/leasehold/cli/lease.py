@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from leasehold.client.calls import Wish
 
-app = typer.Typer(help="Ask a gateway for machines, and look after them.", no_args_is_help=True)
+app = typer.Typer(help="Request machines from a gateway, and manage leases.", no_args_is_help=True)
 
 LeaseId = Annotated[int, typer.Argument(metavar="ID", min=0, show_default=False)]
 LeaseIds = Annotated[list[int], typer.Argument(metavar="ID...", min=0, show_default=False)]
@@ -31,7 +31,7 @@ Domain = Annotated[
     str,
     typer.Option(
         metavar="NAME",
-        help="Only at this virtual domain or site.",
+        help="Run only at this virtual domain or site.",
         rich_help_panel=WHERE,
         autocompletion=complete_site,
         show_default=False,
@@ -41,8 +41,8 @@ Duration = Annotated[
     str,
     typer.Option(
         metavar="TIME",
-        help="For how long, on machines of the reference speed, counted from when they are there; a faster "
-        "site needs less: 3600 (seconds), 90m, 1h30m, 2:00:00 or 1-12:00:00.",
+        help="Maximum duration on machines of the reference speed, counted from their observed start; "
+        "less on faster sites: 3600 (seconds), 90m, 1h30m, 2:00:00 or 1-12:00:00.",
         rich_help_panel=WHAT,
         show_default=False,
     ),
@@ -52,19 +52,19 @@ TypeOf = Annotated[
     typer.Option(
         "--type",
         metavar="TYPE",
-        help="What may become of it when others need the room: cancelable (it ends), suspendable (it "
-        "pauses), migratable (it moves), non-preemptable (nothing).",
+        help="What happens when others need the room: cancelable (ends), suspendable (is suspended), "
+        "migratable (moves), non-preemptable (nothing).",
         rich_help_panel=WHAT,
         autocompletion=complete_type,
         show_default=False,
     ),
 ]
-Vms = Annotated[int, typer.Option(metavar="N", help="How many machines, all at one site.", rich_help_panel=WHAT)]
+Vms = Annotated[int, typer.Option(metavar="N", help="Number of machines, all at one site.", rich_help_panel=WHAT)]
 Memory = Annotated[
     str,
     typer.Option(
         metavar="SIZE",
-        help="Memory of each machine: 2GiB, 512 (MiB); else 1GiB.",
+        help="Memory of each machine: 2GiB, 512 (MiB); default: 1GiB.",
         rich_help_panel=WHAT,
         show_default=False,
     ),
@@ -73,21 +73,21 @@ Deadline = Annotated[
     str,
     typer.Option(
         metavar="TIME",
-        help="When it must have ended: 2026-11-21T18:00, or now+2h.",
+        help="Latest end: 2026-11-21T18:00, or now+2h.",
         rich_help_panel=WHEN,
         show_default=False,
     ),
 ]
 Ready = Annotated[
     str,
-    typer.Option(metavar="TIME", help="Not to start before this.", rich_help_panel=WHEN, show_default="now"),
+    typer.Option(metavar="TIME", help="Earliest start.", rich_help_panel=WHEN, show_default="now"),
 ]
 Local = Annotated[
     bool,
     typer.Option(
         "--local",
         metavar="",
-        help="At one's own site, before all guests; needs no type.",
+        help="Run at your own site, ahead of all guests; has no type.",
         rich_help_panel=WHERE,
     ),
 ]
@@ -95,7 +95,7 @@ Home = Annotated[
     str,
     typer.Option(
         metavar="NAME",
-        help="The home site of a local request.",
+        help="Home site of a local request.",
         rich_help_panel=WHERE,
         autocompletion=complete_site,
         show_default=False,
@@ -104,7 +104,7 @@ Home = Annotated[
 
 NoWait = Annotated[
     bool,
-    switch("--no-wait", does="Refuse a migratable or non-preemptable lease that would have to queue."),
+    switch("--no-wait", does="Refuse a migratable or non-preemptable lease that would have to wait."),
 ]
 
 
@@ -123,17 +123,19 @@ def submit(  # noqa: PLR0913, PLR0917 - one argument for each option
     domain: Domain = "",
     claims: Claims = None,
     idempotency_key: IdempotencyKey = "",
-    wait: Annotated[bool, switch("--wait", does="Wait until it is over; exit with 1 if it went wrong.")] = False,
+    wait: Annotated[bool, switch("--wait", does="Wait until it is over; exit with 1 if it failed.")] = False,
     no_wait: NoWait = False,
     json: Json = False,
     command: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="COMMAND", help="What to run, after --; without it just the machines.", show_default=False
+            metavar="COMMAND",
+            help="Command to run, after --; without one only the machines are started.",
+            show_default=False,
         ),
     ] = None,
 ) -> None:
-    """Ask for a lease; its number is the answer. Exits with 1 if it is refused."""
+    """Submit a lease and print its ID. Exits with 1 if it is refused."""
     from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.moments import now
     from leasehold.cli.live.submitting import is_a_no, show_json, show_number, waited_for
@@ -168,7 +170,7 @@ def explain(  # noqa: PLR0913, PLR0917 - one argument for each option
     no_wait: NoWait = False,
     json: Json = False,
 ) -> None:
-    """Say what would become of a lease that is asked for now, without asking for it.
+    """Predict what would happen to a lease submitted now, without submitting it.
 
     Where it would start or wait, until when, and how many would give way to it. Exits with 1 if it would be
     refused.
@@ -229,44 +231,42 @@ def list_leases(  # noqa: PLR0913, PLR0917 - one argument for each option
             "--state",
             "-t",
             metavar="STATE",
-            help="Only in these states, by name or code, as in R,PD; may be repeated.",
+            help="Only these states, by name or code, such as R,PD; may be repeated.",
             autocompletion=complete_state,
             show_default=False,
         ),
     ] = None,
     site: Site = "",
-    consumer: Annotated[
-        str, typer.Option(metavar="NAME", help="Only those of this consumer.", show_default=False)
-    ] = "",
+    consumer: Annotated[str, typer.Option(metavar="NAME", help="Only this consumer.", show_default=False)] = "",
     since: Annotated[
         str,
         typer.Option(
             metavar="TIME",
-            help="Only those submitted then or later: 2026-11-21, or now-1d.",
+            help="Only those submitted since: 2026-11-21, or now-1d.",
             show_default=False,
         ),
     ] = "",
-    mine: Annotated[bool, switch("--mine", does="Only one's own.")] = False,
-    everything: Annotated[bool, switch("--all", "-a", does="Those that are over, too.")] = False,
-    watch: Annotated[bool, switch("--watch", "-w", does="Keep the list up to date until Ctrl-C.")] = False,
+    mine: Annotated[bool, switch("--mine", does="Only your own.")] = False,
+    everything: Annotated[bool, switch("--all", "-a", does="Include those that are over.")] = False,
+    watch: Annotated[bool, switch("--watch", "-w", does="Update the list until Ctrl-C.")] = False,
     json: Json = False,
-    no_header: Annotated[bool, switch("--no-header", does="No line of heads.")] = False,
+    no_header: Annotated[bool, switch("--no-header", does="Omit the header.")] = False,
     columns: Annotated[
         str,
         typer.Option(
             "--format",
             "-o",
             metavar="COLUMNS",
-            help="Which columns, as in id,st,site,start; a wrong one names all that there are.",
+            help="Columns, such as id,st,site,start; an unknown one lists all.",
             show_default=False,
         ),
     ] = "",
     limit: Annotated[
         int,
-        typer.Option("--limit", "-n", metavar="N", help="The newest N at most; 0 for all. --watch shows all.", min=0),
+        typer.Option("--limit", "-n", metavar="N", help="At most the newest N; 0 for all. --watch shows all.", min=0),
     ] = 200,
 ) -> None:
-    """List the leases that are not over, the newest first."""
+    """List open leases, newest first."""
     from leasehold.cli.live.choosing import which_leases
     from leasehold.cli.live.columns import read_columns
     from leasehold.cli.live.gateway import gateway
@@ -299,7 +299,7 @@ def list_leases(  # noqa: PLR0913, PLR0917 - one argument for each option
 
 @app.command()
 def show(lease_id: LeaseId, json: Json = False) -> None:
-    """Say what a lease asked for, how it stands, and why."""
+    """Show a lease: its request, its state, and why."""
     from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.moments import now
     from leasehold.cli.live.wording import account, asked_back, is_asked_back
@@ -321,11 +321,11 @@ def show(lease_id: LeaseId, json: Json = False) -> None:
 @app.command()
 def watch(
     lease_ids: Annotated[list[int] | None, typer.Argument(metavar="[ID...]", min=0, show_default=False)] = None,
-    json: Annotated[bool, switch("--json", does="One JSON object in each line.")] = False,
+    json: Annotated[bool, switch("--json", does="Print one JSON object per line.")] = False,
 ) -> None:
-    """Tell what happens: to these leases until all are over, or to all leases from now on.
+    """Follow events: of these leases until all are over, or of all leases from now on.
 
-    Exits with 1 if one of these went wrong.
+    Exits with 1 if one of these failed.
     """
     from leasehold.cli.live.following import going_on, until_over
     from leasehold.cli.live.gateway import gateway
@@ -348,7 +348,7 @@ def watch(
 
 @app.command()
 def cancel(lease_ids: LeaseIds, json: Json = False) -> None:
-    """Take leases back; those that are over stay as they are."""
+    """Cancel leases; those that are over are unchanged."""
     from leasehold.cli.live.ending import cancel_each
     from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.moments import now
@@ -379,13 +379,13 @@ def extend(
         str,
         typer.Option(
             metavar="TIME",
-            help="How much longer, on machines of the reference speed: 600 (seconds), 90m, 2:00:00.",
+            help="Additional time, on machines of the reference speed: 600 (seconds), 90m, 2:00:00.",
             show_default=False,
         ),
     ],
     json: Json = False,
 ) -> None:
-    """Let a lease last longer, if nobody is in the way; exits with 1 if somebody is."""
+    """Extend a lease if nothing else needs its room; exits with 1 otherwise."""
     from leasehold.cli.live.durations import read_duration_s
     from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.moments import now
@@ -407,13 +407,13 @@ def extend(
 @app.command()
 def logs(
     lease_id: LeaseId,
-    console: Annotated[bool, switch("--console", does="What its machines wrote, instead.")] = False,
+    console: Annotated[bool, switch("--console", does="Show the console output of its machines instead.")] = False,
     raw: Annotated[
-        bool, switch("--raw", does="With --console: also the control characters, which a terminal obeys.")
+        bool, switch("--raw", does="With --console: do not escape control characters; for trusted output only.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Tell what happened to a lease from its beginning, and why."""
+    """Show the history of a lease, with reasons."""
     from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.wording import history
     from leasehold.cli.screen import answer, answer_json, talk

@@ -73,7 +73,7 @@ def _say_version(wanted: bool) -> None:
 def leasehold(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_say_version, is_eager=True, metavar="", help="Say which version this is."),
+        typer.Option("--version", callback=_say_version, is_eager=True, metavar="", help="Print the version."),
     ] = False,
 ) -> None:
     """Lend a cluster's idle capacity without its own users noticing."""

@@ -7,7 +7,7 @@ import typer
 from leasehold.cli.live.completion import complete_site
 from leasehold.cli.options import Json
 
-app = typer.Typer(help="Look at the nodes that jobs run on.", no_args_is_help=True)
+app = typer.Typer(help="Inspect the nodes that jobs run on.", no_args_is_help=True)
 
 
 @app.command("list")
@@ -22,15 +22,15 @@ def list_nodes(
             "--software",
             "-s",
             metavar="TEXT",
-            help='Only those that have this, as in "gcc >= 12"; may be repeated.',
+            help='Only nodes with this software, such as "gcc >= 12"; may be repeated.',
             show_default=False,
         ),
     ] = None,
     json: Json = False,
 ) -> None:
-    """List the nodes: what is free of what each has, when it was seen, and how often it failed.
+    """List nodes: free and total resources, when last seen, and number of failures.
 
-    With --json also all software that is installed, with versions.
+    --json includes all installed software, with versions.
     """
     from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.moments import now
@@ -49,7 +49,7 @@ def list_nodes(
 
 @app.command()
 def images(json: Json = False) -> None:
-    """List the images that machines are built with on the nodes, also those that could not be built."""
+    """List images for machines on the nodes, including those that could not be built."""
     from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.nodes import IMAGE_FIGURES, IMAGE_HEADS, image_lines
     from leasehold.cli.live.table import print_table

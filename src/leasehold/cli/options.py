@@ -59,22 +59,22 @@ def switch(*names: str, does: str) -> Any:  # noqa: ANN401 - what typer takes fo
     return typer.Option(*names, help=does, metavar="")
 
 
-Name = Annotated[str, typer.Option(metavar="NAME", help="To recognise it by.", show_default=False)]
-Group = Annotated[str, typer.Option(metavar="NAME", help="For which of one's groups.", show_default=False)]
+Name = Annotated[str, typer.Option(metavar="NAME", help="A name for it.", show_default=False)]
+Group = Annotated[str, typer.Option(metavar="NAME", help="Request for this one of your groups.", show_default=False)]
 IdempotencyKey = Annotated[
     str,
     typer.Option(
         metavar="KEY",
-        help="The same key again is the same request, which is taken in once.",
+        help="Requests with the same key are accepted once.",
         show_default=False,
     ),
 ]
 Json = Annotated[bool, switch("--json", does="Answer with one JSON object.")]
-Quiet = Annotated[bool, switch("--quiet", "-q", does="No progress, no talk: only where it is.")]
+Quiet = Annotated[bool, switch("--quiet", "-q", does="Print only the path of the result.")]
 Force = Annotated[bool, switch("--force", does="Replace the run folder that is there.")]
 Out = Annotated[
     Path | None,
-    typer.Option("--out", "-o", metavar="PATH", help="Where to put it.", show_default=False),
+    typer.Option("--out", "-o", metavar="PATH", help="Output path.", show_default=False),
 ]
 ReportFile = Annotated[
     Path | None,
@@ -87,7 +87,7 @@ Claims = Annotated[
     typer.Option(
         "--claim",
         metavar="RESOURCE=N",
-        help="What it holds besides while it runs, as in licence:matlab=2; may be repeated.",
+        help="Licence or service units it uses while it runs, such as licence:matlab=2; may be repeated.",
         rich_help_panel="What",
         show_default=False,
     ),

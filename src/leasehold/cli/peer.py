@@ -20,23 +20,25 @@ Name = Annotated[str, typer.Argument(metavar="NAME", autocompletion=complete_pee
 
 @app.command()
 def add(
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", help="What the other gateway is called here.", show_default=False)
-    ],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the other gateway here.", show_default=False)],
     url: Annotated[
         str,
-        typer.Option(metavar="URL", help="Call it there, so that it can ask us; else we only ask.", show_default=False),
+        typer.Option(
+            metavar="URL",
+            help="Its address, so that it can send us requests; without one we only send.",
+            show_default=False,
+        ),
     ] = "",
     token_file: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="The token that it has made for us.", show_default=False),
+        typer.Option(metavar="FILE", help="File with the token it created for us.", show_default=False),
     ] = None,
     max_vms: Annotated[
         int | None,
         typer.Option(
             metavar="N",
             min=ANY,
-            help="It may have so many VMs here at a time; -1 for any number.",
+            help="VMs it may hold here at once; -1 for any number.",
             show_default="any number",
         ),
     ] = None,
@@ -44,14 +46,14 @@ def add(
         str,
         typer.Option(
             metavar="WHEN",
-            help="When we ask it: where none-can of our sites take a request, none-can-now, or never.",
+            help="When to send it requests: if none-can of our sites take them, none-can-now, or never.",
             autocompletion=complete_ask,
             show_default="none-can",
         ),
     ] = "",
     json: Json = False,
 ) -> None:
-    """Exchange requests with a gateway, or change what is agreed; makes the token for the other side."""
+    """Add or change a peer gateway; creates the token for the other side."""
     from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.peers import advice, check_ask, read_token
     from leasehold.cli.screen import answer, answer_json, talk
@@ -98,7 +100,7 @@ def _token_for(client: "Client", name: str) -> "NewToken":
 
 @app.command("list")
 def list_peers(json: Json = False) -> None:
-    """List the peers: whether each is in touch, and what goes to and fro."""
+    """List peers: connection state and exchanged leases."""
     from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.peers import HEADS, overview
     from leasehold.cli.live.table import print_table
@@ -115,7 +117,7 @@ def list_peers(json: Json = False) -> None:
 
 @app.command()
 def show(name: Name, json: Json = False) -> None:
-    """Say all that is known of a peer: what was offered, taken and refused both ways, and how often."""
+    """Show everything known about a peer: requests offered, accepted and refused in both directions."""
     from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.moments import now
     from leasehold.cli.live.peers import account
@@ -132,7 +134,7 @@ def show(name: Name, json: Json = False) -> None:
 
 @app.command()
 def remove(name: Name, json: Json = False) -> None:
-    """Exchange nothing with a peer any more; refused while leases are there, unless it has been silent."""
+    """Remove a peer; refused while leases exist between the two, unless it is unreachable."""
     from leasehold.cli.live.gateway import gateway
     from leasehold.cli.screen import answer, answer_json
 

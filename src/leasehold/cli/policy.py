@@ -7,12 +7,12 @@ import typer
 from leasehold.cli.options import Json, complete_policy
 from leasehold.cli.policy_victims import victims
 
-app = typer.Typer(help="Look at the rules that can be chosen.", no_args_is_help=True)
+app = typer.Typer(help="Inspect policies.", no_args_is_help=True)
 
 
 @app.command("list")
 def list_policies(json: Json = False) -> None:
-    """List every policy there is, those of installed packages included."""
+    """List all policies, including those of installed packages."""
     from dataclasses import asdict
 
     from leasehold.cli.policies import all_policies
@@ -30,7 +30,7 @@ def show(
     name: Annotated[str, typer.Argument(metavar="NAME", autocompletion=complete_policy, show_default=False)],
     json: Json = False,
 ) -> None:
-    """Say which question a policy answers, by which rule, and where it comes from."""
+    """Show the question a policy answers, its rule and its source."""
     from dataclasses import asdict
 
     from leasehold.cli.policies import policy_named

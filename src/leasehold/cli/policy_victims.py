@@ -19,7 +19,7 @@ Guests = Annotated[
     list[str],
     typer.Argument(
         metavar="GUEST...",
-        help="Guests that run: TYPE:VMS, for how long it worked, how often it was preempted.",
+        help="Running guests: TYPE:VMS[:WORKED[:PREEMPTIONS]].",
         show_default=False,
     ),
 ]
@@ -28,7 +28,7 @@ Policies = Annotated[
     typer.Option(
         "--policy",
         metavar="NAME",
-        help="Only these; else all, each also with by-value: before it.",
+        help="Only this policy; may be repeated. Default: all, also wrapped in by-value.",
         autocompletion=complete_victims,
         show_default=False,
     ),
@@ -37,11 +37,11 @@ Policies = Annotated[
 
 def victims(
     guests: Guests,
-    need: Annotated[int, typer.Option(metavar="N", min=1, help="How many VMs are needed.")],
+    need: Annotated[int, typer.Option(metavar="N", min=1, help="Number of VMs needed.")],
     policy: Policies = None,
     json: Json = False,
 ) -> None:
-    """Say whom each victim policy would preempt, beside every set of guests that no other set beats.
+    """Show which guests each victim policy would preempt, with all Pareto-optimal sets.
 
     Guests have 1 GiB for each VM, and preempting them takes as long as is usual. A set is beaten if another
     is no worse by guests, VMs, overhead and work lost, and better by one of them.

@@ -16,7 +16,7 @@ Names = Annotated[
     list[str],
     typer.Argument(
         metavar="NAME...",
-        help="Evaluations, or figures of them as in 003-fig5a; all is everything, list says what there is.",
+        help="Evaluations, or single figures such as 003-fig5a; all for everything, list to list them.",
         autocompletion=complete_name,
         show_default=False,
     ),
@@ -35,7 +35,7 @@ def reproduce(  # noqa: PLR0913, PLR0917 - one argument for each option
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Run evaluations again, and put what was published beside what comes out."""
+    """Reproduce published evaluations and compare the results."""
     if names == [LIST]:
         _print_list(json=json)
         return

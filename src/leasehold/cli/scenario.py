@@ -6,7 +6,7 @@ import typer
 
 from leasehold.cli.options import Json, complete_scenario
 
-app = typer.Typer(help="Look at scenarios.", no_args_is_help=True)
+app = typer.Typer(help="Inspect scenarios.", no_args_is_help=True)
 
 Source = Annotated[
     str,
@@ -35,7 +35,7 @@ def list_scenarios(json: Json = False) -> None:
 
 @app.command()
 def show(source: Source, json: Json = False) -> None:
-    """Print a scenario in full, with the default of every key that it leaves out."""
+    """Print a scenario in full, with all defaults."""
     from leasehold.cli.screen import answer, answer_json
     from leasehold.cli.source import scenario_of
     from leasehold.simulation.scenario.files import to_toml

@@ -21,7 +21,7 @@ def serve(  # noqa: PLR0913, PLR0917 - one argument for each option
             metavar="N",
             min=0,
             max=65_535,
-            help="Listen at this port (default: 8470); 0 is any free one.",
+            help="Port to listen on (default: 8470); 0 picks a free one.",
             show_default=False,
         ),
     ] = None,
@@ -29,18 +29,18 @@ def serve(  # noqa: PLR0913, PLR0917 - one argument for each option
         str,
         typer.Option(
             metavar="ADDRESS",
-            help="Listen at this address (default: 127.0.0.1); beyond this machine only with TLS.",
+            help="Address to listen on (default: 127.0.0.1); other than loopback only with TLS.",
             show_default=False,
         ),
     ] = "",
-    demo: Annotated[bool, switch("--demo", does="Three emulated sites, with a workload that runs.")] = False,
+    demo: Annotated[bool, switch("--demo", does="Serve three emulated sites with a running workload.")] = False,
     store: StoreUrl = "",
     print_config: Annotated[
-        bool, switch("--print-config", does="Print the configuration in force, with comments, and stop.")
+        bool, switch("--print-config", does="Print the effective configuration, with comments, and exit.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Be a gateway, with its sites: take requests, decide, and look after the machines."""
+    """Run a gateway and its sites."""
     with needing_the_service("`leasehold serve`"):
         from leasehold.cli import serving
     wanted = Wanted(config, data, store, host, port, demo)

@@ -27,7 +27,7 @@ Data = Annotated[
     Path | None,
     typer.Option(
         metavar="DIR",
-        help="Folder of the gateway's data; else LEASEHOLD_DATA, else this user's own.",
+        help="Data folder of the gateway; default: LEASEHOLD_DATA, or the user's own.",
         show_default=False,
     ),
 ]
@@ -36,7 +36,7 @@ StoreUrl = Annotated[
     typer.Option(
         "--store",
         metavar="URL",
-        help="Database: sqlite:///PATH or postgresql+psycopg://USER@HOST/DATABASE.",
+        help="Store URL: sqlite:///PATH or postgresql+psycopg://USER@HOST/DATABASE.",
         show_default=False,
     ),
 ]

@@ -9,7 +9,7 @@ from leasehold.cli import options
 from leasehold.cli.exit_codes import ANSWER_IS_NO
 from leasehold.cli.options import Force, Json, Out, Quiet, ReportFile, RunFolder, Seed, switch
 
-app = typer.Typer(help="Run a simulation, and look at runs.", no_args_is_help=True)
+app = typer.Typer(help="Run simulations and inspect runs.", no_args_is_help=True)
 
 LOG = "Of a log"
 RULES = "Rules"
@@ -31,7 +31,7 @@ def run(  # noqa: PLR0913, PLR0917 - one argument for each option
         str,
         typer.Option(
             metavar="N",
-            help="Processors of its cluster; or max-procs (as its header says), or peak (as its jobs need).",
+            help="Processors of its cluster, max-procs (from the log's header) or peak (the most its jobs use).",
             rich_help_panel=LOG,
             show_default=False,
         ),
@@ -51,7 +51,12 @@ def run(  # noqa: PLR0913, PLR0917 - one argument for each option
     ] = None,
     guests: Annotated[
         str | None,
-        typer.Option(metavar="LOG|das2", help="Where guests come from.", rich_help_panel=LOG, show_default=False),
+        typer.Option(
+            metavar="LOG|das2",
+            help="Source of guests: a log, or das2 for the model.",
+            rich_help_panel=LOG,
+            show_default=False,
+        ),
     ] = None,
     policy: Annotated[
         str | None,
@@ -67,7 +72,7 @@ def run(  # noqa: PLR0913, PLR0917 - one argument for each option
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Where guests go.",
+            help="Routing policy for guests.",
             rich_help_panel=RULES,
             autocompletion=options.complete_routing,
             show_default=False,
@@ -77,7 +82,7 @@ def run(  # noqa: PLR0913, PLR0917 - one argument for each option
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Who gives way.",
+            help="Victim policy.",
             rich_help_panel=RULES,
             autocompletion=options.complete_victims,
             show_default=False,
@@ -87,7 +92,7 @@ def run(  # noqa: PLR0913, PLR0917 - one argument for each option
         float | None,
         typer.Option(
             metavar="F",
-            help="Times as many jobs in the same time.",
+            help="Multiply the arrival rate by this factor.",
             rich_help_panel=RULES,
             show_default=False,
         ),
@@ -95,14 +100,16 @@ def run(  # noqa: PLR0913, PLR0917 - one argument for each option
     seed: Seed = None,
     horizon: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", help="No job comes after this.", rich_help_panel=RULES, show_default=False),
+        typer.Option(
+            metavar="SECONDS", help="Time after which no jobs arrive.", rich_help_panel=RULES, show_default=False
+        ),
     ] = None,
     assignments: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
             metavar="KEY=VALUE",
-            help="Set any key of the scenario, as in cluster.C64.slots=32; may be repeated.",
+            help="Set any key of the scenario, such as cluster.C64.slots=32; may be repeated.",
             rich_help_panel=RULES,
             show_default=False,
         ),
@@ -110,13 +117,15 @@ def run(  # noqa: PLR0913, PLR0917 - one argument for each option
     out: Out = None,
     force: Force = False,
     json: Json = False,
-    no_report: Annotated[bool, switch("--no-report", does="Write no report.")] = False,
-    no_export: Annotated[bool, switch("--no-export", does="Write no files for other tools.")] = False,
-    no_baseline: Annotated[bool, switch("--no-baseline", does="Do not run the local jobs without guests too.")] = False,
-    check: Annotated[bool, switch("--check", does="Check every promise after every event (slow).")] = False,
+    no_report: Annotated[bool, switch("--no-report", does="Do not write a report.")] = False,
+    no_export: Annotated[bool, switch("--no-export", does="Do not write run.swf and jobs.csv.")] = False,
+    no_baseline: Annotated[
+        bool, switch("--no-baseline", does="Skip the second run without guests; delays of local jobs are then unknown.")
+    ] = False,
+    check: Annotated[bool, switch("--check", does="Check all invariants after every event (slow).")] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Simulate a scenario, or a log as one cluster, into a run folder."""
+    """Simulate a scenario, or a log as one cluster, and write a run folder."""
     from leasehold.cli.folders import choose_folder
     from leasehold.cli.running import Manner, as_json, make_products, replay_command, simulate, tell
     from leasehold.cli.screen import answer, answer_json
@@ -173,7 +182,7 @@ def compare(
         ),
     ] = None,
 ) -> None:
-    """Set two runs side by side."""
+    """Compare two runs."""
     from leasehold.analysis.report import write_comparison
     from leasehold.analysis.run import load
     from leasehold.cli.comparing import comparison, different_requests, show, worsened
@@ -199,7 +208,7 @@ def compare(
 
 @app.command()
 def validate(run: RunFolder, json: Json = False) -> None:
-    """Check a run folder independently of what made it; exits with 1 if something does not add up."""
+    """Validate a run folder independently of the scheduler; exits with 1 if it is inconsistent."""
     from dataclasses import asdict
 
     from leasehold.analysis.run import load
@@ -227,7 +236,9 @@ def report(
     out: Out = None,
     pictures: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Write its charts there too, as SVG and PNG.", show_default=False),
+        typer.Option(
+            metavar="FOLDER", help="Also write its charts to this folder, as SVG and PNG.", show_default=False
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -256,7 +267,7 @@ def export(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Write a run as an SWF log and as the jobs.csv of Batsim."""
+    """Export a run as an SWF log and as Batsim's jobs.csv."""
     from leasehold.analysis.run import load
     from leasehold.cli.products import FORMATS
     from leasehold.cli.products import export as write

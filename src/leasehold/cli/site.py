@@ -13,7 +13,7 @@ from leasehold.cli.service_options import Config, Data, StoreUrl, Wanted, needin
 if TYPE_CHECKING:
     from leasehold.client import Site
 
-app = typer.Typer(help="Look at the sites of a federation, drain them, or be the manager of one.")
+app = typer.Typer(help="Inspect and drain the sites of a federation, or run a site manager.")
 
 Name = Annotated[str, typer.Argument(metavar="NAME", autocompletion=complete_site, show_default=False)]
 
@@ -27,27 +27,25 @@ def site(  # noqa: PLR0913, PLR0917 - one argument for each option
             metavar="URL",
             envvar="LEASEHOLD_GATEWAY",
             show_envvar=False,
-            help="Be the manager of a site beside its cluster, and serve guests of this gateway too.",
+            help="Run a site manager connected to this gateway.",
             show_default=False,
         ),
     ] = "",
-    name: Annotated[str, typer.Option(metavar="NAME", help="The site's name at the gateway.", show_default=False)] = "",
-    slots: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="How many VMs it has.", show_default=False)
-    ] = None,
+    name: Annotated[
+        str, typer.Option(metavar="NAME", help="Name of the site at the gateway.", show_default=False)
+    ] = "",
+    slots: Annotated[int | None, typer.Option(metavar="N", min=1, help="Number of VMs.", show_default=False)] = None,
     token_file: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="A token of the gateway with the role peer for this site; else LEASEHOLD_GATEWAY_TOKEN.",
+            help="File with the gateway's token with role peer for this site; default: LEASEHOLD_GATEWAY_TOKEN.",
             show_default=False,
         ),
     ] = None,
     config: Config = None,
     data: Data = None,
-    port: Annotated[
-        int, typer.Option(metavar="N", min=0, max=65_535, help="Listen at this port for its own users.")
-    ] = 8471,
+    port: Annotated[int, typer.Option(metavar="N", min=0, max=65_535, help="Port for the site's own users.")] = 8471,
     store: StoreUrl = "",
 ) -> None:
     """Look at the sites of a federation, drain them, or (with --gateway) be the manager of one."""
@@ -72,7 +70,7 @@ def _usual_folder(name: str) -> Path:
 
 @app.command("list")
 def list_sites(json: Json = False) -> None:
-    """List the sites: how many machines they have, who has them, and who waits."""
+    """List sites: number of machines, their use, and waiting requests."""
     from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.sites import HEADS, overview
     from leasehold.cli.live.table import print_table
@@ -89,7 +87,7 @@ def list_sites(json: Json = False) -> None:
 
 @app.command()
 def show(name: Name, json: Json = False) -> None:
-    """Say all that is known of a site."""
+    """Show everything known about a site."""
     from leasehold.cli.live.gateway import gateway
 
     with gateway() as client:
@@ -99,10 +97,10 @@ def show(name: Name, json: Json = False) -> None:
 @app.command()
 def drain(
     name: Name,
-    note: Annotated[str, typer.Option(metavar="TEXT", help="Why, for the others.", show_default=False)] = "",
+    note: Annotated[str, typer.Option(metavar="TEXT", help="Note for other users.", show_default=False)] = "",
     json: Json = False,
 ) -> None:
-    """Let no new guest start at a site; those that run there stay."""
+    """Drain a site: no new guests start; running ones stay."""
     from leasehold.cli.live.gateway import gateway
 
     with gateway() as client:
@@ -120,7 +118,7 @@ def resume(name: Name, json: Json = False) -> None:
 
 @app.command()
 def forget(name: Name, json: Json = False) -> None:
-    """Let go of a site with a manager of its own that will not come back; the leases there have failed."""
+    """Remove a site whose manager will not return; its leases fail."""
     from leasehold.cli.live.gateway import gateway
     from leasehold.cli.screen import answer, answer_json
 
@@ -139,7 +137,7 @@ def capabilities(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Say what the machines of the sites, or of one, can do."""
+    """Show the capabilities of the sites' machines."""
     from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.sites import ABILITIES, abilities
     from leasehold.cli.live.table import print_table

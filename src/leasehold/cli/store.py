@@ -8,14 +8,14 @@ import typer
 from leasehold.cli.options import Json, switch
 from leasehold.cli.service_options import Config, Data, StoreUrl, Wanted, needing_the_service
 
-app = typer.Typer(help="Look after what a gateway keeps.", no_args_is_help=True)
+app = typer.Typer(help="Manage a gateway's store.", no_args_is_help=True)
 
-BackupFile = Annotated[Path, typer.Argument(metavar="FILE", help="The copy.", show_default=False)]
+BackupFile = Annotated[Path, typer.Argument(metavar="FILE", help="The backup file.", show_default=False)]
 
 
 @app.command()
 def status(config: Config = None, data: Data = None, store: StoreUrl = "", json: Json = False) -> None:
-    """Say which schema the store has, whether a gateway uses it, and what is in it."""
+    """Show the store's schema, whether a gateway uses it, and its contents."""
     url = _url(config, data, store)
     from leasehold.cli.screen import answer, answer_json
     from leasehold.cli.store_status import as_json, as_text
@@ -30,7 +30,7 @@ def status(config: Config = None, data: Data = None, store: StoreUrl = "", json:
 
 @app.command()
 def migrate(config: Config = None, data: Data = None, store: StoreUrl = "", json: Json = False) -> None:
-    """Give the store the schema of this program; `leasehold serve` does so, too, when it starts."""
+    """Migrate the store to this version's schema; `leasehold serve` also does so at start."""
     url = _url(config, data, store)
     from leasehold.service.store.store import open_store
     from leasehold.service.store_status import look_at
@@ -51,7 +51,7 @@ def backup(
     store: StoreUrl = "",
     json: Json = False,
 ) -> None:
-    """Copy the whole store into FILE; the gateway may be at work meanwhile."""
+    """Copy the whole store to FILE; the gateway may be running."""
     url = _url(config, data, store)
     from leasehold.service.store.backup import backup as back_up
     from leasehold.service.store.store import Store
@@ -65,13 +65,13 @@ def backup(
 @app.command()
 def restore(
     file: BackupFile,
-    replace: Annotated[bool, switch("--replace", does="Let go of what is in the store.")] = False,
+    replace: Annotated[bool, switch("--replace", does="Replace the current contents of the store.")] = False,
     config: Config = None,
     data: Data = None,
     store: StoreUrl = "",
     json: Json = False,
 ) -> None:
-    """Make the store what it was when FILE was made; no gateway may be using it."""
+    """Restore the store from FILE; no gateway may be using it."""
     url = _url(config, data, store)
     from leasehold.service.store.backup import restore as put_back
 

@@ -7,12 +7,14 @@ import typer
 from leasehold.cli.live.completion import complete_role, complete_site
 from leasehold.cli.options import Json
 
-app = typer.Typer(help="Give out tokens, and take them back.", no_args_is_help=True)
+app = typer.Typer(help="Create and revoke tokens.", no_args_is_help=True)
 
 
 @app.command()
 def create(  # noqa: PLR0917 - one argument for each option
-    consumer: Annotated[str, typer.Argument(metavar="CONSUMER", help="In whose name it counts.", show_default=False)],
+    consumer: Annotated[
+        str, typer.Argument(metavar="CONSUMER", help="Consumer that the token identifies.", show_default=False)
+    ],
     roles: Annotated[
         list[str] | None,
         typer.Option(
@@ -25,26 +27,26 @@ def create(  # noqa: PLR0917 - one argument for each option
     ] = None,
     groups: Annotated[
         list[str] | None,
-        typer.Option("--group", metavar="NAME", help="A group of theirs; may be repeated.", show_default=False),
+        typer.Option("--group", metavar="NAME", help="A group of the consumer; may be repeated.", show_default=False),
     ] = None,
     sites: Annotated[
         list[str] | None,
         typer.Option(
             "--site",
             metavar="NAME",
-            help="A home site of a member, or the one that is operated; may be repeated.",
+            help="Home site of a member, or the operated site; may be repeated.",
             autocompletion=complete_site,
             show_default=False,
         ),
     ] = None,
     expires: Annotated[
         str,
-        typer.Option(metavar="TIME", help="How long it counts, as in 30d or 12h.", show_default="for ever"),
+        typer.Option(metavar="TIME", help="Lifetime, such as 30d or 12h.", show_default="for ever"),
     ] = "",
-    note: Annotated[str, typer.Option(metavar="TEXT", help="What it is for.", show_default=False)] = "",
+    note: Annotated[str, typer.Option(metavar="TEXT", help="A note on its purpose.", show_default=False)] = "",
     json: Json = False,
 ) -> None:
-    """Make a token; it is the answer, and is never shown again."""
+    """Create a token and print it; it is never shown again."""
     from leasehold.cli.live.durations import read_duration_s
     from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.tokens import account
@@ -69,7 +71,7 @@ def create(  # noqa: PLR0917 - one argument for each option
 
 @app.command("list")
 def list_tokens(json: Json = False) -> None:
-    """List all tokens that were given out; never what they are, only whose."""
+    """List issued tokens, without their values."""
     from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.table import print_table
     from leasehold.cli.live.tokens import HEADS, overview
@@ -88,7 +90,7 @@ def list_tokens(json: Json = False) -> None:
 def revoke(
     token_ids: Annotated[list[str], typer.Argument(metavar="ID...", show_default=False)], json: Json = False
 ) -> None:
-    """Let tokens count no more, from now on."""
+    """Revoke tokens."""
     from leasehold.cli.live.gateway import gateway
     from leasehold.cli.screen import answer, answer_json
 
@@ -103,7 +105,7 @@ def revoke(
 
 @app.command()
 def inspect(json: Json = False) -> None:
-    """Say who we are at the gateway, what we may, and where our token is from."""
+    """Show the caller's identity and permissions, and where its token was found."""
     from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.tokens import introduction
     from leasehold.cli.screen import answer, answer_json

@@ -7,46 +7,44 @@ import typer
 from leasehold.cli.live.completion import complete_by, complete_site
 from leasehold.cli.options import Json
 
-app = typer.Typer(help="See what was used, and draw up statements.", no_args_is_help=True)
+app = typer.Typer(help="Show usage and statements.", no_args_is_help=True)
 
 
 @app.command()
 def show(  # noqa: PLR0917 - one argument for each option
     consumer: Annotated[
         str,
-        typer.Option(
-            metavar="PATH", help="Only of this VO, group or user, as in atlas/production.", show_default=False
-        ),
+        typer.Option(metavar="PATH", help="Only this VO, group or user, such as atlas/production.", show_default=False),
     ] = "",
     domain: Annotated[
         str,
         typer.Option(
             metavar="NAME",
-            help="Only at this virtual domain or site.",
+            help="Run only at this virtual domain or site.",
             autocompletion=complete_site,
             show_default=False,
         ),
     ] = "",
     since: Annotated[
         str,
-        typer.Option(metavar="TIME", help="From then on.", show_default="the begin of this month, in UTC"),
+        typer.Option(metavar="TIME", help="Begin of the period.", show_default="the begin of this month, in UTC"),
     ] = "",
-    until: Annotated[str, typer.Option(metavar="TIME", help="Until before then.", show_default="now")] = "",
+    until: Annotated[str, typer.Option(metavar="TIME", help="End of the period, exclusive.", show_default="now")] = "",
     by: Annotated[
         str,
         typer.Option(
             metavar="WINDOW",
-            help="Window by window: hour, day or month, in UTC.",
+            help="Group by hour, day or month, in UTC.",
             autocompletion=complete_by,
             show_default="in all",
         ),
     ] = "",
     depth: Annotated[
-        int, typer.Option(metavar="N", min=1, max=10, help="How deep to tell paths apart: 1 for VOs.")
+        int, typer.Option(metavar="N", min=1, max=10, help="Depth of consumer paths: 1 for VOs, 2 for their groups.")
     ] = 1,
     json: Json = False,
 ) -> None:
-    """Tell what was used, by consumer and virtual domain: VMs times seconds, exact to the millisecond."""
+    """Show usage by consumer and virtual domain in VM-seconds, exact to the millisecond."""
     from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.moments import now, read_moment
     from leasehold.cli.live.table import print_table
@@ -74,12 +72,12 @@ def show(  # noqa: PLR0917 - one argument for each option
 @app.command()
 def statement(
     month: Annotated[
-        str, typer.Option(metavar="YYYY-MM", help="The month, in UTC, as in 2026-10.", show_default=False)
+        str, typer.Option(metavar="YYYY-MM", help="The month in UTC, such as 2026-10.", show_default=False)
     ],
     consumer: Annotated[str, typer.Option(metavar="PATH", help="The VO, or a group in it.", show_default=False)],
     json: Json = False,
 ) -> None:
-    """Print a month's statement of a VO: what was agreed, used and punished, by virtual domain."""
+    """Print a VO's statement for a month: agreed, used and penalised, by virtual domain."""
     from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.table import print_table
     from leasehold.cli.live.usage import STATEMENT_HEADS, heading, lines, notes

@@ -15,34 +15,38 @@ if TYPE_CHECKING:
 
 Seeds = Annotated[
     int | None,
-    typer.Option(metavar="N", min=2, help="How many seeds; else 100.", show_default=False),
+    typer.Option(metavar="N", min=2, help="Number of seeds; default: 100.", show_default=False),
 ]
 Jobs = Annotated[
     int | None,
-    typer.Option("--jobs", "-j", metavar="N", min=1, help="How many processes; else all CPUs.", show_default=False),
+    typer.Option(
+        "--jobs", "-j", metavar="N", min=1, help="Number of processes; default: one per CPU.", show_default=False
+    ),
 ]
 Dask = Annotated[
     str | None,
     typer.Option(
         metavar="ADDRESS",
-        help="Many machines instead: a Dask scheduler, as in tcp://host:8786.",
+        help="Run on the workers of this Dask scheduler, such as tcp://host:8786.",
         show_default=False,
     ),
 ]
 Logs = Annotated[
     Path | None,
-    typer.Option(metavar="FOLDER", help="Public workload logs, for beyond.", show_default=False),
+    typer.Option(metavar="FOLDER", help="Folder of public workload logs, for beyond.", show_default=False),
 ]
 Recheck = Annotated[
     int | None,
     typer.Option(
         metavar="N",
         min=1,
-        help="Take over what earlier code has measured, if N runs of each configuration come out the same.",
+        help="Keep results of earlier code if N repeated runs of each configuration are identical.",
         show_default=False,
     ),
 ]
-Quick = Annotated[bool, switch("--quick", does="Few seeds, short runs: its shape, in about two minutes.")]
+Quick = Annotated[
+    bool, switch("--quick", does="Few seeds and short runs: the shape of the result, in about two minutes.")
+]
 
 
 @dataclass(frozen=True, slots=True)
