@@ -28,9 +28,9 @@ from leasehold.model.agreement import (
     UsageDecay,
 )
 from leasehold.model.use import Holding
-from leasehold.sharing.asking import Ask
 from leasehold.sharing.enforcement import Sharing
-from leasehold.sharing.places import Place
+from leasehold.sharing.parties import Provider
+from leasehold.sharing.rules import UsageRequest
 
 DOMAINS, SITES_EACH, SLOTS = 5, 4, 128
 GROUPS = 4
@@ -55,10 +55,10 @@ def latencies(agreements: int, draws: int) -> list[dict[str, Any]]:
     return [asdict(Latency.of(f"{agreements:,} agreements asked, {what}", times)) for what, times in named if times]
 
 
-def places() -> list[Place]:
+def places() -> list[Provider]:
     """Give the sites, each in a virtual domain."""
     return [
-        Place(f"site{domain}-{number}", {CPUS: SLOTS}, f"domain{domain}")
+        Provider(f"site{domain}-{number}", {CPUS: SLOTS}, f"domain{domain}")
         for domain in range(DOMAINS)
         for number in range(SITES_EACH)
     ]
@@ -92,7 +92,7 @@ def asked(sharing: Sharing, paths: list[str], draws: int, random: Random) -> tup
     for lease_id in range(draws):
         now_ms += random.randrange(2_000)
         path, site = f"{asking[lease_id]}/user{random.randrange(20)}", random.choice(sites)
-        ask = Ask(path, {CPUS: random.choice([1, 1, 2, 4])}, HOUR_MS, now_ms)
+        ask = UsageRequest(path, {CPUS: random.choice([1, 1, 2, 4])}, HOUR_MS, now_ms)
         begun_ns = perf_counter_ns()
         breach = sharing.why_not(ask, site, now_ms)
         passed_ns = perf_counter_ns() - begun_ns

@@ -8,7 +8,7 @@ import pytest
 from tests.cli.saying import Cli
 
 from leasehold.gateway.coallocation.placement.registry import placement_policy_names
-from leasehold.leasing.disciplines import DISCIPLINES
+from leasehold.leasing.backfill import DISCIPLINES
 from leasehold.leasing.victims.registry import victim_policy_names
 from leasehold.routing.registry import routing_policy_names
 from leasehold.sharing.broker_policies.registry import broker_policy_names

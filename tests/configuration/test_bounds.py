@@ -28,12 +28,9 @@ from leasehold.service.drivers.emulated.options import read_options as read_emul
 from leasehold.service.drivers.libvirt.options import read_options as read_libvirt
 from leasehold.service.drivers.qemu.options import read_options as read_qemu
 from leasehold.service.drivers.slurm.options import read_options as read_slurm
-from leasehold.sharing.account import Account
-from leasehold.sharing.ledger import AccountKey, Ledger
-from leasehold.sharing.ledger import Watched as WatchedAccounts
-from leasehold.sharing.limits.over import over
-from leasehold.sharing.limits.usage import Usage
-from leasehold.sharing.places import Place, Providers
+from leasehold.sharing.ledger import Account, AccountKey, UsageLedger, WatchedAccounts
+from leasehold.sharing.limits import AccountUsage, over
+from leasehold.sharing.parties import Provider, Providers
 from leasehold.simulation.scenario.parse import scenario_from_dict
 
 BETWEEN = {"name": "a", "provider": "das3", "consumer": "atlas"}
@@ -249,16 +246,16 @@ def test_no_body_takes_a_number_beyond_its_bounds(model: type[Asked]) -> None:
 def test_the_widest_limit_looks_at_each_window_once(limit: TimeDecay | UsageDecay) -> None:
     looked: Counter[tuple[int, int]] = Counter()
 
-    class Watched(Ledger):
+    class Watched(UsageLedger):
         def used(self, key: AccountKey, from_ms: int, to_ms: int) -> int:
             looked[from_ms, to_ms] += key[0] == "atlas"
             return super().used(key, from_ms, to_ms)
 
-    ledger = Watched(Providers([Place("das3", {CPUS: 10})]))
+    ledger = Watched(Providers([Provider("das3", {CPUS: 10})]))
     key = ("atlas", "das3", CPUS)
     ledger.watch(WatchedAccounts(frozenset({key, ("", "das3", CPUS)}), 1 << 40), 0)
     ledger.begin(1, Holding("atlas", "das3", {CPUS: 10}), 0)
-    found = over(limit, Usage(ledger, key), 10**9)
+    found = over(limit, AccountUsage(ledger, key), 10**9)
     assert found is not None
     assert found.next_ms is None
     assert sum(looked.values()) <= 4 * MOST_WINDOWS

@@ -3,7 +3,7 @@
 import pytest
 
 from leasehold.configuration.terms import ClusterTerms, site_settings
-from leasehold.leasing.repair import REPAIRS
+from leasehold.leasing.backfill import REPAIRS
 
 
 def test_terms_become_settings() -> None:

@@ -12,8 +12,7 @@ from leasehold.experiments.intergrid.metrics import METRICS
 from leasehold.experiments.report import markdown
 from leasehold.experiments.statistics import Interval
 from leasehold.model.errors import InvalidField
-from leasehold.routing.parameters import parted
-from leasehold.routing.registry import ROUTING_POLICIES
+from leasehold.routing.registry import ROUTING_POLICIES, parted
 
 READ = plan()
 HALF = {"price-and-park": 0.35, "most-free": 0.7, "clairvoyant": 0.1}

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from leasehold.experiments.beyond import evaluation, world
 from leasehold.experiments.beyond.plan import ContenderRun, plan
 from leasehold.experiments.evaluation import Size
-from leasehold.routing.demand import HORIZONS_MS, Demand
+from leasehold.routing.demand import HORIZONS_MS, LocalDemand
 
 S, HOUR = 1_000, 3_600_000
 HOURS = 2
@@ -52,17 +52,17 @@ def memories() -> dict[float, dict[str, world.Memory]]:
 
 
 @pytest.fixture(scope="module")
-def learnt(memories: dict[float, dict[str, world.Memory]]) -> dict[float, dict[str, Demand]]:
+def learnt(memories: dict[float, dict[str, world.Memory]]) -> dict[float, dict[str, LocalDemand]]:
     """The tables of that past."""
     return {
-        rate: {name: Demand.recalled(memory, SITES[name]) for name, memory in by_site.items()}
+        rate: {name: LocalDemand.recalled(memory, SITES[name]) for name, memory in by_site.items()}
         for rate, by_site in memories.items()
     }
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("site", SITES)
-def test_who_had_more_local_users_expects_more(learnt: dict[float, dict[str, Demand]], site: str) -> None:
+def test_who_had_more_local_users_expects_more(learnt: dict[float, dict[str, LocalDemand]], site: str) -> None:
     """P(peak >= half of the site) within five minutes, over all ages of the last start."""
     few, many = (learnt[rate][site] for rate in (0.6, 1.6))
     index = HORIZONS_MS.index(320 * S)
@@ -93,14 +93,14 @@ def test_each_replication_has_a_past_of_its_own(memories: dict[float, dict[str, 
 @given(st.lists(st.tuples(st.integers(1, 600), st.integers(1, 8), st.integers(1, 900)), max_size=40))
 def test_a_table_says_the_same_when_its_past_ends_now(leases: list[tuple[int, int, int]]) -> None:
     """Moved in time, every question is answered as by a table that remembers the same."""
-    table, now_ms = Demand(8), 0
+    table, now_ms = LocalDemand(8), 0
     for number, (gap_s, vms, held_s) in enumerate(leases):
         now_ms += gap_s * S
         table.began(number, vms, now_ms)
         now_ms += held_s * S
         table.ended(number, held_s * S, now_ms)
     table.advance(now_ms)
-    then, now = (Demand.recalled(memory, 8) for memory in (table.memory(), world.ending_now(table.memory())))
+    then, now = (LocalDemand.recalled(memory, 8) for memory in (table.memory(), world.ending_now(table.memory())))
     assert now.scale_ms == then.scale_ms
     assert now.is_learnt == then.is_learnt
     for span_ms in (10 * S, 300 * S, HOUR):

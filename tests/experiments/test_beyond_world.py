@@ -15,9 +15,8 @@ from leasehold.gateway.settings import SiteSettings
 from leasehold.leasing.victims.registry import victim_policy
 from leasehold.model.errors import InvalidField
 from leasehold.model.request import LeaseType, Request
-from leasehold.routing.facts import Federation, SiteFacts, SiteHistory, SiteLive
 from leasehold.routing.policy import Dispatch, Hold, Refuse, Verdict
-from leasehold.routing.view import FixedSources, RoutingView
+from leasehold.routing.view import FixedSources, RoutingView, SiteFacts, SiteHistory, SiteLive, SiteSet
 from leasehold.simulation.workload.job import Job
 
 S, HOUR = 1_000, 3_600_000
@@ -116,7 +115,7 @@ class Ahead:
         settings = [SiteSettings("a", 4, victim_policy("moml"), queues_locals=False)]
         own = [Job(100 * S, 3, 100 * S, 100 * S, site="a")]
         self.policy = Clairvoyant(Random(1), room_beside(settings, own, 1), needs_ms)
-        federation = Federation([SiteFacts("a", 4, 1, 1)])
+        federation = SiteSet([SiteFacts("a", 4, 1, 1)])
         self.view = RoutingView(federation, federation.sites, FixedSources(), self.policy.information, 0)
 
     def ask(self, request: Request, now_ms: int = 0) -> Verdict:

@@ -10,9 +10,8 @@ from leasehold.experiments.intergrid.plan import plan
 from leasehold.experiments.intergrid.studies import LAST, STUDIES, Term
 from leasehold.experiments.intergrid.world import WaitsForRoom
 from leasehold.model.request import LeaseType, Request
-from leasehold.routing.facts import Federation, SiteFacts, SiteLive
 from leasehold.routing.policy import Dispatch, Hold, Refuse, Verdict, newcomer
-from leasehold.routing.view import FixedSources, RoutingView
+from leasehold.routing.view import FixedSources, RoutingView, SiteFacts, SiteLive, SiteSet
 from leasehold.simulation.workload.job import Job
 
 S = 1_000
@@ -26,7 +25,7 @@ class Desk:
         self.policy = WaitsForRoom(Random(1))
         jobs = (Job(0, 4, 100 * S, 100 * S, lease_type=kind, deadline_ms=deadline_ms) for kind in kinds)
         self.came = list(self.policy.hardened(jobs))
-        self.federation = Federation(SiteFacts(name, 8, 1, 1) for name in "ab")
+        self.federation = SiteSet(SiteFacts(name, 8, 1, 1) for name in "ab")
 
     def ask(self, number: int, lives: Mapping[str, SiteLive], now_ms: int = 0) -> Verdict:
         return self.policy.route(_request(number), self._view(lives, now_ms), now_ms)

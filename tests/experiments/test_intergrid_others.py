@@ -8,9 +8,9 @@ from leasehold.experiments.intergrid import world
 from leasehold.experiments.intergrid.plan import FederationRun, configuration_named, plan
 from leasehold.experiments.intergrid.studies import STUDIES
 from leasehold.experiments.intergrid.world import as_keys, in_seconds, scenario
-from leasehold.routing.allocation import allocate
-from leasehold.routing.facts import SiteFacts
-from leasehold.routing.pap import PAPER_SPREAD, cluster_load
+from leasehold.routing.policies.pap_rnd import PAPER_SPREAD, cluster_load
+from leasehold.routing.queueing import allocate
+from leasehold.routing.view import SiteFacts
 from leasehold.simulation.scenario.sites import told_moments
 from leasehold.simulation.workload.das2 import Das2Parameters, StreamMoments
 

@@ -8,10 +8,9 @@ import pytest
 
 from leasehold.experiments.intergrid.plan import FederationRun, Reading, plan
 from leasehold.experiments.intergrid.world import as_keys, scenario
-from leasehold.routing.allocation import allocate
-from leasehold.routing.facts import SiteFacts
-from leasehold.routing.pap import PAPER_SPREAD, cluster_load
-from leasehold.routing.queueing import ClusterLoad
+from leasehold.routing.policies.pap_rnd import PAPER_SPREAD, cluster_load
+from leasehold.routing.queueing import ClusterLoad, allocate
+from leasehold.routing.view import SiteFacts
 from leasehold.simulation.scenario.sites import told_moments
 from leasehold.simulation.workload.das2 import Das2Parameters, StreamMoments
 

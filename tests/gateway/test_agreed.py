@@ -33,11 +33,11 @@ from leasehold.model.event import (
 from leasehold.model.lease import LeaseState
 from leasehold.model.reason import Outcome, Reason
 from leasehold.model.use import Holding, Segment
-from leasehold.routing.facts import SiteLive
 from leasehold.routing.registry import routing_policy
-from leasehold.sharing.asking import amounts_of
+from leasehold.routing.view import SiteLive
 from leasehold.sharing.enforcement import Sharing, SharingSettings
-from leasehold.sharing.places import Place
+from leasehold.sharing.parties import Provider
+from leasehold.sharing.rules import amounts_of
 from leasehold.testing.worlds import site
 
 WINDOW_MS = 100_000
@@ -47,7 +47,7 @@ HELD, WAIT, REFUSE = Outcome.HOLD, Outcome.WAIT, Outcome.REFUSE
 
 
 def sharing(*agreements: Agreement, sites: Iterable[tuple[str, int, str]] = (("a", 4, ""),), **more: Any) -> Sharing:
-    places = [Place(name, {"cpus": slots}, domain) for name, slots, domain in sites]
+    places = [Provider(name, {"cpus": slots}, domain) for name, slots, domain in sites]
     return Sharing(places, SharingSettings(**more), agreements)
 
 
@@ -380,7 +380,7 @@ AGREEMENTS = st.lists(
 
 
 def terms(agreements: list[Agreement]) -> Sharing:
-    places = [Place(name, {"cpus": slots}, "ab" if name in "ab" else "") for name, slots in SLOTS.items()]
+    places = [Provider(name, {"cpus": slots}, "ab" if name in "ab" else "") for name, slots in SLOTS.items()]
     return Sharing(places, SharingSettings(threshold=1), agreements)
 
 

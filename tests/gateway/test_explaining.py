@@ -25,13 +25,13 @@ from leasehold.model.event import CoAllocationSubmitted, Event, LeaseEnded, Lend
 from leasehold.model.lease import LeaseState
 from leasehold.model.reason import Reason
 from leasehold.model.request import LeaseType, Request
-from leasehold.routing.facts import SiteLive
 from leasehold.routing.policy import Dispatch, Information, RoutingPolicy, RoutingView
 from leasehold.routing.registry import routing_policy
+from leasehold.routing.view import SiteLive
 from leasehold.sharing.enforcement import Sharing, SharingSettings
-from leasehold.sharing.places import Place
+from leasehold.sharing.parties import Provider
 
-PLACES = [Place("a", {CPUS: 4}, "das"), Place("b", {CPUS: 6})]
+PLACES = [Provider("a", {CPUS: 4}, "das"), Provider("b", {CPUS: 6})]
 
 
 def gateway(policy: str = "most-free", *agreements: Agreement, **how: Any) -> Gateway:
@@ -244,7 +244,7 @@ ASKED = st.builds(
     parts=st.sampled_from([(), (), (), ()]) | st.lists(st.integers(1, 6), min_size=1, max_size=4).map(tuple),
     reserves=st.booleans(),
 )
-THREE_PLACES = [Place("a", {CPUS: 6}, "das"), Place("b", {CPUS: 4}, "das"), Place("c", {CPUS: 3})]
+THREE_PLACES = [Provider("a", {CPUS: 6}, "das"), Provider("b", {CPUS: 4}, "das"), Provider("c", {CPUS: 3})]
 AGREED = [
     Agreement("everybody", "*", "*", NoLimit()),
     Agreement("few", "a", "atlas", NoLimit(), lending_limit=3),

@@ -8,7 +8,7 @@ from tests.gateway.random_worlds import PREEMPTABLE, Case, cases, three_sites, u
 from tests.searching import examples
 
 from leasehold.gateway.settings import SiteSettings
-from leasehold.leasing.victims.candidate import Candidate, Choice
+from leasehold.leasing.victims.candidate import Candidate, VictimChoice
 from leasehold.leasing.victims.exact_cover import ExactCover
 from leasehold.leasing.victims.guard import Guard
 from leasehold.leasing.victims.policy import VictimPolicy
@@ -75,9 +75,9 @@ class Watched(VictimPolicy):
     def __init__(self, policy: VictimPolicy) -> None:
         self.policy = policy
         self.name = policy.name
-        self.asked: list[tuple[list[Candidate], int, Choice]] = []
+        self.asked: list[tuple[list[Candidate], int, VictimChoice]] = []
 
-    def choose(self, candidates: Sequence[Candidate], needed_vms: int) -> Choice:
+    def choose(self, candidates: Sequence[Candidate], needed_vms: int) -> VictimChoice:
         choice = self.policy.choose(candidates, needed_vms)
         self.asked.append((list(candidates), needed_vms, choice))
         return choice

@@ -11,7 +11,7 @@ import pytest
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.settings import SiteSettings
 from leasehold.leasing.overhead import OverheadModel
-from leasehold.leasing.victims.by_value import by_value
+from leasehold.leasing.victims.guard import by_value
 from leasehold.leasing.victims.registry import victim_policy
 from leasehold.model.effect import Effect, LeaseClosed, ResumeLease, StartLease
 from leasehold.model.event import CancelRequested, LeaseEnded, LeaseSaved, Submitted, Tick

@@ -35,7 +35,7 @@ from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.guests import Guests
 from leasehold.gateway.invariants import Invariants
 from leasehold.gateway.site import Site
-from leasehold.leasing.repair import REPAIRS
+from leasehold.leasing.backfill import REPAIRS
 from leasehold.model.effect import Decision, Effect, LeaseClosed, StartLease
 from leasehold.model.errors import InvariantBroken, UnknownName
 from leasehold.model.event import CancelRequested, Event, LeaseEnded, Submitted, Tick

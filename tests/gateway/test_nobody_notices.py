@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tests.searching import examples
 
 from leasehold.gateway.settings import SiteSettings
+from leasehold.leasing.backfill import REPAIRS
 from leasehold.leasing.overhead import OverheadModel
-from leasehold.leasing.repair import REPAIRS
 from leasehold.model.request import LeaseType
 from leasehold.simulation.workload.job import Job
 from leasehold.testing.worlds import History, play, site

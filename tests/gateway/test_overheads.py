@@ -21,7 +21,7 @@ from tests.gateway.test_restart import ForgetfulWorld, told
 from tests.searching import examples
 
 from leasehold.gateway.gateway import Routing
-from leasehold.leasing.experience import ONE
+from leasehold.leasing.overhead import ONE
 from leasehold.model.effect import MigrateLease, ResumeLease, SuspendLease
 from leasehold.model.event import LeaseEnded, LeaseSaved, Operation, OverheadMeasured
 from leasehold.model.lease import LeaseState

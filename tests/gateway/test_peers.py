@@ -31,9 +31,9 @@ from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.reason import Outcome, Reason
 from leasehold.model.request import LeaseType, Request
 from leasehold.routing.estimators import StreamEstimator
-from leasehold.routing.facts import SiteLive
 from leasehold.routing.moments import StreamMoments, together
 from leasehold.routing.registry import ROUTING_POLICIES, routing_policy
+from leasehold.routing.view import SiteLive
 from leasehold.testing.worlds import site
 
 S = LeaseState

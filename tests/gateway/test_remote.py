@@ -30,8 +30,8 @@ from leasehold.model.event import (
 from leasehold.model.lease import LeaseState
 from leasehold.model.reason import Outcome, Reason
 from leasehold.model.request import LeaseType, Request
-from leasehold.routing.facts import SiteLive
 from leasehold.routing.registry import ROUTING_POLICIES, routing_policy
+from leasehold.routing.view import SiteLive
 from leasehold.testing.worlds import site
 
 S = LeaseState

@@ -15,9 +15,8 @@ from tests.gateway.random_worlds import PREEMPTABLE, QUICK, Case, Chronicle, cas
 from tests.searching import examples
 
 from leasehold.gateway.gateway import Gateway
-from leasehold.leasing.backfill import Backfiller
+from leasehold.leasing.backfill import REPAIRS, Backfiller, Repair, repair_conflicts, replan_all
 from leasehold.leasing.profile import Profile
-from leasehold.leasing.repair import REPAIRS, Repair, repair_conflicts, replan_all
 from leasehold.model.effect import StartLease
 from leasehold.model.lease import Lease
 from leasehold.model.reason import Outcome, Reason

@@ -31,9 +31,9 @@ from leasehold.model.event import CancelRequested, Submitted, Tick
 from leasehold.model.lease import LeaseState
 from leasehold.model.reason import Outcome, Reason
 from leasehold.model.request import LeaseType, Request
-from leasehold.routing.pap import BY_COMPUTING_POWER, ENOUGH_SEEN
+from leasehold.routing.policies.pap_rnd import BY_COMPUTING_POWER, ENOUGH_SEEN
 from leasehold.routing.policies.pap_rtdp import PapRtdp
-from leasehold.routing.policy import Dispatch, Federation, Hold, Refuse, RoutingPolicy, RoutingView, Verdict
+from leasehold.routing.policy import Dispatch, Hold, Refuse, RoutingPolicy, RoutingView, SiteSet, Verdict
 from leasehold.routing.registry import ROUTING_POLICIES
 from leasehold.routing.view import FixedSources, Information, UndeclaredInformation
 from leasehold.simulation.workload.job import Job
@@ -339,7 +339,7 @@ class TestRunTimes:
         assert seen == [1.0, 1.0]
 
     def test_a_policy_has_to_say_that_it_uses_it(self) -> None:
-        shown = RoutingView(Federation(()), (), FixedSources(), Information.STATIC, 0)
+        shown = RoutingView(SiteSet(()), (), FixedSources(), Information.STATIC, 0)
         with pytest.raises(UndeclaredInformation, match="needed_part"):
             shown.needed_part(Request(1, LeaseType.SUSPENDABLE, 1, 1, 0, 0))
 

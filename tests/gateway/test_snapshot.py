@@ -26,7 +26,7 @@ from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.request import LeaseType, Request
 from leasehold.routing.registry import routing_policy
 from leasehold.sharing.enforcement import Sharing, SharingSettings
-from leasehold.sharing.places import Place
+from leasehold.sharing.parties import Provider
 
 
 def request(number: int, site: str | None = None) -> Request:
@@ -40,7 +40,7 @@ def request(number: int, site: str | None = None) -> Request:
 def holding(leases: int, coallocations: int = 0) -> Gateway:
     """A gateway with so many leases, local ones and guests, and co-allocations for two VMs each."""
     agreed = [Agreement("everybody", "*", "*", NoLimit())]
-    sharing = Sharing([Place("a", {CPUS: 4}), Place("b", {CPUS: 6})], SharingSettings(), agreed)
+    sharing = Sharing([Provider("a", {CPUS: 4}), Provider("b", {CPUS: 6})], SharingSettings(), agreed)
     there = Gateway(two_sites(), Routing(routing_policy("rr")(Random(0))), sharing=sharing)
     asked: list[Event] = [Submitted(request(number, "a" if number % 2 else None)) for number in range(1, leases + 1)]
     asked += [CoAllocationSubmitted(coallocation(number, part(1), part(1))) for number in range(1, coallocations + 1)]

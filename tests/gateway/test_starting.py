@@ -22,9 +22,9 @@ from leasehold.model.event import (
 )
 from leasehold.model.lease import LeaseState
 from leasehold.model.reason import Outcome, Reason
-from leasehold.routing.facts import SiteLive
+from leasehold.routing.view import SiteLive
 from leasehold.sharing.enforcement import Sharing
-from leasehold.sharing.places import Place
+from leasehold.sharing.parties import Provider
 from leasehold.testing.worlds import live_site, site
 
 STARTING, RUNNING, SUSPENDING, SUSPENDED, MIGRATING, WAITING, HELD = (
@@ -43,7 +43,7 @@ USUALLY_30_S = OverheadMeasured("a", Operation.START, 1024, 1, 30_000)
 def told(*slots: int) -> Told:
     """Sites a, b, ... of so many slots, and an account of what is used."""
     sites = [live_site(name, vms) for name, vms in zip("abc", slots, strict=False)]
-    sharing = Sharing([Place(one.name, {"cpus": one.slots}) for one in sites])
+    sharing = Sharing([Provider(one.name, {"cpus": one.slots}) for one in sites])
     return Told(*sites, sharing=sharing)
 
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from tests.leasing.schedulers import ByReservations, Task, classic_easy
 from tests.searching import examples
 
-from leasehold.leasing.disciplines import reservation_depth
+from leasehold.leasing.backfill import reservation_depth
 from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.testing.worlds import local, play, site
 

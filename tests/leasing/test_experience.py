@@ -6,17 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leasehold.leasing.experience import (
+from leasehold.leasing.overhead import (
     ONE,
     PLANNED,
     PRIOR,
     REMEMBERED,
-    Experience,
     LearntOverheads,
+    MeasuredOverheads,
     Measurement,
+    OverheadModel,
     upper_quartile,
 )
-from leasehold.leasing.overhead import OverheadModel
 from leasehold.model.event import Operation
 from leasehold.model.request import LeaseType
 
@@ -28,15 +28,15 @@ planned_operations = st.sampled_from(list(PLANNED))
 times_ms = st.integers(1, 10_000_000)
 
 
-def experience(operation: Operation, *took_ms: int, model: OverheadModel = MODEL) -> Experience:
+def experience(operation: Operation, *took_ms: int, model: OverheadModel = MODEL) -> MeasuredOverheads:
     """Measured so often, each time of one VM with 1 GiB."""
-    learnt = Experience(model)
+    learnt = MeasuredOverheads(model)
     for one_ms in took_ms:
         learnt.note(operation, Measurement(GIB, 1, one_ms))
     return learnt
 
 
-def planned_ms(learnt: Experience, operation: Operation) -> int:
+def planned_ms(learnt: MeasuredOverheads, operation: Operation) -> int:
     """What is planned for one VM with 1 GiB."""
     return PLANNED[operation](learnt.overheads(), GIB, 1)
 
@@ -77,7 +77,7 @@ class TestSteadyTimes:
 class TestWithoutMeasurements:
     @pytest.mark.parametrize("operation", list(PLANNED))
     def test_it_is_planned_as_configured(self, operation: Operation) -> None:
-        learnt = Experience(MODEL)
+        learnt = MeasuredOverheads(MODEL)
         assert learnt.overheads() is MODEL
         assert (learnt.factor(operation), learnt.count(operation)) == (ONE, 0)
 
@@ -88,7 +88,7 @@ class TestWithoutMeasurements:
         assert model.migrate_ms(GIB) == MODEL.migrate_ms(GIB)
 
     def test_how_long_a_start_takes_is_not_known(self) -> None:
-        assert Experience(MODEL).usual_ms(START) is None
+        assert MeasuredOverheads(MODEL).usual_ms(START) is None
 
 
 class TestOutliers:
@@ -123,7 +123,7 @@ def _ratio(took_ms: int) -> int:
 class TestMemory:
     @given(st.lists(st.tuples(st.sampled_from(list(Operation)), st.integers(1, 4_096), times_ms), max_size=60))
     def test_after_a_restart_everything_is_as_before(self, noted: list[tuple[Operation, int, int]]) -> None:
-        before, after = Experience(MODEL), Experience(MODEL)
+        before, after = MeasuredOverheads(MODEL), MeasuredOverheads(MODEL)
         for operation, memory_mib, took_ms in noted:
             before.note(operation, Measurement(memory_mib, 1, took_ms))
         after.recall(before.memory())
@@ -139,19 +139,19 @@ class TestMemory:
     def test_what_was_measured_is_compared_with_what_is_configured_now(self) -> None:
         """Whoever corrects the configuration is not corrected a second time."""
         learnt = experience(SUSPEND, *[320_000] * 9)
-        corrected = Experience(OverheadModel(suspend_ms_per_gib=320_000))
+        corrected = MeasuredOverheads(OverheadModel(suspend_ms_per_gib=320_000))
         corrected.recall(learnt.memory())
         assert corrected.factor(SUSPEND) == ONE
 
     def test_a_memory_of_less_is_a_memory(self) -> None:
-        learnt = Experience(MODEL)
+        learnt = MeasuredOverheads(MODEL)
         learnt.recall({"suspend": [[GIB, 1, 320_000]] * 2})
         assert (learnt.count(SUSPEND), learnt.count(RESUME)) == (2, 0)
 
 
 class TestWhatItIsUsedFor:
     def test_whoever_would_be_preempted_costs_what_it_really_costs(self) -> None:
-        learnt = Experience(MODEL)
+        learnt = MeasuredOverheads(MODEL)
         for operation, factor in ((SUSPEND, 2), (RESUME, 3), (MIGRATE, 4)):
             for _ in range(REMEMBERED):
                 learnt.note(operation, Measurement(GIB, 1, factor * PLANNED[operation](MODEL, GIB, 1)))

@@ -11,12 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.searching import examples
 
-from leasehold.leasing.victims.by_value import by_value
 from leasehold.leasing.victims.candidate import Candidate
-from leasehold.leasing.victims.dearer_again import DearerAgain, Surcharge
 from leasehold.leasing.victims.exact_cover import ExactCover
-from leasehold.leasing.victims.fewest_within import fewest_within
-from leasehold.leasing.victims.minimal_sets import MinimalSets
+from leasehold.leasing.victims.guard import RepreemptionSurcharge, Surcharge, by_value
+from leasehold.leasing.victims.minimal_sets import MinimalSets, fewest_within
 from leasehold.leasing.victims.mlip import Mlip
 from leasehold.leasing.victims.moml import Moml
 from leasehold.leasing.victims.mov import Mov
@@ -31,7 +29,7 @@ Problem: TypeAlias = tuple[list[Candidate], int]
 
 MANY = settings(max_examples=examples(600))
 BASIC = [Mov(), Mlip(), Moml(), Moml(most_listed=0), ExactCover(), YOUNGEST_FIRST]
-OTHERS = [pareto(), pareto("excess,leases"), DearerAgain(Moml(most_listed=0), Surcharge(0.5, 1))]
+OTHERS = [pareto(), pareto("excess,leases"), RepreemptionSurcharge(Moml(most_listed=0), Surcharge(0.5, 1))]
 POLICIES = [*BASIC, *OTHERS, *(by_value(policy) for policy in BASIC)]
 FIRST, SECOND, THIRD = LeaseType.CANCELABLE, LeaseType.SUSPENDABLE, LeaseType.MIGRATABLE
 

@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from leasehold.leasing.victims.by_value import by_value
-from leasehold.leasing.victims.candidate import Candidate, Choice, cost_of
+from leasehold.leasing.victims.candidate import Candidate, VictimChoice, cost_of
+from leasehold.leasing.victims.guard import by_value
 from leasehold.leasing.victims.minimal_sets import MinimalSets
 from leasehold.leasing.victims.mlip import Mlip
 from leasehold.leasing.victims.moml import DRAWN, MOST_LISTED, Moml, median_overhead
@@ -29,7 +29,7 @@ def guests(number: int, seed: int) -> list[Candidate]:
     ]
 
 
-def assert_sound(choice: Choice, needed: int) -> None:
+def assert_sound(choice: VictimChoice, needed: int) -> None:
     assert choice.vms >= needed
     assert all(choice.vms - victim.vms < needed for victim in choice.victims)
 

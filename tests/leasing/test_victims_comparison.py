@@ -4,8 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leasehold.leasing.victims.candidate import Candidate, ids_of, vms_of
-from leasehold.leasing.victims.comparison import compare
-from leasehold.leasing.victims.front import front
+from leasehold.leasing.victims.front import compare, front
 from leasehold.leasing.victims.registry import VICTIM_POLICIES
 from leasehold.model.request import LeaseType
 

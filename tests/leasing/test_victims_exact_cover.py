@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leasehold.leasing.victims.by_value import by_value
 from leasehold.leasing.victims.candidate import Candidate, CandidateSet, cost_of, ids_of, vms_of
 from leasehold.leasing.victims.exact_cover import ExactCover
+from leasehold.leasing.victims.guard import by_value
 from leasehold.leasing.victims.registry import victim_policy
 from leasehold.model.request import LeaseType
 

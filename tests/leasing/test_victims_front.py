@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from leasehold.leasing.victims.candidate import Candidate, CandidateSet, ids_of, vms_of
 from leasehold.leasing.victims.exact_cover import ExactCover
-from leasehold.leasing.victims.front import front
+from leasehold.leasing.victims.front import Objective, Score, front, score
 from leasehold.leasing.victims.mlip import Mlip
 from leasehold.leasing.victims.mov import Mov
-from leasehold.leasing.victims.objectives import Objective, Score, score
 from leasehold.leasing.victims.pareto import pareto
 from leasehold.leasing.victims.registry import describe, victim_policy
 from leasehold.model.errors import InvalidField, UnknownName

@@ -6,17 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leasehold.leasing.victims.by_value import by_value
 from leasehold.leasing.victims.candidate import Candidate, cost_of, ids_of, vms_of
-from leasehold.leasing.victims.dearer_again import DearerAgain, Surcharge
 from leasehold.leasing.victims.exact_cover import ExactCover
-from leasehold.leasing.victims.guard import Guard
-from leasehold.leasing.victims.least_run import LeastRun
+from leasehold.leasing.victims.guard import Guard, LeastRun, PreemptionLimit, RepreemptionSurcharge, Surcharge, by_value
 from leasehold.leasing.victims.mlip import Mlip
 from leasehold.leasing.victims.moml import Moml
 from leasehold.leasing.victims.mov import Mov
 from leasehold.leasing.victims.policy import CannotCover, VictimPolicy
-from leasehold.leasing.victims.turns import InTurns
 from leasehold.model.errors import InvalidField
 from leasehold.model.request import LeaseType
 
@@ -87,7 +83,7 @@ def test_who_has_just_begun_is_preempted_only_where_the_others_are_not_enough(
 @given(problem=problems())
 def test_beyond_the_bound_those_go_first_who_gave_way_less_often(policy: VictimPolicy, problem: Problem) -> None:
     leases, needed_vms = problem
-    most = max(lease.preemptions for lease in InTurns(policy, MOST).choose(leases, needed_vms).victims)
+    most = max(lease.preemptions for lease in PreemptionLimit(policy, MOST).choose(leases, needed_vms).victims)
     if most >= MOST:
         assert vms_of(lease for lease in leases if lease.preemptions < most) < needed_vms
 
@@ -107,7 +103,7 @@ def test_turns_go_round_however_often_room_is_needed(policy: VictimPolicy, width
         ]
         if vms_of(guests) < needed_vms:
             continue
-        victims = InTurns(policy, MOST).choose(guests, needed_vms).victims
+        victims = PreemptionLimit(policy, MOST).choose(guests, needed_vms).victims
         worst = max(victim.preemptions for victim in victims)
         fresher = vms_of(guest for guest in guests if guest.preemptions < worst)
         assert worst < MOST or fresher < needed_vms
@@ -120,7 +116,7 @@ def test_equal_guests_are_preempted_equally_often() -> None:
     preempted = dict.fromkeys(range(5), 0)
     for _ in range(50):
         guests = [Candidate(number, PREEMPTABLE[1], 2, 7, 0, preemptions=many) for number, many in preempted.items()]
-        (victim,) = InTurns(ExactCover(), 1).choose(guests, 2).victims
+        (victim,) = PreemptionLimit(ExactCover(), 1).choose(guests, 2).victims
         preempted[victim.lease_id] += 1
     assert preempted == dict.fromkeys(range(5), 10)
 
@@ -130,7 +126,7 @@ class TestDearerAgain:
     def test_it_is_the_cheapest_set_at_the_higher_costs_and_charges_the_plain_ones(self, problem: Problem) -> None:
         leases, needed_vms = problem
         surcharge = Surcharge(share=1.0, halves_ms=LEAST_RUN_MS)
-        choice = DearerAgain(Mov(), surcharge).choose(leases, needed_vms)
+        choice = RepreemptionSurcharge(Mov(), surcharge).choose(leases, needed_vms)
         every = (one for size in range(1, len(leases) + 1) for one in combinations(leases, size))
         covers = [one for one in every if vms_of(one) >= needed_vms]
         dear = min(sum(lease.cost_vm_ms + surcharge.on(lease) for lease in one) for one in covers)
@@ -149,14 +145,14 @@ class TestDearerAgain:
     def test_a_victim_that_came_back_is_not_the_cheapest_any_more(self) -> None:
         again = Candidate(1, PREEMPTABLE[1], 4, 100, 0, preemptions=3)
         fresh = Candidate(2, PREEMPTABLE[1], 4, 150, 0)
-        plain, dearer = Mov(), DearerAgain(Mov(), Surcharge(0.5, 1_000))
+        plain, dearer = Mov(), RepreemptionSurcharge(Mov(), Surcharge(0.5, 1_000))
         assert ids_of(plain.choose([again, fresh], 4).victims) == (1,)
         assert ids_of(dearer.choose([again, fresh], 4).victims) == (2,)
 
     def test_a_cost_that_makes_no_sense_is_still_refused(self) -> None:
         wrong = Candidate(1, PREEMPTABLE[1], 4, -1, 0, preemptions=3)
         with pytest.raises(InvalidField, match="cost_vm_ms"):
-            DearerAgain(Mov(), Surcharge(0.5, 1_000)).choose([wrong], 4)
+            RepreemptionSurcharge(Mov(), Surcharge(0.5, 1_000)).choose([wrong], 4)
 
 
 class TestGuard:

@@ -12,14 +12,17 @@ from scipy.optimize import brentq, minimize
 from tests.routing.federations import random_federation, table_2
 
 from leasehold.model.errors import InvalidField
-from leasehold.routing.allocation import (
+from leasehold.routing.queueing import (
     Allocation,
+    ClusterLoad,
     Infeasible,
+    Saturated,
+    ServiceMoments,
     allocate,
+    mean_response_s,
     normalised,
     spare_capacity_proportions,
 )
-from leasehold.routing.queueing import ClusterLoad, Saturated, ServiceMoments, mean_response_s
 
 Instance = tuple[list[ClusterLoad], float]
 R2_LOCAL_RATES = (0.0306, 0.0383, 0.0511)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leasehold.model.errors import InvalidField
-from leasehold.routing.baselines import (
+from leasehold.routing.proportional import (
     biggest_cluster_first_proportions,
     least_rate_first_proportions,
     round_robin_proportions,

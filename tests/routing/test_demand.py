@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.searching import examples
 
 from leasehold.routing import demand
-from leasehold.routing.demand import AGES_MS, EVERY_AGE, HORIZONS_MS, STILL, WEEK_MS, Demand, Tail, peak_vms
+from leasehold.routing.demand import AGES_MS, EVERY_AGE, HORIZONS_MS, STILL, WEEK_MS, LocalDemand, Tail, peak_vms
 
 SLOTS = 40
 Held = tuple[int, int, int]
@@ -23,7 +23,7 @@ leases = st.lists(st.tuples(st.integers(0, 400_000), st.integers(1, 300_000), st
 )
 
 
-def watched(table: Demand, history: list[Held], until_ms: int) -> Demand:
+def watched(table: LocalDemand, history: list[Held], until_ms: int) -> LocalDemand:
     """Show a history to a table, in order of time; of an instant, ends come first."""
     begins = [(start, 1, number, vms) for number, (start, _, vms) in enumerate(history)]
     ends = [(end, 0, number, end - start) for number, (start, end, _) in enumerate(history)]
@@ -75,7 +75,7 @@ def _probes(history: list[Held], until_ms: int, scale_ms: int) -> Iterator[tuple
 def test_what_is_counted_is_what_brute_force_counts(history: list[Held], until_ms: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(demand, "FIRST_SCALE_WEIGHT", 1e12)  # so that the horizons stay as they are
-        table = watched(Demand(SLOTS), history, until_ms)
+        table = watched(LocalDemand(SLOTS), history, until_ms)
     counted = {(index, age): dict(weights) for index, age, weights in table.memory()["counts"]}
     expected = brute_force(history, until_ms, demand.FIRST_SCALE_MS)
     assert counted.keys() == expected.keys()
@@ -87,7 +87,7 @@ def test_what_is_counted_is_what_brute_force_counts(history: list[Held], until_m
 def test_an_outlook_is_a_distribution_and_looking_changes_nothing(
     history: list[Held], until_ms: int, span_ms: int
 ) -> None:
-    table = watched(Demand(SLOTS), history, until_ms)
+    table = watched(LocalDemand(SLOTS), history, until_ms)
     tail = table.outlook(until_ms).within(span_ms)
     chances = [tail.at_least(vms) for vms in range(SLOTS + 2)]
     assert chances[0] == pytest.approx(1)
@@ -105,14 +105,14 @@ def test_the_mean_over_several_vms_is_their_mean(chances: list[float], first: in
 
 
 def test_before_anything_was_seen_more_is_less_likely_and_nothing_counts_as_learnt() -> None:
-    outlook = Demand(100).outlook(0)
+    outlook = LocalDemand(100).outlook(0)
     assert [round(outlook.within(60_000).at_least(vms), 3) for vms in (0, 1, 9, 99)] == [1, 0.5, 0.1, 0.01]
     assert not outlook.is_learnt
     assert outlook.scale_ms == demand.FIRST_SCALE_MS
 
 
 def test_a_quiet_site_is_believed_to_stay_quiet_and_a_busy_one_busy() -> None:
-    quiet, busy = Demand(SLOTS), Demand(SLOTS)
+    quiet, busy = LocalDemand(SLOTS), LocalDemand(SLOTS)
     for number in range(2_000):
         at_ms = 20_000 * number
         busy.began(number, 8, at_ms)
@@ -136,7 +136,7 @@ def test_whether_a_peak_stays_within_a_round_number_is_known_exactly() -> None:
 
 
 def test_the_scale_is_how_long_local_leases_hold_their_vms_whatever_was_told_before() -> None:
-    table = Demand(SLOTS)
+    table = LocalDemand(SLOTS)
     for number in range(3_000):
         table.began(number, 1, 60_000 * number)
         table.ended(number, 30_000, 60_000 * number + 30_000)
@@ -144,7 +144,7 @@ def test_the_scale_is_how_long_local_leases_hold_their_vms_whatever_was_told_bef
 
 
 def test_what_was_seen_months_ago_is_forgotten() -> None:
-    table = Demand(SLOTS)
+    table = LocalDemand(SLOTS)
     for number in range(1_000):
         table.began(number, SLOTS, 60_000 * number)
         table.ended(number, 30_000, 60_000 * number + 30_000)
@@ -158,7 +158,7 @@ def test_what_was_seen_months_ago_is_forgotten() -> None:
 
 
 def test_memory_does_not_grow_with_the_number_of_leases() -> None:
-    table = Demand(SLOTS)
+    table = LocalDemand(SLOTS)
     for number in range(20_000):
         table.began(number, 1, number)  # nobody ever ends
     assert len(table._recent) <= demand.MOST_STARTS
@@ -168,8 +168,8 @@ def test_memory_does_not_grow_with_the_number_of_leases() -> None:
 @given(leases, st.integers(0, 2_000_000))
 @settings(max_examples=examples(40))
 def test_a_table_that_is_recalled_says_the_same(history: list[Held], until_ms: int) -> None:
-    table = watched(Demand(SLOTS), history, until_ms)
-    twin = Demand.recalled(json.loads(json.dumps(table.memory())), SLOTS)
+    table = watched(LocalDemand(SLOTS), history, until_ms)
+    twin = LocalDemand.recalled(json.loads(json.dumps(table.memory())), SLOTS)
     assert twin.scale_ms == table.scale_ms
     one, other = table.outlook(until_ms), twin.outlook(until_ms)
     for span_ms in HORIZONS_MS[:8]:
@@ -178,6 +178,6 @@ def test_a_table_that_is_recalled_says_the_same(history: list[Held], until_ms: i
 
 
 def test_a_site_of_another_size_begins_anew() -> None:
-    table = watched(Demand(SLOTS), [(0, 10_000, 3)], 5_000_000)
+    table = watched(LocalDemand(SLOTS), [(0, 10_000, 3)], 5_000_000)
     assert table.outlook(5_000_000).is_learnt
-    assert not Demand.recalled(table.memory(), 7).is_learnt
+    assert not LocalDemand.recalled(table.memory(), 7).is_learnt

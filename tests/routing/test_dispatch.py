@@ -11,8 +11,8 @@ from scipy.stats import chisquare
 
 from leasehold.model.errors import InvalidField
 from leasehold.model.request import LeaseType
-from leasehold.routing.allocation import normalised
-from leasehold.routing.dispatch import Bernoulli, Billiard, Dispatcher, Rtdp
+from leasehold.routing.proportional import Bernoulli, Billiard, Rtdp, ShareDispatcher
+from leasehold.routing.queueing import normalised
 
 SHARES = (0.171, 0.607, 0.222)
 
@@ -98,7 +98,7 @@ def test_random_draws_follow_the_shares_and_repeat_with_their_seed() -> None:
 
 
 @pytest.mark.parametrize("dispatcher", [Bernoulli((0.0, 1.0, 0.0), Random(1)), Rtdp((0.0, 1.0, 0.0), 0)])
-def test_all_to_one_cluster_is_the_same_by_either_dispatch(dispatcher: Dispatcher) -> None:
+def test_all_to_one_cluster_is_the_same_by_either_dispatch(dispatcher: ShareDispatcher) -> None:
     assert {dispatcher.next(kind) for kind in LeaseType for _ in range(50)} == {1}
 
 

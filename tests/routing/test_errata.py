@@ -8,10 +8,8 @@ from tests.routing import literal
 from tests.routing.federations import random_cluster, random_federation
 
 from leasehold.model.request import LeaseType
-from leasehold.routing.allocation import allocate
-from leasehold.routing.baselines import least_rate_first_proportions
-from leasehold.routing.dispatch import Rtdp
-from leasehold.routing.queueing import ClusterLoad, MarginalCost, mean_response_s
+from leasehold.routing.proportional import Rtdp, least_rate_first_proportions
+from leasehold.routing.queueing import ClusterLoad, MarginalCost, allocate, mean_response_s
 
 SEED = 2012
 

@@ -6,8 +6,7 @@ import pytest
 
 from leasehold.model.reason import Reason
 from leasehold.model.request import LeaseType, Request
-from leasehold.routing.demand import Demand
-from leasehold.routing.facts import Federation, SiteFacts, SiteHistory, SiteLive
+from leasehold.routing.demand import LocalDemand
 from leasehold.routing.policies.back_off import BackOff
 from leasehold.routing.policies.late_binding import LateBinding
 from leasehold.routing.policies.price import Price
@@ -15,18 +14,18 @@ from leasehold.routing.policies.price_and_park import PriceAndPark
 from leasehold.routing.policies.selective import Selective
 from leasehold.routing.policies.wait_for_idle import NOT_LEARNT, WaitForIdle
 from leasehold.routing.policy import Dispatch, Hold, Refuse, RoutingPolicy, RoutingView, Waiting, newcomer
-from leasehold.routing.pricing import Offers
-from leasehold.routing.view import FixedSources
+from leasehold.routing.pricing import PricedOffers
+from leasehold.routing.view import FixedSources, SiteFacts, SiteHistory, SiteLive, SiteSet
 
 SLOTS = 100
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
 NOW_MS = 100 * HOUR_MS
-BOTH = Federation(SiteFacts(name, SLOTS, 1, 1) for name in ("quiet", "busy"))
+BOTH = SiteSet(SiteFacts(name, SLOTS, 1, 1) for name in ("quiet", "busy"))
 
 
-def learnt(vms: int) -> Demand:
+def learnt(vms: int) -> LocalDemand:
     """A site where a local lease of so many VMs comes every five minutes and stays for four; 0 for never."""
-    table = Demand(SLOTS)
+    table = LocalDemand(SLOTS)
     for number in range(NOW_MS // (5 * MINUTE_MS)):
         at_ms = number * 5 * MINUTE_MS
         if vms:
@@ -39,7 +38,9 @@ def learnt(vms: int) -> Demand:
 TABLES = {"quiet": learnt(0), "busy": learnt(40)}
 
 
-def view(policy: RoutingPolicy, quiet_vms: int, busy_vms: int, tables: dict[str, Demand] | None = None) -> RoutingView:
+def view(
+    policy: RoutingPolicy, quiet_vms: int, busy_vms: int, tables: dict[str, LocalDemand] | None = None
+) -> RoutingView:
     """Both sites, with so many VMs free."""
     sources = FixedSources(lives={"quiet": SiteLive(quiet_vms), "busy": SiteLive(busy_vms)}, demands=tables or TABLES)
     return RoutingView(BOTH, BOTH.sites, sources, policy.information, NOW_MS)
@@ -50,7 +51,7 @@ def request(kind: LeaseType = LeaseType.SUSPENDABLE, vms: int = 10, since_ms: in
 
 
 def test_a_price_is_that_anybody_gives_way_and_that_these_vms_do() -> None:
-    room = Offers(BOTH.sites, view(Price(Random(0)), 100, 100)).rooms["busy"]
+    room = PricedOffers(BOTH.sites, view(Price(Random(0)), 100, 100)).rooms["busy"]
     assert room.price(60, 10 * MINUTE_MS) == pytest.approx(0, abs=0.01)
     assert room.price(61, 10 * MINUTE_MS) == pytest.approx(0.7 + 0.3 * 1 / 61, abs=0.03)
     assert room.price(100, 10 * MINUTE_MS) == pytest.approx(0.7 + 0.3 * 40 / 100, abs=0.03)
@@ -86,7 +87,7 @@ def test_before_it_is_ready_nobody_is_started() -> None:
 
 def test_nobody_waits_for_prices_that_mean_nothing_yet() -> None:
     policy = WaitForIdle(Random(0))
-    new = {"quiet": Demand(SLOTS, NOW_MS), "busy": Demand(SLOTS, NOW_MS)}
+    new = {"quiet": LocalDemand(SLOTS, NOW_MS), "busy": LocalDemand(SLOTS, NOW_MS)}
     assert policy.route(request(), view(policy, 15, 12, new), NOW_MS) == Dispatch("quiet", NOT_LEARNT)
 
 
@@ -132,7 +133,7 @@ def test_a_price_goes_by_the_time_that_is_likely_and_not_by_what_was_asked() -> 
             demands=TABLES,
             needed_parts={"careful": part},
         )
-        offers = Offers(BOTH.sites, RoutingView(BOTH, BOTH.sites, sources, policy.information, NOW_MS))
+        offers = PricedOffers(BOTH.sites, RoutingView(BOTH, BOTH.sites, sources, policy.information, NOW_MS))
         price, room = offers.cheapest(newcomer(long))[0]
         assert room.site.name == "busy"
         assert (price > 0.5) is is_dear

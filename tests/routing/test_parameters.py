@@ -10,13 +10,12 @@ from hypothesis import strategies as st
 
 from leasehold.configuration.policies import absolute, find_routing_policy
 from leasehold.model.errors import InvalidField
-from leasehold.routing.pap import PAPER_SPREAD
-from leasehold.routing.parameters import meanings, parted, policy_maker, usual_values
+from leasehold.routing.policies.pap_rnd import PAPER_SPREAD
 from leasehold.routing.policies.pap_rtdp import PapRtdp
-from leasehold.routing.policies.price_and_park import Parking, PriceAndPark
-from leasehold.routing.policies.selective import Choice, Selective
-from leasehold.routing.policies.wait_for_idle import Patience, WaitForIdle
-from leasehold.routing.registry import ROUTING_POLICIES
+from leasehold.routing.policies.price_and_park import ParkingParameters, PriceAndPark
+from leasehold.routing.policies.selective import Selective, SelectiveParameters
+from leasehold.routing.policies.wait_for_idle import WaitForIdle, WaitingParameters
+from leasehold.routing.registry import ROUTING_POLICIES, meanings, parted, policy_maker, usual_values
 
 
 def made(name: str) -> object:
@@ -26,20 +25,20 @@ def made(name: str) -> object:
 def test_what_is_said_is_set_and_the_rest_is_as_usual() -> None:
     policy = made("selective:refused_above=0.22,price=5e-3")
     assert isinstance(policy, Selective)
-    assert policy.patience == Choice(refused_above=0.22, price=0.005)
+    assert policy.patience == SelectiveParameters(refused_above=0.22, price=0.005)
 
 
 def test_without_parameters_all_is_as_usual() -> None:
     policy = made("wait-for-idle")
     assert isinstance(policy, WaitForIdle)
-    assert policy.patience == Patience()
+    assert policy.patience == WaitingParameters()
 
 
 @given(st.floats(1e-6, 1e6), st.floats(1e-6, 1e6))
 def test_any_number_above_0_comes_back_as_it_was(price: float, wait: float) -> None:
     policy = policy_maker(PriceAndPark, f"wait={wait!r},price={price!r}")(Random(1))
     assert isinstance(policy, PriceAndPark)
-    assert policy.patience == Parking(price=price, wait=wait)
+    assert policy.patience == ParkingParameters(price=price, wait=wait)
 
 
 @pytest.mark.parametrize(

@@ -12,15 +12,20 @@ from tests.routing.federations import SLOTS, SPEED_MIPS, mean_duration_s, mean_v
 
 from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.model.request import LeaseType, Request
-from leasehold.routing import pap, registry
-from leasehold.routing.dispatch import Billiard
+from leasehold.routing import registry
 from leasehold.routing.estimators import LoadEstimator
-from leasehold.routing.pap import MEASURED_SPREAD, PAPER_SPREAD, Spread, cluster_load, pap_shares
-from leasehold.routing.policies.pap_rnd import PapRandom
+from leasehold.routing.policies import pap_rnd as pap
+from leasehold.routing.policies.pap_rnd import (
+    MEASURED_SPREAD,
+    PAPER_SPREAD,
+    PapRandom,
+    Spread,
+    cluster_load,
+    pap_shares,
+)
 from leasehold.routing.policies.rr import RoundRobin
 from leasehold.routing.policy import (
     Dispatch,
-    Federation,
     Hold,
     Information,
     Refuse,
@@ -29,10 +34,11 @@ from leasehold.routing.policy import (
     SiteFacts,
     SiteHistory,
     SiteLive,
+    SiteSet,
     StreamMoments,
     Verdict,
 )
-from leasehold.routing.proportional import Shares
+from leasehold.routing.proportional import Billiard, Shares
 from leasehold.routing.registry import ROUTING_POLICIES, describe, routing_policy, routing_policy_names
 from leasehold.routing.view import FixedSources, Sources, UndeclaredInformation
 
@@ -47,8 +53,8 @@ def site(i: int, told: StreamMoments | None = None) -> SiteFacts:
     return SiteFacts(f"C{SLOTS[i]}", SLOTS[i], SPEED_MIPS[i], reference_mips=600, told_local=told)
 
 
-TOLD = Federation(site(i, LOCAL[i]) for i in range(3))
-UNTOLD = Federation(site(i) for i in range(3))
+TOLD = SiteSet(site(i, LOCAL[i]) for i in range(3))
+UNTOLD = SiteSet(site(i) for i in range(3))
 
 
 def request(vms: int = 1, kind: LeaseType = LeaseType.SUSPENDABLE) -> Request:
@@ -58,7 +64,7 @@ def request(vms: int = 1, kind: LeaseType = LeaseType.SUSPENDABLE) -> Request:
 def view(
     policy: RoutingPolicy | Information,
     sources: Sources | None = None,
-    federation: Federation = TOLD,
+    federation: SiteSet = TOLD,
     vms: int = 1,
     now_ms: int = 0,
 ) -> RoutingView:
@@ -100,7 +106,7 @@ def test_a_local_stream_is_as_told_and_else_as_learnt() -> None:
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=12), st.integers(1, 12))
 def test_a_federation_knows_which_sites_are_wide_enough(sizes: list[int], vms: int) -> None:
-    federation = Federation(SiteFacts(f"s{i}", size, 1, 1) for i, size in enumerate(sizes))
+    federation = SiteSet(SiteFacts(f"s{i}", size, 1, 1) for i, size in enumerate(sizes))
     wide = federation.wide_enough(vms)
     assert [s.name for s in wide] == [f"s{i}" for i, size in enumerate(sizes) if size >= vms]
     assert federation.wide_enough(vms) is wide
@@ -111,7 +117,7 @@ def test_sites_without_size_or_with_the_same_name_are_refused() -> None:
     with pytest.raises(InvalidField, match="slots of a: got 0"):
         SiteFacts("a", 0, 1, 1)
     with pytest.raises(InvalidField, match="a name of its own"):
-        Federation([SiteFacts("a", 1, 1, 1), SiteFacts("a", 2, 1, 1)])
+        SiteSet([SiteFacts("a", 1, 1, 1), SiteFacts("a", 2, 1, 1)])
 
 
 # --- the policies -----------------------------------------------------------------------------------------
@@ -222,7 +228,7 @@ def test_more_load_than_room_is_shared_by_spare_capacity_and_the_verdict_says_so
 
 
 def test_no_room_anywhere_beside_local_work_is_shared_by_computing_power() -> None:
-    flooded = Federation(site(i, StreamMoments.told(10, 10, 1000)) for i in range(3))
+    flooded = SiteSet(site(i, StreamMoments.told(10, 10, 1000)) for i in range(3))
     shares = pap_shares(view(Information.STATIC, federation=flooded), PAPER_SPREAD)
     assert shares.rule == pap.ALL_SATURATED
     assert list(shares.by_site.values()) == pytest.approx((0.122, 0.366, 0.512), abs=5e-4)
@@ -255,7 +261,7 @@ def test_told_shares_are_worked_out_once_and_learnt_ones_now_and_then() -> None:
         told.route(request(), view(told), 0)
         learnt.route(request(), view(learnt, federation=UNTOLD), 0)
     assert (told.worked_out, learnt.worked_out) == (1, 3)
-    told.route(request(), view(told, federation=Federation(TOLD.sites[1:])), 0)
+    told.route(request(), view(told, federation=SiteSet(TOLD.sites[1:])), 0)
     learnt.route(request(), view(learnt, federation=UNTOLD), 3_600_000)
     assert (told.worked_out, learnt.worked_out) == (2, 4)
 

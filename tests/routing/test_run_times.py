@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leasehold.routing.run_times import BELIEF_COUNTS, EVERYBODY_COUNTS, MOST_COUNTED, MOST_USERS, RunTimes
+from leasehold.routing.estimators import BELIEF_COUNTS, EVERYBODY_COUNTS, MOST_COUNTED, MOST_USERS, RunTimes
 
 parts = st.floats(0, 1)
 pasts = st.lists(st.tuples(st.sampled_from(["ann", "ben", "cleo"]), parts), max_size=MOST_COUNTED)

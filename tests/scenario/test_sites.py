@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from leasehold.leasing.repair import repair_conflicts, replan_all
+from leasehold.leasing.backfill import repair_conflicts, replan_all
 from leasehold.model.errors import InvalidField
 from leasehold.routing.policies.pap_rtdp import PapRtdp
 from leasehold.simulation.scenario.files import load_scenario

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leasehold.sharing.account import Account, common_grid_ms
+from leasehold.sharing.ledger import Account, common_grid_ms
 
 CHANGES = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 9)), max_size=30)
 

@@ -6,19 +6,19 @@ import pytest
 
 from leasehold.model.agreement import EVERYBODY, Agreement, NoLimit, TimeDecay, UsageDecay
 from leasehold.model.errors import InvalidField
-from leasehold.sharing.book import Book
-from leasehold.sharing.places import Place, Providers
+from leasehold.sharing.book import AgreementBook
+from leasehold.sharing.parties import Provider, Providers
 
 SITES = (
-    Place("delft", {"cpus": 10}, "das3"),
-    Place("leiden", {"cpus": 6}, "das3"),
-    Place("lyon", {"cpus": 4}),
+    Provider("delft", {"cpus": 10}, "das3"),
+    Provider("leiden", {"cpus": 6}, "das3"),
+    Provider("lyon", {"cpus": 4}),
 )
 ATLAS = Agreement("atlas", "das3", "atlas", TimeDecay(300_000, 1_000))
 
 
-def book(*agreements: Agreement) -> Book:
-    book = Book(Providers(SITES))
+def book(*agreements: Agreement) -> AgreementBook:
+    book = AgreementBook(Providers(SITES))
     book.replace(agreements)
     return book
 
@@ -96,9 +96,9 @@ class TestProviders:
         providers = Providers(SITES)
         providers.part_with("delft")
         assert providers.capacity("das3", "cpus") == 6
-        providers.join(Place("leiden", {"cpus": 8}, "das3"))
+        providers.join(Provider("leiden", {"cpus": 8}, "das3"))
         assert providers.capacity("das3", "cpus") == 8
 
     def test_a_domain_has_a_name_of_its_own(self) -> None:
         with pytest.raises(InvalidField):
-            Providers([*SITES, Place("x", {"cpus": 1}, "lyon")])
+            Providers([*SITES, Provider("x", {"cpus": 1}, "lyon")])

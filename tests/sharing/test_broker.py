@@ -12,21 +12,20 @@ from leasehold.model.agreement import CPUS, MILLION, Agreement, Commitment, NoLi
 from leasehold.model.errors import UnknownName
 from leasehold.model.reason import Reason
 from leasehold.model.use import Holding
-from leasehold.sharing.asking import Ask
-from leasehold.sharing.broker import Broker
+from leasehold.sharing.broker import Broker, readings, rules_for
 from leasehold.sharing.broker_policies.registry import BROKER_POLICIES, broker_policy, describe
 from leasehold.sharing.enforcement import Sharing, SharingSettings
 from leasehold.sharing.offers import Recommendation
-from leasehold.sharing.places import Place
-from leasehold.sharing.readings import readings, rules_for
+from leasehold.sharing.parties import Provider
+from leasehold.sharing.rules import UsageRequest
 
 MINUTE_MS = 60_000
 FREE = {"delft": 4, "leiden": 6, "lyon": 9, "solo": 1}
 PLACES = (
-    Place("delft", {CPUS: 10}, "das3"),
-    Place("leiden", {CPUS: 10}, "das3"),
-    Place("lyon", {CPUS: 20}, "grid5000"),
-    Place("solo", {CPUS: 5}),
+    Provider("delft", {CPUS: 10}, "das3"),
+    Provider("leiden", {CPUS: 10}, "das3"),
+    Provider("lyon", {CPUS: 20}, "grid5000"),
+    Provider("solo", {CPUS: 5}),
 )
 
 
@@ -36,8 +35,8 @@ def share(name: str, provider: str, percent: int, consumer: str = "atlas", penal
     return Agreement(name, provider, consumer, limit, penalty=penalty)
 
 
-def ask(vms: int = 2, path: str = "atlas/simulation") -> Ask:
-    return Ask(path, {CPUS: vms}, duration_ms=MINUTE_MS, start_ms=0)
+def ask(vms: int = 2, path: str = "atlas/simulation") -> UsageRequest:
+    return UsageRequest(path, {CPUS: vms}, duration_ms=MINUTE_MS, start_ms=0)
 
 
 def recommend(
@@ -45,7 +44,7 @@ def recommend(
     used: tuple[tuple[str, int, int], ...] = (),
     now_ms: int = MINUTE_MS,
     policy: str = "most-room",
-    asked: Ask | None = None,
+    asked: UsageRequest | None = None,
     **settings: object,
 ) -> Recommendation:
     """Ask the broker after these were ``used``: (site, VMs, for so many ms) from 0 on."""

@@ -6,14 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leasehold.model.agreement import MILLION, UsageDecay
-from leasehold.sharing.decay import Past, decayed_ppm, past_windows_ms, step_factor_ppm, weights_ppm
+from leasehold.sharing.limits import PastUse, decayed_ppm, past_windows_ms, step_factor_ppm, weights_ppm
 
 STEPS = UsageDecay(300_000, 600_000).steps
 
 
 def du_ppm(used: list[int], weights: list[int], whole: int, *, normalise: bool = False) -> int:
     """DU of what was used in each window, the present one first, and the weights of the past ones."""
-    return decayed_ppm(used[0], Past.of(used[1:], weights), whole, normalise=normalise)
+    return decayed_ppm(used[0], PastUse.of(used[1:], weights), whole, normalise=normalise)
 
 
 class TestEquation1:

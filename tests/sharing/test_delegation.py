@@ -8,11 +8,10 @@ from hypothesis import strategies as st
 
 from leasehold.model.agreement import MILLION, Agreement, Commitment, Limit, NoLimit, TimeDecay, UsageDecay
 from leasehold.model.errors import InvalidField
-from leasehold.sharing.book import Book
-from leasehold.sharing.delegation import check_delegation, shares_ppm, under
-from leasehold.sharing.places import Place, Providers
+from leasehold.sharing.book import AgreementBook, check_delegation, shares_ppm, under
+from leasehold.sharing.parties import Provider, Providers
 
-PROVIDERS = Providers([Place("delft", {"cpus": 10}, "das3"), Place("lyon", {"cpus": 4})])
+PROVIDERS = Providers([Provider("delft", {"cpus": 10}, "das3"), Provider("lyon", {"cpus": 4})])
 VO = Agreement("vo", "das3", "atlas", TimeDecay(300_000, 600_000), lending_limit=8)
 
 
@@ -55,7 +54,7 @@ def test_no_delegate_exceeds_its_delegator_at_any_depth(chain: list[tuple[int, b
         path = "/".join(["vo", *map(str, range(depth))])
         limit = TimeDecay(share_ppm, 1_000)
         agreements.append(Agreement(f"d{depth}", "das3", path, limit, parent=f"d{depth - 1}", relative=relative))
-    book = Book(PROVIDERS)
+    book = AgreementBook(PROVIDERS)
     book.replace(reversed(agreements))
     held = book.in_force(0)
     effective = [shares_ppm(held[f"d{depth}"].limit)[0] for depth in range(len(agreements))]

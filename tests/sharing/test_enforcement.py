@@ -16,18 +16,18 @@ from leasehold.model.agreement import (
     TimeDecay,
 )
 from leasehold.model.reason import Reason
-from leasehold.sharing.asking import Ask
 from leasehold.sharing.enforcement import REFUSE, Sharing, SharingSettings
-from leasehold.sharing.grants import Grant
-from leasehold.sharing.places import Place
+from leasehold.sharing.ledger import UsageGrant
+from leasehold.sharing.parties import Provider
+from leasehold.sharing.rules import UsageRequest
 from leasehold.sharing.wording import in_words, percent, span
 
 MIN = 60_000
 HOUR = 60 * MIN
 LICENCE = "licence:matlab"
 PLACES = (
-    Place("delft", {"cpus": 10, LICENCE: 3, "memory_mib": 20_000}, "das3"),
-    Place("leiden", {"cpus": 10}, "das3"),
+    Provider("delft", {"cpus": 10, LICENCE: 3, "memory_mib": 20_000}, "das3"),
+    Provider("leiden", {"cpus": 10}, "das3"),
 )
 DAS = Rules(15 * MIN, DailyHours(8 * 60, 20 * 60), reserved_ppm=500_000, reserved_longest_ms=14 * 24 * HOUR)
 
@@ -36,13 +36,15 @@ def sharing(*agreements: Agreement, **settings: Any) -> Sharing:
     return Sharing(PLACES, SharingSettings(**settings), agreements)
 
 
-def ask(vms: int = 1, duration_ms: int = HOUR, *, start_ms: int = 0, in_advance: bool = False, **more: int) -> Ask:
+def ask(
+    vms: int = 1, duration_ms: int = HOUR, *, start_ms: int = 0, in_advance: bool = False, **more: int
+) -> UsageRequest:
     amounts = {"cpus": vms, "memory_mib": 1024 * vms, **{key.replace("_", ":"): n for key, n in more.items()}}
-    return Ask("atlas/production/x", amounts, duration_ms, start_ms, in_advance)
+    return UsageRequest("atlas/production/x", amounts, duration_ms, start_ms, in_advance)
 
 
-def hold(told: Sharing, lease_id: int, asked: Ask, site: str = "delft", from_ms: int = 0) -> None:
-    told.grants.give(lease_id, Grant(asked.at(site), asked.is_reservation))
+def hold(told: Sharing, lease_id: int, asked: UsageRequest, site: str = "delft", from_ms: int = 0) -> None:
+    told.grants.give(lease_id, UsageGrant(asked.at(site), asked.is_reservation))
     told.ledger.begin(lease_id, asked.at(site), from_ms)
 
 
@@ -166,7 +168,7 @@ class TestSitesThatJoinLater:
         told = Sharing(PLACES[:1], agreements=[half], domains={"leiden": "das3"})
         hold(told, 1, ask(10))
         assert told.why_not(ask(), "delft", 5 * MIN) is not None
-        told.join(Place("leiden", {"cpus": 10}))
+        told.join(Provider("leiden", {"cpus": 10}))
         assert told.why_not(ask(), "leiden", 9 * MIN) is None
         assert told.providers.sites_of("das3") == {"delft", "leiden"}
         told.part_with("leiden")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leasehold.model.agreement import DailyHours
-from leasehold.sharing.hours import earliest_start_ms
+from leasehold.sharing.rules import earliest_start_ms
 
 MIN = 60_000
 HOUR = 60 * MIN

@@ -5,14 +5,13 @@ from hypothesis import strategies as st
 
 from leasehold.model.agreement import CPUS, EVERYBODY, MEMORY
 from leasehold.model.use import Holding, Segment
-from leasehold.sharing.ledger import AccountKey, Ledger, Watched
-from leasehold.sharing.paths import ALL_AND_OWNERS
-from leasehold.sharing.places import Place, Providers
+from leasehold.sharing.ledger import AccountKey, UsageLedger, WatchedAccounts
+from leasehold.sharing.parties import ALL_AND_OWNERS, Provider, Providers
 
 PLACES = (
-    Place("delft", {CPUS: 10, MEMORY: 100}, "das3"),
-    Place("leiden", {CPUS: 6}, "das3"),
-    Place("lyon", {CPUS: 4}),
+    Provider("delft", {CPUS: 10, MEMORY: 100}, "das3"),
+    Provider("leiden", {CPUS: 6}, "das3"),
+    Provider("lyon", {CPUS: 4}),
 )
 PATHS = ("atlas/production/simulation", "atlas/production", "atlas", "cms")
 KEYS = frozenset(
@@ -23,9 +22,9 @@ KEYS = frozenset(
 )
 
 
-def ledger(keys: frozenset[AccountKey] = KEYS) -> Ledger:
-    ledger = Ledger(Providers(PLACES))
-    ledger.watch(Watched(keys, 10_000, frozenset({1_000})), 0)
+def ledger(keys: frozenset[AccountKey] = KEYS) -> UsageLedger:
+    ledger = UsageLedger(Providers(PLACES))
+    ledger.watch(WatchedAccounts(keys, 10_000, frozenset({1_000})), 0)
     return ledger
 
 
@@ -70,7 +69,7 @@ class TestLateAccounts:
         book = ledger(frozenset())
         book.begin(1, holding(), 4_000)
         past = [Segment(holding(vms=5), 0, 1_000)]
-        book.watch(Watched(KEYS), 6_000, past)
+        book.watch(WatchedAccounts(KEYS), 6_000, past)
         assert book.used(("atlas", "delft", CPUS), 0, 6_000) == 5_000  # of the open one only what is still to come
         book.learn(past, {1: 4_000}, 6_000)
         assert book.used(("atlas", "delft", CPUS), 0, 6_000) == 5_000 + 4_000

@@ -9,10 +9,15 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from leasehold.model.agreement import Agreement, NoLimit, Standing
 from leasehold.model.errors import UnknownName
-from leasehold.sharing.life import (
+from leasehold.sharing.records import (
     AgreementMove,
+    AgreementRecord,
+    AgreementSide,
+    agreed,
     amend,
     expire,
+    in_force,
+    lineage,
     propose,
     publish,
     resume,
@@ -22,7 +27,6 @@ from leasehold.sharing.life import (
     unpublish,
     withdraw,
 )
-from leasehold.sharing.records import Record, Side, agreed, in_force, lineage
 
 HOUR_MS = 3_600_000
 
@@ -31,16 +35,16 @@ def terms(name: str = "atlas-at-das3", **more: Any) -> Agreement:
     return Agreement(name=name, provider="das3", consumer="atlas", limit=NoLimit(), **more)
 
 
-def proposed(agreement: Agreement, *others: Record) -> Record:
+def proposed(agreement: Agreement, *others: AgreementRecord) -> AgreementRecord:
     return propose(agreement, "das3-office", 0, {other.name: other for other in others})
 
 
-def signed(agreement: Agreement, *others: Record) -> Record:
-    record = sign(proposed(agreement, *others), Side.PROVIDER, 1, "das3-office", 1)
-    return sign(record, Side.CONSUMER, 1, "atlas-office", 2)
+def signed(agreement: Agreement, *others: AgreementRecord) -> AgreementRecord:
+    record = sign(proposed(agreement, *others), AgreementSide.PROVIDER, 1, "das3-office", 1)
+    return sign(record, AgreementSide.CONSUMER, 1, "atlas-office", 2)
 
 
-def held(*records: Record) -> dict[str, Record]:
+def held(*records: AgreementRecord) -> dict[str, AgreementRecord]:
     return {record.name: record for record in records}
 
 
@@ -54,8 +58,8 @@ def test_a_proposal_binds_nobody() -> None:
     assert agreed(held(record)) == ()
 
 
-@pytest.mark.parametrize("side", Side)
-def test_one_signature_binds_nobody(side: Side) -> None:
+@pytest.mark.parametrize("side", AgreementSide)
+def test_one_signature_binds_nobody(side: AgreementSide) -> None:
     record = sign(proposed(terms()), side, 1, "somebody", 1)
     assert record.standing is Standing.PROPOSED
     assert agreed(held(record)) == ()
@@ -70,16 +74,16 @@ def test_with_both_signatures_it_is_in_force_and_says_since_when() -> None:
 
 
 def test_signing_again_changes_nothing() -> None:
-    once = sign(proposed(terms()), Side.PROVIDER, 1, "das3-office", 1)
-    assert sign(once, Side.PROVIDER, 1, "another-office", 5) == once
+    once = sign(proposed(terms()), AgreementSide.PROVIDER, 1, "das3-office", 1)
+    assert sign(once, AgreementSide.PROVIDER, 1, "another-office", 5) == once
     both = signed(terms())
-    assert sign(both, Side.CONSUMER, 1, "atlas-office", 9) == both
+    assert sign(both, AgreementSide.CONSUMER, 1, "atlas-office", 9) == both
 
 
 def test_who_read_another_revision_does_not_sign_this_one() -> None:
     record = amend(proposed(terms()), terms(priority=3), "das3-office", 1)
     with pytest.raises(AgreementMove, match=r"revision 1.*expected.*: revision 2"):
-        sign(record, Side.CONSUMER, 1, "atlas-office", 2)
+        sign(record, AgreementSide.CONSUMER, 1, "atlas-office", 2)
 
 
 def test_a_name_stands_for_one_agreement_for_ever() -> None:
@@ -93,24 +97,24 @@ def test_nothing_is_proposed_or_signed_after_its_end() -> None:
         propose(terms(end_ms=10), "das3-office", 10, {})
     record = proposed(terms(end_ms=10))
     with pytest.raises(AgreementMove, match="an end in the future"):
-        sign(record, Side.PROVIDER, 1, "das3-office", 10)
+        sign(record, AgreementSide.PROVIDER, 1, "das3-office", 10)
 
 
 # --- amending ---------------------------------------------------------------------------------------------
 
 
 def test_an_amended_proposal_needs_every_signature_anew() -> None:
-    record = sign(proposed(terms()), Side.PROVIDER, 1, "das3-office", 1)
+    record = sign(proposed(terms()), AgreementSide.PROVIDER, 1, "das3-office", 1)
     record = amend(record, terms(priority=3), "atlas-office", 2)
     assert (record.revision, record.current.provider) == (2, None)
 
 
 def test_what_holds_stays_until_both_have_signed_the_amendment() -> None:
     record = amend(signed(terms()), terms(lending_limit=4), "atlas-office", 5)
-    record = sign(record, Side.CONSUMER, 2, "atlas-office", 6)
+    record = sign(record, AgreementSide.CONSUMER, 2, "atlas-office", 6)
     assert record.agreement.lending_limit is None
     assert in_force(held(record), record.name, 6)
-    record = sign(record, Side.PROVIDER, 2, "das3-office", 7)
+    record = sign(record, AgreementSide.PROVIDER, 2, "das3-office", 7)
     assert (record.revision, record.agreement.lending_limit, record.amendment) == (2, 4, None)
 
 
@@ -119,7 +123,7 @@ def test_no_number_stands_for_two_amendments() -> None:
     assert (record.amendment, record.agreement.priority) == (None, 0)
     record = amend(record, terms(priority=2), "das3-office", 6)
     with pytest.raises(AgreementMove, match="revision 3"):
-        sign(record, Side.CONSUMER, 2, "atlas-office", 7)
+        sign(record, AgreementSide.CONSUMER, 2, "atlas-office", 7)
 
 
 @pytest.mark.parametrize("key", ["provider", "consumer", "resource", "parent"])
@@ -136,7 +140,7 @@ def test_an_amendment_may_postpone_the_end_but_not_after_it() -> None:
     with pytest.raises(AgreementMove, match="an end in the future"):
         amend(record, terms(end_ms=20), "das3-office", 10)
     with pytest.raises(AgreementMove, match="an end in the future"):
-        sign(later, Side.PROVIDER, 2, "das3-office", 10)
+        sign(later, AgreementSide.PROVIDER, 2, "das3-office", 10)
 
 
 # --- publishing -------------------------------------------------------------------------------------------
@@ -226,7 +230,7 @@ def test_a_move_that_does_not_fit_says_what_would(move: Any, standing: str) -> N
 # --- any order of moves -----------------------------------------------------------------------------------
 
 SLOTS = st.integers(0, 5)
-SIDES = st.sampled_from(Side)
+SIDES = st.sampled_from(AgreementSide)
 ENDS = st.none() | st.integers(1, 40)
 
 
@@ -235,7 +239,7 @@ class AnyLife(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        self.records: dict[str, Record] = {}
+        self.records: dict[str, AgreementRecord] = {}
         self.now_ms = 0
         self.ever_over: set[str] = set()
 
@@ -261,7 +265,7 @@ class AnyLife(RuleBasedStateMachine):
 
     @precondition(lambda self: self.records)
     @rule(slot=SLOTS, side=SIDES, back=st.integers(0, 1))
-    def sign_one(self, slot: int, side: Side, back: int) -> None:
+    def sign_one(self, slot: int, side: AgreementSide, back: int) -> None:
         number = self.records[self.name(slot)].revisions - back
         self.move(self.name(slot), lambda it: sign(it, side, number, "office", self.now_ms))
 

@@ -6,20 +6,19 @@ from hypothesis import strategies as st
 
 from leasehold.model.agreement import CPUS, Commitment, Limit, NoLimit, TimeDecay, UsageDecay
 from leasehold.model.use import Holding
-from leasehold.sharing.ledger import Ledger, Watched
-from leasehold.sharing.limits.over import over, reach_ms
-from leasehold.sharing.limits.usage import Over, Usage
-from leasehold.sharing.places import Place, Providers
+from leasehold.sharing.ledger import UsageLedger, WatchedAccounts
+from leasehold.sharing.limits import AccountUsage, Over, over, reach_ms
+from leasehold.sharing.parties import Provider, Providers
 
 KEY = ("atlas", "delft", CPUS)
 EVERYBODYS = ("", "delft", CPUS)
 S, MIN = 1_000, 60_000
 
 
-def usage(*held: tuple[str, int, int, int]) -> Usage:
+def usage(*held: tuple[str, int, int, int]) -> AccountUsage:
     """Who held how many CPUs from when until when (s); an end of 0 is still to come."""
-    ledger = Ledger(Providers([Place("delft", {CPUS: 10})]))
-    ledger.watch(Watched(frozenset({KEY, EVERYBODYS}), 1 << 40), 0)
+    ledger = UsageLedger(Providers([Provider("delft", {CPUS: 10})]))
+    ledger.watch(WatchedAccounts(frozenset({KEY, EVERYBODYS}), 1 << 40), 0)
     begins = [(begin, 1, id_, who, cpus) for id_, (who, cpus, begin, _) in enumerate(held)]
     ends = [(end, 0, id_, who, cpus) for id_, (who, cpus, _, end) in enumerate(held) if end]
     for at_s, is_begin, id_, who, cpus in sorted(begins + ends):
@@ -27,7 +26,7 @@ def usage(*held: tuple[str, int, int, int]) -> Usage:
             ledger.begin(id_, Holding(who, "delft", {CPUS: cpus}), at_s * S)
         else:
             ledger.end(id_, at_s * S)
-    return Usage(ledger, KEY)
+    return AccountUsage(ledger, KEY)
 
 
 class TestNoLimit:

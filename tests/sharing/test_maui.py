@@ -18,12 +18,9 @@ from hypothesis import strategies as st
 
 from leasehold.model.agreement import CPUS, MILLION, TimeDecay, UsageDecay
 from leasehold.model.use import Holding
-from leasehold.sharing.decay import Past, decayed_ppm, weights_ppm
-from leasehold.sharing.ledger import Ledger, Watched, of_everybody
-from leasehold.sharing.limits.time_decay import time_decay_over
-from leasehold.sharing.limits.usage import Usage
-from leasehold.sharing.limits.usage_decay import decayed_usage_ppm
-from leasehold.sharing.places import Place, Providers
+from leasehold.sharing.ledger import UsageLedger, WatchedAccounts, of_everybody
+from leasehold.sharing.limits import AccountUsage, PastUse, decayed_ppm, time_decay_over, usage_decayed_ppm, weights_ppm
+from leasehold.sharing.parties import Provider, Providers
 
 HOUR_MS = 3_600_000
 CPUS_THERE = 100
@@ -42,10 +39,10 @@ def maui_usage(intervals: Sequence[float], decay: float) -> float:
     return usage
 
 
-def ledger_of(physics: Sequence[int], others: Sequence[int]) -> Ledger:
+def ledger_of(physics: Sequence[int], others: Sequence[int]) -> UsageLedger:
     """A ledger in which these many CPUs were held, hour by hour."""
-    ledger = Ledger(Providers([Place("site", {CPUS: CPUS_THERE})]))
-    ledger.watch(Watched(frozenset({KEY, of_everybody(KEY)}), 4 * HOUR_MS, frozenset({HOUR_MS})), 0)
+    ledger = UsageLedger(Providers([Provider("site", {CPUS: CPUS_THERE})]))
+    ledger.watch(WatchedAccounts(frozenset({KEY, of_everybody(KEY)}), 4 * HOUR_MS, frozenset({HOUR_MS})), 0)
     for hour, held in enumerate(zip(physics, others, strict=True)):
         for number, (path, cpus) in enumerate(zip(("physics", "climate"), held, strict=True)):
             lease_id = 2 * hour + number
@@ -60,7 +57,7 @@ def test_a_constant_factor_is_mauis_decay(hours: list[int], decay_ppm: int, into
     now_ms = 3 * HOUR_MS + into_ms - 1
     ledger = ledger_of(hours, [0] * 4)
     limit = UsageDecay(300_000, HOUR_MS, windows=3, steps=((0, decay_ppm),))
-    ours = decayed_usage_ppm(limit, Usage(ledger, KEY), now_ms)
+    ours = usage_decayed_ppm(limit, AccountUsage(ledger, KEY), now_ms)
     intervals = [hours[3] * (into_ms - 1), *(cpus * HOUR_MS for cpus in hours[2::-1])]
     maui = maui_usage(intervals, decay_ppm / MILLION) / (CPUS_THERE * HOUR_MS)
     assert ours == pytest.approx(MILLION * maui, abs=5)
@@ -72,7 +69,7 @@ def test_time_decay_with_powers_of_it_is_mauis_absolute_cap(hours: list[int], de
     now_ms = 4 * HOUR_MS
     factors = tuple(round(MILLION * decay**age) for age in range(5))
     limit = TimeDecay(share_ppm, HOUR_MS, factors)
-    over = time_decay_over(limit, Usage(ledger_of(hours, [0] * 4), KEY), now_ms)
+    over = time_decay_over(limit, AccountUsage(ledger_of(hours, [0] * 4), KEY), now_ms)
     maui = maui_usage([0, *(cpus * HOUR_MS for cpus in reversed(hours))], decay) / (CPUS_THERE * HOUR_MS)
     if not math.isclose(maui * MILLION, share_ppm, abs_tol=5):
         assert (over is not None) is (maui * MILLION > share_ppm)
@@ -83,7 +80,7 @@ def test_normalised_it_is_mauis_relative_cap_where_nothing_is_idle(hours: list[i
     """What everybody used is then the whole provider in each interval: the sum of the weights."""
     newest_first = hours[::-1]
     used = [cpus * HOUR_MS for cpus in newest_first]
-    past = Past.of(used[1:], weights_ppm([decay_ppm] * 3))
+    past = PastUse.of(used[1:], weights_ppm([decay_ppm] * 3))
     ours = decayed_ppm(used[0], past, CPUS_THERE * HOUR_MS, normalise=True)
     decay = decay_ppm / MILLION
     relative = maui_usage(newest_first, decay) / maui_usage([CPUS_THERE] * 4, decay)
@@ -94,6 +91,6 @@ def test_an_idle_provider_forgets_where_maui_does_not() -> None:
     """What a load-dependent factor is for: 60 of 100 CPUs for an hour, and an idle site since then."""
     ledger = ledger_of([60, 0, 0, 0], [0, 0, 0, 0])
     udecay = UsageDecay(300_000, HOUR_MS)
-    assert decayed_usage_ppm(udecay, Usage(ledger, KEY), HOUR_MS) == 300_000  # .6 x the factor .5 of 60 % busy
-    assert decayed_usage_ppm(udecay, Usage(ledger, KEY), 2 * HOUR_MS) == 0
+    assert usage_decayed_ppm(udecay, AccountUsage(ledger, KEY), HOUR_MS) == 300_000  # .6 x the factor .5 of 60 % busy
+    assert usage_decayed_ppm(udecay, AccountUsage(ledger, KEY), 2 * HOUR_MS) == 0
     assert maui_usage([0, 0, 60, 0], 0.5) == pytest.approx(15)

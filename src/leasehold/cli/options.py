@@ -8,7 +8,7 @@ import typer
 
 def complete_discipline(incomplete: str) -> list[str]:
     """Complete a backfilling discipline."""
-    from leasehold.leasing.disciplines import DISCIPLINES
+    from leasehold.leasing.backfill import DISCIPLINES
 
     return _beginning(incomplete, DISCIPLINES)
 

@@ -5,14 +5,13 @@ from dataclasses import dataclass
 from leasehold.cli.screen import wrapped
 from leasehold.gateway.coallocation.placement.registry import describe as describe_placement
 from leasehold.gateway.coallocation.placement.registry import placement_policy_names
-from leasehold.leasing.disciplines import DISCIPLINES
+from leasehold.leasing.backfill import DISCIPLINES
 from leasehold.leasing.victims.registry import describe as describe_victims
 from leasehold.leasing.victims.registry import victim_policy_names
 from leasehold.model.description import PolicyDescription
 from leasehold.model.errors import UnknownName
-from leasehold.routing.parameters import meanings, usual_values
 from leasehold.routing.registry import describe as describe_routing
-from leasehold.routing.registry import routing_policy, routing_policy_names
+from leasehold.routing.registry import meanings, routing_policy, routing_policy_names, usual_values
 from leasehold.sharing.broker_policies.registry import broker_policy_names
 from leasehold.sharing.broker_policies.registry import describe as describe_broker
 

@@ -8,7 +8,7 @@ from leasehold.cli.options import Json, complete_victims
 
 if TYPE_CHECKING:
     from leasehold.leasing.victims.candidate import Candidate
-    from leasehold.leasing.victims.comparison import Comparison, Option
+    from leasehold.leasing.victims.front import ComparedSet, VictimComparison
 
 _COLUMNS = ("guests", "number", "VMs", "too many", "overhead", "work lost", "chosen by", "")
 _FIGURES = range(1, 6)
@@ -46,7 +46,7 @@ def victims(
     Guests have 1 GiB for each VM, and preempting them takes as long as is usual. A set is beaten if another
     is no worse by guests, VMs, overhead and work lost, and better by one of them.
     """
-    from leasehold.leasing.victims.comparison import compare
+    from leasehold.leasing.victims.front import compare
     from leasehold.leasing.victims.registry import BY_VALUE, victim_policy, victim_policy_names
 
     names = policy or [name for own in victim_policy_names() for name in (own, f"{BY_VALUE}{own}")]
@@ -83,7 +83,7 @@ def _worked_ms(text: str) -> int:
     return 0 if text == "0" else round(1_000 * read_duration_s("GUEST", text))
 
 
-def _show(found: "Comparison") -> None:
+def _show(found: "VictimComparison") -> None:
     from leasehold.cli.screen import answer, answer_table
 
     answer_table(_COLUMNS, [_line(option) for option in found.options], figures=_FIGURES)
@@ -91,7 +91,7 @@ def _show(found: "Comparison") -> None:
         answer("There may be more sets that no other one beats: too many guests to look at all of them.")
 
 
-def _line(option: "Option") -> list[str]:
+def _line(option: "ComparedSet") -> list[str]:
     from leasehold.leasing.victims.candidate import ids_of, vms_of
 
     score = option.score
@@ -107,13 +107,13 @@ def _line(option: "Option") -> list[str]:
     ]
 
 
-def _answer_json(found: "Comparison") -> None:
+def _answer_json(found: "VictimComparison") -> None:
     from leasehold.cli.screen import answer_json
 
     answer_json({"exact": found.exact, "options": [_data(option) for option in found.options]})
 
 
-def _data(option: "Option") -> dict[str, Any]:
+def _data(option: "ComparedSet") -> dict[str, Any]:
     from leasehold.leasing.victims.candidate import ids_of
 
     score = option.score

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from leasehold.configuration.policies import absolute, find_routing_policy, find_victim_policy
-from leasehold.leasing.disciplines import reservation_depth
+from leasehold.leasing.backfill import reservation_depth
 from leasehold.model.errors import InputError, InvalidField
 from leasehold.model.tables import MANIFEST
 from leasehold.simulation.scenario.files import load_scenario

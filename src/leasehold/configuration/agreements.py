@@ -41,8 +41,8 @@ from leasehold.model.agreement import (
     UsageDecay,
 )
 from leasehold.model.errors import InvalidField
-from leasehold.sharing.limits.over import reach_ms
-from leasehold.sharing.paths import is_path
+from leasehold.sharing.limits import reach_ms
+from leasehold.sharing.parties import is_path
 
 MOST_WINDOWS = 366
 """The most windows that a limit looks at: a year of days. Each is summed up for each window to come."""

@@ -15,9 +15,8 @@ from leasehold.leasing.victims.from_function import from_function
 from leasehold.leasing.victims.policy import VictimPolicy
 from leasehold.leasing.victims.registry import victim_policy
 from leasehold.model.errors import InputError, InvalidField
-from leasehold.routing.parameters import PolicyMaker, parted, policy_maker
 from leasehold.routing.policy import RoutingPolicy
-from leasehold.routing.registry import routing_policy
+from leasehold.routing.registry import PolicyMaker, parted, policy_maker, routing_policy
 
 _IN_FILE = ".py:"
 

@@ -9,11 +9,9 @@ from leasehold.configuration.keys import Keys
 from leasehold.configuration.kinds import Choice, Flag, Number, Seconds, Text, Whole
 from leasehold.configuration.policies import VictimPolicyName, find_victim_policy
 from leasehold.gateway.settings import SiteSettings
-from leasehold.leasing.disciplines import reservation_depth
+from leasehold.leasing.backfill import REPAIRS, reservation_depth
 from leasehold.leasing.overhead import OverheadModel, Storage
-from leasehold.leasing.repair import REPAIRS
-from leasehold.leasing.victims.by_value import by_value
-from leasehold.leasing.victims.guard import Guard
+from leasehold.leasing.victims.guard import Guard, by_value
 from leasehold.leasing.victims.policy import VictimPolicy
 
 LOCAL_QUEUES = ("queue", "refuse")

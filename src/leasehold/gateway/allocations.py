@@ -5,8 +5,7 @@ from typing import Any
 
 from leasehold.gateway.quotas import QuotaEnforcer
 from leasehold.gateway.settings import SiteSettings
-from leasehold.leasing.experience import Experience, Measurement
-from leasehold.leasing.overhead import Overheads
+from leasehold.leasing.overhead import MeasuredOverheads, Measurement, Overheads
 from leasehold.leasing.profile import Profile
 from leasehold.model.agreement import Breach
 from leasehold.model.effect import Decision, Effect, LeaseClosed, StartLease, WithdrawLease
@@ -14,7 +13,7 @@ from leasehold.model.event import Operation
 from leasehold.model.lease import UNPLANNED, Lease, LeaseState
 from leasehold.model.lifecycle import Step, advance
 from leasehold.model.reason import Outcome, Reason
-from leasehold.routing.demand import Demand
+from leasehold.routing.demand import LocalDemand
 
 
 class Allocations:
@@ -33,7 +32,7 @@ class Allocations:
         """Begin empty."""
         self.settings = settings
         self.name = settings.name
-        self.experience = Experience(settings.overhead)
+        self.experience = MeasuredOverheads(settings.overhead)
         self.overheads: Overheads = settings.overhead
         self.held: dict[int, Lease] = {}
         self.local_vms = 0
@@ -41,7 +40,7 @@ class Allocations:
         self.effects: list[Effect] = []
         self.displaced: list[Lease] = []
         self.parked: dict[int, Lease] | None = None
-        self.demand: Demand | None = None
+        self.demand: LocalDemand | None = None
         self.outlasting: frozenset[int] = frozenset()
         self.quotas = QuotaEnforcer(None, 1, self.effects)
         self.is_silent = False

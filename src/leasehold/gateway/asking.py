@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING
 
 from leasehold.model.lease import Lease
 from leasehold.model.reason import Reason
-from leasehold.routing.facts import SiteFacts
 from leasehold.routing.policy import Dispatch, Waiting, newcomer
-from leasehold.routing.view import RoutingView
+from leasehold.routing.view import RoutingView, SiteFacts
 
 if TYPE_CHECKING:
     from leasehold.gateway.desk import Desk

@@ -24,8 +24,8 @@ from leasehold.model.effect import Decision, Effect, LeaseClosed, RecallLease, W
 from leasehold.model.lease import UNPLANNED, Lease, LeaseState
 from leasehold.model.lifecycle import Step, advance
 from leasehold.model.reason import Outcome, Reason
-from leasehold.routing.facts import SiteFacts
 from leasehold.routing.policy import Hold
+from leasehold.routing.view import SiteFacts
 
 GATEWAY = ""
 DRAINED = "drained"

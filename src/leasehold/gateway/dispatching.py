@@ -17,9 +17,8 @@ from leasehold.model.errors import UnknownName
 from leasehold.model.lease import Lease
 from leasehold.model.lifecycle import Step, advance
 from leasehold.model.reason import NEVER, Outcome, Reason
-from leasehold.routing.facts import SiteFacts
 from leasehold.routing.policy import Dispatch, Hold, Refuse
-from leasehold.routing.view import RoutingView
+from leasehold.routing.view import RoutingView, SiteFacts
 
 if TYPE_CHECKING:
     from leasehold.gateway.desk import Desk

@@ -17,10 +17,8 @@ from leasehold.model.event import CoAllocationSubmitted, Submitted
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.reason import Reason
 from leasehold.model.request import Request
-from leasehold.sharing.broker import Broker
-from leasehold.sharing.environments import ExtendedVirtualEnvironment, VirtualEnvironment, extend, virtual
-from leasehold.sharing.offers import Offer, Reading
-from leasehold.sharing.readings import readings
+from leasehold.sharing.broker import Broker, ExtendedVirtualEnvironment, VirtualEnvironment, extend, readings, virtual
+from leasehold.sharing.offers import BrokerOffer, BrokerReading
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +33,8 @@ class ComponentView:
 class Brokered:
     """How the broker scores the virtual domains of a request, best first, and how each rule there reads."""
 
-    offers: tuple[Offer, ...] = ()
-    readings: Mapping[str, tuple[Reading, ...]] | None = None
+    offers: tuple[BrokerOffer, ...] = ()
+    readings: Mapping[str, tuple[BrokerReading, ...]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from leasehold.gateway.quotas import QuotaEnforcer
 from leasehold.gateway.settings import Routing, SiteSettings
 from leasehold.gateway.site import Site
 from leasehold.gateway.sites import RemoteSite, can_follow, follow
-from leasehold.leasing.experience import Measurement
+from leasehold.leasing.overhead import Measurement
 from leasehold.model.agreement import Breach
 from leasehold.model.effect import Decision, Effect, LeaseClosed, WakeAt
 from leasehold.model.errors import InvalidField, UnknownName

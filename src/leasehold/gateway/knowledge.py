@@ -8,11 +8,10 @@ from leasehold.gateway.site import Site
 from leasehold.gateway.sites import OpenOffers, RemoteSite
 from leasehold.model.lease import Lease
 from leasehold.model.request import Request
-from leasehold.routing.demand import NO_AGE, Demand, Outlook
-from leasehold.routing.estimators import NOTHING_SEEN, LoadEstimator
-from leasehold.routing.facts import Federation, SiteHistory, SiteLive
+from leasehold.routing.demand import NO_AGE, DemandOutlook, LocalDemand
+from leasehold.routing.estimators import NOTHING_SEEN, LoadEstimator, RunTimes
 from leasehold.routing.moments import StreamMoments, together
-from leasehold.routing.run_times import RunTimes
+from leasehold.routing.view import SiteHistory, SiteLive, SiteSet
 
 Streams = Callable[[int], Sequence[StreamMoments]]
 """Gives streams as they are known at a time (ms)."""
@@ -27,7 +26,7 @@ class Knowledge:
 
     def __init__(
         self,
-        federation: Federation,
+        federation: SiteSet,
         sites: Mapping[str, Site],
         remotes: Mapping[str, RemoteSite],
         unanswered: OpenOffers,
@@ -48,9 +47,9 @@ class Knowledge:
         self._run_times = RunTimes()
         self._untold = frozenset(site.name for site in federation.sites if site.told_local is None)
         self._histories = {site.name: SiteHistory() for site in federation.sites}
-        self._unwatched: dict[int, Demand] = {}
+        self._unwatched: dict[int, LocalDemand] = {}
 
-    def join(self, federation: Federation) -> None:
+    def join(self, federation: SiteSet) -> None:
         """A site came to the federation, or has changed."""
         self.federation = federation
         self._untold = frozenset(site.name for site in federation.sites if site.told_local is None)
@@ -132,7 +131,7 @@ class Knowledge:
         for name, demand in snapshot.get("demand", {}).items():
             if name in self._sites:
                 allocations = self._sites[name].allocations
-                allocations.demand = Demand.recalled(demand, allocations.settings.slots)
+                allocations.demand = LocalDemand.recalled(demand, allocations.settings.slots)
 
     def take_up(self, leases: Iterable[Lease]) -> None:
         """Count the leases that are on their way."""
@@ -188,17 +187,17 @@ class Knowledge:
             guest_waiting_vms=live.guest_waiting_vms + offered_vms - placed_vms,
         )
 
-    def outlook(self, site_name: str, now_ms: int) -> Outlook:
+    def outlook(self, site_name: str, now_ms: int) -> DemandOutlook:
         """Give what a site's own users are likely to take soon; it is learnt from when somebody first asks.
 
         Nobody tells what the users of a site take that decides for itself: of those, the least is believed.
         """
         if site_name in self._remotes:
             slots = self._remotes[site_name].slots
-            return Outlook(self._unwatched.setdefault(slots, Demand(slots)), NO_AGE)
+            return DemandOutlook(self._unwatched.setdefault(slots, LocalDemand(slots)), NO_AGE)
         allocations = self._sites[site_name].allocations
         if allocations.demand is None:
-            allocations.demand = Demand(allocations.settings.slots, now_ms)
+            allocations.demand = LocalDemand(allocations.settings.slots, now_ms)
         return allocations.demand.outlook(now_ms)
 
 

@@ -9,7 +9,7 @@ from functools import cache
 
 from leasehold.gateway.guests import Guests
 from leasehold.leasing.backfill import Started
-from leasehold.leasing.victims.candidate import Candidate, Choice, vms_of
+from leasehold.leasing.victims.candidate import Candidate, VictimChoice, vms_of
 from leasehold.model.effect import Decision, Preemption, StopLease
 from leasehold.model.lease import Lease
 from leasehold.model.lifecycle import Step
@@ -109,13 +109,13 @@ def _lost_vm_ms(lease: Lease, now_ms: int) -> int:
     return 0 if is_saved else lease.vms * lease.ran_ms(now_ms)
 
 
-def _reason(choice: Choice, victim: Candidate, taker: Lease) -> Reason:
+def _reason(choice: VictimChoice, victim: Candidate, taker: Lease) -> Reason:
     if victim.lease_id in choice.despite:
         return Reason.NO_OTHER_VICTIM
     return Reason.LOCAL_NEEDS_ROOM if taker.request.is_local else Reason.RESERVATION_NEEDS_ROOM
 
 
-def _report(choice: Choice, taker: Lease, needed_vms: int) -> Preemption:
+def _report(choice: VictimChoice, taker: Lease, needed_vms: int) -> Preemption:
     runner_up = choice.runner_up
     return Preemption(
         beneficiary=taker.id,

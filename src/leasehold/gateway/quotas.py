@@ -17,12 +17,12 @@ from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.reason import Reason
 from leasehold.model.request import LeaseType, Request
 from leasehold.model.use import Holding, Segment
-from leasehold.routing.facts import SiteFacts
-from leasehold.sharing.asking import Ask, amounts_of
+from leasehold.routing.view import SiteFacts
 from leasehold.sharing.broker import Broker, Room
 from leasehold.sharing.enforcement import Sharing
-from leasehold.sharing.grants import Grant
-from leasehold.sharing.limits.over import windows_ms
+from leasehold.sharing.ledger import UsageGrant
+from leasehold.sharing.limits import windows_ms
+from leasehold.sharing.rules import UsageRequest, amounts_of
 
 AGREEMENT = "agreement"
 """The rule that holds back or refuses what an agreement does not allow."""
@@ -151,13 +151,13 @@ class QuotaEnforcer:
         assert self.sharing is not None
         return self.sharing.why_not(self.ask(lease, site.speed_mips, now_ms), site.name, now_ms)
 
-    def ask(self, lease: Lease, speed_mips: int, now_ms: int, more_work: int = 0) -> Ask:
+    def ask(self, lease: Lease, speed_mips: int, now_ms: int, more_work: int = 0) -> UsageRequest:
         """Say what a lease asks of agreements, on machines of this speed, with so much work added to it."""
         request = lease.request
         start_ms = max(now_ms, request.ready_ms)
         work = request.duration_ms * self._reference_mips + more_work
         is_reservation = start_ms > now_ms and request.lease_type is LeaseType.NON_PREEMPTABLE
-        return Ask(
+        return UsageRequest(
             request.path,
             amounts_of(request),
             -(-work // speed_mips),
@@ -177,7 +177,7 @@ class QuotaEnforcer:
         if not self.sharing.is_silent:
             for penalty in self.sharing.punish(ask, lease.site, now_ms):
                 self._effects.append(PenaltyImposed(lease, penalty))
-        self.sharing.grants.give(lease.id, Grant(ask.at(lease.site), ask.is_reservation))
+        self.sharing.grants.give(lease.id, UsageGrant(ask.at(lease.site), ask.is_reservation))
 
     def over(self, lease: Lease) -> None:
         """A lease is over, or was not granted after all."""
@@ -225,7 +225,7 @@ class QuotaEnforcer:
             return
         for lease in leases:
             if lease.site and not lease.request.is_local:
-                grant = Grant(holding_of(lease, lease.site), _was_booked_ahead(lease))
+                grant = UsageGrant(holding_of(lease, lease.site), _was_booked_ahead(lease))
                 self.sharing.grants.give(lease.id, grant)
             since_ms = lease.held_since_ms if lease.id in in_use else _runs_elsewhere_since_ms(lease, now_ms)
             if since_ms is not None:

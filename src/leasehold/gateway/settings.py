@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from leasehold.leasing.backfill import Repair, repair_conflicts
 from leasehold.leasing.overhead import OverheadModel
-from leasehold.leasing.repair import Repair, repair_conflicts
 from leasehold.leasing.victims.policy import VictimPolicy
 from leasehold.model.errors import InvalidField
 from leasehold.model.request import LeaseType

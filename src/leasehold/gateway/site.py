@@ -12,9 +12,8 @@ from leasehold.gateway.guests import Guests
 from leasehold.gateway.native_queue import follow
 from leasehold.gateway.preemption import REPAIR, give_way, plan_guests_anew
 from leasehold.gateway.settings import SiteSettings
-from leasehold.leasing.backfill import Backfiller, Started
+from leasehold.leasing.backfill import Backfiller, Started, repair_conflicts
 from leasehold.leasing.profile import Profile
-from leasehold.leasing.repair import repair_conflicts
 from leasehold.model.effect import StopLease, WithdrawLease
 from leasehold.model.event import NativeQueueSeen
 from leasehold.model.lease import Lease, LeaseState

@@ -17,8 +17,8 @@ from leasehold.model.event import SiteReported
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.lifecycle import MOVES, Step
 from leasehold.model.request import LeaseType
-from leasehold.routing.facts import Federation, SiteFacts, SiteLive
 from leasehold.routing.moments import StreamMoments
+from leasehold.routing.view import SiteFacts, SiteLive, SiteSet
 
 
 @dataclass(slots=True)
@@ -211,6 +211,6 @@ class SiteRegistry:
 
     def _be(self, sites: Iterable[SiteFacts]) -> None:
         """Let these be the sites, and see what all of them can do."""
-        self.federation = Federation(sites)
+        self.federation = SiteSet(sites)
         names = [site.name for site in self.federation.sites]
         self._served_everywhere = {kind for kind in LeaseType if all(self._can_serve(name, kind) for name in names)}

@@ -35,12 +35,12 @@ from leasehold.model.coallocation import CoAllocationRequest, Component, Part
 from leasehold.model.lease import Lease
 from leasehold.model.request import Request
 from leasehold.model.use import Holding, Segment
-from leasehold.routing.facts import SiteFacts
 from leasehold.routing.policy import Waiting
-from leasehold.sharing.grants import Grant
+from leasehold.routing.view import SiteFacts
+from leasehold.sharing.ledger import UsageGrant
 
 VALUES: tuple[type, ...] = (
-    *(Agreement, Breach, Component, Grant, Holding, CoAllocationRequest),
+    *(Agreement, Breach, Component, UsageGrant, Holding, CoAllocationRequest),
     *(Lease, Request, Segment, SiteFacts, Waiting),
 )
 """Nouns of which there can be very many, and that nobody changes once they are made; of leases see above."""

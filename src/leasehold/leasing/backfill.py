@@ -3,24 +3,49 @@
 ========  =====================================================================
 depth     discipline
 ========  =====================================================================
-0         FCFS: strictly in order, nobody overtakes
+0         FCFS: strictly in order, no lease overtakes another
 1         EASY: the first in the queue holds a reservation, others may not delay it
 n         hybrid: the first n hold reservations
-None      conservative: everybody holds a reservation (JPDC 2012, section 4.1)
+None      conservative: every lease holds a reservation (JPDC 2012, section 4.1)
 ========  =====================================================================
 
 A reservation never moves later of its own. Whenever room was given back, each holder of a reservation,
 in order of arrival, takes the earliest start that it can have.
 The plan is made with *requested* times, always: what a job really needs is known only when it ends.
+
+A *repair* plans guests again after the site's own users took room. It takes the guests' backfiller and the time,
+makes the plan fit again as far as moving reservations can (guests that already run are a matter for preemption),
+and returns the leases that it moved to a later start, in their order. Only the reservations in conflict are touched
+by default: planning all again costs hundreds of moves a request with long queues, and takes promises back without
+need.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from heapq import heapify, heappop, heappush
 from operator import attrgetter
 
 from leasehold.leasing.profile import Minima, Profile
+from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.model.lease import UNPLANNED, Lease
 from leasehold.model.reason import Reason
+
+DISCIPLINES: dict[str, int | None] = {"fcfs": 0, "easy": 1, "hybrid": 8, "conservative": None}
+
+
+def reservation_depth(name: str) -> int | None:
+    """The depth behind ``fcfs``, ``easy``, ``hybrid``, ``hybrid:N`` or ``conservative`` (None: all).
+
+    Raises UnknownName or InvalidField.
+    """
+    discipline, _, depth = name.partition(":")
+    if discipline not in DISCIPLINES:
+        raise UnknownName("policy", name, DISCIPLINES)
+    if not depth and ":" not in name:
+        return DISCIPLINES[discipline]
+    if discipline != "hybrid" or not depth.isdecimal() or int(depth) < 1:
+        raise InvalidField("policy", name, "hybrid:N with a whole number N of at least 1")
+    return int(depth)
+
 
 Started = list[tuple[Lease, Reason]]
 
@@ -248,3 +273,38 @@ class Backfiller:
                 free, minima = free - lease.vms, None
                 started.append((lease, Reason.BACKFILLED))
                 del self.others[lease.id]
+
+
+Repair = Callable[[Backfiller, int], list[Lease]]
+
+
+def repair_conflicts(guests: Backfiller, now_ms: int) -> list[Lease]:
+    """Plan anew only what overlaps with over-booked time; of those in conflict the last to come gives way."""
+    plan = guests.plan
+    if min(plan.free) >= 0:
+        return []
+    in_conflict: list[tuple[Lease, int]] = []
+    for lease in reversed(guests.reserved.values()):
+        start_ms = lease.reserved_ms
+        if plan.lowest(max(now_ms, start_ms), start_ms + lease.span_ms) < 0:
+            guests.release(lease, now_ms)
+            in_conflict.append((lease, start_ms))
+    in_conflict.reverse()
+    return _plan_again(guests, in_conflict, now_ms)
+
+
+def replan_all(guests: Backfiller, now_ms: int) -> list[Lease]:
+    """Plan every waiting guest anew, in order of arrival, as if none had a reservation."""
+    waiting = [(lease, lease.reserved_ms) for lease in guests.reserved.values()]
+    for lease, _ in waiting:
+        guests.release(lease, now_ms)
+    return _plan_again(guests, waiting, now_ms)
+
+
+def _plan_again(guests: Backfiller, unplanned: list[tuple[Lease, int]], now_ms: int) -> list[Lease]:
+    for lease, _ in unplanned:
+        guests.reserve(lease, guests.earliest(lease, now_ms))
+    return [lease for lease, promised_ms in unplanned if lease.reserved_ms > promised_ms]
+
+
+REPAIRS: dict[str, Repair] = {"conflicts": repair_conflicts, "replan": replan_all}

@@ -30,7 +30,7 @@ HARD = 100
 
 
 class Standing(StrEnum):
-    """Where an agreement is in its life; `leasehold.sharing.life` has the moves."""
+    """Where an agreement is in its life; `leasehold.sharing.records` has the moves."""
 
     PROPOSED = "proposed"
     SIGNED = "signed"

@@ -86,7 +86,7 @@ class Tail:
         return (self._sums[end] - self._sums[first]) / (last - first + 1) if first < end else 0.0
 
 
-class Outlook:
+class DemandOutlook:
     """What a table says at one moment.
 
     ``scale_ms``    how long local leases hold their VMs here, on average
@@ -95,7 +95,7 @@ class Outlook:
 
     __slots__ = ("_age", "_table", "_tails", "is_learnt", "scale_ms")
 
-    def __init__(self, table: "Demand", age: int) -> None:
+    def __init__(self, table: "LocalDemand", age: int) -> None:
         """Look from a moment with this class of age."""
         self._table = table
         self._age = age
@@ -111,7 +111,7 @@ class Outlook:
         return self._tails[index]
 
 
-class Demand:
+class LocalDemand:
     """The table of one site, learnt online; all times must come in order."""
 
     def __init__(self, slots: int, start_ms: int = 0) -> None:
@@ -180,10 +180,10 @@ class Demand:
         if len(self._recent) > 2 * self._needed(now_ms) + 64:
             self._forget(len(self._recent) - self._needed(now_ms))
 
-    def outlook(self, now_ms: int) -> Outlook:
+    def outlook(self, now_ms: int) -> DemandOutlook:
         """Say what is to be expected now."""
         self.advance(now_ms)
-        return Outlook(self, self._age(now_ms))
+        return DemandOutlook(self, self._age(now_ms))
 
     # Learning
 
@@ -285,7 +285,7 @@ class Demand:
         }
 
     @classmethod
-    def recalled(cls, memory: Mapping[str, Any], slots: int) -> "Demand":
+    def recalled(cls, memory: Mapping[str, Any], slots: int) -> "LocalDemand":
         """Go on from what `memory` gave; a site that has another size now begins anew."""
         table = cls(slots, memory["seen_ms"])
         if memory["slots"] != slots:

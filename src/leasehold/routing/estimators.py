@@ -1,8 +1,14 @@
-"""What are the streams like? Learnt from the requests that a gateway has seen, so that nobody need tell it.
+"""What are the streams like, and how much of their time do guests need? Learnt from what a gateway has seen.
 
-Every past request counts with weight exp(-age / time constant). Rates are divided by the integral of the
+Streams: every past request counts with weight exp(-age / time constant). Rates are divided by the integral of the
 same weight since the start, so that they are unbiased for a steady stream from the first moment on.
 Without a time constant nothing is forgotten, and all estimates are consistent.
+
+Run times: a lease that runs out of time is killed, so users ask for more than they need, many for several times as
+much. A promise has to hold for all of that time; a price had better go by what is likely. Every user has a mean of
+their own, which counts 100 ended leases at most, so that it follows habits. Before much was seen of a user, what all
+users need is believed, as much as 20 leases would tell; before much was seen of any, that all of it is needed, as
+much as 5 would. Of users, those are remembered who had a lease end last: memory does not grow with time.
 """
 
 import math
@@ -152,3 +158,65 @@ class LoadEstimator:
 
     def _new_stream(self) -> StreamEstimator:
         return StreamEstimator(self._start_ms, self._time_constant_s)
+
+
+MOST_COUNTED = 100
+EVERYBODY_COUNTS = 20
+BELIEF_COUNTS = 5
+MOST_USERS = 200
+
+
+class RunTimes:
+    """Needed parts, as they were learnt: of each user, and of all."""
+
+    def __init__(self) -> None:
+        """Begin believing that everybody asks for what they need."""
+        self._all = _Mean()
+        self._by_user: dict[str, _Mean] = {}
+
+    def ended(self, user: str, part: float) -> None:
+        """Count a lease of a user that ended by itself after this part of the time that it had asked for."""
+        self._all.add(part)
+        own = self._by_user.pop(user, None) or _Mean()
+        own.add(part)
+        self._by_user[user] = own
+        if len(self._by_user) > MOST_USERS:
+            del self._by_user[next(iter(self._by_user))]
+
+    def needed_part(self, user: str) -> float:
+        """Give the part of what they ask for that a user is likely to need, above 0 and at most 1."""
+        of_all = self._all.beside(1.0, BELIEF_COUNTS)
+        own = self._by_user.get(user)
+        return of_all if own is None else own.beside(of_all, EVERYBODY_COUNTS)
+
+    def memory(self) -> dict[str, Any]:
+        """Give everything that was learnt, as plain data for `recalled`."""
+        own = [[user, mean.count, mean.value] for user, mean in self._by_user.items()]
+        return {"all": [self._all.count, self._all.value], "users": own}
+
+    @classmethod
+    def recalled(cls, memory: Mapping[str, Any]) -> "RunTimes":
+        """Go on from what `memory` gave."""
+        known = cls()
+        known._all = _Mean(*memory["all"])
+        known._by_user = {user: _Mean(count, value) for user, count, value in memory["users"]}
+        return known
+
+
+class _Mean:
+    """A mean of parts in which old ones fade once many were counted."""
+
+    __slots__ = ("count", "value")
+
+    def __init__(self, count: int = 0, value: float = 1.0) -> None:
+        self.count = count
+        self.value = value
+
+    def add(self, part: float) -> None:
+        """Count one more."""
+        self.count = min(self.count + 1, MOST_COUNTED)
+        self.value += (part - self.value) / self.count
+
+    def beside(self, belief: float, counts: int) -> float:
+        """Give the mean together with what is believed, which counts as much as so many."""
+        return (counts * belief + self.count * self.value) / (counts + self.count)

@@ -23,13 +23,11 @@ from typing import Any, ClassVar
 
 from leasehold.model.reason import Reason
 from leasehold.model.request import Request
-from leasehold.routing.facts import Federation, SiteFacts, SiteHistory, SiteLive
 from leasehold.routing.moments import StreamMoments
-from leasehold.routing.view import Information, RoutingView
+from leasehold.routing.view import Information, RoutingView, SiteFacts, SiteHistory, SiteLive, SiteSet
 
 __all__ = [
     "Dispatch",
-    "Federation",
     "Hold",
     "Information",
     "Refuse",
@@ -38,6 +36,7 @@ __all__ = [
     "SiteFacts",
     "SiteHistory",
     "SiteLive",
+    "SiteSet",
     "StreamMoments",
     "Verdict",
     "Waiting",
@@ -108,7 +107,7 @@ class RoutingPolicy(ABC):
                      without it, a suspended guest goes on when its site has room, and one that can be moved
                      is moved at once
     ``parameters``   the dataclass of numbers that its constructor takes as second argument, where users can
-                     set some: see `leasehold.routing.parameters`
+                     set some: see `leasehold.routing.registry`
 
     ``random`` is its own stream of random numbers, so that a run can be repeated.
     """

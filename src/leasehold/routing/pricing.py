@@ -8,17 +8,16 @@ within that span, were they taken, and 0.3 times the expected part of these very
 
 where the peak is that of the VMs of local leases that start within the span (`leasehold.routing.demand`). It
 lies between 0 and 1; room that is not there has none. The span is what is likely, not what was asked for
-(`leasehold.routing.run_times`).
+(`leasehold.routing.estimators`).
 """
 
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from leasehold.routing.demand import FIRST_SCALE_MS, Outlook
-from leasehold.routing.facts import EarliestStart, SiteFacts
+from leasehold.routing.demand import FIRST_SCALE_MS, DemandOutlook
 from leasehold.routing.policy import Waiting
-from leasehold.routing.view import RoutingView
+from leasehold.routing.view import EarliestStart, RoutingView, SiteFacts
 
 ANYBODY, THESE = 0.7, 0.3
 HORIZON = 1.3
@@ -26,16 +25,16 @@ HORIZON = 1.3
 
 
 @dataclass(slots=True)
-class Room:
+class PricedRoom:
     """The room of one site at one moment; ``free_vms`` are those for which nobody waits there."""
 
     site: SiteFacts
     free_vms: int
-    outlook: Outlook
+    outlook: DemandOutlook
     earliest_start_ms: EarliestStart | None
 
     @classmethod
-    def at(cls, site: SiteFacts, view: RoutingView) -> "Room":
+    def at(cls, site: SiteFacts, view: RoutingView) -> "PricedRoom":
         """Look at a site."""
         live = view.live(site.name)
         return cls(site, live.unclaimed_vms, view.outlook(site.name), live.earliest_start_ms)
@@ -60,7 +59,7 @@ class Room:
         return start_ms is not None and start_ms <= now_ms
 
 
-class Offers:
+class PricedOffers:
     """What sites ask for room at one moment.
 
     ``scale_ms``     the mean of how long local leases hold their VMs
@@ -71,7 +70,7 @@ class Offers:
     def __init__(self, sites: Sequence[SiteFacts], view: RoutingView) -> None:
         """Look at these sites."""
         self._view = view
-        self.rooms = {site.name: Room.at(site, view) for site in sites}
+        self.rooms = {site.name: PricedRoom.at(site, view) for site in sites}
         rooms = self.rooms.values()
         self.are_learnt = any(room.outlook.is_learnt for room in rooms)
         self.scale_ms = float(FIRST_SCALE_MS)
@@ -80,10 +79,10 @@ class Offers:
         self.fastest = max((one.site.speed_mips / one.site.reference_mips for one in rooms), default=1.0)
         self._least: dict[tuple[str, int, int], float] = {}
 
-    def cheapest(self, waiting: Waiting, horizon: float = HORIZON) -> list[tuple[float, Room]]:
+    def cheapest(self, waiting: Waiting, horizon: float = HORIZON) -> list[tuple[float, PricedRoom]]:
         """Give the sites where somebody could be, with their prices: least first, then who has most free."""
 
-        def rank(offer: tuple[float, Room]) -> tuple[float, float]:
+        def rank(offer: tuple[float, PricedRoom]) -> tuple[float, float]:
             price, room = offer
             return price, -room.free_vms / room.site.slots
 
@@ -110,7 +109,7 @@ class Offers:
             known = self._least[key] = min(prices, default=math.inf)
         return known
 
-    def _for(self, waiting: Waiting) -> Iterable[Room]:
+    def _for(self, waiting: Waiting) -> Iterable[PricedRoom]:
         if can_move(waiting):
             return self.rooms.values()
         return (self.rooms[waiting.home],) if waiting.home in self.rooms else ()
@@ -121,7 +120,7 @@ def can_move(waiting: Waiting) -> bool:
     return not waiting.home or waiting.move_ms is not None
 
 
-def _overhead_ms(waiting: Waiting, room: Room) -> int:
+def _overhead_ms(waiting: Waiting, room: PricedRoom) -> int:
     """Give how long it takes to resume somebody at a site, or to move them there."""
     if waiting.move_ms is not None and room.site.name != waiting.home:
         return waiting.move_ms

@@ -13,8 +13,8 @@ from leasehold.model.agreement import CPUS, EVERYBODY, MILLION, Agreement, NoLim
 from leasehold.model.errors import InvalidField
 from leasehold.service.store.filters import UsageFilter, Visible
 from leasehold.service.store.rows import PenaltyRow, UsageRow
-from leasehold.sharing.delegation import shares_ppm, under
-from leasehold.sharing.records import Record, Records, Span, lineage
+from leasehold.sharing.book import shares_ppm, under
+from leasehold.sharing.records import AgreementRecord, Records, Span, lineage
 
 MOST_WINDOWS = 1_000
 MOST_PARTS = 2_000_000
@@ -240,7 +240,7 @@ def statement(
     consumer: str,
     time: Window,
     rows: Sequence[UsageRow],
-    records: Iterable[Record],
+    records: Iterable[AgreementRecord],
     penalties: Iterable[PenaltyRow],
     ground: Ground,
     *,
@@ -305,7 +305,7 @@ def _sum(
     )
 
 
-def _share(record: Record, time: Window, ground: Ground, known: Records) -> Share | None:
+def _share(record: AgreementRecord, time: Window, ground: Ground, known: Records) -> Share | None:
     """Add up what an agreement gave in the time; None if it was in force at no moment of it."""
     cpus = ground.cpus.get(record.agreement.provider, 0)
     vm_ms_ppm, last = 0, None
@@ -317,7 +317,7 @@ def _share(record: Record, time: Window, ground: Ground, known: Records) -> Shar
     return Share(record.name, record.agreement.provider, *last, vm_ms_ppm // MILLION)
 
 
-def _in_force(record: Record, time: Window, known: Records) -> list[tuple[int, int, Agreement]]:
+def _in_force(record: AgreementRecord, time: Window, known: Records) -> list[tuple[int, int, Agreement]]:
     """When an agreement was in force, in order, and how it read then beneath those that it is a part of."""
     names = lineage(known, record.name)
     if not all(name in known for name in names):

@@ -22,8 +22,8 @@ from leasehold.service.engine.engine import Engine
 from leasehold.service.engine.use import GoingOn, going_on
 from leasehold.service.errors import NoSuchAgreement
 from leasehold.service.store.rows import PenaltyRow
-from leasehold.sharing.places import Providers
-from leasehold.sharing.records import Record, Side, in_force
+from leasehold.sharing.parties import Providers
+from leasehold.sharing.records import AgreementRecord, AgreementSide, in_force
 
 if TYPE_CHECKING:
     from leasehold.service.federation import Federation
@@ -47,15 +47,15 @@ class Party:
 class AgreementState:
     """An agreement as it is now, who speaks for its two sides, and the sites that it is about."""
 
-    record: Record
+    record: AgreementRecord
     in_force: bool
     provider: Party
     consumer: Party
     sites: Party
 
-    def side(self, side: Side) -> Party:
+    def side(self, side: AgreementSide) -> Party:
         """Give who speaks for this side."""
-        return self.provider if side is Side.PROVIDER else self.consumer
+        return self.provider if side is AgreementSide.PROVIDER else self.consumer
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ class Agreements:
         """Draw up other terms for one; raises InvalidField for what could not be."""
         return await self._do(AmendAgreement(agreement, by), agreement.name)
 
-    async def sign(self, name: str, side: Side, revision: int, by: str) -> AgreementState:
+    async def sign(self, name: str, side: AgreementSide, revision: int, by: str) -> AgreementState:
         """Sign a revision for one side; raises AgreementMove where that is not the one to be signed."""
         return await self._do(SignAgreement(name, side, revision, by), name)
 
@@ -176,7 +176,7 @@ def _finding(name: str, now_ms: int) -> Callable[[Engine], AgreementState]:
     return look
 
 
-def _state(engine: Engine, record: Record, now_ms: int) -> AgreementState:
+def _state(engine: Engine, record: AgreementRecord, now_ms: int) -> AgreementState:
     holds = in_force(engine.handlers.agreements.records, record.name, now_ms)
     provider, consumer = _parties(engine, record.agreement)
     sites = Party(sites=_sites(engine, record.agreement.provider))

@@ -12,7 +12,7 @@ from leasehold.model.request import LeaseType, Request
 from leasehold.service.drivers.facts import Buildable, ImageFacts, NodeFacts, Output
 from leasehold.service.drivers.protocol import NativeJob, Observation, Problem
 from leasehold.service.store.rows import LeaseMetadata
-from leasehold.sharing.records import Side
+from leasehold.sharing.records import AgreementSide
 
 if TYPE_CHECKING:
     from leasehold.service.messages.wire import About
@@ -251,7 +251,7 @@ class SignAgreement:
     """Sign a revision of an agreement for one of its parties."""
 
     name: str
-    side: Side
+    side: AgreementSide
     revision: int
     by: str
 

@@ -24,7 +24,7 @@ from leasehold.service.engine_thread import Clock
 from leasehold.service.native_queue_watcher import Do, NativeQueueWatcher
 from leasehold.service.store.store import Store
 from leasehold.sharing.enforcement import Sharing
-from leasehold.sharing.places import Place
+from leasehold.sharing.parties import Provider
 
 _log = structlog.get_logger("leasehold.opening")
 
@@ -71,7 +71,8 @@ def make_sharing(config: ServiceConfig) -> Sharing:
     """Say who provides what; what is used is accounted for, whether anybody has agreed on anything or not."""
     domains = domain_by_site(config.domains)
     places = [
-        Place(site.name, {CPUS: site.slots, **site.resources}, domains.get(site.name, "")) for site in config.clusters
+        Provider(site.name, {CPUS: site.slots, **site.resources}, domains.get(site.name, ""))
+        for site in config.clusters
     ]
     return Sharing(places, config.sharing.settings(), domains=domains)
 

@@ -6,27 +6,115 @@ uSLA-BRKG-A, Algorithm 1 of Dumitrescu et al. 2007, section 3.1. Its lines, and 
 line   here
 ====== ==========================================================================================
 1      each virtual domain in turn; a site that is in none is one of its own
-2      `readings.rules_for`: the rules, those with the narrowest applicability range first
-4-7    `readings.readings`: the consumer's use in each window that one of these rules looks at
+2      `rules_for`: the rules, those with the narrowest applicability range first
+4-7    `readings`: the consumer's use in each window that one of these rules looks at
 8-9    `Sharing.why_not`: a rule that is broken excludes a site only if its penalty is above the threshold
-10-12  `_offer`: the broker policy scores what is left
+10-12  `Broker._offer`: the broker policy scores what is left
 Output the ``top_n`` best
 ====== ==========================================================================================
 
 The algorithm as printed asks about a domain as a whole. Here a domain is eligible if one of its sites is, and
 offers those sites, since a rule may be about a single site.
+
+A request finds its machines in three stages (section 3.1, Figure 1), each of which only narrows the one before:
+
+===================== =============================== ====================================================
+stage                 what it holds                   who makes it
+===================== =============================== ====================================================
+virtual environment   every site that there is for    the *engine*, asked by the *runner*, who looks after
+                      the request                     a request to its end: here `leasehold.gateway`
+extended virtual      of these, where agreements let  the *scheduling service*, helped by the *brokering
+environment           it run, and why not elsewhere   service*: `Sharing`, `Broker`
+execution environment where it runs, and from when on the *scheduling service* by its policies: routing,
+                                                      or `leasehold.gateway.coallocation`
+===================== =============================== ====================================================
+
+The last one is what a gateway decides, and has no class of its own.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from random import Random
 
-from leasehold.sharing.asking import Ask
-from leasehold.sharing.broker_policies.policy import BrokerPolicy
+from leasehold.model.agreement import Agreement, Breach, Commitment, NoLimit, TimeDecay, UsageDecay
+from leasehold.sharing.book import account_of
 from leasehold.sharing.broker_policies.registry import broker_policy
 from leasehold.sharing.enforcement import Sharing
-from leasehold.sharing.offers import Excluded, Offer, Recommendation
-from leasehold.sharing.readings import readings
+from leasehold.sharing.limits import AccountUsage, time_decayed_ppm, usage_decayed_ppm, windows_ms
+from leasehold.sharing.offers import BrokerOffer, BrokerPolicy, BrokerReading, Excluded, Recommendation
+from leasehold.sharing.rules import UsageRequest
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualEnvironment:
+    """The sites that there are for a request."""
+
+    sites: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ExtendedVirtualEnvironment:
+    """Of these ``sites``, those at which the agreements let it run, and of the others why not."""
+
+    sites: tuple[str, ...]
+    breaches: Mapping[str, Breach]
+
+
+def virtual(sites: Iterable[str], bound_to: Callable[[str], bool] = lambda _: True) -> VirtualEnvironment:
+    """Begin with the sites that there are, of those that a request is bound to."""
+    return VirtualEnvironment(tuple(site for site in sites if bound_to(site)))
+
+
+def extend(before: VirtualEnvironment, why_not: Callable[[str], Breach | None]) -> ExtendedVirtualEnvironment:
+    """Ask about each site whether agreements let it run there."""
+    asked = {site: why_not(site) for site in before.sites}
+    breaches = {site: breach for site, breach in asked.items() if breach is not None}
+    return ExtendedVirtualEnvironment(tuple(site for site in asked if site not in breaches), breaches)
+
+
+_NO_WINDOW_MS = 1 << 62
+
+
+def rules_for(sharing: Sharing, path: str, site: str, now_ms: int) -> list[Agreement]:
+    """Give the rules for a consumer at a site, those with the narrowest applicability range first.
+
+    A site before its domain, and that before everybody; a user before a group, and that before its VO; the
+    shorter window first.
+    """
+    over = sharing.providers.over(site)
+
+    def applicability(rule: Agreement) -> tuple[int, int, int]:
+        depth = -1 if rule.consumer.startswith(("*", "@")) else rule.consumer.count("/")
+        return over.index(rule.provider), -depth, min(windows_ms(rule.limit), default=_NO_WINDOW_MS)
+
+    return sorted(sharing.book.applying(path, site, now_ms), key=applicability)
+
+
+def readings(sharing: Sharing, path: str, site: str, now_ms: int) -> list[BrokerReading]:
+    """Say how much of each of these rules is used up, window by window, in the same order."""
+    return [
+        BrokerReading(rule.name, rule.provider, rule.consumer, rule.resource, window_ms, used_ppm, limit_ppm)
+        for rule in rules_for(sharing, path, site, now_ms)
+        for window_ms, used_ppm, limit_ppm in _windows(rule, AccountUsage(sharing.ledger, account_of(rule)), now_ms)
+    ]
+
+
+def _windows(rule: Agreement, usage: AccountUsage, now_ms: int) -> Iterator[tuple[int, int, int]]:
+    """Give length, use and limit of each window."""
+    match rule.limit:
+        case NoLimit():
+            return
+        case Commitment() as limit:
+            for window_ms, limit_ppm in (
+                (limit.burst_ms, limit.burst_ppm),
+                (limit.epoch_ms, limit.epoch_ppm),
+            ):
+                yield window_ms, usage.share_ppm(now_ms - now_ms % window_ms, now_ms, window_ms), limit_ppm
+        case TimeDecay() as limit:
+            yield limit.window_ms, time_decayed_ppm(limit, usage, now_ms), limit.share_ppm
+        case UsageDecay() as limit:
+            yield limit.window_ms, usage_decayed_ppm(limit, usage, now_ms), limit.share_ppm
+
 
 Room = Callable[[str], int]
 """How many VMs are free at a site now."""
@@ -45,9 +133,9 @@ class Broker:
         self._stream = stream
         self._policy = policy or broker_policy(sharing.settings.broker_policy)
 
-    def recommend(self, ask: Ask, sites: Iterable[str], room: Room, now_ms: int) -> Recommendation:
+    def recommend(self, ask: UsageRequest, sites: Iterable[str], room: Room, now_ms: int) -> Recommendation:
         """Say where this may run now, among these sites: the top n domains, the best first."""
-        offers: list[Offer] = []
+        offers: list[BrokerOffer] = []
         excluded: list[Excluded] = []
         for domain, members in self._domains(sites).items():
             barred = [one for site in members if (one := self._excluded(domain, site, ask, now_ms))]
@@ -66,15 +154,15 @@ class Broker:
             domains.setdefault(self._sharing.providers.domain_of(site) or site, []).append(site)
         return domains
 
-    def _excluded(self, domain: str, site: str, ask: Ask, now_ms: int) -> Excluded | None:
+    def _excluded(self, domain: str, site: str, ask: UsageRequest, now_ms: int) -> Excluded | None:
         breach = self._sharing.why_not(ask, site, now_ms)
         return None if breach is None else Excluded(domain, site, breach)
 
-    def _offer(self, domain: str, sites: tuple[str, ...], ask: Ask, room: Room, now_ms: int) -> Offer:
+    def _offer(self, domain: str, sites: tuple[str, ...], ask: UsageRequest, room: Room, now_ms: int) -> BrokerOffer:
         sharing = self._sharing
         used = [one.used_ppm for site in sites for one in readings(sharing, ask.path, site, now_ms)]
         broken = [one.penalty for site in sites for one in sharing.softly_broken(ask, site, now_ms)]
-        offer = Offer(
+        offer = BrokerOffer(
             domain=domain,
             sites=sites,
             free_vms=sum(map(room, sites)),

@@ -10,16 +10,61 @@ from dataclasses import dataclass, replace
 from leasehold.model.agreement import CPUS, MEMORY, Agreement, Breach, Penalty
 from leasehold.model.reason import NEVER, Reason
 from leasehold.model.use import Segment
-from leasehold.sharing.asking import Ask
-from leasehold.sharing.book import Book, account_of
-from leasehold.sharing.grants import RESERVED, Grants, all_of
-from leasehold.sharing.ledger import Ledger
-from leasehold.sharing.limits.over import over, stays_below, windows_ms
-from leasehold.sharing.limits.usage import Over, Usage
-from leasehold.sharing.paths import prefixes
-from leasehold.sharing.penalties import Penalties
-from leasehold.sharing.places import Place, Providers
-from leasehold.sharing.rules import Broken, broken_by_length, broken_by_reservation
+from leasehold.sharing.book import AgreementBook, account_of
+from leasehold.sharing.ledger import RESERVED, UsageGrants, UsageLedger, all_of
+from leasehold.sharing.limits import AccountUsage, Over, over, stays_below, windows_ms
+from leasehold.sharing.parties import Provider, Providers, prefixes
+from leasehold.sharing.rules import Broken, UsageRequest, broken_by_length, broken_by_reservation
+
+
+class Penalties:
+    """All penalties that stand."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._standing: dict[tuple[str, str], list[Penalty]] = {}
+
+    def impose(self, agreement: Agreement, now_ms: int) -> Penalty | None:
+        """Punish the consumer of an agreement for breaking it; None where that is done already."""
+        key = (agreement.consumer, agreement.provider)
+        if any(penalty.agreement == agreement.name for penalty in self._stand(key, now_ms)):
+            return None
+        until_ms = None if agreement.penalty_ms is None else now_ms + agreement.penalty_ms
+        penalty = Penalty(agreement.name, agreement.provider, agreement.consumer, agreement.penalty, now_ms, until_ms)
+        self.take_up([penalty])
+        return penalty
+
+    def take_up(self, penalties: Iterable[Penalty]) -> None:
+        """Go on from a record: these stand."""
+        for penalty in penalties:
+            self._standing.setdefault((penalty.consumer, penalty.provider), []).append(penalty)
+
+    def lift(self, agreement: str, consumer: str) -> list[Penalty]:
+        """End the penalties for breaking an agreement before their time; returns them."""
+        lifted = []
+        for key, penalties in self._standing.items():
+            if key[0] == consumer:
+                lifted += [penalty for penalty in penalties if penalty.agreement == agreement]
+                penalties[:] = [penalty for penalty in penalties if penalty.agreement != agreement]
+        return lifted
+
+    def stands(self, agreement: Agreement, now_ms: int) -> bool:
+        """Whether one stands between the two parties of an agreement."""
+        return bool(self._standing) and bool(self._stand((agreement.consumer, agreement.provider), now_ms))
+
+    def standing(self, now_ms: int) -> list[Penalty]:
+        """Give all that stand."""
+        return [penalty for key in list(self._standing) for penalty in self._stand(key, now_ms)]
+
+    def _stand(self, key: tuple[str, str], now_ms: int) -> list[Penalty]:
+        penalties = self._standing.get(key)
+        if penalties is None:
+            return []
+        penalties[:] = [one for one in penalties if one.until_ms is None or now_ms < one.until_ms]
+        if not penalties:
+            del self._standing[key]
+        return penalties
+
 
 ALLOW, MEMBERS, PREEMPTABLE, REFUSE = "allow", "members", "preemptable", "refuse"
 WITHOUT_AGREEMENT = (ALLOW, MEMBERS, PREEMPTABLE, REFUSE)
@@ -51,7 +96,7 @@ class Sharing:
 
     def __init__(
         self,
-        places: Iterable[Place],
+        places: Iterable[Provider],
         settings: SharingSettings | None = None,
         agreements: Iterable[Agreement] = (),
         domains: Mapping[str, str] | None = None,
@@ -59,13 +104,13 @@ class Sharing:
         """Begin with nothing used, under these agreements; ``domains`` has those of sites that join later."""
         self.settings = settings or SharingSettings()
         self.providers = Providers(places)
-        self.book = Book(self.providers)
-        self.ledger = Ledger(self.providers)
-        self.grants = Grants(self.providers)
+        self.book = AgreementBook(self.providers)
+        self.ledger = UsageLedger(self.providers)
+        self.grants = UsageGrants(self.providers)
         self.penalties = Penalties()
         self._domains = domains or {}
         self._over: dict[str, Over] = {}
-        self._usages: dict[str, Usage] = {}
+        self._usages: dict[str, AccountUsage] = {}
         self.agree(agreements, 0)
 
     @property
@@ -82,13 +127,13 @@ class Sharing:
     ) -> None:
         """Let these agreements hold from now on, and no others: all that are signed.
 
-        What was used before counts as far as it is told: see `Ledger.watch`.
+        What was used before counts as far as it is told: see `UsageLedger.watch`.
         """
         self.book.replace(agreements)
         self._forget()
         self.ledger.watch(self.book.watched(), now_ms, history, since_ms)
 
-    def join(self, place: Place) -> None:
+    def join(self, place: Provider) -> None:
         """Let a site take part, in place of what was known under its name."""
         place = replace(place, domain=place.domain or self._domains.get(place.name, ""))
         if self.providers.places.get(place.name) != place:
@@ -101,7 +146,7 @@ class Sharing:
         self._forget()
 
     def learn(self, history: Iterable[Segment], since_ms: Mapping[int, int], now_ms: int) -> None:
-        """Go on from a record of what was used: see `Ledger.learn`."""
+        """Go on from a record of what was used: see `UsageLedger.learn`."""
         self.ledger.learn(history, since_ms, now_ms)
         self._forget()
 
@@ -110,22 +155,22 @@ class Sharing:
         self._over.clear()
         self._usages.clear()
 
-    def _usage_of(self, agreement: Agreement) -> Usage:
+    def _usage_of(self, agreement: Agreement) -> AccountUsage:
         usage = self._usages.get(agreement.name)
         if usage is None:
-            usage = self._usages[agreement.name] = Usage(self.ledger, account_of(agreement))
+            usage = self._usages[agreement.name] = AccountUsage(self.ledger, account_of(agreement))
         return usage
 
     # May it?
 
-    def why_not(self, ask: Ask, site: str, now_ms: int) -> Breach | None:
+    def why_not(self, ask: UsageRequest, site: str, now_ms: int) -> Breach | None:
         """Say why this may not run at a site, or at a peer, now; None if it may.
 
         Of several reasons the one that lasts longest: never, then the latest time.
         """
         return _gravest(self._hard(ask, site, now_ms))
 
-    def why_not_on(self, ask: Ask, site: str, now_ms: int) -> Breach | None:
+    def why_not_on(self, ask: UsageRequest, site: str, now_ms: int) -> Breach | None:
         """As `why_not`, for what was granted before and goes on: about shares, hours and lengths."""
         breaches = (
             breach
@@ -136,7 +181,7 @@ class Sharing:
         )
         return _gravest(breaches)
 
-    def why_not_without(self, ask: Ask, site: str, now_ms: int) -> Breach | None:
+    def why_not_without(self, ask: UsageRequest, site: str, now_ms: int) -> Breach | None:
         """Say why this takes an agreement that there is not; None if it is covered by one, or takes none.
 
         For whom others vouch, only an agreement counts that names them, or a group of theirs: one about all
@@ -155,7 +200,7 @@ class Sharing:
             covered, reason = allowed != REFUSE or bool(applying), Reason.NO_AGREEMENT
         return None if covered else Breach("", site, ask.path, CPUS, reason, 0, 0)
 
-    def stays_below(self, ask: Ask, site: str, now_ms: int) -> bool:
+    def stays_below(self, ask: UsageRequest, site: str, now_ms: int) -> bool:
         """Whether all shares suffice even if what was granted and waits began now, and this with it."""
         return all(
             stays_below(one.limit, self._usage_of(one), self._to_come(one, ask), now_ms)
@@ -163,13 +208,13 @@ class Sharing:
             if windows_ms(one.limit)
         )
 
-    def _to_come(self, agreement: Agreement, ask: Ask) -> int:
+    def _to_come(self, agreement: Agreement, ask: UsageRequest) -> int:
         """Units that were granted and are not held, and those that are asked for."""
         key = account_of(agreement)
         waiting = self.grants.units(key) - self.ledger.level(key)
         return max(0, waiting) + ask.amounts.get(agreement.resource, 0)
 
-    def softly_broken(self, ask: Ask, site: str, now_ms: int) -> list[Agreement]:
+    def softly_broken(self, ask: UsageRequest, site: str, now_ms: int) -> list[Agreement]:
         """Give the agreements that this breaks and may break."""
         return [
             agreement
@@ -177,14 +222,14 @@ class Sharing:
             if not self._is_hard(agreement, now_ms) and any(self._breaches(agreement, ask, now_ms))
         ]
 
-    def punish(self, ask: Ask, site: str, now_ms: int) -> list[Penalty]:
+    def punish(self, ask: UsageRequest, site: str, now_ms: int) -> list[Penalty]:
         """Impose the penalties for what is granted although it breaks agreements."""
         if not self.settings.threshold:
             return []
         imposed = (self.penalties.impose(one, now_ms) for one in self.softly_broken(ask, site, now_ms))
         return [penalty for penalty in imposed if penalty is not None]
 
-    def _hard(self, ask: Ask, site: str, now_ms: int) -> Iterator[Breach]:
+    def _hard(self, ask: UsageRequest, site: str, now_ms: int) -> Iterator[Breach]:
         yield from self._short_of(ask, site)
         applying = self.book.applying(ask.path, site, now_ms)
         without = self.why_not_without(ask, site, now_ms)
@@ -198,7 +243,7 @@ class Sharing:
         threshold = -1 if self.penalties.stands(agreement, now_ms) else self.settings.threshold
         return agreement.penalty > threshold
 
-    def _breaches(self, agreement: Agreement, ask: Ask, now_ms: int) -> Iterator[Breach]:
+    def _breaches(self, agreement: Agreement, ask: UsageRequest, now_ms: int) -> Iterator[Breach]:
         for breach in (
             self._too_much_at_a_time(agreement, ask),
             self._too_long(agreement, ask),
@@ -210,7 +255,7 @@ class Sharing:
 
     # Each rule of an agreement
 
-    def _used_up(self, agreement: Agreement, ask: Ask, now_ms: int) -> Breach | None:
+    def _used_up(self, agreement: Agreement, ask: UsageRequest, now_ms: int) -> Breach | None:
         if not ask.amounts.get(agreement.resource):
             return None
         known = self._over.get(agreement.name)
@@ -224,7 +269,7 @@ class Sharing:
         breach = _breach(agreement, Reason.SHARE_EXHAUSTED, used, limit, known.next_ms, window_ms)
         return replace(breach, until_ms=known.over_until_ms)
 
-    def _too_much_at_a_time(self, agreement: Agreement, ask: Ask) -> Breach | None:
+    def _too_much_at_a_time(self, agreement: Agreement, ask: UsageRequest) -> Breach | None:
         most, asked = agreement.lending_limit, ask.amounts.get(agreement.resource, 0)
         if most is None or not asked:
             return None
@@ -233,19 +278,19 @@ class Sharing:
         granted = self.grants.units(account_of(agreement))
         return _breach(agreement, Reason.CONCURRENCY_LIMIT_REACHED, granted, most) if granted + asked > most else None
 
-    def _too_long(self, agreement: Agreement, ask: Ask) -> Breach | None:
+    def _too_long(self, agreement: Agreement, ask: UsageRequest) -> Breach | None:
         if agreement.rules.longest_ms is None:
             return None
         return _told(agreement, broken_by_length(agreement.rules, ask, self.settings.starts_at_ms))
 
-    def _too_much_in_advance(self, agreement: Agreement, ask: Ask) -> Breach | None:
+    def _too_much_in_advance(self, agreement: Agreement, ask: UsageRequest) -> Breach | None:
         if not ask.is_reservation:
             return None
         reserved = self.grants.units((agreement.consumer, agreement.provider, RESERVED))
         capacity = self.providers.capacity(agreement.provider, CPUS)
         return _told(agreement, broken_by_reservation(agreement.rules, ask, reserved, capacity))
 
-    def _short_of(self, ask: Ask, site: str) -> Iterator[Breach]:
+    def _short_of(self, ask: UsageRequest, site: str) -> Iterator[Breach]:
         """What no agreement can give: more than the site has. Its VMs are the site's to plan."""
         place = self.providers.places.get(site)
         for resource, units in ask.amounts.items():

@@ -1,12 +1,14 @@
 """What the broker says of virtual domains: how much of each rule is used up, and what there is to be had."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from random import Random
 
 from leasehold.model.agreement import Breach
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class BrokerReading:
     """How much of one rule a consumer has used up at a site, over one of the windows that the rule looks at.
 
     ``used_ppm, limit_ppm``  of what the provider has
@@ -22,7 +24,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class BrokerOffer:
     """A virtual domain at which a request may run.
 
     ``sites``     those of its sites that admit the request; a site in no domain is a domain of its own
@@ -57,11 +59,15 @@ class Recommendation:
     ``excluded``  sites at which a rule is broken that may not be
     """
 
-    offers: tuple[Offer, ...]
-    others: tuple[Offer, ...] = ()
+    offers: tuple[BrokerOffer, ...]
+    others: tuple[BrokerOffer, ...] = ()
     excluded: tuple[Excluded, ...] = ()
 
     @property
     def sites(self) -> tuple[str, ...]:
         """Every site that is recommended, those of the best domain first."""
         return tuple(site for offer in self.offers for site in offer.sites)
+
+
+BrokerPolicy = Callable[[BrokerOffer, Random], int]
+"""Scores an offer; random numbers come from the stream that it is given."""

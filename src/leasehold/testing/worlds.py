@@ -14,7 +14,7 @@ from typing import Any, get_args
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.invariants import Invariants
 from leasehold.gateway.settings import SiteSettings
-from leasehold.leasing.disciplines import reservation_depth
+from leasehold.leasing.backfill import reservation_depth
 from leasehold.leasing.victims.policy import VictimPolicy
 from leasehold.leasing.victims.registry import victim_policy
 from leasehold.model.effect import Decision, Effect, LeaseClosed, MigrateLease, ResumeLease, StartLease

@@ -11,7 +11,7 @@ from tests.client.gateway import MOMENT, Gateway, Reply, problem
 
 from leasehold.cli.live.completion import SIDES, complete_agreement, complete_side
 from leasehold.configuration.agreements import agreement_schema
-from leasehold.sharing.records import Side
+from leasehold.sharing.records import AgreementSide
 
 TERMS: dict[str, Any] = {
     "name": "atlas-at-das3", "provider": "das3", "consumer": "atlas", "kind": "commitment",
@@ -221,7 +221,7 @@ class TestMoving:
 
 class TestCompletion:
     def test_of_sides(self) -> None:
-        assert set(SIDES) == set(Side)
+        assert set(SIDES) == set(AgreementSide)
         assert complete_side("p") == ["provider"]
 
     def test_of_agreements(self, gateway: Gateway) -> None:

@@ -17,11 +17,11 @@ from leasehold.model.reason import Outcome, Reason
 from leasehold.model.request import LeaseType, Request
 from leasehold.routing.registry import routing_policy
 from leasehold.sharing.enforcement import Sharing, SharingSettings
-from leasehold.sharing.places import Place
+from leasehold.sharing.parties import Provider
 
 BOTH = pytest.mark.parametrize("claim", ["incremental", "reservation"])
 HOUR_S = 3_600
-PLACES = [Place("a", {CPUS: 4}, "das"), Place("b", {CPUS: 6}, "das")]
+PLACES = [Provider("a", {CPUS: 4}, "das"), Provider("b", {CPUS: 6}, "das")]
 
 
 def under(*agreements: Agreement, **settings: int) -> Sharing:
@@ -93,7 +93,7 @@ def test_time_held_idle_counts_as_used() -> None:
 
 
 def test_only_the_domains_that_the_broker_recommends_are_used() -> None:
-    places = [Place("a", {CPUS: 4}), Place("b", {CPUS: 6})]
+    places = [Provider("a", {CPUS: 4}), Provider("b", {CPUS: 6})]
     sharing = Sharing(places, SharingSettings(top_n=1))
     history = run_together([coallocation(1, part(2), part(2), part(2))], two_sites(), sharing=sharing)
     assert {site for _, site, _ in history.starts_s(1)} == {"b"}

@@ -25,7 +25,7 @@ from leasehold.model.coallocation import CoAllocationRequest, Component
 from leasehold.model.event import CancelRequested, Event, LendingChanged
 from leasehold.model.reason import Reason
 from leasehold.sharing.enforcement import Sharing
-from leasehold.sharing.places import Place
+from leasehold.sharing.parties import Provider
 from leasehold.simulation.workload.job import Job
 from leasehold.testing.worlds import guest, local
 
@@ -156,7 +156,7 @@ def agreements() -> Sharing:
     """Agreements that co-allocations run into: a share, a limit at a time, and one for reservations."""
     limit = Commitment(300_000, 60_000, 500_000, 20_000)
     at_a_time = Agreement("at-a-time", "b", "*", NoLimit(), lending_limit=4)
-    places = [Place("a", {CPUS: 4}, "das"), Place("b", {CPUS: 6}, "das")]
+    places = [Provider("a", {CPUS: 4}, "das"), Provider("b", {CPUS: 6}, "das")]
     return Sharing(places, None, [Agreement("share", "das", "*", limit), at_a_time])
 
 

@@ -30,7 +30,7 @@ from leasehold.service.auth.issuers import Grant, Profile, TrustedIssuer
 from leasehold.service.auth.jwts import Jwts, principal_of
 from leasehold.service.auth.permissions import Permission, ScopedPrincipal, reach
 from leasehold.service.auth.principal import Principal, Role, check_consumer
-from leasehold.sharing.paths import accounts_of_guest, is_path, prefixes
+from leasehold.sharing.parties import accounts_of_guest, is_path, prefixes
 
 GRANTS = {
     "/cms/production": Grant(frozenset({Role.GROUP_MANAGER})),

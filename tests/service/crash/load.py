@@ -21,7 +21,7 @@ from leasehold.service.commands import (
     SuspendAgreement,
     Undrain,
 )
-from leasehold.sharing.records import Side
+from leasehold.sharing.records import AgreementSide
 from leasehold.testing.rows import submit
 
 CONSUMERS = ("physics", "climate", "astro-pipeline")
@@ -77,7 +77,7 @@ class Load:
         if draw < 0.3:
             return ProposeAgreement(agreement, "operator")
         if draw < 0.85:
-            return SignAgreement(agreement.name, self._random.choice(list(Side)), 1, "operator")
+            return SignAgreement(agreement.name, self._random.choice(list(AgreementSide)), 1, "operator")
         moves: tuple[Command, ...] = (
             PublishAgreement(agreement.name, published=True, by="operator"),
             SuspendAgreement(agreement.name, "operator"),

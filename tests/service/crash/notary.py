@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from leasehold.model.agreement import Standing
 from leasehold.service.store.rows import AgreementRow
-from leasehold.sharing.records import Record, Revision
+from leasehold.sharing.records import AgreementRecord, Revision
 
 _ONCE_SIGNED = frozenset({Standing.SIGNED, Standing.SUSPENDED, Standing.REVOKED})
 
@@ -26,7 +26,7 @@ class Notary:
     published: set[str] = field(default_factory=set)
     revoked: set[str] = field(default_factory=set)
 
-    def heard(self, record: Record) -> None:
+    def heard(self, record: AgreementRecord) -> None:
         """An answer was received that is no error."""
         self.signed |= {(record.name, side) for side in _sides(record.current)}
         if record.standing is not Standing.PROPOSED and record.current.is_signed:

@@ -44,9 +44,8 @@ from leasehold.service.store.filters import EVERYTHING, UsageFilter
 from leasehold.service.store.rows import UsageRow
 from leasehold.service.store.store import Store
 from leasehold.sharing.enforcement import Sharing, SharingSettings
-from leasehold.sharing.life import AgreementMove
-from leasehold.sharing.places import Place
-from leasehold.sharing.records import Record, Side
+from leasehold.sharing.parties import Provider
+from leasehold.sharing.records import AgreementMove, AgreementRecord, AgreementSide
 from leasehold.testing.live import BEGIN_MS, Live
 from leasehold.testing.worlds import live_site
 
@@ -62,7 +61,7 @@ def gateway_of(settings: SharingSettings | None = None) -> Callable[[], Gateway]
     """What makes gateways with the sites a and b of 4 VMs each, which are the virtual domain `ours`."""
 
     def make() -> Gateway:
-        places = [Place(name, {CPUS: 4, "licence:matlab": 1}, "ours") for name in "ab"]
+        places = [Provider(name, {CPUS: 4, "licence:matlab": 1}, "ours") for name in "ab"]
         sites = [live_site(name, 4, overhead=QUICK) for name in "ab"]
         return Gateway(sites, Routing(to_the_first()), sharing=Sharing(places, settings))
 
@@ -87,11 +86,11 @@ def said(live: Live, command: Any) -> Any:
     return answer
 
 
-def signed(live: Live, agreement: Agreement) -> Record:
+def signed(live: Live, agreement: Agreement) -> AgreementRecord:
     """An agreement, drawn up and signed by both."""
     said(live, ProposeAgreement(agreement, "atlas-managers"))
-    said(live, SignAgreement(agreement.name, Side.CONSUMER, 1, "atlas-managers"))
-    record: Record = said(live, SignAgreement(agreement.name, Side.PROVIDER, 1, "operators"))
+    said(live, SignAgreement(agreement.name, AgreementSide.CONSUMER, 1, "atlas-managers"))
+    record: AgreementRecord = said(live, SignAgreement(agreement.name, AgreementSide.PROVIDER, 1, "operators"))
     return record
 
 
@@ -120,9 +119,9 @@ def use(row: UsageRow) -> tuple[int, int, int]:
 class TestLife:
     def test_it_holds_once_both_have_signed_it(self, live: Live) -> None:
         said(live, ProposeAgreement(ATLAS, "atlas-managers"))
-        said(live, SignAgreement(ATLAS.name, Side.CONSUMER, 1, "atlas-managers"))
+        said(live, SignAgreement(ATLAS.name, AgreementSide.CONSUMER, 1, "atlas-managers"))
         assert (kept(live)["standing"], sharing(live).book.agreements) == ("proposed", {})
-        said(live, SignAgreement(ATLAS.name, Side.PROVIDER, 1, "operators"))
+        said(live, SignAgreement(ATLAS.name, AgreementSide.PROVIDER, 1, "operators"))
         assert kept(live)["standing"] == "signed"
         assert list(sharing(live).book.agreements) == [ATLAS.name]
 
@@ -139,9 +138,9 @@ class TestLife:
         signed(live, ATLAS)
         amended = replace(ATLAS, limit=NoLimit())
         said(live, AmendAgreement(amended, "operators"))
-        said(live, SignAgreement(ATLAS.name, Side.PROVIDER, 2, "operators"))
+        said(live, SignAgreement(ATLAS.name, AgreementSide.PROVIDER, 2, "operators"))
         assert sharing(live).book.agreements == {ATLAS.name: ATLAS}
-        said(live, SignAgreement(ATLAS.name, Side.CONSUMER, 2, "atlas-managers"))
+        said(live, SignAgreement(ATLAS.name, AgreementSide.CONSUMER, 2, "atlas-managers"))
         assert sharing(live).book.agreements == {ATLAS.name: amended}
 
     def test_suspended_it_binds_nobody_until_it_is_resumed(self, live: Live) -> None:
@@ -183,7 +182,7 @@ class TestLife:
         first, later = BEGIN_MS + 90 * S, BEGIN_MS + 120 * S
         signed(live, replace(ATLAS, end_ms=first))
         said(live, AmendAgreement(replace(ATLAS, end_ms=later), "operators"))
-        for side in Side:
+        for side in AgreementSide:
             said(live, SignAgreement(ATLAS.name, side, 2, "operators"))
         live.pass_time_until(later - 1)
         assert kept(live)["standing"] == "signed"
@@ -204,7 +203,7 @@ class TestTwice:
     @pytest.mark.parametrize(
         "command",
         [
-            SignAgreement(ATLAS.name, Side.PROVIDER, 1, "somebody-else"),
+            SignAgreement(ATLAS.name, AgreementSide.PROVIDER, 1, "somebody-else"),
             PublishAgreement(ATLAS.name, published=True, by="operators"),
             SuspendAgreement(ATLAS.name, "operators"),
             RevokeAgreement(ATLAS.name, "operators"),
@@ -417,8 +416,8 @@ class TestUse:
     def test_what_ended_at_the_very_moment_of_signing_counts_too(self, live: Live) -> None:
         submitted(live, of_atlas(4, 40, domain="a"), of_atlas(4, 300, domain="b"))
         said(live, ProposeAgreement(ATLAS, "operators"))
-        said(live, SignAgreement(ATLAS.name, Side.PROVIDER, 1, "operators"))
-        live.at(BEGIN_MS + 40 * S, SignAgreement(ATLAS.name, Side.CONSUMER, 1, "operators"))
+        said(live, SignAgreement(ATLAS.name, AgreementSide.PROVIDER, 1, "operators"))
+        live.at(BEGIN_MS + 40 * S, SignAgreement(ATLAS.name, AgreementSide.CONSUMER, 1, "operators"))
         key, ledger = ("atlas", "ours", CPUS), sharing(live).ledger
         before = ledger.used(key, BEGIN_MS, live.now_ms)
         live.restart()

@@ -21,7 +21,7 @@ from tests.service.engine.examples import (
     two_sites,
 )
 
-from leasehold.leasing.experience import ONE
+from leasehold.leasing.overhead import ONE
 from leasehold.model.event import Operation, OverheadMeasured
 from leasehold.model.request import LeaseType
 from leasehold.service.drivers.emulated.faults import Faults

@@ -34,7 +34,7 @@ from leasehold.service.engine.outbox import MOST_ATTEMPTS
 from leasehold.service.store.filters import EVERYTHING, UsageFilter
 from leasehold.service.store.store import Store, open_store
 from leasehold.sharing.enforcement import Sharing
-from leasehold.sharing.places import Place
+from leasehold.sharing.parties import Provider
 from leasehold.testing.live import BEGIN_MS, Live
 from leasehold.testing.worlds import live_site
 
@@ -43,7 +43,7 @@ NUMBERS = count()
 
 def accounting(*sites: SiteSettings) -> Sharing:
     """What is used of these sites is accounted for, as in a gateway that is served."""
-    return Sharing([Place(site.name, {CPUS: site.slots}) for site in sites])
+    return Sharing([Provider(site.name, {CPUS: site.slots}) for site in sites])
 
 
 def gateway_of_two() -> Gateway:

@@ -9,8 +9,7 @@ from leasehold.configuration.agreements import agreement_from_dict
 from leasehold.model.agreement import Standing
 from leasehold.service.engine.agreement_rows import record_of, row_of_record
 from leasehold.service.store.rows import AgreementRow
-from leasehold.sharing.life import propose, sign
-from leasehold.sharing.records import Side
+from leasehold.sharing.records import AgreementSide, propose, sign
 
 TERMS = {
     "name": "a", "provider": "das3", "consumer": "atlas", "kind": "udecay", "share": 0.3, "window_s": 300,
@@ -22,7 +21,7 @@ TERMS = {
 def row() -> AgreementRow:
     """A signed agreement, as the store has it."""
     record = propose(agreement_from_dict(TERMS), "admin", 1, {})
-    for side in Side:
+    for side in AgreementSide:
         record = sign(record, side, 1, "admin", 2)
     assert record.standing is Standing.SIGNED
     return row_of_record(record)

@@ -12,7 +12,7 @@ from leasehold.configuration.terms import site_settings
 from leasehold.jobs.settings import Matching
 from leasehold.matching.nodes import Link
 from leasehold.model.errors import InputError, InvalidField
-from leasehold.routing.policies.selective import Choice, Selective
+from leasehold.routing.policies.selective import Selective, SelectiveParameters
 from leasehold.service.auth.permissions import Permission
 from leasehold.service.auth.principal import Role
 from leasehold.service.config import ServiceConfig, SiteSpec, demo, one_site
@@ -176,7 +176,7 @@ class TestMeaning:
         config = load_config(written(f'gateway.policy = "selective:price=0.02"\n{CLUSTER}'))
         policy = make_gateway(config, {"ours": Capabilities()}, Random(1)).routing.policy
         assert isinstance(policy, Selective)
-        assert policy.patience == Choice(price=0.02)
+        assert policy.patience == SelectiveParameters(price=0.02)
 
     def test_an_issuer_says_what_its_tokens_are_worth(self, written: Written) -> None:
         (issuer,) = load_config(written(EVERYTHING)).issuers

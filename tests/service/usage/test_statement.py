@@ -8,8 +8,17 @@ import pytest
 from leasehold.model.agreement import Agreement, Commitment, NoLimit
 from leasehold.service.accounting import Ground, Line, statement
 from leasehold.service.store.rows import PenaltyRow
-from leasehold.sharing.life import amend, propose, publish, resume, revoke, sign, suspend
-from leasehold.sharing.records import Record, Side
+from leasehold.sharing.records import (
+    AgreementRecord,
+    AgreementSide,
+    amend,
+    propose,
+    publish,
+    resume,
+    revoke,
+    sign,
+    suspend,
+)
 from leasehold.testing.rows import usage_row
 
 TIME = (1_000, 2_000)
@@ -17,23 +26,23 @@ GROUND = Ground({"a": 4, "b": 4, "ours": 8, "c": 2, "*": 10}, {"a": "ours", "b":
 HALF = Commitment(epoch_ppm=500_000, epoch_ms=100, burst_ppm=750_000, burst_ms=10)
 ATLAS = Agreement("atlas-at-ours", "ours", "atlas", HALF)
 PARENT = sign(
-    sign(propose(Agreement("all", "ours", "science", HALF), "x", 300, {}), Side.PROVIDER, 1, "x", 300),
-    Side.CONSUMER,
+    sign(propose(Agreement("all", "ours", "science", HALF), "x", 300, {}), AgreementSide.PROVIDER, 1, "x", 300),
+    AgreementSide.CONSUMER,
     1,
     "x",
     300,
 )
 
 
-def record(agreement: Agreement = ATLAS, at_ms: int = 400) -> Record:
+def record(agreement: Agreement = ATLAS, at_ms: int = 400) -> AgreementRecord:
     """An agreement that both sign at once."""
     proposed = propose(agreement, "operators", at_ms, {agreement.parent: PARENT} if agreement.parent else {})
-    for side in Side:
+    for side in AgreementSide:
         proposed = sign(proposed, side, 1, "operators", at_ms)
     return proposed
 
 
-def revoked(record: Record, at_ms: int) -> Record:
+def revoked(record: AgreementRecord, at_ms: int) -> AgreementRecord:
     return revoke({record.name: record}, record.name, "operators", at_ms)[record.name]
 
 
@@ -42,7 +51,7 @@ def penalty(**said: Any) -> PenaltyRow:
     return replace(row, **said)
 
 
-def lines(*records: Record, rows: Any = (), penalties: Any = ()) -> dict[str, Line]:
+def lines(*records: AgreementRecord, rows: Any = (), penalties: Any = ()) -> dict[str, Line]:
     known = {one.name: one for one in records}
     drawn_up = statement("atlas", TIME, rows, records, penalties, GROUND, known=known)
     return {line.domain: line for line in drawn_up}
@@ -90,16 +99,16 @@ def test_a_share_counts_for_its_time() -> None:
     assert lines(record(part))["ours"].shares[0].vm_ms == 4 * 500
 
 
-def given(*records: Record) -> int:
+def given(*records: AgreementRecord) -> int:
     """VM-milliseconds that atlas was given at ours, by these agreements together."""
     drawn_up = lines(*records)
     return sum(share.vm_ms for share in drawn_up["ours"].shares) if "ours" in drawn_up else 0
 
 
 def test_it_counts_from_the_second_signature_on() -> None:
-    once = sign(propose(ATLAS, "x", 400, {}), Side.PROVIDER, 1, "operators", 500)
+    once = sign(propose(ATLAS, "x", 400, {}), AgreementSide.PROVIDER, 1, "operators", 500)
     assert given(once) == 0
-    assert given(sign(once, Side.CONSUMER, 1, "atlas", 1_900)) == 4 * 100
+    assert given(sign(once, AgreementSide.CONSUMER, 1, "atlas", 1_900)) == 4 * 100
 
 
 def test_until_it_is_revoked() -> None:
@@ -117,7 +126,7 @@ def test_on_the_terms_of_the_time() -> None:
     quarter = replace(ATLAS, limit=replace(HALF, epoch_ppm=250_000))
     drawn_up = amend(record(), quarter, "x", 1_100)
     assert given(drawn_up) == 4 * 1_000
-    both = sign(sign(drawn_up, Side.PROVIDER, 2, "x", 1_300), Side.CONSUMER, 2, "x", 1_500)
+    both = sign(sign(drawn_up, AgreementSide.PROVIDER, 2, "x", 1_300), AgreementSide.CONSUMER, 2, "x", 1_500)
     assert given(both) == 4 * 500 + 2 * 500
     assert lines(both)["ours"].shares[0].share_ppm == 250_000
 
@@ -131,7 +140,7 @@ def test_what_is_passed_on_counts_as_it_reads_beneath_its_parent_and_while_that_
 
 
 def test_moves_that_change_nothing_of_its_force_change_no_statement() -> None:
-    assert given(publish(sign(record(), Side.PROVIDER, 1, "x", 1_500))) == 4 * 1_000
+    assert given(publish(sign(record(), AgreementSide.PROVIDER, 1, "x", 1_500))) == 4 * 1_000
 
 
 @pytest.mark.parametrize(
@@ -148,7 +157,7 @@ def test_moves_that_change_nothing_of_its_force_change_no_statement() -> None:
     ],
     ids=lambda one: f"{one.name} {one.standing}",
 )
-def test_what_did_not_hold_in_that_time_is_not_in_it(other: Record) -> None:
+def test_what_did_not_hold_in_that_time_is_not_in_it(other: AgreementRecord) -> None:
     assert list(lines(other)) == ["*"]
 
 

@@ -20,7 +20,7 @@ from leasehold.service.engine.use import GoingOn, going_on
 from leasehold.service.store.filters import EVERYTHING, UsageFilter, Visible
 from leasehold.service.store.rows import UsageRow
 from leasehold.sharing.enforcement import Sharing, SharingSettings
-from leasehold.sharing.places import Place
+from leasehold.sharing.parties import Provider
 from leasehold.testing.rows import usage_row
 from leasehold.testing.worlds import site
 
@@ -97,7 +97,7 @@ class TestGoingOn:
     """What is held now; rows are made of what is asked for and may be seen, and of nothing else."""
 
     def look(self) -> GoingOn:
-        places = [Place("a", {CPUS: 6}, "ours"), Place("b", {CPUS: 4})]
+        places = [Provider("a", {CPUS: 6}, "ours"), Provider("b", {CPUS: 4})]
         sites = [site("a", 6), site("b", 4)]
         sharing = Sharing(places, SharingSettings(), [])
         gateway = Gateway(sites, Routing(routing_policy("rr")(Random(0))), sharing=sharing)

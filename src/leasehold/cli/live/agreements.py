@@ -15,7 +15,7 @@ from leasehold.configuration.times import UNIX_TIME
 from leasehold.configuration.toml import read_toml
 from leasehold.model.agreement import MILLION, Agreement
 from leasehold.model.errors import InvalidField
-from leasehold.sharing.delegation import under
+from leasehold.sharing.book import under
 from leasehold.sharing.wording import percent, span
 
 HEADS = ["NAME", "STANDING", "FORCE", "PROVIDER", "CONSUMER", "GIVES", "REV", "TO_SIGN"]

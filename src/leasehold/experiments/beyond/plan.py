@@ -6,9 +6,8 @@ from functools import cache
 from typing import Any
 
 from leasehold.experiments import evaluation
-from leasehold.routing.parameters import parted
 from leasehold.routing.policy import Information
-from leasehold.routing.registry import routing_policy
+from leasehold.routing.registry import parted, routing_policy
 
 NAME = "beyond"
 STUDY = "003"

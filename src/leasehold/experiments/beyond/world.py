@@ -18,9 +18,9 @@ from leasehold.gateway.settings import SiteSettings
 from leasehold.leasing.profile import Profile
 from leasehold.model.errors import InvalidField
 from leasehold.model.request import LeaseType, Request
-from leasehold.routing.demand import WEEK_MS, Demand
-from leasehold.routing.facts import SiteFacts, SiteLive
+from leasehold.routing.demand import WEEK_MS, LocalDemand
 from leasehold.routing.policy import Dispatch, Hold, Information, Refuse, RoutingPolicy, RoutingView, Verdict
+from leasehold.routing.view import SiteFacts, SiteLive
 from leasehold.simulation.run import make_gateway
 from leasehold.simulation.scenario.parse import scenario_from_dict
 from leasehold.simulation.scenario.sites import routing, site_settings
@@ -148,7 +148,7 @@ def run(configuration: ContenderRun, replication: int, folder: Path | None = Non
     if is_trained(configuration):
         for name, memory in learnt(configuration, replication).items():
             allocations = gateway.sites[name].allocations
-            allocations.demand = Demand.recalled(memory, allocations.settings.slots)
+            allocations.demand = LocalDemand.recalled(memory, allocations.settings.slots)
     return observed(gateway, requests(), span_ms)
 
 
@@ -319,7 +319,7 @@ SEEDS_APART = 1_000_000
 """Added to the seed of the run: what was learnt differs from the requests to come."""
 
 Memory = Mapping[str, Any]
-"""A table, as `Demand.memory` gives it."""
+"""A table, as `LocalDemand.memory` gives it."""
 
 
 def is_trained(configuration: ContenderRun) -> bool:

@@ -18,7 +18,6 @@ from leasehold.experiments.intergrid.studies import NEVER, PREEMPTING
 from leasehold.gateway.gateway import Gateway
 from leasehold.leasing.victims.registry import VICTIM_POLICIES
 from leasehold.model.request import LeaseType, Request
-from leasehold.routing.facts import SiteFacts
 from leasehold.routing.policy import (
     Dispatch,
     Hold,
@@ -29,6 +28,7 @@ from leasehold.routing.policy import (
     Verdict,
     Waiting,
 )
+from leasehold.routing.view import SiteFacts
 from leasehold.simulation.kernel import World
 from leasehold.simulation.run import collecting_less_garbage, make_gateway
 from leasehold.simulation.scenario.parse import scenario_from_dict

@@ -19,7 +19,7 @@ import numpy as np
 from leasehold.experiments.usla.plan import MS_PER_S, PPM, AgreementRun, AgreementTerms, plan
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.settings import SiteSettings
-from leasehold.leasing.disciplines import reservation_depth
+from leasehold.leasing.backfill import reservation_depth
 from leasehold.leasing.victims.registry import victim_policy
 from leasehold.model.agreement import CPUS, Agreement, Commitment, Limit, NoLimit, TimeDecay, UsageDecay
 from leasehold.model.effect import LeaseClosed, StartLease
@@ -28,7 +28,7 @@ from leasehold.model.lease import LeaseState
 from leasehold.model.request import LeaseType, Request
 from leasehold.routing.policy import Dispatch, Hold, Information, RoutingPolicy, RoutingView
 from leasehold.sharing.enforcement import Sharing
-from leasehold.sharing.places import Place
+from leasehold.sharing.parties import Provider
 from leasehold.simulation.kernel import Handler, World
 from leasehold.simulation.workload.job import Job
 
@@ -270,7 +270,7 @@ def run(configuration: AgreementRun, seed: int) -> dict[str, float]:
 def gateway(configuration: AgreementRun, domains: Sequence[int]) -> Gateway:
     """Put a gateway, the sites of these domains and their agreements together."""
     slots = configuration.slots_per_domain
-    places = [Place(name_of("site", one), {CPUS: slots}, name_of("vd", one)) for one in domains]
+    places = [Provider(name_of("site", one), {CPUS: slots}, name_of("vd", one)) for one in domains]
     # Without limits, the queue of a site is in order of submission by itself.
     is_at_once = configuration.agreement.kind == "no-limit" or configuration.order == "in-turn"
     policy = (AtOnce if is_at_once else WhereItIsBound)(Random(0))

@@ -27,10 +27,9 @@ from leasehold.experiments.intergrid.world import as_keys, observed
 from leasehold.experiments.victims.plan import INSTANTS, Plan, Variant, configuration_named
 from leasehold.experiments.victims.rules import Rule
 from leasehold.gateway.settings import SiteSettings
-from leasehold.leasing.victims.candidate import Candidate, Choice, vms_of
-from leasehold.leasing.victims.front import front
+from leasehold.leasing.victims.candidate import Candidate, VictimChoice, vms_of
+from leasehold.leasing.victims.front import Objective, Score, front, score
 from leasehold.leasing.victims.minimal_sets import MinimalSets
-from leasehold.leasing.victims.objectives import Objective, Score, score
 from leasehold.leasing.victims.policy import VictimPolicy
 from leasehold.model.effect import LeaseClosed
 from leasehold.model.request import LeaseType
@@ -57,7 +56,7 @@ class RuleProbe(VictimPolicy):
         self.sums = Counter[str]()
         self.counts = Counter[str]()
 
-    def choose(self, candidates: Sequence[Candidate], needed_vms: int) -> Choice:
+    def choose(self, candidates: Sequence[Candidate], needed_vms: int) -> VictimChoice:
         """Choose as the policy does."""
         self._ask(candidates, needed_vms)
         return self.policy.choose(candidates, needed_vms)

@@ -1,6 +1,6 @@
 """Where could components go? The sites that lend, those that agreements open, and places for all at once.
 
-These are the stages of `leasehold.sharing.environments`; nothing here changes anything.
+These are the stages of `leasehold.sharing.broker`; nothing here changes anything.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -18,12 +18,7 @@ from leasehold.model.agreement import Breach
 from leasehold.model.coallocation import CoAllocationRequest
 from leasehold.model.lease import Lease
 from leasehold.model.reason import NEVER, Reason
-from leasehold.sharing.environments import (
-    ExtendedVirtualEnvironment,
-    VirtualEnvironment,
-    extend,
-    virtual,
-)
+from leasehold.sharing.broker import ExtendedVirtualEnvironment, VirtualEnvironment, extend, virtual
 
 Barred = Collection[tuple[int, str]]
 """Components, by their index, and sites that have refused them."""

@@ -59,7 +59,7 @@ def in_order(leases: Iterable[Candidate]) -> CandidateSet:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class VictimChoice:
     """Who gives way, and what a person who asks why can be told.
 
     ``victims``      the candidate set that was chosen, by lease number
@@ -80,7 +80,7 @@ class Choice:
     despite: frozenset[int] = frozenset()
 
     @classmethod
-    def optimal(cls, best: CandidateSet, second: CandidateSet | None, considered: int, rule: str) -> "Choice":
+    def optimal(cls, best: CandidateSet, second: CandidateSet | None, considered: int, rule: str) -> "VictimChoice":
         """Give the best and the second best of all candidate sets, in any order of their leases."""
         runner_up = in_order(second) if second else None
         return cls(in_order(best), runner_up, exact=True, bound_vm_ms=None, considered=considered, rule=rule)

@@ -2,9 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
-from leasehold.leasing.victims.candidate import Candidate, Choice, cost_of
-from leasehold.leasing.victims.lightest import two_lightest
-from leasehold.leasing.victims.minimal_sets import MinimalSets
+from leasehold.leasing.victims.candidate import Candidate, VictimChoice, cost_of
+from leasehold.leasing.victims.minimal_sets import MinimalSets, two_lightest
 from leasehold.leasing.victims.policy import VictimPolicy
 
 
@@ -22,11 +21,11 @@ class ExactCover(VictimPolicy):
 
     name = "exact-cover"
 
-    def choose(self, candidates: Sequence[Candidate], needed_vms: int) -> Choice:
+    def choose(self, candidates: Sequence[Candidate], needed_vms: int) -> VictimChoice:
         """Choose the set of fewest VMs."""
         sets = MinimalSets(candidates, needed_vms)
         best, second = two_lightest(sets, first=lambda lease: lease.vms, then=_tie_break(sets))
-        return Choice.optimal(best, second, sets.count, self.name)
+        return VictimChoice.optimal(best, second, sets.count, self.name)
 
 
 def _tie_break(sets: MinimalSets) -> Callable[[Candidate], int]:

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 
-from leasehold.leasing.victims.candidate import Candidate, CandidateSet, Choice, ids_of, in_order, vms_of
+from leasehold.leasing.victims.candidate import Candidate, CandidateSet, VictimChoice, ids_of, in_order, vms_of
 from leasehold.leasing.victims.minimal_sets import MinimalSets
 from leasehold.leasing.victims.mov import least_cost_vm_ms
 from leasehold.leasing.victims.policy import VictimPolicy
@@ -27,11 +27,11 @@ class FunctionPolicy(VictimPolicy):
         self.name = name
         self.__doc__ = inspect.getdoc(preference) or type(self).__doc__
 
-    def choose(self, candidates: Sequence[Candidate], needed_vms: int) -> Choice:
+    def choose(self, candidates: Sequence[Candidate], needed_vms: int) -> VictimChoice:
         """Choose what the function prefers; raises InvalidField if it gives no valid set of candidates."""
         sets = MinimalSets(candidates, needed_vms)
         preferred = self._enough(in_order(candidates), needed_vms)
-        return Choice(
+        return VictimChoice(
             victims=in_order(without_superfluous(preferred, needed_vms)),
             runner_up=None,
             exact=False,

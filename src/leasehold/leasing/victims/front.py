@@ -1,21 +1,78 @@
-"""Which candidate sets does no other one beat? The Pareto set over the four objectives.
+"""Which candidate sets does no other one beat? The Pareto set over four objectives, each a sum over leases.
 
 Exact as long as a bounded number of half-made sets suffices: walks (see `minimal_sets`) are extended lease by
 lease, and of those that have the same need left, only the ones that no other beats go on. Beyond that bound
 the front holds the best sets of many weightings of the objectives instead: each of them is not beaten either,
-by an exact search at any size, but others may be missing.
+by an exact search at any size, but others may be missing. `compare` puts the choices of policies among them, for
+people who choose a policy.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from itertools import groupby, permutations, product
 from typing import NamedTuple
 
 from leasehold.leasing.victims.candidate import Candidate, CandidateSet, ids_of, in_order
-from leasehold.leasing.victims.lightest import two_lightest
-from leasehold.leasing.victims.minimal_sets import MinimalSets
-from leasehold.leasing.victims.objectives import WEIGHT, Objective, Score, score
+from leasehold.leasing.victims.minimal_sets import MinimalSets, two_lightest
+from leasehold.leasing.victims.policy import VictimPolicy
+
+
+class Objective(StrEnum):
+    """What there should be little of."""
+
+    LEASES = "leases"
+    """How many guests give way."""
+
+    OVERHEAD = "overhead"
+    """What saving, loading and moving them is charged, in VM-milliseconds."""
+
+    LOST = "lost"
+    """Work that is gone, in VM-milliseconds."""
+
+    EXCESS = "excess"
+    """VMs that are freed beyond the need."""
+
+
+class Score(NamedTuple):
+    """The four objectives of one candidate set; its fields have the names of the objectives."""
+
+    leases: int
+    overhead: int
+    lost: int
+    excess: int
+
+    def of(self, objective: Objective) -> int:
+        """Give one of them."""
+        value: int = getattr(self, objective.value)
+        return value
+
+    def is_as_good_as(self, other: "Score") -> bool:
+        """Whether it is no worse by any objective."""
+        return all(mine <= theirs for mine, theirs in zip(self, other, strict=True))
+
+    def dominates(self, other: "Score") -> bool:
+        """Whether it is no worse by any objective, and better by one."""
+        return self != other and self.is_as_good_as(other)
+
+
+WEIGHT: dict[Objective, Callable[[Candidate], int]] = {
+    Objective.LEASES: lambda _: 1,
+    Objective.OVERHEAD: lambda lease: lease.cost_vm_ms,
+    Objective.LOST: lambda lease: lease.lost_vm_ms,
+    Objective.EXCESS: lambda lease: lease.vms,
+}
+"""What a lease adds to each objective; VMs, of which the need is taken off in the end, to the excess."""
+
+
+def score(leases: Iterable[Candidate], needed_vms: int) -> Score:
+    """Say how good a candidate set is."""
+    chosen = list(leases)
+    sums = (sum(weight(lease) for lease in chosen) for weight in WEIGHT.values())
+    number, overhead, lost, vms = sums
+    return Score(number, overhead, lost, vms - needed_vms)
+
 
 MOST_HALF_MADE = 6_000
 """How many half-made sets go on, from lease to lease, in about 30 ms."""
@@ -192,3 +249,40 @@ def _best_weighted(sets: MinimalSets, parts: Sequence[int], spans: Sequence[int]
         return sum(of(lease) * factor for of, factor in weights)
 
     return two_lightest(sets, first=weight, then=lambda _: 0)[0]
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedSet:
+    """A candidate set: what it costs, which policies choose it, and whether another set beats it."""
+
+    victims: CandidateSet
+    score: Score
+    chosen_by: tuple[str, ...]
+    is_beaten: bool
+
+
+@dataclass(frozen=True, slots=True)
+class VictimComparison:
+    """The sets that no other one beats, and whatever else some policy chooses, by their scores.
+
+    ``exact``  whether every set that no other beats is among them, or equal to one that is
+    """
+
+    options: tuple[ComparedSet, ...]
+    exact: bool
+
+
+def compare(candidates: Sequence[Candidate], needed_vms: int, policies: Mapping[str, VictimPolicy]) -> VictimComparison:
+    """Ask these policies, and put their answers among the unbeaten sets; raises as `front` does."""
+    best = front(candidates, needed_vms)
+    chosen_by: dict[CandidateSet, list[str]] = {one: [] for one in best.sets}
+    for name, policy in policies.items():
+        chosen_by.setdefault(policy.choose(candidates, needed_vms).victims, []).append(name)
+    options = [_compared(victims, names, needed_vms, best) for victims, names in chosen_by.items()]
+    ranked = sorted(options, key=lambda one: (one.score, ids_of(one.victims)))
+    return VictimComparison(tuple(ranked), best.exact)
+
+
+def _compared(victims: CandidateSet, names: Sequence[str], needed_vms: int, best: Front) -> ComparedSet:
+    found = score(victims, needed_vms)
+    return ComparedSet(victims, found, tuple(names), is_beaten=best.beats(found))

@@ -1,13 +1,225 @@
-"""What a site guarantees its guests whoever chooses the victims: time to work, and turns."""
+"""What is put before any victim policy: the order of the lease types, and what a site guarantees its guests.
 
-from dataclasses import dataclass
+Tiers spare the leases of a later tier while the earlier ones are enough: `ByValue` by lease type, `LeastRun` by how
+long a lease has worked, `PreemptionLimit` by how often it was preempted. `RepreemptionSurcharge` makes leases that
+were preempted before cost more. `Guard` is what a site has configured of these.
+"""
 
-from leasehold.leasing.victims.dearer_again import DearerAgain, Surcharge
-from leasehold.leasing.victims.least_run import LeastRun
-from leasehold.leasing.victims.policy import VictimPolicy
-from leasehold.leasing.victims.turns import InTurns
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-USUAL_HALVES_MS = 600_000
+from leasehold.leasing.victims.candidate import Candidate, CandidateSet, VictimChoice, in_order, vms_of
+from leasehold.leasing.victims.minimal_sets import MinimalSets
+from leasehold.leasing.victims.mov import least_cost_vm_ms
+from leasehold.leasing.victims.policy import VictimPolicy, check_candidates
+
+
+class TieredPolicy(VictimPolicy):
+    """Which candidate set touches the earliest tiers only, and is good by another policy?
+
+    Rule: a lease is touched only if all leases of earlier tiers together are not enough.
+
+    The tiers before the last one needed are counted as given; the other policy chooses within that tier for
+    the rest of the need; what this frees too many is given back to the tiers before it in the same way, so
+    that nobody is preempted in vain. Whatever all candidates could cover is covered.
+    """
+
+    def __init__(self, policy: VictimPolicy, before: str) -> None:
+        self.policy = policy
+        self.name = f"{before}:{policy.name}"
+
+    @abstractmethod
+    def tier(self, lease: Candidate) -> int:
+        """Say in which tier a lease is; lower ones go first."""
+
+    def choose(self, candidates: Sequence[Candidate], needed_vms: int) -> VictimChoice:
+        """Choose by tier first, by the other policy second."""
+        check_candidates(candidates, needed_vms)
+        below, last = self._split(candidates, needed_vms)
+        top = self.policy.choose(last, needed_vms - vms_of(below))
+        fill = self._fill(below, top.victims, needed_vms)
+        victims = _joined(top.victims, fill)
+        exact = top.exact and (fill is None or fill.exact)
+        return VictimChoice(
+            victims=victims,
+            runner_up=self._runner_up(top, fill, below, needed_vms),
+            exact=exact,
+            bound_vm_ms=None if exact else least_cost_vm_ms(MinimalSets(candidates, needed_vms)),
+            considered=top.considered + (fill.considered if fill else 0),
+            rule=self.name,
+            despite=self.broken_for(victims) | top.despite | (fill.despite if fill else frozenset()),
+        )
+
+    def broken_for(self, victims: CandidateSet) -> frozenset[int]:  # noqa: ARG002 - for guarantees
+        """Name the victims to whom being in their tier was a promise: nobody, where it is only an order."""
+        return frozenset()
+
+    def _split(self, candidates: Sequence[Candidate], needed_vms: int) -> tuple[list[Candidate], list[Candidate]]:
+        """The leases of the tiers that are not enough without the next one, and those of the next one."""
+        below: list[Candidate] = []
+        last: list[Candidate] = []
+        for tier in sorted({self.tier(lease) for lease in candidates}):
+            if vms_of(below) + vms_of(last) >= needed_vms:
+                break
+            below += last
+            last = [lease for lease in candidates if self.tier(lease) == tier]
+        return below, last
+
+    def _fill(self, below: list[Candidate], taken: CandidateSet, needed_vms: int) -> VictimChoice | None:
+        """Choose from the earlier tiers what ``taken`` leaves open, if it does."""
+        rest = needed_vms - vms_of(taken)
+        return self.choose(below, rest) if rest > 0 else None
+
+    def _runner_up(
+        self, top: VictimChoice, fill: VictimChoice | None, below: list[Candidate], needed_vms: int
+    ) -> CandidateSet | None:
+        """The next choice within the last tier; without one, the next below it."""
+        if top.runner_up:
+            return _joined(top.runner_up, self._fill(below, top.runner_up, needed_vms))
+        if fill and fill.runner_up:
+            return in_order(top.victims + fill.runner_up)
+        return None
+
+
+class GuaranteePolicy(TieredPolicy):
+    """Which candidate set breaks no promise, and is good by another policy?
+
+    Rule: leases of the first tier go before all others; to be in a later one is a promise of the site, which
+        is broken only where nobody else is left.
+    """
+
+    def broken_for(self, victims: CandidateSet) -> frozenset[int]:
+        """Name the victims that are not of the first tier."""
+        return frozenset(lease.lease_id for lease in victims if self.tier(lease) > 0)
+
+
+def _joined(taken: CandidateSet, fill: VictimChoice | None) -> CandidateSet:
+    return in_order(taken + fill.victims) if fill else in_order(taken)
+
+
+class ByValue(TieredPolicy):
+    """Which candidate set spares the more valuable leases, and is good by another policy?
+
+    Rule: a lease is touched only if all leases of less valuable types together are not enough (Cancelable,
+        then Suspendable, then Migratable).
+    Source: Salehi, Javadi and Buyya, JPDC 2012, section 4.2 (the local scheduler).
+
+    The types below the last one needed are counted as given; the other policy chooses within that type for
+    the rest of the need; what this frees too many is given back to the types below in the same way, so that
+    nobody is preempted in vain.
+    """
+
+    def __init__(self, policy: VictimPolicy) -> None:
+        super().__init__(policy, "by-value")
+
+    def tier(self, lease: Candidate) -> int:
+        """Give the value of its type."""
+        return lease.lease_type
+
+
+def by_value(policy: VictimPolicy) -> VictimPolicy:
+    """Put the order of the lease types before this policy."""
+    return ByValue(policy)
+
+
+class LeastRun(GuaranteePolicy):
+    """Which candidate set leaves those alone who have only just begun, and is good by another policy?
+
+    Rule: a lease whose work has gone on for less than the guaranteed time, since it started or last came
+        back, is touched only if all others together are not enough. The time is a fixed one, or so many times
+        as long as it took to come back, whichever is longer.
+
+    A guest that is loaded from its saved memory and at once saved again has cost its site twice and got
+    nothing done. Unlike an exemption, the guarantee never keeps the owner's users waiting: where nobody else
+    is left, it gives way.
+    """
+
+    def __init__(self, policy: VictimPolicy, least_run_ms: int, least_run_resumes: int = 0) -> None:
+        super().__init__(policy, "least-run")
+        self.least_run_ms = least_run_ms
+        self.least_run_resumes = least_run_resumes
+
+    def tier(self, lease: Candidate) -> int:
+        """Give 1 to whom the guarantee protects."""
+        return int(lease.ran_ms < max(self.least_run_ms, self.least_run_resumes * lease.came_back_in_ms))
+
+
+class PreemptionLimit(GuaranteePolicy):
+    """Which candidate set does not always hit the same leases, and is good by another policy?
+
+    Rule: a lease that has been preempted as often as the bound says, or more often, is touched only if all
+        leases that have been preempted less often are not enough.
+
+    Below the bound the other policy is free. At the bound and above, those who gave way least often go first,
+    so that a cheap victim that comes back is not taken again and again while others could be.
+    """
+
+    def __init__(self, policy: VictimPolicy, most_preemptions: int) -> None:
+        super().__init__(policy, "in-turns")
+        self.most_preemptions = most_preemptions
+
+    def tier(self, lease: Candidate) -> int:
+        """Give 0 below the bound, and one more for each preemption from there on."""
+        return max(0, lease.preemptions + 1 - self.most_preemptions)
+
+
+@dataclass(frozen=True, slots=True)
+class Surcharge:
+    """How much dearer a lease is for each preemption that it has behind it.
+
+    ``share``     of its cost, for each of them, at the moment when it has come back
+    ``halves_ms`` after so much work since then, it is half of that
+    """
+
+    share: float
+    halves_ms: int
+
+    def on(self, lease: Candidate) -> int:
+        """Give what is added to the cost of this lease, in VM-milliseconds."""
+        recent = self.halves_ms / (self.halves_ms + lease.ran_ms)
+        return round(lease.cost_vm_ms * self.share * lease.preemptions * recent)
+
+
+class RepreemptionSurcharge(VictimPolicy):
+    """Which candidate set does another policy choose if whoever was preempted before is dearer?
+
+    Rule: the other policy's, at costs that are higher the more often a lease was preempted, and the less it
+        has worked since it came back.
+
+    What is charged and written down stays the plain cost.
+    """
+
+    def __init__(self, policy: VictimPolicy, surcharge: Surcharge) -> None:
+        self.policy = policy
+        self.surcharge = surcharge
+        self.name = f"dearer-again:{policy.name}"
+
+    def choose(self, candidates: Sequence[Candidate], needed_vms: int) -> VictimChoice:
+        """Choose at the higher costs."""
+        plain = {lease.lease_id: lease for lease in candidates}
+        choice = self.policy.choose([self._dearer(lease) for lease in candidates], needed_vms)
+        return VictimChoice(
+            victims=_at_plain_cost(choice.victims, plain),
+            runner_up=_at_plain_cost(choice.runner_up, plain) if choice.runner_up else None,
+            exact=choice.exact,
+            bound_vm_ms=None if choice.exact else least_cost_vm_ms(MinimalSets(candidates, needed_vms)),
+            considered=choice.considered,
+            rule=self.name,
+            despite=choice.despite,
+        )
+
+    def _dearer(self, lease: Candidate) -> Candidate:
+        """Leave a cost that makes no sense as it is: the policy refuses it."""
+        extra = self.surcharge.on(lease) if lease.preemptions else 0
+        return replace(lease, cost_vm_ms=lease.cost_vm_ms + extra) if extra else lease
+
+
+def _at_plain_cost(leases: CandidateSet, plain: dict[int, Candidate]) -> CandidateSet:
+    return in_order(plain[lease.lease_id] for lease in leases)
+
+
+DEFAULT_HALVES_MS = 600_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +236,7 @@ class Guard:
     least_run_ms: int = 0
     most_preemptions: int = 0
     surcharge: float = 0.0
-    halves_ms: int = USUAL_HALVES_MS
+    halves_ms: int = DEFAULT_HALVES_MS
     least_run_resumes: int = 0
 
     def around(self, policy: VictimPolicy) -> VictimPolicy:
@@ -34,11 +246,11 @@ class Guard:
         """
         guarded = policy
         if self.most_preemptions:
-            guarded = InTurns(guarded, self.most_preemptions)
+            guarded = PreemptionLimit(guarded, self.most_preemptions)
         if self.least_run_ms or self.least_run_resumes:
             guarded = LeastRun(guarded, self.least_run_ms, self.least_run_resumes)
         return guarded
 
     def within(self, policy: VictimPolicy) -> VictimPolicy:
         """Make a policy that weighs costs weigh those of whoever was preempted before higher."""
-        return DearerAgain(policy, Surcharge(self.surcharge, self.halves_ms)) if self.surcharge else policy
+        return RepreemptionSurcharge(policy, Surcharge(self.surcharge, self.halves_ms)) if self.surcharge else policy

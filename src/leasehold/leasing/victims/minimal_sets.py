@@ -1,27 +1,32 @@
-"""Which candidate sets are there, and how many?
+"""Which candidate sets are there, how many, which is lightest, and which has the fewest leases below a ceiling?
 
 Go through the leases from the widest to the narrowest, take or pass each, and stop as soon as the taken
 ones cover the need. The last one taken is the narrowest and was still needed, so none is superfluous; and
 every inclusion-minimal set, written from wide to narrow, is such a walk. So **walks and candidate sets are
 the same thing**, and a table over (next lease, VMs still needed) counts them without listing them, draws
-one of them with equal chances, and (`lightest`, `fewest_within`) finds the best.
+one of them with equal chances, and finds the best.
 
 Leases of equal width can stand in for each other. So counting and drawing go from width to width instead of
 from lease to lease: how many of this width, then any so many of them. And the best sets take the best of
 each width (`contenders`). However many guests run, tables are about as large as the need.
+
+`two_lightest` is exact at any size: the shortest and the second shortest walk among those leases that can be in
+them, by dynamic programming in time leases times needed VMs. `fewest_within` fills one table like that for each
+number of leases, 1, 2, 3 and so on, until the need can be covered within the ceiling: exact, in time leases that
+can be in it times needed VMs times leases of the answer; a limit on the work ends it earlier, without an answer.
 """
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, groupby
+from itertools import accumulate, chain, groupby, repeat
 from math import comb
 from operator import attrgetter, mul
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
-from leasehold.leasing.victims.candidate import Candidate, CandidateSet
+from leasehold.leasing.victims.candidate import Candidate, CandidateSet, cost_of, ids_of
 from leasehold.leasing.victims.policy import check_candidates
 
 
@@ -137,3 +142,170 @@ def contenders(sets: MinimalSets, rank: Callable[[Candidate], Any], spare: int =
         most = -(-sets.needed_vms // vms) + spare
         found += sorted(leases, key=lambda lease: (rank(lease), lease.lease_id))[:most]
     return found
+
+
+def two_lightest(
+    sets: MinimalSets, first: Callable[[Candidate], int], then: Callable[[Candidate], int]
+) -> tuple[CandidateSet, CandidateSet | None]:
+    """The best set and the next: least sum of ``first``, then of ``then``, then the lowest lease numbers.
+
+    The weights are whole, not negative, and not both 0. Without a second set, None.
+    """
+    leases = contenders(sets, lambda lease: (first(lease), then(lease)), spare=1)
+    few = MinimalSets(leases, sets.needed_vms)
+    return _Walks(few, _weights(few, first, then)).two_best()
+
+
+def _weights(sets: MinimalSets, first: Callable[[Candidate], int], then: Callable[[Candidate], int]) -> list[int]:
+    """Weigh each lease by one integer whose sums order sets by first, then, lowest numbers.
+
+    No two sets are equally heavy. The lowest bits hold the numbers: of two sets, the one with the smallest
+    lease that is not in both comes first, so each lease weighs less than it, all later ones together, spare.
+    """
+    leases = sets.leases
+    then_limit = 1 + sum(then(lease) for lease in leases)
+    bit = {number: 1 << place for place, number in enumerate(reversed(ids_of(leases)))}
+    return [((first(lease) * then_limit + then(lease)) << len(leases)) - bit[lease.lease_id] for lease in leases]
+
+
+class _Detour(NamedTuple):
+    """The best walk that leaves the best one at a given lease: what it took, and from where it goes on."""
+
+    weight: int
+    taken: CandidateSet
+    start: int
+    rest: int
+
+
+class _Walks:
+    def __init__(self, sets: MinimalSets, weights: list[int]) -> None:
+        self.leases = sets.leases
+        self.needed_vms = sets.needed_vms
+        self.weights = weights
+        self.unreachable = 1 + sum(weights)
+        self.least = self._least_weights()
+
+    def _least_weights(self) -> list[list[int]]:
+        """``[index][rest]``: the least weight that covers ``rest`` VMs with leases from ``index`` on."""
+        rows = [[0] + [self.unreachable] * self.needed_vms]
+        for lease, weight in zip(reversed(self.leases), reversed(self.weights), strict=True):
+            passed, taken = rows[-1], chain(repeat(0, lease.vms), rows[-1])
+            row = [
+                without if without < with_it + weight else with_it + weight
+                for without, with_it in zip(passed, taken, strict=False)
+            ]
+            rows.append(row)
+        return rows[::-1]
+
+    def two_best(self) -> tuple[CandidateSet, CandidateSet | None]:
+        best, detours = self._best_from(0, self.needed_vms)
+        second = min(detours, key=lambda detour: detour.weight)
+        if second.weight >= self.unreachable:
+            return best, None
+        return best, second.taken + self._best_from(second.start, second.rest)[0]
+
+    def _best_from(self, start: int, rest: int) -> tuple[CandidateSet, list[_Detour]]:
+        """The best walk from here, and each way to leave it; the second best walk takes one of those."""
+        taken: CandidateSet = ()
+        spent = 0
+        detours: list[_Detour] = []
+        while rest > 0:
+            lease, weight = self.leases[start], self.weights[start]
+            start += 1
+            rest_with_it = max(0, rest - lease.vms)
+            with_it = weight + self.least[start][rest_with_it]
+            without = self.least[start][rest]
+            if with_it < without:
+                detours.append(_Detour(spent + without, taken, start, rest))
+                taken, spent, rest = (*taken, lease), spent + weight, rest_with_it
+            else:
+                detours.append(_Detour(spent + with_it, (*taken, lease), start, rest_with_it))
+        return taken, detours
+
+
+_PriceTable = list[list[int]]
+
+
+def fewest_within(sets: MinimalSets, ceiling_vm_ms: int, most_cells: int) -> list[CandidateSet]:
+    """The set of fewest leases that costs at most the ceiling; ties: least cost, then fewest VMs too many.
+
+    Nothing if there is none, or if more than ``most_cells`` table cells would have to be filled.
+    """
+    few = MinimalSets(contenders(sets, lambda lease: lease.cost_vm_ms), sets.needed_vms)
+    search = _FewestSearch(few, ceiling_vm_ms)
+    for _ in range(min(len(few.leases), most_cells // search.cells_per_table)):
+        if search.one_lease_more():
+            return [search.found()]
+    return []
+
+
+class _FewestSearch:
+    """Tables ``[index][rest]`` for at most 0, 1, 2... leases: the least price that covers ``rest`` VMs.
+
+    A price is the cost times the widest lease, plus the VMs freed too many, which are fewer than that.
+    """
+
+    def __init__(self, sets: MinimalSets, ceiling_vm_ms: int) -> None:
+        self.sets = sets
+        self.widest = sets.leases[0].vms
+        self.ceiling = (ceiling_vm_ms + 1) * self.widest - 1
+        self.unreachable = (1 + max(ceiling_vm_ms, cost_of(sets.leases))) * self.widest
+        no_lease = [0] + [self.unreachable] * sets.needed_vms
+        self.tables: list[_PriceTable] = [[no_lease] * (len(sets.leases) + 1)]
+
+    @property
+    def cells_per_table(self) -> int:
+        """About how many cells of a table can matter (see `_reachable`)."""
+        slack = self.sets.held_from[0] - self.sets.needed_vms
+        return len(self.sets.leases) * min(self.sets.needed_vms, slack + 1)
+
+    def one_lease_more(self) -> bool:
+        """Fill the next table; whether it has an answer."""
+        fewer = self.tables[-1]
+        table = [fewer[-1]]
+        for index in range(len(self.sets.leases) - 1, -1, -1):
+            table.append(self._row(index, table[-1], fewer[index + 1]))
+        table.reverse()
+        self.tables.append(table)
+        return table[0][self.sets.needed_vms] <= self.ceiling
+
+    def _row(self, index: int, passed: list[int], fewer: list[int]) -> list[int]:
+        lease = self.sets.leases[index]
+        price = lease.cost_vm_ms * self.widest
+        low, high = self._reachable(index)
+        taken = _after_taking(lease, fewer)[low:high]
+        row = passed.copy()
+        row[low:high] = [
+            without if without <= with_it + price else with_it + price
+            for without, with_it in zip(passed[low:high], taken, strict=True)
+        ]
+        return row
+
+    def _reachable(self, index: int) -> tuple[int, int]:
+        """The range of VMs that may be needed at a lease: at least those that no earlier lease can cover.
+
+        And at most those that as many leases as the table admits, from this one on, hold.
+        """
+        held_from, needed = self.sets.held_from, self.sets.needed_vms
+        beyond = min(index + len(self.tables), len(self.sets.leases))
+        low = max(1, needed - (held_from[0] - held_from[index]))
+        return low, min(needed, held_from[index] - held_from[beyond]) + 1
+
+    def found(self) -> CandidateSet:
+        """Read the answer off the tables; of equal ones, that with the narrower leases."""
+        taken: list[Candidate] = []
+        fewer, rest = len(self.tables) - 1, self.sets.needed_vms
+        for index, lease in enumerate(self.sets.leases):
+            without = self.tables[fewer][index + 1][rest]
+            if self.tables[fewer][index][rest] == without:
+                continue
+            taken.append(lease)
+            fewer, rest = fewer - 1, rest - lease.vms
+            if rest <= 0:
+                break
+        return tuple(taken)
+
+
+def _after_taking(lease: Candidate, fewer: list[int]) -> list[int]:
+    """By VMs needed before taking the lease: the least price of what follows, or the VMs too many."""
+    return [*chain(range(lease.vms, 0, -1), fewer)]

@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 
-from leasehold.leasing.victims.candidate import Candidate, CandidateSet, Choice
-from leasehold.leasing.victims.lightest import two_lightest
-from leasehold.leasing.victims.minimal_sets import MinimalSets
+from leasehold.leasing.victims.candidate import Candidate, CandidateSet, VictimChoice
+from leasehold.leasing.victims.minimal_sets import MinimalSets, two_lightest
 from leasehold.leasing.victims.policy import VictimPolicy
 
 
@@ -21,11 +20,11 @@ class Mlip(VictimPolicy):
 
     name = "mlip"
 
-    def choose(self, candidates: Sequence[Candidate], needed_vms: int) -> Choice:
+    def choose(self, candidates: Sequence[Candidate], needed_vms: int) -> VictimChoice:
         """Choose the set of fewest leases."""
         sets = MinimalSets(candidates, needed_vms)
         best, second = fewest_two(sets)
-        return Choice.optimal(best, second, sets.count, self.name)
+        return VictimChoice.optimal(best, second, sets.count, self.name)
 
 
 def fewest_two(sets: MinimalSets) -> tuple[CandidateSet, CandidateSet | None]:

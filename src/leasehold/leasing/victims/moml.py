@@ -4,17 +4,8 @@ from collections.abc import Collection, Sequence
 from heapq import nsmallest
 from random import Random
 
-from leasehold.leasing.victims.candidate import (
-    Candidate,
-    CandidateSet,
-    Choice,
-    cost_of,
-    ids_of,
-    in_order,
-    vms_of,
-)
-from leasehold.leasing.victims.fewest_within import fewest_within
-from leasehold.leasing.victims.minimal_sets import MinimalSets
+from leasehold.leasing.victims.candidate import Candidate, CandidateSet, VictimChoice, cost_of, ids_of, in_order, vms_of
+from leasehold.leasing.victims.minimal_sets import MinimalSets, fewest_within
 from leasehold.leasing.victims.mlip import fewest_two
 from leasehold.leasing.victims.mov import cheapest_two
 from leasehold.leasing.victims.policy import VictimPolicy
@@ -54,17 +45,17 @@ class Moml(VictimPolicy):
         self.drawn = drawn
         self.most_cells = most_cells
 
-    def choose(self, candidates: Sequence[Candidate], needed_vms: int) -> Choice:
+    def choose(self, candidates: Sequence[Candidate], needed_vms: int) -> VictimChoice:
         """Choose the set of fewest leases in the cheaper half."""
         sets = MinimalSets(candidates, needed_vms)
         return self._from_all(sets) if sets.count <= self.most_listed else self._from_drawn(sets)
 
-    def _from_all(self, sets: MinimalSets) -> Choice:
+    def _from_all(self, sets: MinimalSets) -> VictimChoice:
         listed = sets.listed()
         best, second = _best_two(listed, median_overhead(listed), sets.needed_vms)
-        return Choice.optimal(best, second, len(listed), self.name)
+        return VictimChoice.optimal(best, second, len(listed), self.name)
 
-    def _from_drawn(self, sets: MinimalSets) -> Choice:
+    def _from_drawn(self, sets: MinimalSets) -> VictimChoice:
         drawn = sets.drawn(self.drawn, Random(_seed(sets)))
         ceiling = median_overhead(drawn)
         cheapest, fewest = cheapest_two(sets)[0], fewest_two(sets)[0]
@@ -72,7 +63,7 @@ class Moml(VictimPolicy):
         if cost_of(fewest) > ceiling:
             seen.update(fewest_within(sets, ceiling, self.most_cells))
         best, second = _best_two(seen, ceiling, sets.needed_vms)
-        return Choice(
+        return VictimChoice(
             victims=in_order(best),
             runner_up=in_order(second) if second else None,
             exact=False,

@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 
-from leasehold.leasing.victims.candidate import Candidate, CandidateSet, Choice, cost_of
-from leasehold.leasing.victims.lightest import two_lightest
-from leasehold.leasing.victims.minimal_sets import MinimalSets
+from leasehold.leasing.victims.candidate import Candidate, CandidateSet, VictimChoice, cost_of
+from leasehold.leasing.victims.minimal_sets import MinimalSets, two_lightest
 from leasehold.leasing.victims.policy import VictimPolicy
 
 
@@ -20,11 +19,11 @@ class Mov(VictimPolicy):
 
     name = "mov"
 
-    def choose(self, candidates: Sequence[Candidate], needed_vms: int) -> Choice:
+    def choose(self, candidates: Sequence[Candidate], needed_vms: int) -> VictimChoice:
         """Choose the set of least overhead."""
         sets = MinimalSets(candidates, needed_vms)
         best, second = cheapest_two(sets)
-        return Choice.optimal(best, second, sets.count, self.name)
+        return VictimChoice.optimal(best, second, sets.count, self.name)
 
 
 def cheapest_two(sets: MinimalSets) -> tuple[CandidateSet, CandidateSet | None]:

@@ -3,11 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from heapq import nsmallest
 
-from leasehold.leasing.victims.candidate import Candidate, CandidateSet, Choice, in_order
-from leasehold.leasing.victims.front import Front, best_in_order, front
+from leasehold.leasing.victims.candidate import Candidate, CandidateSet, VictimChoice, in_order
+from leasehold.leasing.victims.front import Front, Objective, Score, best_in_order, front
 from leasehold.leasing.victims.minimal_sets import MinimalSets
 from leasehold.leasing.victims.mov import least_cost_vm_ms
-from leasehold.leasing.victims.objectives import Objective, Score
 from leasehold.leasing.victims.policy import VictimPolicy
 from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.model.numbers import ABOVE_0, number_above_0
@@ -33,11 +32,11 @@ class ParetoByWeights(VictimPolicy):
         self.weights = weights
         self.name = name
 
-    def choose(self, candidates: Sequence[Candidate], needed_vms: int) -> Choice:
+    def choose(self, candidates: Sequence[Candidate], needed_vms: int) -> VictimChoice:
         """Choose the set of least weighted sum."""
         found = front(candidates, needed_vms)
         best, *others = self._two_best(found)
-        return Choice(
+        return VictimChoice(
             victims=best,
             runner_up=others[0] if others else None,
             exact=found.exact,
@@ -77,11 +76,11 @@ class ParetoInOrder(VictimPolicy):
         self.order = [*order, *(objective for objective in Objective if objective not in order)]
         self.name = name
 
-    def choose(self, candidates: Sequence[Candidate], needed_vms: int) -> Choice:
+    def choose(self, candidates: Sequence[Candidate], needed_vms: int) -> VictimChoice:
         """Choose the first set by this order."""
         best = in_order(best_in_order(MinimalSets(candidates, needed_vms), self.order))
         found = front(candidates, needed_vms)
-        return Choice.optimal(best, self._second(found, best), len(found.sets), self.name)
+        return VictimChoice.optimal(best, self._second(found, best), len(found.sets), self.name)
 
     def _second(self, found: Front, best: CandidateSet) -> CandidateSet | None:
         places = [place for place, one in enumerate(found.sets) if one != best]

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from leasehold.leasing.victims.candidate import Candidate, Choice, vms_of
+from leasehold.leasing.victims.candidate import Candidate, VictimChoice, vms_of
 from leasehold.model.errors import InvalidField, LeaseholdError
 from leasehold.model.request import LeaseType
 
@@ -28,7 +28,7 @@ class VictimPolicy(ABC):
     name: str
 
     @abstractmethod
-    def choose(self, candidates: Sequence[Candidate], needed_vms: int) -> Choice:
+    def choose(self, candidates: Sequence[Candidate], needed_vms: int) -> VictimChoice:
         """Choose an inclusion-minimal set of candidates that holds at least ``needed_vms`` VMs.
 
         Raises CannotCover if there is none, InvalidField for candidates that make no sense.

@@ -3,9 +3,9 @@
 import inspect
 from importlib.metadata import EntryPoint, entry_points
 
-from leasehold.leasing.victims.by_value import by_value
 from leasehold.leasing.victims.exact_cover import ExactCover
 from leasehold.leasing.victims.from_function import from_function
+from leasehold.leasing.victims.guard import by_value
 from leasehold.leasing.victims.mlip import Mlip
 from leasehold.leasing.victims.moml import Moml
 from leasehold.leasing.victims.mov import Mov

@@ -6,8 +6,8 @@ from random import Random
 from typing import ClassVar
 
 from leasehold.model.request import Request
-from leasehold.routing.facts import SiteFacts, SiteHistory
 from leasehold.routing.policy import Dispatch, Hold, Information, RoutingPolicy, RoutingView, Verdict, Waiting
+from leasehold.routing.view import SiteFacts, SiteHistory
 
 AT_FIRST, AT_LEAST = 0.5, 0.05
 """Part of a site's slots that a window has at first, and at least."""

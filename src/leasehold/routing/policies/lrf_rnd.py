@@ -2,9 +2,8 @@
 
 from typing import ClassVar
 
-from leasehold.routing.baselines import least_rate_first_proportions
 from leasehold.routing.policy import Information, RoutingView
-from leasehold.routing.proportional import LEARNT_GOOD_FOR, ProportionalPolicy, Shares
+from leasehold.routing.proportional import LEARNT_GOOD_FOR, ProportionalPolicy, Shares, least_rate_first_proportions
 
 
 class LeastRateFirst(ProportionalPolicy):

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
-from leasehold.routing.dispatch import Rtdp
-from leasehold.routing.facts import SiteFacts
 from leasehold.routing.policies.pap_rnd import PapRandom
+from leasehold.routing.proportional import Rtdp
+from leasehold.routing.view import SiteFacts
 
 
 class PapRtdp(PapRandom):

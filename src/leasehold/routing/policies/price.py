@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from leasehold.model.request import Request
 from leasehold.routing.policy import Dispatch, Information, RoutingPolicy, RoutingView, Verdict, newcomer
-from leasehold.routing.pricing import Offers
+from leasehold.routing.pricing import PricedOffers
 
 
 class Price(RoutingPolicy):
@@ -20,5 +20,5 @@ class Price(RoutingPolicy):
 
     def route(self, request: Request, view: RoutingView, now_ms: int) -> Verdict:  # noqa: ARG002
         """Compare the prices."""
-        _, room = Offers(view.sites, view).cheapest(newcomer(request))[0]
+        _, room = PricedOffers(view.sites, view).cheapest(newcomer(request))[0]
         return Dispatch(room.site.name)

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from leasehold.model.request import LeaseType
-from leasehold.routing.policies.wait_for_idle import Patience, WaitForIdle
+from leasehold.routing.policies.wait_for_idle import WaitForIdle, WaitingParameters
 from leasehold.routing.policy import RoutingView, Verdict, Waiting
-from leasehold.routing.pricing import Offers
+from leasehold.routing.pricing import PricedOffers
 
 
 @dataclass(frozen=True, slots=True)
-class Parking(Patience):
+class ParkingParameters(WaitingParameters):
     """What Migratable leases that are parked accept besides.
 
     ``dear_price``  the price that a parked Migratable lease accepts at first
@@ -32,14 +32,14 @@ class PriceAndPark(WaitForIdle):
 
     name: ClassVar[str] = "price-and-park"
     parks: ClassVar[bool] = True
-    parameters: ClassVar[type[Any]] = Parking
-    patience: Parking
+    parameters: ClassVar[type[Any]] = ParkingParameters
+    patience: ParkingParameters
 
     def go_on(self, saved: Waiting, view: RoutingView, now_ms: int) -> Verdict:
         """Let a guest go on whose price has come down, or whose patience has gone up, enough."""
-        return self.start_or_hold(saved, Offers(view.sites, view), now_ms)
+        return self.start_or_hold(saved, PricedOffers(view.sites, view), now_ms)
 
-    def accepted(self, waiting: Waiting, offers: Offers) -> tuple[float, float]:
+    def accepted(self, waiting: Waiting, offers: PricedOffers) -> tuple[float, float]:
         """Say the same of whoever is parked: what is Migratable waits nowhere else."""
         if waiting.request.lease_type is LeaseType.MIGRATABLE:
             return self.patience.dear_price, self.patience.dear_wait

@@ -5,13 +5,13 @@ from typing import Any, ClassVar
 
 from leasehold.model.reason import Reason
 from leasehold.model.request import LeaseType, Request
-from leasehold.routing.policies.price_and_park import Parking, PriceAndPark
+from leasehold.routing.policies.price_and_park import ParkingParameters, PriceAndPark
 from leasehold.routing.policy import Refuse, RoutingView, Verdict, newcomer
-from leasehold.routing.pricing import Offers
+from leasehold.routing.pricing import PricedOffers
 
 
 @dataclass(frozen=True, slots=True)
-class Choice(Parking):
+class SelectiveParameters(ParkingParameters):
     """Whom is it worth letting in?
 
     ``refused_above``  the price at every site above which a Migratable request is refused
@@ -30,13 +30,13 @@ class Selective(PriceAndPark):
     """
 
     name: ClassVar[str] = "selective"
-    parameters: ClassVar[type[Any]] = Choice
-    patience: Choice
+    parameters: ClassVar[type[Any]] = SelectiveParameters
+    patience: SelectiveParameters
 
     def route(self, request: Request, view: RoutingView, now_ms: int) -> Verdict:
         """Look at the least price of Migratable requests first."""
         if request.lease_type is LeaseType.MIGRATABLE:
-            offers = Offers(view.sites, view)
+            offers = PricedOffers(view.sites, view)
             price, _ = offers.cheapest(newcomer(request), self.horizon(request))[0]
             if offers.are_learnt and price > self.patience.refused_above:
                 return Refuse(Reason.TOO_RISKY)

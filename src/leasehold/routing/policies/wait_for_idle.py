@@ -16,7 +16,7 @@ from leasehold.routing.policy import (
     Waiting,
     newcomer,
 )
-from leasehold.routing.pricing import HORIZON, Offers
+from leasehold.routing.pricing import HORIZON, PricedOffers
 
 NOT_LEARNT = "not-enough-seen"
 """The rule before the sites have seen enough local demand to wait for a lower price."""
@@ -25,7 +25,7 @@ LOOKS_PER_SCALE = 25
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class WaitingParameters:
     """What best-effort leases that wait accept to pay, and how that rises.
 
     ``price``         the price that a short lease accepts that has just come
@@ -55,9 +55,9 @@ class WaitForIdle(RoutingPolicy):
 
     name: ClassVar[str] = "wait-for-idle"
     information: ClassVar[Information] = Information.LIVE
-    parameters: ClassVar[type[Any]] = Patience
+    parameters: ClassVar[type[Any]] = WaitingParameters
 
-    def __init__(self, random: Random, patience: Patience | None = None) -> None:
+    def __init__(self, random: Random, patience: WaitingParameters | None = None) -> None:
         """Begin with the usual parameters, or others; a policy that extends this one may have more."""
         super().__init__(random)
         self.patience = patience or self.parameters()
@@ -65,14 +65,14 @@ class WaitForIdle(RoutingPolicy):
 
     def route(self, request: Request, view: RoutingView, now_ms: int) -> Verdict:
         """Send who cannot wait, and start who need not."""
-        one, offers = newcomer(request), Offers(view.sites, view)
+        one, offers = newcomer(request), PricedOffers(view.sites, view)
         if request.lease_type.is_best_effort and offers.are_learnt:
             return self.start_or_hold(one, offers, now_ms)
         _, room = offers.cheapest(one, self.horizon(request))[0]
         is_early = request.lease_type.is_best_effort
         return Dispatch(room.site.name, NOT_LEARNT if is_early else "")
 
-    def start_or_hold(self, waiting: Waiting, offers: Offers, now_ms: int) -> Dispatch | Hold:
+    def start_or_hold(self, waiting: Waiting, offers: PricedOffers, now_ms: int) -> Dispatch | Hold:
         """Take the cheapest room that can be had at once, if it is cheap enough."""
         limit, request = self.limit(waiting, offers, now_ms), waiting.request
         for price, room in offers.cheapest(waiting, self.horizon(request)):
@@ -86,7 +86,7 @@ class WaitForIdle(RoutingPolicy):
         """Give those who accept what their VMs cost somewhere; nobody, where all were looked at just now."""
         if now_ms < self._looks_again_ms:
             return ()
-        offers = Offers(view.sites, view)
+        offers = PricedOffers(view.sites, view)
         self._looks_again_ms = now_ms + round(offers.scale_ms / LOOKS_PER_SCALE)
         return [one for one in waiting if offers.least(one) <= self.limit(one, offers, now_ms)]
 
@@ -94,7 +94,7 @@ class WaitForIdle(RoutingPolicy):
         """Say how far ahead the price of a request looks."""
         return self.patience.dear_horizon if request.lease_type is LeaseType.MIGRATABLE else HORIZON
 
-    def limit(self, waiting: Waiting, offers: Offers, now_ms: int) -> float:
+    def limit(self, waiting: Waiting, offers: PricedOffers, now_ms: int) -> float:
         """Say what somebody who waits accepts; nothing before it is ready."""
         waited = (now_ms - waiting.since_ms) / offers.scale_ms
         if waited < 0:
@@ -102,7 +102,7 @@ class WaitForIdle(RoutingPolicy):
         price, doubled_after = self.accepted(waiting, offers)
         return price * (1 + waited / doubled_after)
 
-    def accepted(self, waiting: Waiting, offers: Offers) -> tuple[float, float]:
+    def accepted(self, waiting: Waiting, offers: PricedOffers) -> tuple[float, float]:
         """Say which price somebody accepts at first, and after which wait twice as much."""
         patience = self.patience
         shorts = offers.likely_ms(waiting) / (offers.fastest * patience.short * offers.scale_ms)

@@ -11,7 +11,7 @@ from leasehold.service.auth.permissions import (
     require,
 )
 from leasehold.service.auth.principal import Principal
-from leasehold.sharing.paths import prefixes
+from leasehold.sharing.parties import prefixes
 
 
 def speaks(principal: Principal, permission: Permission, party: Party) -> bool:

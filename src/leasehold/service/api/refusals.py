@@ -36,7 +36,7 @@ from leasehold.service.errors import (
     Unavailable,
 )
 from leasehold.service.store.errors import StoreUnavailable
-from leasehold.sharing.life import AgreementMove
+from leasehold.sharing.records import AgreementMove
 
 RETRY_SOON = {"Retry-After": "1"}
 RETRY_LATER = {"Retry-After": "30"}

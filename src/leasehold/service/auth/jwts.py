@@ -18,7 +18,7 @@ from leasehold.service.auth.permissions import Permission, ScopedPrincipal
 from leasehold.service.auth.principal import Principal, Role
 from leasehold.service.auth.token_cache import TokenCache, hash_of
 from leasehold.service.auth.tokens import Clock
-from leasehold.sharing.paths import MOST_NAME, is_name, is_path
+from leasehold.sharing.parties import MOST_NAME, is_name, is_path
 
 Claims = Mapping[str, Any]
 

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from leasehold.model.errors import InvalidField
 from leasehold.service.messages.names import OF_PEERS
-from leasehold.sharing.paths import A_NAME, A_PATH, MOST_NAME, is_name, is_path
+from leasehold.sharing.parties import A_NAME, A_PATH, MOST_NAME, is_name, is_path
 
 
 class Role(StrEnum):

@@ -10,12 +10,12 @@ from leasehold.configuration.agreements import agreement_from_dict, agreement_to
 from leasehold.model.agreement import Penalty, Standing
 from leasehold.model.errors import InvalidField
 from leasehold.service.store.rows import AgreementRow, PenaltyRow
-from leasehold.sharing.records import Record, Revision, Signature, Span
+from leasehold.sharing.records import AgreementRecord, Revision, Signature, Span
 
 Json = dict[str, Any]
 
 
-def row_of_record(record: Record) -> AgreementRow:
+def row_of_record(record: AgreementRecord) -> AgreementRow:
     """Write an agreement down, with its life so far."""
     current, amendment = record.current, record.amendment
     return AgreementRow(
@@ -36,7 +36,7 @@ def row_of_record(record: Record) -> AgreementRow:
     )
 
 
-def record_of(row: AgreementRow) -> Record:
+def record_of(row: AgreementRow) -> AgreementRecord:
     """Read an agreement with its life so far.
 
     One whose terms this version would refuse, kept by an earlier one, gives nothing until it is amended: it
@@ -63,14 +63,14 @@ def _nothing(document: Json) -> Json:
     }  # fmt: skip
 
 
-def _record(row: AgreementRow) -> Record:
+def _record(row: AgreementRow) -> AgreementRecord:
     current = {
         "number": row.revision,
         "document": json.loads(row.document),
         "drawn_up": {"by": row.drawn_up_by, "at_ms": row.drawn_up_ms},
         "signatures": json.loads(row.signatures),
     }
-    return Record(
+    return AgreementRecord(
         current=_revision(current),
         standing=Standing(row.standing),
         since=Signature(row.since_by, row.since_ms),

@@ -1,6 +1,6 @@
 """The agreements of one engine: what is said about them, who is told, and what is to be written of that.
 
-What may follow what is `leasehold.sharing.life`'s to say. Whoever asks for the same thing twice gets the same
+What may follow what is `leasehold.sharing.records`'s to say. Whoever asks for the same thing twice gets the same
 answer, and nothing happens the second time.
 """
 
@@ -29,17 +29,17 @@ from leasehold.service.errors import NoSuchAgreement
 from leasehold.service.store.batch import Batch
 from leasehold.service.store.filters import EVERYTHING, UsageFilter
 from leasehold.service.store.rows import AGREEMENTS
-from leasehold.sharing import life
-from leasehold.sharing.delegation import check_delegation
-from leasehold.sharing.limits.over import reach_ms
-from leasehold.sharing.places import Place, Providers
-from leasehold.sharing.records import Record, Revision, agreed, in_force
+from leasehold.sharing import records as life
+from leasehold.sharing.book import check_delegation
+from leasehold.sharing.limits import reach_ms
+from leasehold.sharing.parties import Provider, Providers
+from leasehold.sharing.records import AgreementRecord, Revision, agreed, in_force
 
 if TYPE_CHECKING:
     from leasehold.service.engine.engine import Engine
     from leasehold.service.messages.wire import About
 
-Did = tuple[list[Event], Record]
+Did = tuple[list[Event], AgreementRecord]
 """What the decision core is told, and how the agreement stands now."""
 
 
@@ -48,9 +48,9 @@ class AgreementBook:
 
     def __init__(self, engine: "Engine") -> None:
         """Begin with those in the store."""
-        self.records: dict[str, Record] = {row.name: record_of(row) for row in engine.store.agreements()}
+        self.records: dict[str, AgreementRecord] = {row.name: record_of(row) for row in engine.store.agreements()}
         self._engine = engine
-        self._changed: dict[str, Record] = {}
+        self._changed: dict[str, AgreementRecord] = {}
         self._agreed = agreed(self.records)
         self.penalties = PenaltyBook(engine)
         self.moves: Mapping[type, Callable[[Any, int], Did]] = {
@@ -83,7 +83,7 @@ class AgreementBook:
         """A site that decides for itself, or a peer, provides what it says that it has."""
         sharing = self._engine.gateway.quotas.sharing
         if sharing is not None:
-            sharing.join(Place(name, {CPUS: about.slots}))
+            sharing.join(Provider(name, {CPUS: about.slots}))
 
     def part_with(self, name: str) -> None:
         """A site that decides for itself, or a peer, provides nothing any more."""
@@ -198,19 +198,19 @@ class AgreementBook:
 
     # How
 
-    def _find(self, name: str) -> Record:
+    def _find(self, name: str) -> AgreementRecord:
         if name not in self.records:
             raise NoSuchAgreement(name)
         return self.records[name]
 
-    def _keep(self, what: str, record: Record, by: str, now_ms: int, **told: object) -> Did:
+    def _keep(self, what: str, record: AgreementRecord, by: str, now_ms: int, **told: object) -> Did:
         """Keep what has become of an agreement, if anything has."""
         if record == self.records.get(record.name):
             return [], record
         self._take_down(what, record, by, now_ms, **told)
         return self._tell(now_ms), record
 
-    def _take_down(self, what: str, record: Record, by: str, now_ms: int, **told: object) -> None:
+    def _take_down(self, what: str, record: AgreementRecord, by: str, now_ms: int, **told: object) -> None:
         self.records[record.name] = self._changed[record.name] = record
         provider, consumer = record.agreement.provider, record.agreement.consumer
         detail = {"agreement": record.name, "consumer": consumer, "by": by, **told}

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from leasehold.gateway.gateway import Gateway
 from leasehold.gateway.site import Site
-from leasehold.leasing.experience import ONE, PLANNED, Experience
+from leasehold.leasing.overhead import ONE, PLANNED, MeasuredOverheads
 from leasehold.model.event import Operation
 from leasehold.model.request import DEFAULT_MEMORY_MIB
 
@@ -59,12 +59,12 @@ def overheads(site: Site) -> tuple[Overhead, ...]:
     return tuple(_overhead(site.allocations.experience, operation) for operation in Operation)
 
 
-def _overhead(experience: Experience, operation: Operation) -> Overhead:
+def _overhead(experience: MeasuredOverheads, operation: Operation) -> Overhead:
     count, planned = experience.count(operation), PLANNED.get(operation)
     if planned is None:
         return Overhead(operation, None, experience.usual_ms(operation), count)
     configured_ms, learnt_ms = (
-        planned(model, DEFAULT_MEMORY_MIB, 1) for model in (experience.told, experience.overheads())
+        planned(model, DEFAULT_MEMORY_MIB, 1) for model in (experience.configured, experience.overheads())
     )
     return Overhead(operation, configured_ms, learnt_ms, count)
 

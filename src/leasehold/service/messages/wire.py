@@ -14,11 +14,11 @@ from leasehold.model.event import SiteReported
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.reason import Reason
 from leasehold.model.request import LEASE_TYPES, Request
-from leasehold.routing.facts import SiteLive
+from leasehold.routing.view import SiteLive
 from leasehold.service.commands import Submit
 from leasehold.service.messages.names import GATEWAY, asking_peer
 from leasehold.service.store.rows import LeaseMetadata
-from leasehold.sharing.paths import is_path
+from leasehold.sharing.parties import is_path
 
 __all__ = ["GATEWAY", "About", "Message", "Offer", "Recall", "offer", "read", "recall", "refusal", "report"]
 

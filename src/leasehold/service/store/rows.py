@@ -168,7 +168,7 @@ class PeerRow:
 
 @dataclass(slots=True)
 class AgreementRow:
-    """One agreement with its life so far, `leasehold.sharing.life.Record`; a name is never given again."""
+    """One agreement with its life so far, `leasehold.sharing.records.Record`; a name is never given again."""
 
     name: Annotated[str, KEY]
     revision: int
@@ -394,7 +394,7 @@ MEMORIES = RecordTable("memories", MemoryRow)
 SITES = RecordTable("sites", SiteRow)
 # Gateways that requests are exchanged with; their tokens are in files of their own.
 PEERS = RecordTable("peers", PeerRow)
-# Who agreed with whom on what, and where that is in its life; `leasehold.sharing.life.Record`.
+# Who agreed with whom on what, and where that is in its life; `leasehold.sharing.records.Record`.
 AGREEMENTS = RecordTable("agreements", AgreementRow)
 PENALTIES = RecordTable("penalties", PenaltyRow)
 # A row for each time that a lease held machines, once that is over: all use is summed from it. It outlives

@@ -2,12 +2,12 @@
 
 from random import Random
 
-from leasehold.sharing.offers import Offer
+from leasehold.sharing.offers import BrokerOffer
 
 _SCORES = 1 << 32
 
 
-def at_random(offer: Offer, stream: Random) -> int:  # noqa: ARG001 - all policies are asked alike
+def at_random(offer: BrokerOffer, stream: Random) -> int:  # noqa: ARG001 - all policies are asked alike
     """Where does chance send it?
 
     Rule: each domain is as likely as any other to come first.

@@ -2,10 +2,10 @@
 
 from random import Random
 
-from leasehold.sharing.offers import Offer
+from leasehold.sharing.offers import BrokerOffer
 
 
-def cheapest_penalty(offer: Offer, stream: Random) -> int:  # noqa: ARG001 - all policies are asked alike
+def cheapest_penalty(offer: BrokerOffer, stream: Random) -> int:  # noqa: ARG001 - all policies are asked alike
     """Where would the request break the lightest rules?
 
     Rule: the least penalty among the domains; it is 0 where no rule is broken.

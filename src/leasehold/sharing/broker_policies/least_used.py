@@ -2,10 +2,10 @@
 
 from random import Random
 
-from leasehold.sharing.offers import Offer
+from leasehold.sharing.offers import BrokerOffer
 
 
-def least_used(offer: Offer, stream: Random) -> int:  # noqa: ARG001 - all policies are asked alike
+def least_used(offer: BrokerOffer, stream: Random) -> int:  # noqa: ARG001 - all policies are asked alike
     """Where has this consumer used the least so far?
 
     Rule: the least use, as a share of what the domain has, over the window in which that is most.

@@ -2,10 +2,10 @@
 
 from random import Random
 
-from leasehold.sharing.offers import Offer
+from leasehold.sharing.offers import BrokerOffer
 
 
-def most_room(offer: Offer, stream: Random) -> int:  # noqa: ARG001 - all policies are asked alike
+def most_room(offer: BrokerOffer, stream: Random) -> int:  # noqa: ARG001 - all policies are asked alike
     """Where is the most room now?
 
     Rule: the number of VMs that are free at the sites of the domain that admit the request.

@@ -5,7 +5,7 @@ from leasehold.sharing.broker_policies.at_random import at_random
 from leasehold.sharing.broker_policies.cheapest_penalty import cheapest_penalty
 from leasehold.sharing.broker_policies.least_used import least_used
 from leasehold.sharing.broker_policies.most_room import most_room
-from leasehold.sharing.broker_policies.policy import BrokerPolicy
+from leasehold.sharing.offers import BrokerPolicy
 
 ENTRY_POINT_GROUP = "leasehold.broker_policies"
 """Where a package offers a function from an `Offer` and a random stream to a whole number."""

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 from leasehold.configuration.tables import check_sites, domain_by_site
 from leasehold.model.agreement import CPUS, EVERYBODY, MEMORY, Agreement
 from leasehold.model.errors import InvalidField, UnknownName
-from leasehold.sharing.delegation import check_delegation
+from leasehold.sharing.book import check_delegation
 from leasehold.sharing.enforcement import ALLOW, Sharing
-from leasehold.sharing.places import Place, Providers
+from leasehold.sharing.parties import Provider, Providers
 from leasehold.simulation.scenario.spec import ClusterSpec, Scenario
 
 
@@ -29,11 +29,11 @@ def is_about_sharing(scenario: Scenario) -> bool:
     return bool(scenario.agreements or scenario.domains or is_bound or strict)
 
 
-def places(scenario: Scenario) -> list[Place]:
+def places(scenario: Scenario) -> list[Provider]:
     """Give every cluster with what it has of each resource, and its virtual domain."""
     domains = domain_by_site(scenario.domains)
     return [
-        Place(cluster.name, {CPUS: _slots(cluster), **cluster.resources}, domains.get(cluster.name, ""))
+        Provider(cluster.name, {CPUS: _slots(cluster), **cluster.resources}, domains.get(cluster.name, ""))
         for cluster in scenario.clusters
     ]
 
@@ -57,7 +57,7 @@ def check_agreements(scenario: Scenario) -> None:
     check_among(scenario.agreements, places(scenario))
 
 
-def check_among(agreements: Sequence[Agreement], sites: Iterable[Place]) -> None:
+def check_among(agreements: Sequence[Agreement], sites: Iterable[Provider]) -> None:
     """Refuse agreements about what these sites do not have, or that pass on what their parents have not.
 
     Raises InvalidField or UnknownName with a place such as ``agreement[2].provider`` as field.

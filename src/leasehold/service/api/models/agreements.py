@@ -12,7 +12,7 @@ from leasehold.service.api.models.base import A_MOMENT, Asked, Shown, examples
 from leasehold.service.api.moments import show_moment, show_planned
 from leasehold.service.engine.penalties import stands
 from leasehold.service.store.rows import PenaltyRow
-from leasehold.sharing.records import Revision, Side, Signature
+from leasehold.sharing.records import AgreementSide, Revision, Signature
 
 Json = dict[str, Any]
 
@@ -65,7 +65,7 @@ class SignRequest(Asked):
 
     model_config = examples({"side": "consumer", "revision": 1})
 
-    side: Side = Field(description="For whom: `provider` or `consumer`.")
+    side: AgreementSide = Field(description="For whom: `provider` or `consumer`.")
     revision: Annotated[int, Strict(), Field(ge=1, le=MAX_INT64)] = Field(
         description="The revision that was read and is agreed to."
     )

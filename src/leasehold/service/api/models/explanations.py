@@ -12,7 +12,7 @@ from leasehold.model.reason import sentence
 from leasehold.service.api.models.base import Shown
 from leasehold.service.api.models.leases import explain
 from leasehold.service.api.moments import show_duration, show_moment, show_planned
-from leasehold.sharing.offers import Offer, Reading
+from leasehold.sharing.offers import BrokerOffer, BrokerReading
 from leasehold.sharing.wording import in_words
 
 
@@ -143,7 +143,7 @@ def _all_barred(view: ComponentView) -> list[Barred]:
     return [_barred(site, breach) for site, breach in view.extended.breaches.items()]
 
 
-def _domains(offers: Iterable[Offer]) -> list[DomainOffer]:
+def _domains(offers: Iterable[BrokerOffer]) -> list[DomainOffer]:
     return [
         DomainOffer(
             domain=offer.domain,
@@ -170,7 +170,7 @@ def _barred(site: str, breach: Breach) -> Barred:
     )
 
 
-def _reading(site: str, reading: Reading) -> RuleReading:
+def _reading(site: str, reading: BrokerReading) -> RuleReading:
     return RuleReading(
         site=site,
         agreement=reading.agreement,

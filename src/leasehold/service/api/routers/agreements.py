@@ -23,7 +23,7 @@ from leasehold.service.api.parties import may_see, require_to_speak
 from leasehold.service.api.problems import Kind
 from leasehold.service.auth.permissions import Permission
 from leasehold.service.errors import NoSuchAgreement
-from leasehold.sharing.records import Side
+from leasehold.sharing.records import AgreementSide
 
 router = APIRouter(prefix="/v1/agreements", tags=["agreements"], route_class=GuardedRoute)
 
@@ -31,8 +31,8 @@ MAY_NOT = refuses(Kind.NO_SUCH_AGREEMENT, Kind.AGREEMENT_MOVE)
 LOCATION = headers({"Location": "Where the agreement can be seen."})
 
 _SIGN = {
-    Side.PROVIDER: Permission.AGREEMENT_SIGN_AS_PROVIDER,
-    Side.CONSUMER: Permission.AGREEMENT_SIGN_AS_CONSUMER,
+    AgreementSide.PROVIDER: Permission.AGREEMENT_SIGN_AS_PROVIDER,
+    AgreementSide.CONSUMER: Permission.AGREEMENT_SIGN_AS_CONSUMER,
 }
 
 

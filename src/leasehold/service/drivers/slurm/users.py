@@ -13,7 +13,7 @@ from pwd import getpwnam, getpwuid
 
 from leasehold.model.errors import InvalidField
 from leasehold.service.drivers.slurm.options import SlurmOptions
-from leasehold.sharing.paths import prefixes
+from leasehold.sharing.parties import prefixes
 
 _FOR_GROUP, _FOR_EVERYBODY = 0o020, 0o002
 _STICKY = 0o1000
