@@ -49,6 +49,10 @@ class Backoff:
         """Why the whole site pauses now; empty where it does not."""
         return "" if self.may_try(_SITE) else self._why
 
+    def wait_s(self, key: Hashable) -> float:
+        """How long until this one's pause is over."""
+        return max(0.0, self._not_before_s.get(key, 0) - self._clock())
+
     def until_next_s(self, at_most_s: float) -> float:
         """How long until the next pause is over."""
         waits_s = (at_s - self._clock() for at_s in self._not_before_s.values())

@@ -16,7 +16,7 @@ from leasehold.service.drivers.claimed import ClaimedFile, Layout
 from leasehold.service.drivers.reconciler.instances import MAX_TOMBSTONES, NEVER, Changes, InstanceLike
 
 FILE = "instances.sqlite3"
-"""Its name in the driver's folder."""
+"""Its name in the driver's folder, unless the driver has one of its own: other drivers then pass it over."""
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS instances (
@@ -40,7 +40,7 @@ Write = Callable[[Connection], object]
 class InstanceStore(Generic[L]):
     """The file of one site. It is used from one thread at a time.
 
-    ``folder``    the driver's own
+    ``folder``    the driver's own, and ``file`` the name in it
     ``kind``      the dataclass of its instances
     ``of``        whose instances they are, for errors
     ``tables``    SQL of tables that the driver has beside these, each as IF NOT EXISTS
@@ -51,9 +51,11 @@ class InstanceStore(Generic[L]):
     made.
     """
 
-    def __init__(self, folder: Path, kind: type[L], of: str, *, tables: str = "", on_disk: bool = True) -> None:
+    def __init__(
+        self, folder: Path, kind: type[L], of: str, *, tables: str = "", on_disk: bool = True, file: str = FILE
+    ) -> None:
         self._kind = kind
-        self._file = ClaimedFile(folder / FILE, Layout(of, _TABLES + tables, on_disk=on_disk))
+        self._file = ClaimedFile(folder / file, Layout(of, _TABLES + tables, on_disk=on_disk))
         self.connection = self._file.connection
         self.identity = self._identity()
 
@@ -125,9 +127,11 @@ class Neighbour(Generic[L]):
     tombstone: int = NEVER
 
 
-def read_neighbour(folder: Path, kind: type[L], lease_id: int | None = None) -> Neighbour[L] | None:
+def read_neighbour(
+    folder: Path, kind: type[L], lease_id: int | None = None, *, file: str = FILE
+) -> Neighbour[L] | None:
     """Read what the site with this folder has of a lease, or of all; None where there is no such site (yet)."""
-    path = folder / FILE
+    path = folder / file
     if not path.is_file():
         return None
     with closing(connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
