@@ -1,20 +1,24 @@
 """What is kept: what commands wrote, how they ended, and machines that have booted."""
 
+import asyncio
 import os
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.service.drivers.qemu.machines import setup
 
 from leasehold.service.drivers.facts import Output
-from leasehold.service.drivers.protocol import Phase, Verb
+from leasehold.service.drivers.protocol import Observation, Phase, Verb
 from leasehold.service.drivers.qemu.images.toolchain import find_tool
-from leasehold.service.drivers.qemu.machine import VmHardware, base_of, make_layer
+from leasehold.service.drivers.qemu.instances import GuestProgress, QemuInstance
+from leasehold.service.drivers.qemu.machine import GuestOver, base_of, make_layer
+from leasehold.service.drivers.qemu.options import QemuOptions
 from leasehold.service.drivers.qemu.output import bound_outputs, console_text, discard_output, keep_latest, output_of
-from leasehold.service.drivers.qemu.record import Progress, Record, new_record
+from leasehold.service.drivers.qemu.process import MachineDied, MachineFailed
+from leasehold.service.drivers.qemu.site import QemuSite
 from leasehold.service.drivers.qemu.warm import prune_warm
 from leasehold.testing.driver_rig import order
 
@@ -74,40 +78,73 @@ class TestOutput:
         assert output_of(tmp_path, 1, MOST) == Output("a�\n")
 
 
-def ended(*statuses: int | None, phase: Phase = Phase.ENDED) -> Record:
-    record = new_record(order(Verb.START, vms=len(statuses)), phase, 0, None)
-    return replace(record, progress=tuple(Progress(exit_status=status) for status in statuses))
+def seen_as(folder: Path, phase: Phase, *statuses: int | None) -> Observation:
+    """What is seen of an instance, once its commands have ended so on each machine."""
+    progress = tuple(GuestProgress(exit_status=status) for status in statuses)
+    instance = QemuInstance.ordered(order(Verb.START, vms=len(statuses)), Phase.STARTING, 0, progress=progress)
+
+    async def play() -> Observation:
+        site = QemuSite(setup(folder, "a", folder), QemuOptions())
+        await site.change(lambda: site.instances.add(instance))
+        await site.become(instance, phase)
+        [seen] = await site.observe()
+        await site.close()
+        return seen
+
+    return asyncio.run(play())
 
 
 @given(st.lists(st.integers(0, 255), min_size=1, max_size=5))
 def test_a_job_ended_well_when_all_of_it_did(statuses: list[int]) -> None:
-    seen = ended(*statuses).observed()
-    assert seen.exit_status in statuses
-    assert (seen.exit_status == 0) is not any(statuses)
+    progress = tuple(GuestProgress(exit_status=status) for status in statuses)
+    instance = QemuInstance.ordered(order(Verb.START), Phase.RUNNING, 0, progress=progress)
+    assert instance.command_status in statuses
+    assert (instance.command_status == 0) is not any(statuses)
 
 
 @pytest.mark.parametrize(
-    ("record", "exit_status", "fault"),
+    ("statuses", "phase", "exit_status", "fault"),
     [
-        (ended(0), 0, ""),
-        (ended(None), None, ""),
-        (ended(3, phase=Phase.RUNNING), None, ""),
-        (ended(0, 127), 127, "software-gone"),
-        (replace(ended(None, phase=Phase.FAILED), fault="node-died"), None, "node-died"),
+        ([0], Phase.ENDED, 0, ""),
+        ([None], Phase.ENDED, None, ""),
+        ([3], Phase.RUNNING, None, ""),
+        ([0, 127], Phase.ENDED, 127, "software-gone"),
     ],
 )
-def test_what_is_seen_of_an_end(record: Record, exit_status: int | None, fault: str) -> None:
-    seen = record.observed()
+def test_what_is_seen_of_an_end(
+    tmp_path: Path, statuses: list[int | None], phase: Phase, exit_status: int | None, fault: str
+) -> None:
+    seen = seen_as(tmp_path, phase, *statuses)
     assert (seen.exit_status, seen.fault) == (exit_status, fault)
 
 
-def test_a_record_of_an_earlier_leasehold_has_no_port_for_output() -> None:
-    record = replace(ended(0), hardware=VmHardware("/images/one", 128, 1, "tcg", "pc", has_output=True))
-    before = record.to_text().replace(', "has_output": true', "").replace(', "fault": ""', "")
-    assert "has_output" not in before
-    read = Record.from_text(before)
-    assert read.hardware == VmHardware("/images/one", 128, 1, "tcg", "pc")
-    assert read == replace(record, hardware=read.hardware)
+@pytest.mark.parametrize(
+    ("command", "error", "phase", "fault"),
+    [
+        ((), GuestOver("shutdown"), Phase.ENDED, ""),
+        (("sleep", "9"), GuestOver("shutdown"), Phase.FAILED, "node-died"),
+        ((), GuestOver("guest-panicked"), Phase.FAILED, "node-died"),
+        ((), MachineDied("QEMU is dead"), Phase.FAILED, "node-died"),
+        ((), MachineFailed("there is no qemu-img"), Phase.FAILED, "service-stopped"),
+    ],
+)
+def test_which_fault_a_lost_machine_is(
+    tmp_path: Path, command: tuple[str, ...], error: MachineFailed, phase: Phase, fault: str
+) -> None:
+    instance = QemuInstance.ordered(order(Verb.START, command=command), Phase.RUNNING, 0)
+
+    async def play() -> Observation:
+        site = QemuSite(setup(tmp_path, "a", tmp_path), QemuOptions())
+        await site.change(lambda: site.instances.add(instance))
+        await site.fail(instance, error)
+        await site.close()
+        site = QemuSite(setup(tmp_path, "a", tmp_path), QemuOptions())
+        [seen] = await site.observe()
+        await site.close()
+        return seen
+
+    seen = asyncio.run(play())
+    assert (seen.phase, seen.detail, seen.fault) == (phase, str(error), fault)
 
 
 class TestWarm:

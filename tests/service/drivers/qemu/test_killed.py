@@ -19,7 +19,7 @@ from tests.service.drivers.qemu.machines import counts_in, files, processes
 from tests.waiting import PATIENCE_S
 
 from leasehold.service.drivers.protocol import Order, Phase, Verb
-from leasehold.service.drivers.qemu.ledger import Neighbour
+from leasehold.service.drivers.qemu.instances import OtherSite
 from leasehold.service.drivers.qemu.output import console_text
 from leasehold.testing.driver_rig import order
 
@@ -51,14 +51,12 @@ class World:
         return order(verb, 1, incarnation, command=COUNT, other_site=other_site)
 
     def is_in(self, phase: Phase) -> bool:
-        """Whether the ledger has the lease in a phase."""
-        record = Neighbour(self.here.folder).here(1)
-        return record is not None and record.phase is phase
+        """Whether the store has the lease in a phase."""
+        return any(one.phase is phase for one in OtherSite(self.here.folder).instances() if not one.is_leaving)
 
     def is_on_its_way(self) -> bool:
-        """Whether the ledger of the site that it leaves has not let it go yet."""
-        record = Neighbour(self.here.folder).here(1)
-        return record is not None and bool(record.to_site)
+        """Whether the site that it leaves has not handed it over yet, as its store has it."""
+        return any(one.to_site and not one.is_handed_over for one in OtherSite(self.here.folder).instances())
 
     def counts(self) -> list[int]:
         """What the guest has said, as it can be read where it is now."""

@@ -110,11 +110,12 @@ def test_a_guest_that_is_over_by_itself(does: str, phase: Phase, detail: str, pl
         async with opened(place, image) as here:
             await here.do(start())
             await here.until(Phase.RUNNING)
-            [lease] = here.driver._site._here.values()
-            await here.driver._site.halt(lease)
-            async with agent_at(lease.machines[0].files.agent) as agent:
+            site, reconciler = here.driver._site, here.driver._reconciler
+            [instance] = site.instances.all()
+            await reconciler.interrupt(instance)
+            async with agent_at(site.machines(instance)[0].files.agent) as agent:
                 await agent.run_once("end", ["sh", "-c", does], {})
-            here.driver._site.look_after(lease)
+            reconciler.begin(instance)
             assert (await here.until(phase)).detail == detail
 
     asyncio.run(play())
@@ -191,7 +192,7 @@ def test_what_a_machine_may_use_is_bounded(place: Path, image: Path) -> None:
 
 
 def test_what_belongs_to_no_lease_is_removed(place: Path, image: Path) -> None:
-    """As when somebody has put an older ledger back."""
+    """As after an older store was restored."""
 
     async def play() -> None:
         async with opened(place, image) as here:

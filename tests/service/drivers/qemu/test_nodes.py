@@ -12,10 +12,10 @@ from leasehold.service.drivers.protocol import MachineWishes, Phase, Verb
 from leasehold.service.drivers.qemu import host as hosts
 from leasehold.service.drivers.qemu.host import OVERHEAD_MIB, Host, does_not_fit, node_facts, observe_host
 from leasehold.service.drivers.qemu.images.image import Catalogue
-from leasehold.service.drivers.qemu.ledger import Ledger
+from leasehold.service.drivers.qemu.instances import QemuInstance, open_store
 from leasehold.service.drivers.qemu.machine import VmHardware
 from leasehold.service.drivers.qemu.options import QemuOptions
-from leasehold.service.drivers.qemu.record import Changes, new_record
+from leasehold.service.drivers.reconciler.instances import Changes
 from leasehold.testing.driver_rig import order
 
 HARDWARE = VmHardware("/images/one", 1000, 2, "tcg", "pc", has_output=True)
@@ -49,10 +49,10 @@ def test_what_machines_were_promised_is_not_free(computer: Path, phase: Phase, m
     """At every site, and whether or not they have touched it: these have not begun yet."""
     for site in ("a", "b"):
         (computer / site).mkdir()
-        record = new_record(order(Verb.START, 7), phase, 5, HARDWARE)
-        ledger = Ledger(computer / site)
-        ledger.write(Changes({7: record}))
-        ledger.close()
+        instance = QemuInstance.ordered(order(Verb.START, 7), phase, 5, hardware=HARDWARE)
+        store = open_store(computer / site)
+        store.write(Changes({instance.key: instance}))
+        store.close()
     host = observe_host(computer)
     assert host.free_cores == 4 - 2 * machines * HARDWARE.cpus
     assert host.free_memory_mib == 6000 - 2 * machines * (HARDWARE.memory_mib + OVERHEAD_MIB)

@@ -1,7 +1,7 @@
 """Which orders are followed: the rules alone, compared with those of emulated machines for any orders."""
 
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -17,12 +17,20 @@ from leasehold.service.drivers.protocol import Capabilities, Observation, Order,
 from leasehold.service.drivers.qemu.host import could_have_kvm
 from leasehold.service.drivers.qemu.images import toolchain
 from leasehold.service.drivers.qemu.images.image import open_image
-from leasehold.service.drivers.qemu.judging import Leave, Standing, judge
-from leasehold.service.drivers.qemu.ledger import Ledger, Neighbour
+from leasehold.service.drivers.qemu.instances import (
+    GuestProgress,
+    Handover,
+    MemoryPlace,
+    OtherSite,
+    Prechecks,
+    QemuInstance,
+    QemuInstances,
+    open_store,
+)
 from leasehold.service.drivers.qemu.machine import VmHardware
 from leasehold.service.drivers.qemu.options import read_options
 from leasehold.service.drivers.qemu.output import bound_consoles, console_text, keep_latest
-from leasehold.service.drivers.qemu.record import Changes, Handover, Record, new_record
+from leasehold.service.drivers.reconciler.instances import Changes
 from leasehold.testing.driver_rig import order
 
 SLOTS = 3
@@ -42,27 +50,20 @@ class Rules:
     """A site on which whatever is taken on is done at once."""
 
     def __init__(self) -> None:
-        self.here: dict[int, Record] = {}
-        self.gone: dict[int, int] = {}
+        self.instances = QemuInstances(SLOTS, Capabilities())
 
     def tell(self, told: Order) -> Problem | None:
-        here = self.here.get(told.lease_id)
-        used = sum(one.room_vms for one in self.here.values()) - (here.room_vms if here else 0)
-        source = replace(new_record(told, Phase.RUNNING, 0, HARDWARE), to_site="b", handover=Handover.LIVE)
-        gone = self.gone.get(told.lease_id, -1)
-        standing = Standing(0, SLOTS, used, Capabilities(), here, gone, HARDWARE, source)
-        verdict = judge(told, standing)
-        if isinstance(verdict, Problem):
-            return verdict
-        if isinstance(verdict, Leave) or (isinstance(verdict, Record) and (verdict.is_doomed or verdict.to_site)):
-            self.here.pop(told.lease_id, None)
-            self.gone[told.lease_id] = told.incarnation
-        elif isinstance(verdict, Record):
-            self.here[told.lease_id] = replace(verdict, phase=SETTLED.get(verdict.phase, verdict.phase))
-        return None
+        source = QemuInstance.ordered(told, Phase.RUNNING, 0, hardware=HARDWARE)
+        problem = self.instances.follow(told, Prechecks(hardware=HARDWARE, source=source), 0)
+        for one in self.instances.all():
+            if one.is_leaving:
+                self.instances.drop(one)
+            elif one.phase in SETTLED:
+                self.instances.become(one, SETTLED[one.phase], 0)
+        return problem
 
     def observe(self) -> list[Observation]:
-        return [self.here[lease_id].observed() for lease_id in sorted(self.here)]
+        return self.instances.observe()
 
 
 @st.composite
@@ -85,28 +86,44 @@ def test_orders_are_followed_as_by_emulated_machines(program: list[Order]) -> No
         assert [(one.lease_id, one.incarnation, one.phase) for one in rules.observe()] == expected
 
 
-def test_what_is_written_down_is_read_again(tmp_path: Path) -> None:
-    record = new_record(order(Verb.START, 7, 2, vms=2, command=("sleep", 1)), Phase.SAVED, 5, HARDWARE)
-    record = replace(record.with_progress(1, is_up=True, job=9, exit_status=3), to_site="b")
-    ledger = Ledger(tmp_path)
-    ledger.write(Changes({7: record}, {(8, 1): replace(record, lease_id=8, incarnation=1)}, {8: 1}))
-    seen = Neighbour(tmp_path)
-    assert (seen.here(7), seen.leaving(7, 2), seen.leaving(7, 1)) == (record, record, None)
-    assert seen.leaving(8, 1) is not None
-    assert seen.last_gone(8) == 1
+def an_instance(lease_id: int, incarnation: int, **more: Any) -> QemuInstance:
+    told = order(Verb.START, lease_id, incarnation, vms=2, command=("sleep", 1))
+    progress = (GuestProgress(), GuestProgress(is_up=True, job=9, exit_status=3))
+    return QemuInstance.ordered(told, Phase.SAVED, 5, hardware=HARDWARE, progress=progress, **more)
+
+
+def test_another_site_reads_what_is_sent_and_received(tmp_path: Path) -> None:
+    sent = an_instance(7, 2, to_site="b", handover=Handover.READY)
+    received = an_instance(8, 2, memory=MemoryPlace.ELSEWHERE, from_site="b")
+    store = open_store(tmp_path)
+    store.write(Changes({sent.key: sent, received.key: received}, {9: 1}))
+    seen = OtherSite(tmp_path)
+    assert seen.instances() == [sent, received]
+    assert (seen.sending(7, 2), seen.sending(7, 1), seen.sending(8, 2)) == (sent, None, None)
+    assert (seen.receiving(8, 2), seen.receiving(8, 3), seen.receiving(9, 2)) == ((received, -1), (None, -1), (None, 1))
     with pytest.raises(InputError, match="in the hands of another process"):
-        Ledger(tmp_path)
-    ledger.close()
-    again = Ledger(tmp_path)
-    assert (again.records(), again.gone()) == ({7: record}, {8: 1})
-    again.write(Changes({7: None}, {(8, 1): None}))
-    assert (again.records(), again.notes()) == ({}, [])
-    again.close()
+        open_store(tmp_path)
+    store.close()
 
 
-def test_a_neighbour_that_is_not_there_yet_has_nothing(tmp_path: Path) -> None:
-    seen = Neighbour(tmp_path)
-    assert (seen.here(1), seen.leaving(1, 1), seen.last_gone(1)) == (None, None, -1)
+def test_a_site_that_is_not_there_yet_has_nothing(tmp_path: Path) -> None:
+    seen = OtherSite(tmp_path)
+    assert (seen.instances(), seen.sending(1, 1), seen.receiving(1, 1)) == ([], None, (None, -1))
+
+
+def test_a_stop_ends_what_is_on_its_way_until_it_is_handed_over() -> None:
+    instances = QemuInstances(SLOTS, Capabilities())
+    hardware = Prechecks(hardware=HARDWARE)
+    for lease_id in (1, 2):
+        assert instances.follow(order(Verb.START, lease_id), hardware, 0) is None
+        assert instances.follow(order(Verb.SEND, lease_id, other_site="b"), hardware, 0) is None
+    on_its_way, handed_over = instances.all()
+    assert (on_its_way.handover, instances.free_slots, instances.observe()) == (Handover.LIVE, SLOTS, [])
+    handed_over.handover = Handover.READY
+    for lease_id in (1, 2):
+        assert instances.follow(order(Verb.STOP, lease_id), Prechecks(), 0) is None
+    assert [one.is_stopping for one in instances.all()] == [True, False]
+    assert [one.lease_id for one in instances.observe()] == [1], "it is reported until it is removed"
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from leasehold.service.drivers.facts import NodeFacts
 from leasehold.service.drivers.protocol import Order, Problem
 from leasehold.service.drivers.qemu.images.image import Catalogue, Image
 from leasehold.service.drivers.qemu.images.toolchain import find_tool
-from leasehold.service.drivers.qemu.ledger import FILE, Neighbour
+from leasehold.service.drivers.qemu.instances import FILE, OtherSite, QemuInstance
 from leasehold.service.drivers.qemu.machine import (
     KVM,
     QEMU,
@@ -34,7 +34,6 @@ from leasehold.service.drivers.qemu.machine import (
 )
 from leasehold.service.drivers.qemu.options import AUTO, QemuOptions
 from leasehold.service.drivers.qemu.process import MachineFailed, QemuProcess
-from leasehold.service.drivers.qemu.record import Record
 
 OVERHEAD_MIB = 160
 """What QEMU was seen to use beside the memory of a guest."""
@@ -97,12 +96,12 @@ class _Reservation:
 
 def _reservations(machines: Path) -> Iterable[_Reservation]:
     for file in machines.glob(f"*/{FILE}"):
-        for instance in Neighbour(file.parent).records():
+        for instance in OtherSite(file.parent).instances():
             if instance.hardware is not None:
                 yield _reserved_by(file.parent, instance, instance.hardware)
 
 
-def _reserved_by(site: Path, instance: Record, hardware: VmHardware) -> _Reservation:
+def _reserved_by(site: Path, instance: QemuInstance, hardware: VmHardware) -> _Reservation:
     folder = site / "leases" / instance.folder
     used_mib = sum(_used_mib(QemuProcess(folder / f"{number}.lock")) for number in range(instance.vms))
     promised_mib = instance.room_vms * (hardware.memory_mib + OVERHEAD_MIB)

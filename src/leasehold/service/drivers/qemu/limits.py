@@ -6,6 +6,7 @@ in it has to move into a subgroup first.
 """
 
 import os
+import time
 from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ _ENABLED = "cgroup.subtree_control"
 _PROCESSES = "cgroup.procs"
 _MIB = 1 << 20
 _LETTERS = 12
+_RELEASE_S = 1.0
+_POLL_S = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,18 +150,18 @@ class CgroupLimits:
             log.warning("a machine is not limited", machine=name, why=str(error))
 
     def release(self, lease: str) -> None:
-        """Remove the groups of a lease (by the name of its folder), whose processes are dead."""
-        self._remove(lambda name: name == lease)
+        """Remove the groups of a lease (by the name of its folder), whose processes are dead; may take a moment."""
+        self._remove(lambda name: name == lease, _RELEASE_S)
 
     def sweep(self, known: Container[str]) -> None:
         """Remove the groups of all leases but these; one with a live process stays."""
         self._remove(lambda name: name not in known)
 
-    def _remove(self, is_meant: Callable[[str], bool]) -> None:
+    def _remove(self, is_meant: Callable[[str], bool], within_s: float = 0) -> None:
         for ours in (parent / self._name for parent in self._hierarchy.parents):
             for group in ours.glob("*.*"):
                 if group.is_dir() and is_meant(group.name.rpartition(".")[0]):
-                    _remove(group)
+                    _remove(group, within_s)
             _remove(ours)  # fails while there is another
 
 
@@ -170,6 +173,13 @@ def _limit(group: Path, pid: int, values: Mapping[str, str]) -> None:
         (group / _PROCESSES).write_text(str(pid), encoding="ascii")
 
 
-def _remove(group: Path) -> None:
-    with suppress(OSError):
-        group.rmdir()
+def _remove(group: Path, within_s: float = 0) -> None:
+    """Remove a group; the kernel takes a dead process out of it only after its locks are released."""
+    give_up_s = time.monotonic() + within_s
+    while group.exists():
+        try:
+            group.rmdir()
+        except OSError:
+            if time.monotonic() >= give_up_s:
+                return
+            time.sleep(_POLL_S)

@@ -11,13 +11,14 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn, TypeVar
+from typing import NoReturn
 
 import structlog
 
 from leasehold.service.drivers.qemu.images.image import Image
 from leasehold.service.drivers.qemu.process import MachineDied, MachineFailed, QemuProcess
 from leasehold.service.drivers.qemu.qmp import NoAnswer, QmpConnection, connected, qmp_connection
+from leasehold.service.drivers.qemu.tasks import uninterrupted
 
 QEMU = "qemu-system-x86_64"
 KVM, TCG = "kvm", "tcg"
@@ -52,7 +53,6 @@ _QCOW2_HEADER = struct.Struct(">4sIQI")
 
 _QCOW2_MAGIC = b"QFI\xfb"
 
-Result = TypeVar("Result")
 Limit = Callable[[int], None]
 """Limits what a process may use, by its number."""
 
@@ -149,24 +149,6 @@ def _escaped(value: object) -> str:
 
 
 # What is done with machines
-
-
-async def uninterrupted(work: Callable[..., Result], *arguments: object) -> Result:
-    """Do something in a thread, and wait for its end even when cancelled: it never goes on unobserved."""
-    return await shielded(asyncio.ensure_future(asyncio.to_thread(work, *arguments)))
-
-
-async def shielded(task: "asyncio.Future[Result]") -> Result:
-    """Wait for the end of a task; a cancellation is raised only after it."""
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        while not task.done():
-            try:
-                await asyncio.wait([task])
-            except asyncio.CancelledError:
-                continue
-        raise
 
 
 class GuestOver(MachineFailed):

@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from leasehold.model.errors import LeaseholdError
+from leasehold.service.drivers.reconciler.provider import PermanentError
 
 # In a session of its own, and a child of init from the start: it neither ends with its starter nor is its zombie.
 _DETACHED = ("setsid", "--fork")
@@ -24,7 +24,7 @@ _POLL_S = 0.005
 _LAST_LINES = 3
 
 
-class MachineFailed(LeaseholdError):
+class MachineFailed(PermanentError):
     """A machine is lost, or cannot do what was ordered; says why."""
 
 

@@ -1,202 +1,180 @@
-"""What a site of virtual machines has, and who looks after it: a task for each lease, a ledger for all."""
+"""One site of virtual machines, as the steps work with it: its instances, how they change, and their machines.
+
+A change is durable before it is observed.
+"""
 
 import asyncio
-import shutil
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import Any
 
-import structlog
-
+from leasehold.jobs.job import Fault
 from leasehold.model.errors import InputError
-from leasehold.service.drivers.protocol import Observation
+from leasehold.service.drivers.endings import fault_of_exit
+from leasehold.service.drivers.protocol import Observation, Phase
 from leasehold.service.drivers.qemu.images.image import Image, open_image
-from leasehold.service.drivers.qemu.keeper import keep
-from leasehold.service.drivers.qemu.lease import Lease
-from leasehold.service.drivers.qemu.ledger import NEVER, REMEMBERED, Ledger, Neighbour
+from leasehold.service.drivers.qemu.instances import OtherSite, QemuInstance, QemuInstances, open_store
 from leasehold.service.drivers.qemu.limits import CgroupLimits
-from leasehold.service.drivers.qemu.machine import shielded, uninterrupted
+from leasehold.service.drivers.qemu.machine import GuestOver, MachineFiles, VirtualMachine
 from leasehold.service.drivers.qemu.options import QemuOptions
-from leasehold.service.drivers.qemu.output import bound_consoles, bound_outputs
-from leasehold.service.drivers.qemu.process import MachineFailed, QemuProcess
-from leasehold.service.drivers.qemu.record import AWAY, Changes, Record
-from leasehold.service.drivers.qemu.tasks import cancelled
-from leasehold.service.drivers.qemu.warm import sweep_warm
+from leasehold.service.drivers.qemu.output import console_file, output_folder
+from leasehold.service.drivers.qemu.process import MachineDied, MachineFailed, QemuProcess
+from leasehold.service.drivers.qemu.tasks import shielded
+from leasehold.service.drivers.reconciler.driver import News
+from leasehold.service.drivers.reconciler.instances import Changes
 from leasehold.service.drivers.setup import DriverSetup
 
-_KEEP_HOUSE_EVERY_S = 10.0
+_PRIVATE = 0o700
 
 
-class Site:
-    """The leases of one site. Whatever changes is on the disk before anybody sees it.
-
-    ``stirred`` is set when there is something new to see.
-    """
+class QemuSite:
+    """One site. Steps change its instances by the methods below only. Raises InputError; see `InstanceStore`."""
 
     def __init__(self, setup: DriverSetup, options: QemuOptions) -> None:
         self.name = setup.site
         self.folder = setup.folder.absolute()
         self.options = options
         self.now_ms = setup.clock
-        self.stirred = asyncio.Event()
-        self._ledger = Ledger(self.folder)
+        self._store = open_store(self.folder)
+        stored, tombstones = self._store.instances(), self._store.tombstones()
+        self.instances = QemuInstances(setup.slots, options.capabilities, stored, tombstones)
         self.limits = CgroupLimits(self.folder, wanted=options.limits)
-        self._here = {lease_id: Lease(record, self) for lease_id, record in self._ledger.records().items()}
-        self._away = {_key(note): Lease(note, self) for note in self._ledger.notes()}
-        self._gone = self._ledger.gone()
-        self._news = {lease_id: lease.record.observed() for lease_id, lease in self._here.items()}
+        self._news = News()
+        self._news.add(self.instances.observe())
+        self._changing = asyncio.Lock()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"qemu-{setup.site}")
-        self._keepers: dict[Lease, asyncio.Task[None]] = {}
-        self._has_begun = False
-        self._housekeeper: asyncio.Task[None] | None = None
 
-    # what there is
+    # changing instances
 
-    def here(self, lease_id: int) -> Lease | None:
-        """Find what a lease has here."""
-        return self._here.get(lease_id)
+    async def change(self, change: Callable[[], None]) -> None:
+        """Change instances; this is durable when it returns, and done even if it is cancelled."""
+        await shielded(asyncio.ensure_future(self._change(change)))
 
-    def is_here(self, lease_id: int) -> bool:
-        """Whether a lease is here, other than as a note."""
-        return lease_id in self._here
+    async def _change(self, change: Callable[[], None]) -> None:
+        async with self._changing:
+            change()
+            changes = self.instances.take_changes()
+            if changes:
+                await self._write(changes)
+            self._news.add(self.instances.take_news())
 
-    def living(self) -> set[int]:
-        """Give the leases of which anything is here."""
-        return {*self._here, *(lease_id for lease_id, _ in self._away)}
+    async def _write(self, changes: Changes[QemuInstance]) -> None:
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._store.write, changes)
+        except BaseException:
+            self.instances.give_back(changes)
+            raise
 
-    def last_gone(self, lease_id: int) -> int:
-        """Give the last incarnation of a lease that was stopped or sent away; -1 if none was."""
-        return self._gone.get(lease_id, NEVER)
+    async def update(self, instance: QemuInstance, **fields: Any) -> None:  # noqa: ANN401 - fields of QemuInstance
+        """Change fields of an instance."""
 
-    def used_vms(self) -> int:
-        """Count the slots in use."""
-        return sum(lease.record.room_vms for lease in self._here.values())
+        def change() -> None:
+            for name, value in fields.items():
+                setattr(instance, name, value)
+            self.instances.touch(instance)
 
-    def observe(self) -> list[Observation]:
-        """See everything that is here, by lease."""
-        return [self._here[lease_id].record.observed() for lease_id in sorted(self._here)]
+        await self.change(change)
 
-    def take_news(self) -> list[Observation]:
-        """Take what has changed since the last time that this was asked."""
-        news, self._news = self._news, {}
-        return list(news.values())
+    async def progress(self, instance: QemuInstance, number: int, **fields: Any) -> None:  # noqa: ANN401 - fields of GuestProgress
+        """Change the progress of one machine."""
+
+        def change() -> None:
+            instance.set_progress(number, **fields)
+            self.instances.touch(instance)
+
+        await self.change(change)
+
+    async def become(self, instance: QemuInstance, phase: Phase, detail: str = "", fault: str = "") -> None:
+        """Move an instance to another phase."""
+        status = instance.command_status if phase is Phase.ENDED else None
+        fault = fault or fault_of_exit(status)
+        now_ms = self.now_ms()
+        await self.change(
+            lambda: self.instances.become(instance, phase, now_ms, detail, exit_status=status, fault=fault)
+        )
+
+    async def fail(self, instance: QemuInstance, error: MachineFailed) -> None:
+        """Record that a machine is lost, or over by itself: well, where it shut down and had no command."""
+        if isinstance(error, GuestOver) and not error.has_panicked and not instance.command:
+            await self.become(instance, Phase.ENDED, str(error))
+        else:
+            has_died = isinstance(error, MachineDied | GuestOver)
+            fault = Fault.NODE_DIED if has_died else Fault.SERVICE_STOPPED
+            await self.become(instance, Phase.FAILED, str(error), str(fault))
+
+    async def flush(self) -> None:
+        """Write what an earlier change could not write."""
+        await self.change(lambda: None)
+
+    async def observe(self) -> list[Observation]:
+        """Report everything that is here, as it is on the disk."""
+        async with self._changing:
+            return self.instances.observe()
+
+    async def news(self) -> list[Observation]:
+        """Wait until something changes that is still here, and report it."""
+        while True:
+            news = await self._news.take()
+            if here := [one for one in news if any(it.is_observed for it in self.instances.of_lease(one.lease_id))]:
+                return here
+
+    async def close(self) -> None:
+        """Close the store; everything is written."""
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._store.close)
+        self._thread.shutdown()
+
+    # the machines of an instance
+
+    def folder_of(self, instance: QemuInstance) -> Path:
+        """Where the files of its machines are."""
+        return self.folder / "leases" / instance.folder
+
+    def make_folders(self, instance: QemuInstance) -> None:
+        """Make the folders of its machines' files, and of what they write."""
+        self.folder_of(instance).mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
+        output_folder(self.folder).mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
+
+    def processes(self, instance: QemuInstance) -> list[QemuProcess]:
+        """The processes of its machines, whether they are there or not."""
+        return [QemuProcess(self._files(instance, number).lock) for number in range(instance.vms)]
+
+    def machines(self, instance: QemuInstance) -> list[VirtualMachine]:
+        """Its machines, whether they are there or not; raises MachineFailed where their image is lost."""
+        if instance.hardware is None:
+            return []
+        image = self.image(instance.hardware.image)
+        return [self._machine(instance, number, image) for number in range(instance.vms)]
 
     def image(self, folder: str) -> Image:
-        """Give an image; raises MachineFailed where it is not there any more."""
+        """Open an image; raises MachineFailed where it is not there any more."""
         try:
             return _image(folder)
         except InputError as error:
             raise MachineFailed(str(error)) from None
 
-    def neighbour(self, site: str) -> Neighbour:
-        """Look at what another site of the same gateway knows."""
-        return Neighbour(self.folder.parent / site)
+    def _files(self, instance: QemuInstance, number: int) -> MachineFiles:
+        return files_at(self.folder, instance, number)
 
-    # how it changes
+    def _machine(self, instance: QemuInstance, number: int, image: Image) -> VirtualMachine:
+        hardware = instance.hardware
+        assert hardware is not None
+        name, group = f"{self.name}/{instance.folder}/{number}", f"{instance.folder}.{number}"
+        files = self._files(instance, number)
+        return VirtualMachine(name, files, hardware, image, lambda pid: self.limits.apply(group, pid, hardware))
 
-    async def write(self, lease: Lease, record: Record, changes: Changes) -> None:
-        """Write down what has changed of a lease, and then let it be so."""
-        await shielded(asyncio.ensure_future(self._write(lease, record, changes)))
+    # other sites
 
-    async def _write(self, lease: Lease, record: Record, changes: Changes) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._ledger.write, changes)
-        lease.record = record
-        for lease_id, one in changes.records.items():
-            self._now_is(lease, lease_id, one)
-        for key, note in changes.notes.items():
-            if note is None:
-                self._away.pop(key, None)
-            else:
-                self._away[key] = lease
-        for lease_id, incarnation in changes.gone.items():
-            self.forget(lease_id, incarnation)
-        self.stirred.set()
-
-    async def write_gone(self, lease_id: int, incarnation: int) -> None:
-        """Write down that this incarnation of a lease, of which nothing is here, is not wanted again."""
-        changes = Changes(gone={lease_id: incarnation})
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._ledger.write, changes)
-        self.forget(lease_id, incarnation)
-
-    def _now_is(self, lease: Lease, lease_id: int, record: Record | None) -> None:
-        if record is None:
-            self._here.pop(lease_id, None)
-            self._news.pop(lease_id, None)
-        else:
-            self._here[lease_id] = lease
-            self._news[lease_id] = record.observed()
-
-    def forget(self, lease_id: int, incarnation: int) -> None:
-        """Remember that this incarnation of a lease, and all before, are not wanted again."""
-        self._gone[lease_id] = max(incarnation, self._gone.pop(lease_id, NEVER))
-        if len(self._gone) > REMEMBERED:
-            del self._gone[next(iter(self._gone))]
-
-    # who looks after it
-
-    async def begin(self) -> None:
-        """Go on with everything, the first time that this is asked."""
-        if not self._has_begun:
-            self._has_begun = True
-            await uninterrupted(self._sweep)
-            self._housekeeper = asyncio.create_task(self._keep_house())
-            for lease in [*self._here.values(), *self._away.values()]:
-                self.look_after(lease)
-
-    def look_after(self, lease: Lease) -> None:
-        """Let somebody do whatever is to be done with a lease."""
-        self._keepers[lease] = task = asyncio.create_task(keep(lease), name=lease.record.name)
-        task.add_done_callback(lambda done: self._is_kept(lease, done))
-
-    def _is_kept(self, lease: Lease, task: asyncio.Task[None]) -> None:
-        if self._keepers.get(lease) is task:
-            del self._keepers[lease]
-
-    async def halt(self, lease: Lease) -> None:
-        """Let nobody do anything with a lease for now."""
-        task = self._keepers.pop(lease, None)
-        if task is not None:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
-
-    async def _keep_house(self) -> None:
-        """Look now and then that no guest fills the disk."""
-        while True:
-            await asyncio.sleep(_KEEP_HOUSE_EVERY_S)
-            with suppress(OSError):  # what is gone meanwhile needs no bounds
-                await uninterrupted(bound_consoles, self.folder, self.options.console_bytes)
-                await uninterrupted(bound_outputs, self.folder, self.options.output_bytes)
-
-    async def close(self) -> None:
-        """Let go of everything, as it is."""
-        if self._housekeeper is not None:
-            await cancelled([self._housekeeper])
-        for lease in list(self._keepers):
-            await self.halt(lease)
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._ledger.close)
-        self._thread.shutdown()
-
-    def _sweep(self) -> None:
-        """Remove what belongs to no lease; only somebody else than we can have left such a thing."""
-        sweep_warm(self.folder.parent.with_name("images"))
-        if self.options.image is not None:
-            sweep_warm(self.options.image.resolve().parent)
-        known = {lease.record.folder for lease in (*self._here.values(), *self._away.values())}
-        for folder in (self.folder / "leases").glob("*"):
-            if folder.name not in known:
-                log = structlog.get_logger("leasehold.drivers.qemu")
-                log.warning("removes machines of no lease", site=self.name, folder=str(folder))
-                for lock in folder.glob("*.lock"):
-                    QemuProcess(lock).kill()
-                shutil.rmtree(folder, ignore_errors=True)
-        self.limits.sweep(known)
+    def other(self, name: str) -> OtherSite:
+        """Another site of the same gateway."""
+        return OtherSite(self.folder.parent / name)
 
 
-def _key(note: Record) -> tuple[int, int]:
-    assert note.handover in AWAY
-    return note.lease_id, note.incarnation
+def files_at(site: Path, instance: QemuInstance, number: int) -> MachineFiles:
+    """The files of a machine at the site with this folder."""
+    console = console_file(site, instance.lease_id, number, instance.incarnation)
+    return MachineFiles(site / "leases" / instance.folder, number, console)
 
 
 @cache

@@ -1,7 +1,7 @@
-"""Tasks that run concurrently, and end together."""
+"""Tasks that run concurrently and end together, and those that a cancellation does not interrupt."""
 
 import asyncio
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, NoReturn, TypeVar
 
 Result = TypeVar("Result")
@@ -34,3 +34,21 @@ async def unless(failure: Coroutine[Any, Any, NoReturn], work: Coroutine[Any, An
         return await tasks[0]
     finally:
         await cancelled(tasks)
+
+
+async def uninterrupted(work: Callable[..., Result], *arguments: object) -> Result:
+    """Do something in a thread, and wait for its end even when cancelled: it never goes on unobserved."""
+    return await shielded(asyncio.ensure_future(asyncio.to_thread(work, *arguments)))
+
+
+async def shielded(task: "asyncio.Future[Result]") -> Result:
+    """Wait for the end of a task; a cancellation is raised only after it."""
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        while not task.done():
+            try:
+                await asyncio.wait([task])
+            except asyncio.CancelledError:
+                continue
+        raise

@@ -27,12 +27,11 @@ from leasehold.service.drivers.qemu.machine import (
     VirtualMachine,
     VmHardware,
     base_of,
-    uninterrupted,
 )
 from leasehold.service.drivers.qemu.options import QemuOptions
 from leasehold.service.drivers.qemu.process import QemuProcess
 from leasehold.service.drivers.qemu.qmp import agent_at
-from leasehold.service.drivers.qemu.tasks import unless
+from leasehold.service.drivers.qemu.tasks import uninterrupted, unless
 
 FOLDER = "warm"
 """Beside the image."""
