@@ -23,12 +23,11 @@ from leasehold.leasing.victims.registry import victim_policy
 from leasehold.model.effect import Effect
 from leasehold.model.event import Event, Submitted
 from leasehold.model.request import LeaseType, Request
-from leasehold.simulation.kernel import Handler, World
-from leasehold.simulation.scenario.files import load_scenario
-from leasehold.simulation.scenario.packaged import packaged_path
+from leasehold.simulation.kernel import Handler, SimulatedWorld
+from leasehold.simulation.scenario.parse import load_scenario, packaged_path
 from leasehold.simulation.scenario.sites import routing, site_settings
 from leasehold.simulation.scenario.sources import open_streams
-from leasehold.simulation.workload.job import Job
+from leasehold.simulation.workload.job import WorkloadJob
 
 CROWDS = (5, 20, 60)
 POLICIES = ("mov", "mlip", "moml", "exact-cover", "pareto")
@@ -73,7 +72,7 @@ def request_latencies(horizon_s: int) -> list[Latency]:
     sites = site_settings(scenario)
     gateway = TimedGateway(sites, routing(scenario), scenario.reference_mips)
     gateway.local_ns, gateway.guest_ns = [], []
-    world = World(gateway, enumerate(open_streams(scenario, []), 1), _Nobody())
+    world = SimulatedWorld(gateway, enumerate(open_streams(scenario, []), 1), _Nobody())
     for _ in world.run():
         pass
     return [Latency.of("local request", gateway.local_ns), Latency.of("routed guest", gateway.guest_ns)]
@@ -85,7 +84,7 @@ class _Nobody:
 
     handlers: Mapping[type, Handler] = field(default_factory=dict)
 
-    def submitted(self, request: Request, job: Job) -> None:
+    def submitted(self, request: Request, job: WorkloadJob) -> None:
         """Nothing is kept of a submission."""
 
 

@@ -5,16 +5,16 @@ from pathlib import Path
 import pytest
 
 from bench.make_log import make_log
-from leasehold.simulation.workload.interpretation import Interpretation
-from leasehold.simulation.workload.job import Job
-from leasehold.simulation.workload.notes import ReadingNotes
+from leasehold.simulation.workload.interpretation import LogInterpretation
+from leasehold.simulation.workload.job import WorkloadJob
+from leasehold.simulation.workload.log_record import ReadingNotes
 from leasehold.simulation.workload.swf import swf_header, swf_records
 
 PROCS = 256
 
 
-def jobs_of(log: Path) -> list[Job]:
-    notes, reading = ReadingNotes("log"), Interpretation()
+def jobs_of(log: Path) -> list[WorkloadJob]:
+    notes, reading = ReadingNotes("log"), LogInterpretation()
     return [job for record in swf_records(log, notes) if (job := reading.job(record, notes)) is not None]
 
 
@@ -24,7 +24,7 @@ def made(folder: Path, estimates: str, seed: int = 1, jobs: int = 2_000) -> Path
     return log
 
 
-def work_of(jobs: list[Job]) -> list[tuple[int, int, int]]:
+def work_of(jobs: list[WorkloadJob]) -> list[tuple[int, int, int]]:
     return [(job.submit_ms, job.vms, job.actual_ms) for job in jobs]
 
 

@@ -17,7 +17,7 @@ from leasehold.model.errors import InvalidField
 from leasehold.model.request import LeaseType, Request
 from leasehold.routing.policy import Dispatch, Hold, Refuse, Verdict
 from leasehold.routing.view import FixedSources, RoutingView, SiteFacts, SiteHistory, SiteLive, SiteSet
-from leasehold.simulation.workload.job import Job
+from leasehold.simulation.workload.job import WorkloadJob
 
 S, HOUR = 1_000, 3_600_000
 HOURS = 2
@@ -98,7 +98,7 @@ def test_but_of_what_it_did_itself_a_gateway_knows() -> None:
 
 @given(st.integers(1, 10**7), st.integers(0, 10**6), st.integers(0, 100))
 def test_who_overestimates_asks_for_more_and_keeps_its_slack(need_ms: int, slack_ms: int, seed: int) -> None:
-    job = Job(0, 1, need_ms, need_ms, deadline_ms=need_ms + slack_ms)
+    job = WorkloadJob(0, 1, need_ms, need_ms, deadline_ms=need_ms + slack_ms)
     (found,) = world.overestimated(iter([job]), 5.0, seed)
     assert need_ms <= found.requested_ms <= 5 * need_ms
     assert found.actual_ms == need_ms
@@ -113,7 +113,7 @@ class Ahead:
 
     def __init__(self, needs_ms: dict[int, int]) -> None:
         settings = [SiteSettings("a", 4, victim_policy("moml"), queues_locals=False)]
-        own = [Job(100 * S, 3, 100 * S, 100 * S, site="a")]
+        own = [WorkloadJob(100 * S, 3, 100 * S, 100 * S, site="a")]
         self.policy = Clairvoyant(Random(1), room_beside(settings, own, 1), needs_ms)
         federation = SiteSet([SiteFacts("a", 4, 1, 1)])
         self.view = RoutingView(federation, federation.sites, FixedSources(), self.policy.information, 0)
@@ -163,8 +163,8 @@ def folder(tmp_path: Path) -> Path:
 SLOTS = {"small": 5, "large": 40}
 
 
-def local_jobs(folder: Path, log: Log, replication: int = 1) -> list[Job]:
-    jobs: Iterator[Job] = world.local_jobs(log, folder, SLOTS, 48 * HOUR, replication)
+def local_jobs(folder: Path, log: Log, replication: int = 1) -> list[WorkloadJob]:
+    jobs: Iterator[WorkloadJob] = world.local_jobs(log, folder, SLOTS, 48 * HOUR, replication)
     return list(jobs)
 
 

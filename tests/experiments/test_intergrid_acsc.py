@@ -12,7 +12,7 @@ from leasehold.experiments.intergrid.world import WaitsForRoom
 from leasehold.model.request import LeaseType, Request
 from leasehold.routing.policy import Dispatch, Hold, Refuse, Verdict, newcomer
 from leasehold.routing.view import FixedSources, RoutingView, SiteFacts, SiteLive, SiteSet
-from leasehold.simulation.workload.job import Job
+from leasehold.simulation.workload.job import WorkloadJob
 
 S = 1_000
 FULL, FREE = {"a": SiteLive(1), "b": SiteLive(1)}, {"a": SiteLive(8), "b": SiteLive(8)}
@@ -23,7 +23,7 @@ class Desk:
 
     def __init__(self, *kinds: LeaseType, deadline_ms: int | None = None) -> None:
         self.policy = WaitsForRoom(Random(1))
-        jobs = (Job(0, 4, 100 * S, 100 * S, lease_type=kind, deadline_ms=deadline_ms) for kind in kinds)
+        jobs = (WorkloadJob(0, 4, 100 * S, 100 * S, lease_type=kind, deadline_ms=deadline_ms) for kind in kinds)
         self.came = list(self.policy.hardened(jobs))
         self.federation = SiteSet(SiteFacts(name, 8, 1, 1) for name in "ab")
 

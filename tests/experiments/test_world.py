@@ -15,8 +15,8 @@ from leasehold.experiments.usla.plan import AgreementRun, plan
 from leasehold.experiments.usla.world import Work, workload
 from leasehold.model.effect import Effect, StartLease, SuspendLease
 from leasehold.model.request import Request
-from leasehold.simulation.kernel import Handler, World
-from leasehold.simulation.workload.job import Job
+from leasehold.simulation.kernel import Handler, SimulatedWorld
+from leasehold.simulation.workload.job import WorkloadJob
 
 HOUR_MS = 3_600_000
 UNBALANCED_ONE = {"domains": 1, "jobs": (40, 170, 80)}
@@ -39,7 +39,7 @@ class Starts:
     def __post_init__(self) -> None:
         self.handlers: Mapping[type, Handler] = {StartLease: self.start, SuspendLease: self.suspend}
 
-    def submitted(self, request: Request, job: Job) -> None: ...
+    def submitted(self, request: Request, job: WorkloadJob) -> None: ...
 
     def start(self, effect: StartLease, now_ms: int) -> None:
         self.at_ms[effect.lease.id] = now_ms
@@ -51,7 +51,7 @@ class Starts:
 def starts_of(configuration: AgreementRun, works: list[Work]) -> dict[int, int]:
     noted = Starts()
     gateway = world.gateway(configuration, range(configuration.domains))
-    for _ in World(gateway, world.as_jobs(works), noted).run(HOUR_MS):
+    for _ in SimulatedWorld(gateway, world.as_jobs(works), noted).run(HOUR_MS):
         pass
     return noted.at_ms
 
@@ -121,7 +121,7 @@ def test_in_turn_no_more_jobs_of_a_consumer_wait_at_its_site_than_its_share_keep
     gateway = world.gateway(configuration, [0])
     works = workload(configuration, 1)
     most = 0
-    for _ in World(gateway, world.as_jobs(works), Starts()).run(HOUR_MS):
+    for _ in SimulatedWorld(gateway, world.as_jobs(works), Starts()).run(HOUR_MS):
         guests = gateway.sites["site1"].guests
         waiting = Counter(lease.request.consumer for lease in (guests.waiting() if guests else ()))
         most = max(most, *waiting.values(), 0)

@@ -34,8 +34,8 @@ from leasehold.model.reason import Outcome, Reason
 from leasehold.model.request import LeaseType, Request
 from leasehold.routing.policy import Dispatch, Information, RoutingPolicy, RoutingView, Verdict
 from leasehold.routing.registry import routing_policy
-from leasehold.simulation.kernel import Handler, World
-from leasehold.simulation.workload.job import Job
+from leasehold.simulation.kernel import Handler, SimulatedWorld
+from leasehold.simulation.workload.job import WorkloadJob
 from leasehold.testing.worlds import site
 
 # Seconds in which small cases have suspensions and migrations of the same order as their jobs.
@@ -84,7 +84,7 @@ def to_the_first() -> ByTheView:
 class Case:
     """What comes when: jobs in order of submission, and at what time (ms) whose user cancels."""
 
-    jobs: tuple[Job, ...]
+    jobs: tuple[WorkloadJob, ...]
     cancels: tuple[tuple[int, int], ...] = ()
 
 
@@ -101,12 +101,12 @@ def cases(
 
 
 @st.composite
-def job_at(draw: st.DrawFn, now_s: int, kinds: Sequence[LeaseType]) -> Job:
+def job_at(draw: st.DrawFn, now_s: int, kinds: Sequence[LeaseType]) -> WorkloadJob:
     """One job, local to a site or from outside, that may need less or more than it asks for."""
     home = draw(st.sampled_from([None, None, None, *SLOTS]))
     vms = draw(st.integers(1, 6 if home is None else SLOTS[home]))
     asked_ms, needed_ms = (1000 * draw(st.integers(1, 12)) for _ in range(2))
-    job = Job(now_s * 1000, vms, asked_ms, needed_ms, site=home)
+    job = WorkloadJob(now_s * 1000, vms, asked_ms, needed_ms, site=home)
     job.ready_ms += 1000 * draw(st.sampled_from([0, 0, 0, 4]))
     if home is not None:
         return job
@@ -122,7 +122,7 @@ def moving_cases(draw: st.DrawFn) -> Case:
     jobs, now_s = [], 0
     for _ in range(draw(st.integers(2, 14))):
         now_s += draw(st.integers(0, 3))
-        job = Job(now_s * 1000, draw(st.integers(1, 3)), 1000 * draw(st.integers(1, 20)), 1)
+        job = WorkloadJob(now_s * 1000, draw(st.integers(1, 3)), 1000 * draw(st.integers(1, 20)), 1)
         job.actual_ms = job.requested_ms - draw(st.sampled_from([0, 0, 1, 1500, -1000]))
         job.actual_ms = max(1, job.actual_ms)
         if draw(st.booleans()):
@@ -175,7 +175,7 @@ class Chronicle:
     def __post_init__(self) -> None:
         self.handlers = dict.fromkeys(get_args(Effect), self._happened)
 
-    def submitted(self, request: Request, job: Job) -> None:
+    def submitted(self, request: Request, job: WorkloadJob) -> None:
         pass
 
     def _happened(self, effect: Effect, now_ms: int) -> None:
@@ -227,7 +227,7 @@ def unfold(
 def drive(gateway: Gateway, case: Case, watch: Watch | None = None) -> Chronicle:
     """Run a case to its end at this gateway; ``watch`` is shown the gateway after every instant."""
     chronicle = Chronicle()
-    world = World(gateway, enumerate(case.jobs, 1), chronicle, Invariants(gateway))
+    world = SimulatedWorld(gateway, enumerate(case.jobs, 1), chronicle, Invariants(gateway))
     for at_ms, lease_id in case.cancels:
         world._at(at_ms, CancelRequested(lease_id))
     for now_ms in world.run():

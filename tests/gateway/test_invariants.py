@@ -43,7 +43,7 @@ from leasehold.model.lease import Lease
 from leasehold.model.reason import Outcome, Reason
 from leasehold.model.request import LeaseType, Request
 from leasehold.routing.policy import Dispatch, Hold, RoutingView, Verdict
-from leasehold.simulation.workload.job import Job
+from leasehold.simulation.workload.job import WorkloadJob
 from leasehold.testing.worlds import guest, local, play, site
 
 OVERHEAD_MS = {"start": 0, "resume": 3_000, "migrate": 7_000}
@@ -285,11 +285,11 @@ class TestInARandomWorld:
         all_is_as_before(chronicle.sites)
 
 
-def rounded(job: Job) -> Job:
+def rounded(job: WorkloadJob) -> WorkloadJob:
     """The same job on a grid of four seconds."""
     at_ms = 4_000 * round(job.submit_ms / 4_000)
     span_ms = 4_000 * -(-job.requested_ms // 4_000)
-    return Job(at_ms, job.vms, span_ms, span_ms, site=job.site, lease_type=job.lease_type)
+    return WorkloadJob(at_ms, job.vms, span_ms, span_ms, site=job.site, lease_type=job.lease_type)
 
 
 class TestWork:
@@ -338,7 +338,7 @@ class TestReadyLater:
         assert [history.first_start_s(n) for n in (2, 3)] == [50, 10]
 
     @pytest.mark.parametrize("job", [local(0, 1, 5, ready_s=20), guest(0, 1, 5, ready_s=20)])
-    def test_first_come_first_served_does_not_forget_who_is_ready_later(self, job: Job) -> None:
+    def test_first_come_first_served_does_not_forget_who_is_ready_later(self, job: WorkloadJob) -> None:
         history = play([job], [site("a", 4, "fcfs", guest_depth=0)])
         assert history.first_start_s(1) == 20
 

@@ -12,7 +12,7 @@ from leasehold.gateway.settings import SiteSettings
 from leasehold.leasing.backfill import REPAIRS
 from leasehold.leasing.overhead import OverheadModel
 from leasehold.model.request import LeaseType
-from leasehold.simulation.workload.job import Job
+from leasehold.simulation.workload.job import WorkloadJob
 from leasehold.testing.worlds import History, play, site
 
 # Seconds in which small cases have suspensions and migrations of the same order as their jobs.
@@ -22,7 +22,7 @@ SIZES = {"a": 6, "b": 4}
 
 
 @st.composite
-def job_lists(draw: st.DrawFn, kinds: tuple[LeaseType, ...]) -> list[Job]:
+def job_lists(draw: st.DrawFn, kinds: tuple[LeaseType, ...]) -> list[WorkloadJob]:
     """Local and outside jobs in order of submission, for sites a and b."""
     jobs, now_s = [], 0
     for _ in range(draw(st.integers(1, 16))):
@@ -30,7 +30,7 @@ def job_lists(draw: st.DrawFn, kinds: tuple[LeaseType, ...]) -> list[Job]:
         home = draw(st.sampled_from(["a", "b", None, None]))
         asked_s = draw(st.integers(1, 12))
         vms = draw(st.integers(1, 6 if home is None else SIZES[home]))
-        job = Job(now_s * 1000, vms, asked_s * 1000, draw(st.integers(1, asked_s)) * 1000, site=home)
+        job = WorkloadJob(now_s * 1000, vms, asked_s * 1000, draw(st.integers(1, asked_s)) * 1000, site=home)
         job.ready_ms += 1000 * draw(st.sampled_from([0, 0, 0, 4]))
         if home is None:
             job.lease_type = draw(st.sampled_from(kinds))
@@ -47,12 +47,12 @@ def two_sites(policy: str, **settings_: Any) -> list[SiteSettings]:
     ]
 
 
-def local_starts(history: History, jobs: list[Job]) -> dict[int, int]:
+def local_starts(history: History, jobs: list[WorkloadJob]) -> dict[int, int]:
     numbers = {number for number, job in enumerate(jobs, 1) if job.site is not None}
     return {number: start for number, start in history.starts_ms().items() if number in numbers}
 
 
-def without_guests(jobs: list[Job], sites: list[SiteSettings]) -> dict[int, int]:
+def without_guests(jobs: list[WorkloadJob], sites: list[SiteSettings]) -> dict[int, int]:
     """The starts of the same local jobs, under the same numbers, with no guest in the world."""
     own = {number: job for number, job in enumerate(jobs, 1) if job.site is not None}
     starts = play([replace(job) for job in own.values()], sites, reference_mips=2).starts_ms()
@@ -64,14 +64,14 @@ def without_guests(jobs: list[Job], sites: list[SiteSettings]) -> dict[int, int]
 @pytest.mark.parametrize("repair", ["conflicts", "replan"])
 @settings(max_examples=examples(250), deadline=None)
 @given(jobs=job_lists(PREEMPTABLE))
-def test_local_jobs_start_as_if_there_were_no_guests(policy: str, repair: str, jobs: list[Job]) -> None:
+def test_local_jobs_start_as_if_there_were_no_guests(policy: str, repair: str, jobs: list[WorkloadJob]) -> None:
     history = play(jobs, two_sites(policy, repair=REPAIRS[repair]), reference_mips=2)
     assert local_starts(history, jobs) == without_guests(jobs, two_sites(policy))
 
 
 @settings(max_examples=examples(300), deadline=None)
 @given(jobs=job_lists(PREEMPTABLE))
-def test_nor_does_it_matter_when_the_site_refuses_whom_it_cannot_start(jobs: list[Job]) -> None:
+def test_nor_does_it_matter_when_the_site_refuses_whom_it_cannot_start(jobs: list[WorkloadJob]) -> None:
     history = play(jobs, two_sites("conservative", queues_locals=False), reference_mips=2)
     expected = without_guests(jobs, two_sites("conservative", queues_locals=False))
     assert local_starts(history, jobs) == expected
@@ -79,7 +79,7 @@ def test_nor_does_it_matter_when_the_site_refuses_whom_it_cannot_start(jobs: lis
 
 @settings(max_examples=examples(500), deadline=None)
 @given(jobs=job_lists(tuple(LeaseType)))
-def test_every_request_comes_to_an_end_whatever_the_mix(jobs: list[Job]) -> None:
+def test_every_request_comes_to_an_end_whatever_the_mix(jobs: list[WorkloadJob]) -> None:
     """With Non-preemptable guests too: every invariant holds, and nobody is forgotten."""
     history = play(jobs, two_sites("conservative"), reference_mips=2)
     assert not history.unfinished
@@ -88,7 +88,7 @@ def test_every_request_comes_to_an_end_whatever_the_mix(jobs: list[Job]) -> None
 
 @settings(max_examples=examples(300), deadline=None)
 @given(jobs=job_lists(tuple(LeaseType)), share=st.integers(0, 3))
-def test_non_preemptable_guests_never_hold_more_than_their_share(jobs: list[Job], share: int) -> None:
+def test_non_preemptable_guests_never_hold_more_than_their_share(jobs: list[WorkloadJob], share: int) -> None:
     sites = two_sites("conservative", non_preemptable_share_vms=share)
     history = play(jobs, sites, reference_mips=2)
     if share == 0:
@@ -96,7 +96,7 @@ def test_non_preemptable_guests_never_hold_more_than_their_share(jobs: list[Job]
     assert most_held_by_non_preemptable_guests(history, jobs) <= share
 
 
-def most_held_by_non_preemptable_guests(history: History, jobs: list[Job]) -> int:
+def most_held_by_non_preemptable_guests(history: History, jobs: list[WorkloadJob]) -> int:
     """The most VMs that they held at one site at one time, from starts and ends alone."""
     starts, ends = history.starts_ms(), history.ends()
     guests = [
@@ -120,11 +120,11 @@ def most_held_by_non_preemptable_guests(history: History, jobs: list[Job]) -> in
 
 @settings(max_examples=examples(300), deadline=None)
 @given(jobs=job_lists((LeaseType.NON_PREEMPTABLE,)))
-def test_locals_that_leave_the_share_alone_are_never_delayed(jobs: list[Job]) -> None:
+def test_locals_that_leave_the_share_alone_are_never_delayed(jobs: list[WorkloadJob]) -> None:
     """What the cap allows: guests cannot delay local users who never need the capped part of the site."""
     share = 2
     narrow = [job for job in jobs if job.site is None]
-    own: list[Job] = []
+    own: list[WorkloadJob] = []
     for job in jobs:
         # Keep only local jobs that fit into the uncapped rest whatever else runs: one at a time, one VM.
         if job.site is not None and all(o.site != job.site for o in own):
@@ -137,7 +137,9 @@ def test_locals_that_leave_the_share_alone_are_never_delayed(jobs: list[Job]) ->
 
 @settings(max_examples=examples(300), deadline=None)
 @given(jobs=job_lists((LeaseType.NON_PREEMPTABLE,)), longest_s=st.integers(1, 6))
-def test_a_lone_local_job_waits_no_longer_than_the_longest_guest_allowed(jobs: list[Job], longest_s: int) -> None:
+def test_a_lone_local_job_waits_no_longer_than_the_longest_guest_allowed(
+    jobs: list[WorkloadJob], longest_s: int
+) -> None:
     own = next((job for job in jobs if job.site is not None and job.ready_ms == job.submit_ms), None)
     if own is None:
         return

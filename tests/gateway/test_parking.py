@@ -28,7 +28,7 @@ from leasehold.model.reason import Outcome, Reason
 from leasehold.model.request import LeaseType, Request
 from leasehold.routing.policy import Dispatch, Hold, Information, RoutingPolicy, RoutingView, Verdict, Waiting
 from leasehold.routing.registry import routing_policy
-from leasehold.simulation.workload.job import Job
+from leasehold.simulation.workload.job import WorkloadJob
 from leasehold.testing.worlds import guest, local, play, site
 
 
@@ -58,7 +58,7 @@ def three(slots: int = 4) -> list[SiteSettings]:
     return [site(name, slots, overhead=QUICK) for name in ("a", "b", "c")]
 
 
-def preempted(kind: str, deadline_s: float | None = None) -> Sequence[Job]:
+def preempted(kind: str, deadline_s: float | None = None) -> Sequence[WorkloadJob]:
     """A guest of 4 VMs for 20 s, preempted at 5 s by a local lease of 10 s; saving takes 2 s, loading 3 s."""
     return [guest(0, 4, 20, kind, deadline_s=deadline_s), local(5, 4, 10)]
 

@@ -24,7 +24,7 @@ from leasehold.model.effect import Decision, MigrateLease, Preemption, ResumeLea
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.reason import Outcome, Reason, sentence
 from leasehold.model.request import LeaseType
-from leasehold.simulation.workload.job import Job
+from leasehold.simulation.workload.job import WorkloadJob
 from leasehold.testing.worlds import guest, local, play, site
 
 NEVER_HERE = {
@@ -102,7 +102,7 @@ def test_a_request_meets_its_verdicts_in_that_order_as_room_grows() -> None:
     ],
     ids=["a local request", "a promise"],
 )
-def test_a_preemption_says_what_room_was_needed_for(taker: list[Job], when_s: int, reason: Reason) -> None:
+def test_a_preemption_says_what_room_was_needed_for(taker: list[WorkloadJob], when_s: int, reason: Reason) -> None:
     history = play([guest(0, 2, 100), *taker], [site("a", 4)])
     ((now_s, made),) = history.decisions(Outcome.PREEMPT)
     assert (now_s, made.lease.id, made.reason) == (when_s, 1, reason)

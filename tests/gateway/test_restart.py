@@ -32,7 +32,7 @@ from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.reason import Outcome, Reason
 from leasehold.model.request import LeaseType, Request
 from leasehold.routing.registry import routing_policy
-from leasehold.simulation.kernel import World
+from leasehold.simulation.kernel import SimulatedWorld
 from leasehold.testing.worlds import site
 
 
@@ -53,7 +53,7 @@ class Record:
         return [copy(lease) for lease in self.leases.values() if not lease.state.is_final]
 
 
-class ForgetfulWorld(World):
+class ForgetfulWorld(SimulatedWorld):
     """A world whose gateway is thrown away and made anew at the instants that are told."""
 
     def __init__(self, case: Case, routing: Routing, restarts: set[int], depth: str) -> None:

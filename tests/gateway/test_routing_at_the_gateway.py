@@ -36,7 +36,7 @@ from leasehold.routing.policies.pap_rtdp import PapRtdp
 from leasehold.routing.policy import Dispatch, Hold, Refuse, RoutingPolicy, RoutingView, SiteSet, Verdict
 from leasehold.routing.registry import ROUTING_POLICIES
 from leasehold.routing.view import FixedSources, Information, UndeclaredInformation
-from leasehold.simulation.workload.job import Job
+from leasehold.simulation.workload.job import WorkloadJob
 from leasehold.testing.worlds import History, guest, local, play, site
 
 HELD_UNTIL_THE_END = 10_000
@@ -288,7 +288,7 @@ class TestRunTimes:
     """What guests have needed of the time that they asked for is known when the next one comes."""
 
     @staticmethod
-    def learnt(*jobs: Job, speed_mips: int = 1) -> float:
+    def learnt(*jobs: WorkloadJob, speed_mips: int = 1) -> float:
         seen: list[float] = []
 
         def rule(request: Request, view: RoutingView, _now_ms: int) -> Verdict:
@@ -425,7 +425,7 @@ def earliest_by_hand(gateway: Gateway, name: str, request: Request, now_ms: int)
 class TestPapWithoutBeingTold:
     """PAP-RTDP knows nothing at first; it learns the streams from what comes by."""
 
-    def rules(self, jobs: list[Job]) -> list[str]:
+    def rules(self, jobs: list[WorkloadJob]) -> list[str]:
         sites = [site("a", 40), site("b", 20)]
         history = play(jobs, sites, PapRtdp(Random(0)))
         return [decision.rule for _, decision in history.decisions(Outcome.DISPATCH)]

@@ -34,8 +34,8 @@ from leasehold.model.reason import Outcome
 from leasehold.model.request import LeaseType
 from leasehold.routing.policy import RoutingPolicy
 from leasehold.routing.registry import routing_policy
-from leasehold.simulation.kernel import World
-from leasehold.simulation.workload.job import Job
+from leasehold.simulation.kernel import SimulatedWorld
+from leasehold.simulation.workload.job import WorkloadJob
 
 NOW = -1
 """In a `LeaseFailed`: whichever incarnation there is at the time."""
@@ -47,7 +47,7 @@ Look = Callable[[Gateway, list[Effect], int], None]
 class Turmoil:
     """Jobs in order of submission, and what else happens at what time (ms)."""
 
-    jobs: tuple[Job, ...]
+    jobs: tuple[WorkloadJob, ...]
     changes: tuple[tuple[int, Event], ...]
 
     def only(self, *kinds: type) -> "Turmoil":
@@ -130,10 +130,12 @@ def _turn(event: Event) -> int:
     return turns.index(type(event)) + 1 if type(event) in turns else 4
 
 
-class LivingWorld(World):
+class LivingWorld(SimulatedWorld):
     """A world in which requests grow: who is extended works on."""
 
-    def __init__(self, gateway: Gateway, jobs: Mapping[int, Job], chronicle: Chronicle, look: Look | None) -> None:
+    def __init__(
+        self, gateway: Gateway, jobs: Mapping[int, WorkloadJob], chronicle: Chronicle, look: Look | None
+    ) -> None:
         super().__init__(gateway, iter(jobs.items()), chronicle, Invariants(gateway))
         self._look = look
         self._handlers[Decision] = (*self._handlers[Decision], self._decided)
@@ -153,7 +155,7 @@ def live_through(
     sites: Sequence[SiteSettings],
     policy: str | RoutingPolicy = "most-free",
     look: Look | None = None,
-    only: Callable[[Job], bool] = lambda _job: True,
+    only: Callable[[WorkloadJob], bool] = lambda _job: True,
     chronicle: Chronicle | None = None,
 ) -> Chronicle:
     """Run it to its end at these sites; ``only`` these jobs, under the numbers that they have among all."""

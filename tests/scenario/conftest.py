@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from leasehold.simulation.scenario.files import load_scenario
+from leasehold.simulation.scenario.parse import load_scenario
 from leasehold.simulation.scenario.spec import Scenario
 
 LogLine = tuple[int, ...]

@@ -6,11 +6,9 @@ from pathlib import Path
 import pytest
 
 from leasehold.model.errors import InputError, InvalidField, UnknownName
-from leasehold.simulation.scenario.agreed import is_about_sharing, places, sharing
-from leasehold.simulation.scenario.files import to_toml
-from leasehold.simulation.scenario.parse import scenario_from_dict
-from leasehold.simulation.scenario.sizes import with_sizes
-from leasehold.simulation.scenario.sources import open_streams
+from leasehold.simulation.scenario.parse import scenario_from_dict, to_toml
+from leasehold.simulation.scenario.sites import is_about_sharing, places, sharing
+from leasehold.simulation.scenario.sources import open_streams, with_sizes
 from leasehold.simulation.scenario.spec import Scenario
 
 Load = Callable[[str], Scenario]

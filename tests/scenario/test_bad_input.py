@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leasehold.model.errors import InputError, LeaseholdError, UnknownName
-from leasehold.simulation.scenario.files import load_scenario
-from leasehold.simulation.scenario.parse import scenario_from_dict
+from leasehold.simulation.scenario.parse import load_scenario, scenario_from_dict
 from leasehold.simulation.scenario.spec import Scenario
 
 Write = Callable[[str], Path]

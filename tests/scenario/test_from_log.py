@@ -8,8 +8,7 @@ import pytest
 from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.simulation.scenario.from_log import LogOptions, scenario_for_log
 from leasehold.simulation.scenario.parse import scenario_from_dict
-from leasehold.simulation.scenario.sizes import with_sizes
-from leasehold.simulation.scenario.sources import open_streams
+from leasehold.simulation.scenario.sources import open_streams, with_sizes
 from leasehold.simulation.workload.das2 import Das2Parameters
 
 Swf = Callable[..., Path]

@@ -5,16 +5,20 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.workload.table2 import CLUSTERS, READINGS
 
 from leasehold.configuration.terms import ClusterTerms
 from leasehold.leasing.overhead import OverheadModel, Storage
 from leasehold.model.request import LeaseType
-from leasehold.simulation.scenario.files import load_scenario, to_toml
-from leasehold.simulation.scenario.packaged import packaged_names, packaged_path
-from leasehold.simulation.scenario.parse import scenario_from_dict
+from leasehold.simulation.scenario.parse import (
+    load_scenario,
+    packaged_names,
+    packaged_path,
+    scenario_from_dict,
+    to_toml,
+)
 from leasehold.simulation.scenario.spec import LogStream, ModelStream, Scenario
 from leasehold.simulation.workload.das2 import Das2Parameters
-from leasehold.simulation.workload.tables import CLUSTERS, READINGS
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 FILES = [*map(packaged_path, packaged_names()), *sorted((REPOSITORY / "examples").glob("*.toml"))]

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leasehold.model.errors import InputError, InvalidField, LeaseholdError, UnknownName
-from leasehold.simulation.scenario.files import load_scenario
-from leasehold.simulation.scenario.overrides import overridden, parse_assignments
+from leasehold.simulation.scenario.parse import load_scenario, overridden, parse_assignments
 
 VALUES: dict[str, Any] = {
     "seed": 1,

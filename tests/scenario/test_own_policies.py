@@ -10,7 +10,7 @@ from leasehold.configuration.policies import find_routing_policy, find_victim_po
 from leasehold.leasing.victims.candidate import Candidate
 from leasehold.model.errors import InputError, InvalidField
 from leasehold.model.request import LeaseType
-from leasehold.simulation.scenario.files import load_scenario
+from leasehold.simulation.scenario.parse import load_scenario
 from leasehold.simulation.scenario.sites import routing, site_settings
 
 ROUTING = '''

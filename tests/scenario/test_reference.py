@@ -6,9 +6,7 @@ from pathlib import Path
 import pytest
 from tests.scenario.test_bad_input import TREE
 
-from leasehold.simulation.scenario.files import load_scenario
-from leasehold.simulation.scenario.packaged import packaged_path
-from leasehold.simulation.scenario.parse import scenario_from_dict
+from leasehold.simulation.scenario.parse import load_scenario, packaged_path, scenario_from_dict
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "scenario.md"
 PROSE = re.sub(r"^```.*?^```$", "", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)

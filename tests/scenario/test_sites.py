@@ -8,8 +8,7 @@ import pytest
 from leasehold.leasing.backfill import repair_conflicts, replan_all
 from leasehold.model.errors import InvalidField
 from leasehold.routing.policies.pap_rtdp import PapRtdp
-from leasehold.simulation.scenario.files import load_scenario
-from leasehold.simulation.scenario.packaged import packaged_path
+from leasehold.simulation.scenario.parse import load_scenario, packaged_path
 from leasehold.simulation.scenario.sites import routing, site_settings, told_moments
 from leasehold.simulation.scenario.sources import open_streams
 from leasehold.simulation.scenario.spec import Scenario

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from leasehold.model.errors import InputError, InvalidField
-from leasehold.simulation.scenario.sizes import with_sizes
+from leasehold.simulation.scenario.sources import with_sizes
 from leasehold.simulation.scenario.spec import Scenario
 
 Load = Callable[[str], Scenario]

@@ -10,8 +10,8 @@ from leasehold.model.errors import InputError
 from leasehold.model.request import LeaseType
 from leasehold.simulation.scenario.sources import open_streams
 from leasehold.simulation.scenario.spec import Scenario
-from leasehold.simulation.workload.job import Job
-from leasehold.simulation.workload.notes import ReadingNotes
+from leasehold.simulation.workload.job import WorkloadJob
+from leasehold.simulation.workload.log_record import ReadingNotes
 
 Load = Callable[[str], Scenario]
 
@@ -34,7 +34,7 @@ def stream(rest: str, name: str = "own", file: str = "own.swf") -> str:
     return f'[[stream]]\nname = "{name}"\nlog = "{file}"\n{rest}\n'
 
 
-def jobs_of(scenario: Scenario) -> list[Job]:
+def jobs_of(scenario: Scenario) -> list[WorkloadJob]:
     return list(open_streams(scenario, []))
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from leasehold.model.errors import InvalidField
 from leasehold.simulation.scenario.parse import scenario_from_dict
+from leasehold.simulation.scenario.sources import fitting
 from leasehold.simulation.scenario.spec import Scenario
-from leasehold.simulation.scenario.widths import fitting
-from leasehold.simulation.workload.job import Job
+from leasehold.simulation.workload.job import WorkloadJob
 
 
 @pytest.fixture
@@ -22,8 +22,8 @@ def two_clusters() -> Scenario:
     )
 
 
-def job(vms: int, site: str | None) -> Job:
-    return Job(0, vms, 1000, 1000, source_id="7", source="log", site=site)
+def job(vms: int, site: str | None) -> WorkloadJob:
+    return WorkloadJob(0, vms, 1000, 1000, source_id="7", source="log", site=site)
 
 
 @pytest.mark.parametrize(("vms", "site"), [(4, "a"), (8, "b"), (8, None)])

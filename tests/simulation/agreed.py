@@ -6,13 +6,11 @@ from pathlib import Path
 import polars as pl
 
 from leasehold.gateway.gateway import Gateway
-from leasehold.simulation.kernel import World
+from leasehold.simulation.kernel import SimulatedWorld
 from leasehold.simulation.recorder import Recorder
 from leasehold.simulation.run import make_gateway
-from leasehold.simulation.scenario.agreed import sharing
-from leasehold.simulation.scenario.sites import routing
-from leasehold.simulation.scenario.sizes import with_sizes
-from leasehold.simulation.scenario.sources import open_streams
+from leasehold.simulation.scenario.sites import routing, sharing
+from leasehold.simulation.scenario.sources import open_streams, with_sizes
 from leasehold.simulation.scenario.spec import Scenario
 
 Tables = dict[str, pl.DataFrame]
@@ -24,7 +22,7 @@ def played(scenario: Scenario, folder: Path) -> tuple[Gateway, Tables, int]:
     gateway = make_gateway(scenario, routing(scenario), sharing(scenario))
     folder.mkdir()
     recorder = Recorder(folder)
-    world = World(gateway, enumerate(open_streams(scenario, []), 1), recorder)
+    world = SimulatedWorld(gateway, enumerate(open_streams(scenario, []), 1), recorder)
     for _ in world.run():
         pass
     recorder.finish(gateway.leases, world.now_ms)

@@ -17,7 +17,7 @@ from leasehold.gateway.gateway import Gateway
 from leasehold.model.agreement import Agreement
 from leasehold.model.reason import Reason
 from leasehold.simulation.run import run_scenario
-from leasehold.simulation.scenario.files import load_scenario
+from leasehold.simulation.scenario.parse import load_scenario
 from leasehold.simulation.scenario.spec import Scenario
 
 DOMAIN = [{"name": "das", "sites": ["a", "b"]}]

@@ -16,9 +16,9 @@ from leasehold.model.effect import Effect
 from leasehold.model.event import Event
 from leasehold.model.reason import Outcome, Reason
 from leasehold.routing.policies.rr import RoundRobin
-from leasehold.simulation.kernel import World
+from leasehold.simulation.kernel import SimulatedWorld
 from leasehold.simulation.run import run_scenario
-from leasehold.simulation.workload.job import Job
+from leasehold.simulation.workload.job import WorkloadJob
 from leasehold.testing.worlds import History, guest, local, play, site
 
 
@@ -78,12 +78,12 @@ rows = st.lists(
 def test_time_goes_forward_and_each_instant_is_handed_over_once(
     log: list[tuple[int, int, int, bool]],
 ) -> None:
-    jobs: list[Job] = []
+    jobs: list[WorkloadJob] = []
     for gap_s, vms, span_s, is_local in log:
         now_s = gap_s + (jobs[-1].submit_ms // 1000 if jobs else 0)
         jobs.append(local(now_s, vms, span_s) if is_local else guest(now_s, vms, span_s))
     gateway = Spy(4)
-    passed = list(World(gateway, enumerate(jobs, 1), History()).run())
+    passed = list(SimulatedWorld(gateway, enumerate(jobs, 1), History()).run())
     assert passed == gateway.times_ms == sorted(set(passed))
     assert {job.submit_ms for job in jobs} <= set(passed)
 

@@ -8,7 +8,7 @@ from tests.simulation.worlds import busy, tables
 from leasehold.analysis.run import load
 from leasehold.analysis.validation import validate
 from leasehold.simulation import run as running
-from leasehold.simulation.run import Progress, run_scenario
+from leasehold.simulation.run import RunProgress, run_scenario
 
 
 class Interruption:
@@ -16,9 +16,9 @@ class Interruption:
 
     def __init__(self, at_report: int) -> None:
         self._left = at_report
-        self.last: Progress | None = None
+        self.last: RunProgress | None = None
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: RunProgress) -> None:
         self.last = progress
         self._left -= 1
         if self._left == 0:
@@ -65,7 +65,7 @@ def test_who_has_not_ended_is_open(tmp_path: Path) -> None:
 
 
 def test_progress_is_told_in_jobs_time_and_fraction(tmp_path: Path) -> None:
-    told: list[Progress] = []
+    told: list[RunProgress] = []
     run = run_scenario(busy(), tmp_path / "run", progress=told.append)
     assert [one.now_ms for one in told] == sorted(one.now_ms for one in told)
     assert [one.jobs for one in told] == sorted(one.jobs for one in told)

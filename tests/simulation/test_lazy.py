@@ -13,24 +13,24 @@ from leasehold.leasing.overhead import OverheadModel
 from leasehold.model.lease import LeaseState
 from leasehold.routing.policies.rr import RoundRobin
 from leasehold.simulation import run as running
-from leasehold.simulation.kernel import World
+from leasehold.simulation.kernel import SimulatedWorld
 from leasehold.simulation.recorder import Recorder
 from leasehold.simulation.run import run_scenario
 from leasehold.simulation.scenario.sources import open_streams
 from leasehold.simulation.workload import combine
-from leasehold.simulation.workload.job import Job
+from leasehold.simulation.workload.job import WorkloadJob
 from leasehold.testing.worlds import History, guest, local, site
 
 HOLDS_VMS = (LeaseState.RUNNING, LeaseState.RESUMING, LeaseState.MIGRATING)
 
 
-class Counted(Iterator[tuple[int, Job]]):
+class Counted(Iterator[tuple[int, WorkloadJob]]):
     """A stream without end that counts what was taken of it: a local job and a guest every ten seconds."""
 
     def __init__(self) -> None:
         self.taken = 0
 
-    def __next__(self) -> tuple[int, Job]:
+    def __next__(self) -> tuple[int, WorkloadJob]:
         self.taken += 1
         at_s, kind = 5 * self.taken, "suspendable" if self.taken % 4 else "cancelable"
         return self.taken, local(at_s, 2, 30, 12) if self.taken % 2 else guest(at_s, 1, 30, kind, needed_s=7)
@@ -43,14 +43,14 @@ def gateway() -> Gateway:
 
 def test_an_endless_stream_is_read_one_job_ahead() -> None:
     stream = Counted()
-    for now_ms in World(gateway(), stream, History()).run(until_ms=HOUR_MS):
+    for now_ms in SimulatedWorld(gateway(), stream, History()).run(until_ms=HOUR_MS):
         assert stream.taken == now_ms // 5_000 + 1
     assert stream.taken == HOUR_MS // 5_000 + 1
 
 
 def test_what_is_kept_is_what_has_not_ended(tmp_path: Path) -> None:
     recorder, sites = Recorder(tmp_path), gateway()
-    world = World(sites, Counted(), recorder)
+    world = SimulatedWorld(sites, Counted(), recorder)
     most = 0
     for _ in islice(world.run(), 5_000):
         live = sites.leases
@@ -66,7 +66,7 @@ def test_what_is_kept_is_what_has_not_ended(tmp_path: Path) -> None:
 def test_so_are_events_and_reservations(tmp_path: Path) -> None:
     """Alarms and reservations that were overtaken may lie about for a while, but do not pile up."""
     recorder, sites = Recorder(tmp_path), gateway()
-    world, home = World(sites, Counted(), recorder), sites.sites["a"]
+    world, home = SimulatedWorld(sites, Counted(), recorder), sites.sites["a"]
     lying_about: list[int] = []
     for _ in islice(world.run(), 6_000):
         assert home.guests is None or len(home.guests._appointments) == 0
@@ -81,14 +81,14 @@ def test_also_where_a_long_queue_closes_up_again_and_again() -> None:
     jobs = [local(0, 4, 1_000, 1) for _ in range(200)]
     sites = gateway()
     queue = sites.sites["a"].locals
-    for _ in World(sites, enumerate(jobs, 1), History()).run():
+    for _ in SimulatedWorld(sites, enumerate(jobs, 1), History()).run():
         assert len(queue._due) <= 4 * len(jobs)
 
 
 def test_rows_are_written_as_they_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leasehold.simulation.tables.ROWS_PER_PART", 100)
+    monkeypatch.setattr("leasehold.simulation.recorder.ROWS_PER_PART", 100)
     recorder, sites = Recorder(tmp_path), gateway()
-    for _ in islice(World(sites, Counted(), recorder).run(), 2_000):
+    for _ in islice(SimulatedWorld(sites, Counted(), recorder).run(), 2_000):
         for table in (recorder._leases, recorder._segments, recorder._decisions):
             assert len(table._rows) < 100
     assert len(list((tmp_path / "leases.parts").iterdir())) >= 3
@@ -98,7 +98,7 @@ def test_a_scenario_takes_no_job_before_its_time(tmp_path: Path, monkeypatch: py
     taken = count()
     seen = [0]
 
-    def counting(jobs: Iterator[Job]) -> Iterator[Job]:
+    def counting(jobs: Iterator[WorkloadJob]) -> Iterator[WorkloadJob]:
         for job in jobs:
             seen[0] = next(taken) + 1
             yield job

@@ -13,7 +13,7 @@ import pytest
 from leasehold.analysis.run import Run, load
 from leasehold.analysis.validation import validate
 from leasehold.simulation.run import run_scenario
-from leasehold.simulation.scenario.files import load_scenario
+from leasehold.simulation.scenario.parse import load_scenario
 
 pytestmark = [pytest.mark.traces, pytest.mark.soak]
 

@@ -18,8 +18,8 @@ from leasehold.model.effect import LeaseClosed, StartLease
 from leasehold.model.request import LeaseType
 from leasehold.routing.queueing import ClusterLoad, ServiceMoments, preemptive_response_s
 from leasehold.routing.registry import routing_policy
-from leasehold.simulation.kernel import Handler, World
-from leasehold.simulation.workload.job import Job
+from leasehold.simulation.kernel import Handler, SimulatedWorld
+from leasehold.simulation.workload.job import WorkloadJob
 from leasehold.testing.worlds import site
 
 pytestmark = pytest.mark.soak
@@ -51,20 +51,20 @@ class Times:
             self.responses_s.append((now_ms - effect.lease.request.submit_ms) / 1000)
 
 
-def poisson(rate_per_s: float, mean_s: float, seed: int, home: str | None) -> Iterator[Job]:
+def poisson(rate_per_s: float, mean_s: float, seed: int, home: str | None) -> Iterator[WorkloadJob]:
     random, clock_s = Random(f"{seed} {home}"), 0.0
     for _ in range(JOBS):
         clock_s += random.expovariate(rate_per_s)
         needs_ms = max(1, round(1000 * random.expovariate(1 / mean_s)))
         kind = LeaseType.SUSPENDABLE if home is None else LeaseType.NON_PREEMPTABLE
-        yield Job(round(1000 * clock_s), 1, needs_ms, needs_ms, site=home, lease_type=kind)
+        yield WorkloadJob(round(1000 * clock_s), 1, needs_ms, needs_ms, site=home, lease_type=kind)
 
 
-def played(jobs: Iterable[Job], slots: int, times: Times) -> Times:
+def played(jobs: Iterable[WorkloadJob], slots: int, times: Times) -> Times:
     free = OverheadModel(suspend_ms_per_gib=0, resume_ms_per_gib=0)
     routing = Routing(routing_policy("rr")(Random(0)), learns=False)
     gateway = Gateway([site("a", slots, "fcfs", overhead=free)], routing)
-    for _ in World(gateway, iter(enumerate(jobs, 1)), times).run():
+    for _ in SimulatedWorld(gateway, iter(enumerate(jobs, 1)), times).run():
         pass
     return times
 
@@ -99,7 +99,7 @@ OWN = ServiceMoments(10, 2 * 10**2)
 GUESTS = ServiceMoments(12, 2 * 12**2)
 
 
-def shared(seed: int) -> Iterator[Job]:
+def shared(seed: int) -> Iterator[WorkloadJob]:
     """The jobs of one machine whose guests give way at no cost: the preemptive-resume queue of the paper."""
     own = poisson(RATE, OWN.mean_s, seed, home="a")
     guests = poisson(RATE, GUESTS.mean_s, seed, home=None)

@@ -12,13 +12,13 @@ from tests.simulation.worlds import busy, tables
 
 from leasehold.routing.registry import ROUTING_POLICIES
 from leasehold.simulation.run import run_scenario
-from leasehold.simulation.scenario.files import to_toml
+from leasehold.simulation.scenario.parse import to_toml
 
 RUN = """
 import sys
 from pathlib import Path
 from leasehold.simulation.run import run_scenario
-from leasehold.simulation.scenario.files import load_scenario
+from leasehold.simulation.scenario.parse import load_scenario
 
 run_scenario(load_scenario(Path(sys.argv[1])), Path(sys.argv[2]))
 """

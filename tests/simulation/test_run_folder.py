@@ -13,7 +13,7 @@ from leasehold.analysis.validation import validate
 from leasehold.model.lease import LeaseState
 from leasehold.model.reason import Outcome, Reason
 from leasehold.model.tables import MAY_BE_NULL, ORIGINS, SEGMENT_ENDS, SEGMENT_KINDS, TABLES
-from leasehold.simulation import tables as table_writing
+from leasehold.simulation import recorder as table_writing
 from leasehold.simulation.run import RunResult, run_scenario
 from leasehold.simulation.scenario.parse import scenario_from_dict
 

@@ -23,9 +23,9 @@ from leasehold.simulation.scenario.parse import scenario_from_dict
 from leasehold.simulation.scenario.sites import told_moments
 from leasehold.simulation.scenario.sources import open_streams
 from leasehold.simulation.scenario.spec import Scenario
-from leasehold.simulation.workload.job import Job
-from leasehold.simulation.workload.splitting import numbered, split_some
-from leasehold.simulation.workload.together import Together
+from leasehold.simulation.workload.combine import numbered, split_some
+from leasehold.simulation.workload.job import WorkloadJob
+from leasehold.simulation.workload.together import StreamCoAllocations
 
 NETWORK = {"network_mbps": 8}
 """One MiB takes 1.048576 s."""
@@ -175,11 +175,14 @@ class TestWorkedByHand:
 
 class TestWhichAreSplit:
     @staticmethod
-    def jobs(count: int = 200) -> list[Job]:
-        return [Job(number, 1 + number % 5, 10, 10, site="a" if number % 7 == 0 else None) for number in range(count)]
+    def jobs(count: int = 200) -> list[WorkloadJob]:
+        return [
+            WorkloadJob(number, 1 + number % 5, 10, 10, site="a" if number % 7 == 0 else None)
+            for number in range(count)
+        ]
 
     def chosen(self, **told: Any) -> list[int]:
-        split = split_some(iter(self.jobs()), Together(**told), 1, "guests")
+        split = split_some(iter(self.jobs()), StreamCoAllocations(**told), 1, "guests")
         return [job.submit_ms for job in split if job.together is not None]
 
     def test_a_share_of_those_from_outside_that_are_wide_enough(self) -> None:
@@ -194,14 +197,14 @@ class TestWhichAreSplit:
 
     @given(st.integers(2, 16), st.integers(0, 100))
     def test_widths_are_alike_and_add_up(self, components: int, more: int) -> None:
-        widths = Together(1, components).widths(components + more)
+        widths = StreamCoAllocations(1, components).widths(components + more)
         assert sum(widths) == components + more
         assert len(widths) == components
         assert len(set(widths[1:])) == 1
         assert 0 <= widths[0] - widths[1] < components
 
     def test_each_takes_a_number_for_every_lease_that_it_may_have(self) -> None:
-        jobs = [Job(0, 4, 1, 1, together=Together(1, 2, tries=5)), Job(0, 1, 1, 1)]
+        jobs = [WorkloadJob(0, 4, 1, 1, together=StreamCoAllocations(1, 2, tries=5)), WorkloadJob(0, 1, 1, 1)]
         assert [number for number, _ in numbered(iter(jobs))] == [1, 11]
 
     def test_types_and_deadlines_of_the_stream_do_not_hold_for_them(self) -> None:

@@ -15,9 +15,8 @@ from leasehold.configuration.times import RunTime
 from leasehold.model.errors import InvalidField
 from leasehold.model.request import LeaseType
 from leasehold.simulation.scenario.spec import ClusterSpec, Scenario
-from leasehold.simulation.tally import OWN_USERS, Count
-from leasehold.simulation.trial import Past, Trial, past_of, try_out, with_document
-from leasehold.simulation.workload.job import Job
+from leasehold.simulation.what_if import OWN_USERS, Count, PlayedRequests, WhatIf, requests_of, try_out, with_document
+from leasehold.simulation.workload.job import WorkloadJob
 
 HOUR_MS = 3_600_000
 
@@ -26,25 +25,25 @@ def document(*agreements: dict[str, Any], **tables: Any) -> Document:
     return read_document(Keys({"agreement": list(agreements), **tables}), RunTime())
 
 
-def asked(*jobs: Job, slots: int = 2) -> Past:
+def asked(*jobs: WorkloadJob, slots: int = 2) -> PlayedRequests:
     """One cluster, and guests who ask for these."""
     scenario = Scenario("hand", (), (ClusterSpec("a", slots),))
 
-    def again() -> Iterator[Job]:
+    def again() -> Iterator[WorkloadJob]:
         return iter([replace(job) for job in jobs])
 
-    return Past(scenario, again)
+    return PlayedRequests(scenario, again)
 
 
-def guest(consumer: str, submit_ms: int = 0, vms: int = 1, hours: int = 1) -> Job:
+def guest(consumer: str, submit_ms: int = 0, vms: int = 1, hours: int = 1) -> WorkloadJob:
     kind = LeaseType.SUSPENDABLE
-    return Job(submit_ms, vms, hours * HOUR_MS, hours * HOUR_MS, consumer, lease_type=kind)
+    return WorkloadJob(submit_ms, vms, hours * HOUR_MS, hours * HOUR_MS, consumer, lease_type=kind)
 
 
 ONE_AT_A_TIME = {"provider": "a", "consumer": "atlas", "kind": "no-limit", "lending_limit": 1}
 
 
-def by_name(trial: Trial) -> dict[str, tuple[Count, Count]]:
+def by_name(trial: WhatIf) -> dict[str, tuple[Count, Count]]:
     return {row.name: (row.without, row.with_it) for row in trial.consumers}
 
 
@@ -78,11 +77,11 @@ def test_a_consumer_that_an_agreement_names_has_a_line_of_its_own() -> None:
 
 
 @pytest.fixture(scope="module")
-def busy_trial() -> Trial:
-    return try_out(past_of(agreed([])), document(*AGREEMENTS))
+def busy_trial() -> WhatIf:
+    return try_out(requests_of(agreed([])), document(*AGREEMENTS))
 
 
-def test_both_runs_count_what_the_run_folders_say(busy_trial: Trial, tmp_path: Any) -> None:
+def test_both_runs_count_what_the_run_folders_say(busy_trial: WhatIf, tmp_path: Any) -> None:
     for scenario, which in ((agreed([]), 0), (agreed(), 1)):
         _, tables, _ = played(scenario, tmp_path / str(which))
         held = segments_of(tables, "atlas", ["a", "b"])
@@ -94,14 +93,14 @@ def test_both_runs_count_what_the_run_folders_say(busy_trial: Trial, tmp_path: A
 def test_the_clusters_own_users_notice_nothing_as_long_as_every_guest_can_be_preempted() -> None:
     guests = [{**stream, "types": {"suspendable": 0.5, "cancelable": 0.5}} for stream in GUESTS]
     own = agreed([]).to_dict()["stream"][:2]
-    trial = try_out(past_of(agreed([], stream=[*own, *guests])), document(*AGREEMENTS))
+    trial = try_out(requests_of(agreed([], stream=[*own, *guests])), document(*AGREEMENTS))
     without, with_it = by_name(trial)[OWN_USERS]
     assert without == with_it
     assert without.requests > 50
 
 
-def test_it_can_be_tried_as_often_as_one_likes(busy_trial: Trial) -> None:
-    assert try_out(past_of(agreed([])), document(*AGREEMENTS)) == busy_trial
+def test_it_can_be_tried_as_often_as_one_likes(busy_trial: WhatIf) -> None:
+    assert try_out(requests_of(agreed([])), document(*AGREEMENTS)) == busy_trial
 
 
 class TestADocumentBesideWhatIsAgreed:

@@ -5,13 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from leasehold.simulation.workload.interpretation import Interpretation
-from leasehold.simulation.workload.job import Job
-from leasehold.simulation.workload.notes import ReadingNotes
-from leasehold.simulation.workload.split import Rule, Split, logged_jobs
+from leasehold.simulation.workload.interpretation import LogInterpretation, PlacingRule, Split, logged_jobs
+from leasehold.simulation.workload.job import WorkloadJob
+from leasehold.simulation.workload.log_record import ReadingNotes
 from leasehold.simulation.workload.swf import swf_records
 
-HOME = Rule(site="home")
+HOME = PlacingRule(site="home")
 
 
 @pytest.fixture
@@ -40,14 +39,14 @@ def swf_line() -> Callable[..., str]:
 
 
 @pytest.fixture
-def read_swf() -> Callable[..., tuple[list[Job], ReadingNotes]]:
+def read_swf() -> Callable[..., tuple[list[WorkloadJob], ReadingNotes]]:
     """Read a whole SWF log: its jobs, all at home unless rules say otherwise, and the notes."""
 
     def read(
-        path: Path, rule: Rule = HOME, interpretation: Interpretation | None = None
-    ) -> tuple[list[Job], ReadingNotes]:
+        path: Path, rule: PlacingRule = HOME, interpretation: LogInterpretation | None = None
+    ) -> tuple[list[WorkloadJob], ReadingNotes]:
         notes = ReadingNotes("small")
-        reading = interpretation or Interpretation()
+        reading = interpretation or LogInterpretation()
         jobs = list(logged_jobs(swf_records(path, notes), reading, Split([rule], 1, "small"), notes))
         return jobs, notes
 

@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 
 from leasehold.model.errors import InvalidField
 from leasehold.simulation.workload.combine import from_zero, merged, scaled, shifted, within
-from leasehold.simulation.workload.job import Job
+from leasehold.simulation.workload.job import WorkloadJob
 
 
-def endless(step_ms: int, source: str = "") -> Iterator[Job]:
-    return (Job(number * step_ms, 1, 5, 5, source=source) for number in count())
+def endless(step_ms: int, source: str = "") -> Iterator[WorkloadJob]:
+    return (WorkloadJob(number * step_ms, 1, 5, 5, source=source) for number in count())
 
 
-def jobs_at(times_ms: list[int], source: str = "") -> list[Job]:
-    return [Job(time_ms, 2, 9, 7, source_id=str(at), source=source) for at, time_ms in enumerate(times_ms)]
+def jobs_at(times_ms: list[int], source: str = "") -> list[WorkloadJob]:
+    return [WorkloadJob(time_ms, 2, 9, 7, source_id=str(at), source=source) for at, time_ms in enumerate(times_ms)]
 
 
 times = st.lists(st.integers(0, 1_000), max_size=12).map(sorted)
@@ -33,7 +33,7 @@ def test_endless_streams_can_be_merged_scaled_shifted_and_cut() -> None:
 def test_nothing_is_read_before_it_is_needed() -> None:
     read: list[int] = []
 
-    def watched() -> Iterator[Job]:
+    def watched() -> Iterator[WorkloadJob]:
         for job in endless(10):
             read.append(job.submit_ms)
             yield job
@@ -106,16 +106,16 @@ def test_a_window_holds_its_start_and_not_its_end(times_ms: list[int], start_ms:
 
 @pytest.mark.parametrize("move", [lambda jobs: shifted(jobs, -40), lambda jobs: scaled(jobs, 100 / 60)])
 def test_ready_time_and_deadline_move_along_and_the_original_stays(
-    move: Callable[[Iterator[Job]], Iterator[Job]],
+    move: Callable[[Iterator[WorkloadJob]], Iterator[WorkloadJob]],
 ) -> None:
-    original = Job(100, 1, 5, 5, ready_ms=130, deadline_ms=200)
+    original = WorkloadJob(100, 1, 5, 5, ready_ms=130, deadline_ms=200)
 
     (moved,) = move(iter([original]))
 
     assert (moved.submit_ms, moved.ready_ms, moved.deadline_ms) == (60, 90, 160)
-    assert original == Job(100, 1, 5, 5, ready_ms=130, deadline_ms=200)
+    assert original == WorkloadJob(100, 1, 5, 5, ready_ms=130, deadline_ms=200)
 
 
 def test_a_job_is_ready_when_it_is_submitted_unless_said() -> None:
-    assert Job(100, 1, 5, 5).ready_ms == 100
-    assert Job(100, 1, 5, 5, ready_ms=130).ready_ms == 130
+    assert WorkloadJob(100, 1, 5, 5).ready_ms == 100
+    assert WorkloadJob(100, 1, 5, 5, ready_ms=130).ready_ms == 130

@@ -6,16 +6,21 @@ from statistics import fmean
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.workload.table2 import LOCAL_TABLE2, external_stream
 
 from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.model.request import LeaseType, Request, check_request
 from leasehold.simulation.workload.combine import within
-from leasehold.simulation.workload.das2 import PARAMETER_NAMES, Das2Parameters, das2_jobs
-from leasehold.simulation.workload.distributions import LognormalDurations, WeibullGaps
-from leasehold.simulation.workload.job import Job
+from leasehold.simulation.workload.das2 import (
+    PARAMETER_NAMES,
+    Das2Parameters,
+    LognormalDurations,
+    WeibullGaps,
+    das2_jobs,
+)
+from leasehold.simulation.workload.job import WorkloadJob
 from leasehold.simulation.workload.lease_mix import EVEN_MIX, LeaseMix
 from leasehold.simulation.workload.streams import random_stream
-from leasehold.simulation.workload.tables import LOCAL_TABLE2, external_stream
 
 DAY_MS = 86_400_000
 EXTERNAL = external_stream()
@@ -31,7 +36,7 @@ def first(
     seed: int = 1,
     site: str | None = None,
     mix: LeaseMix = EVEN_MIX,
-) -> list[Job]:
+) -> list[WorkloadJob]:
     return list(islice(das2_jobs(parameters, seed, "s", site, mix), count))
 
 

@@ -10,12 +10,7 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 
 from leasehold.model.errors import InvalidField
-from leasehold.simulation.workload.distributions import (
-    LONGEST_S,
-    LognormalDurations,
-    TwoStageSizes,
-    WeibullGaps,
-)
+from leasehold.simulation.workload.das2 import LONGEST_S, LognormalDurations, TwoStageSizes, WeibullGaps
 
 DRAWS = 20_000
 SIZES = TwoStageSizes(0.8, 2.75, 6.0, 0.9, one=0.2, power_of_two=0.5)

@@ -8,10 +8,9 @@ import pytest
 from leasehold.model.errors import InputError
 from leasehold.simulation.workload.combine import from_zero
 from leasehold.simulation.workload.gwf import gwf_records
-from leasehold.simulation.workload.interpretation import Interpretation
-from leasehold.simulation.workload.job import Job
-from leasehold.simulation.workload.notes import ReadingNotes
-from leasehold.simulation.workload.split import Rule, Split, logged_jobs
+from leasehold.simulation.workload.interpretation import LogInterpretation, PlacingRule, Split, logged_jobs
+from leasehold.simulation.workload.job import WorkloadJob
+from leasehold.simulation.workload.log_record import ReadingNotes
 
 Log = Callable[[str], Path]
 
@@ -26,16 +25,16 @@ def line(submit: int, job: int = 1, separator: str = "\t") -> str:
     return separator.join(map(str, [*known, *names, *rest])) + "\n"
 
 
-def jobs_of(path: Path, rule: Rule) -> list[Job]:
+def jobs_of(path: Path, rule: PlacingRule) -> list[WorkloadJob]:
     notes = ReadingNotes("grid")
-    return list(logged_jobs(gwf_records(path, notes), Interpretation(), Split([rule], 1, "grid"), notes))
+    return list(logged_jobs(gwf_records(path, notes), LogInterpretation(), Split([rule], 1, "grid"), notes))
 
 
 def test_a_complete_line(log: Log) -> None:
-    rule = Rule(site="{site}/{partition}", consumer="{user} of {group} in {queue}")
+    rule = PlacingRule(site="{site}/{partition}", consumer="{user} of {group} in {queue}")
 
     assert jobs_of(log(HEADER + line(100)), rule) == [
-        Job(
+        WorkloadJob(
             submit_ms=100_000,
             vms=4,
             requested_ms=120_000,
@@ -50,13 +49,13 @@ def test_a_complete_line(log: Log) -> None:
 
 
 def test_fields_may_be_parted_by_blanks(log: Log) -> None:
-    jobs = jobs_of(log(HEADER + line(100, separator="  ")), Rule(site="{site}", consumer="{user}"))
+    jobs = jobs_of(log(HEADER + line(100, separator="  ")), PlacingRule(site="{site}", consumer="{user}"))
 
     assert (jobs[0].site, jobs[0].consumer, jobs[0].vms) == ("site.a", "U7", 4)
 
 
 def test_blanks_around_tabs_do_not_matter(log: Log) -> None:
-    jobs = jobs_of(log(line(100, separator=" \t ").replace("U7", "U 7")), Rule(site="{site}"))
+    jobs = jobs_of(log(line(100, separator=" \t ").replace("U7", "U 7")), PlacingRule(site="{site}"))
 
     assert (jobs[0].site, jobs[0].consumer) == ("site.a", "U 7")
 
@@ -64,11 +63,11 @@ def test_blanks_around_tabs_do_not_matter(log: Log) -> None:
 def test_a_line_may_end_after_the_submitting_site(log: Log) -> None:
     short = "\t".join(line(100).split("\t")[:17])
 
-    assert len(jobs_of(log(short), Rule())) == 1
+    assert len(jobs_of(log(short), PlacingRule())) == 1
 
 
 def test_seconds_since_1970_can_be_moved_to_zero(log: Log) -> None:
-    jobs = jobs_of(log(line(1_108_000_000, 1) + line(1_108_000_007, 2)), Rule())
+    jobs = jobs_of(log(line(1_108_000_000, 1) + line(1_108_000_007, 2)), PlacingRule())
 
     assert [job.submit_ms for job in from_zero(iter(jobs))] == [0, 7_000]
 
@@ -76,7 +75,7 @@ def test_seconds_since_1970_can_be_moved_to_zero(log: Log) -> None:
 def test_statuses_two_to_four_have_no_special_meaning(log: Log) -> None:
     text = line(100).replace("\t4096\t1\t", "\t4096\t3\t")
 
-    assert len(jobs_of(log(text), Rule())) == 1
+    assert len(jobs_of(log(text), PlacingRule())) == 1
 
 
 @pytest.mark.parametrize(
@@ -91,6 +90,6 @@ def test_statuses_two_to_four_have_no_special_meaning(log: Log) -> None:
 )
 def test_what_is_no_gwf_is_refused(log: Log, text: str, told: str) -> None:
     with pytest.raises(InputError) as refusal:
-        jobs_of(log(text), Rule())
+        jobs_of(log(text), PlacingRule())
 
     assert told in str(refusal.value)

@@ -1,6 +1,6 @@
 """The account of one source: what was read, assumed and left out."""
 
-from leasehold.simulation.workload.notes import ReadingNotes
+from leasehold.simulation.workload.log_record import ReadingNotes
 
 
 def test_lines_read_are_jobs_and_skipped() -> None:

@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leasehold.model.errors import InvalidField, UnknownName
-from leasehold.simulation.workload.job import Job
-from leasehold.simulation.workload.sizing import Demand, cluster_sizes, local_demand
+from leasehold.simulation.scenario.sources import ClusterDemand, cluster_sizes, local_demand
+from leasehold.simulation.workload.job import WorkloadJob
 
 
-def job(submit_ms: int, vms: int, actual_ms: int, site: str | None = "a") -> Job:
-    return Job(submit_ms, vms, actual_ms * 5, actual_ms, site=site)
+def job(submit_ms: int, vms: int, actual_ms: int, site: str | None = "a") -> WorkloadJob:
+    return WorkloadJob(submit_ms, vms, actual_ms * 5, actual_ms, site=site)
 
 
 some_jobs = st.lists(
@@ -20,7 +20,7 @@ some_jobs = st.lists(
 
 
 @given(some_jobs)
-def test_peak_is_the_most_that_run_in_any_millisecond(jobs: list[Job]) -> None:
+def test_peak_is_the_most_that_run_in_any_millisecond(jobs: list[WorkloadJob]) -> None:
     for site, demand in local_demand(jobs).items():
         own = [one for one in jobs if one.site == site]
         busy = [
@@ -42,7 +42,7 @@ def test_external_jobs_have_no_home_to_size() -> None:
 
 
 def test_memory_grows_with_running_jobs_only() -> None:
-    demand = Demand()
+    demand = ClusterDemand()
     for number in range(1_000):
         demand.add(job(number * 10, 1, 10))
 

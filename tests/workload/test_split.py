@@ -7,40 +7,43 @@ import pytest
 
 from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.model.request import LeaseType
-from leasehold.simulation.workload.interpretation import Interpretation
-from leasehold.simulation.workload.job import Job
+from leasehold.simulation.workload.interpretation import LogInterpretation, PlacingRule, Split, logged_jobs
+from leasehold.simulation.workload.job import WorkloadJob
 from leasehold.simulation.workload.lease_mix import LeaseMix
-from leasehold.simulation.workload.notes import ReadingNotes
-from leasehold.simulation.workload.split import Rule, Split, logged_jobs
+from leasehold.simulation.workload.log_record import ReadingNotes
 from leasehold.simulation.workload.swf import swf_records
 
 Log = Callable[[str], Path]
 Line = Callable[..., str]
-Place = Callable[..., tuple[list[Job], ReadingNotes]]
+Place = Callable[..., tuple[list[WorkloadJob], ReadingNotes]]
 
 
 @pytest.fixture
 def place(log: Log, swf_line: Line) -> Place:
     """Place eight jobs of users 1-4, groups 1-2, queues 0-1 and partitions 1-8 by some rules."""
 
-    def placed(*rules: Rule, seed: int = 1) -> tuple[list[Job], ReadingNotes]:
+    def placed(*rules: PlacingRule, seed: int = 1) -> tuple[list[WorkloadJob], ReadingNotes]:
         text = "".join(
             swf_line(number, user=number % 4 + 1, group=number % 2 + 1, queue=number // 5, partition=number)
             for number in range(1, 9)
         )
         notes = ReadingNotes("small")
         split = Split(rules, seed, "small")
-        return list(logged_jobs(swf_records(log(text), notes), Interpretation(), split, notes)), notes
+        return list(logged_jobs(swf_records(log(text), notes), LogInterpretation(), split, notes)), notes
 
     return placed
 
 
-def local_ids(jobs: list[Job], site: str | None) -> list[int]:
+def local_ids(jobs: list[WorkloadJob], site: str | None) -> list[int]:
     return [int(job.source_id) for job in jobs if job.site == site]
 
 
 def test_the_first_rule_that_agrees_decides(place: Place) -> None:
-    jobs, notes = place(Rule(where={"partition": [3, 4]}, site="west"), Rule(where={"group": [2]}, site="east"), Rule())
+    jobs, notes = place(
+        PlacingRule(where={"partition": [3, 4]}, site="west"),
+        PlacingRule(where={"group": [2]}, site="east"),
+        PlacingRule(),
+    )
 
     assert local_ids(jobs, "west") == [3, 4]
     assert local_ids(jobs, "east") == [1, 5, 7]
@@ -63,37 +66,37 @@ def test_the_first_rule_that_agrees_decides(place: Place) -> None:
 def test_selectors_are_lists_of_values_for_fields(
     place: Place, where: dict[str, list[int | str]], ids: list[int]
 ) -> None:
-    jobs, _ = place(Rule(where=where, site="here"), Rule())
+    jobs, _ = place(PlacingRule(where=where, site="here"), PlacingRule())
 
     assert local_ids(jobs, "here") == ids
 
 
 def test_a_site_may_be_named_after_a_field(place: Place) -> None:
-    jobs, _ = place(Rule(site="lcg-{partition}"))
+    jobs, _ = place(PlacingRule(site="lcg-{partition}"))
 
     assert [job.site for job in jobs] == [f"lcg-{number}" for number in range(1, 9)]
 
 
 def test_a_consumer_may_be_named_after_fields(place: Place) -> None:
-    jobs, _ = place(Rule(site="here", consumer="g{group}-{queue}"))
+    jobs, _ = place(PlacingRule(site="here", consumer="g{group}-{queue}"))
 
     assert [job.consumer for job in jobs[:5]] == ["g2-0", "g1-0", "g2-0", "g1-0", "g2-1"]
 
 
 def test_consumers_are_users_unless_said(place: Place) -> None:
-    jobs, _ = place(Rule())
+    jobs, _ = place(PlacingRule())
 
     assert [job.consumer for job in jobs[:4]] == ["2", "3", "4", "1"]
 
 
 def test_an_unknown_field_is_called_unknown(place: Place) -> None:
-    jobs, _ = place(Rule(site="at-{site}", consumer="plain"))
+    jobs, _ = place(PlacingRule(site="at-{site}", consumer="plain"))
 
     assert {(job.site, job.consumer) for job in jobs} == {("at-unknown", "plain")}
 
 
 def test_jobs_that_no_rule_is_about_are_left_out_and_counted(place: Place) -> None:
-    jobs, notes = place(Rule(where={"queue": [0]}, site="here"))
+    jobs, notes = place(PlacingRule(where={"queue": [0]}, site="here"))
 
     assert local_ids(jobs, "here") == [1, 2, 3, 4]
     assert notes.skipped.total() == 4
@@ -101,26 +104,26 @@ def test_jobs_that_no_rule_is_about_are_left_out_and_counted(place: Place) -> No
 
 
 def test_local_jobs_are_non_preemptable(place: Place) -> None:
-    jobs, _ = place(Rule(site="here", mix=LeaseMix.only(LeaseType.CANCELABLE)))
+    jobs, _ = place(PlacingRule(site="here", mix=LeaseMix.only(LeaseType.CANCELABLE)))
 
     assert {job.lease_type for job in jobs} == {LeaseType.NON_PREEMPTABLE}
 
 
 def test_external_jobs_can_all_have_one_type(place: Place) -> None:
-    jobs, _ = place(Rule(mix=LeaseMix.only(LeaseType.SUSPENDABLE)))
+    jobs, _ = place(PlacingRule(mix=LeaseMix.only(LeaseType.SUSPENDABLE)))
 
     assert {job.lease_type for job in jobs} == {LeaseType.SUSPENDABLE}
 
 
 def test_external_types_are_drawn_from_the_seed(place: Place) -> None:
-    one, same, other = place(Rule(), seed=1)[0], place(Rule(), seed=1)[0], place(Rule(), seed=2)[0]
+    one, same, other = place(PlacingRule(), seed=1)[0], place(PlacingRule(), seed=1)[0], place(PlacingRule(), seed=2)[0]
 
     assert one == same
     assert [job.lease_type for job in one] != [job.lease_type for job in other]
 
 
 def test_migratable_jobs_of_a_log_have_deadlines(place: Place) -> None:
-    jobs, _ = place(Rule(mix=LeaseMix({LeaseType.MIGRATABLE: 1.0}, slack=(1.0, 1.0))))
+    jobs, _ = place(PlacingRule(mix=LeaseMix({LeaseType.MIGRATABLE: 1.0}, slack=(1.0, 1.0))))
 
     assert [job.deadline_ms for job in jobs] == [120_000] * 8
 
@@ -131,15 +134,15 @@ def test_migratable_jobs_of_a_log_have_deadlines(place: Place) -> None:
 )
 def test_a_field_that_is_none_is_refused(rule: dict[str, str]) -> None:
     with pytest.raises(UnknownName, match="one of group, partition, queue, site, user"):
-        Rule(**rule)  # type: ignore[arg-type]  # one setting of several
+        PlacingRule(**rule)  # type: ignore[arg-type]  # one setting of several
 
 
 def test_a_name_with_a_single_brace_is_refused() -> None:
     with pytest.raises(InvalidField, match="braces"):
-        Rule(site="lcg-{partition")
+        PlacingRule(site="lcg-{partition")
 
 
 @pytest.mark.parametrize("values", [5, "5"])
 def test_a_selector_without_list_is_refused(values: object) -> None:
     with pytest.raises(InvalidField, match=r"where\.group: got .*expected a list, as in \[5\]"):
-        Rule(where={"group": values})  # type: ignore[dict-item]  # what a scenario file may say
+        PlacingRule(where={"group": values})  # type: ignore[dict-item]  # what a scenario file may say

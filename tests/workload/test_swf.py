@@ -9,16 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leasehold.model.errors import InputError, InvalidField, UnknownName
-from leasehold.simulation.workload.interpretation import Interpretation
-from leasehold.simulation.workload.job import Job
-from leasehold.simulation.workload.log_record import LogRecord
-from leasehold.simulation.workload.notes import ReadingNotes
-from leasehold.simulation.workload.split import Rule
+from leasehold.simulation.workload.interpretation import LogInterpretation, PlacingRule
+from leasehold.simulation.workload.job import WorkloadJob
+from leasehold.simulation.workload.log_record import LogRecord, ReadingNotes
 from leasehold.simulation.workload.swf import SwfHeader, swf_header, swf_records
 
 Log = Callable[[str], Path]
 Line = Callable[..., str]
-Read = Callable[..., tuple[list[Job], ReadingNotes]]
+Read = Callable[..., tuple[list[WorkloadJob], ReadingNotes]]
 
 HEADER = """\
 ; Version: 2.2
@@ -42,12 +40,12 @@ HEADER = """\
 
 def test_a_complete_line(log: Log, read_swf: Read) -> None:
     line = "17 100 5 60 4 55.1 2048 8 120 4096 1 3 2 9 1 6 -1 -1\n"
-    consumer = Rule(site="p{partition}", consumer="{user}/{group}/{queue}")
+    consumer = PlacingRule(site="p{partition}", consumer="{user}/{group}/{queue}")
 
     jobs, notes = read_swf(log(line), consumer)
 
     assert jobs == [
-        Job(
+        WorkloadJob(
             submit_ms=100_000,
             vms=8,
             requested_ms=120_000,
@@ -113,7 +111,7 @@ def test_which_size_counts(
 ) -> None:
     line = swf_line(size=allocated, requested=requested)
 
-    jobs, notes = read_swf(log(line), interpretation=Interpretation(size=size))
+    jobs, notes = read_swf(log(line), interpretation=LogInterpretation(size=size))
 
     assert jobs[0].vms == vms
     assert sum(count for phrase, count in notes.assumed.items() if "only one of" in phrase) == noted
@@ -135,7 +133,7 @@ def test_a_run_longer_than_requested(
 ) -> None:
     line = swf_line(run=90, time=60)
 
-    jobs, notes = read_swf(log(line), interpretation=Interpretation(overrun=overrun))
+    jobs, notes = read_swf(log(line), interpretation=LogInterpretation(overrun=overrun))
 
     assert (jobs[0].requested_ms, jobs[0].actual_ms) == (requested_s * 1000, actual_s * 1000)
     assert any(phrase.startswith("ran longer than they had asked") for phrase in notes.assumed)
@@ -187,7 +185,7 @@ def test_requested_memory_is_rounded_up_to_mib(log: Log, swf_line: Line, read_sw
 
 @pytest.mark.parametrize("kib", [-1, 0])
 def test_unknown_memory_is_the_stated_default(log: Log, swf_line: Line, read_swf: Read, kib: int) -> None:
-    jobs, notes = read_swf(log(swf_line(memory=kib)), interpretation=Interpretation(memory_mib=512))
+    jobs, notes = read_swf(log(swf_line(memory=kib)), interpretation=LogInterpretation(memory_mib=512))
 
     assert jobs[0].memory_mib == 512
     assert any("memory" in phrase for phrase in notes.assumed)
@@ -282,12 +280,12 @@ def test_a_binary_file_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("setting", "value", "near"), [("size", "request", "requested"), ("overrun", "kil", "kill")])
 def test_a_misspelt_setting_is_refused_with_the_nearest(setting: str, value: str, near: str) -> None:
     with pytest.raises(UnknownName, match=f"did you mean '{near}'"):
-        Interpretation(**{setting: value})  # type: ignore[arg-type]  # one setting of three
+        LogInterpretation(**{setting: value})  # type: ignore[arg-type]  # one setting of three
 
 
 def test_memory_of_no_mib_is_refused() -> None:
     with pytest.raises(InvalidField, match="memory_mib"):
-        Interpretation(memory_mib=0)
+        LogInterpretation(memory_mib=0)
 
 
 # --- gzip ---

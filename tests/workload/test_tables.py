@@ -1,9 +1,7 @@
 """Table 2 of JPDC 2012 and its readings: the numbers as printed, and what follows from them."""
 
 import pytest
-
-from leasehold.simulation.workload.distributions import LognormalDurations, TwoStageSizes, WeibullGaps
-from leasehold.simulation.workload.tables import (
+from tests.workload.table2 import (
     CLUSTERS,
     EXTERNAL_GAPS_WHILE_LOCAL_VARIES,
     EXTERNAL_MIDPOINT,
@@ -13,6 +11,8 @@ from leasehold.simulation.workload.tables import (
     external_stream,
     local_streams,
 )
+
+from leasehold.simulation.workload.das2 import LognormalDurations, TwoStageSizes, WeibullGaps
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from leasehold.simulation.workload.interpretation import Interpretation
-from leasehold.simulation.workload.job import Job
-from leasehold.simulation.workload.notes import ReadingNotes
-from leasehold.simulation.workload.sizing import cluster_sizes, local_demand
-from leasehold.simulation.workload.split import Rule, Split, logged_jobs
+from leasehold.simulation.scenario.sources import cluster_sizes, local_demand
+from leasehold.simulation.workload.interpretation import LogInterpretation, PlacingRule, Split, logged_jobs
+from leasehold.simulation.workload.job import WorkloadJob
+from leasehold.simulation.workload.log_record import ReadingNotes
 from leasehold.simulation.workload.swf import swf_header, swf_records
 
 pytestmark = pytest.mark.traces
@@ -22,8 +21,8 @@ LCG = "LCG-2005-1.swf.gz"
 Find = Callable[[str], Path]
 
 
-def jobs_of(path: Path, rule: Rule, notes: ReadingNotes) -> Iterator[Job]:
-    return logged_jobs(swf_records(path, notes), Interpretation(), Split([rule], 1, "log"), notes)
+def jobs_of(path: Path, rule: PlacingRule, notes: ReadingNotes) -> Iterator[WorkloadJob]:
+    return logged_jobs(swf_records(path, notes), LogInterpretation(), Split([rule], 1, "log"), notes)
 
 
 def assumed(notes: ReadingNotes, phrase: str) -> int:
@@ -34,7 +33,7 @@ def test_kth(workload_log: Find) -> None:
     notes = ReadingNotes("KTH")
     header = swf_header(workload_log(KTH))
 
-    jobs = list(jobs_of(workload_log(KTH), Rule(site="KTH"), notes))
+    jobs = list(jobs_of(workload_log(KTH), PlacingRule(site="KTH"), notes))
 
     assert len(jobs) == notes.jobs == 28_489
     assert not notes.skipped
@@ -49,7 +48,7 @@ def test_nasa(workload_log: Find) -> None:
     notes = ReadingNotes("NASA")
     header = swf_header(workload_log(NASA))
 
-    jobs = list(jobs_of(workload_log(NASA), Rule(site="NASA"), notes))
+    jobs = list(jobs_of(workload_log(NASA), PlacingRule(site="NASA"), notes))
 
     assert len(jobs) == notes.jobs == 18_239 == int(header.values()["MaxJobs"][0])
     assert header.names("Queue") == {"0": "interactive", "1": "batch"}
@@ -62,12 +61,12 @@ def test_lcg_is_170_clusters(workload_log: Find) -> None:
     header = swf_header(workload_log(LCG))
     consumers: Counter[str] = Counter()
 
-    def counted(jobs: Iterator[Job]) -> Iterator[Job]:
+    def counted(jobs: Iterator[WorkloadJob]) -> Iterator[WorkloadJob]:
         for job in jobs:
             consumers[job.consumer] += 1
             yield job
 
-    rule = Rule(site="{partition}", consumer="{group}")
+    rule = PlacingRule(site="{partition}", consumer="{group}")
     demands = local_demand(counted(jobs_of(workload_log(LCG), rule, notes)))
 
     assert notes.jobs == consumers.total() == 188_041

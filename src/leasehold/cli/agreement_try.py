@@ -34,8 +34,8 @@ def try_agreement(
     from leasehold.cli.progress import showing_progress
     from leasehold.cli.screen import answer_json
     from leasehold.cli.trying import as_json, checked_document, past_of_run, show
-    from leasehold.simulation.run import Progress
-    from leasehold.simulation.trial import try_out
+    from leasehold.simulation.run import RunProgress
+    from leasehold.simulation.what_if import try_out
 
     if on == LIVE:
         from leasehold.cli.live.past import past_of_gateway
@@ -50,7 +50,7 @@ def try_agreement(
         showing_progress("playing what was asked, twice", quiet=quiet) as report,
     ):
 
-        def passing(progress: Progress) -> None:
+        def passing(progress: RunProgress) -> None:
             interruption.check()
             report(progress)
 

@@ -6,9 +6,8 @@ from leasehold.analysis.wording import count
 from leasehold.cli.source import scenario_of
 from leasehold.simulation.scenario.from_log import LogOptions
 from leasehold.simulation.scenario.sites import routing, site_settings
-from leasehold.simulation.scenario.sizes import with_sizes
-from leasehold.simulation.scenario.sources import open_streams
-from leasehold.simulation.workload.notes import ReadingNotes
+from leasehold.simulation.scenario.sources import open_streams, with_sizes
+from leasehold.simulation.workload.log_record import ReadingNotes
 
 
 def examine(source: str) -> dict[str, Any]:

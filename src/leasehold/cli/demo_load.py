@@ -15,10 +15,9 @@ import structlog
 
 from leasehold.client.async_client import AsyncClient
 from leasehold.client.errors import ProblemError
-from leasehold.simulation.scenario.files import load_scenario
-from leasehold.simulation.scenario.packaged import packaged_path
+from leasehold.simulation.scenario.parse import load_scenario, packaged_path
 from leasehold.simulation.scenario.sources import open_streams
-from leasehold.simulation.workload.job import Job
+from leasehold.simulation.workload.job import WorkloadJob
 
 PACE = 10
 """A minute of the demonstration is so many of the scenario: gaps and run times are divided by it."""
@@ -81,7 +80,7 @@ async def _work(admin: AsyncClient, asking: dict[str, AsyncClient]) -> None:
             structlog.get_logger("leasehold.demo").warning("turned away", consumer=consumer, why=str(error))
 
 
-async def _submit(client: AsyncClient, job: Job) -> None:
+async def _submit(client: AsyncClient, job: WorkloadJob) -> None:
     """Ask for what a job of the scenario needs, and let it run for as long as it really does."""
     command = ["sleep", f"{job.actual_ms / PACE / 1000:.3f}"]
     duration_s = max(1, round(job.requested_ms / PACE)) / 1000
@@ -91,7 +90,7 @@ async def _submit(client: AsyncClient, job: Job) -> None:
         await client.leases.submit(type=job.lease_type, vms=job.vms, duration_s=duration_s, command=command)
 
 
-def demo_requests() -> Iterator[tuple[float, str, Job]]:
+def demo_requests() -> Iterator[tuple[float, str, WorkloadJob]]:
     """Give the scenario's jobs, over and over: when to ask (in seconds), who asks, and for what."""
     scenario = load_scenario(packaged_path("demo"))
     assert scenario.horizon_ms is not None

@@ -36,7 +36,7 @@ def complete_policy(incomplete: str) -> list[str]:
 
 def complete_scenario(incomplete: str) -> list[str]:
     """Complete a scenario that comes with Leasehold, or a file."""
-    from leasehold.simulation.scenario.packaged import packaged_names
+    from leasehold.simulation.scenario.parse import packaged_names
 
     files = [str(path) + ("/" if path.is_dir() else "") for path in _matching_files(incomplete)]
     return _beginning(incomplete, packaged_names()) + files

@@ -7,12 +7,12 @@ from time import monotonic
 
 from leasehold.analysis.wording import count
 from leasehold.cli.screen import talk
-from leasehold.simulation.run import Progress
+from leasehold.simulation.run import RunProgress
 
 SECONDS_BETWEEN_LINES = 5.0
 _MS_PER_DAY = 86_400_000
 
-Report = Callable[[Progress], None]
+Report = Callable[[RunProgress], None]
 
 
 @contextmanager
@@ -43,7 +43,7 @@ def _bar(what: str) -> Iterator[Report]:
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=None, done="")
 
-        def report(progress: Progress) -> None:
+        def report(progress: RunProgress) -> None:
             if progress.fraction is not None:
                 bar.update(task, total=1.0, completed=progress.fraction)
             bar.update(task, done=_done(progress))
@@ -51,7 +51,7 @@ def _bar(what: str) -> Iterator[Report]:
         yield report
 
 
-def _silence(_: Progress) -> None:
+def _silence(_: RunProgress) -> None:
     """Show nothing."""
 
 
@@ -62,7 +62,7 @@ class _Lines:
         self._what = what
         self._next_s = 0.0
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: RunProgress) -> None:
         now_s = monotonic()
         if now_s >= self._next_s:
             self._next_s = now_s + SECONDS_BETWEEN_LINES
@@ -70,5 +70,5 @@ class _Lines:
             talk(f"{self._what}: {percent}{_done(progress)}")
 
 
-def _done(progress: Progress) -> str:
+def _done(progress: RunProgress) -> str:
     return f"{count(progress.jobs, 'job')}, day {progress.now_ms / _MS_PER_DAY:.1f}"

@@ -20,7 +20,7 @@ from leasehold.cli.progress import showing_progress
 from leasehold.cli.screen import answer, talk, wrapped
 from leasehold.model.errors import InvariantBroken
 from leasehold.model.tables import MANIFEST
-from leasehold.simulation.run import Progress, run_scenario
+from leasehold.simulation.run import RunProgress, run_scenario
 from leasehold.simulation.scenario.spec import Scenario
 
 
@@ -48,7 +48,7 @@ def simulate(scenario: Scenario, out: Path, manner: Manner, command: str) -> Run
             showing_progress(scenario.name, quiet=manner.quiet) as show,
         ):
 
-            def report(progress: Progress) -> None:
+            def report(progress: RunProgress) -> None:
                 show(progress)
                 interruption.check()
 

@@ -23,8 +23,7 @@ Source = Annotated[
 def list_scenarios(json: Json = False) -> None:
     """List the scenarios that come with Leasehold."""
     from leasehold.cli.screen import answer_json, answer_table
-    from leasehold.simulation.scenario.files import load_scenario
-    from leasehold.simulation.scenario.packaged import packaged_names, packaged_path
+    from leasehold.simulation.scenario.parse import load_scenario, packaged_names, packaged_path
 
     titles = {name: load_scenario(packaged_path(name)).title for name in packaged_names()}
     if json:
@@ -38,8 +37,8 @@ def show(source: Source, json: Json = False) -> None:
     """Print a scenario in full, with all defaults."""
     from leasehold.cli.screen import answer, answer_json
     from leasehold.cli.source import scenario_of
-    from leasehold.simulation.scenario.files import to_toml
     from leasehold.simulation.scenario.from_log import LogOptions
+    from leasehold.simulation.scenario.parse import to_toml
 
     scenario = scenario_of(source, LogOptions(), {})
     if json:

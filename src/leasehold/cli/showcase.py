@@ -12,8 +12,7 @@ from leasehold.cli.comparing import comparison, show
 from leasehold.cli.folders import REPORT, made_room
 from leasehold.cli.running import Manner, as_json, make_products, replay_command, simulate
 from leasehold.cli.screen import answer
-from leasehold.simulation.scenario.files import load_scenario
-from leasehold.simulation.scenario.packaged import packaged_path
+from leasehold.simulation.scenario.parse import load_scenario, packaged_path
 
 SCENARIO = "demo"
 POLICIES = ("rr", "pap-rtdp")

@@ -9,11 +9,16 @@ from leasehold.configuration.policies import absolute, find_routing_policy, find
 from leasehold.leasing.backfill import reservation_depth
 from leasehold.model.errors import InputError, InvalidField
 from leasehold.model.tables import MANIFEST
-from leasehold.simulation.scenario.files import load_scenario
 from leasehold.simulation.scenario.from_log import LogOptions, scenario_for_log
-from leasehold.simulation.scenario.overrides import overridden, parse_assignments
-from leasehold.simulation.scenario.packaged import packaged_names, packaged_path
-from leasehold.simulation.scenario.parse import format_of, scenario_from_dict
+from leasehold.simulation.scenario.parse import (
+    format_of,
+    load_scenario,
+    overridden,
+    packaged_names,
+    packaged_path,
+    parse_assignments,
+    scenario_from_dict,
+)
 from leasehold.simulation.scenario.spec import Scenario
 
 

@@ -13,19 +13,18 @@ from leasehold.configuration.agreements import Document, read_document
 from leasehold.configuration.keys import Keys
 from leasehold.configuration.toml import read_toml
 from leasehold.simulation.scenario.from_log import LogOptions
-from leasehold.simulation.tally import Count
-from leasehold.simulation.trial import Beside, Past, Trial, past_of, with_document
+from leasehold.simulation.what_if import Count, PlayedRequests, SideBySide, WhatIf, requests_of, with_document
 
 _COLUMNS = ["", "", "requests", "mean wait", "95 % less", "preempted", "refused", "slot-h"]
 _FIGURES = range(2, len(_COLUMNS))
 
 
-def past_of_run(source: str) -> Past:
+def past_of_run(source: str) -> PlayedRequests:
     """Take the requests of a run folder or scenario; raises InputError or InvalidField for what is none."""
-    return past_of(scenario_of(source, LogOptions(), {}))
+    return requests_of(scenario_of(source, LogOptions(), {}))
 
 
-def checked_document(path: Path, past: Past) -> Document:
+def checked_document(path: Path, past: PlayedRequests) -> Document:
     """Read a file of agreements that are to fit this past; raises InputError with file and line."""
     file = read_toml(path)
     with file.naming_lines():
@@ -34,7 +33,7 @@ def checked_document(path: Path, past: Past) -> Document:
     return document
 
 
-def show(trial: Trial) -> None:
+def show(trial: WhatIf) -> None:
     """Print what everybody gets as it is and with the document, and what that changes."""
     for title, rows in (("consumer", trial.consumers), ("guests at", trial.providers)):
         lines = [line for row in rows for line in _lines(row)]
@@ -44,7 +43,7 @@ def show(trial: Trial) -> None:
         answer(f"{name}: holds {count(held, 'guest')} back, refuses {number(refused)}")
 
 
-def _lines(row: Beside) -> list[list[str]]:
+def _lines(row: SideBySide) -> list[list[str]]:
     if row.without == row.with_it:
         return [[row.name, "the same", *_cells(row.without)]]
     changes = _difference(row.without, row.with_it)
@@ -86,7 +85,7 @@ _SHOWN: dict[str, Callable[[float | None], str]] = {
 """How each number of a `Count` is written."""
 
 
-def as_json(trial: Trial) -> dict[str, Any]:
+def as_json(trial: WhatIf) -> dict[str, Any]:
     """Give the same for a program, with every difference."""
     return {
         "consumers": _rows(trial.consumers),
@@ -97,7 +96,7 @@ def as_json(trial: Trial) -> dict[str, Any]:
     }
 
 
-def _rows(rows: Sequence[Beside]) -> list[dict[str, Any]]:
+def _rows(rows: Sequence[SideBySide]) -> list[dict[str, Any]]:
     return [
         {
             "name": row.name,

@@ -36,11 +36,11 @@ from leasehold.model.event import (
 )
 from leasehold.model.lease import Lease
 from leasehold.model.request import Request, check_request
-from leasehold.simulation.workload.job import Job, job_of
-from leasehold.simulation.workload.splitting import coallocation_request, component_of
+from leasehold.simulation.workload.combine import coallocation_request, component_of
+from leasehold.simulation.workload.job import WorkloadJob, job_of
 
 NEVER_MS = 1 << 62
-NO_JOB: tuple[int, Job | None] = (0, None)
+NO_JOB: tuple[int, WorkloadJob | None] = (0, None)
 
 
 Handler = Callable[[Any, int], None]
@@ -54,17 +54,17 @@ class Observer(Protocol):
 
     handlers: Mapping[type, Handler]
 
-    def submitted(self, request: Request, job: Job) -> None:
+    def submitted(self, request: Request, job: WorkloadJob) -> None:
         """A job entered the world as a request."""
 
 
-class World:
+class SimulatedWorld:
     """Jobs, a gateway, and a queue of what is going to happen."""
 
     def __init__(
         self,
         gateway: Gateway,
-        jobs: Iterator[tuple[int, Job]],
+        jobs: Iterator[tuple[int, WorkloadJob]],
         observer: Observer,
         invariants: Invariants | None = None,
     ) -> None:
@@ -78,7 +78,7 @@ class World:
         self._sequence = 0
         self._actual_work: dict[int, int] = {}
         self._coallocation_ids = count(1)
-        self._split: dict[int, Job] = {}
+        self._split: dict[int, WorkloadJob] = {}
         own: dict[type, Handler] = {
             PartLeased: self._take_in_part,
             CoAllocationClosed: self._close_coallocation,
@@ -114,7 +114,7 @@ class World:
             self._apply(self.gateway.handle(events, now_ms), now_ms)
             yield now_ms
 
-    def _submission(self, number: int, job: Job) -> Event:
+    def _submission(self, number: int, job: WorkloadJob) -> Event:
         """Make the event that a job comes; the leases of a co-allocation are known once it was taken in."""
         if job.together is None:
             return Submitted(self._request(number, job))
@@ -122,7 +122,7 @@ class World:
         self._split[request.id] = job
         return CoAllocationSubmitted(request)
 
-    def _request(self, number: int, job: Job) -> Request:
+    def _request(self, number: int, job: WorkloadJob) -> Request:
         request = Request(
             number,
             job.lease_type,

@@ -1,15 +1,28 @@
-"""Writes down what the gateway does, as the tables that `leasehold.model.tables` describes."""
+"""Writes down what the gateway does, as the tables that `leasehold.model.tables` describes.
+
+Tables are written piece by piece, so that memory does not grow with the log: rows are collected in memory and
+written as numbered part files (Arrow, quick to write and to read again); `TableWriter.close` joins the parts into
+one Parquet file. A run that was killed leaves its parts.
+"""
 
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from shutil import rmtree
 
+import polars as pl
+
+from leasehold.gateway.coallocation.incremental import count_idle
 from leasehold.model.agreement import Breach
+from leasehold.model.coallocation import CoAllocation
 from leasehold.model.effect import (
+    CoAllocationClosed,
+    CoAllocationStarted,
     Decision,
     LeaseClosed,
     MigrateLease,
+    PartLeased,
     ResumeLease,
     StartLease,
     StopLease,
@@ -18,10 +31,134 @@ from leasehold.model.effect import (
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.reason import Reason
 from leasehold.model.request import Request
-from leasehold.simulation.coallocation_rows import CoAllocationRows
+from leasehold.model.tables import TABLES
 from leasehold.simulation.kernel import Handler
-from leasehold.simulation.tables import TableWriter
-from leasehold.simulation.workload.job import Job
+from leasehold.simulation.workload.job import WorkloadJob
+
+ROWS_PER_PART = 20_000
+_TYPES = {"i64": pl.Int64(), "str": pl.String(), "bool": pl.Boolean()}
+
+
+class TableWriter:
+    """One table of a run folder; rows are tuples in the order of the table's columns."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        """Begin an empty table below ``folder``."""
+        self._schema = {column: _TYPES[kind] for column, kind in TABLES[name].items()}
+        self._parts = folder / f"{name}.parts"
+        self._target = folder / f"{name}.parquet"
+        self._rows: list[tuple[object, ...]] = []
+        self._written = 0
+        self._parts.mkdir()
+
+    def add(self, row: tuple[object, ...]) -> None:
+        """Add one row."""
+        self._rows.append(row)
+        if len(self._rows) >= ROWS_PER_PART:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write the collected rows as a part."""
+        columns = zip(*self._rows, strict=True) if self._rows else [()] * len(self._schema)
+        series = [
+            pl.Series(name, values, dtype=kind)
+            for (name, kind), values in zip(self._schema.items(), columns, strict=True)
+        ]
+        pl.DataFrame(series).write_ipc(self._parts / f"{self._written:06}.arrow")
+        self._written += 1
+        self._rows.clear()
+
+    def close(self) -> None:
+        """Join all parts into one file."""
+        if self._rows or not self._written:
+            self.flush()
+        pl.scan_ipc(self._parts / "*.arrow").sink_parquet(self._target, row_group_size=ROWS_PER_PART)
+        rmtree(self._parts)
+
+
+@dataclass(slots=True)
+class _OpenCoAllocation:
+    """A co-allocation that is not over; ``job`` is that of its first component."""
+
+    coallocation: CoAllocation
+    job: WorkloadJob
+    started_ms: int | None = None
+
+
+class CoAllocationRows:
+    """Keeps in memory what is open, and writes what is over; no table where nothing is.
+
+    ``count``  how many co-allocations came
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Write below ``folder``, which exists."""
+        self.count = 0
+        self._folder = folder
+        self._table: TableWriter | None = None
+        self._coallocation_of: dict[int, CoAllocation] = {}
+        self._open: dict[int, _OpenCoAllocation] = {}
+        self.handlers: Mapping[type, Handler] = {
+            PartLeased: self._leased,
+            CoAllocationStarted: self._started,
+            CoAllocationClosed: self._closed,
+        }
+
+    def _leased(self, effect: PartLeased, now_ms: int) -> None:  # noqa: ARG002 - all are told alike
+        self._coallocation_of[effect.lease.id] = effect.coallocation
+
+    def came(self, lease_id: int, job: WorkloadJob) -> None:
+        """A job came; take note of it if it is a component's."""
+        coallocation = self._coallocation_of.get(lease_id)
+        if coallocation is not None and coallocation.id not in self._open:
+            self._open[coallocation.id] = _OpenCoAllocation(coallocation, job)
+            self.count += 1
+
+    def coallocation_of(self, lease_id: int) -> int | None:
+        """Give the co-allocation of a lease that is over, and forget it; None for an ordinary lease."""
+        coallocation = self._coallocation_of.pop(lease_id, None)
+        return None if coallocation is None else coallocation.id
+
+    def _started(self, effect: CoAllocationStarted, now_ms: int) -> None:
+        self._open[effect.coallocation.id].started_ms = now_ms
+
+    def _closed(self, effect: CoAllocationClosed, now_ms: int) -> None:
+        self._write(self._open.pop(effect.coallocation.id), effect.reason, now_ms)
+
+    def _write(self, one: _OpenCoAllocation, reason: Reason, ended_ms: int | None) -> None:
+        coallocation, request = one.coallocation, one.coallocation.request
+        if self._table is None:
+            self._table = TableWriter(self._folder, "coallocations")
+        self._table.add(
+            (
+                coallocation.id,
+                one.job.source,
+                one.job.source_id,
+                request.request(0, 0).path,
+                len(request.components),
+                sum(component.vms for component in request.components),
+                request.claim,
+                request.place,
+                request.submit_ms,
+                request.ready_ms,
+                one.started_ms,
+                ended_ms,
+                coallocation.state,
+                reason,
+                coallocation.idle_vm_ms,
+                coallocation.tried,
+            )
+        )
+
+    def finish(self, now_ms: int) -> None:
+        """Write what is still open when the simulated time is over, and close the table."""
+        for one in self._open.values():
+            for index in range(len(one.coallocation.parts)):
+                count_idle(one.coallocation, index, now_ms)
+            self._write(one, Reason.HORIZON_REACHED, None)
+        if self._table is not None:
+            self._table.close()
+
 
 _NO_PREEMPTION = (None,) * 10
 _NO_BREACH = (None,) * 7
@@ -48,7 +185,7 @@ class Recorder:
         self._segments = TableWriter(folder, "segments")
         self._decisions = TableWriter(folder, "decisions")
         self.coallocations = CoAllocationRows(folder)
-        self._jobs: dict[int, Job] = {}
+        self._jobs: dict[int, WorkloadJob] = {}
         self._open: dict[int, OpenSegment] = {}
         self._sequence = 0
         self.handlers: Mapping[type, Handler] = {
@@ -62,7 +199,7 @@ class Recorder:
             **self.coallocations.handlers,
         }
 
-    def submitted(self, request: Request, job: Job) -> None:
+    def submitted(self, request: Request, job: WorkloadJob) -> None:
         """A job entered the world as a request."""
         self.read["local" if request.is_local else "external"] += 1
         self._jobs[request.id] = job
@@ -175,7 +312,7 @@ class BaselineRecorder:
         self._table = TableWriter(folder, "baseline")
         self.handlers: Mapping[type, Handler] = {StartLease: self._started}
 
-    def submitted(self, request: Request, job: Job) -> None:
+    def submitted(self, request: Request, job: WorkloadJob) -> None:
         """Nothing is kept of a submission."""
 
     def _started(self, effect: StartLease, now_ms: int) -> None:

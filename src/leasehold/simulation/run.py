@@ -1,38 +1,96 @@
-"""Run a scenario and leave a run folder behind."""
+"""Run a scenario and leave a run folder behind: its tables, and a manifest of what was run and its outcome."""
 
 import gc
-from collections.abc import Callable, Iterator
+import json
+import platform
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from shutil import rmtree
+from time import perf_counter, process_time
 from typing import Any
 
+from leasehold import __version__
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.invariants import Invariants
 from leasehold.gateway.knowledge import Knowledge
 from leasehold.model.coallocation import CoAllocationState
 from leasehold.model.errors import InvalidField, InvariantBroken, LeaseholdError
+from leasehold.model.tables import MANIFEST, SCHEMA_VERSION
 from leasehold.sharing.enforcement import Sharing
-from leasehold.simulation.kernel import NEVER_MS, World
-from leasehold.simulation.manifest import Stopwatch, make_manifest, write_manifest
-from leasehold.simulation.recorder import BaselineRecorder, Recorder
-from leasehold.simulation.scenario.agreed import sharing
-from leasehold.simulation.scenario.sites import routing, site_settings
-from leasehold.simulation.scenario.sizes import with_sizes
-from leasehold.simulation.scenario.sources import open_streams
+from leasehold.simulation.kernel import NEVER_MS, SimulatedWorld
+from leasehold.simulation.recorder import BaselineRecorder, Recorder, TableWriter
+from leasehold.simulation.scenario.sites import routing, sharing, site_settings
+from leasehold.simulation.scenario.sources import fitting, open_streams, with_sizes
 from leasehold.simulation.scenario.spec import Scenario
-from leasehold.simulation.scenario.widths import fitting
-from leasehold.simulation.tables import TableWriter
-from leasehold.simulation.workload.job import Job
-from leasehold.simulation.workload.notes import ReadingNotes
-from leasehold.simulation.workload.splitting import numbered
+from leasehold.simulation.workload.combine import numbered
+from leasehold.simulation.workload.job import WorkloadJob
+from leasehold.simulation.workload.log_record import ReadingNotes
+
+
+@dataclass(slots=True)
+class Stopwatch:
+    """When a run began, by the calendar, the clock and the processor."""
+
+    started_at: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+    _wall_s: float = field(default_factory=perf_counter)
+    _cpu_s: float = field(default_factory=process_time)
+
+    def readings(self) -> dict[str, object]:
+        """Give the time that has passed since."""
+        return {
+            "started_at": self.started_at,
+            "wall_s": round(perf_counter() - self._wall_s, 3),
+            "cpu_s": round(process_time() - self._cpu_s, 3),
+        }
+
+
+def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
+    """Write ``manifest.json`` so that it is either the old one or the whole new one."""
+    draft = folder / f"{MANIFEST}.new"
+    draft.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+    draft.replace(folder / MANIFEST)
+
+
+def make_manifest(
+    scenario: Scenario,
+    command: str,
+    status: str,
+    end_ms: int,
+    recorder: Recorder,
+    notes: Sequence[ReadingNotes],
+) -> dict[str, Any]:
+    """Put together what a run was and what came of it."""
+    read = recorder.read
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "leasehold": __version__,
+        "python": platform.python_version(),
+        "status": status,
+        "seed": scenario.seed,
+        "command": command,
+        "scenario": scenario.to_dict(),
+        "horizon_ms": scenario.horizon_ms,
+        "end_ms": end_ms,
+        "jobs": {
+            "read": read["local"] + read["external"],
+            "local": read["local"],
+            "external": read["external"],
+            "coallocation": recorder.coallocations.count,
+            "skipped": sum(note.skipped.total() for note in notes),
+            "by_state": dict(sorted(recorder.by_state.items())),
+        },
+        "notes": [sentence for note in notes for sentence in note.sentences()],
+    }
+
 
 INSTANTS_PER_REPORT = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class RunProgress:
     """How far a run is; ``fraction`` is None where nobody knows the end."""
 
     jobs: int
@@ -49,7 +107,7 @@ class RunResult:
     manifest: dict[str, Any]
 
 
-Report = Callable[[Progress], None]
+Report = Callable[[RunProgress], None]
 
 
 def run_scenario(
@@ -76,7 +134,7 @@ def run_scenario(
     with _nothing_half_done(out):
         _write_sites(scenario, out)
         recorder, notes = Recorder(out), list[ReadingNotes]()
-        world = World(
+        world = SimulatedWorld(
             gateway,
             _numbered(scenario, notes),
             recorder,
@@ -108,14 +166,14 @@ def make_gateway(
     return Gateway(sites, how, scenario.reference_mips, agreed, see_through=see_through)
 
 
-def _pass_time(world: World, scenario: Scenario, recorder: Recorder, progress: Report | None) -> None:
+def _pass_time(world: SimulatedWorld, scenario: Scenario, recorder: Recorder, progress: Report | None) -> None:
     until_ms = last_instant_ms(scenario)
     with collecting_less_garbage():
         for instant, now_ms in enumerate(world.run(until_ms)):
             if progress is not None and instant % INSTANTS_PER_REPORT == 0:
                 horizon_ms = scenario.horizon_ms
                 fraction = None if horizon_ms is None else min(1.0, now_ms / horizon_ms)
-                progress(Progress(recorder.read.total(), now_ms, horizon_ms, fraction))
+                progress(RunProgress(recorder.read.total(), now_ms, horizon_ms, fraction))
     if until_ms != NEVER_MS:
         world.now_ms = until_ms
     elif count := _forgotten(world.gateway):
@@ -140,7 +198,7 @@ def last_instant_ms(scenario: Scenario) -> int:
     return scenario.horizon_ms
 
 
-def _numbered(scenario: Scenario, notes: list[ReadingNotes]) -> Iterator[tuple[int, Job]]:
+def _numbered(scenario: Scenario, notes: list[ReadingNotes]) -> Iterator[tuple[int, WorkloadJob]]:
     return numbered(fitting(open_streams(scenario, notes), scenario))
 
 
@@ -150,7 +208,7 @@ def _run_without_guests(scenario: Scenario, out: Path) -> None:
     gateway = make_gateway(scenario, replace(routing(scenario), learns=False))
     recorder = BaselineRecorder(out)
     local_jobs = ((number, job) for number, job in _numbered(scenario, []) if job.site is not None)
-    world = World(gateway, local_jobs, recorder)
+    world = SimulatedWorld(gateway, local_jobs, recorder)
     with collecting_less_garbage():
         for _ in world.run(last_instant_ms(scenario)):
             pass

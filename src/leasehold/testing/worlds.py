@@ -23,8 +23,8 @@ from leasehold.model.reason import Outcome, Reason
 from leasehold.model.request import LEASE_TYPES, Request
 from leasehold.routing.policy import RoutingPolicy
 from leasehold.routing.registry import routing_policy
-from leasehold.simulation.kernel import Handler, World
-from leasehold.simulation.workload.job import Job
+from leasehold.simulation.kernel import Handler, SimulatedWorld
+from leasehold.simulation.workload.job import WorkloadJob
 
 
 def site(
@@ -53,12 +53,12 @@ def local(
     *,
     home: str = "a",
     ready_s: float = 0,
-) -> Job:
+) -> WorkloadJob:
     """A local request; times in seconds, ``needed_s`` is what it really takes."""
     submit_ms, asked_ms = round(submit_s * 1000), round(asked_s * 1000)
     actual_ms = asked_ms if needed_s is None else round(needed_s * 1000)
     ready_ms = max(submit_ms, round(ready_s * 1000))
-    return Job(submit_ms, vms, asked_ms, actual_ms, site=home, ready_ms=ready_ms)
+    return WorkloadJob(submit_ms, vms, asked_ms, actual_ms, site=home, ready_ms=ready_ms)
 
 
 def guest(
@@ -70,7 +70,7 @@ def guest(
     needed_s: float | None = None,
     deadline_s: float | None = None,
     ready_s: float = 0,
-) -> Job:
+) -> WorkloadJob:
     """An outside request at the gateway."""
     job = local(submit_s, vms, asked_s, needed_s, ready_s=ready_s)
     job.site, job.lease_type = None, LEASE_TYPES[kind]
@@ -89,7 +89,7 @@ class History:
     def __post_init__(self) -> None:
         self.handlers = dict.fromkeys(get_args(Effect), self._happened)
 
-    def submitted(self, request: Request, job: Job) -> None:
+    def submitted(self, request: Request, job: WorkloadJob) -> None:
         """Nothing is kept of a submission."""
 
     def _happened(self, effect: Effect, now_ms: int) -> None:
@@ -132,7 +132,7 @@ class History:
 
 
 def play(
-    jobs: Iterable[Job],
+    jobs: Iterable[WorkloadJob],
     sites: Sequence[SiteSettings],
     routing: str | RoutingPolicy = "rr",
     *,
@@ -144,7 +144,7 @@ def play(
     policy = routing_policy(routing)(Random(seed)) if isinstance(routing, str) else routing
     gateway = Gateway(sites, Routing(policy, **options), reference_mips)
     history = History(unfinished=gateway.leases)
-    world = World(gateway, enumerate(jobs, 1), history, Invariants(gateway))
+    world = SimulatedWorld(gateway, enumerate(jobs, 1), history, Invariants(gateway))
     for _ in world.run():
         pass
     return history

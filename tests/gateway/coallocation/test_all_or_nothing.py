@@ -26,7 +26,7 @@ from leasehold.model.event import CancelRequested, Event, LendingChanged
 from leasehold.model.reason import Reason
 from leasehold.sharing.enforcement import Sharing
 from leasehold.sharing.parties import Provider
-from leasehold.simulation.workload.job import Job
+from leasehold.simulation.workload.job import WorkloadJob
 from leasehold.testing.worlds import guest, local
 
 ENDS = {
@@ -48,7 +48,7 @@ class Turmoil:
     """Co-allocations, jobs in order of submission, and what else happens at what time (s)."""
 
     coallocations: list[CoAllocationRequest]
-    jobs: list[Job]
+    jobs: list[WorkloadJob]
     changes: list[tuple[float, Event]]
 
     def unfold(self, sharing: Sharing | None = None, **settings: int) -> Together:
@@ -88,14 +88,14 @@ def coallocations(draw: st.DrawFn, number: int) -> CoAllocationRequest:
 
 
 @st.composite
-def jobs(draw: st.DrawFn) -> list[Job]:
+def jobs(draw: st.DrawFn) -> list[WorkloadJob]:
     """Jobs of the sites' own users, and guests of every type; most need less or more than they ask for."""
     submits = sorted(draw(st.lists(SECONDS, max_size=10)))
     return [draw(_job(at_s)) for at_s in submits]
 
 
 @st.composite
-def _job(draw: st.DrawFn, at_s: int) -> Job:
+def _job(draw: st.DrawFn, at_s: int) -> WorkloadJob:
     asked_s, needed_s = draw(st.integers(1, 40)), draw(st.integers(1, 40))
     home = draw(st.sampled_from(["a", "b", ""]))
     if home:

@@ -13,7 +13,7 @@ from leasehold.gateway.coallocation.placement.policy import Option
 from leasehold.gateway.coallocation.placement.registry import PLACEMENT_POLICIES, describe
 from leasehold.gateway.coallocation.placement.worst_fit import worst_fit
 from leasehold.model.coallocation import Component
-from leasehold.simulation.workload.job import Job
+from leasehold.simulation.workload.job import WorkloadJob
 from leasehold.testing.worlds import local
 
 SLOTS = {"a": 4, "b": 6}
@@ -30,7 +30,7 @@ WANTED = st.lists(
 )
 
 
-def booked(jobs: Sequence[Job], starts_ms: Mapping[int, int]) -> Iterator[Booking]:
+def booked(jobs: Sequence[WorkloadJob], starts_ms: Mapping[int, int]) -> Iterator[Booking]:
     """What local jobs hold, from when they really started."""
     for number, job in enumerate(jobs, 1):
         begin_s = starts_ms[number] // 1000

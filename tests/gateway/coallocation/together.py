@@ -15,8 +15,8 @@ from leasehold.model.event import CoAllocationCancelled, CoAllocationSubmitted, 
 from leasehold.model.reason import Reason
 from leasehold.routing.registry import routing_policy
 from leasehold.sharing.enforcement import Sharing
-from leasehold.simulation.kernel import World
-from leasehold.simulation.workload.job import Job
+from leasehold.simulation.kernel import SimulatedWorld
+from leasehold.simulation.workload.job import WorkloadJob
 from leasehold.testing.worlds import History, site
 
 FIRST_LEASE = 1_000
@@ -116,10 +116,10 @@ class IdleOracle:
         return next((one.id for one in self.coallocations.values() if lease_id in one.lease_ids), None)
 
 
-class CoAllocationWorld(World):
+class CoAllocationWorld(SimulatedWorld):
     """A world in which co-allocations come too, and machines are lost."""
 
-    def __init__(self, gateway: Gateway, jobs: Iterable[Job], history: Together, oracle: IdleOracle) -> None:
+    def __init__(self, gateway: Gateway, jobs: Iterable[WorkloadJob], history: Together, oracle: IdleOracle) -> None:
         super().__init__(gateway, iter(enumerate(jobs, 1)), history, Invariants(gateway))
         self._oracle = oracle
         self._history = history
@@ -142,7 +142,7 @@ class CoAllocationWorld(World):
 def run_together(
     coallocations: Sequence[CoAllocationRequest],
     sites: Sequence[SiteSettings],
-    jobs: Sequence[Job] = (),
+    jobs: Sequence[WorkloadJob] = (),
     changes: Sequence[tuple[float, Event]] = (),
     sharing: Sharing | None = None,
 ) -> Together:

@@ -30,7 +30,7 @@ from leasehold.service.drivers.emulated.machines import EmulatedMachines
 from leasehold.service.drivers.emulated.mishaps import Mishaps
 from leasehold.service.store.rows import JournalRow
 from leasehold.service.store.store import Store
-from leasehold.simulation.workload.job import Job
+from leasehold.simulation.workload.job import WorkloadJob
 from leasehold.testing.live import BEGIN_MS, Live
 from leasehold.testing.rows import submit
 
@@ -72,7 +72,7 @@ def live_three(store: Store, make: Callable[[], Gateway] | None = None, **option
 # --- the same for both ----------------------------------------------------------------------------
 
 
-def submission(job: Job, begin_ms: int = BEGIN_MS) -> Submit:
+def submission(job: WorkloadJob, begin_ms: int = BEGIN_MS) -> Submit:
     """A job as somebody would ask for it."""
     return submit(
         consumer="physics",
@@ -108,7 +108,7 @@ def commands_by_instant(turmoil: Turmoil) -> Iterator[tuple[int, list[Command]]]
         yield BEGIN_MS + at_ms, _commands(jobs, changes)
 
 
-def _commands(jobs: Iterable[Job], changes: Iterable[Event]) -> list[Command]:
+def _commands(jobs: Iterable[WorkloadJob], changes: Iterable[Event]) -> list[Command]:
     asked = [_command(change) for change in changes if not isinstance(change, LeaseFailed)]
     return [*(submission(job) for job in jobs), *asked]
 
@@ -118,15 +118,15 @@ def _look_at(live: Live, watch: Callable[[Live], None] | None) -> None:
         watch(live)
 
 
-def _by_instant(turmoil: Turmoil) -> Iterator[tuple[int, list[Job], list[Event]]]:
-    happenings: list[tuple[int, Job | Event]] = [(job.submit_ms, job) for job in turmoil.jobs]
+def _by_instant(turmoil: Turmoil) -> Iterator[tuple[int, list[WorkloadJob], list[Event]]]:
+    happenings: list[tuple[int, WorkloadJob | Event]] = [(job.submit_ms, job) for job in turmoil.jobs]
     happenings += turmoil.to_the_end()
     for at_ms, some in groupby(sorted(happenings, key=lambda one: one[0]), key=lambda one: one[0]):
         together = [what for _, what in some]
         yield (
             at_ms,
-            [what for what in together if isinstance(what, Job)],
-            [what for what in together if not isinstance(what, Job)],
+            [what for what in together if isinstance(what, WorkloadJob)],
+            [what for what in together if not isinstance(what, WorkloadJob)],
         )
 
 

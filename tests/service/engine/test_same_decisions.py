@@ -24,11 +24,10 @@ from leasehold.service.drivers.emulated.hardware import Hardware
 from leasehold.service.drivers.emulated.machines import EmulatedMachines
 from leasehold.service.drivers.emulated.mishaps import Mishaps
 from leasehold.service.store.store import open_store
-from leasehold.simulation.kernel import World
+from leasehold.simulation.kernel import SimulatedWorld
 from leasehold.simulation.scenario.sites import routing, site_settings
-from leasehold.simulation.scenario.sources import open_streams
+from leasehold.simulation.scenario.sources import fitting, open_streams
 from leasehold.simulation.scenario.spec import Scenario
-from leasehold.simulation.scenario.widths import fitting
 from leasehold.testing.live import Live
 
 NUMBERS = count()
@@ -54,7 +53,7 @@ def test_three_busy_clusters_for_some_hours(tmp_path: Path) -> None:
     listener = Listener()
     gateway = gateway_of(scenario)
     jobs = list(fitting(open_streams(scenario, []), scenario))
-    world = World(gateway, enumerate(jobs, 1), listener)
+    world = SimulatedWorld(gateway, enumerate(jobs, 1), listener)
     for _ in world.run():
         pass
     with open_store(f"sqlite:///{tmp_path}/hours.db") as store:

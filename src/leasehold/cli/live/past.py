@@ -17,13 +17,13 @@ from leasehold.model.agreement import Agreement, Standing
 from leasehold.model.errors import InvalidField
 from leasehold.model.lease import LeaseState
 from leasehold.simulation.scenario.spec import ClusterSpec, Scenario
-from leasehold.simulation.trial import Past
-from leasehold.simulation.workload.job import Job
+from leasehold.simulation.what_if import PlayedRequests
+from leasehold.simulation.workload.job import WorkloadJob
 
 _MILLISECOND = timedelta(milliseconds=1)
 
 
-def past_of_gateway(days: float) -> Past:
+def past_of_gateway(days: float) -> PlayedRequests:
     """Fetch what was asked of the gateway in so many days, its sites, and what is agreed there now.
 
     A lease that nobody preempted runs as long as it ran; others for as long as they asked. Those that were
@@ -38,7 +38,7 @@ def past_of_gateway(days: float) -> Past:
     jobs = sorted((_job(lease, since, scenario) for lease in leases), key=lambda job: job.submit_ms)
     how = f"guests are routed by {scenario.gateway.policy}"
     talk(f"{count(len(jobs), 'lease')} since {since:%Y-%m-%d %H:%M} UTC; {how}")
-    return Past(scenario, lambda: iter([replace(job) for job in jobs]))
+    return PlayedRequests(scenario, lambda: iter([replace(job) for job in jobs]))
 
 
 def _since(client: Client, since: datetime) -> Iterator[Lease]:
@@ -87,9 +87,9 @@ def _signed(agreements: Iterable[UsageAgreement], clock: RunTime) -> list[Agreem
     return list(found.values())
 
 
-def _job(lease: Lease, since: datetime, scenario: Scenario) -> Job:
+def _job(lease: Lease, since: datetime, scenario: Scenario) -> WorkloadJob:
     requested_ms = max(1, round(lease.duration_s * 1000))
-    return Job(
+    return WorkloadJob(
         submit_ms=(lease.submitted_at - since) // _MILLISECOND,
         vms=lease.vms,
         requested_ms=requested_ms,

@@ -27,8 +27,8 @@ from leasehold.simulation.scenario.sites import routing, site_settings
 from leasehold.simulation.scenario.sources import open_log, open_streams
 from leasehold.simulation.scenario.spec import LogStream, Scenario
 from leasehold.simulation.workload.combine import merged, shifted, within
-from leasehold.simulation.workload.job import Job
-from leasehold.simulation.workload.notes import ReadingNotes
+from leasehold.simulation.workload.job import WorkloadJob
+from leasehold.simulation.workload.log_record import ReadingNotes
 from leasehold.simulation.workload.streams import random_stream
 
 MS_PER_S, MS_PER_HOUR = 1_000, 3_600_000
@@ -96,7 +96,7 @@ class Clairvoyant(RoutingPolicy):
             yield is_late, end_ms, start_ms, site.name
 
 
-def room_beside(settings: Sequence[SiteSettings], jobs: Iterable[Job], reference_mips: int) -> Room:
+def room_beside(settings: Sequence[SiteSettings], jobs: Iterable[WorkloadJob], reference_mips: int) -> Room:
     """Give the room that local requests leave at sites without guests: each starts in turn, or is refused."""
     room = {one.name: Profile(one.slots) for one in settings}
     speed_mips = {one.name: one.speed_mips for one in settings}
@@ -126,7 +126,7 @@ def run(configuration: ContenderRun, replication: int, folder: Path | None = Non
     lead_ms = 0 if setting.log is None else plan().stated["logs"]["lead_hours"] * MS_PER_HOUR
     span_ms = configuration.hours * MS_PER_HOUR + lead_ms  # local requests come before the first guest
 
-    def requests() -> Iterator[Job]:
+    def requests() -> Iterator[WorkloadJob]:
         """Give all requests by time: the same for every contender."""
         jobs = open_streams(made, [])
         if setting.log is not None:
@@ -152,7 +152,7 @@ def run(configuration: ContenderRun, replication: int, folder: Path | None = Non
     return observed(gateway, requests(), span_ms)
 
 
-def overestimated(jobs: Iterator[Job], most: float, seed: int) -> Iterator[Job]:
+def overestimated(jobs: Iterator[WorkloadJob], most: float, seed: int) -> Iterator[WorkloadJob]:
     """Request one to ``most`` times the time needed; the slack until a deadline stays."""
     random = random_stream(seed, "estimates")
     for job in jobs:
@@ -161,7 +161,7 @@ def overestimated(jobs: Iterator[Job], most: float, seed: int) -> Iterator[Job]:
         yield replace(job, requested_ms=asked_ms, deadline_ms=deadline_ms)
 
 
-def _clairvoyant(made: Scenario, jobs: Callable[[], Iterator[Job]]) -> Clairvoyant:
+def _clairvoyant(made: Scenario, jobs: Callable[[], Iterator[WorkloadJob]]) -> Clairvoyant:
     own = (job for job in jobs() if job.site is not None)
     room = room_beside(site_settings(made), own, made.reference_mips)
     needs_ms = {number: min(job.actual_ms, job.requested_ms) for number, job in enumerate(jobs(), 1)}
@@ -216,7 +216,9 @@ def log_is_there(log: Log, folder: Path | None) -> bool:
     return folder is not None and (folder / log.file).is_file()
 
 
-def local_jobs(log: Log, folder: Path, slots: Mapping[str, int], span_ms: int, replication: int) -> Iterator[Job]:
+def local_jobs(
+    log: Log, folder: Path, slots: Mapping[str, int], span_ms: int, replication: int
+) -> Iterator[WorkloadJob]:
     """Give the local jobs of all clusters by time, ``span_ms`` of them.
 
     Raises InvalidField where the log is shorter than that.
@@ -231,7 +233,9 @@ Widths = Mapping[str, float]
 """How many times as wide the jobs of a site of the log are here; sites that are not named are left out."""
 
 
-def _window(whole: "tuple[Job, ...]", ours: Widths, cluster: str, span_ms: int, replication: int) -> Iterator[Job]:
+def _window(
+    whole: "tuple[WorkloadJob, ...]", ours: Widths, cluster: str, span_ms: int, replication: int
+) -> Iterator[WorkloadJob]:
     first_ms, last_ms = whole[0].submit_ms, whole[-1].submit_ms
     if last_ms - first_ms < span_ms:
         raise InvalidField("log", f"{(last_ms - first_ms) // 3_600_000} h long", "longer than what is run")
@@ -245,7 +249,7 @@ def _window(whole: "tuple[Job, ...]", ours: Widths, cluster: str, span_ms: int, 
 
 
 @cache
-def _whole(path: Path, *, by_site: bool) -> tuple[Job, ...]:
+def _whole(path: Path, *, by_site: bool) -> tuple[WorkloadJob, ...]:
     """Read a log once in each process."""
     site, field = (None, BY_SITE) if by_site else (ANY, None)
     stream = LogStream("locals", str(path), "swf", site, field)
@@ -270,7 +274,7 @@ def _dealt(path: Path, log: Log, slots: tuple[tuple[str, int], ...]) -> dict[str
     return dict(dealt)
 
 
-def _mean_busy(whole: tuple[Job, ...]) -> Mapping[str, float]:
+def _mean_busy(whole: tuple[WorkloadJob, ...]) -> Mapping[str, float]:
     """Give the mean number of processors that the jobs of each site of a log keep busy."""
     work = Counter[str]()
     for job in whole:

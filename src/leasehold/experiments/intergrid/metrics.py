@@ -22,7 +22,7 @@ from leasehold.model.lease import UNPLANNED, Lease, LeaseState
 from leasehold.model.reason import Outcome
 from leasehold.model.request import LeaseType, Request
 from leasehold.simulation.kernel import Handler
-from leasehold.simulation.workload.job import Job
+from leasehold.simulation.workload.job import WorkloadJob
 
 PERCENT = 100.0
 MS_PER_S = 1_000
@@ -111,7 +111,7 @@ class LeaseObserver:
             LeaseClosed: self._closed,
         }
 
-    def submitted(self, request: Request, job: Job) -> None:
+    def submitted(self, request: Request, job: WorkloadJob) -> None:
         """Note how long a job may take, the shorter of what it asks for and what it needs."""
         self._granted_ms[request.id] = min(job.requested_ms, job.actual_ms)
 

@@ -29,13 +29,13 @@ from leasehold.routing.policy import (
     Waiting,
 )
 from leasehold.routing.view import SiteFacts
-from leasehold.simulation.kernel import World
+from leasehold.simulation.kernel import SimulatedWorld
 from leasehold.simulation.run import collecting_less_garbage, make_gateway
 from leasehold.simulation.scenario.parse import scenario_from_dict
 from leasehold.simulation.scenario.sites import routing
 from leasehold.simulation.scenario.sources import open_streams
 from leasehold.simulation.scenario.spec import Scenario
-from leasehold.simulation.workload.job import Job
+from leasehold.simulation.workload.job import WorkloadJob
 
 
 def measure(name: str, replication: int) -> dict[str, float]:
@@ -56,11 +56,11 @@ def run(configuration: FederationRun, replication: int) -> dict[str, float]:
 
 
 def observed(
-    gateway: Gateway, jobs: Iterator[Job], horizon_ms: int, by: type[LeaseObserver] = LeaseObserver
+    gateway: Gateway, jobs: Iterator[WorkloadJob], horizon_ms: int, by: type[LeaseObserver] = LeaseObserver
 ) -> dict[str, float]:
     """Run these jobs on a gateway to their end; occupancy is that before the horizon."""
     observer = by([site.settings for site in gateway.sites.values()], gateway.reference_mips, horizon_ms)
-    world = World(gateway, enumerate(jobs, 1), observer)
+    world = SimulatedWorld(gateway, enumerate(jobs, 1), observer)
     with collecting_less_garbage():
         for _ in world.run():
             pass
@@ -132,11 +132,11 @@ class WaitsForRoom(RoutingPolicy):
 
     def __init__(self, random: Random) -> None:
         super().__init__(random)
-        self._jobs: dict[int, Job] = {}
+        self._jobs: dict[int, WorkloadJob] = {}
         self._site: dict[int, SiteFacts] = {}
         self._until_ms: dict[int, float] = {}
 
-    def hardened(self, jobs: Iterator[Job]) -> Iterator[Job]:
+    def hardened(self, jobs: Iterator[WorkloadJob]) -> Iterator[WorkloadJob]:
         """Make every guest Non-preemptable; remembers what it was."""
         for number, job in enumerate(jobs, 1):
             if job.site is None:
@@ -172,7 +172,7 @@ class WaitsForRoom(RoutingPolicy):
         return now_ms <= self._until_ms[number]
 
 
-def _until_ms(job: Job, site: SiteFacts, now_ms: int) -> float:
+def _until_ms(job: WorkloadJob, site: SiteFacts, now_ms: int) -> float:
     """Give the time until which a new request can wait: now, for ever, or while its deadline allows."""
     if job.lease_type.is_best_effort:
         return inf

@@ -29,8 +29,8 @@ from leasehold.model.request import LeaseType, Request
 from leasehold.routing.policy import Dispatch, Hold, Information, RoutingPolicy, RoutingView
 from leasehold.sharing.enforcement import Sharing
 from leasehold.sharing.parties import Provider
-from leasehold.simulation.kernel import Handler, World
-from leasehold.simulation.workload.job import Job
+from leasehold.simulation.kernel import Handler, SimulatedWorld
+from leasehold.simulation.workload.job import WorkloadJob
 
 CellKey = tuple[int, int]
 """A consumer and a virtual domain."""
@@ -261,7 +261,7 @@ def run(configuration: AgreementRun, seed: int) -> dict[str, float]:
     meter = Meter(configuration.slots_per_domain, configuration.domains, configuration.shares, horizon_ms)
     for domain in range(configuration.domains):
         bound = [work for work in jobs if work.domain == domain]
-        world = World(gateway(configuration, [domain]), as_jobs(bound), AgreementObserver(meter, bound))
+        world = SimulatedWorld(gateway(configuration, [domain]), as_jobs(bound), AgreementObserver(meter, bound))
         for _ in world.run(horizon_ms):
             pass
     return meter.read()
@@ -284,12 +284,12 @@ def gateway(configuration: AgreementRun, domains: Sequence[int]) -> Gateway:
     )
 
 
-def as_jobs(works: Iterable[Work]) -> Iterator[tuple[int, Job]]:
+def as_jobs(works: Iterable[Work]) -> Iterator[tuple[int, WorkloadJob]]:
     """Give them as the simulated world takes them, numbered from 0 on."""
     for number, work in enumerate(works):
         consumer, domain = name_of("vo", work.consumer), name_of("vd", work.domain)
         length, kind = (work.duration_ms, work.duration_ms), LeaseType.SUSPENDABLE
-        yield number, Job(work.submit_ms, 1, *length, consumer=consumer, lease_type=kind, domain=domain)
+        yield number, WorkloadJob(work.submit_ms, 1, *length, consumer=consumer, lease_type=kind, domain=domain)
 
 
 class AgreementObserver:
@@ -301,7 +301,7 @@ class AgreementObserver:
         self._works = works
         self.handlers: Mapping[type, Handler] = {StartLease: self._start, LeaseClosed: self._close}
 
-    def submitted(self, request: Request, job: Job) -> None:
+    def submitted(self, request: Request, job: WorkloadJob) -> None:
         """Count a job that comes."""
         self._meter.submit(self._works[request.id].key, job.submit_ms)
 

@@ -8,14 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from leasehold.model.errors import InvalidField
-from leasehold.simulation.scenario.overrides import overridden
-from leasehold.simulation.scenario.parse import scenario_from_dict
-from leasehold.simulation.scenario.sizes import with_sizes
-from leasehold.simulation.scenario.sources import open_streams
-from leasehold.simulation.scenario.spec import ModelStream, Scenario
+from leasehold.simulation.scenario.parse import overridden, scenario_from_dict
+from leasehold.simulation.scenario.sources import open_streams, with_sizes
+from leasehold.simulation.scenario.spec import SIZE_RULES, ModelStream, Scenario
 from leasehold.simulation.workload.das2 import Das2Parameters
 from leasehold.simulation.workload.lease_mix import LeaseMix
-from leasehold.simulation.workload.sizing import SIZE_RULES
 
 MODEL = "das2"
 _FEWEST_SLOTS = 8

@@ -1,18 +1,23 @@
-"""From the keys of a scenario, however they came, to a `Scenario`; every one checked."""
+"""Scenarios from plain data, from files and by name; keys set from outside; and written in one normal form."""
 
-from collections.abc import Mapping, Sequence
+import copy
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from leasehold.configuration import toml
 from leasehold.configuration.agreements import read_agreements
 from leasehold.configuration.keys import Keys
 from leasehold.configuration.tables import GATEWAY, SHARING_OF_RUN, read_domains
 from leasehold.configuration.terms import ClusterTerms, read_terms
 from leasehold.configuration.times import RunTime
+from leasehold.configuration.toml import TomlFile, read_toml
 from leasehold.model.agreement import MILLION
 from leasehold.model.errors import InvalidField, UnknownName
-from leasehold.simulation.scenario.agreed import check_agreements
+from leasehold.simulation.scenario.sites import check_agreements
 from leasehold.simulation.scenario.spec import (
     CLUSTER,
     FORMATS,
@@ -25,15 +30,15 @@ from leasehold.simulation.scenario.spec import (
     WINDOW,
     ClusterSpec,
     LogStream,
+    LogWindow,
     ModelStream,
     Scenario,
     StreamSpec,
-    Window,
     among,
 )
 from leasehold.simulation.workload.das2 import PARAMETER_NAMES, Das2Parameters
 from leasehold.simulation.workload.lease_mix import EVEN_MIX
-from leasehold.simulation.workload.together import TOGETHER, Together
+from leasehold.simulation.workload.together import TOGETHER, StreamCoAllocations
 
 MODELS = ("das2",)
 _NEEDS_HORIZON = "a number of seconds: the DAS-2 model never ends"
@@ -133,11 +138,11 @@ def _log(keys: Keys, clusters: Sequence[str]) -> LogStream:
         stream,
         slots=PEAK if stream.cluster_by is None else MADE_CLUSTERS.values(keys)["slots"],
         mix=MIX.take(keys) if stream.has_externals else EVEN_MIX,
-        window=_window(keys, Window(from_zero=stream.format == "gwf")),
+        window=_window(keys, LogWindow(from_zero=stream.format == "gwf")),
     )
 
 
-def _together(keys: Keys, clusters: Sequence[str], *, has_externals: bool) -> Together | None:
+def _together(keys: Keys, clusters: Sequence[str], *, has_externals: bool) -> StreamCoAllocations | None:
     """Read ``together``, None where it is absent; files are at one of these clusters."""
     if "together" not in keys:
         keys.take("together", None)
@@ -170,8 +175,117 @@ def _check_whose(keys: Keys, stream: LogStream) -> None:
         raise InvalidField(keys.where("site"), " and ".join(present) or None, expected)
 
 
-def _window(keys: Keys, default: Window) -> Window:
+def _window(keys: Keys, default: LogWindow) -> LogWindow:
     window = WINDOW.take(keys, default)
     if window.end_ms is not None and window.end_ms <= window.begin_ms:
         raise InvalidField(keys.where("end_s"), window.end_ms / 1000, "a time after begin_s")
     return window
+
+
+_FORM = "key=value, as in gateway.policy=rr or cluster.NAME.slots=64"
+EVERY = "*"
+"""Instead of a name: all clusters, or all streams."""
+
+
+def parse_assignments(texts: Iterable[str]) -> dict[str, Any]:
+    """Read ``key=value`` texts; a value that is no TOML value is taken as text.
+
+    Raises InvalidField for a text without key or value.
+    """
+    found: dict[str, Any] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip() or not value.strip():
+            raise InvalidField("--set", text, _FORM)
+        found[key.strip()] = _value(value.strip())
+    return found
+
+
+def _value(text: str) -> object:
+    try:
+        values = tomllib.loads(f"value = {text}")
+    except (tomllib.TOMLDecodeError, RecursionError, ValueError):
+        return text
+    return values["value"] if len(values) == 1 else text
+
+
+def overridden(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keys of a scenario with these set over them.
+
+    A key is ``key``, ``table.key``, or ``cluster.NAME.key`` and ``stream.NAME.key``, where the name ``*`` is
+    every one. Raises UnknownName for a cluster or stream that is not there.
+    """
+    result = copy.deepcopy(dict(values))
+    for key, value in overrides.items():
+        first, _, rest = key.partition(".")
+        if first in ("cluster", "stream") and rest:
+            _set_in_list(result, first, rest, value)
+        else:
+            _set(result, key, key, value)
+    return result
+
+
+def _set_in_list(values: dict[str, Any], kind: str, rest: str, value: object) -> None:
+    tables = values.get(kind)
+    tables = [table for table in tables if isinstance(table, dict)] if isinstance(tables, list) else []
+    named = {str(table.get("name")): table for table in tables}
+    # a name may contain dots itself: the longest one that fits is meant
+    fitting = [name for name in [EVERY, *named] if rest.startswith(f"{name}.")]
+    if not fitting:
+        raise UnknownName(f"--set {kind}", rest.rpartition(".")[0] or rest, [EVERY, *named])
+    name = max(fitting, key=len)
+    key = rest[len(name) + 1 :]
+    for table in named.values() if name == EVERY else [named[name]]:
+        _set(table, key, f"{kind}.{rest}", value)
+
+
+def _set(table: dict[str, Any], key: str, place: str, value: object) -> None:
+    first, dot, rest = key.partition(".")
+    if not dot:
+        table[first] = value
+        return
+    below = table.setdefault(first, {})
+    if not isinstance(below, dict):
+        raise InvalidField(f"--set {place}", value, f"a key of which {first} is no part: {first} is no table")
+    _set(below, rest, place, value)
+
+
+def load_scenario(path: Path, overrides: Mapping[str, Any] | None = None) -> Scenario:
+    """Read a scenario file; ``overrides`` are set over its keys (see `overrides`).
+
+    Raises InputError with file and line, or InvalidField for an override.
+    """
+    file = read_toml(path)
+    if not overrides:
+        return _parsed(file)
+    try:
+        return scenario_from_dict(overridden(file.values, overrides), path.parent)
+    except InvalidField:
+        _parsed(file)  # if the file is wrong by itself, that is what to say
+        raise
+
+
+def _parsed(file: TomlFile) -> Scenario:
+    with file.naming_lines():
+        return scenario_from_dict(file.values, file.path.parent)
+
+
+def to_toml(scenario: Scenario) -> str:
+    """Write a scenario as a file, complete: `load_scenario` reads the same one from it."""
+    return toml.to_toml(scenario.to_dict())
+
+
+def packaged_names() -> list[str]:
+    """List their names."""
+    return sorted(path.stem for path in _packaged_folder().glob("*.toml"))
+
+
+def packaged_path(name: str) -> Path:
+    """Find the file of one; raises UnknownName."""
+    if name not in packaged_names():
+        raise UnknownName("scenario", name, packaged_names())
+    return _packaged_folder() / f"{name}.toml"
+
+
+def _packaged_folder() -> Path:
+    return Path(str(files("leasehold"))) / "scenarios"

@@ -27,12 +27,13 @@ from leasehold.configuration.times import RunTime
 from leasehold.model.agreement import Agreement
 from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.model.request import LEASE_TYPES, LeaseType
-from leasehold.simulation.workload.interpretation import READING, Interpretation
+from leasehold.simulation.workload.interpretation import READING, LogInterpretation, PlacingRule
 from leasehold.simulation.workload.lease_mix import EVEN_MIX, LeaseMix
 from leasehold.simulation.workload.log_record import ID_FIELDS
-from leasehold.simulation.workload.sizing import SIZE_RULES
-from leasehold.simulation.workload.split import Rule
-from leasehold.simulation.workload.together import TOGETHER, Together
+from leasehold.simulation.workload.together import TOGETHER, StreamCoAllocations
+
+SIZE_RULES = ("max-procs", "peak")
+"""How a log may say how large a cluster is: as its header says, or as its jobs need."""
 
 FORMATS = ("swf", "gwf")
 PEAK = "peak"
@@ -64,7 +65,7 @@ def among(table: Table[Any], clusters: Iterable[str]) -> Table[Any]:
 
 def _check_consumer(text: str) -> str:
     if "{" in text or "}" in text:
-        Rule(consumer=text)
+        PlacingRule(consumer=text)
     elif text not in ID_FIELDS:
         raise UnknownName("consumer_by", text, ID_FIELDS)
     return text
@@ -210,7 +211,7 @@ CLUSTER = Table(ClusterSpec, "A cluster, with any key of [defaults] that is diff
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class LogWindow:
     """Which part of a log is used, by its own time."""
 
     begin_ms: Annotated[int, Seconds("use what was submitted from then", optional=True)] = 0
@@ -221,7 +222,7 @@ class Window:
     ] = False
 
 
-WINDOW = Table(Window, "Which part of a log is used.")
+WINDOW = Table(LogWindow, "Which part of a log is used.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +241,7 @@ class ModelStream:
     consumer: Annotated[str, Text("on whose account its requests come", unset="the stream's name", optional=True)] = ""
     domain: Annotated[str, _BOUND_TO] = ""
     claims: Annotated[Mapping[str, int], CLAIMS] = field(default_factory=dict)
-    together: Together | None = None
+    together: StreamCoAllocations | None = None
 
     @property
     def has_externals(self) -> bool:
@@ -290,7 +291,7 @@ class LogStream:
         ),
     ] = False
     slots: int | str = PEAK
-    reading: Annotated[Interpretation, Within("", READING)] = field(default_factory=Interpretation)
+    reading: Annotated[LogInterpretation, Within("", READING)] = field(default_factory=LogInterpretation)
     consumer_by: Annotated[
         str,
         Text(
@@ -301,10 +302,10 @@ class LogStream:
     ] = "user"
     load: Annotated[float, _LOAD] = 1.0
     mix: LeaseMix = EVEN_MIX
-    window: Window = field(default_factory=Window)
+    window: LogWindow = field(default_factory=LogWindow)
     domain: Annotated[str, _BOUND_TO] = ""
     claims: Annotated[Mapping[str, int], CLAIMS] = field(default_factory=dict)
-    together: Together | None = None
+    together: StreamCoAllocations | None = None
 
     @property
     def external_where(self) -> Mapping[str, tuple[str, ...]]:
@@ -404,5 +405,5 @@ class Scenario:
 SCENARIO = Table(Scenario, "A scenario: clusters, streams of requests that meet them, and the rules.")
 
 
-def _together_to_dict(together: Together | None) -> Plain:
+def _together_to_dict(together: StreamCoAllocations | None) -> Plain:
     return {} if together is None else {"together": TOGETHER.to_dict(together)}

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 
 from leasehold.model.request import LeaseType, Request
-from leasehold.simulation.workload.together import Together
+from leasehold.simulation.workload.together import StreamCoAllocations
 
 
 @dataclass(slots=True)
-class Job:
+class WorkloadJob:
     """One request of a stream; times are integer milliseconds, durations on a machine of the reference speed.
 
     Deliberately plain and unchecked: a log of a million lines makes a million of these. The readers and the
@@ -41,7 +41,7 @@ class Job:
     group: str = ""
     domain: str = ""
     claims: tuple[tuple[str, int], ...] = ()
-    together: Together | None = None
+    together: StreamCoAllocations | None = None
     wait: bool = False
 
     def __post_init__(self) -> None:
@@ -50,9 +50,9 @@ class Job:
             self.ready_ms = self.submit_ms
 
 
-def job_of(request: Request) -> Job:
+def job_of(request: Request) -> WorkloadJob:
     """Make the job of a request that no stream brought: it needs just what it asks for."""
-    return Job(
+    return WorkloadJob(
         request.submit_ms,
         request.vms,
         request.duration_ms,

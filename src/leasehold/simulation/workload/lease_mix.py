@@ -7,9 +7,8 @@ from itertools import accumulate
 
 from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.model.request import LEASE_TYPES, LeaseType
-from leasehold.simulation.workload.checks import check_number
-from leasehold.simulation.workload.job import Job
-from leasehold.simulation.workload.streams import random_stream
+from leasehold.simulation.workload.job import WorkloadJob
+from leasehold.simulation.workload.streams import check_number, random_stream
 
 _EVEN = dict.fromkeys(LeaseType, 0.25)
 
@@ -71,7 +70,7 @@ class LeaseTypeDraws:
         self._types = random_stream(seed, stream, "types")
         self._deadlines = random_stream(seed, stream, "deadlines")
 
-    def assign(self, job: Job, mix: LeaseMix) -> None:
+    def assign(self, job: WorkloadJob, mix: LeaseMix) -> None:
         """Give the job a type of the mix, and a deadline if it is Migratable.
 
         Both streams advance with every job: another mix changes no other job's draw.

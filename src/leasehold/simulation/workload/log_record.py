@@ -1,17 +1,87 @@
 """The job lines of a workload log, read fast where they are plain and carefully where they are not.
 
 SWF and GWF agree on what their first sixteen columns mean; a `LogFormat` says where they differ. Columns that
-Leasehold has no use for are not looked at.
+Leasehold has no use for are not looked at. `text_lines` reads plain and gzip files, with every way of failing told
+as one line; `ReadingNotes` count what was assumed and left out, so that nothing happens silently.
 """
 
+import gzip
 import math
+import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TextIO, cast
 
 from leasehold.model.errors import InputError
-from leasehold.simulation.workload.log_text import text_lines
-from leasehold.simulation.workload.notes import ReadingNotes
+
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+def text_lines(path: Path) -> Iterator[str]:
+    """Yield the lines of a file, unpacked if it is gzip, whatever its name.
+
+    Bytes that are no UTF-8 survive as surrogate escapes, so that a header can be written back as it was.
+    Raises InputError for a file that cannot be opened, is cut off or is damaged.
+    """
+    number = 0
+    try:
+        with _opened(path) as file:
+            for number, line in enumerate(file, 1):  # noqa: B007  # the handlers tell how far reading got
+                yield line
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        problem = f"the gzip file is cut off or damaged after this line ({error})"
+        raise InputError(path, number, problem) from error
+    except OSError as error:
+        raise InputError(path, None, f"cannot be read: {error.strerror}") from error
+
+
+def _opened(path: Path) -> TextIO:
+    with path.open("rb") as file:
+        packed = file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
+    if packed:
+        return cast("TextIO", gzip.open(path, "rt", encoding="utf-8", errors="surrogateescape"))
+    return path.open(encoding="utf-8", errors="surrogateescape")
+
+
+@dataclass(slots=True)
+class ReadingNotes:
+    """The account of one source: job lines read = jobs + skipped.
+
+    ``assumed`` counts jobs by the assumption made about them, ``skipped`` by the reason for leaving them out;
+    both are keyed by a phrase that completes "n of m jobs ...".
+    """
+
+    source: str
+    read: int = 0
+    assumed: Counter[str] = field(default_factory=Counter)
+    skipped: Counter[str] = field(default_factory=Counter)
+    remarks: list[str] = field(default_factory=list)
+
+    @property
+    def jobs(self) -> int:
+        """How many of the lines read became jobs."""
+        return self.read - self.skipped.total()
+
+    def assume(self, phrase: str) -> None:
+        """Count one more job about which this was assumed."""
+        self.assumed[phrase] += 1
+
+    def skip(self, phrase: str) -> None:
+        """Count one more job that was left out for this reason."""
+        self.skipped[phrase] += 1
+
+    def remark(self, sentence: str) -> None:
+        """Keep a sentence about the source as a whole."""
+        self.remarks.append(sentence)
+
+    def sentences(self) -> list[str]:
+        """Return all as sentences, for a manifest: what was left out first, the frequent before the rare."""
+        counted = [*self.skipped.most_common(), *self.assumed.most_common()]
+        told = [f"{self.source}: {count:,} of {self.read:,} jobs {phrase}" for phrase, count in counted]
+        return told + [f"{self.source}: {remark}" for remark in self.remarks]
+
 
 ID_FIELDS = ("user", "group", "queue", "partition", "site")
 """The fields that a log can be split by; as text, exactly as in the log."""

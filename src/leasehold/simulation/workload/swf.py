@@ -3,14 +3,12 @@
 https://www.cs.huji.ac.il/labs/parallel/workload/swf.html
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from leasehold.model.errors import InvalidField
-from leasehold.simulation.workload.log_record import LogFormat, LogRecord, log_records
-from leasehold.simulation.workload.log_text import text_lines
-from leasehold.simulation.workload.notes import ReadingNotes
+from leasehold.simulation.workload.log_record import LogFormat, LogRecord, ReadingNotes, log_records, text_lines
 
 SWF = LogFormat(
     name="the Standard Workload Format (SWF)",
@@ -27,11 +25,6 @@ class SwfHeader:
     """The comment lines at the head of a log, all of them, exactly as they are, with or without a meaning."""
 
     lines: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, values: Mapping[str, object]) -> "SwfHeader":
-        """Return a header that says these things, in this order."""
-        return cls(tuple(f"; {label}: {value}" for label, value in values.items()))
 
     def values(self) -> dict[str, list[str]]:
         """Return what each label says, in order; a line without a label goes on with the one above."""

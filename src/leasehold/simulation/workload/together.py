@@ -14,7 +14,7 @@ MOST_TRIES = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Together:
+class StreamCoAllocations:
     """What a stream says of its co-allocations; the defaults are those of a `CoAllocationRequest`."""
 
     share: Annotated[
@@ -68,4 +68,4 @@ class Together:
         return (each + rest, *([each] * (self.components - 1)))
 
 
-TOGETHER = Table(Together, "Which requests of a stream are co-allocations.")
+TOGETHER = Table(StreamCoAllocations, "Which requests of a stream are co-allocations.")

@@ -9,8 +9,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from leasehold.simulation.workload.das2 import Das2Parameters
-from leasehold.simulation.workload.distributions import LognormalDurations, TwoStageSizes, WeibullGaps
+from leasehold.simulation.workload.das2 import Das2Parameters, LognormalDurations, TwoStageSizes, WeibullGaps
 
 
 @dataclass(frozen=True, slots=True)
