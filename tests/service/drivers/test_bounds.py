@@ -22,11 +22,9 @@ from leasehold.service.drivers.ec2.reading import exit_status as ec2_exit_status
 from leasehold.service.drivers.ec2.reading import read_instance
 from leasehold.service.drivers.ec2.words import INCARNATION, LEASE
 from leasehold.service.drivers.facts import MOST_OUTPUT, NodeFacts, Output
-from leasehold.service.drivers.probing.report import BadReport, read_report
-from leasehold.service.drivers.probing.script import BEGINS, ENDS
 from leasehold.service.drivers.protocol import Observation, Phase
-from leasehold.service.drivers.slurm.job import BadReply, read_jobs
-from leasehold.service.drivers.slurm.node import read_nodes
+from leasehold.service.drivers.slurm.cluster import BadReply, read_jobs, read_nodes
+from leasehold.service.drivers.slurm.probes import BEGINS, ENDS, BadReport, read_report
 
 HUGE = 10**30
 LIES: list[object] = [

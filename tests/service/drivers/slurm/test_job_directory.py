@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from leasehold.service.drivers.facts import Output
+from leasehold.service.drivers.protocol import Phase, Verb
 from leasehold.service.drivers.slurm import job_directory
+from leasehold.service.drivers.slurm.instance import JobInstance
 from leasehold.service.drivers.slurm.job_directory import (
     BEGUN,
     CONSOLE,
@@ -19,6 +21,7 @@ from leasehold.service.drivers.slurm.job_directory import (
     JobDirectory,
     batch_script,
 )
+from leasehold.testing.driver_rig import order
 
 NOBODY = Output("")
 
@@ -31,17 +34,23 @@ def directories(tmp_path: Path) -> JobDirectories:
 @pytest.fixture
 def directory(directories: JobDirectories) -> JobDirectory:
     """That of the only job of lease 7."""
-    return directories.of(7, 1)
+    return directories.of(instance())
+
+
+def instance(generation: int = 1, command: tuple[str, ...] = (), on_nodes: tuple[str, ...] = ()) -> JobInstance:
+    whose = {"user": "", "uid": os.geteuid(), "gid": os.getegid(), "owner": "", "secret": ""}
+    told = order(Verb.START, 7, generation, command=command)
+    return JobInstance.ordered(told, Phase.STARTING, 0, on_nodes=on_nodes, **whose)
 
 
 def create(directory: JobDirectory, *nodes: str) -> None:
-    directory.create(os.geteuid(), os.getegid(), nodes)
+    directory.create(instance(on_nodes=nodes))
 
 
 def played(directory: JobDirectory, *command: str) -> int:
     """Run a job's script as Slurm would."""
     create(directory)
-    script = batch_script(directory.work, 7, command, vms=1, cores=1)
+    script = batch_script(instance(command=command), directory.work)
     with (directory.work / CONSOLE).open("a") as console:
         done = subprocess.run(["sh"], input=script, stdout=console, stderr=console, text=True, check=False)
     return done.returncode
@@ -164,7 +173,7 @@ def test_a_folder_deeper_than_anybody_can_go_is_pruned(
     monkeypatch.setattr(job_directory, "_KEPT", 1)
     monkeypatch.setattr(job_directory, "_REMOVED_WITHIN_S", 600)
     for generation in (2, 3, 1):
-        create(directories.of(7, generation))
+        create(directories.of(instance(generation)))
     inside = os.open(directory.work, os.O_DIRECTORY)
     for _ in range(1_500):
         os.mkdir("d", dir_fd=inside)
@@ -195,11 +204,11 @@ def test_many_folders_are_pruned_by_one_command_that_may_not_take_long(
         return run(words, timeout=timeout, **more)
 
     for generation in range(2, 9):
-        create(directories.of(7, generation))
-        os.utime(directories.of(7, generation).path, (generation, generation))
+        create(directories.of(instance(generation)))
+        os.utime(directories.of(instance(generation)).path, (generation, generation))
     monkeypatch.setattr(subprocess, "run", noted)
-    directories.prune([directories.of(7, 2)])
-    left = [generation for generation in range(2, 9) if directories.of(7, generation).path.exists()]
+    directories.prune([instance(2)])
+    left = [generation for generation in range(2, 9) if directories.of(instance(generation)).path.exists()]
     assert left == [2, 7, 8]
     assert [bound <= 10 for bound in bounds] == [True]
     assert sequence == [".6", ".5", ".4", ".3"]

@@ -9,8 +9,8 @@ from tests.service.drivers.slurm.conftest import real_clusters
 from tests.service.drivers.slurm.sites import SlurmRig
 
 from leasehold.service.drivers.protocol import Phase, Verb
+from leasehold.service.drivers.slurm.instance import BEGINS_AGAIN
 from leasehold.service.drivers.slurm.job_directory import WORK
-from leasehold.service.drivers.slurm.status import BEGINS_AGAIN
 from leasehold.testing.driver_rig import order, site
 from leasehold.testing.slurm import SlurmCluster
 

@@ -8,14 +8,12 @@ import pytest
 from tests.service.drivers.slurm.sites import SlurmRig
 
 from leasehold.service.drivers.protocol import HasNativeQueue, NativeJob, Phase, Verb
-from leasehold.service.drivers.slurm import status
+from leasehold.service.drivers.slurm import instance
+from leasehold.service.drivers.slurm.cluster import Job, Node, Partition
 from leasehold.service.drivers.slurm.driver import SlurmDriver
-from leasehold.service.drivers.slurm.job import Job, Partition
-from leasehold.service.drivers.slurm.native_queue import QueueScope, site_nodes
-from leasehold.service.drivers.slurm.node import Node
 from leasehold.service.drivers.slurm.options import OnSuspend, SlurmOptions
+from leasehold.service.drivers.slurm.queue import CpuMap, NativeQueue, site_nodes
 from leasehold.service.drivers.slurm.reconciler import NO_ROOM
-from leasehold.service.drivers.slurm.snapshot import CpuMap
 from leasehold.testing.driver_rig import Site, order, site
 from leasehold.testing.slurm import SlurmCluster
 
@@ -25,13 +23,13 @@ MAIN = ("main",)
 # --- by hand ----------------------------------------------------------------------------------------------
 
 
-def scope(partition: str = "", **options: Any) -> QueueScope:
+def queue(partition: str = "", **options: Any) -> NativeQueue:
     """Three nodes of eight CPUs and 16 GiB; the last is in a partition of its own, too."""
     nodes = {name: Node(name, 8, 16_384, frozenset(MAIN)) for name in ("n1", "n2", "n3")}
     nodes["n3"] = replace(nodes["n3"], partitions=frozenset({"main", "debug"}))
     partitions = {"main": Partition("main"), "debug": Partition("debug", 30)}
     given = SlurmOptions(partition=partition, **options)
-    return QueueScope(site_nodes(nodes, given), partitions, given, slots=24)
+    return NativeQueue(site_nodes(nodes, given), partitions, given, slots=24)
 
 
 def job(number: int, *words: str, **fields: Any) -> Job:
@@ -47,11 +45,11 @@ def running(number: int, cpus_by_node: dict[str, int], *words: str, **fields: An
     return job(number, *(words or ("RUNNING",)), cpus=cpus, cpus_by_node=cpus_by_node, **fields)
 
 
-def listed(*jobs: Job, on: QueueScope | None = None) -> list[NativeJob]:
-    return (on or scope()).native_jobs(jobs, lambda _: False)
+def listed(*jobs: Job, on: NativeQueue | None = None) -> list[NativeJob]:
+    return (on or queue()).of(jobs)
 
 
-def vms(*jobs: Job, on: QueueScope | None = None) -> dict[str, int]:
+def vms(*jobs: Job, on: NativeQueue | None = None) -> dict[str, int]:
     return {one.name: one.vms for one in listed(*jobs, on=on)}
 
 
@@ -63,7 +61,7 @@ class TestWhoIsListed:
 
     def test_unless_suspended_ones_do_not(self) -> None:
         suspended = running(1, {"n1": 1}, "SUSPENDED")
-        assert listed(suspended, on=scope(suspended_jobs=False)) == []
+        assert listed(suspended, on=queue(suspended_jobs=False)) == []
 
     @pytest.mark.parametrize(
         ("reason", "is_listed"),
@@ -82,9 +80,6 @@ class TestWhoIsListed:
     def test_those_that_wait_for_nothing_but_room(self, reason: str, *, is_listed: bool) -> None:
         assert bool(listed(waiting(1, reason=reason))) is is_listed
 
-    def test_no_guests(self) -> None:
-        assert scope().native_jobs([waiting(1), running(2, {"n1": 1})], lambda _: True) == []
-
     def test_only_those_of_the_partition_and_those_who_share_its_nodes(self) -> None:
         jobs = [
             running(1, {"n1": 4}),
@@ -92,23 +87,23 @@ class TestWhoIsListed:
             waiting(3),
             waiting(4, partitions=("elsewhere",)),
         ]
-        assert vms(*jobs, on=scope("debug")) == {"2": 2, "3": 1}
+        assert vms(*jobs, on=queue("debug")) == {"2": 2, "3": 1}
 
 
 class TestHowLargeTheyAre:
     def test_cpus_are_rounded_up_to_vms_node_by_node(self) -> None:
         jobs = [running(1, {"n1": 1, "n2": 5}), waiting(2, cpus=9), waiting(3, cpus=3, nodes_wanted=3)]
-        assert vms(*jobs, on=scope(cpus_per_vm=4)) == {"1": 3, "2": 3, "3": 3}
+        assert vms(*jobs, on=queue(cpus_per_vm=4)) == {"1": 3, "2": 3, "3": 3}
 
     def test_who_wants_whole_nodes_gets_them(self) -> None:
         jobs = [
             waiting(1, cpus=2, nodes_wanted=2, exclusive=True),
             waiting(2, cpus=9, exclusive=True),
         ]
-        assert vms(*jobs, on=scope(cpus_per_vm=2)) == {"1": 8, "2": 8}
+        assert vms(*jobs, on=queue(cpus_per_vm=2)) == {"1": 8, "2": 8}
 
     def test_where_memory_is_given_out_it_may_be_what_is_scarcer(self) -> None:
-        on = scope(memory=True, suspend=OnSuspend.NONE)
+        on = queue(memory=True, suspend=OnSuspend.NONE)
         jobs = [
             waiting(1, cpus=1, memory_per_node_mib=8_192),
             waiting(2, cpus=2, memory_per_cpu_mib=512),
@@ -159,7 +154,7 @@ class TestArrays:
         assert [one.name for one in listed(*jobs)] == ["8_1", "8_3"]
 
     def test_no_more_than_there_are_slots(self) -> None:
-        assert len(listed(waiting(8, array_id=8, array_tasks="0-99999"))) == scope().slots
+        assert len(listed(waiting(8, array_id=8, array_tasks="0-99999"))) == queue().slots
 
 
 # --- asked of a real Slurm --------------------------------------------------------------------------------
@@ -230,7 +225,7 @@ def test_a_guest_that_came_back_too_soon_steps_back_again(
     rig: SlurmRig, cluster: SlurmCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between our look and our order Slurm may have given the CPUs to a user, and resumes all the same."""
-    monkeypatch.setattr(status, "SETTLING_S", 1)
+    monkeypatch.setattr(instance, "SETTLING_S", 1)
 
     async def play() -> None:
         async with site(rig) as here:

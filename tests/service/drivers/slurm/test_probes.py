@@ -7,14 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from leasehold.service.drivers.probing.script import BEGINS, ENDS
+from leasehold.service.drivers.slurm.cluster import Job, Node
 from leasehold.service.drivers.slurm.commands import Slurm, SlurmRefused, Step
-from leasehold.service.drivers.slurm.discovery import Probes
-from leasehold.service.drivers.slurm.job import Job
+from leasehold.service.drivers.slurm.instance import tag_of
 from leasehold.service.drivers.slurm.job_directory import WORK
-from leasehold.service.drivers.slurm.node import Node
 from leasehold.service.drivers.slurm.options import SlurmOptions
-from leasehold.service.drivers.slurm.snapshot import probe_comment, tag_of
+from leasehold.service.drivers.slurm.probes import BEGINS, ENDS, Probes, probe_comment
 from leasehold.service.drivers.slurm.users import JobUser
 
 OWNER, DAY_MS, BEGIN_MS = "0123456789ab", 86_400_000, 1_795_257_816_000

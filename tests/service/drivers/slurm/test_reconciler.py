@@ -15,15 +15,12 @@ from leasehold.service.drivers.protocol import Order, Phase, Verb
 from leasehold.service.drivers.reconciler.instances import Instances
 from leasehold.service.drivers.reconciler.store import InstanceStore
 from leasehold.service.drivers.slurm import users as users_module
+from leasehold.service.drivers.slurm.cluster import Job, Node
 from leasehold.service.drivers.slurm.commands import Slurm, SlurmUnavailable, Step
-from leasehold.service.drivers.slurm.job import Job
+from leasehold.service.drivers.slurm.instance import JobInstance, Tag
 from leasehold.service.drivers.slurm.job_directory import JobDirectories
-from leasehold.service.drivers.slurm.native_queue import QueueScope
-from leasehold.service.drivers.slurm.node import Node
 from leasehold.service.drivers.slurm.options import SlurmOptions
 from leasehold.service.drivers.slurm.reconciler import JobReconciler
-from leasehold.service.drivers.slurm.snapshot import Tag
-from leasehold.service.drivers.slurm.status import JobInstance
 from leasehold.testing.driver_rig import order
 
 NOW_MS = 1_060_000
@@ -81,14 +78,16 @@ class House:
     def submitted(self, account: str = "atlas") -> JobInstance:
         """A lease of which it is not known whether Slurm has its job: we were killed just then."""
         user = getpwnam(OPTIONS.users[account])
-        whose = {"user": user.pw_name, "uid": user.pw_uid, "gid": user.pw_gid, "secret": "5ec4e7"}
+        whose = {
+            "user": user.pw_name,
+            "uid": user.pw_uid,
+            "gid": user.pw_gid,
+            "owner": self.store.identity,
+            "secret": "5ec4e7",
+        }
         one = JobInstance.ordered(start(account), Phase.STARTING, NOW_MS, cores=1, **whose)
         self.reconciler.instances.add(one)
         return one
-
-    def tag(self, one: JobInstance, **changed: Any) -> Tag:
-        """What the job of an instance carries, or nearly that."""
-        return replace(Tag(self.store.identity, one.lease_id, one.generation, one.secret), **changed)
 
 
 @pytest.fixture
@@ -109,21 +108,21 @@ def job(tag: Tag, number: int = 5, uid: int = ATLAS, **more: Any) -> Job:
 class TestAJobThatWasSubmittedJustBeforeACrash:
     def test_is_claimed_by_its_lease(self, house: House) -> None:
         one = house.submitted()
-        house.slurm.queue = [job(house.tag(one))]
+        house.slurm.queue = [job(one.tag)]
         house.reconciler.observe()
         assert (one.job_id, house.slurm.cancelled) == (5, [])
 
     def test_is_not_what_another_tenant_has_put_the_same_tag_on(self, house: House) -> None:
         """Anybody can read it in the queue, while the true job waits there."""
         one = house.submitted()
-        tag = house.tag(one)
+        tag = one.tag
         house.slurm.queue = [job(tag, 4, CMS), job(tag, 5)]
         house.reconciler.observe()
         assert (one.job_id, house.slurm.cancelled) == (5, [4])
 
     def test_is_none_of_another_secret(self, house: House) -> None:
         one = house.submitted()
-        house.slurm.queue = [job(house.tag(one, secret=one.secret[1:]))]
+        house.slurm.queue = [job(replace(one.tag, secret=one.secret[1:]))]
         house.reconciler.observe()
         assert (one.job_id, house.slurm.cancelled) == (None, [5])
 
@@ -138,7 +137,7 @@ class TestAJobThatWasSubmittedJustBeforeACrash:
     ) -> None:
         house = House(tmp_path_factory.mktemp("house"))
         one = house.submitted()
-        house.slurm.queue = [job(house.tag(one, lease_id=lease_id, generation=generation, secret=secret), uid=uid)]
+        house.slurm.queue = [job(replace(one.tag, lease_id=lease_id, generation=generation, secret=secret), uid=uid)]
         house.reconciler.observe()
         is_its_own = (uid, secret, generation, lease_id) == (ATLAS, "5ec4e7", 1, 7)
         assert (one.job_id == 5) is is_its_own
@@ -181,10 +180,9 @@ def test_native_jobs_are_told_from_guests_without_going_through_all_leases_for_e
     one = replace(house.submitted(), job_id=1)
     house.reconciler.instances = counted = Counted([one])
     native = [Job(number, ("RUNNING",), cpus_by_node={"n1": 1}, uid=0) for number in range(2, 40)]
-    guest = job(house.tag(one), 1, cpus_by_node={"n1": 1})
+    guest = job(one.tag, 1, cpus_by_node={"n1": 1})
     renamed = Job(1, ("RUNNING",), uid=ATLAS, cpus_by_node={"n1": 1})
     for queue in ([guest, *native], [renamed, *native]):
         house.slurm.queue, counted.times = queue, 0
-        listed = house.reconciler.native_jobs(lambda: QueueScope(house.slurm.nodes(), {}, OPTIONS, 4))
-        assert len(listed) == len(native)
+        assert house.reconciler.native_jobs() == native
         assert counted.times <= 2

@@ -10,15 +10,16 @@ from typing import Any
 
 import pytest
 
-from leasehold.service.drivers.slurm.job import (
+from leasehold.service.drivers.slurm.cluster import (
     BadReply,
     Job,
     JobState,
+    Node,
     memory_is_consumable,
     read_jobs,
+    read_nodes,
     read_partitions,
 )
-from leasehold.service.drivers.slurm.node import Node, read_nodes
 
 REPLIES = Path(__file__).with_name("replies")
 VERSIONS = ["22.05", "23.11", "24.11"]

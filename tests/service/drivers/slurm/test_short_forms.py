@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leasehold.service.drivers.slurm.job import node_names, task_numbers
+from leasehold.service.drivers.slurm.cluster import node_names, task_numbers
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from tests.service.drivers.slurm.sites import SlurmRig
 
 from leasehold.service.drivers.protocol import Observation, Phase, Verb
 from leasehold.service.drivers.slurm.commands import Slurm, SlurmUnavailable
-from leasehold.service.drivers.slurm.status import BEGINS_AGAIN
+from leasehold.service.drivers.slurm.instance import BEGINS_AGAIN
 from leasehold.testing.driver_rig import Site, order, site
 from leasehold.testing.killable import Killable
 from leasehold.testing.slurm import SlurmCluster

@@ -4,7 +4,7 @@ A lease has at most one *current* instance at a site, and any number of older on
 was stopped or sent away leaves a *tombstone*, so that a late copy of its START does nothing.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, Self, TypeVar
 
@@ -276,6 +276,17 @@ class Instances(Generic[I]):
         """Take what has changed since the last call, in that order."""
         news, self._news = self._news, []
         return news
+
+    def flush(self, write: Callable[[Changes[I]], object]) -> Changes[I]:
+        """Write what has changed since the last call, and return it; what cannot be written is kept."""
+        changes = self.take_changes()
+        if changes:
+            try:
+                write(changes)
+            except BaseException:
+                self.give_back(changes)
+                raise
+        return changes
 
     def take_changes(self) -> Changes[I]:
         """Take what has to be written since the last call."""

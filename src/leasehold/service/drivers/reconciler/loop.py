@@ -208,13 +208,7 @@ class Reconciler:
         return self._instances.follow(order, self._clock())
 
     def _write(self) -> None:
-        changes = self._instances.take_changes()
-        if changes:
-            try:
-                self._store.write(changes)
-            except BaseException:
-                self._instances.give_back(changes)
-                raise
+        self._instances.flush(self._store.write)
         self._on_news(self._instances.take_news())
 
     # rounds

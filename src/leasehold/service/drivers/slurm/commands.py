@@ -15,15 +15,16 @@ from typing import TypeVar
 
 from leasehold.model.errors import LeaseholdError
 from leasehold.service.drivers.bounds import whole_in
-from leasehold.service.drivers.slurm.job import (
+from leasehold.service.drivers.slurm.cluster import (
     BadReply,
     Job,
+    Node,
     Partition,
     memory_is_consumable,
     read_jobs,
+    read_nodes,
     read_partitions,
 )
-from leasehold.service.drivers.slurm.node import Node, read_nodes
 from leasehold.service.drivers.slurm.options import SlurmOptions
 
 Result = TypeVar("Result")

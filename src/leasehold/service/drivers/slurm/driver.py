@@ -14,15 +14,16 @@ from leasehold.service.drivers.protocol import Capabilities, NativeJob, Observat
 from leasehold.service.drivers.reconciler.store import InstanceStore
 from leasehold.service.drivers.setup import DriverSetup
 from leasehold.service.drivers.slurm.commands import Slurm
-from leasehold.service.drivers.slurm.discovery import PROBES, Modules, NodeDiscovery, Probes
+from leasehold.service.drivers.slurm.discovery import Modules, NodeDiscovery
+from leasehold.service.drivers.slurm.instance import JobInstance
 from leasehold.service.drivers.slurm.job_directory import JobDirectories, make_job_folder
-from leasehold.service.drivers.slurm.native_queue import QueueScope, site_nodes
 from leasehold.service.drivers.slurm.options import SlurmOptions, read_options
+from leasehold.service.drivers.slurm.probes import PROBES, Probes
+from leasehold.service.drivers.slurm.queue import NativeQueue, site_nodes
 from leasehold.service.drivers.slurm.reconciler import JobReconciler
-from leasehold.service.drivers.slurm.status import JobInstance
 from leasehold.service.drivers.slurm.users import JobUsers, check_site
 
-_SCOPE_KEPT_S = 30.0
+_QUEUE_KEPT_S = 30.0
 
 Result = TypeVar("Result")
 
@@ -48,8 +49,8 @@ class SlurmDriver:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"slurm-{setup.site}")
         self._reported: dict[int, Observation] = {}
         self._has_orders = asyncio.Event()
-        self._scope: QueueScope | None = None
-        self._scope_until_s = 0.0
+        self._queue: NativeQueue | None = None
+        self._queue_until_s = 0.0
 
     @property
     def capabilities(self) -> Capabilities:
@@ -97,7 +98,7 @@ class SlurmDriver:
 
         Raises ConnectionError where Slurm does not answer.
         """
-        return await self._in_turn(self._reconciler.native_jobs, self._queue_scope)
+        return await self._in_turn(lambda: self._native_queue().of(self._reconciler.native_jobs()))
 
     async def close(self) -> None:
         """Close; the jobs go on."""
@@ -109,14 +110,14 @@ class SlurmDriver:
         guests_mib = self._reconciler.memory_of_guests(jobs)
         return self._discovery.describe(nodes, jobs, guests_mib, self._reconciler.suspect_since_ms)
 
-    def _queue_scope(self) -> QueueScope:
+    def _native_queue(self) -> NativeQueue:
         """Query nodes and partitions once in a while: they seldom change, and the queue is read often."""
         now_s = time.monotonic()
-        if self._scope is None or now_s > self._scope_until_s:
+        if self._queue is None or now_s > self._queue_until_s:
             nodes, partitions = self._slurm.nodes(), self._slurm.partitions()
-            self._scope = QueueScope(site_nodes(nodes, self._options), partitions, self._options, self._slots)
-            self._scope_until_s = now_s + _SCOPE_KEPT_S
-        return self._scope
+            self._queue = NativeQueue(site_nodes(nodes, self._options), partitions, self._options, self._slots)
+            self._queue_until_s = now_s + _QUEUE_KEPT_S
+        return self._queue
 
     async def _in_turn(self, work: Callable[..., Result], *details: object) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work, *details)

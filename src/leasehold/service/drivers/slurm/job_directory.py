@@ -20,6 +20,7 @@ from pathlib import Path
 
 from leasehold.service.drivers.bounds import exit_status_in, time_ms_in
 from leasehold.service.drivers.facts import Output
+from leasehold.service.drivers.slurm.instance import JobInstance, RunRecord
 
 WORK = "work"
 """The directory of the job's own user, in the one that is the gateway's."""
@@ -56,31 +57,21 @@ exit $status
 """A job that begins again leaves what it wrote before on its console: its output is that of one run."""
 
 
-def batch_script(
-    work: Path, lease_id: int, command: tuple[str, ...], *, vms: int, cores: int, nodes: Sequence[str] = ()
-) -> str:
-    """Write what a job runs that works in this directory: a command once for each VM, on ``nodes`` where named."""
-    words = shlex.join(command or _FOR_EVER)
-    if vms == 1 or not command:
+def batch_script(instance: JobInstance, work: Path) -> str:
+    """Write what the job of an instance runs, which works in this directory: its command once for each VM."""
+    words = shlex.join(instance.command or _FOR_EVER)
+    if instance.vms == 1 or not instance.command:
         runs = f"{words} > {OUTPUT} 2>&1"
     else:  # it has ended when it has for all VMs
-        srun = f"srun --ntasks={vms} --cpus-per-task={cores} --wait=0 --kill-on-bad-exit=0"
-        if nodes:
+        each = f"--ntasks={instance.vms} --cpus-per-task={instance.cores}"
+        srun = f"srun {each} --wait=0 --kill-on-bad-exit=0"
+        if instance.on_nodes:
             to_its_own = shlex.quote(f'exec "$@" > "{OUTPUT}.$SLURMD_NODENAME" 2>&1')
             runs = f"{srun} --ntasks-per-node=1 sh -c {to_its_own} sh {words}"
         else:
             runs = f"{srun} --label sh -c 'exec \"$@\"' sh {words} > {OUTPUT} 2>&1"
     names = {"BEGUN": BEGUN, "ENDED": ENDED, "OUTPUT": OUTPUT}
-    return _SCRIPT.format(lease=lease_id, folder=shlex.quote(str(work)), command=runs, **names)
-
-
-@dataclass(frozen=True, slots=True)
-class RunRecord:
-    """What a script wrote down: when its command began and ended (Unix ms), and its exit status."""
-
-    begun_ms: int | None = None
-    ended_ms: int | None = None
-    exit_status: int | None = None
+    return _SCRIPT.format(lease=instance.lease_id, folder=shlex.quote(str(work)), command=runs, **names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +85,10 @@ class JobDirectory:
         """Where the job works."""
         return self.path / WORK
 
-    def create(self, uid: int, gid: int, nodes: Sequence[str] = ()) -> None:
-        """Make it, for a job of this user on these nodes; raises OSError."""
-        make_work_folder(self.path, uid, gid)
-        _replace_file(self.path / NODES, "\n".join(nodes), _OURS)
+    def create(self, instance: JobInstance) -> None:
+        """Make it; raises OSError."""
+        make_work_folder(self.path, instance.uid, instance.gid)
+        _replace_file(self.path / NODES, "\n".join(instance.on_nodes), _OURS)
 
     def run_record(self) -> RunRecord:
         """Read what the script has written down so far."""
@@ -135,18 +126,18 @@ class JobDirectories:
     def __init__(self, folder: Path) -> None:
         self._folder = folder.absolute()
 
-    def of(self, lease_id: int, generation: int) -> JobDirectory:
-        """The directory of one job."""
-        return JobDirectory(self._folder / f"{lease_id}.{generation}")
+    def of(self, instance: JobInstance) -> JobDirectory:
+        """The directory of an instance's job."""
+        return JobDirectory(self._folder / f"{instance.lease_id}.{instance.generation}")
 
     def last_of(self, lease_id: int) -> JobDirectory:
         """The directory of a lease's last job; one that is not there where it has none."""
-        found = max(self._folder.glob(f"{lease_id}.*"), key=_generation, default=None)
-        return self.of(lease_id, 0) if found is None else JobDirectory(found)
+        found = max(self._folder.glob(f"{lease_id}.*"), key=_generation, default=self._folder / "none")
+        return JobDirectory(found)
 
-    def prune(self, needed: Iterable[JobDirectory]) -> None:
+    def prune(self, needed: Iterable[JobInstance]) -> None:
         """Remove the oldest directories that are not needed, but for the last few hundred."""
-        kept = {one.path for one in needed}
+        kept = {self.of(instance).path for instance in needed}
         free = [path for path in self._folder.glob("*.*") if path not in kept]
         if len(free) > 2 * _KEPT:
             # The oldest last: it may be one that cannot be removed in time, which must not be in others' way.

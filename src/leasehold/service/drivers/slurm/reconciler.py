@@ -6,29 +6,28 @@ answer: so each begins with a look, and a START submits at once. What is desired
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from uuid import uuid4
 
 from leasehold.jobs.job import Fault
 from leasehold.service.drivers.facts import not_one_on_each
-from leasehold.service.drivers.protocol import Capabilities, NativeJob, Observation, Order, Phase, Problem, Verb
+from leasehold.service.drivers.protocol import Capabilities, Observation, Order, Phase, Problem, Verb
 from leasehold.service.drivers.reconciler.instances import Instances
 from leasehold.service.drivers.reconciler.order_rules import Action, decide, no_room_for
 from leasehold.service.drivers.reconciler.provider import Desired
 from leasehold.service.drivers.reconciler.store import InstanceStore
 from leasehold.service.drivers.setup import Clock
+from leasehold.service.drivers.slurm.cluster import Job, JobState
 from leasehold.service.drivers.slurm.commands import Slurm, SlurmRefused, SlurmUnavailable, Step
-from leasehold.service.drivers.slurm.job import Job, JobState
-from leasehold.service.drivers.slurm.job_directory import CONSOLE, JobDirectories, JobDirectory, batch_script
-from leasehold.service.drivers.slurm.native_queue import QueueScope
+from leasehold.service.drivers.slurm.instance import JobInstance, is_settled, next_step, observed
+from leasehold.service.drivers.slurm.job_directory import CONSOLE, JobDirectories, batch_script
 from leasehold.service.drivers.slurm.options import OnSuspend, SlurmOptions
-from leasehold.service.drivers.slurm.snapshot import Snapshot, Tag, probed_by, tag_of
-from leasehold.service.drivers.slurm.status import JobInstance, Status, is_settled, next_step, status_of
+from leasehold.service.drivers.slurm.probes import probed_by
+from leasehold.service.drivers.slurm.queue import Snapshot
 from leasehold.service.drivers.slurm.users import JobUser, JobUsers
 
 NO_ROOM = "its CPUs are taken by others"
-_MAKES_WAY = frozenset({Step.HOLD, Step.SUSPEND, Step.REQUEUE, Step.CANCEL})
-"""Taken first, so that others can come back in the same look."""
 
 
 class JobReconciler:
@@ -69,10 +68,10 @@ class JobReconciler:
 
     def _look(self) -> Snapshot:
         """Observe all jobs, and take the steps that are needed; raises SlurmUnavailable where they cannot be seen."""
-        seen = Snapshot(self._slurm.jobs(), self._store.identity, self._uids(), self._slurm.nodes)
+        seen = self._snapshot()
         strays = self._claim(seen)
         for instance in self.instances.all():
-            self._update(instance, self._job_of(instance, seen))
+            self._update(instance, seen.find(instance))
         try:
             self._take_steps(seen, strays)
         except SlurmUnavailable:
@@ -92,7 +91,7 @@ class JobReconciler:
             instance = self.instances.find((tag.lease_id, tag.generation))
             if (
                 instance is not None
-                and (job.uid, tag) == (instance.uid, self._tag_of(instance))
+                and (job.uid, tag) == (instance.uid, instance.tag)
                 and instance.job_id in {None, job.id}
             ):
                 if instance.job_id is None:
@@ -103,11 +102,10 @@ class JobReconciler:
         return strays
 
     def _update(self, instance: JobInstance, job: Job | None) -> None:
-        before = Status.of(instance)
-        now = status_of(instance, job, self._directory_of(instance).run_record, self._clock())
+        now = observed(instance, job, self._directories.of(instance).run_record, self._clock())
         if now.fault == Fault.SOFTWARE_GONE and job is not None:
             self.suspect_since_ms.update(dict.fromkeys(job.cpus_by_node, now.since_ms))
-        if now != before:
+        if now != instance:
             instance.nodes, instance.restarts = now.nodes, now.restarts
             self.instances.become(
                 instance, now.phase, now.since_ms, now.detail, exit_status=now.exit_status, fault=now.fault
@@ -168,7 +166,7 @@ class JobReconciler:
 
     def _no_cpus_for(self, instance: JobInstance, seen: Snapshot) -> Problem | None:
         """Its memory lies on certain nodes: it is there that it needs its CPUs back."""
-        job = self._job_of(instance, seen)
+        job = seen.find(instance)
         if job is None or job.state is not JobState.SUSPENDED or seen.cpu_map().has_room_for(job):
             return None
         return Problem(f"the job of lease {instance.lease_id} cannot go on yet: {NO_ROOM}", full=True)
@@ -194,8 +192,7 @@ class JobReconciler:
         elif action is Action.STOP:
             instance.desired = Desired.GONE
         self._write()
-        self._make_way(instance, seen)
-        self._come_back(instance, seen)
+        self._take_step(instance, seen)
 
     # submitting
 
@@ -211,6 +208,7 @@ class JobReconciler:
             user=user.name,
             uid=user.uid,
             gid=user.gid,
+            owner=self._store.identity,
             secret=uuid4().hex,
         )
         self.instances.add(instance)
@@ -219,26 +217,16 @@ class JobReconciler:
 
     def _submit(self, instance: JobInstance, seen: Snapshot) -> Problem | None:
         """Submit a job. That Slurm may have it is on file, and its tag says whether it does."""
-        directory, tag = self._directory_of(instance), self._tag_of(instance)
+        directory, tag = self._directories.of(instance), instance.tag
         # One that is bound to nodes would wait for a dead one, unless it is requeued to be suspended.
         requeue = not instance.on_nodes or self._options.suspend is OnSuspend.REQUEUE
         try:
             user = JobUser.named(instance.user)
-            directory.create(instance.uid, instance.gid, instance.on_nodes)
-            instance.job_id = self._slurm.submit(
-                batch_script(
-                    directory.work,
-                    instance.lease_id,
-                    instance.command,
-                    vms=instance.vms,
-                    cores=instance.cores,
-                    nodes=instance.on_nodes,
-                ),
-                self._sbatch_options(instance, directory, tag, self._nodes_to_avoid(instance, seen))
-                | user.sbatch_options,
-                {**user.environment, **self._options.environment, "LEASEHOLD_LEASE": str(instance.lease_id)},
-                requeue=requeue,
-            )
+            directory.create(instance)
+            script = batch_script(instance, directory.work)
+            given = self._sbatch_options(instance, directory.work, seen) | user.sbatch_options
+            environment = {**user.environment, **self._options.environment, "LEASEHOLD_LEASE": str(instance.lease_id)}
+            instance.job_id = self._slurm.submit(script, given, environment, requeue=requeue)
         except SlurmRefused as refused:
             problem = Problem(str(refused), again=refused.again)
         except SlurmUnavailable:
@@ -256,21 +244,11 @@ class JobReconciler:
         self._write()
         return problem
 
-    def _nodes_to_avoid(self, instance: JobInstance, seen: Snapshot) -> list[str]:
-        """Keep a new job off the memory of suspended ones, if that can be helped."""
-        found = [self._job_of(one, seen) for one in self.instances.all()]
-        suspended = [job for job in found if job is not None and job.state is JobState.SUSPENDED]
-        if not suspended or instance.on_nodes:
-            return []
-        return seen.cpu_map().nodes_to_avoid(suspended, instance.vms, instance.cores)
-
-    def _sbatch_options(
-        self, instance: JobInstance, directory: JobDirectory, tag: Tag, avoid: Sequence[str]
-    ) -> dict[str, str]:
+    def _sbatch_options(self, instance: JobInstance, work: Path, seen: Snapshot) -> dict[str, str]:
         options, memory_mib = self._options, instance.memory_mib
         given = {
-            "job-name": tag.name,
-            "comment": tag.comment,
+            "job-name": instance.tag.name,
+            "comment": instance.tag.comment,
             "dependency": "singleton",
             "ntasks": str(instance.vms),
             "cpus-per-task": str(instance.cores),
@@ -278,54 +256,50 @@ class JobReconciler:
             "partition": options.partition,
             "qos": options.qos,
             "account": options.account,
-            "chdir": str(directory.work),
-            "output": str(directory.work / CONSOLE).replace("%", "%%"),
+            "chdir": str(work),
+            "output": str(work / CONSOLE).replace("%", "%%"),
             "open-mode": "append",
         }
         if not instance.on_nodes:
             by_cpu = f"{-(-memory_mib // instance.cores)}M" if options.memory else ""
-            return given | {"mem-per-cpu": by_cpu, "exclude": ",".join(avoid)}
+            return given | {"mem-per-cpu": by_cpu, "exclude": ",".join(self._nodes_to_avoid(instance, seen))}
         nodes = {"nodelist": ",".join(instance.on_nodes), "nodes": str(len(instance.on_nodes)), "ntasks-per-node": "1"}
         return given | nodes | {"mem": f"{memory_mib}M" if memory_mib else ""}
+
+    def _nodes_to_avoid(self, instance: JobInstance, seen: Snapshot) -> list[str]:
+        """Keep a new job off the memory of suspended ones, if that can be helped."""
+        found = map(seen.find, self.instances.all())
+        suspended = [job for job in found if job is not None and job.state is JobState.SUSPENDED]
+        return seen.cpu_map().nodes_to_avoid(suspended, instance.vms, instance.cores) if suspended else []
 
     # steps
 
     def _take_steps(self, seen: Snapshot, strays: Iterable[Job]) -> None:
+        """Those that leave or rest make way first, so that others can come back in the same look."""
         for job in strays:
             self._slurm.do(Step.CANCEL, job.id)
-        for instance in self.instances.all():
-            self._make_way(instance, seen)
-        for instance in sorted(self.instances.all(), key=lambda one: one.since_ms):
-            self._come_back(instance, seen)
+        for instance in sorted(self.instances.all(), key=lambda one: (one.desired is Desired.UP, one.since_ms)):
+            self._take_step(instance, seen)
 
-    def _make_way(self, instance: JobInstance, seen: Snapshot) -> None:
-        job = self._job_of(instance, seen)
-        if job is not None and job.is_live:
-            step = next_step(instance, job, self._options.suspend, self._clock())
-            if step in _MAKES_WAY:
-                self._do(step, instance, job, seen)
-        elif instance.is_leaving:
-            self.instances.drop(instance)
-
-    def _come_back(self, instance: JobInstance, seen: Snapshot) -> None:
-        job = self._job_of(instance, seen)
-        if job is None:
+    def _take_step(self, instance: JobInstance, seen: Snapshot) -> None:
+        """Take the step that an instance needs; raises SlurmUnavailable."""
+        job, now_ms = seen.find(instance), self._clock()
+        if job is None or not job.is_live:
+            if instance.is_leaving:
+                self.instances.drop(instance)
             return
-        step = next_step(instance, job, self._options.suspend, self._clock())
+        step = next_step(instance, job, self._options.suspend, now_ms)
         if step is Step.RESUME and not seen.cpu_map().has_room_for(job):
             self._note(instance, NO_ROOM)
-        elif step is Step.RESUME or step is Step.RELEASE:
-            self._do(step, instance, job, seen)
-        elif self._was_overtaken(instance, job, seen):
-            self.instances.become(instance, Phase.RESUMING, self._clock(), NO_ROOM)
-            self._do(Step.SUSPEND, instance, job, seen)
-
-    def _was_overtaken(self, instance: JobInstance, job: Job, seen: Snapshot) -> bool:
-        """Whether another job came onto the CPUs of this one in the moment in which it was resumed."""
+            return
+        # Another job may have come onto its CPUs in the moment in which it was resumed.
         was_resumed = instance.incarnation > instance.generation and instance.phase is Phase.RUNNING
         is_running = job.state is JobState.RUNNING and instance.desired is Desired.UP
-        may_switch = was_resumed and is_running and is_settled(job, self._clock())
-        return may_switch and seen.cpu_map().is_oversubscribed(job)
+        if was_resumed and is_running and is_settled(job, now_ms) and seen.cpu_map().is_oversubscribed(job):
+            self.instances.become(instance, Phase.RESUMING, now_ms, NO_ROOM)
+            step = Step.SUSPEND
+        if step is not None:
+            self._do(step, instance, job, seen)
 
     def _do(self, step: Step, instance: JobInstance, job: Job, seen: Snapshot) -> None:
         complaint = self._slurm.do(step, job.id)
@@ -340,18 +314,12 @@ class JobReconciler:
 
     # the site's own users
 
-    def native_jobs(self, scope: Callable[[], QueueScope]) -> list[NativeJob]:
+    def native_jobs(self) -> list[Job]:
         """List the jobs of the site's own users; raises SlurmUnavailable where they cannot be seen."""
-        # Gathered once: of both there may be tens of thousands, and each job is compared with all instances.
-        uids, held = self._uids(), frozenset((one.job_id, one.uid) for one in self.instances.all())
-        owner, prober = self._store.identity, self._users.default
-
-        def is_guest(job: Job) -> bool:
-            tag = tag_of(job)
-            is_tagged = tag is not None and tag.owner == owner and job.uid in uids
-            return is_tagged or (job.id, job.uid) in held or bool(probed_by(job, owner, prober))
-
-        return scope().native_jobs(self._slurm.jobs(), is_guest)
+        seen, owner, prober = self._snapshot(), self._store.identity, self._users.default
+        held = frozenset((one.job_id, one.uid) for one in self.instances.all())
+        others = (job for job in seen.jobs() if (job.id, job.uid) not in held and not seen.tag_of_ours(job))
+        return [job for job in others if not probed_by(job, owner, prober)]
 
     def memory_of_guests(self, jobs: Iterable[Job]) -> Counter[str]:
         """Say how much of each node's memory guests hold, also those whose processes are stopped."""
@@ -365,27 +333,13 @@ class JobReconciler:
 
     # what is kept
 
-    def _uids(self) -> frozenset[int]:
-        """As whom our jobs run, also those that were submitted before the configuration was changed."""
-        return self._users.uids.union(instance.uid for instance in self.instances.all())
-
-    def _tag_of(self, instance: JobInstance) -> Tag:
-        return Tag(self._store.identity, instance.lease_id, instance.generation, instance.secret)
-
-    def _directory_of(self, instance: JobInstance) -> JobDirectory:
-        return self._directories.of(instance.lease_id, instance.generation)
-
-    def _job_of(self, instance: JobInstance, seen: Snapshot) -> Job | None:
-        return seen.find(instance.job_id, instance.uid, self._tag_of(instance))
+    def _snapshot(self) -> Snapshot:
+        """Query the jobs; those are ours of all our users, also those of before the configuration was changed."""
+        uids = self._users.uids.union(instance.uid for instance in self.instances.all())
+        return Snapshot(self._slurm.jobs(), self._store.identity, uids, self._slurm.nodes)
 
     def _write(self) -> None:
         self.instances.take_news()  # the driver compares what it observes
-        changes = self.instances.take_changes()
-        if changes:
-            try:
-                self._store.write(changes)
-            except BaseException:
-                self.instances.give_back(changes)
-                raise
-            if None in changes.instances.values():
-                self._directories.prune(self._directory_of(one) for one in self.instances.all())
+        changes = self.instances.flush(self._store.write)
+        if None in changes.instances.values():
+            self._directories.prune(self.instances.all())

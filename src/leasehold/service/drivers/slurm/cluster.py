@@ -1,4 +1,4 @@
-"""What Slurm says of jobs and partitions, read from the replies of any version since 22.05.
+"""What Slurm says of jobs, partitions and nodes, read from the replies of any version since 22.05.
 
 `squeue --json` changed on the way: from 23.02 on a number is an object that says whether there is one, a state is
 a list of words from 23.11, and the nodes of a job are described differently from 24.05. Which form it is can be
@@ -9,18 +9,22 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import StrEnum
-from itertools import islice
+from itertools import islice, product
 from typing import Any
 
 _SIGNALS = 0x7F
 _NO_NUMBER = 0xFFFF_FFFE
 """Slurm's own sign for "none", and above it for "no limit", where a version lets it through."""
-_CLOCK = re.compile(r"(?:(?P<days>\d+)-)?(?P<hours>\d+):(?P<minutes>\d+):(?P<seconds>\d+)")
+_MS = 1000
 
 
 class BadReply(ValueError):
     """A reply that makes no sense, or says that something went wrong; says what."""
+
+
+# --- jobs, by squeue --json ---------------------------------------------------------------------------------
 
 
 class JobState(StrEnum):
@@ -41,24 +45,14 @@ class JobState(StrEnum):
 
 OCCUPIES_CPUS = frozenset({JobState.CONFIGURING, JobState.RUNNING, JobState.COMPLETING})
 
-_STATES: Mapping[str, JobState] = {
-    "COMPLETING": JobState.COMPLETING,
-    "STAGE_OUT": JobState.COMPLETING,
-    "CONFIGURING": JobState.CONFIGURING,
-    "POWER_UP_NODE": JobState.CONFIGURING,
-    "SUSPENDED": JobState.SUSPENDED,
-    "RUNNING": JobState.RUNNING,
-    "RESIZING": JobState.RUNNING,
-    "SIGNALING": JobState.RUNNING,
-    "STOPPED": JobState.RUNNING,  # its processes are stopped, but it keeps its CPUs
-    "PENDING": JobState.PENDING,
-    "REQUEUED": JobState.PENDING,
-    "REQUEUE_HOLD": JobState.PENDING,
-    "REQUEUE_FED": JobState.PENDING,
-    "RESV_DEL_HOLD": JobState.PENDING,
-    "SPECIAL_EXIT": JobState.PENDING,
+_FLAGS = {
+    JobState.COMPLETING: {"COMPLETING", "STAGE_OUT"},
+    JobState.CONFIGURING: {"CONFIGURING", "POWER_UP_NODE"},
+    JobState.SUSPENDED: {"SUSPENDED"},
+    JobState.RUNNING: {"RUNNING", "RESIZING", "SIGNALING", "STOPPED"},  # stopped processes keep their CPUs
+    JobState.PENDING: {"PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "RESV_DEL_HOLD", "SPECIAL_EXIT"},
 }
-"""What Slurm's words mean; of several, the first in this table decides. Any other is of a finished job."""
+"""Slurm's words for each state; of several, the first in this table decides. Any other is of a finished job."""
 
 _HELD = frozenset({"JobHeldUser", "JobHeldAdmin"})
 
@@ -111,7 +105,8 @@ class Job:
     @property
     def state(self) -> JobState:
         """The state that its flags amount to."""
-        return next((state for flag, state in _STATES.items() if flag in self.flags), JobState.FINISHED)
+        found = (state for state, flags in _FLAGS.items() if not flags.isdisjoint(self.flags))
+        return next(found, JobState.FINISHED)
 
     @property
     def is_live(self) -> bool:
@@ -145,17 +140,6 @@ class Job:
         return tuple(node for node, (count, _) in shares for _ in range(count))
 
 
-@dataclass(frozen=True, slots=True)
-class Partition:
-    """One partition; ``longest_min`` is the time limit of its jobs, None where there is none."""
-
-    name: str
-    longest_min: int | None = None
-
-
-# --- squeue --json ------------------------------------------------------------------------------------------
-
-
 def read_jobs(text: str) -> list[Job]:
     """Read what ``squeue --json`` answers; raises BadReply.
 
@@ -164,7 +148,7 @@ def read_jobs(text: str) -> list[Job]:
     try:
         reply = json.loads(text)
         if reply["errors"]:
-            raise BadReply("; ".join(_error(error) for error in reply["errors"]))
+            raise BadReply("; ".join(map(_error, reply["errors"])))
         return [_job(fields) for fields in reply["jobs"]]
     except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
         if isinstance(error, BadReply):
@@ -177,6 +161,9 @@ def _error(error: Mapping[str, Any]) -> str:
 
 
 def _job(fields: Mapping[str, Any]) -> Job:
+    def number(key: str) -> int:
+        return _number(fields.get(key)) or 0
+
     flags, comment = fields["job_state"], fields.get("comment")
     uid, priority = _number(fields.get("user_id")), _number(fields.get("priority"))
     return Job(
@@ -190,21 +177,21 @@ def _job(fields: Mapping[str, Any]) -> Job:
         reason=fields.get("state_reason") or "",
         exit_status=_exit_status(fields.get("exit_code")),
         cpus_by_node=_cpus_by_node(fields),
-        cpus=_number(fields.get("cpus")) or 1,
-        nodes_wanted=_number(fields.get("node_count")) or 1,
-        memory_per_cpu_mib=_number(fields.get("memory_per_cpu")) or 0,
-        memory_per_node_mib=_number(fields.get("memory_per_node")) or 0,
+        cpus=number("cpus") or 1,
+        nodes_wanted=number("node_count") or 1,
+        memory_per_cpu_mib=number("memory_per_cpu"),
+        memory_per_node_mib=number("memory_per_node"),
         exclusive=_is_exclusive(fields),
-        array_id=_number(fields.get("array_job_id")) or 0,
+        array_id=number("array_job_id"),
         array_task=_number(fields.get("array_task_id")),
         array_tasks=fields.get("array_task_string") or "",
-        array_limit=_number(fields.get("array_max_tasks")) or 0,
+        array_limit=number("array_max_tasks"),
         priority=1 if priority is None else priority,
         time_limit_min=_number(fields.get("time_limit")),
-        start_s=_number(fields.get("start_time")) or 0,
-        end_s=_number(fields.get("end_time")) or 0,
-        switched_s=_number(fields.get("suspend_time")) or 0,
-        restarts=_number(fields.get("restart_cnt")) or 0,
+        start_s=number("start_time"),
+        end_s=number("end_time"),
+        switched_s=number("suspend_time"),
+        restarts=number("restart_cnt"),
     )
 
 
@@ -231,11 +218,9 @@ def _exit_status(value: object) -> int | None:
 
 def _is_exclusive(fields: Mapping[str, Any]) -> bool:
     """Whether it was submitted with ``--exclusive``: it then shares with "none"; without, there is no word."""
-    for value in (fields.get("shared"), fields.get("exclusive")):
-        words = value if isinstance(value, list) else [value]
-        if {"none", "true", "exclusive"} & {word.lower() for word in words if isinstance(word, str)}:
-            return True
-    return False
+    values = (fields.get("shared"), fields.get("exclusive"))
+    words = [word for value in values for word in (value if isinstance(value, list) else [value])]
+    return any(isinstance(word, str) and word.lower() in {"none", "true", "exclusive"} for word in words)
 
 
 def _cpus_by_node(fields: Mapping[str, Any]) -> dict[str, int]:
@@ -265,7 +250,53 @@ def _cpus_of_node(node: Mapping[str, Any]) -> tuple[str, int]:
     return name, sum(len(socket.get("cores") or ()) for socket in each)
 
 
-# --- scontrol -----------------------------------------------------------------------------------------------
+def node_names(text: str) -> list[str]:
+    """Expand a list of node names, as ``node[1-3,07],gpu1``; ``(null)`` and nothing are empty.
+
+    (The library python-hostlist does that, too, but is under the GPL.)
+    """
+    if text in {"", "(null)", "None"}:
+        return []
+    groups = re.findall(r"(?:[^,\[]|\[[^\]]*\])+", text)  # split at commas, but not within brackets
+    parts = [re.findall(r"[^,\[]+|\[[^\]]*\]", group) for group in groups]
+    return ["".join(name) for group in parts for name in product(*map(_alternatives, group))]
+
+
+def _alternatives(part: str) -> list[str]:
+    """Expand ``[1-3,07]``, each number as wide as the first of its range; another part stands for itself."""
+    if not part.startswith("["):
+        return [part]
+    ranges = (one.partition("-") for one in part[1:-1].split(","))
+    return [
+        f"{number:0{len(first)}}" for first, _, last in ranges for number in range(int(first), int(last or first) + 1)
+    ]
+
+
+def task_numbers(text: str, most: int) -> list[int]:
+    """Expand the first ``most`` numbers of an array's tasks, as ``1-5,9`` or ``0-10:2%4``."""
+    return list(islice(_tasks(text.partition("%")[0]), most))
+
+
+def _tasks(text: str) -> Iterator[int]:
+    for part in text.split(","):
+        numbers, _, step = part.partition(":")
+        first, _, last = numbers.partition("-")
+        if first.isdigit():
+            yield from range(int(first), int(last or first) + 1, int(step or 1))
+
+
+# --- partitions and nodes, by scontrol --oneliner: one line each, of Key=value ------------------------------
+
+_PAIR = re.compile(r"(?:^|\s)([\w:/]+)=(\S*)")
+_CLOCK = re.compile(r"(?:(?P<days>\d+)-)?(?P<hours>\d+):(?P<minutes>\d+):(?P<seconds>\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """One partition; ``longest_min`` is the time limit of its jobs, None where there is none."""
+
+    name: str
+    longest_min: int | None = None
 
 
 def read_partitions(text: str) -> dict[str, Partition]:
@@ -273,7 +304,7 @@ def read_partitions(text: str) -> dict[str, Partition]:
 
     A value that has spaces is cut, and none of those that are read here has.
     """
-    lines = [dict(re.findall(r"(?:^|\s)([\w:/]+)=(\S*)", line)) for line in text.splitlines() if line.strip()]
+    lines = [dict(_PAIR.findall(line)) for line in text.splitlines() if line.strip()]
     try:
         partitions = [Partition(line["PartitionName"], _minutes(line["MaxTime"])) for line in lines]
     except KeyError as error:
@@ -295,42 +326,85 @@ def memory_is_consumable(config: str) -> bool:
     return found is not None and "MEMORY" in found[1].upper()
 
 
-# --- Slurm's short forms (python-hostlist reads them, too, but is under the GPL) ----------------------------
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One node: how many CPUs and how much memory it has in all, and the partitions that it is in.
+
+    ``takes_jobs``            whether Slurm starts anything on it now
+    ``flags``                 Slurm's words for its state, as ``("IDLE", "DRAIN")``, and ``reason`` why, if so
+    ``free_cpus``             which no job has
+    ``allocated_memory_mib``  what jobs hold, where memory is consumable
+    ``disk_mib``              for temporary files, 0 where Slurm's configuration does not say
+    ``booted_ms``             when it was started (Unix ms), 0 where that is not known
+    ``address``               where its slurmd listens, with ``port``
+    """
+
+    name: str
+    cpus: int
+    memory_mib: int
+    partitions: frozenset[str] = frozenset()
+    takes_jobs: bool = True
+    flags: tuple[str, ...] = ()
+    reason: str = ""
+    free_cpus: int = 0
+    allocated_memory_mib: int = 0
+    disk_mib: int = 0
+    features: tuple[str, ...] = ()
+    booted_ms: int = 0
+    address: str = ""
+    port: int = 0
+
+    @property
+    def is_unresponsive(self) -> bool:
+        """Whether its slurmd does not answer the controller."""
+        return "NOT_RESPONDING" in self.flags
 
 
-def node_names(text: str) -> list[str]:
-    """Expand a list of node names, as ``node[1-3,07],gpu1``; ``(null)`` and nothing are empty."""
-    if text in {"", "(null)", "None"}:
-        return []
-    groups = re.findall(r"(?:[^,\[]|\[[^\]]*\])+", text)  # split at commas, but not within brackets
-    return [name for group in groups for name in _expanded(re.findall(r"[^,\[]+|\[[^\]]*\]", group))]
+_OPEN = re.compile("IDLE|MIXED|ALLOCATED|COMPLETING|MIXED\\+COMPLETING|IDLE\\+COMPLETING")
+_FREE_TEXT = re.compile(r"\s(?:Reason|Comment|Extra|ReservationName)=")
+"""People write these, and may write what looks like another key. They come last: the line is cut at the first."""
+_REASON = re.compile(r"\sReason=(?P<text>.*?)\s*(?:\[[^\[\]\s]+@[^\[\]\s]+\]|$)")
+_STATE_MARKS = "*~#!%$@^-+"
+_EMPTY = frozenset({"", "(null)", "N/A", "n/a", "None", "Unknown"})
 
 
-def _expanded(parts: list[str]) -> list[str]:
-    names = [""]
-    for part in parts:
-        endings = _numbers(part[1:-1]) if part.startswith("[") else [part]
-        names = [name + ending for name in names for ending in endings]
-    return names
+def read_nodes(text: str) -> dict[str, Node]:
+    """Read what ``scontrol --oneliner show node`` answers where the time zone is UTC; raises BadReply."""
+    try:
+        return {node.name: node for node in map(_node, filter(str.strip, text.splitlines()))}
+    except KeyError as error:
+        raise BadReply(f"scontrol answered something without {error.args[0]}") from None
+    except ValueError as error:
+        raise BadReply(f"scontrol answered something else than nodes: {error!r}") from error
 
 
-def _numbers(ranges: str) -> list[str]:
-    """Expand ``1-3,07``, each number as wide as the first of its range."""
-    numbers: list[str] = []
-    for part in ranges.split(","):
-        first, _, last = part.partition("-")
-        numbers += [f"{number:0{len(first)}}" for number in range(int(first), int(last or first) + 1)]
-    return numbers
+def _node(line: str) -> Node:
+    end = _FREE_TEXT.search(line)
+    fields: dict[str, str] = dict(_PAIR.findall(line[: end.start()] if end else line))
 
+    def text(key: str) -> str:
+        value = fields.get(key, "").strip()
+        return "" if value in _EMPTY else value
 
-def task_numbers(text: str, most: int) -> list[int]:
-    """Expand the first ``most`` numbers of an array's tasks, as ``1-5,9`` or ``0-10:2%4``."""
-    return list(islice(_tasks(text.partition("%")[0]), most))
+    def number(key: str) -> int:
+        return int(fields[key]) if fields.get(key, "").isdecimal() else 0
 
-
-def _tasks(text: str) -> Iterator[int]:
-    for part in text.split(","):
-        numbers, _, step = part.partition(":")
-        first, _, last = numbers.partition("-")
-        if first.isdigit():
-            yield from range(int(first), int(last or first) + 1, int(step or 1))
+    name, cpus = fields["NodeName"], int(fields.get("CPUEfctv") or fields["CPUTot"])
+    reason, booted = _REASON.search(line), text("BootTime")
+    why = reason["text"].strip() if reason else ""
+    return Node(
+        name,
+        cpus,
+        int(fields["RealMemory"]),
+        frozenset(filter(None, fields.get("Partitions", "").split(","))),
+        _OPEN.fullmatch(fields.get("State", "")) is not None,
+        flags=tuple(flag.strip(_STATE_MARKS) for flag in fields.get("State", "").split("+")),
+        reason="" if why in _EMPTY else why,
+        free_cpus=max(0, cpus - number("CPUAlloc")),
+        allocated_memory_mib=number("AllocMem"),
+        disk_mib=number("TmpDisk"),
+        features=tuple(filter(None, text("ActiveFeatures" if "ActiveFeatures" in fields else "Features").split(","))),
+        booted_ms=int(datetime.fromisoformat(booted).replace(tzinfo=UTC).timestamp() * _MS) if booted else 0,
+        address=text("NodeAddr"),
+        port=number("Port"),
+    )

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from leasehold.service.drivers.probing.modules import modules_in, read_avail
+from leasehold.service.drivers.slurm.probes import modules_in, read_avail
 
 TCL = """\
 /opt/modulefiles:

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leasehold.jobs.job import Fault
-from leasehold.service.drivers.slurm.job import BadReply
-from leasehold.service.drivers.slurm.node import Node, problem_of, read_nodes, software_of
+from leasehold.service.drivers.slurm.cluster import BadReply, Node, read_nodes
+from leasehold.service.drivers.slurm.discovery import problem_of, software_of
 
 REPLIES = Path(__file__).with_name("replies")
 NAMES = st.from_regex(r"[a-z][a-z0-9-]{0,12}", fullmatch=True)

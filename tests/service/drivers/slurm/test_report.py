@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leasehold.service.drivers.probing.report import BadReport, Report, read_report
-from leasehold.service.drivers.probing.script import BEGINS, ENDS, PROBE
+from leasehold.service.drivers.slurm.probes import BEGINS, ENDS, PROBE, BadReport, Report, read_report
 
 NAMES = st.from_regex(r"[a-z][a-z0-9+.-]{0,20}", fullmatch=True)
 VERSIONS = st.from_regex(r"([1-9]:)?[0-9][0-9a-z.+~]{0,8}(-[0-9a-z.+~]{1,8})?", fullmatch=True)

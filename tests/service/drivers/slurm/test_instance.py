@@ -1,6 +1,6 @@
 """What the state of a job means for its lease, and what is done about it: by hand, and what always holds."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 from hypothesis import given
@@ -9,13 +9,19 @@ from hypothesis import strategies as st
 from leasehold.service.drivers.protocol import Phase, Verb
 from leasehold.service.drivers.reconciler.provider import Desired
 from leasehold.service.drivers.reconciler.store import from_text, to_text
+from leasehold.service.drivers.slurm.cluster import Job, Node
 from leasehold.service.drivers.slurm.commands import Step
-from leasehold.service.drivers.slurm.job import Job
-from leasehold.service.drivers.slurm.job_directory import RunRecord
-from leasehold.service.drivers.slurm.node import Node
+from leasehold.service.drivers.slurm.instance import (
+    BEGINS_AGAIN,
+    JobInstance,
+    RunRecord,
+    Tag,
+    next_step,
+    observed,
+    tag_of,
+)
 from leasehold.service.drivers.slurm.options import OnSuspend
-from leasehold.service.drivers.slurm.snapshot import CpuMap, Tag, tag_of
-from leasehold.service.drivers.slurm.status import BEGINS_AGAIN, JobInstance, Status, next_step, status_of
+from leasehold.service.drivers.slurm.queue import CpuMap
 from leasehold.testing.driver_rig import order
 
 ORDERED_MS, NOW_MS = 1_000_000, 1_060_000
@@ -23,15 +29,15 @@ START_S = 1_010
 
 
 def instance(phase: Phase = Phase.STARTING, desired: Desired = Desired.UP, job_id: int | None = 5) -> JobInstance:
-    user = {"user": "nobody", "uid": 65534, "gid": 65534, "secret": "5ec4e7"}
+    user = {"user": "nobody", "uid": 65534, "gid": 65534, "owner": "0123456789ab", "secret": "5ec4e7"}
     return JobInstance.ordered(order(Verb.START), phase, ORDERED_MS, desired=desired, job_id=job_id, **user)
 
 
 def observe(one: JobInstance, of_it: Job | None, left: RunRecord | None = None, now_ms: int = NOW_MS) -> None:
     """Let it be what is observed."""
-    now = status_of(one, of_it, lambda: left or RunRecord(), now_ms)
-    for name in Status.__dataclass_fields__:
-        setattr(one, name, getattr(now, name))
+    now = observed(one, of_it, lambda: left or RunRecord(), now_ms)
+    for one_field in fields(one):
+        setattr(one, one_field.name, getattr(now, one_field.name))
 
 
 def job(*words: str, **fields: object) -> Job:
