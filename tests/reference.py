@@ -29,7 +29,7 @@ from leasehold.service.config import (
     default_terms,
 )
 from leasehold.service.config_file import OPTIONS
-from leasehold.service.drivers.emulated.nodes import ALIKE
+from leasehold.service.drivers.emulated.options import ALIKE
 from leasehold.simulation.scenario import spec
 from leasehold.simulation.workload.together import TOGETHER
 

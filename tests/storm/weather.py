@@ -16,7 +16,7 @@ from tests.storm.loop import in_life
 from tests.storm.machines import LIES
 from tests.storm.world import SLOTS, World
 
-from leasehold.service.drivers.emulated.faults import Faults
+from leasehold.service.drivers.emulated.fault_injection import Faults
 
 PROCESSES = tuple(SLOTS)
 SITES = tuple(site for sites in SLOTS.values() for site in sites)

@@ -17,8 +17,7 @@ from typing import Any
 
 from leasehold.gateway.gateway import Gateway
 from leasehold.service.commands import Command, Observed, Surveyed, Told
-from leasehold.service.drivers.emulated.faults import Faults
-from leasehold.service.drivers.emulated.line import Line
+from leasehold.service.drivers.emulated.fault_injection import Faults, Line
 from leasehold.service.drivers.emulated.machines import EmulatedMachines
 from leasehold.service.drivers.protocol import Problem
 from leasehold.service.engine.agenda import START_WITHIN_MS

@@ -12,7 +12,7 @@ from itertools import chain, pairwise
 from tests.service.crash.federation import REFERENCE_MIPS, SLOTS, SPEED_MIPS, Place
 
 from leasehold.service.commands import Submit
-from leasehold.service.drivers.emulated.audit import (
+from leasehold.service.drivers.emulated.record import (
     BRINGS_UP,
     Action,
     AuditLine,

@@ -19,7 +19,7 @@ from leasehold.model.lease import LeaseState
 from leasehold.model.request import LeaseType
 from leasehold.service.auth.principal import Role
 from leasehold.service.commands import Submit
-from leasehold.service.drivers.emulated.audit import AuditLine, read_audit
+from leasehold.service.drivers.emulated.record import AuditLine, read_audit
 from leasehold.service.store.filters import EVERYTHING, LeaseFilter
 from leasehold.service.store.rows import LeaseRow
 from leasehold.testing.rows import lease_row, submit
@@ -211,7 +211,7 @@ class House:
         """What the machines of a site have written down, with the same number for a lease everywhere."""
         name = site if site in FAR else GATEWAY
         names = {row.lease.id: row.metadata.name for row in rows[name]}
-        lines = read_audit(self.served[name].place.work / "machines" / site / "emulated.sqlite3")
+        lines = read_audit(self.served[name].place.work / "machines" / site / "instances.sqlite3")
         return [replace(line, lease_id=numbers[names[line.lease_id]]) for line in lines]
 
 

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from tests.service.drivers.sites import START_MS, Clock, setup
 
-from leasehold.service.drivers.emulated import ledger as ledgers
-from leasehold.service.drivers.emulated.audit import AuditLine, write_lines
+from leasehold.service.drivers.emulated import record
 from leasehold.service.drivers.emulated.driver import EmulatedDriver
+from leasehold.service.drivers.emulated.record import AuditLine, write_lines
 from leasehold.service.drivers.protocol import Order, Verb
 from leasehold.testing.driver_rig import order
 
@@ -63,7 +63,7 @@ def kill_in_the_middle_of(writing: int) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         write_lines(connection, lines, keep)
 
-    ledgers.__dict__["write_lines"] = write_or_die
+    record.__dict__["write_lines"] = write_or_die
 
 
 if __name__ == "__main__":

@@ -18,10 +18,9 @@ from leasehold.model.effect import (
 from leasehold.model.event import Event, LeaseContinues, LeaseEnded, LeaseSaved
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.routing.policy import RoutingPolicy
-from leasehold.service.drivers.emulated.faults import Faults
-from leasehold.service.drivers.emulated.hardware import Hardware
+from leasehold.service.drivers.emulated.fault_injection import FaultInjector, Faults
 from leasehold.service.drivers.emulated.machines import EmulatedMachines
-from leasehold.service.drivers.emulated.mishaps import Mishaps
+from leasehold.service.drivers.emulated.options import Hardware
 from leasehold.service.drivers.protocol import Order, Phase, Verb, order_id
 
 Line = tuple[int, str, int, int, Phase]
@@ -45,7 +44,7 @@ class Shadow:
     def __init__(self, case: Case) -> None:
         self._needed_ms = {number: job.actual_ms for number, job in enumerate(case.jobs, 1)}
         self._machines = {
-            name: EmulatedMachines(Hardware(SLOTS[name], SPEEDS[name], REFERENCE_MIPS, QUICK), Mishaps(Faults()))
+            name: EmulatedMachines(Hardware(SLOTS[name], SPEEDS[name], REFERENCE_MIPS, QUICK), FaultInjector(Faults()))
             for name in SLOTS
         }
         self.simulated: list[Line] = []

@@ -7,11 +7,10 @@ from typing import Any
 
 from leasehold.leasing.overhead import OverheadModel
 from leasehold.service.drivers.emulated.driver import EmulatedDriver
-from leasehold.service.drivers.emulated.faults import Faults
-from leasehold.service.drivers.emulated.floor import Floor
-from leasehold.service.drivers.emulated.hardware import Hardware
+from leasehold.service.drivers.emulated.fault_injection import FaultInjector, Faults
 from leasehold.service.drivers.emulated.machines import EmulatedMachines
-from leasehold.service.drivers.emulated.mishaps import Mishaps
+from leasehold.service.drivers.emulated.options import Hardware
+from leasehold.service.drivers.emulated.record import Saved
 from leasehold.service.drivers.protocol import Driver, Observation, Order, Phase
 from leasehold.service.drivers.setup import DriverSetup
 
@@ -27,12 +26,12 @@ def machines(
     slots: int = 4,
     speed_mips: int = 1000,
     faults: Faults | None = None,
-    floor: Floor | None = None,
+    saved: Saved | None = None,
     **hardware: Any,
 ) -> EmulatedMachines:
     """Machines whose overheads are a few milliseconds."""
-    mishaps = Mishaps(faults or Faults())
-    return EmulatedMachines(Hardware(slots, speed_mips, REFERENCE_MIPS, QUICK, **hardware), mishaps, floor)
+    injector = FaultInjector(faults or Faults())
+    return EmulatedMachines(Hardware(slots, speed_mips, REFERENCE_MIPS, QUICK, **hardware), injector, saved)
 
 
 def told(site: EmulatedMachines, now_ms: int, *orders: Order) -> None:

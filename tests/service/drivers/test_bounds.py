@@ -18,9 +18,8 @@ from leasehold.service.drivers.bounds import (
     time_ms_in,
     whole_in,
 )
-from leasehold.service.drivers.ec2.reading import exit_status as ec2_exit_status
-from leasehold.service.drivers.ec2.reading import read_instance
-from leasehold.service.drivers.ec2.words import INCARNATION, LEASE
+from leasehold.service.drivers.ec2.driver import INCARNATION, LEASE, read_instance
+from leasehold.service.drivers.ec2.driver import exit_status as ec2_exit_status
 from leasehold.service.drivers.facts import MOST_OUTPUT, NodeFacts, Output
 from leasehold.service.drivers.protocol import Observation, Phase
 from leasehold.service.drivers.slurm.cluster import BadReply, read_jobs, read_nodes

@@ -13,11 +13,11 @@ import pytest
 from tests.service.drivers.sites import START_MS, Clock, setup
 
 from leasehold.model.errors import InputError, InvalidField
-from leasehold.service.drivers.emulated.audit import Action, read_audit
-from leasehold.service.drivers.emulated.driver import LEDGER, EmulatedDriver
-from leasehold.service.drivers.emulated.faults import Faults
-from leasehold.service.drivers.emulated.ledger import Ledger
+from leasehold.service.drivers.emulated.driver import EmulatedDriver
+from leasehold.service.drivers.emulated.fault_injection import Faults
+from leasehold.service.drivers.emulated.record import Action, EmulatedStore, read_audit
 from leasehold.service.drivers.protocol import Observation, Phase, Verb
+from leasehold.service.drivers.reconciler.store import FILE
 from leasehold.testing.driver_rig import order
 
 Test = Callable[[Path], Awaitable[None]]
@@ -65,7 +65,7 @@ async def test_what_should_have_ended_meanwhile_has_ended_at_its_time(tmp_path: 
         ended = Observation(1, 1, Phase.ENDED, START_MS + 10_000, exit_status=0, nodes=("n1",))
         assert await here.changes() == [ended]
         assert await here.observe() == [ended]
-    assert read_audit(tmp_path / LEDGER)[-1].at_ms == START_MS + 10_000
+    assert read_audit(tmp_path / FILE)[-1].at_ms == START_MS + 10_000
 
 
 @played
@@ -73,12 +73,12 @@ async def test_an_order_that_could_not_be_written_was_not_carried_out(tmp_path: 
     async with site(tmp_path, Clock()) as here:
         await here.carry_out([order(Verb.START, 1)])
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("leasehold.service.drivers.emulated.ledger.write_lines", disk_full)
+            patch.setattr("leasehold.service.drivers.emulated.record.write_lines", disk_full)
             with pytest.raises(OSError, match="no space left"):
                 await here.carry_out([order(Verb.STOP, 1), order(Verb.START, 2)])
         assert [one.lease_id for one in await here.observe()] == [1]
         assert await here.carry_out([order(Verb.STOP, 1), order(Verb.START, 2)]) == {}
-    assert [line.action for line in read_audit(tmp_path / LEDGER)] == [
+    assert [line.action for line in read_audit(tmp_path / FILE)] == [
         Action.BOOT,
         Action.RUN,
         Action.STOP,
@@ -94,16 +94,16 @@ def disk_full(*_: object) -> None:
 @played
 async def test_two_drivers_never_have_the_same_machines(tmp_path: Path) -> None:
     async with site(tmp_path, Clock()):
-        with pytest.raises(InputError, match=r"emulated\.sqlite3: these emulated machines are in the hands of another"):
+        with pytest.raises(InputError, match=r"instances\.sqlite3: these emulated machines are locked by another"):
             EmulatedDriver(setup(tmp_path, Clock()))
     async with site(tmp_path, Clock()):
         pass
 
 
 def test_a_file_that_is_something_else_is_refused(tmp_path: Path) -> None:
-    (tmp_path / LEDGER).write_text("machines: none\n" * 100)
+    (tmp_path / FILE).write_text("machines: none\n" * 100)
     for _ in range(2):
-        with pytest.raises(InputError, match="this is no ledger of emulated machines"):
+        with pytest.raises(InputError, match="this is not a record of emulated machines"):
             EmulatedDriver(setup(tmp_path, Clock()))
 
 
@@ -114,7 +114,7 @@ def test_a_full_disk_is_not_taken_for_another_file(tmp_path: Path, monkeypatch: 
         def executescript(self, *_: object) -> sqlite3.Cursor:
             raise sqlite3.OperationalError("database or disk is full")
 
-    Ledger(tmp_path / LEDGER, 1).close()
+    EmulatedStore(tmp_path, 1).close()
     opened = partial(sqlite3.connect, factory=Full)
     monkeypatch.setattr("leasehold.service.drivers.claimed.connect", opened)
     with pytest.raises(InputError, match="emulated machines cannot be used: database or disk is full"):
@@ -122,8 +122,8 @@ def test_a_full_disk_is_not_taken_for_another_file(tmp_path: Path, monkeypatch: 
 
 
 def test_a_file_that_a_newer_leasehold_wrote_is_refused(tmp_path: Path) -> None:
-    Ledger(tmp_path / LEDGER, 1).close()
-    with closing(sqlite3.connect(tmp_path / LEDGER)) as connection:
+    EmulatedStore(tmp_path, 1).close()
+    with closing(sqlite3.connect(tmp_path / FILE)) as connection:
         connection.execute("PRAGMA user_version = 2")
     with pytest.raises(InputError, match="was written by a newer Leasehold"):
         EmulatedDriver(setup(tmp_path, Clock()))
@@ -136,8 +136,8 @@ def test_a_place_where_no_file_can_be_is_refused(tmp_path: Path) -> None:
 
 
 def test_without_a_file_there_is_no_audit(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no ledger of emulated machines"):
-        read_audit(tmp_path / LEDGER)
+    with pytest.raises(InputError, match="no record of emulated machines"):
+        read_audit(tmp_path / FILE)
     assert list(tmp_path.iterdir()) == []
 
 

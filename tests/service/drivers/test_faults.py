@@ -8,7 +8,7 @@ from tests.service.drivers.sites import LOAD_MS, MOVE_MS, SAVE_MS, changes, mach
 
 from leasehold.configuration.keys import Keys
 from leasehold.model.errors import InvalidField, UnknownName
-from leasehold.service.drivers.emulated.faults import FAULTS, Faults
+from leasehold.service.drivers.emulated.fault_injection import FAULTS, Faults
 from leasehold.service.drivers.emulated.machines import EmulatedMachines
 from leasehold.service.drivers.emulated.options import EmulatedOptions, read_options
 from leasehold.service.drivers.protocol import Capabilities, Observation, Phase, Problem, Verb
@@ -111,14 +111,14 @@ def test_stopping_is_never_refused() -> None:
 def test_what_would_do_nothing_does_not_fail_either() -> None:
     site = machines()
     told(site, 0, order(Verb.START))
-    site.mishaps.faults = Faults(fail_orders=1)
+    site.injector.faults = Faults(fail_orders=1)
     told(site, 0, order(Verb.START))
 
 
 def test_orders_fail_on_demand_so_many_times() -> None:
     site = machines()
     broken = Problem("the disk is full", again=True)
-    site.mishaps.fail_next(broken, times=2, verb=Verb.START, lease_id=1)
+    site.injector.fail_next(broken, times=2, verb=Verb.START, lease_id=1)
     told(site, 0, order(Verb.START, 2))
     start = order(Verb.START, 1)
     assert [site.carry_out([start], 0) for _ in range(3)] == [{start.id: broken}, {start.id: broken}, {}]
@@ -156,7 +156,7 @@ def test_what_ends_before_its_crash_does_not_crash() -> None:
 
 def test_a_crash_can_be_ordered_for_the_next_time_that_machines_run() -> None:
     site = machines(boot_ms=5)
-    site.mishaps.crash_after(1, running_ms=30)
+    site.injector.crash_after(1, running_ms=30)
     told(site, 0, order(Verb.START, 1, command=("sleep", 1)), order(Verb.START, 2, command=("sleep", 1)))
     assert changes(site, 5_000)[-2:] == [(35, 1, Phase.FAILED), (1005, 2, Phase.ENDED)]
 
@@ -176,7 +176,7 @@ def test_machines_can_be_lost_at_once_whatever_they_do() -> None:
 def test_memory_can_be_lost_while_it_is_saved(*, on_demand: bool) -> None:
     site = machines(faults=Faults(lose_memory=0 if on_demand else 1))
     if on_demand:
-        site.mishaps.fail_saving(1)
+        site.injector.fail_saving(1)
     told(site, 0, order(Verb.START), order(Verb.SUSPEND))
     site.pass_time(99)
     assert failed(site).since_ms == SAVE_MS

@@ -9,9 +9,10 @@ import pytest
 from tests.service.drivers.killed import SLOTS, at_ms, batch
 from tests.service.drivers.sites import Clock, setup
 
-from leasehold.service.drivers.emulated.audit import AuditLine, brought_up_twice, read_audit
-from leasehold.service.drivers.emulated.driver import LEDGER, EmulatedDriver
+from leasehold.service.drivers.emulated.driver import EmulatedDriver
+from leasehold.service.drivers.emulated.record import AuditLine, brought_up_twice, read_audit
 from leasehold.service.drivers.protocol import Observation
+from leasehold.service.drivers.reconciler.store import FILE
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 LAST = 220
@@ -48,7 +49,7 @@ async def lived(folder: Path, first: int, told_before: int = 0) -> list[Observat
 @pytest.fixture(scope="module")
 def never_killed(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Observation], list[AuditLine]]:
     folder = tmp_path_factory.mktemp("never-killed")
-    return asyncio.run(lived(folder, first=1)), read_audit(folder / LEDGER)
+    return asyncio.run(lived(folder, first=1)), read_audit(folder / FILE)
 
 
 @pytest.mark.parametrize(("argument", "after"), [((), 1), ((), 20), ((), 60), (("1",), 0), (("2",), 0), (("50",), 0)])
@@ -64,10 +65,10 @@ def test_a_killed_manager_is_missed_by_nobody(
     if argument:
         assert on_file == set(range(1, int(argument[0]))), "half a batch was written"
     seen = asyncio.run(lived(tmp_path, first=acknowledged + 1, told_before=acknowledged))
-    assert brought_up_twice(read_audit(tmp_path / LEDGER)) == []
-    assert (seen, read_audit(tmp_path / LEDGER)) == never_killed
+    assert brought_up_twice(read_audit(tmp_path / FILE)) == []
+    assert (seen, read_audit(tmp_path / FILE)) == never_killed
 
 
 def was_begun(folder: Path, number: int) -> bool:
     """Whether the lease that a batch starts is in the audit."""
-    return any(line.lease_id == number for line in read_audit(folder / LEDGER))
+    return any(line.lease_id == number for line in read_audit(folder / FILE))

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tests.service.drivers.programs import Program, programs
 from tests.service.drivers.sites import REFERENCE_MIPS, changes, machines, seen, told
 
-from leasehold.service.drivers.emulated.audit import Action, AuditLine, brought_up_twice
 from leasehold.service.drivers.emulated.machines import EmulatedMachines
+from leasehold.service.drivers.emulated.record import Action, AuditLine, brought_up_twice
 from leasehold.service.drivers.protocol import Capabilities, Order, Phase, Problem, Verb
 from leasehold.testing.driver_rig import order
 from leasehold.testing.drivers import UP
@@ -150,8 +150,8 @@ def test_the_room_is_never_exceeded(program: Program) -> None:
         now_ms += gap_ms
         for one in batch:
             site.carry_out([one], now_ms)
-            holdings = [site._floor.here(up.lease_id) for up in site.observe() if up.phase in UP]
-            assert sum(holding.vms for holding in holdings if holding is not None) <= 4
+            instances = [site.current(up.lease_id) for up in site.observe() if up.phase in UP]
+            assert sum(instance.vms for instance in instances if instance is not None) <= 4
 
 
 class Traveller:

@@ -8,12 +8,11 @@ import pytest
 from tests.service.drivers.sites import EmulatedRig
 
 from leasehold.service.drivers.emulated.driver import EmulatedDriver
-from leasehold.service.drivers.emulated.floor import Floor
-from leasehold.service.drivers.emulated.holding import Holding
-from leasehold.service.drivers.emulated.ledger import Ledger
-from leasehold.service.drivers.emulated.line import Line
+from leasehold.service.drivers.emulated.fault_injection import Line
 from leasehold.service.drivers.emulated.machines import EmulatedMachines
+from leasehold.service.drivers.emulated.record import EmulatedInstance, EmulatedStore
 from leasehold.service.drivers.protocol import Capabilities
+from leasehold.service.drivers.reconciler import order_rules
 from leasehold.testing.driver_rig import Rig
 from leasehold.testing.drivers import DriverConformance
 
@@ -26,52 +25,52 @@ async def says_nothing(*_: object) -> str:
 
 Test = Callable[[Suite, Rig], None]
 
-BROKEN: dict[str, tuple[type, str, Any, Test]] = {
+BROKEN: dict[str, tuple[object, str, Any, Test]] = {
     "forgets what was stopped": (
-        Floor,
-        "last_gone",
+        EmulatedMachines,
+        "tombstone",
         lambda *_: -1,
         Suite.test_what_was_stopped_never_starts_again,
     ),
     "forgets stops that came first": (
-        Floor,
-        "last_gone",
+        EmulatedMachines,
+        "tombstone",
         lambda *_: -1,
         Suite.test_a_stop_that_overtakes_its_start_prevents_it,
     ),
     "follows every order": (
-        EmulatedMachines,
-        "_is_past",
+        order_rules,
+        "is_out_of_date",
         lambda *_: False,
         Suite.test_whatever_is_told_twice_is_done_once,
     ),
     "follows outdated orders": (
-        EmulatedMachines,
-        "_is_past",
+        order_rules,
+        "is_out_of_date",
         lambda *_: False,
         Suite.test_an_order_for_an_earlier_incarnation_does_nothing,
     ),
     "has room for everybody": (
-        EmulatedMachines,
-        "_no_room_for",
+        order_rules,
+        "no_room_for",
         lambda *_: None,
         Suite.test_who_finds_no_room_is_told_so_and_comes_in_later,
     ),
     "begins work anew": (
-        Holding,
+        EmulatedInstance,
         "work_done_at",
         lambda *_: 0,
         Suite.test_work_goes_on_where_it_was_suspended,
     ),
     "begins work anew elsewhere": (
-        Holding,
+        EmulatedInstance,
         "work_done_at",
         lambda *_: 0,
         Suite.test_machines_go_on_at_another_site,
     ),
     "writes nothing down": (
-        Ledger,
-        "write",
+        EmulatedStore,
+        "save",
         lambda *_: None,
         Suite.test_machines_go_on_while_their_driver_is_dead,
     ),

@@ -168,7 +168,7 @@ def test_it_does_not_matter_how_often_one_looks(program: Program, looks_ms: list
     for gap_ms, batch in program:
         for look_ms in sorted(look_ms for look_ms in looks_ms if look_ms < gap_ms):
             often.observe()
-            often._floor.let_happen(now_ms + look_ms)
+            often._let_happen(now_ms + look_ms)
         now_ms += gap_ms
         assert often.carry_out(batch, now_ms) == seldom.carry_out(batch, now_ms)
     assert often.pass_time(now_ms + 60) == seldom.pass_time(now_ms + 60)

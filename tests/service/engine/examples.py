@@ -7,10 +7,9 @@ from tests.gateway.random_worlds import QUICK, to_the_first
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.model.request import LeaseType
 from leasehold.service.commands import Observed, Submit, Surveyed
-from leasehold.service.drivers.emulated.faults import Faults
-from leasehold.service.drivers.emulated.hardware import Hardware
+from leasehold.service.drivers.emulated.fault_injection import FaultInjector, Faults
 from leasehold.service.drivers.emulated.machines import EmulatedMachines
-from leasehold.service.drivers.emulated.mishaps import Mishaps
+from leasehold.service.drivers.emulated.options import Hardware
 from leasehold.service.drivers.protocol import Observation, Phase
 from leasehold.service.store.rows import JournalRow, LeaseRow
 from leasehold.service.store.store import Store
@@ -24,7 +23,9 @@ S = 1_000
 
 def two_sites(store: Store, faults: Faults | None = None, **options: Any) -> Live:
     """Sites a and b of 4 VMs each; every guest goes to the first that will have it."""
-    machines = {name: EmulatedMachines(Hardware(4, 1, 1, QUICK), Mishaps(faults or Faults(), name)) for name in "ab"}
+    machines = {
+        name: EmulatedMachines(Hardware(4, 1, 1, QUICK), FaultInjector(faults or Faults(), name)) for name in "ab"
+    }
     make_gateway = options.pop("make_gateway", gateway_of_two)
     return Live(store, make_gateway, machines, faults=faults, **options)
 

@@ -24,10 +24,9 @@ from leasehold.model.reason import Outcome
 from leasehold.routing.policy import RoutingPolicy
 from leasehold.routing.registry import routing_policy
 from leasehold.service.commands import Cancel, Command, Drain, Extend, Submit, Undrain
-from leasehold.service.drivers.emulated.faults import Faults
-from leasehold.service.drivers.emulated.hardware import Hardware
+from leasehold.service.drivers.emulated.fault_injection import FaultInjector, Faults
 from leasehold.service.drivers.emulated.machines import EmulatedMachines
-from leasehold.service.drivers.emulated.mishaps import Mishaps
+from leasehold.service.drivers.emulated.options import Hardware
 from leasehold.service.store.rows import JournalRow
 from leasehold.service.store.store import Store
 from leasehold.simulation.workload.job import WorkloadJob
@@ -45,7 +44,7 @@ def machines(faults: Faults | None = None) -> dict[str, EmulatedMachines]:
     """The machines of the three sites, as the planner thinks that they are."""
     return {
         name: EmulatedMachines(
-            Hardware(SLOTS[name], SPEEDS[name], REFERENCE_MIPS, QUICK), Mishaps(faults or Faults(), name)
+            Hardware(SLOTS[name], SPEEDS[name], REFERENCE_MIPS, QUICK), FaultInjector(faults or Faults(), name)
         )
         for name in SLOTS
     }

@@ -18,7 +18,7 @@ from leasehold.matching.choice import Retrying
 from leasehold.matching.needs import Amounts, Needs
 from leasehold.model.request import LeaseType
 from leasehold.service.commands import Cancel, Command, JobNodesSeen, JobOutput, Submit, SubmitJob
-from leasehold.service.drivers.emulated.nodes import EmulatedNode
+from leasehold.service.drivers.emulated.options import EmulatedNode
 from leasehold.service.drivers.facts import Output
 from leasehold.service.drivers.protocol import MachineWishes, Order, Verb
 from leasehold.service.engine.engine import Done, Engine

@@ -21,9 +21,8 @@ from tests.service.engine.examples import (
 
 from leasehold.model.request import LeaseType
 from leasehold.service.commands import Cancel
-from leasehold.service.drivers.emulated.audit import brought_up_twice
-from leasehold.service.drivers.emulated.faults import Faults
-from leasehold.service.drivers.emulated.mishaps import Mishaps
+from leasehold.service.drivers.emulated.fault_injection import FaultInjector, Faults
+from leasehold.service.drivers.emulated.record import brought_up_twice
 from leasehold.service.drivers.protocol import Observation, Order, Phase, Problem, Verb, order_id
 from leasehold.service.engine.observing import confirm
 from leasehold.service.engine.outbox import MOST_ATTEMPTS, Outbox
@@ -32,8 +31,8 @@ from leasehold.testing.live import BEGIN_MS, Live
 MIGRATABLE = LeaseType.MIGRATABLE
 
 
-def mishaps(live: Live, site: str = "a") -> Mishaps:
-    return live.sites[site].machines.mishaps
+def injector(live: Live, site: str = "a") -> FaultInjector:
+    return live.sites[site].machines.injector
 
 
 def phases(live: Live, site: str = "a") -> dict[int, tuple[int, Phase]]:
@@ -154,7 +153,7 @@ class TestTooLate:
         assert lease(live, 2).metadata.end_ms == BEGIN_MS + 10 * S
 
     def test_saving_that_takes_longer_than_planned_breaks_no_promise_in_silence(self, live: Live) -> None:
-        mishaps(live).faults = Faults(slow_factor=5)
+        injector(live).faults = Faults(slow_factor=5)
         submitted(live, guest(4, 60))
         live.at(BEGIN_MS + 10 * S, local(4, 1))
         live.engine.check()
@@ -362,7 +361,7 @@ class TestOrders:
         assert list(outbox) == []
 
     def test_a_problem_that_may_pass_is_tried_again_with_growing_pauses(self, live: Live) -> None:
-        mishaps(live).fail_next(Problem("no disk"), times=4, verb=Verb.START)
+        injector(live).fail_next(Problem("no disk"), times=4, verb=Verb.START)
         submitted(live, guest(1, 600))
         tries = []
         for now_ms in live.instants(BEGIN_MS + 60 * S):
@@ -377,7 +376,7 @@ class TestOrders:
         assert state(live, 1) == "running"
 
     def test_after_so_many_attempts_it_is_tried_elsewhere(self, live: Live) -> None:
-        mishaps(live).fail_next(Problem("no disk"), times=1_000, verb=Verb.START)
+        injector(live).fail_next(Problem("no disk"), times=1_000, verb=Verb.START)
         submitted(live, guest(1, 6_000))
         live.pass_time(590 * S)
         assert (lease(live, 1).lease.site, state(live, 1)) == ("b", "running")
@@ -387,7 +386,7 @@ class TestOrders:
         assert live.metrics.registry.get_sample_value(name, labels) == MOST_ATTEMPTS
 
     def test_one_that_will_not_pass_sends_it_elsewhere_at_once(self, live: Live) -> None:
-        mishaps(live).fail_next(Problem("no such image", again=False), verb=Verb.START)
+        injector(live).fail_next(Problem("no such image", again=False), verb=Verb.START)
         submitted(live, guest(1, 600))
         assert (lease(live, 1).lease.site, state(live, 1)) == ("b", "running")
         live.look()
@@ -395,7 +394,7 @@ class TestOrders:
 
     def test_who_can_start_nowhere_has_failed_and_the_log_says_why(self, live: Live) -> None:
         for name in "ab":
-            mishaps(live, name).fail_next(Problem(f"no image at {name}", again=False), verb=Verb.START)
+            injector(live, name).fail_next(Problem(f"no image at {name}", again=False), verb=Verb.START)
         submitted(live, guest(1, 600))
         assert end(live, 1) == ("failed", "never-started")
         assert journal(live, 1)[-1].detail == '{"cause": "no image at b"}'
@@ -403,7 +402,7 @@ class TestOrders:
     @pytest.mark.parametrize("again", [True, False])
     def test_stop_is_tried_for_ever(self, live: Live, *, again: bool) -> None:
         submitted(live, guest(1, 60))
-        mishaps(live).fail_next(Problem("hangs", again=again), times=100, verb=Verb.STOP)
+        injector(live).fail_next(Problem("hangs", again=again), times=100, verb=Verb.STOP)
         live.do(Cancel(1))
         live.pass_time(100 * 61 * S)
         live.look()
@@ -456,7 +455,7 @@ class TestMoves:
         assert (phases(live), phases(live, "b"), orders(live)) == ({}, {}, [])
 
     def test_a_site_that_cannot_receive_fails_the_lease_and_nothing_is_left(self, live: Live) -> None:
-        mishaps(live, "b").fail_next(Problem("no driver", again=False), verb=Verb.RECEIVE)
+        injector(live, "b").fail_next(Problem("no driver", again=False), verb=Verb.RECEIVE)
         submitted(live, guest(4, 600, MIGRATABLE))
         live.at(BEGIN_MS + 10 * S, local(1, 5))
         assert end(live, 1) == ("failed", "machines-lost")

@@ -24,7 +24,7 @@ from tests.service.engine.examples import (
 from leasehold.leasing.overhead import ONE
 from leasehold.model.event import Operation, OverheadMeasured
 from leasehold.model.request import LeaseType
-from leasehold.service.drivers.emulated.faults import Faults
+from leasehold.service.drivers.emulated.fault_injection import Faults
 from leasehold.service.drivers.protocol import Observation, Order, Phase, Problem, Verb, order_id
 from leasehold.service.engine.measuring import measured_by
 from leasehold.service.engine.outbox import PENDING, TAKEN
@@ -188,7 +188,7 @@ class TestWhatIsNotMeasured:
         assert (state(slow, 1), learnt(slow)) == ("completed", {})
 
     def test_who_failed(self, slow: Live) -> None:
-        slow.sites["a"].machines.mishaps.fail_next(Problem("no such image", again=False), verb=Verb.START)
+        slow.sites["a"].machines.injector.fail_next(Problem("no such image", again=False), verb=Verb.START)
         submitted(slow, guest(4, 600))
         assert (lease(slow, 1).lease.site, learnt(slow)) == ("b", {})
 

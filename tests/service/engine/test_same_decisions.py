@@ -19,10 +19,9 @@ from tests.service.engine.live_worlds import Listener, gateways, live_three, pla
 from tests.simulation.worlds import DAS2, HOUR_S, busy
 
 from leasehold.gateway.gateway import Gateway
-from leasehold.service.drivers.emulated.faults import Faults
-from leasehold.service.drivers.emulated.hardware import Hardware
+from leasehold.service.drivers.emulated.fault_injection import FaultInjector, Faults
 from leasehold.service.drivers.emulated.machines import EmulatedMachines
-from leasehold.service.drivers.emulated.mishaps import Mishaps
+from leasehold.service.drivers.emulated.options import Hardware
 from leasehold.service.store.store import open_store
 from leasehold.simulation.kernel import SimulatedWorld
 from leasehold.simulation.scenario.sites import routing, site_settings
@@ -90,7 +89,7 @@ def gateway_of(scenario: Scenario, *, is_live: bool = False) -> Gateway:
 def machines_of(scenario: Scenario) -> dict[str, EmulatedMachines]:
     return {
         site.name: EmulatedMachines(
-            Hardware(site.slots, site.speed_mips, scenario.reference_mips, site.overhead), Mishaps(Faults())
+            Hardware(site.slots, site.speed_mips, scenario.reference_mips, site.overhead), FaultInjector(Faults())
         )
         for site in site_settings(scenario)
     }

@@ -24,10 +24,9 @@ from leasehold.model.request import LeaseType
 from leasehold.routing.registry import routing_policy
 from leasehold.service.api.models.leases import show_lease
 from leasehold.service.commands import Cancel, Extend, MachinesAnswer, MachinesSilent
-from leasehold.service.drivers.emulated.faults import Faults
-from leasehold.service.drivers.emulated.hardware import Hardware
+from leasehold.service.drivers.emulated.fault_injection import FaultInjector, Faults
 from leasehold.service.drivers.emulated.machines import EmulatedMachines
-from leasehold.service.drivers.emulated.mishaps import Mishaps
+from leasehold.service.drivers.emulated.options import Hardware
 from leasehold.service.drivers.protocol import Phase, Problem, Verb
 from leasehold.service.engine.agenda import START_WITHIN_MS
 from leasehold.service.engine.outbox import MOST_ATTEMPTS
@@ -61,7 +60,7 @@ def live(store: Store) -> Live:
 def slow(live: Live) -> Live:
     """Two sites whose machines take 20 s to boot."""
     for site in live.sites.values():
-        site.machines = EmulatedMachines(Hardware(4, 1, 1, QUICK, boot_ms=20 * S), Mishaps(Faults()))
+        site.machines = EmulatedMachines(Hardware(4, 1, 1, QUICK, boot_ms=20 * S), FaultInjector(Faults()))
     return live
 
 
@@ -90,7 +89,7 @@ class TestBooting:
     def test_its_duration_by_the_clock_is_known_while_it_has_machines_for_all_of_it(self, store: Store) -> None:
         """SiteSettings a is three times as fast as the speed that durations refer to."""
         sites = [live_site("a", 4, speed_mips=3, overhead=QUICK)]
-        machines = EmulatedMachines(Hardware(4, 3, 1, QUICK, boot_ms=20 * S), Mishaps(Faults()))
+        machines = EmulatedMachines(Hardware(4, 3, 1, QUICK, boot_ms=20 * S), FaultInjector(Faults()))
         live = Live(store, lambda: Gateway(sites, Routing(to_the_first()), 1), {"a": machines})
         submitted(live, guest(4, 60))
         assert show_lease(lease(live, 1)).walltime_s == 20
@@ -231,7 +230,7 @@ class TestNever:
     def test_who_is_not_seen_for_too_long_goes_elsewhere(self, store: Store, within_ms: int) -> None:
         live = two_sites(store, make_gateway=gateway_of_two, start_within_ms=within_ms)
         live.sites["a"].machines = EmulatedMachines(
-            Hardware(4, 1, 1, QUICK, boot_ms=10 * START_WITHIN_MS), Mishaps(Faults())
+            Hardware(4, 1, 1, QUICK, boot_ms=10 * START_WITHIN_MS), FaultInjector(Faults())
         )
         submitted(live, guest(1, 60))
         live.pass_time(within_ms - 1)
@@ -244,7 +243,7 @@ class TestNever:
         assert live.sites["a"].machines.observe() == []
 
     def test_failing_orders_are_in_the_log_at_first_and_at_last(self, live: Live) -> None:
-        live.sites["a"].machines.mishaps.fail_next(Problem("no disk"), times=1_000, verb=Verb.START)
+        live.sites["a"].machines.injector.fail_next(Problem("no disk"), times=1_000, verb=Verb.START)
         with capture_logs() as lines:
             submitted(live, guest(1, 60))
             live.pass_time(600 * S)
@@ -284,7 +283,7 @@ def test_nobody_is_said_to_run_whose_machines_do_not(
 ) -> None:
     made = {
         name: EmulatedMachines(
-            Hardware(SLOTS[name], SPEEDS[name], REFERENCE_MIPS, QUICK, boot_ms=boot_ms), Mishaps(faults, name)
+            Hardware(SLOTS[name], SPEEDS[name], REFERENCE_MIPS, QUICK, boot_ms=boot_ms), FaultInjector(faults, name)
         )
         for name, (boot_ms, faults) in machines.items()
     }

@@ -17,7 +17,7 @@ from leasehold.matching.choice import Retrying
 from leasehold.matching.needs import Amounts, Needs
 from leasehold.matching.software import software
 from leasehold.service.commands import Command, JobNodesSeen, JobOutput, SubmitJob
-from leasehold.service.drivers.emulated.nodes import EmulatedNode
+from leasehold.service.drivers.emulated.options import EmulatedNode
 from leasehold.service.drivers.facts import Output
 from leasehold.service.engine.engine import Done, Engine
 from leasehold.service.engine.errands import Errands
@@ -100,7 +100,7 @@ def strike(grid: Grid, fault: Fault, for_ms: int) -> None:
     for number in range(1, TIMES + 1):
         first = grid.store.attempts([number])[0]
         name, _, node = first.nodes[0].partition("/")
-        grid.sites[name].machines.befall(node, fault, grid.now_ms, for_ms)
+        grid.sites[name].machines.inject(node, fault, grid.now_ms, for_ms)
 
 
 def job(grid: Grid, number: int) -> JobRow:
@@ -151,7 +151,7 @@ def test_who_comes_back_from_the_dead_delivers_nothing(grid: Grid) -> None:
 def test_an_error_in_its_own_code_is_told_and_not_tried_again(grid: Grid) -> None:
     for one in grid.sites.values():
         for lease_id in range(1, TIMES + 1):
-            one.machines.mishaps.fail_job(lease_id, exit_status=3)
+            one.machines.injector.fail_job(lease_id, exit_status=3)
     submit(grid)
     grid.live_on(5 * MINUTE_MS)
     assert told(grid) == {("failed", "job-error"): TIMES}

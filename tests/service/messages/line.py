@@ -16,11 +16,10 @@ from leasehold.model.lease import LeaseState
 from leasehold.model.request import LeaseType
 from leasehold.routing.registry import routing_policy
 from leasehold.service.commands import Cancel, Command, Drain, Mail, Undrain
-from leasehold.service.drivers.emulated.audit import BRINGS_UP, Action, AuditLine
-from leasehold.service.drivers.emulated.faults import Faults
-from leasehold.service.drivers.emulated.hardware import Hardware
+from leasehold.service.drivers.emulated.fault_injection import FaultInjector, Faults
 from leasehold.service.drivers.emulated.machines import EmulatedMachines
-from leasehold.service.drivers.emulated.mishaps import Mishaps
+from leasehold.service.drivers.emulated.options import Hardware
+from leasehold.service.drivers.emulated.record import BRINGS_UP, Action, AuditLine
 from leasehold.service.engine.sites import occupancies
 from leasehold.service.messages.routing import identity_of
 from leasehold.service.messages.wire import GATEWAY, About
@@ -46,7 +45,7 @@ def live_of(store: Store, name: str, slots: int, policy: str = "rr", *, try_else
         routing = Routing(routing_policy(policy)(Random(0)), try_elsewhere=try_elsewhere)
         return Gateway([live_site(name, slots, overhead=QUICK)], routing)
 
-    machines = EmulatedMachines(Hardware(slots, 1, 1, QUICK), Mishaps(Faults(), name))
+    machines = EmulatedMachines(Hardware(slots, 1, 1, QUICK), FaultInjector(Faults(), name))
     return Live(store, make, {name: machines})
 
 

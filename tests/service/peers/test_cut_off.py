@@ -21,7 +21,7 @@ from tests.service.peers.network import Network, has_namespaces, namespaces, pro
 from tests.waiting import until
 
 from leasehold.client import Client, Lease, Patience
-from leasehold.service.drivers.emulated.audit import Action, brought_up_twice, read_audit
+from leasehold.service.drivers.emulated.record import Action, brought_up_twice, read_audit
 
 NAMES = ("west", "east")
 SLOTS = {"west": 4, "east": 6}
@@ -114,7 +114,7 @@ class Side:
             return list(client.leases.list())
 
     def audit_path(self) -> Path:
-        return self.folder / "machines" / f"{self.name}-site" / "emulated.sqlite3"
+        return self.folder / "machines" / f"{self.name}-site" / "instances.sqlite3"
 
 
 def agree(west: Side, east: Side) -> None:

@@ -15,7 +15,7 @@ from leasehold.gateway.peering import Ask
 from leasehold.model.lease import LeaseState
 from leasehold.model.request import LeaseType
 from leasehold.service.commands import Cancel, Command, Drain, KeepPeer, Mail, Undrain
-from leasehold.service.drivers.emulated.audit import BRINGS_UP, Action, AuditLine
+from leasehold.service.drivers.emulated.record import BRINGS_UP, Action, AuditLine
 from leasehold.service.messages.names import asking, asking_peer
 from leasehold.service.messages.routing import identity_of
 from leasehold.service.peers.about import about_us

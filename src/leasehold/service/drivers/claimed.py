@@ -28,7 +28,7 @@ class Layout:
 class ClaimedFile:
     """The file, open and claimed until it is closed, or its process dies in whatever way.
 
-    Raises InputError where it cannot be locked, is in the hands of another process, is no such file, or was
+    Raises InputError where it cannot be locked, is locked by another process, is no such file, or was
     written by a newer Leasehold.
     """
 
@@ -57,7 +57,7 @@ def _claim(path: Path, layout: Layout) -> int:
         fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(claim)
-        raise InputError(path, None, f"these {layout.of} are in the hands of another process") from None
+        raise InputError(path, None, f"these {layout.of} are locked by another process") from None
     return claim
 
 
@@ -67,10 +67,10 @@ def _open(path: Path, layout: Layout) -> Connection:
         _prepare(connection, path, layout)
     except OperationalError as error:  # a full disk, a file that cannot be written: it may well be one
         connection.close()
-        raise InputError(path, None, f"the ledger of {layout.of} cannot be used: {error}") from None
+        raise InputError(path, None, f"the record of {layout.of} cannot be used: {error}") from None
     except DatabaseError as error:
         connection.close()
-        raise InputError(path, None, f"this is no ledger of {layout.of}: {error}") from None
+        raise InputError(path, None, f"this is not a record of {layout.of}: {error}") from None
     except BaseException:
         connection.close()
         raise
@@ -80,7 +80,7 @@ def _open(path: Path, layout: Layout) -> Connection:
 def _prepare(connection: Connection, path: Path, layout: Layout) -> None:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version > layout.version:
-        raise InputError(path, None, f"this ledger of {layout.of} was written by a newer Leasehold")
+        raise InputError(path, None, f"this record of {layout.of} was written by a newer Leasehold")
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute(f"PRAGMA synchronous = {'FULL' if layout.on_disk else 'OFF'}")
     connection.executescript(f"BEGIN; {layout.tables} PRAGMA user_version = {layout.version}; COMMIT;")

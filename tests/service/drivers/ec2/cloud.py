@@ -19,7 +19,7 @@ from moto.server import ThreadedMotoServer
 from tests.service.drivers.sites import REFERENCE_MIPS, Clock
 
 from leasehold.leasing.overhead import OverheadModel
-from leasehold.service.drivers.ec2.words import LEASE
+from leasehold.service.drivers.ec2.driver import LEASE
 from leasehold.service.drivers.protocol import Driver
 from leasehold.service.drivers.registry import driver
 from leasehold.service.drivers.setup import DriverSetup

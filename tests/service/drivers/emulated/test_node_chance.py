@@ -9,12 +9,13 @@ from tests.service.drivers.programs import programs
 from tests.service.drivers.sites import machines
 
 from leasehold.jobs.job import Fault
-from leasehold.service.drivers.emulated.floor import Floor
-from leasehold.service.drivers.emulated.holding import OVER, Holding
+from leasehold.service.drivers.emulated.fault_injection import NODE_FAULTS
 from leasehold.service.drivers.emulated.machines import EmulatedMachines
-from leasehold.service.drivers.emulated.nodes import EmulatedNode
-from leasehold.service.drivers.emulated.troubles import NODE_FAULTS, Troubles
+from leasehold.service.drivers.emulated.options import EmulatedNode
+from leasehold.service.drivers.emulated.record import EmulatedInstance, Saved
 from leasehold.service.drivers.protocol import MachineWishes, Observation, Order, Phase, Verb
+from leasehold.service.drivers.reconciler.instances import OVER, Key
+from leasehold.service.drivers.reconciler.store import from_text, to_text
 from leasehold.testing.driver_rig import order
 
 NODES = tuple(EmulatedNode(f"n{number}", cores=2, memory_mib=200) for number in (1, 2, 3))
@@ -43,27 +44,27 @@ class Site:
 
     def __init__(self, *, is_killed: bool) -> None:
         self._is_killed = is_killed
-        self._holdings: dict[int, str] = {}
-        self._gone: dict[int, int] = {}
-        self._troubles = Troubles().to_text()
+        self._instances: dict[Key, str] = {}
+        self._tombstones: dict[int, int] = {}
+        self._node_faults = ""
         self.machines = self._opened()
 
     def _opened(self) -> EmulatedMachines:
-        holdings = [Holding.from_text(lease_id, text) for lease_id, text in self._holdings.items()]
-        floor = Floor(holdings, self._gone, Troubles.from_text(self._troubles))
-        return machines(slots=5, nodes=NODES, floor=floor)
+        instances = [from_text(EmulatedInstance, text) for text in self._instances.values()]
+        saved = Saved(instances, self._tombstones, self._node_faults)
+        return machines(slots=5, nodes=NODES, saved=saved)
 
     def step(self, now_ms: int) -> list[Observation]:
         """Let time pass, and perhaps be killed; returns what there is to be seen."""
         self.machines.pass_time(now_ms)
         unwritten = self.machines.take_unwritten()
-        for lease_id, holding in unwritten.holdings.items():
-            if holding is None:
-                self._holdings.pop(lease_id, None)
+        for key, instance in unwritten.changes.instances.items():
+            if instance is None:
+                self._instances.pop(key, None)
             else:
-                self._holdings[lease_id] = holding.to_text()
-        self._gone |= unwritten.gone
-        self._troubles = unwritten.troubles or self._troubles
+                self._instances[key] = to_text(EmulatedInstance, instance)
+        self._tombstones |= unwritten.changes.tombstones
+        self._node_faults = unwritten.node_faults or self._node_faults
         if self._is_killed:
             self.machines = self._opened()
             self.machines.pass_time(now_ms)
@@ -89,7 +90,7 @@ def seen_in(
         site.machines.carry_out([wishing(one, named) for one in batch], now_ms)
         for blow in blows:
             if blow.after == number:
-                site.machines.befall(blow.node, blow.fault, now_ms, blow.for_ms)
+                site.machines.inject(blow.node, blow.fault, now_ms, blow.for_ms)
         seen.append(site.step(now_ms))
         for node in site.machines.nodes(now_ms):
             assert 0 <= node.free_cores <= node.cores

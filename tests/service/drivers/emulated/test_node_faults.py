@@ -13,11 +13,9 @@ from tests.service.drivers.sites import Clock, machines, seen, setup, told
 from leasehold.jobs.job import Fault
 from leasehold.model.errors import UnknownName
 from leasehold.service.drivers.emulated.driver import EmulatedDriver
-from leasehold.service.drivers.emulated.fates import next_fate_ms
-from leasehold.service.drivers.emulated.faults import Faults
+from leasehold.service.drivers.emulated.fault_injection import FaultInjector, Faults, next_fault_ms
 from leasehold.service.drivers.emulated.machines import EmulatedMachines
-from leasehold.service.drivers.emulated.mishaps import Mishaps
-from leasehold.service.drivers.emulated.nodes import EmulatedNode
+from leasehold.service.drivers.emulated.options import EmulatedNode
 from leasehold.service.drivers.facts import Output
 from leasehold.service.drivers.protocol import MachineWishes, Observation, Order, Phase, Verb
 from leasehold.testing.driver_rig import order
@@ -94,7 +92,7 @@ def test_about_so_many_jobs_fail_and_the_same_ones_each_time() -> None:
 
 def test_a_job_that_was_suspended_meanwhile_meets_the_same_fate() -> None:
     site = machines()
-    site.mishaps.fail_job(1, exit_status=5)
+    site.injector.fail_job(1, exit_status=5)
     told(site, 0, start(1, "n1"), order(Verb.SUSPEND))
     site.pass_time(99)
     told(site, 99, order(Verb.RESUME, 1, 2))
@@ -110,7 +108,7 @@ def test_whatever_is_on_a_node_that_falls_has_failed_at_that_moment(fault: Fault
     site = a_hundred_jobs()
     for number in range(TIMES):
         at_ms = number * 100
-        site.befall(f"n{number}", fault, at_ms, MINUTE_MS)
+        site.inject(f"n{number}", fault, at_ms, MINUTE_MS)
         failed = here(site, number)
         assert (failed.phase, failed.since_ms, failed.fault) == (Phase.FAILED, at_ms, fault)
         assert problem_of(site, f"n{number}", at_ms) == (failed.detail, fault)
@@ -126,7 +124,7 @@ def test_saved_memory_is_lost_with_its_node_and_what_had_ended_is_not() -> None:
         told(site, 0, order(Verb.SUSPEND, number))
     site.pass_time(2 * MINUTE_MS)
     for number in range(TIMES):
-        site.befall(f"n{number}", Fault.NODE_DIED, 2 * MINUTE_MS, 1)
+        site.inject(f"n{number}", Fault.NODE_DIED, 2 * MINUTE_MS, 1)
         assert here(site, number).phase is (Phase.ENDED if number % 2 else Phase.FAILED)
 
 
@@ -135,7 +133,7 @@ def test_while_the_network_is_cut_nothing_is_seen_and_afterwards_everything_at_i
     site = a_hundred_jobs()
     for number in range(TIMES):
         cut_off_ms = MINUTE_MS // 2 if number % 2 else 2 * MINUTE_MS
-        site.befall(f"n{number}", Fault.NETWORK_FAILED, 100, cut_off_ms - 100)
+        site.inject(f"n{number}", Fault.NETWORK_FAILED, 100, cut_off_ms - 100)
         assert problem_of(site, f"n{number}", 100)[1] == Fault.NETWORK_FAILED
         assert site.carry_out([order(Verb.STOP, number)], 200)[f"{number}.1.stop"].again
     assert site.pass_time(MINUTE_MS // 2 - 1)[TIMES:] == []
@@ -148,7 +146,7 @@ def test_while_the_network_is_cut_nothing_is_seen_and_afterwards_everything_at_i
 def test_nothing_that_ended_in_the_dark_is_seen_too_early() -> None:
     site = machines()
     told(site, 0, start(1, "n1"))
-    site.befall("n1", Fault.NETWORK_FAILED, 100, 2 * MINUTE_MS)
+    site.inject("n1", Fault.NETWORK_FAILED, 100, 2 * MINUTE_MS)
     site.pass_time(2 * MINUTE_MS)
     assert here(site, 1).phase is Phase.RUNNING
     assert site.next_change_ms() == 2 * MINUTE_MS + 100
@@ -161,7 +159,7 @@ def test_who_comes_back_from_the_dead_is_still_running() -> None:
     site = machines()
     told(site, 0, start(1, "n1"))
     before = here(site, 1)
-    site.befall("n1", Fault.NETWORK_FAILED, 100, 1_000)
+    site.inject("n1", Fault.NETWORK_FAILED, 100, 1_000)
     site.pass_time(1_100)
     assert here(site, 1) == before
     told(site, 1_100, order(Verb.STOP))
@@ -171,8 +169,8 @@ def test_who_comes_back_from_the_dead_is_still_running() -> None:
 def test_who_dies_in_the_dark_is_dead_when_the_light_comes_back() -> None:
     site = machines()
     told(site, 0, start(1, "n1"), start(2, "n1", ("sleep", "0.3")))
-    site.befall("n1", Fault.NETWORK_FAILED, 100, 2_000)
-    site.befall("n1", Fault.NODE_DIED, 500, 5_000)
+    site.inject("n1", Fault.NETWORK_FAILED, 100, 2_000)
+    site.inject("n1", Fault.NODE_DIED, 500, 5_000)
     site.pass_time(1_000)
     assert [one.phase for one in site.observe()] == [Phase.RUNNING, Phase.RUNNING]
     assert problem_of(site, "n1", 1_000)[1] == Fault.NETWORK_FAILED
@@ -185,10 +183,10 @@ def test_who_dies_in_the_dark_is_dead_when_the_light_comes_back() -> None:
 
 def test_those_who_name_no_node_keep_away_from_those_that_are_down() -> None:
     site = machines(slots=3)
-    site.befall("n1", Fault.NODE_DIED, 0, MINUTE_MS)
-    site.befall("n2", Fault.SERVICE_STOPPED, 0, MINUTE_MS)
+    site.inject("n1", Fault.NODE_DIED, 0, MINUTE_MS)
+    site.inject("n2", Fault.SERVICE_STOPPED, 0, MINUTE_MS)
     told(site, 0, order(Verb.START, 1), order(Verb.START, 2))
-    site.befall("n3", Fault.NODE_DIED, 0, MINUTE_MS)
+    site.inject("n3", Fault.NODE_DIED, 0, MINUTE_MS)
     assert {one.phase for one in site.observe()} == {Phase.FAILED}
     assert site.carry_out([order(Verb.START, 3)], 0)["3.1.start"].text == "no node is up now"
     told(site, MINUTE_MS, order(Verb.START, 3))
@@ -196,7 +194,7 @@ def test_those_who_name_no_node_keep_away_from_those_that_are_down() -> None:
 
 def test_a_node_that_is_not_there_is_named() -> None:
     with pytest.raises(UnknownName, match="n9"):
-        machines().befall("n9", Fault.NODE_DIED, 0, 1)
+        machines().inject("n9", Fault.NODE_DIED, 0, 1)
 
 
 # --- by chance --------------------------------------------------------------------------------------------
@@ -228,13 +226,13 @@ def test_nodes_fall_so_often_in_an_hour_whoever_looks_and_however_often(rate: st
 
 @given(st.floats(0.001, 100), st.integers(0, 10**13), st.integers(0, 1_000))
 def test_what_comes_next_does_not_depend_on_when_it_is_asked(per_hour: float, after_ms: int, number: int) -> None:
-    luck: Callable[..., object] = Mishaps(Faults(seed=number))._luck
+    luck: Callable[..., object] = FaultInjector(Faults(seed=number)).random
     about = ("node-died", "n1")
-    next_ms = next_fate_ms(luck, per_hour, about, after_ms)  # type: ignore[arg-type]
+    next_ms = next_fault_ms(luck, per_hour, about, after_ms)  # type: ignore[arg-type]
     assert next_ms > after_ms
     between_ms = (after_ms + next_ms) // 2
     if between_ms < next_ms:
-        assert next_fate_ms(luck, per_hour, about, between_ms) == next_ms  # type: ignore[arg-type]
+        assert next_fault_ms(luck, per_hour, about, between_ms) == next_ms  # type: ignore[arg-type]
 
 
 # --- the whole driver ------------------------------------------------------------------------------------

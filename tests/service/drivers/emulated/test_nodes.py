@@ -7,8 +7,7 @@ from tests.service.drivers.sites import changes, machines, seen, told
 
 from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.service.drivers.emulated.machines import EmulatedMachines
-from leasehold.service.drivers.emulated.nodes import NODES, EmulatedNode
-from leasehold.service.drivers.emulated.options import read_options
+from leasehold.service.drivers.emulated.options import NODES, EmulatedNode, read_options
 from leasehold.service.drivers.protocol import MachineWishes, Order, Phase, Verb
 from leasehold.testing.driver_jobs import start_on
 from leasehold.testing.driver_rig import MEMORY_MIB, order

@@ -164,5 +164,5 @@ async def test_while_libvirt_is_away_orders_wait_on_file(pretended: PretendedRig
 @played
 async def test_one_process_has_a_site_at_a_time(pretended: PretendedRig) -> None:
     async with site(pretended):
-        with pytest.raises(InputError, match="in the hands of another process"):
+        with pytest.raises(InputError, match="locked by another process"):
             pretended.open()

@@ -11,8 +11,7 @@ from tests.service.drivers.sites import Clock, setup
 
 from leasehold.model.errors import InputError, InvalidField
 from leasehold.service.config_file import config_from_dict
-from leasehold.service.drivers.libvirt.domain import console_path, describe, disk_paths
-from leasehold.service.drivers.libvirt.names import Name, read_name
+from leasehold.service.drivers.libvirt.domain import Name, console_path, describe, disk_paths, read_name
 from leasehold.service.drivers.libvirt.options import read_options
 from leasehold.service.drivers.registry import driver
 
@@ -120,5 +119,5 @@ def test_without_its_extra_it_says_which(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_a_ledger_of_something_else_is_refused(tmp_path: Path, library: Path) -> None:  # noqa: ARG001 - imported
     (tmp_path / "instances.sqlite3").write_text("this is no database, and it is long enough to be seen as none" * 20)
-    with pytest.raises(InputError, match="no ledger of machines"):
+    with pytest.raises(InputError, match="not a record of machines"):
         driver("libvirt", setup(tmp_path, Clock()))

@@ -64,8 +64,8 @@ def looking(guests: Guests, monkeypatch: pytest.MonkeyPatch, folder: Path) -> An
     """Look at such guests, whose commands are still to be started, and say who was asked."""
     import libvirt_qemu  # noqa: PLC0415 - it is there when its fixture is
 
-    from leasehold.service.drivers.libvirt import world as module  # noqa: PLC0415 - as above
-    from leasehold.service.drivers.libvirt.moving import Moving  # noqa: PLC0415 - as above
+    from leasehold.service.drivers.libvirt import driver as module  # noqa: PLC0415 - as above
+    from leasehold.service.drivers.libvirt.driver import Moving  # noqa: PLC0415 - as above
     from leasehold.service.drivers.libvirt.options import read_options  # noqa: PLC0415 - as above
 
     monkeypatch.setattr(libvirt_qemu, "qemuAgentCommand", guests.answer)

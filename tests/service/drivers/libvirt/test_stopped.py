@@ -77,7 +77,7 @@ def expected(phase: Phase = Phase.RECEIVING, desired: Desired = Desired.UP) -> M
 def test_one_that_has_come_stopped_is_let_go_on(library: Path) -> None:  # noqa: ARG001 - imported below
     import libvirt  # noqa: PLC0415 - it is there when its fixture is
 
-    from leasehold.service.drivers.libvirt.reading import look_at  # noqa: PLC0415 - as above
+    from leasehold.service.drivers.libvirt.guest import look_at  # noqa: PLC0415 - as above
 
     def seen(reason: int, job: int = 0) -> MachineState:
         told = look_at(Stopped(reason, job), expected(), has_agent=False)
@@ -93,7 +93,7 @@ def test_one_that_has_come_stopped_is_let_go_on(library: Path) -> None:  # noqa:
 def test_one_that_stands_still_is_not_sent_so(library: Path) -> None:  # noqa: ARG001 - imported below
     import libvirt  # noqa: PLC0415 - it is there when its fixture is
 
-    from leasehold.service.drivers.libvirt.moving import NotYet, _send  # noqa: PLC0415 - as above
+    from leasehold.service.drivers.libvirt.driver import NotYet, _send  # noqa: PLC0415 - as above
 
     there: Neighbour[MachineInstance] = Neighbour({"peer_uri": "qemu:///there"}, [])
     stopped = Stopped(libvirt.VIR_DOMAIN_PAUSED_USER)
@@ -108,7 +108,7 @@ def test_one_that_stands_still_is_not_sent_so(library: Path) -> None:  # noqa: A
 def test_one_that_has_ended_on_its_way_has_ended(library: Path) -> None:  # noqa: ARG001 - imported below
     import libvirt  # noqa: PLC0415 - it is there when its fixture is
 
-    from leasehold.service.drivers.libvirt.reading import look_at  # noqa: PLC0415 - as above
+    from leasehold.service.drivers.libvirt.guest import look_at  # noqa: PLC0415 - as above
 
     def seen(reason: int, command: tuple[str, ...] = (), **what: Any) -> MachineState | None:
         instance = replace(expected(), command=command, **what)
@@ -131,9 +131,8 @@ def test_one_that_could_not_go_on_here_and_is_sent_no_more_is_not_waited_for(
 ) -> None:
     import libvirt  # noqa: PLC0415 - it is there when its fixture is
 
-    from leasehold.service.drivers.libvirt.moving import Moving  # noqa: PLC0415 - as above
+    from leasehold.service.drivers.libvirt.driver import LibvirtProvider, Moving  # noqa: PLC0415 - as above
     from leasehold.service.drivers.libvirt.options import read_options  # noqa: PLC0415 - as above
-    from leasehold.service.drivers.libvirt.world import LibvirtProvider  # noqa: PLC0415 - as above
 
     (tmp_path / "a").mkdir()
     InstanceStore(tmp_path / "a", MachineInstance, "machines").close()  # which has nothing of it
@@ -148,7 +147,7 @@ def test_one_that_could_not_go_on_here_and_is_sent_no_more_is_not_waited_for(
 def test_one_that_is_interpreted_stands_still_while_it_goes(library: Path) -> None:  # noqa: ARG001 - imported below
     import libvirt  # noqa: PLC0415 - it is there when its fixture is
 
-    from leasehold.service.drivers.libvirt.moving import _send  # noqa: PLC0415 - as above
+    from leasehold.service.drivers.libvirt.driver import _send  # noqa: PLC0415 - as above
 
     def is_live(type_: str) -> bool:
         running = Running(type_)

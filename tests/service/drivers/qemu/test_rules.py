@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from leasehold.leasing.overhead import OverheadModel
 from leasehold.model.errors import InputError, InvalidField, LeaseholdError
-from leasehold.service.drivers.emulated.faults import Faults
-from leasehold.service.drivers.emulated.hardware import Hardware as EmulatedHardware
+from leasehold.service.drivers.emulated.fault_injection import FaultInjector, Faults
 from leasehold.service.drivers.emulated.machines import EmulatedMachines
-from leasehold.service.drivers.emulated.mishaps import Mishaps
+from leasehold.service.drivers.emulated.options import Hardware as EmulatedHardware
 from leasehold.service.drivers.protocol import Capabilities, Observation, Order, Phase, Problem, Verb
 from leasehold.service.drivers.qemu.host import could_have_kvm
 from leasehold.service.drivers.qemu.images import toolchain
@@ -77,7 +76,7 @@ def orders(draw: st.DrawFn) -> Order:
 @given(st.lists(orders(), max_size=25))
 def test_orders_are_followed_as_by_emulated_machines(program: list[Order]) -> None:
     rules = Rules()
-    emulated = EmulatedMachines(EmulatedHardware(SLOTS, 1000, 1000, AT_ONCE), Mishaps(Faults()))
+    emulated = EmulatedMachines(EmulatedHardware(SLOTS, 1000, 1000, AT_ONCE), FaultInjector(Faults()))
     for now_ms, told in enumerate(program):
         problem = emulated.carry_out([told], now_ms * 1000).get(told.id)
         emulated.pass_time(now_ms * 1000 + 999)
@@ -101,7 +100,7 @@ def test_another_site_reads_what_is_sent_and_received(tmp_path: Path) -> None:
     assert seen.instances() == [sent, received]
     assert (seen.sending(7, 2), seen.sending(7, 1), seen.sending(8, 2)) == (sent, None, None)
     assert (seen.receiving(8, 2), seen.receiving(8, 3), seen.receiving(9, 2)) == ((received, -1), (None, -1), (None, 1))
-    with pytest.raises(InputError, match="in the hands of another process"):
+    with pytest.raises(InputError, match="locked by another process"):
         open_store(tmp_path)
     store.close()
 

@@ -1,5 +1,6 @@
-"""Machines that are only pretended: the times are those of the overhead model, the faults come on demand.
+"""Emulated machines: their times are those of the overhead model, and their faults come on demand.
 
-From the inside out: `machines` is the heart, which knows neither clock nor file; `ledger` keeps what is on
-its `floor` in a file; `line` is the wire between gateway and site; `driver` joins them and owns the clock.
+From the inside out: `machines` is the heart, which knows neither clock nor file, on its `nodes`; `programs` says what a
+command does, `fault_injection` what goes wrong; `record` keeps instances and audit in a file; `driver` joins them and
+has the clock.
 """

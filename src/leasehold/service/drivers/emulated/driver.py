@@ -7,20 +7,13 @@ from dataclasses import replace
 from typing import TypeVar
 
 from leasehold.jobs.job import Fault
-from leasehold.service.drivers.emulated.console import console_text
-from leasehold.service.drivers.emulated.faults import Faults
-from leasehold.service.drivers.emulated.hardware import Hardware
-from leasehold.service.drivers.emulated.ledger import Ledger, work_sent
-from leasehold.service.drivers.emulated.line import Line
+from leasehold.service.drivers.emulated.fault_injection import FaultInjector, Faults, Line
 from leasehold.service.drivers.emulated.machines import EmulatedMachines
-from leasehold.service.drivers.emulated.mishaps import Mishaps
-from leasehold.service.drivers.emulated.options import read_options
+from leasehold.service.drivers.emulated.options import Hardware, read_options
+from leasehold.service.drivers.emulated.record import EmulatedStore, work_sent
 from leasehold.service.drivers.facts import NodeFacts, Output
 from leasehold.service.drivers.protocol import Capabilities, Observation, Order, Problem, Verb
 from leasehold.service.drivers.setup import DriverSetup
-
-LEDGER = "emulated.sqlite3"
-"""The name of the file in the driver's folder."""
 
 _CONSOLE_LINES = 100
 _LONGEST_WAIT_S = 60.0
@@ -32,14 +25,13 @@ Result = TypeVar("Result")
 class EmulatedDriver:
     """One site's emulated machines.
 
-    Its file holds them all. Opened again, it goes on by the clock: what should have ended meanwhile has
-    ended, at its time. All work is done in one thread of its own, one thing after another, so that whoever
-    is cancelled while waiting for it leaves nothing half-done.
+    Its file holds them all. Opened again, it goes on by the clock: what should have ended meanwhile has ended, at its
+    time. All work is done in one thread of its own, one thing after another, so that a call that is cancelled while it
+    waits leaves nothing half-done.
 
-    ``mishaps`` and ``line`` let things go wrong on demand; see there.
+    ``injector`` and ``line`` inject faults on demand; see there.
 
-    Raises InvalidField or UnknownName for an option that makes no sense, InputError for a file that cannot be
-    used; see `Ledger`.
+    Raises InvalidField or UnknownName for an option that makes no sense, InputError for a file that cannot be used.
     """
 
     def __init__(self, setup: DriverSetup) -> None:
@@ -55,12 +47,12 @@ class EmulatedDriver:
         )
         self._clock = setup.clock
         self._neighbours = setup.folder.parent
-        self.mishaps = Mishaps(options.faults, setup.site)
+        self.injector = FaultInjector(options.faults, setup.site)
         self.line = Line(options.faults, setup.site)
-        self._ledger = Ledger(setup.folder / LEDGER, options.audit_lines)
+        self._store = EmulatedStore(setup.folder, options.audit_lines)
         self._machines = self._as_written()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"emulated-{setup.site}")
-        self._stirred = asyncio.Event()
+        self._changed = asyncio.Event()
 
     @property
     def capabilities(self) -> Capabilities:
@@ -83,7 +75,7 @@ class EmulatedDriver:
         """Wait until something changes, and say what; raises ConnectionError where the line is cut."""
         while True:
             await self.line.reach()
-            self._stirred.clear()
+            self._changed.clear()
             next_ms = await self._in_turn(self._settled, lambda _: self._machines.next_change_ms())
             news = self.line.receive(self._clock())
             if news:
@@ -94,13 +86,14 @@ class EmulatedDriver:
         """Say what was done to a lease's machines; raises ConnectionError where the line is cut."""
         await self.line.reach()
         await self._act(lambda _: None)
-        return console_text(await self._in_turn(self._ledger.audit_of, lease_id, _CONSOLE_LINES))
+        lines = await self._in_turn(self._store.audit_of, lease_id, _CONSOLE_LINES)
+        return "".join(line.on_console() for line in lines)
 
     async def output(self, lease_id: int) -> Output:
         """Give what a lease's command wrote, once it has ended; raises ConnectionError if the line is cut."""
         await self.line.reach()
         here = await self._act(lambda _: self._machines.output(lease_id))
-        return Output(await self._in_turn(self._ledger.output_of, lease_id) if here is None else here)
+        return Output(await self._in_turn(self._store.output_of, lease_id) if here is None else here)
 
     async def nodes(self) -> list[NodeFacts]:
         """Look at all nodes; raises ConnectionError where the line is cut."""
@@ -108,20 +101,20 @@ class EmulatedDriver:
         return await self._act(self._machines.nodes)
 
     async def close(self) -> None:
-        """Let go of the machines, which go on without us."""
-        await self._in_turn(self._ledger.close)
+        """Close; the machines go on."""
+        await self._in_turn(self._store.close)
         self._thread.shutdown()
 
     # on demand
 
     @property
     def faults(self) -> Faults:
-        """How often what goes wrong; setting it holds for whatever is ordered from then on."""
-        return self.mishaps.faults
+        """How often what goes wrong; setting it holds for all orders from then on."""
+        return self.injector.faults
 
     @faults.setter
     def faults(self, faults: Faults) -> None:
-        self.mishaps.faults = self.line.faults = faults
+        self.injector.faults = self.line.faults = faults
 
     async def crash(self, lease_id: int) -> None:
         """Lose the machines of a lease now, or its saved memory."""
@@ -129,38 +122,38 @@ class EmulatedDriver:
 
     async def kill_node(self, node: str, down_ms: int) -> None:
         """Let a node die with all that it has; a new one stands in its place after that time."""
-        await self._act(lambda now_ms: self._machines.befall(node, Fault.NODE_DIED, now_ms, down_ms))
+        await self._act(lambda now_ms: self._machines.inject(node, Fault.NODE_DIED, now_ms, down_ms))
 
     async def stop_service(self, node: str, down_ms: int) -> None:
         """Let a node's own manager stop, and so all that it runs; it is started again after that time."""
-        await self._act(lambda now_ms: self._machines.befall(node, Fault.SERVICE_STOPPED, now_ms, down_ms))
+        await self._act(lambda now_ms: self._machines.inject(node, Fault.SERVICE_STOPPED, now_ms, down_ms))
 
     async def cut_off(self, node: str, for_ms: int) -> None:
         """Let a node not be reached for so long. What it runs goes on, and is seen again afterwards."""
-        await self._act(lambda now_ms: self._machines.befall(node, Fault.NETWORK_FAILED, now_ms, for_ms))
+        await self._act(lambda now_ms: self._machines.inject(node, Fault.NETWORK_FAILED, now_ms, for_ms))
 
     async def lose_software(self, node: str, software: str, for_ms: int) -> None:
         """Let software be gone from a node for so long; commands of that name are not found there."""
         await self._act(lambda now_ms: self._machines.lose_software(node, software, now_ms, for_ms))
 
     def clock_was_moved(self) -> None:
-        """Let whoever waits for changes look again: the clock has moved by other means than waiting."""
-        self._stirred.set()
+        """Wake what waits for changes: the clock has moved by other means than waiting."""
+        self._changed.set()
 
     # how it is done
 
     async def _act(self, work: Callable[[int], Result]) -> Result:
-        """Do something with the machines, and let whoever waits for changes look what came of it."""
+        """Do something with the machines, and wake what waits for changes."""
         try:
             return await self._in_turn(self._settled, work)
         finally:
-            self._stirred.set()
+            self._changed.set()
 
     async def _in_turn(self, work: Callable[..., Result], *details: object) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work, *details)
 
     def _settled(self, work: Callable[[int], Result]) -> Result:
-        """Work with the machines as they are now, and write down what has become of them."""
+        """Work with the machines as they are now, and write what has become of them."""
         now_ms = self._clock()
         try:
             told = self._machines.pass_time(now_ms)
@@ -168,7 +161,7 @@ class EmulatedDriver:
             told += self._machines.pass_time(now_ms)
             unwritten = self._machines.take_unwritten()
             if unwritten:
-                self._ledger.write(unwritten)
+                self._store.save(unwritten)
         except BaseException:
             self._machines = self._as_written()
             raise
@@ -179,12 +172,11 @@ class EmulatedDriver:
         """What is received has done as much as its old site knows: the order only says what was planned."""
         if order.verb is not Verb.RECEIVE:
             return order
-        old_site = self._neighbours / order.other_site / LEDGER
-        done = work_sent(old_site, order.lease_id, order.incarnation - 1)
+        done = work_sent(self._neighbours / order.other_site, order.lease_id, order.incarnation - 1)
         return order if done is None else replace(order, work_done=done)
 
     def _as_written(self) -> EmulatedMachines:
-        return EmulatedMachines(self._hardware, self.mishaps, self._ledger.load())
+        return EmulatedMachines(self._hardware, self.injector, self._store.load())
 
     async def _wait_until(self, *times_ms: int | None) -> None:
         """Wait for the first of these times, or until something was done here."""
@@ -192,6 +184,6 @@ class EmulatedDriver:
         waits_s = [max(0, at_ms - now_ms) / 1000 for at_ms in times_ms if at_ms is not None]
         try:
             async with asyncio.timeout(min([_LONGEST_WAIT_S, *waits_s])):
-                await self._stirred.wait()
+                await self._changed.wait()
         except TimeoutError:
             return

@@ -1,60 +1,71 @@
 """The heart of an emulated site: what becomes of machines that are given orders, as time passes.
 
-There is no clock and no file here. The times are exactly those by which a simulation reckons: a command ends
-when its work is done, counted from when the machines run, and saving, loading and moving take what the
-overhead model says. Changes that are due at the same time happen in the order in which they were scheduled.
-
-Who is told the same thing twice does it once, and an order that comes too late does nothing:
-
-* An order for an earlier incarnation than what is here, or for one that was stopped or sent away, is out of
-  date. What was stopped is remembered, so that a late copy of its START never boots it again.
-* START, RESUME and RECEIVE of the incarnation that is here were carried out before.
-* STOP and SEND of what is not here have nothing to do.
-
-An order that comes too early (SUSPEND for an incarnation that is not here yet, START where an earlier one has
-not been stopped) is a problem that may solve itself.
+There is no clock and no file here. The times are exactly those by which a simulation reckons: a command ends when its
+work is done, counted from when the machines run, and saving, loading and moving take what the overhead model says.
+Changes that are due at the same time happen in the order in which they were scheduled. Which orders are followed is
+said in `leasehold.service.drivers.reconciler.order_rules`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from heapq import heapify, heappop, heappush
 
 from leasehold.jobs.job import Fault
-from leasehold.service.drivers.emulated.audit import Action
-from leasehold.service.drivers.emulated.floor import Floor, Unwritten
-from leasehold.service.drivers.emulated.hardware import Hardware
-from leasehold.service.drivers.emulated.holding import OVER, Becoming, Holding
-from leasehold.service.drivers.emulated.mishaps import Mishaps
-from leasehold.service.drivers.emulated.node_floor import NodeFloor
+from leasehold.model.errors import UnknownName
+from leasehold.service.drivers.emulated.fault_injection import (
+    FaultInjector,
+    NodeFaults,
+    NodeFaultSchedule,
+    describe,
+)
+from leasehold.service.drivers.emulated.nodes import NodeInventory
+from leasehold.service.drivers.emulated.options import Hardware, default_nodes
 from leasehold.service.drivers.emulated.programs import Ending, ending, failing, not_found, said_of
+from leasehold.service.drivers.emulated.record import (
+    BEGINNING,
+    Action,
+    AuditLine,
+    Change,
+    EmulatedInstance,
+    Saved,
+    Transition,
+    Unwritten,
+)
 from leasehold.service.drivers.endings import NOT_FOUND, fault_of_exit
-from leasehold.service.drivers.facts import NodeFacts, no_room_for
-from leasehold.service.drivers.protocol import Observation, Order, Phase, Problem, Verb
+from leasehold.service.drivers.facts import NodeFacts
+from leasehold.service.drivers.protocol import NO_WISHES, MachineWishes, Observation, Order, Phase, Problem, Verb
+from leasehold.service.drivers.reconciler import order_rules
+from leasehold.service.drivers.reconciler.instances import OVER, Instances
+from leasehold.service.drivers.reconciler.order_rules import Action as Todo
 
-_BRINGS_UP = frozenset({Verb.START, Verb.RESUME, Verb.RECEIVE})
-_NOTHING_TO_SAVE = OVER | {Phase.SAVING, Phase.SAVED}
+CRASHED = Transition(Phase.FAILED, "emulated fault: crash", fault=Fault.SERVICE_STOPPED)
+MEMORY_LOST = Transition(Phase.FAILED, "emulated fault: memory was not saved", fault=Fault.SERVICE_STOPPED)
 
-CRASHED = Becoming(Phase.FAILED, "emulated fault: crash", fault=Fault.SERVICE_STOPPED)
-MEMORY_LOST = Becoming(Phase.FAILED, "emulated fault: memory was not saved", fault=Fault.SERVICE_STOPPED)
-
-_Way = Callable[[Order, Holding | None, int], Problem | None]
+_ALWAYS_KEPT = 64
+"""So many entries of the schedule are not worth being cleared of what was cancelled."""
 
 
-class EmulatedMachines:
-    """The machines of one site, which follow orders."""
+class EmulatedMachines(Instances[EmulatedInstance]):
+    """The machines of one site, which follow orders and go on by the clock."""
 
-    def __init__(self, hardware: Hardware, mishaps: Mishaps, floor: Floor | None = None) -> None:
-        """Go on with what is on the floor; without one the site is empty."""
+    def __init__(self, hardware: Hardware, injector: FaultInjector, saved: Saved | None = None) -> None:
+        """Go on with what was saved; without that the site is empty."""
+        saved = saved or Saved()
         self.hardware = hardware
-        self.mishaps = mishaps
-        self._floor = floor or Floor()
-        self._nodes = NodeFloor(self._floor, hardware, mishaps)
-        self._ways: dict[Verb, _Way] = {
-            Verb.START: self._start,
-            Verb.SUSPEND: self._suspend,
-            Verb.RESUME: self._resume,
-            Verb.RECEIVE: self._receive,
-            Verb.SEND: self._remove,
-            Verb.STOP: self._remove,
-        }
+        self.injector = injector
+        self._node_faults = NodeFaults.from_text(saved.node_faults) if saved.node_faults else NodeFaults()
+        self._node_faults_written = self._node_faults.to_text()
+        self._nodes = NodeInventory(hardware.nodes or default_nodes(hardware.slots), self._node_faults)
+        self._coming_faults = NodeFaultSchedule(injector, self._nodes.nodes, self._node_faults)
+        self._sent: dict[int, tuple[int, int]] = {}
+        self._audit: list[AuditLine] = []
+        self._outputs: dict[int, str] = {}
+        super().__init__(saved.instances, saved.tombstones)
+        self._number = max((change.number for one in self.all() for change in one.coming), default=0)
+        self._schedule: list[tuple[int, int, int]] = []
+        self._clear_schedule_at = 0
+        self._clear_schedule()
+
+    # what is asked of them
 
     def carry_out(self, orders: Sequence[Order], now_ms: int) -> dict[str, Problem]:
         """Follow orders in their sequence; returns the problems of those that were not taken on, by id."""
@@ -62,213 +73,269 @@ class EmulatedMachines:
         return {name: problem for name, problem in answers if problem is not None}
 
     def pass_time(self, now_ms: int) -> list[Observation]:
-        """Let everything happen that is due; returns what has changed since the last time, by orders too.
-
-        Of what was stopped or sent away nothing can be observed, and nothing is said.
-        """
-        self._nodes.pass_time(now_ms)
-        return self._floor.take_news()
+        """Let everything happen that is due; returns what has changed since the last call, by orders too."""
+        for at_ms, node, fault in self._coming_faults.due(now_ms):
+            self.inject(node, fault, at_ms, self.injector.faults.node_down_ms)
+        self._let_happen(now_ms)
+        return self.take_news()
 
     def next_change_ms(self) -> int | None:
         """When the next change is due by itself; None if none is."""
-        due_ms = (self._floor.next_change_ms(), self._nodes.next_fate_ms())
+        due_ms = (self._next_due_ms(), self._coming_faults.next_ms())
         return min((at_ms for at_ms in due_ms if at_ms is not None), default=None)
-
-    def observe(self) -> list[Observation]:
-        """See everything that is here, by lease; as it was when time was last passed."""
-        return self._floor.observe()
 
     def crash(self, lease_id: int, now_ms: int) -> None:
         """Lose the machines of a lease at once, or its saved memory; nothing happens where there are none."""
-        self._floor.let_happen(now_ms)
-        here = self._floor.here(lease_id)
-        if here is not None and here.phase not in OVER:
-            self._floor.call_off(here)
-            self._floor.become(here, CRASHED, now_ms)
+        self._let_happen(now_ms)
+        current = self.current(lease_id)
+        if current is not None and not current.is_over:
+            current.coming = ()
+            self._come_to(current, CRASHED, now_ms)
 
-    def befall(self, node: str, fault: Fault, now_ms: int, for_ms: int) -> None:
-        """Let something be wrong with a node from now on, for so long; raises UnknownName."""
-        self._nodes.befall(node, fault, now_ms, now_ms + for_ms)
+    def inject(self, node: str, fault: Fault, at_ms: int, for_ms: int) -> None:
+        """Let something be wrong with a node for so long; raises UnknownName for one that is not there."""
+        self._check_node(node)
+        self._let_happen(at_ms)
+        self._node_faults.inject(node, fault, at_ms + for_ms)
+        if fault is not Fault.NETWORK_FAILED:
+            self._fail_node(node, at_ms, Transition(Phase.FAILED, describe(fault), fault=fault.value))
 
     def lose_software(self, node: str, software: str, now_ms: int, for_ms: int) -> None:
-        """Let software be gone from a node for so long; raises UnknownName for a name that is none."""
-        self._nodes.lose(node, software, now_ms + for_ms)
+        """Let software be gone from a node for so long; raises UnknownName for one that is not there."""
+        self._check_node(node)
+        self._node_faults.lose(node, software.lower(), now_ms + for_ms)
 
     def nodes(self, now_ms: int) -> list[NodeFacts]:
-        """Look at the nodes, as they were when time was last passed."""
+        """Observe the nodes, as they were when time was last passed."""
         return self._nodes.facts(now_ms)
 
     def output(self, lease_id: int) -> str | None:
-        """Give what the command of a lease has written, once it has ended; None where nothing is here."""
-        here = self._floor.here(lease_id)
-        return None if here is None else here.now.output
+        """Return what the command of a lease has written, once it has ended; None where nothing is here."""
+        current = self.current(lease_id)
+        return None if current is None else current.output
 
     def take_unwritten(self) -> Unwritten:
-        """Take what has to be written down since the last time that this was asked."""
-        return self._floor.take_unwritten()
+        """Take what has to be written since the last call."""
+        sent, self._sent = self._sent, {}
+        audit, self._audit = self._audit, []
+        outputs, self._outputs = self._outputs, {}
+        node_faults = self._node_faults.to_text()
+        if node_faults == self._node_faults_written:
+            node_faults = ""
+        else:
+            self._node_faults_written = node_faults
+        return Unwritten(self.take_changes(), sent, audit, outputs, node_faults)
 
-    # which orders are followed
+    def _check_node(self, node: str) -> None:
+        if node not in self._nodes.nodes:
+            raise UnknownName("node", node, list(self._nodes.nodes))
+
+    # orders
 
     def _follow(self, order: Order, now_ms: int) -> Problem | None:
-        self._floor.let_happen(now_ms)
-        here = self._floor.here(order.lease_id)
-        if self._is_past(order, here):
+        self._let_happen(now_ms)
+        current, tombstone = self.current(order.lease_id), self.tombstone(order.lease_id)
+        if order_rules.is_out_of_date(order, current, tombstone):
             return None
-        unreachable = None if here is None else self._nodes.unreachable(here, now_ms)
-        if unreachable is not None:
-            return unreachable
-        problem = self._cannot(order) or self.mishaps.problem_of(order, now_ms)
-        return problem or self._ways[order.verb](order, here, now_ms)
-
-    def _is_past(self, order: Order, here: Holding | None) -> bool:
-        if order.incarnation <= self._floor.last_gone(order.lease_id):
-            return True
-        if here is None or order.incarnation > here.incarnation:
-            return False
-        return order.incarnation < here.incarnation or order.verb in _BRINGS_UP
-
-    def _cannot(self, order: Order) -> Problem | None:
         able = self.hardware.capabilities
-        if order.verb in {Verb.SUSPEND, Verb.RESUME} and not able.suspend:
-            return Problem("these machines cannot be suspended", again=False)
-        if order.verb in {Verb.SEND, Verb.RECEIVE} and not able.migrate:
-            return Problem("these machines cannot be moved", again=False)
-        if order.verb is Verb.START and order.command and not able.commands:
-            return Problem("these machines cannot run commands", again=False)
+        problem = self._unreachable(current, now_ms) or order_rules.not_capable(order, able)
+        problem = problem or self.injector.problem_of(order, now_ms)
+        todo = problem or order_rules.decide(order, current, tombstone, able, lambda _: self._refuse(order, now_ms))
+        if isinstance(todo, Problem):
+            return todo
+        if todo in {Todo.CREATE, Todo.RECEIVE}:
+            self._take_in(order, now_ms)
+        elif todo in {Todo.SEND, Todo.STOP}:
+            self._remove(order, now_ms)
+        elif current is not None:
+            self._change(current, todo, order.incarnation, now_ms)
         return None
 
-    def _no_room_for(self, vms: int) -> Problem | None:
-        return no_room_for(vms, self._floor.used_vms, self.hardware.slots)
-
-    # how each is followed
-
-    def _start(self, order: Order, here: Holding | None, now_ms: int) -> Problem | None:
-        problem = _somebody_there(here) or self._cannot_come(order, now_ms)
-        if problem is None:
-            holding = self._take_in(order, Action.BOOT, now_ms)
-            self._bring_up(holding, Phase.STARTING, self.hardware.boot_ms, now_ms)
-        return problem
-
-    def _receive(self, order: Order, here: Holding | None, now_ms: int) -> Problem | None:
-        problem = _somebody_there(here) or self._cannot_come(order, now_ms)
-        if problem is None:
-            holding = self._take_in(order, Action.RECEIVE, now_ms)
-            usual_ms = self.hardware.overhead.migrate_ms(order.memory_mib, order.vms)
-            self._bring_up(holding, Phase.RECEIVING, usual_ms, now_ms)
-        return problem
-
-    def _cannot_come(self, order: Order, now_ms: int) -> Problem | None:
-        if order.on.image:
-            return Problem(f"there is no image {order.on.image} here", again=False)
-        wishes, size = order.on, (order.vms, order.memory_mib)
-        return self._nodes.problem_with(wishes, *size, now_ms) or self._no_room_for(order.vms)
-
-    def _suspend(self, order: Order, here: Holding | None, now_ms: int) -> Problem | None:
-        if here is None or here.incarnation < order.incarnation:
-            return Problem(f"incarnation {order.incarnation} of lease {order.lease_id} is not here yet")
-        if here.phase not in _NOTHING_TO_SAVE:
-            self._save(here, now_ms)
-        return None
-
-    def _resume(self, order: Order, here: Holding | None, now_ms: int) -> Problem | None:
-        """Go on with the work that the saved memory holds, whatever the order believes of it."""
-        if here is not None and here.phase is Phase.ENDED:
-            # It ended in the moment when it was to be suspended, and so has nothing more to do.
-            here.incarnation = order.incarnation
-            self._floor.become(here, here.now, now_ms)
+    def _unreachable(self, current: EmulatedInstance | None, now_ms: int) -> Problem | None:
+        if current is None or not self._node_faults.dark_until_ms(current.nodes, now_ms):
             return None
-        if here is None or here.phase in OVER:
-            return Problem(f"no memory of lease {order.lease_id} is saved here", again=False)
-        if here.phase is not Phase.SAVED:
-            return Problem(f"the memory of lease {here.lease_id} is not saved: it is {here.phase}")
-        problem = self._nodes.problem_with_return(here, now_ms) or self._no_room_for(here.vms)
-        if problem is None:
-            self._nodes.place(here, now_ms)
-            here.incarnation = order.incarnation
-            self._floor.write(Action.LOAD, here, now_ms, here.size)
-            usual_ms = self.hardware.overhead.resume_ms(here.memory_mib, here.vms)
-            self._bring_up(here, Phase.RESUMING, usual_ms, now_ms)
-        return problem
+        return self._node_faults.problem_of(current.nodes, now_ms)
 
-    def _remove(self, order: Order, here: Holding | None, now_ms: int) -> Problem | None:
-        if here is not None:
-            detail = f"to {order.other_site}" if order.other_site else ""
-            self._floor.write(Action(order.verb), here, now_ms, detail)
-            if order.verb is Verb.SEND:
-                self._floor.send(here, self._work_done(here, now_ms))
-        self._floor.leave(order.lease_id, order.incarnation)
-        return None
-
-    # what becomes of it
-
-    def _work_done(self, here: Holding, now_ms: int) -> int:
-        program = self._fate(here, now_ms) if here.phase is Phase.ENDED else None
-        if program is not None:
-            return program.work
-        return here.work_done_at(now_ms, self.hardware.speed_mips)
-
-    def _save(self, here: Holding, now_ms: int) -> None:
-        here.work_done = self._work_done(here, now_ms)
-        self._floor.call_off(here)
-        self._floor.write(Action.SAVE, here, now_ms, here.size)
-        self._floor.become(here, Becoming(Phase.SAVING), now_ms)
-        usual_ms = self.hardware.overhead.suspend_ms(here.memory_mib, here.vms)
-        at_ms = now_ms + self.mishaps.takes_ms(usual_ms)
-        if self.mishaps.loses_memory(here.lease_id, here.incarnation):
-            self._floor.schedule(here, at_ms, MEMORY_LOST)
+    def _refuse(self, order: Order, now_ms: int) -> Problem | None:
+        """Say why machines cannot come: new ones as ordered, saved ones to the nodes that they had named."""
+        current = self.current(order.lease_id)
+        if current is None:
+            if order.on.image:
+                return Problem(f"there is no image {order.on.image} here", again=False)
+            wishes, vms, memory_mib = order.on, order.vms, order.memory_mib
         else:
-            self._floor.schedule(here, at_ms, Becoming(Phase.SAVED))
+            wishes = MachineWishes(current.nodes, cores=current.cores) if current.is_placed else NO_WISHES
+            vms, memory_mib = current.vms, current.memory_mib
+        problem = self._nodes.problem_with(wishes, vms, memory_mib, now_ms)
+        return problem or order_rules.no_room_for(vms, self.used_vms, self.hardware.slots)
 
-    def _take_in(self, order: Order, action: Action, now_ms: int) -> Holding:
-        holding = Holding.ordered(order, now_ms)
-        self._nodes.place(holding, now_ms)
-        self._floor.enter(holding)
+    def _take_in(self, order: Order, now_ms: int) -> None:
+        is_new, overhead = order.verb is Verb.START, self.hardware.overhead
+        phase = Phase.STARTING if is_new else Phase.RECEIVING
+        instance = EmulatedInstance.ordered(
+            order,
+            phase,
+            now_ms,
+            work_done=order.work_done,
+            nodes=order.on.nodes or self._nodes.any_nodes(order.vms, now_ms),
+            cores=order.on.cores or 1,
+            is_placed=bool(order.on.nodes),
+        )
+        self.add(instance)
         origin = f" from {order.other_site}" if order.other_site else ""
-        self._floor.write(action, holding, now_ms, f"{holding.size}{origin}")
-        return holding
+        self._write(Action.BOOT if is_new else Action.RECEIVE, instance, now_ms, f"{instance.size}{origin}")
+        takes_ms = self.hardware.boot_ms if is_new else overhead.migrate_ms(order.memory_mib, order.vms)
+        self._bring_up(instance, phase, takes_ms, now_ms)
 
-    def _bring_up(self, holding: Holding, meanwhile: Phase, usual_ms: int, now_ms: int) -> None:
+    def _remove(self, order: Order, now_ms: int) -> None:
+        instance = self.bury(order.lease_id, order.incarnation)
+        if instance is None:
+            return
+        self._write(Action(order.verb), instance, now_ms, f"to {order.other_site}" if order.other_site else "")
+        if order.verb is Verb.SEND:
+            self._sent[instance.lease_id] = (instance.incarnation, self._work_done(instance, now_ms))
+        if instance.output:
+            self._outputs[instance.lease_id] = instance.output
+        self.drop(instance)
+
+    def _change(self, current: EmulatedInstance, todo: Todo, incarnation: int, now_ms: int) -> None:
+        if todo is Todo.SAVE:
+            self._save(current, now_ms)
+        elif todo is Todo.END_AGAIN:
+            self.end_again(current, incarnation, now_ms)
+            self._write(Action.END, current, now_ms, current.detail)
+        elif todo is Todo.RESUME:
+            self._resume(current, incarnation, now_ms)
+
+    def _save(self, current: EmulatedInstance, now_ms: int) -> None:
+        current.work_done = self._work_done(current, now_ms)
+        current.coming = ()
+        self._write(Action.SAVE, current, now_ms, current.size)
+        self._come_to(current, Transition(Phase.SAVING), now_ms)
+        saved_ms = self.hardware.overhead.suspend_ms(current.memory_mib, current.vms)
+        is_lost = self.injector.loses_memory(current.lease_id, current.incarnation)
+        then = MEMORY_LOST if is_lost else Transition(Phase.SAVED)
+        self._schedule_change(current, now_ms + self.injector.takes_ms(saved_ms), then)
+
+    def _resume(self, current: EmulatedInstance, incarnation: int, now_ms: int) -> None:
+        """Go on with the work that the saved memory holds, whatever the order believes of it."""
+        if not current.is_placed:
+            current.nodes = self._nodes.any_nodes(current.vms, now_ms)
+        current.incarnation = incarnation
+        self._write(Action.LOAD, current, now_ms, current.size)
+        takes_ms = self.hardware.overhead.resume_ms(current.memory_mib, current.vms)
+        self._bring_up(current, Phase.RESUMING, takes_ms, now_ms)
+
+    # what becomes of machines
+
+    def _bring_up(self, instance: EmulatedInstance, meanwhile: Phase, default_ms: int, now_ms: int) -> None:
         """Let the machines run when they are ready, and end; both are scheduled now, as a simulation does."""
-        running_ms = now_ms + self.mishaps.takes_ms(usual_ms)
-        running = Becoming(Phase.RUNNING, said_of(holding.command, self.hardware.reference_mips))
+        running_ms = now_ms + self.injector.takes_ms(default_ms)
+        running = Transition(Phase.RUNNING, said_of(instance.command, self.hardware.reference_mips))
         if running_ms > now_ms:
-            self._floor.become(holding, Becoming(meanwhile), now_ms)
-            self._floor.schedule(holding, running_ms, running)
+            self._come_to(instance, Transition(meanwhile), now_ms)
+            self._schedule_change(instance, running_ms, running)
         else:
-            self._floor.become(holding, running, now_ms)
-        self._schedule_end(holding, running_ms)
+            self._come_to(instance, running, now_ms)
+        self._schedule_end(instance, running_ms)
 
-    def _schedule_end(self, holding: Holding, running_ms: int) -> None:
-        lasts_ms = self.mishaps.crashes_after_ms(holding.lease_id, holding.incarnation)
-        program = self._fate(holding, running_ms)
+    def _schedule_end(self, instance: EmulatedInstance, running_ms: int) -> None:
+        lasts_ms = self.injector.crashes_after_ms(instance.lease_id, instance.incarnation)
+        program = self._ending(instance, running_ms)
         if program is not None:
-            left_ms = max(0, self.hardware.wall_ms(program.work - holding.work_done))
+            left_ms = max(0, self.hardware.wall_ms(program.work - instance.work_done))
             if lasts_ms is None or left_ms <= lasts_ms:
-                self._floor.schedule(holding, running_ms + left_ms, _ended(program, holding.vms))
+                self._schedule_change(instance, running_ms + left_ms, _ended(program, instance.vms))
                 return
         if lasts_ms is not None:
-            self._floor.schedule(holding, running_ms + lasts_ms, CRASHED)
+            self._schedule_change(instance, running_ms + lasts_ms, CRASHED)
 
-    def _fate(self, holding: Holding, now_ms: int) -> Ending | None:
-        """Say how a command ends here and now: as it would, or as a mishap has it."""
-        program = ending(holding.command, self.hardware.reference_mips)
-        if not holding.command:
+    def _ending(self, instance: EmulatedInstance, now_ms: int) -> Ending | None:
+        """Say how a command ends here and now: as it would, or as a fault has it."""
+        program = ending(instance.command, self.hardware.reference_mips)
+        if not instance.command:
             return None
-        status = self.mishaps.exit_status_of(holding.lease_id)
-        if status == NOT_FOUND or self._nodes.have_lost(holding.command[0], holding, now_ms):
-            return not_found(holding.command[0])
+        status = self.injector.exit_status_of(instance.lease_id)
+        lost = (self._node_faults.lost_from(name, now_ms) for name in instance.nodes)
+        if status == NOT_FOUND or any(instance.command[0] in names for names in lost):
+            return not_found(instance.command[0])
         if status == 0:
             return program
-        part = self.mishaps.part_of_the_work(holding.lease_id)
+        part = self.injector.part_of_the_work(instance.lease_id)
         return failing(int(part * program.work) if program else 0, status)
 
+    def _work_done(self, instance: EmulatedInstance, now_ms: int) -> int:
+        program = self._ending(instance, now_ms) if instance.phase is Phase.ENDED else None
+        if program is not None:
+            return program.work
+        return instance.work_done_at(now_ms, self.hardware.speed_mips)
 
-def _ended(program: Ending, vms: int) -> Becoming:
+    def _come_to(self, instance: EmulatedInstance, then: Transition, since_ms: int) -> None:
+        instance.output = then.output
+        self.become(instance, then.phase, since_ms, then.detail, exit_status=then.exit_status, fault=then.fault)
+        if then.phase in BEGINNING:
+            command = " ".join(instance.command) if then.phase is Phase.RUNNING else ""
+            self._write(BEGINNING[then.phase], instance, since_ms, command or then.detail)
+
+    def _fail_node(self, node: str, at_ms: int, then: Transition) -> None:
+        """Let all that is on a node, also saved memory, come to this; what ended before it has ended.
+
+        What was to come before is still to come: where the node was cut off it was only not to be seen yet.
+        """
+        for instance in self.all():
+            if node in instance.nodes and not instance.is_over:
+                before = tuple(change for change in instance.coming if change.at_ms <= at_ms)
+                if not any(change.then.phase in OVER for change in before):
+                    instance.coming = before
+                    self._schedule_change(instance, at_ms, then)
+        self._let_happen(at_ms)
+
+    def _write(self, action: Action, instance: EmulatedInstance, at_ms: int, detail: str = "") -> None:
+        self._audit.append(AuditLine(at_ms, instance.lease_id, instance.incarnation, action, detail))
+
+    def room_changed(self, instance: EmulatedInstance, vms: int) -> None:
+        """Count what is taken of each node."""
+        sign = 1 if vms > 0 else -1
+        self._nodes.take(instance.nodes, sign * instance.cores, sign * instance.memory_mib)
+
+    # the schedule: times of changes, of which only those count that their instance still has coming
+
+    def _schedule_change(self, instance: EmulatedInstance, at_ms: int, then: Transition) -> None:
+        self._number += 1
+        instance.coming = (*instance.coming, Change(at_ms, self._number, then))
+        self.touch(instance)
+        heappush(self._schedule, (at_ms, self._number, instance.lease_id))
+        if len(self._schedule) > self._clear_schedule_at:
+            self._clear_schedule()
+
+    def _clear_schedule(self) -> None:
+        self._schedule = [(change.at_ms, change.number, one.lease_id) for one in self.all() for change in one.coming]
+        heapify(self._schedule)
+        self._clear_schedule_at = max(_ALWAYS_KEPT, 2 * len(self._schedule))
+
+    def _let_happen(self, now_ms: int) -> None:
+        """Let everything happen that is due, each at its time; on nodes in the dark it is seen later."""
+        while (due_ms := self._next_due_ms()) is not None and due_ms <= now_ms:
+            _, number, lease_id = heappop(self._schedule)
+            instance = self._current[lease_id]
+            dark_until_ms = self._node_faults.dark_until_ms(instance.nodes, now_ms)
+            if dark_until_ms:
+                heappush(self._schedule, (dark_until_ms, number, lease_id))
+                continue
+            change, *later = instance.coming
+            instance.coming = tuple(later)
+            self._come_to(instance, change.then, change.at_ms)
+
+    def _next_due_ms(self) -> int | None:
+        while self._schedule and not self._is_coming(*self._schedule[0]):
+            heappop(self._schedule)
+        return self._schedule[0][0] if self._schedule else None
+
+    def _is_coming(self, _at_ms: int, number: int, lease_id: int) -> bool:
+        instance = self.current(lease_id)
+        return instance is not None and any(change.number == number for change in instance.coming)
+
+
+def _ended(program: Ending, vms: int) -> Transition:
     status = program.exit_status
-    return Becoming(Phase.ENDED, program.detail, status, fault_of_exit(status), program.output * vms)
-
-
-def _somebody_there(here: Holding | None) -> Problem | None:
-    if here is None:
-        return None
-    return Problem(f"incarnation {here.incarnation} of lease {here.lease_id} is {here.phase} here")
+    return Transition(Phase.ENDED, program.detail, status, fault_of_exit(status), program.output * vms)

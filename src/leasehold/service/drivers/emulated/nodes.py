@@ -1,116 +1,128 @@
-"""Which nodes does an emulated site have? Unlike ones as configured, or one like the others for each VM."""
+"""The nodes of an emulated site: which VM is on which, and how much of each is taken.
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import count
-from typing import Annotated
+VMs that name nodes are placed there, if these have the cores and the memory. VMs that name none are admitted as long as
+there are slots, and are placed on a node with a free core if there is one: a site without declared nodes knows no more,
+and guests that ask for nothing are never refused because of a node.
+"""
 
-from leasehold.configuration.declaration import Key, Plain, Table
-from leasehold.configuration.keys import MOST_SLOTS, Keys
-from leasehold.configuration.kinds import Text, Texts, Whole
-from leasehold.matching.software import installed, version
-from leasehold.model.errors import InvalidField
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from heapq import heappop, heappush
 
-_PREFIX = "n"
-
-
-@dataclass(frozen=True, slots=True)
-class EmulatedNode:
-    """One node, as it is when nothing is wrong with it."""
-
-    name: str
-    cores: int = 4
-    memory_mib: int = 16_384
-    disk_mib: int = 100_000
-    cpu_mhz: int = 2_400
-    software: frozenset[tuple[str, str]] = frozenset()
+from leasehold.service.drivers.emulated.fault_injection import NodeFaults, describe
+from leasehold.service.drivers.emulated.options import EmulatedNode
+from leasehold.service.drivers.facts import NodeFacts, not_one_on_each
+from leasehold.service.drivers.protocol import MachineWishes, Problem
 
 
-def default_nodes(slots: int) -> tuple[EmulatedNode, ...]:
-    """Give the nodes of a site whose configuration says nothing of them."""
-    return tuple(EmulatedNode(f"{_PREFIX}{number}") for number in range(1, slots + 1))
+class NodeInventory:
+    """The nodes, and what is taken of each: cores, and MiB."""
 
+    def __init__(self, nodes: Iterable[EmulatedNode], faults: NodeFaults) -> None:
+        self.nodes: Mapping[str, EmulatedNode] = {node.name: node for node in nodes}
+        self._faults = faults
+        self._taken: dict[str, tuple[int, int]] = dict.fromkeys(self.nodes, (0, 0))
+        self._names = list(self.nodes)
+        self._numbers = {name: number for number, name in enumerate(self._names)}
+        self._perhaps_free = list(range(len(self._names)))
+        self._listed = set(self._perhaps_free)
 
-class _Software(Texts):
-    """What is installed, as names with versions behind them; of some there is none."""
+    def take(self, nodes: Iterable[str], cores: int, memory_mib: int) -> None:
+        """Take so much of each node, once for each time that it is named; negative numbers give it back."""
+        for name in nodes:
+            if name in self._taken:  # the configuration may have changed since
+                taken_cores, taken_mib = self._taken[name]
+                self._taken[name] = (taken_cores + cores, taken_mib + memory_mib)
+                if cores < 0:
+                    self._may_be_free(self._numbers[name])
 
-    def read(self, keys: Keys, name: str, default: object) -> object:
-        """Take the texts, and part them."""
-        texts = keys.texts(name, default)
-        if texts is default or not isinstance(texts, tuple):
-            return default
-        pairs: list[tuple[str, str]] = []
-        for text in texts:
-            called, _, number = text.strip().partition(" ")
-            if number:
-                with keys.at(name):
-                    version(number.strip())
-            pairs.append((called, number.strip()))
-        return installed(pairs)
+    # placement
 
-    def write(self, value: Iterable[tuple[str, str]]) -> list[str]:  # type: ignore[override]
-        """Give the texts in alphabetical order."""
-        return sorted(" ".join(pair).strip() for pair in value)
+    def problem_with(self, wishes: MachineWishes, vms: int, memory_mib: int, now_ms: int) -> Problem | None:
+        """Say why VMs cannot be on the nodes that they name, or on any: never, or not now."""
+        if not wishes.nodes:
+            some_node_is_up = any(self._is_up(name, now_ms) for name in self._names)
+            return None if some_node_is_up else Problem("no node is up now")
+        not_each = not_one_on_each(wishes, vms)
+        if not_each is not None:
+            return not_each
+        problems = (self._too_small(name, wishes.cores or 1, memory_mib) for name in wishes.nodes)
+        too_small = next((problem for problem in problems if problem is not None), None)
+        return too_small or self._faults.problem_of(wishes.nodes, now_ms)
 
+    def _too_small(self, name: str, cores: int, memory_mib: int) -> Problem | None:
+        node = self.nodes.get(name)
+        if node is None:
+            return Problem(f"there is no node {name} here", again=False)
+        if cores > node.cores or memory_mib > node.memory_mib:
+            has = f"{node.cores} cores and {node.memory_mib} MiB"
+            return Problem(f"node {name} has {has}, and no {cores} and {memory_mib}", again=False)
+        free_cores, free_mib = self._free_of(name)
+        if cores > free_cores or memory_mib > free_mib:
+            text = f"node {name} has {free_cores} cores and {free_mib} MiB free now"
+            return Problem(text, full=True, nodes=(name,))
+        return None
 
-@dataclass(frozen=True, slots=True)
-class AlikeNodes:
-    """Nodes that differ in their names only, as a file has them."""
+    def any_nodes(self, vms: int, now_ms: int) -> tuple[str, ...]:
+        """Choose nodes for VMs that may go anywhere; there has to be one that is up.
 
-    count: Annotated[int, Whole("how many there are of this kind", most=MOST_SLOTS)] = 1
-    name: Annotated[
-        str,
-        Text("what they are called, with a number behind it where there are several", unset="`n1`, `n2`, …"),
-    ] = ""
-    cores: Annotated[int, Whole("of each")] = 4
-    memory_mib: Annotated[int, Whole("of each")] = 16_384
-    disk_mib: Annotated[int, Whole("of each", least=0)] = 100_000
-    cpu_mhz: Annotated[int, Whole("of each", least=0)] = 2_400
-    software: Annotated[
-        frozenset[tuple[str, str]], _Software("what is installed there", more=', as `["gcc 12.2", "avx2"]`')
-    ] = frozenset()
+        It depends on nothing but which VM is on which node, so that a restart changes no choice.
+        """
+        chosen: Counter[str] = Counter()
+        down: list[int] = []
+        for _ in range(vms):
+            chosen[self._any_node(chosen, lambda name: self._is_up(name, now_ms), down)] += 1
+        for number in down:
+            self._may_be_free(number)
+        return tuple(chosen.elements())
 
-    def each(self, numbers: Iterator[int]) -> list[EmulatedNode]:
-        """Give as many nodes as it says; those without a name are numbered."""
-        own = (f"{_PREFIX}{next(numbers)}" for _ in range(self.count))
-        named = [self.name] if self.count == 1 else [f"{self.name}{one + 1}" for one in range(self.count)]
-        rest = (self.cores, self.memory_mib, self.disk_mib, self.cpu_mhz, self.software)
-        return [EmulatedNode(one, *rest) for one in (named if self.name else own)]
+    def _any_node(self, chosen: Mapping[str, int], is_up: Callable[[str], bool], down: list[int]) -> str:
+        """Choose the first node with a free core; where there is none, the one that has the fewest too few."""
+        while self._perhaps_free:
+            name = self._names[self._perhaps_free[0]]
+            if is_up(name) and self._free_of(name)[0] > chosen[name]:
+                return name
+            number = heappop(self._perhaps_free)
+            self._listed.discard(number)
+            if not is_up(name):
+                down.append(number)
+        return max(filter(is_up, self._names), key=lambda name: self._spare_cores(name) - chosen[name])
 
+    def _may_be_free(self, number: int) -> None:
+        if number not in self._listed:
+            self._listed.add(number)
+            heappush(self._perhaps_free, number)
 
-ALIKE = Table(AlikeNodes, "Nodes that differ in their names only.")
+    def _spare_cores(self, name: str) -> int:
+        return self.nodes[name].cores - self._taken[name][0]
 
+    def _is_up(self, name: str, now_ms: int) -> bool:
+        return self._faults.fault_of(name, now_ms) is None
 
-class _Nodes(Key):
-    """The tables ``[[cluster.emulated.nodes]]``, held as the nodes that they say."""
+    # what can be seen
 
-    accepts = "list of tables"
+    def facts(self, now_ms: int) -> list[NodeFacts]:
+        """Observe all nodes."""
+        return [self._facts(node, now_ms) for node in self.nodes.values()]
 
-    def read(self, keys: Keys, name: str, default: object) -> object:  # noqa: ARG002 - an absent list is empty
-        """Take the list; raises InvalidField also for two nodes of one name."""
-        numbers = count(1)
-        nodes: list[EmulatedNode] = []
-        for table in keys.tables(name):
-            nodes += ALIKE.read(table).each(numbers)
-            _refuse_doubles(nodes, table.where("name"))
-        return tuple(nodes)
+    def _facts(self, node: EmulatedNode, now_ms: int) -> NodeFacts:
+        fault = self._faults.fault_of(node.name, now_ms)
+        lost = self._faults.lost_from(node.name, now_ms)
+        free_cores, free_mib = self._free_of(node.name)
+        return NodeFacts(
+            name=node.name,
+            cores=node.cores,
+            memory_mib=node.memory_mib,
+            disk_mib=node.disk_mib,
+            free_cores=free_cores,
+            free_memory_mib=free_mib,
+            free_disk_mib=node.disk_mib,
+            cpu_mhz=node.cpu_mhz,
+            software=frozenset(pair for pair in node.software if pair[0] not in lost),
+            problem="" if fault is None else describe(fault),
+            fault="" if fault is None else fault.value,
+        )
 
-    def write(self, value: Iterable[EmulatedNode]) -> list[Plain]:
-        """Give a table for each node."""
-        return [
-            ALIKE.to_dict(AlikeNodes(1, one.name, one.cores, one.memory_mib, one.disk_mib, one.cpu_mhz, one.software))
-            for one in value
-        ]
-
-
-NODES = _Nodes(
-    "its nodes; without any it has one for each VM",
-    more=". They are [tables of their own](#clusteremulatednodes)",
-)
-
-
-def _refuse_doubles(nodes: Sequence[EmulatedNode], field: str) -> None:
-    names = [node.name for node in nodes]
-    for name in names:
-        if names.count(name) > 1 or "/" in name:
-            raise InvalidField(field, name, "a name that no other node has, without a /")
+    def _free_of(self, name: str) -> tuple[int, int]:
+        node, (cores, memory_mib) = self.nodes[name], self._taken[name]
+        return max(0, node.cores - cores), max(0, node.memory_mib - memory_mib)

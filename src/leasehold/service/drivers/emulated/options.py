@@ -1,16 +1,123 @@
-"""What can the configuration say to an emulated site? All of it has a default."""
+"""What the configuration says of an emulated site: its nodes, what its machines can do, and its faults."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Annotated
 
-from leasehold.configuration.declaration import Table, Within
-from leasehold.configuration.keys import Keys
-from leasehold.configuration.kinds import Seconds, Whole
-from leasehold.service.drivers.emulated.faults import FAULTS, Faults
-from leasehold.service.drivers.emulated.nodes import NODES, EmulatedNode
+from leasehold.configuration.declaration import Key, Plain, Table, Within
+from leasehold.configuration.keys import MOST_SLOTS, Keys
+from leasehold.configuration.kinds import Seconds, Text, Texts, Whole
+from leasehold.leasing.overhead import OverheadModel
+from leasehold.matching.software import installed, version
+from leasehold.model.errors import InvalidField
+from leasehold.service.drivers.emulated.fault_injection import FAULTS, Faults
 from leasehold.service.drivers.options import CAPABILITIES
 from leasehold.service.drivers.protocol import Capabilities
+
+_PREFIX = "n"
+
+
+@dataclass(frozen=True, slots=True)
+class EmulatedNode:
+    """One node, as it is when nothing is wrong with it."""
+
+    name: str
+    cores: int = 4
+    memory_mib: int = 16_384
+    disk_mib: int = 100_000
+    cpu_mhz: int = 2_400
+    software: frozenset[tuple[str, str]] = frozenset()
+
+
+def default_nodes(slots: int) -> tuple[EmulatedNode, ...]:
+    """Give the nodes of a site whose configuration says nothing of them."""
+    return tuple(EmulatedNode(f"{_PREFIX}{number}") for number in range(1, slots + 1))
+
+
+class _Software(Texts):
+    """What is installed, as names with versions behind them; of some there is none."""
+
+    def read(self, keys: Keys, name: str, default: object) -> object:
+        """Take the texts, and part them."""
+        texts = keys.texts(name, default)
+        if texts is default or not isinstance(texts, tuple):
+            return default
+        pairs: list[tuple[str, str]] = []
+        for text in texts:
+            called, _, number = text.strip().partition(" ")
+            if number:
+                with keys.at(name):
+                    version(number.strip())
+            pairs.append((called, number.strip()))
+        return installed(pairs)
+
+    def write(self, value: Iterable[tuple[str, str]]) -> list[str]:  # type: ignore[override]
+        """Give the texts in alphabetical order."""
+        return sorted(" ".join(pair).strip() for pair in value)
+
+
+@dataclass(frozen=True, slots=True)
+class AlikeNodes:
+    """Nodes that differ in their names only, as a file has them."""
+
+    count: Annotated[int, Whole("how many there are of this kind", most=MOST_SLOTS)] = 1
+    name: Annotated[
+        str,
+        Text("what they are called, with a number behind it where there are several", unset="`n1`, `n2`, …"),
+    ] = ""
+    cores: Annotated[int, Whole("of each")] = 4
+    memory_mib: Annotated[int, Whole("of each")] = 16_384
+    disk_mib: Annotated[int, Whole("of each", least=0)] = 100_000
+    cpu_mhz: Annotated[int, Whole("of each", least=0)] = 2_400
+    software: Annotated[
+        frozenset[tuple[str, str]], _Software("what is installed there", more=', as `["gcc 12.2", "avx2"]`')
+    ] = frozenset()
+
+    def each(self, numbers: Iterator[int]) -> list[EmulatedNode]:
+        """Give as many nodes as it says; those without a name are numbered."""
+        own = (f"{_PREFIX}{next(numbers)}" for _ in range(self.count))
+        named = [self.name] if self.count == 1 else [f"{self.name}{one + 1}" for one in range(self.count)]
+        rest = (self.cores, self.memory_mib, self.disk_mib, self.cpu_mhz, self.software)
+        return [EmulatedNode(one, *rest) for one in (named if self.name else own)]
+
+
+ALIKE = Table(AlikeNodes, "Nodes that differ in their names only.")
+
+
+class _Nodes(Key):
+    """The tables ``[[cluster.emulated.nodes]]``, held as the nodes that they say."""
+
+    accepts = "list of tables"
+
+    def read(self, keys: Keys, name: str, default: object) -> object:  # noqa: ARG002 - an absent list is empty
+        """Take the list; raises InvalidField also for two nodes of one name."""
+        numbers = count(1)
+        nodes: list[EmulatedNode] = []
+        for table in keys.tables(name):
+            nodes += ALIKE.read(table).each(numbers)
+            _refuse_doubles(nodes, table.where("name"))
+        return tuple(nodes)
+
+    def write(self, value: Iterable[EmulatedNode]) -> list[Plain]:
+        """Give a table for each node."""
+        return [
+            ALIKE.to_dict(AlikeNodes(1, one.name, one.cores, one.memory_mib, one.disk_mib, one.cpu_mhz, one.software))
+            for one in value
+        ]
+
+
+NODES = _Nodes(
+    "its nodes; without any it has one for each VM",
+    more=". They are [tables of their own](#clusteremulatednodes)",
+)
+
+
+def _refuse_doubles(nodes: Sequence[EmulatedNode], field: str) -> None:
+    names = [node.name for node in nodes]
+    for name in names:
+        if names.count(name) > 1 or "/" in name:
+            raise InvalidField(field, name, "a name that no other node has, without a /")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,3 +139,29 @@ OPTIONS = Table(EmulatedOptions, "What its emulated machines can do, and what go
 def read_options(options: Mapping[str, object]) -> EmulatedOptions:
     """Read the options; raises InvalidField or UnknownName with the key as field."""
     return OPTIONS.read(Keys(options))
+
+
+@dataclass(frozen=True, slots=True)
+class Hardware:
+    """The machines of one site.
+
+    ``slots``           how many VMs run at the same time
+    ``speed_mips``      how much work each does in a millisecond
+    ``reference_mips``  and a machine of the reference speed, on which ``sleep 1`` takes a second
+    ``overhead``        how long saving, loading and moving memory takes
+    ``boot_ms``         how long booting takes; the planner counts on no time at all
+    ``capabilities``    what they can do: it may be less than emulation could, to try that out
+    ``nodes``           what they run on; none: what a site has whose configuration says nothing of them
+    """
+
+    slots: int
+    speed_mips: int
+    reference_mips: int
+    overhead: OverheadModel
+    boot_ms: int = 0
+    capabilities: Capabilities = field(default_factory=Capabilities)
+    nodes: tuple[EmulatedNode, ...] = ()
+
+    def wall_ms(self, work: int) -> int:
+        """How long this much work takes, rounded up to whole milliseconds."""
+        return -(-work // self.speed_mips)

@@ -1,6 +1,5 @@
-"""Machines under libvirt, whatever drives them; the extra ``[libvirt]``.
+"""A site whose machines are domains of libvirt: QEMU's, or those of whatever else it drives.
 
-`options` is what the configuration can say, `names` what domains are called, `domain` how they are described,
-`host` the connection, `reading` what libvirt says of them, `disks` and `agent` what belongs to each, `moving`
-how they go elsewhere, and `world` joins them; `leasehold.service.drivers.reconciler` does the rest.
+`options` is what is configured, `domain` how machines are named and described; `host` is the connection and the disks,
+`guest` what a domain and its command are doing; `driver` joins them, and knows how machines are moved.
 """

@@ -1,9 +1,49 @@
-"""How is a machine described to libvirt? From the operator's template, or from the options."""
+"""How is a machine described to libvirt, and what is it called? From the operator's template, or from the options.
 
+By the names of its domains a site finds its machines again.
+"""
+
+import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from xml.etree import ElementTree as ET
 
 from leasehold.service.drivers.libvirt.options import LibvirtOptions
+from leasehold.service.drivers.reconciler.instances import Key
+from leasehold.service.drivers.reconciler.provider import MachineInstance
+
+# --- names ------------------------------------------------------------------------------------------------------------
+
+_NUMBERS = re.compile(r"([0-9]{1,15})-([0-9]{1,15})-([0-9]{1,6})")
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A domain of ours: machine number ``number`` of those that came with one generation of a lease."""
+
+    site: str
+    key: Key
+    number: int
+
+    def __str__(self) -> str:
+        """Write it as libvirt has it."""
+        lease_id, generation = self.key
+        return f"leasehold-{self.site}-{lease_id}-{generation}-{self.number}"
+
+
+def read_name(text: str, site: str) -> Name | None:
+    """Read the name of a domain; None where it is not one of this site."""
+    prefix = f"leasehold-{site}-"
+    found = _NUMBERS.fullmatch(text.removeprefix(prefix)) if text.startswith(prefix) else None
+    return Name(site, (int(found[1]), int(found[2])), int(found[3])) if found else None
+
+
+def names_of(site: str, instance: MachineInstance) -> list[Name]:
+    """Name all machines of a instance."""
+    return [Name(site, instance.key, number) for number in range(instance.vms)]
+
+
+# --- descriptions -----------------------------------------------------------------------------------------------------
 
 _PERIOD_US = 100_000
 _US_PER_PERCENT = _PERIOD_US // 100

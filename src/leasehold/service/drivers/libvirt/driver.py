@@ -1,12 +1,285 @@
-"""The libvirt driver: a site whose machines are domains."""
+"""The libvirt driver: the machines of a site are domains with names of their own."""
 
-from leasehold.service.drivers.libvirt.moving import DATA_URI, PEER_URI, Moving
-from leasehold.service.drivers.libvirt.options import read_options
-from leasehold.service.drivers.libvirt.world import LibvirtProvider
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from os import SEEK_END
+from pathlib import Path
+from typing import Any
+
+import libvirt
+
+from leasehold.service.drivers.libvirt.domain import Name, console_path, describe, is_interpreted, names_of, read_name
+from leasehold.service.drivers.libvirt.guest import is_on_its_way, look_at, start_command
+from leasehold.service.drivers.libvirt.host import Host, find, layer_path, make_layer, remove_disks, unless_gone
+from leasehold.service.drivers.libvirt.options import LibvirtOptions, read_options
+from leasehold.service.drivers.protocol import Capabilities
 from leasehold.service.drivers.reconciler.driver import ReconciledDriver
-from leasehold.service.drivers.reconciler.provider import MachineInstance
-from leasehold.service.drivers.reconciler.store import InstanceStore
+from leasehold.service.drivers.reconciler.provider import (
+    Desired,
+    Machine,
+    MachineInstance,
+    MachineState,
+    PermanentError,
+    Provider,
+    Step,
+)
+from leasehold.service.drivers.reconciler.store import InstanceStore, Neighbour, read_neighbour
 from leasehold.service.drivers.setup import DriverSetup
+
+# --- moving to another site -------------------------------------------------------------------------------------------
+
+PEER_URI, DATA_URI = "peer_uri", "data_uri"
+"""What sites under libvirt tell their neighbours."""
+
+_HOW = (
+    libvirt.VIR_MIGRATE_PEER2PEER  # it goes on when we are killed
+    | libvirt.VIR_MIGRATE_PERSIST_DEST
+    | libvirt.VIR_MIGRATE_UNDEFINE_SOURCE
+)
+
+
+class NotYet(Exception):
+    """A step has to wait for the other site."""
+
+
+class Moving:
+    """The sites beside this one; each has its folder beside ``folder``."""
+
+    def __init__(self, folder: Path) -> None:
+        self._sites = folder.parent
+
+    def send(self, instance: MachineInstance, domains: Sequence[tuple[Name, Any]]) -> None:
+        """Send machines to where they are expected; raises NotYet or PermanentError where they are not."""
+        there = self._neighbour(instance, instance.other_site)
+        later = (one for one in there.instances if one.generation > instance.incarnation)
+        generation = next((one.generation for one in later if one.desired is not Desired.GONE), None)
+        if generation is None and there.tombstone > instance.incarnation:
+            raise PermanentError(f"lease {instance.lease_id} is not wanted at {instance.other_site} any more")
+        if generation is None or PEER_URI not in there.facts:
+            raise NotYet(f"{instance.other_site} does not expect lease {instance.lease_id} yet")
+        for name, domain in domains:
+            new = Name(instance.other_site, (instance.lease_id, generation), name.number)
+            _send(domain, str(new), there)
+
+    def is_coming(self, instance: MachineInstance) -> bool:
+        """Whether the old site still has machines that are not to end; raises NotYet where it is away.
+
+        It may not have the order to send them yet: which order arrives first is not known here.
+        """
+        there = self._neighbour(instance, instance.from_site)
+        return any(one.incarnation < instance.generation and one.desired is not Desired.GONE for one in there.instances)
+
+    def _neighbour(self, instance: MachineInstance, site: str) -> Neighbour[MachineInstance]:
+        there = read_neighbour(self._sites / site, MachineInstance, instance.lease_id)
+        if there is None:
+            raise NotYet(f"there is no site {site} under libvirt beside this one")
+        return there
+
+
+def _send(domain: Any, name: str, there: Neighbour[MachineInstance]) -> None:  # noqa: ANN401 - libvirt-python carries no types
+    state, reason = domain.state()
+    if state == libvirt.VIR_DOMAIN_SHUTOFF:
+        _send_shut_off(domain, reason)
+        return
+    if state == libvirt.VIR_DOMAIN_PAUSED:
+        if is_on_its_way(domain):
+            raise NotYet("it is on its way already")
+        domain.resume()  # sent as it is, it would stand still there, and the reason would be lost
+        raise NotYet("it was stopped, and goes on before it is sent")
+    parameters = {libvirt.VIR_MIGRATE_PARAM_DEST_NAME: name}
+    if DATA_URI in there.facts:
+        parameters[libvirt.VIR_MIGRATE_PARAM_URI] = there.facts[DATA_URI]
+    how = _HOW if is_interpreted(domain.XMLDesc(0)) else _HOW | libvirt.VIR_MIGRATE_LIVE
+    domain.migrateToURI3(there.facts[PEER_URI], parameters, how)
+
+
+def _send_shut_off(domain: Any, reason: int) -> None:  # noqa: ANN401 - as above
+    """What was saved is brought up to be sent; what has gone is only still written down; else it is lost."""
+    if domain.hasManagedSaveImage():
+        domain.create()
+        raise NotYet("its memory is loaded, to be sent")
+    if reason != libvirt.VIR_DOMAIN_SHUTOFF_MIGRATED:
+        raise PermanentError("its machines are lost")
+    domain.undefine()
+
+
+# --- the machines of a site -------------------------------------------------------------------------------------------
+
+_MOST_CONSOLE_BYTES = 64 * 1024
+_TOO_SLOW_S, _LEFT_ALONE_S = 2.0, 10.0
+"""Observing waits for each guest; the slow ones must not delay the others."""
+_WRONG_DESCRIPTION = frozenset(
+    {
+        libvirt.VIR_ERR_XML_ERROR,
+        libvirt.VIR_ERR_XML_DETAIL,
+        libvirt.VIR_ERR_XML_INVALID_SCHEMA,
+        libvirt.VIR_ERR_CONFIG_UNSUPPORTED,
+        libvirt.VIR_ERR_NO_STORAGE_POOL,
+        libvirt.VIR_ERR_NO_STORAGE_VOL,
+        libvirt.VIR_ERR_NO_NETWORK,
+    }
+)
+"""What libvirt says of a description that will never be accepted."""
+
+
+class LibvirtProvider(Provider):
+    """The machines of one site; ``moving`` knows the sites beside it."""
+
+    def __init__(self, options: LibvirtOptions, site: str, moving: Moving) -> None:
+        self._options = options
+        self._site = site
+        self._moving = moving
+        self._host = Host(options.uri)
+        self._asked_from_s: dict[str, float] = {}
+        self._actions: dict[Step, Callable[[MachineInstance, Sequence[Machine]], None]] = {
+            Step.CREATE: self._create,
+            Step.RESUME: self._resume,
+            Step.RUN: self._run,
+            Step.SAVE: self._save,
+            Step.AWAIT: self._await,
+            Step.SEND: self._send,
+            Step.REMOVE: self._remove,
+        }
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What these machines can do."""
+        return Capabilities(
+            suspend=self._options.suspend,
+            migrate=self._options.peer_uri is not None,
+            commands=self._options.guest_agent,
+        )
+
+    def observe(self, instances: Sequence[MachineInstance]) -> list[Machine]:
+        """Observe every domain that has a name of this site."""
+        known = {instance.key: instance for instance in instances}
+        machines: list[Machine | None] = []
+        turn, node = self._turn(), self._host.name
+        for domain in self._host.connection.listAllDomains():
+            name = read_name(domain.name(), self._site)
+            if name is not None:
+                with unless_gone():
+                    machines.append(self._seen(name, domain, known.get(name.key), turn))
+        there = [replace(machine, node=node) for machine in machines if machine is not None]
+        for handle in self._asked_from_s.keys() - {machine.handle for machine in there}:
+            del self._asked_from_s[handle]
+        return there
+
+    def _turn(self) -> str:
+        """Choose the slow guest that may be asked now: the one that was left alone the longest."""
+        handle = min(self._asked_from_s, key=self._asked_from_s.__getitem__, default="")
+        return handle if handle and time.monotonic() >= self._asked_from_s[handle] else ""
+
+    def _seen(self, name: Name, domain: Any, instance: MachineInstance | None, turn: str) -> Machine | None:  # noqa: ANN401 - no types
+        """Observe one domain. A guest agent that does not answer costs its deadline once, and then in its turn."""
+        handle, now_s = str(name), time.monotonic()
+        is_asked = handle == turn or handle not in self._asked_from_s
+        seen = look_at(domain, instance, has_agent=self._options.guest_agent, is_asked=is_asked)
+        if time.monotonic() - now_s > _TOO_SLOW_S:
+            self._asked_from_s[handle] = time.monotonic() + _LEFT_ALONE_S
+        elif is_asked:
+            self._asked_from_s.pop(handle, None)
+        return None if seen is None else Machine(name.key, handle, *seen, takes_room=bool(domain.isActive()))
+
+    def act(self, step: Step, instance: MachineInstance, machines: Sequence[Machine]) -> None:
+        """Take a step; raises what libvirt says, as PermanentError where that will not change."""
+        try:
+            self._actions[step](instance, machines)
+        except libvirt.libvirtError as error:
+            if step is Step.CREATE and error.get_error_code() in _WRONG_DESCRIPTION:
+                raise PermanentError(f"libvirt says: {error}") from error
+            raise
+
+    def console(self, instance: MachineInstance) -> str:
+        """Give the end of what its machines wrote, where that lies on this machine."""
+        domains = [domain for _, domain in self._domains(str(name) for name in names_of(self._site, instance))]
+        paths = [console_path(domain.XMLDesc(0)) for domain in domains]
+        return "".join(_end_of(Path(path)) for path in paths if path)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._host.close()
+
+    # steps
+
+    def _create(self, instance: MachineInstance, _machines: Sequence[Machine]) -> None:
+        """Described first, so that whatever is made for a machine can be found by its name."""
+        connection = self._host.connection
+        memory_mib = max(instance.memory_mib, self._options.least_memory_mib)
+        for name in map(str, names_of(self._site, instance)):
+            domain = find(connection, name)
+            if domain is None:
+                disk = layer_path(connection, self._options, name)
+                domain = connection.defineXML(describe(self._options, name, memory_mib, disk))
+            if not domain.isActive():
+                make_layer(connection, self._options, name)
+                domain.create()
+
+    def _resume(self, _instance: MachineInstance, machines: Sequence[Machine]) -> None:
+        for _, domain in self._domains(one.handle for one in machines if one.state is MachineState.SAVED):
+            if domain.isActive():
+                domain.resume()
+            else:
+                domain.create()
+
+    def _run(self, instance: MachineInstance, machines: Sequence[Machine]) -> None:
+        for _, domain in self._domains(one.handle for one in machines if one.state is MachineState.READY):
+            start_command(domain, instance.lease_id, instance.command)
+
+    def _save(self, _instance: MachineInstance, machines: Sequence[Machine]) -> None:
+        for _, domain in self._domains(one.handle for one in machines):
+            if domain.isActive():
+                domain.managedSave(libvirt.VIR_DOMAIN_SAVE_RUNNING)
+
+    def _await(self, instance: MachineInstance, _machines: Sequence[Machine]) -> None:
+        """First ask the old site, then look here: in this order none can be missed."""
+        if self._moving.is_coming(instance):
+            return
+        domains = self._domains(str(name) for name in names_of(self._site, instance))
+        have_come = [look_at(domain, instance, has_agent=False) is not None for _, domain in domains]
+        if sum(have_come) < instance.vms:
+            raise PermanentError(f"site {instance.from_site} had no machines of lease {instance.lease_id} to send")
+
+    def _send(self, instance: MachineInstance, machines: Sequence[Machine]) -> None:
+        self._moving.send(instance, list(self._domains(one.handle for one in machines)))
+
+    def _remove(self, _instance: MachineInstance, machines: Sequence[Machine]) -> None:
+        """The description goes last, so that a restart finds the rest by it."""
+        for _, domain in self._domains(one.handle for one in machines):
+            with unless_gone():
+                if domain.isActive():
+                    domain.destroy()
+                description = domain.XMLDesc(0)
+                remove_disks(self._host.connection, description)
+                _remove_console(description)
+                domain.undefineFlags(libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE)
+
+    def _domains(self, handles: Iterable[str]) -> Iterator[tuple[Name, Any]]:
+        connection = self._host.connection
+        for handle in handles:
+            name, domain = read_name(handle, self._site), find(connection, handle)
+            if name is not None and domain is not None:
+                yield name, domain
+
+
+def _remove_console(description: str) -> None:
+    """A console of ours goes with its machine, if it lies on this machine; others are their owner's."""
+    path = console_path(description)
+    if path is not None and Path(path).name.startswith("leasehold-"):
+        with suppress(OSError):
+            Path(path).unlink()
+
+
+def _end_of(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, SEEK_END)
+            file.seek(max(0, size - _MOST_CONSOLE_BYTES))
+            return file.read().decode(errors="replace")
+    except OSError:
+        return ""
 
 
 def libvirt_driver(setup: DriverSetup) -> ReconciledDriver:

@@ -31,6 +31,7 @@ class ReconciledDriver:
         self._news = News()
         instances = DesiredState(setup.slots, self._capabilities, store.instances(), store.tombstones())
         self._reconciler = Reconciler(instances, store, provider, setup.clock, self._news.add, settings)
+        self._reconciler.start()
 
     @property
     def capabilities(self) -> Capabilities:

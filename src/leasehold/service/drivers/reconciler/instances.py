@@ -201,13 +201,12 @@ class Instances(Generic[I]):
     # how it changes
 
     def add(self, instance: I) -> None:
-        """Take an instance in; it is current unless it is on its way out."""
+        """Take an instance in; it is current unless it is on its way out. That is not news yet."""
         self._all[instance.key] = instance
         self.touch(instance)
         if not instance.is_leaving:
             self._current[instance.lease_id] = instance
             self._count(instance, instance.room_vms)
-            self._news.append(instance.observed())
 
     def become(
         self,
@@ -229,13 +228,21 @@ class Instances(Generic[I]):
         self.touch(instance)
         if is_current:
             self._count(instance, instance.room_vms)
-            self._news.append(instance.observed())
+            self.report(instance)
 
     def end_again(self, instance: I, incarnation: int, now_ms: int) -> None:
         """Let what ended before it could be saved have ended once more: there is nothing to resume."""
         instance.incarnation, instance.since_ms = incarnation, now_ms
         self.touch(instance)
+        self.report(instance)
+
+    def report(self, instance: I) -> None:
+        """Note that what can be seen of an instance is news."""
         self._news.append(instance.observed())
+
+    def drop_news(self, lease_id: int) -> None:
+        """Report nothing of a lease that was not reported yet."""
+        self._news = [one for one in self._news if one.lease_id != lease_id]
 
     def touch(self, instance: I) -> None:
         """Note that an instance has to be written."""
@@ -248,7 +255,6 @@ class Instances(Generic[I]):
         if instance is not None:
             self._count(instance, -instance.room_vms)
             self.touch(instance)
-            self._news = [one for one in self._news if one.lease_id != lease_id]
         return instance
 
     def drop(self, instance: I) -> None:

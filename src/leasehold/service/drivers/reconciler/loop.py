@@ -75,7 +75,9 @@ class DesiredState(Instances[MachineInstance]):
         if action in {Action.CREATE, Action.RECEIVE}:
             phase = Phase.STARTING if action is Action.CREATE else Phase.RECEIVING
             site = order.other_site
-            self.add(MachineInstance.ordered(order, phase, now_ms, other_site=site, from_site=site))
+            instance = MachineInstance.ordered(order, phase, now_ms, other_site=site, from_site=site)
+            self.add(instance)
+            self.report(instance)
         elif action in {Action.SEND, Action.STOP}:
             self._let_go(order, Desired.AWAY if action is Action.SEND else Desired.GONE)
         elif current is not None:
@@ -105,6 +107,7 @@ class DesiredState(Instances[MachineInstance]):
         current = self.bury(order.lease_id, order.incarnation)
         if current is not None:
             current.desired, current.other_site = desired, order.other_site
+            self.drop_news(order.lease_id)
 
     def _stop_sending(self, order: Order) -> None:
         """A STOP also ends what was to go to another site, and has not gone."""
@@ -124,20 +127,21 @@ class DesiredState(Instances[MachineInstance]):
         desired = Desired.SAVED if is_saved else Desired.UP
         if generation <= self.tombstone(lease_id) or self.current(lease_id) is not None:
             desired = Desired.GONE
-        self.add(
-            MachineInstance(
-                lease_id=lease_id,
-                generation=generation,
-                incarnation=generation,
-                vms=len(machines),
-                memory_mib=0,
-                command=(),
-                phase=Phase.SAVED if is_saved else Phase.STARTING,
-                since_ms=now_ms,
-                desired=desired,
-                created=True,
-            )
+        unknown = MachineInstance(
+            lease_id=lease_id,
+            generation=generation,
+            incarnation=generation,
+            vms=len(machines),
+            memory_mib=0,
+            command=(),
+            phase=Phase.SAVED if is_saved else Phase.STARTING,
+            since_ms=now_ms,
+            desired=desired,
+            created=True,
         )
+        self.add(unknown)
+        if not unknown.is_leaving:
+            self.report(unknown)
 
 
 class Reconciler:
@@ -167,9 +171,12 @@ class Reconciler:
         self._is_closed = False
         self._pool = ThreadPoolExecutor(settings.parallel, thread_name_prefix="machines")
         self._thread = Thread(target=self._run, name="reconciler", daemon=True)
-        self._thread.start()
 
     # what is asked of it
+
+    def start(self) -> None:
+        """Begin with rounds by itself; before that there is one for each `observe`."""
+        self._thread.start()
 
     def carry_out(self, orders: Sequence[Order]) -> dict[str, Problem]:
         """Take on orders, in their sequence; those taken on are on the disk when this returns."""

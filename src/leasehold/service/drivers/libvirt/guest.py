@@ -1,12 +1,92 @@
-"""What does libvirt say of a domain, and what does that mean for who wants it up, saved or gone?"""
+"""What is a domain doing, and the command in it?
 
+A command is started by the guest agent, once, and the agent finds what it ended with. What is known of the command lies
+in the machine's own memory, under ``/run``: it is saved, moved and lost with the machine, and a command that is to be
+started twice is started once.
+"""
+
+import base64
+import json
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import libvirt
+import libvirt_qemu
 
-from leasehold.service.drivers.libvirt import agent
+from leasehold.service.drivers.bounds import exit_status_in
 from leasehold.service.drivers.protocol import Phase
 from leasehold.service.drivers.reconciler.provider import Desired, MachineInstance, MachineState, Seen
+
+# --- the guest agent --------------------------------------------------------------------------------------------------
+
+_WITHIN_S = 3
+_MOST_BYTES = 64
+"""Of the file with an exit status; it has four."""
+_ONCE = """\
+mkdir "$0" 2>/dev/null || exit 0
+"$@" > /dev/console 2>&1 < /dev/null
+echo $? > "$0/part" && mv "$0/part" "$0/status"
+"""
+"""A folder is made by one only, however many try; the status appears whole or not at all."""
+
+
+class Nonsense(Exception):
+    """A guest agent answered what no agent answers; root of that guest may have replaced it."""
+
+
+def _answers(domain: Any) -> bool:  # noqa: ANN401 - libvirt-python carries no types
+    """Whether the agent is there."""
+    try:
+        _ask(domain, "guest-ping")
+    except (libvirt.libvirtError, Nonsense):
+        return False
+    return True
+
+
+def start_command(domain: Any, lease_id: int, command: Sequence[str]) -> None:  # noqa: ANN401 - as above
+    """Start the command of a lease, if that was not done before."""
+    _ask(domain, "guest-exec", path="/bin/sh", arg=["-c", _ONCE, _folder(lease_id), *command])
+
+
+def _exit_status(domain: Any, lease_id: int) -> int | None:  # noqa: ANN401 - as above
+    """What the command has ended with; None where it has not, or the agent does not answer.
+
+    Raises Nonsense where it has ended as no command can.
+    """
+    with suppress(libvirt.libvirtError):
+        handle = _ask(domain, "guest-file-open", path=f"{_folder(lease_id)}/status", mode="r")
+        read = _ask(domain, "guest-file-read", handle=handle, count=_MOST_BYTES)
+        _ask(domain, "guest-file-close", handle=handle)
+        status = exit_status_in(_text_of(read))
+        if status is None:
+            raise Nonsense("its guest agent told an exit status that no command can have")
+        return status
+    return None
+
+
+def _text_of(read: object) -> str:
+    try:
+        encoded = read["buf-b64"]  # type: ignore[index]  # whatever it is
+        return base64.b64decode(encoded[: 2 * _MOST_BYTES]).decode("ascii")
+    except (KeyError, TypeError, ValueError) as error:
+        raise Nonsense("its guest agent told of a file what cannot be read") from error
+
+
+def _folder(lease_id: int) -> str:
+    return f"/run/leasehold-{lease_id}"
+
+
+def _ask(domain: Any, command: str, **arguments: object) -> Any:  # noqa: ANN401 - whatever the agent says
+    asked = json.dumps({"execute": command, "arguments": arguments})
+    answer = libvirt_qemu.qemuAgentCommand(domain, asked, _WITHIN_S, 0)
+    try:
+        return json.loads(answer)["return"]
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise Nonsense(f"its guest agent answered {command} with something else than an answer") from error
+
+
+# --- the state of a domain --------------------------------------------------------------------------------------------
 
 _SHUT_OFF = {
     libvirt.VIR_DOMAIN_SHUTOFF_UNKNOWN: "for a reason that is not known",
@@ -26,7 +106,7 @@ def look_at(  # noqa: PLR0911 - a list of cases
     has_agent: bool,
     is_asked: bool = True,
 ) -> Seen | None:
-    """Say what a domain is doing; None where it is as good as not there yet.
+    """Say what a domain is doing; None where it has still to be started.
 
     ``is_asked``: whether its agent is asked now; else it is taken to be as it was.
     """
@@ -48,10 +128,10 @@ def look_at(  # noqa: PLR0911 - a list of cases
 
 def _running(domain: Any, instance: MachineInstance) -> Seen:  # noqa: ANN401 - as above
     if not instance.command_started:
-        return Seen(MachineState.READY if agent.answers(domain) else MachineState.PENDING)
+        return Seen(MachineState.READY if _answers(domain) else MachineState.PENDING)
     try:
-        status = agent.exit_status(domain, instance.lease_id)
-    except agent.Nonsense as nonsense:
+        status = _exit_status(domain, instance.lease_id)
+    except Nonsense as nonsense:
         return Seen(MachineState.FAILED, str(nonsense))
     if status is None:
         return Seen(MachineState.UP)
@@ -81,7 +161,7 @@ def _is_to_start(instance: MachineInstance, reason: int) -> bool:
 
 
 def _shut_itself_down(instance: MachineInstance | None) -> Seen:
-    """Its end where it is just a machine; whoever has a command should have seen that end first."""
+    """It has ended where it is just a machine; where it has a command, that should have been seen to end first."""
     if instance is not None and instance.command:
         return Seen(MachineState.FAILED, "it has shut itself down while its command ran")
     return Seen(MachineState.ENDED, "it has shut itself down")
@@ -90,7 +170,7 @@ def _shut_itself_down(instance: MachineInstance | None) -> Seen:
 def is_on_its_way(domain: Any) -> bool:  # noqa: ANN401 - as above
     """Whether it is being saved, sent or received now.
 
-    libvirt's pretended host has no such jobs; a host that receives a machine says of its job only that the
+    libvirt's test host has no such jobs; a host that receives a machine says of its job only that the
     host that sends it knows more.
     """
     try:
@@ -103,7 +183,7 @@ def is_on_its_way(domain: Any) -> bool:  # noqa: ANN401 - as above
 
 
 def _was_left(domain: Any, reason: int, instance: MachineInstance | None) -> bool:  # noqa: ANN401 - as above
-    """Whether it was paused to be saved or sent by somebody who did not come to that, and is wanted up."""
+    """Whether it was paused to be saved or sent by a process that was killed before that, and is to be up."""
     if instance is None or instance.desired is not Desired.UP or is_on_its_way(domain):
         return False
     # While a machine comes it is stopped for the move; it has come stopped where it was sent so.
