@@ -219,7 +219,7 @@ class TestNews:
         with capture_logs() as logs:
             office = in_the_office(play)
         assert office.driver.looks_s == [3]  # one second to let it recover, two to let more happen
-        assert [log["event"] for log in logs] == ([] if isinstance(error, Unavailable) else ["news were not taken in"])
+        assert [log["event"] for log in logs] == ([] if isinstance(error, Unavailable) else ["observations were not taken in"])
 
 
 class TestLooking:
@@ -254,7 +254,7 @@ class TestLooking:
 
         async def play(office: Office) -> None:
             office.driver.on_look = slowly
-            survey = await office.reconciler.look()
+            survey = await office.reconciler.observe()
             assert (survey, now_ms()) == (Surveyed(SITE, (), 0), 7_000)
             assert office.reconciler.last_seen_ms == 7_000
 
@@ -302,7 +302,7 @@ class TestSilence:
     def test_engine_and_log_hear_of_it_once_and_of_its_end(self) -> None:
         async def play(office: Office) -> None:
             office.driver.on_look = self.fail
-            await office.reconciler.look()
+            await office.reconciler.observe()
             assert office.reconciler.is_silent  # it has never answered
             office.at(200, lambda: setattr(office.driver, "on_look", None))
             await office.work_for(300)
@@ -324,7 +324,7 @@ class TestSilence:
         async def play(office: Office) -> None:
             office.driver.on_look = self.fail
             office.refuse += [Unavailable("the store does not answer")] * 5
-            await office.reconciler.look()
+            await office.reconciler.observe()
             await office.work_for(60)
 
         with capture_logs() as lines:
@@ -335,7 +335,7 @@ class TestSilence:
 
     def test_who_has_answered_is_silent_only_after_a_while(self) -> None:
         async def play(office: Office) -> None:
-            await office.reconciler.look()
+            await office.reconciler.observe()
             office.driver.on_look = self.fail
             await office.work_for(SILENT_AFTER_MS / 1000 - 1)
             assert office.reconciler.problem
@@ -348,7 +348,7 @@ class TestSilence:
     def test_that_nothing_changes_is_no_answer(self) -> None:
         async def play(office: Office) -> None:
             office.driver.on_look = self.fail
-            await office.reconciler.look()
+            await office.reconciler.observe()
             office.driver.news.put_nowait([])
             await office.work_for(20)
             assert office.reconciler.is_silent
@@ -358,7 +358,7 @@ class TestSilence:
     def test_what_the_engine_did_not_take_in_is_told_again(self) -> None:
         async def play(office: Office) -> None:
             office.driver.on_look = self.fail
-            await office.reconciler.look()
+            await office.reconciler.observe()
             office.refuse.append(Unavailable("the store does not answer"))
             await office.work_for(10)
 
@@ -383,7 +383,7 @@ class TestSilence:
     def test_the_console_of_a_silent_site_is_not_waited_for(self) -> None:
         async def play(office: Office) -> None:
             office.driver.on_look = self.fail
-            await office.reconciler.look()
+            await office.reconciler.observe()
             began_ms = now_ms()
             with pytest.raises(Unavailable, match="machines of site das3 do not answer"):
                 await office.reconciler.console(7)

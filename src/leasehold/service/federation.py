@@ -202,7 +202,7 @@ class Federation:
 
     @asynccontextmanager
     async def _at_work(self) -> AsyncIterator[None]:
-        surveys = await asyncio.gather(*(reconciler.look() for reconciler in self._reconcilers.values()))
+        surveys = await asyncio.gather(*(reconciler.observe() for reconciler in self._reconcilers.values()))
         # asked before the engine thread begins: what has become of the machines meanwhile is known to its first step
         news = asyncio.gather(*(self.do(survey) for survey in surveys if survey is not None))
         driving = asyncio.create_task(self._engine_thread.run())
@@ -211,7 +211,7 @@ class Federation:
         try:
             await news
             for reconciler in self._reconcilers.values():
-                await reconciler.tell_silence()
+                await reconciler.report_silence()
             await self._begin()
             helping = [asyncio.create_task(reconciler.run()) for reconciler in self._reconcilers.values()]
             self._discovery.begin()

@@ -1,9 +1,9 @@
-"""The reconciler of one site: tells its driver what to do, and the engine what is seen.
+"""The reconciler of one site: sends its orders to its driver, and reports to the engine what the driver observes.
 
-Three things go on side by side: orders are told (again and again, with growing pauses, until they are taken),
-changes are passed on as they happen, and from time to time the whole site is looked at and compared with
-what should be there. The third makes up for whatever the other two have missed. That a site has fallen
-silent, and that it answers again, is told to the engine and written to the log once.
+Three things run side by side: orders are sent (repeated, with growing pauses, until they are taken on), changes are
+reported as they happen, and from time to time the whole site is observed and compared with what should be there, which
+makes up for whatever the other two have missed. That a site falls silent, and that it answers again, is reported to the
+engine and logged once each.
 """
 
 import asyncio
@@ -30,11 +30,11 @@ MOST_AT_ONCE = 256
 ANSWER_WITHIN_S = 60.0
 CONSOLE_WITHIN_S = 10.0
 SILENT_AFTER_MS = 90_000
-"""A site whose machines have not answered for so long, or never, is unreachable: it gets no guests."""
-_LOOK_AT_SILENT_S = 5.0
-_MIND_SILENCE_S = 1.0
+"""A site whose driver has not answered for so long, or never, is unreachable: it gets no guests."""
+_OBSERVE_SILENT_S = 5.0
+_CHECK_SILENCE_S = 1.0
 _PAUSE_S = 1.0
-_LOOK_SOON_S = 2.0
+_OBSERVE_SOON_S = 2.0
 
 Do = Callable[[Command], Awaitable[object]]
 T = TypeVar("T")
@@ -42,32 +42,32 @@ _MAKES_ROOM = frozenset({Verb.SUSPEND, Verb.SEND, Verb.STOP})
 
 
 class SiteReconciler:
-    """Serves one site.
+    """Reconciles one site.
 
-    ``problem``        why its driver does not answer, empty while it does
-    ``order_problem``  what was wrong with the order that failed last, empty once orders are taken again
+    ``problem``        why its driver does not answer; empty while it does
+    ``order_problem``  what was wrong with the order that failed last; empty once orders are taken on again
     ``last_seen_ms``   when its driver last answered
     """
 
-    def __init__(self, site: str, driver: Driver, do: Do, clock: Clock, look_every_s: float) -> None:
+    def __init__(self, site: str, driver: Driver, do: Do, clock: Clock, observe_every_s: float) -> None:
         self.site = site
         self.driver = driver
         self.problem = ""
         self.order_problem = ""
         self.last_seen_ms: int | None = None
-        self._is_told_silent = False
+        self._is_reported_silent = False
         self._do = do
         self._clock = clock
-        self._look_every_s = look_every_s
+        self._observe_every_s = observe_every_s
         self._waiting: dict[str, OrderRow] = {}
         self._has_orders = asyncio.Event()
-        self._look_soon = asyncio.Event()
+        self._observe_soon = asyncio.Event()
 
     def deliver(self, rows: Iterable[OrderRow]) -> None:
-        """Take orders along; they are told in this sequence, those of a lease never out of turn."""
+        """Accept orders; they are sent in this sequence, and those of one lease never out of order."""
         for row in rows:
             if row.order.verb == Verb.STOP:
-                self._forget(row.order.lease_id)
+                self._drop_orders(row.order.lease_id)
             self._waiting[row.order.id] = row
         self._has_orders.set()
 
@@ -77,56 +77,56 @@ class SiteReconciler:
         seen_ms = self.last_seen_ms
         return bool(self.problem) and (seen_ms is None or self._clock() - seen_ms > SILENT_AFTER_MS)
 
-    async def tell_silence(self) -> None:
-        """Tell the engine, and the log, if the machines have fallen silent, or answer again; each once."""
+    async def report_silence(self) -> None:
+        """Report, and log, that the driver has fallen silent or answers again; each once."""
         is_silent, problem = self.is_silent, self.problem
-        if is_silent is self._is_told_silent:
+        if is_silent is self._is_reported_silent:
             return
         news = MachinesSilent(self.site, problem) if is_silent else MachinesAnswer(self.site)
-        if not await self._pass_on(news):
-            return  # told again in a moment
-        self._is_told_silent = is_silent
+        if not await self._report(news):
+            return  # reported again in a moment
+        self._is_reported_silent = is_silent
         log = structlog.get_logger("leasehold.reconciler").bind(site=self.site)
         if is_silent:
             log.warning("site does not answer", problem=problem)
         else:
             log.warning("site answers again")
 
-    async def look(self) -> Surveyed | None:
-        """Look at the whole site; None where the driver does not answer."""
+    async def observe(self) -> Surveyed | None:
+        """Observe the whole site; None if the driver does not answer."""
         asked_ms = self._clock()
-        seen = await self._try(self.driver.observe())
+        seen = await self._answer_within(self.driver.observe())
         return None if seen is None else Surveyed(self.site, tuple(seen), asked_ms)
 
     async def console(self, lease_id: int) -> str:
-        """Give what the machines of a lease have written; raises Unavailable where nobody answers."""
+        """Return what the machines of a lease have written; raises Unavailable if the driver does not answer."""
         if not self.is_silent:
-            text = await self._try(self.driver.console(lease_id), CONSOLE_WITHIN_S)
+            text = await self._answer_within(self.driver.console(lease_id), CONSOLE_WITHIN_S)
             if text is not None:
                 return text
         raise Unavailable(f"the machines of site {self.site} do not answer: {self.problem}")
 
     async def run(self) -> None:
-        """Serve until cancelled."""
+        """Run until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._tell_orders())
-            tasks.create_task(self._watch())
-            tasks.create_task(self._look_now_and_then())
-            tasks.create_task(self._mind_silence())
+            tasks.create_task(self._send_orders())
+            tasks.create_task(self._report_changes())
+            tasks.create_task(self._observe_periodically())
+            tasks.create_task(self._check_silence())
 
-    def _forget(self, lease_id: int) -> None:
-        """Whoever is to be stopped need not do anything else first."""
+    def _drop_orders(self, lease_id: int) -> None:
+        """Drop the orders of a lease that is to be stopped."""
         for order in [order for order, row in self._waiting.items() if row.order.lease_id == lease_id]:
             del self._waiting[order]
 
     # Orders
 
-    async def _tell_orders(self) -> None:
+    async def _send_orders(self) -> None:
         while True:
             await self._until_an_order_is_due()
             due = self._due()
             if due:
-                await self._tell([row.order for row in due])
+                await self._send([row.order for row in due])
 
     async def _until_an_order_is_due(self) -> None:
         self._has_orders.clear()
@@ -140,39 +140,39 @@ class SiteReconciler:
             pass
 
     def _next_due_ms(self) -> int:
-        """When the first order of some lease is due; later ones wait for it, whatever their own time is."""
+        """When the first order of some lease is due; its later orders wait for that one."""
         firsts: dict[int, int] = {}
-        for row in self._in_turn():
+        for row in self._in_sequence():
             firsts.setdefault(row.order.lease_id, row.next_try_ms)
         return min(firsts.values())
 
-    def _in_turn(self) -> list[OrderRow]:
+    def _in_sequence(self) -> list[OrderRow]:
         return sorted(self._waiting.values(), key=attrgetter("created_ms"))
 
     def _due(self) -> list[OrderRow]:
-        """Take out what is to be told now."""
+        """Take out what is to be sent now."""
         now_ms = self._clock()
         due: list[OrderRow] = []
-        held_up: set[int] = set()
-        for row in self._in_turn():
-            if row.next_try_ms > now_ms or row.order.lease_id in held_up or len(due) == MOST_AT_ONCE:
-                held_up.add(row.order.lease_id)
+        waits: set[int] = set()
+        for row in self._in_sequence():
+            if row.next_try_ms > now_ms or row.order.lease_id in waits or len(due) == MOST_AT_ONCE:
+                waits.add(row.order.lease_id)
             else:
                 due.append(row)
         for row in due:
             del self._waiting[row.order.id]
         return room_first(due)
 
-    async def _tell(self, orders: Sequence[Order]) -> None:
-        problems = await self._try(self.driver.carry_out(orders))
+    async def _send(self, orders: Sequence[Order]) -> None:
+        problems = await self._answer_within(self.driver.carry_out(orders))
         answered = problems is not None
         if problems is None:
             problems = {order.id: Problem(self.problem) for order in orders}
         else:
             self._note_problems(orders, problems)
-        await self._pass_on(Told(self.site, tuple(order.id for order in orders), problems, answered))
+        await self._report(Told(self.site, tuple(order.id for order in orders), problems, answered))
         if any(order.verb in (Verb.STOP, Verb.SEND) for order in orders):
-            self._look_soon.set()
+            self._observe_soon.set()
 
     def _note_problems(self, orders: Sequence[Order], problems: Mapping[str, Problem]) -> None:
         failed = [order for order in orders if order.id in problems]
@@ -183,53 +183,53 @@ class SiteReconciler:
 
     # Observations
 
-    async def _watch(self) -> None:
+    async def _report_changes(self) -> None:
         while True:
             changes = await self._changes()
             if changes is None:
                 await asyncio.sleep(_PAUSE_S)
             elif changes:
-                await self._pass_on(Observed(self.site, tuple(changes)))
+                await self._report(Observed(self.site, tuple(changes)))
 
     async def _changes(self) -> Sequence[Observation] | None:
-        """Wait for changes; that there are none does not show that the machines answer."""
-        return await self._attend(self.driver.changes(), shows=bool)
+        """Wait for changes; that there are none does not show that the driver answers."""
+        return await self._answer(self.driver.changes(), shows=bool)
 
-    async def _mind_silence(self) -> None:
+    async def _check_silence(self) -> None:
         while True:
-            await self.tell_silence()
-            await asyncio.sleep(_MIND_SILENCE_S)
+            await self.report_silence()
+            await asyncio.sleep(_CHECK_SILENCE_S)
 
-    async def _look_now_and_then(self) -> None:
+    async def _observe_periodically(self) -> None:
         while True:
-            every_s = min(self._look_every_s, _LOOK_AT_SILENT_S) if self.is_silent else self._look_every_s
+            every_s = min(self._observe_every_s, _OBSERVE_SILENT_S) if self.is_silent else self._observe_every_s
             try:
                 async with asyncio.timeout(every_s):
-                    await self._look_soon.wait()
-                    await asyncio.sleep(min(_LOOK_SOON_S, self._look_every_s))
+                    await self._observe_soon.wait()
+                    await asyncio.sleep(min(_OBSERVE_SOON_S, self._observe_every_s))
             except TimeoutError:
                 pass
-            self._look_soon.clear()
-            survey = await self.look()
+            self._observe_soon.clear()
+            survey = await self.observe()
             if survey is not None:
-                await self._pass_on(survey)
+                await self._report(survey)
 
-    # What both need
+    # Shared
 
-    async def _try(self, answer: Awaitable[T], within_s: float = ANSWER_WITHIN_S) -> T | None:
-        """Wait for a driver's answer, but not for ever."""
+    async def _answer_within(self, answer: Awaitable[T], within_s: float = ANSWER_WITHIN_S) -> T | None:
+        """Wait for an answer of the driver, but not for ever."""
         try:
             async with asyncio.timeout(within_s):
-                return await self._attend(answer)
+                return await self._answer(answer)
         except TimeoutError:
             self.problem = f"no answer within {within_s:g} s"
             return None
 
-    async def _attend(self, answer: Awaitable[T], shows: Callable[[T], bool] = lambda _: True) -> T | None:
-        """Wait for an answer; ``shows`` says whether this one shows that the machines answer."""
+    async def _answer(self, answer: Awaitable[T], shows: Callable[[T], bool] = lambda _: True) -> T | None:
+        """Wait for an answer; ``shows`` says whether this one shows that the driver answers."""
         try:
             value = await answer
-        except Exception as error:  # noqa: BLE001 - a driver may fail in any way, and the others go on
+        except Exception as error:  # noqa: BLE001 - a driver may fail in any way; the other sites go on
             self.problem = f"{type(error).__name__}: {error}"
             return None
         if shows(value):
@@ -237,22 +237,22 @@ class SiteReconciler:
             self.last_seen_ms = self._clock()
         return value
 
-    async def _pass_on(self, command: Command) -> bool:
-        """Tell the engine; what it cannot take in now is seen again at a look soon. Whether it took it in."""
+    async def _report(self, command: Command) -> bool:
+        """Report to the engine; returns whether it took that in. If not, the site is observed again soon."""
         try:
             await self._do(command)
         except Exception as error:
             if not isinstance(error, Unavailable):
                 log = structlog.get_logger("leasehold.reconciler")
-                log.exception("news were not taken in", site=self.site)
+                log.exception("observations were not taken in", site=self.site)
             await asyncio.sleep(_PAUSE_S)
-            self._look_soon.set()
+            self._observe_soon.set()
             return False
         return True
 
 
 def room_first(rows: Sequence[OrderRow]) -> list[OrderRow]:
-    """Put those who leave before those who come, as planning did; the orders of a lease keep their turn."""
+    """Put orders that make room before those that take it, as planning did; those of a lease keep their sequence."""
     leaving: list[OrderRow] = []
     coming: list[OrderRow] = []
     leases_coming: set[int] = set()

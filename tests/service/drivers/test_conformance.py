@@ -21,7 +21,7 @@ class TestSlowToBoot(DriverConformance):
         return EmulatedRig(tmp_path, {"boot_s": 3, "slow_factor": 1.5, "delay_s": 0.7})
 
 
-class TestWithMishaps(DriverConformance):
+class TestWithFaults(DriverConformance):
     """News comes twice and late, and a third of the orders has to be told again."""
 
     @pytest.fixture

@@ -77,7 +77,8 @@ class Model:
         return True
 
     def _has_room(self, vms: int) -> bool:
-        return sum(one[2] for one in self.here.values() if one[1] == UP) + vms <= SLOTS
+        used_vms: int = sum(one[2] for one in self.here.values() if one[1] == UP)
+        return used_vms + vms <= SLOTS
 
     def settle(self) -> None:
         """Let what takes time have come about."""
@@ -177,7 +178,7 @@ class Process:
 
 
 @st.composite
-def programs(draw: st.DrawFn) -> list[tuple[list[Order], int, bool]]:
+def programs(draw: Any) -> list[tuple[list[Order], int, bool]]:
     """Orders that come at once, some of them copies of earlier ones; a lease that ends after them, if any; a crash."""
     batches: list[tuple[list[Order], int, bool]] = []
     told: list[Order] = []
@@ -191,7 +192,7 @@ def programs(draw: st.DrawFn) -> list[tuple[list[Order], int, bool]]:
     return batches
 
 
-def _order(draw: st.DrawFn) -> Order:
+def _order(draw: Any) -> Order:
     verb = draw(st.sampled_from([*Verb, Verb.START, Verb.SUSPEND, Verb.RESUME]))
     lease_id, incarnation, vms = draw(st.sampled_from(LEASES)), draw(st.integers(1, 5)), draw(st.integers(1, 3))
     return order(verb, lease_id, incarnation, vms=vms, other_site="b" if verb in {Verb.SEND, Verb.RECEIVE} else "")
