@@ -141,7 +141,7 @@ def test_each_goes_on_without_the_other_and_both_agree_in_the_end(gateway: Servi
     far.start()
     until(lambda: state_of(gateway, second.id) == "completed")
 
-    audit = read_audit(far.folder / "machines" / "far" / "instances.sqlite3")
+    audit = read_audit(far.folder / "machines" / "far" / "emulated.sqlite3")
     assert not brought_up_twice(audit)
     assert sum(line.action is Action.BOOT for line in audit) == 3  # two guests, and one of its own users
     for service in (gateway, far):

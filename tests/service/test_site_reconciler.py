@@ -219,7 +219,9 @@ class TestNews:
         with capture_logs() as logs:
             office = in_the_office(play)
         assert office.driver.looks_s == [3]  # one second to let it recover, two to let more happen
-        assert [log["event"] for log in logs] == ([] if isinstance(error, Unavailable) else ["observations were not taken in"])
+        assert [log["event"] for log in logs] == (
+            [] if isinstance(error, Unavailable) else ["observations were not taken in"]
+        )
 
 
 class TestLooking:

@@ -92,7 +92,7 @@ async def _story(world: World, judge: Judge, faults: list[Fault], storm_s: float
     await crowd.read_back()
     for name, process in world.processes.items():
         records = {
-            site: (world.sites[site], record_of(process.folder / "machines" / site / "instances.sqlite3"))
+            site: (world.sites[site], record_of(process.folder / "machines" / site / "emulated.sqlite3"))
             for site in SLOTS[name]
         }
         judge.machines(name, records)

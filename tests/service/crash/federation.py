@@ -30,7 +30,7 @@ class Place:
 
     def ledger(self, site: str) -> Path:
         """The file of a site's machines."""
-        return self.folder / "machines" / site / "instances.sqlite3"
+        return self.folder / "machines" / site / "emulated.sqlite3"
 
 
 def config(policy: str, port: int = 0) -> ServiceConfig:

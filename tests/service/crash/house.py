@@ -211,7 +211,7 @@ class House:
         """What the machines of a site have written down, with the same number for a lease everywhere."""
         name = site if site in FAR else GATEWAY
         names = {row.lease.id: row.metadata.name for row in rows[name]}
-        lines = read_audit(self.served[name].place.work / "machines" / site / "instances.sqlite3")
+        lines = read_audit(self.served[name].place.work / "machines" / site / "emulated.sqlite3")
         return [replace(line, lease_id=numbers[names[line.lease_id]]) for line in lines]
 
 

@@ -15,9 +15,8 @@ from tests.service.drivers.sites import START_MS, Clock, setup
 from leasehold.model.errors import InputError, InvalidField
 from leasehold.service.drivers.emulated.driver import EmulatedDriver
 from leasehold.service.drivers.emulated.fault_injection import Faults
-from leasehold.service.drivers.emulated.record import Action, EmulatedStore, read_audit
+from leasehold.service.drivers.emulated.record import FILE, Action, EmulatedStore, read_audit
 from leasehold.service.drivers.protocol import Observation, Phase, Verb
-from leasehold.service.drivers.reconciler.store import FILE
 from leasehold.testing.driver_rig import order
 
 Test = Callable[[Path], Awaitable[None]]
@@ -94,7 +93,7 @@ def disk_full(*_: object) -> None:
 @played
 async def test_two_drivers_never_have_the_same_machines(tmp_path: Path) -> None:
     async with site(tmp_path, Clock()):
-        with pytest.raises(InputError, match=r"instances\.sqlite3: these emulated machines are locked by another"):
+        with pytest.raises(InputError, match=r"emulated\.sqlite3: these emulated machines are locked by another"):
             EmulatedDriver(setup(tmp_path, Clock()))
     async with site(tmp_path, Clock()):
         pass

@@ -10,9 +10,8 @@ from tests.service.drivers.killed import SLOTS, at_ms, batch
 from tests.service.drivers.sites import Clock, setup
 
 from leasehold.service.drivers.emulated.driver import EmulatedDriver
-from leasehold.service.drivers.emulated.record import AuditLine, brought_up_twice, read_audit
+from leasehold.service.drivers.emulated.record import FILE, AuditLine, brought_up_twice, read_audit
 from leasehold.service.drivers.protocol import Observation
-from leasehold.service.drivers.reconciler.store import FILE
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 LAST = 220

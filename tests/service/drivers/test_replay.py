@@ -11,7 +11,14 @@ from tests.service.drivers.programs import Program, programs
 from tests.service.drivers.sites import machines, told
 
 from leasehold.service.drivers.emulated.fault_injection import Faults
-from leasehold.service.drivers.emulated.record import Action, AuditLine, EmulatedStore, brought_up_twice, read_audit
+from leasehold.service.drivers.emulated.record import (
+    FILE,
+    Action,
+    AuditLine,
+    EmulatedStore,
+    brought_up_twice,
+    read_audit,
+)
 from leasehold.service.drivers.protocol import Observation, Problem, Verb
 from leasehold.service.drivers.reconciler import instances, store
 from leasehold.testing.driver_rig import order
@@ -44,7 +51,7 @@ def interrupted(program: Program, after: set[int], folder: Path) -> tuple[Life, 
             record = EmulatedStore(folder, audit_lines=9_999)
             site = machines(faults=FAULTY, saved=record.load())
     record.close()
-    return life, read_audit(folder / store.FILE)
+    return life, read_audit(folder / FILE)
 
 
 @given(programs(), st.sets(st.integers(0, 20), max_size=4))
@@ -68,7 +75,7 @@ def test_old_lines_of_the_audit_go_and_their_numbers_are_not_used_again(tmp_path
         for lease_id in range(1, 9):
             told(site, lease_id, order(Verb.START, lease_id))
             record.save(site.take_unwritten())
-        assert [line.lease_id for line in read_audit(tmp_path / store.FILE)] == [6, 7, 7, 8, 8]
+        assert [line.lease_id for line in read_audit(tmp_path / FILE)] == [6, 7, 7, 8, 8]
         assert [line.action for line in record.audit_of(6, most=9)] == [Action.RUN]
         assert [line.action for line in record.audit_of(8, most=1)] == [Action.RUN]
 

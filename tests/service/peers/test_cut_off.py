@@ -114,7 +114,7 @@ class Side:
             return list(client.leases.list())
 
     def audit_path(self) -> Path:
-        return self.folder / "machines" / f"{self.name}-site" / "instances.sqlite3"
+        return self.folder / "machines" / f"{self.name}-site" / "emulated.sqlite3"
 
 
 def agree(west: Side, east: Side) -> None:

@@ -19,7 +19,7 @@ from sqlite3 import Connection, connect
 from leasehold.model.errors import InputError
 from leasehold.service.drivers.protocol import Phase
 from leasehold.service.drivers.reconciler.instances import MAX_TOMBSTONES, Changes, Instance
-from leasehold.service.drivers.reconciler.store import FILE, InstanceStore, keep_latest, set_fact
+from leasehold.service.drivers.reconciler.store import InstanceStore, keep_latest, set_fact
 
 # --- instances ----------------------------------------------------------------------------------------------------
 
@@ -168,6 +168,9 @@ CREATE TABLE IF NOT EXISTS audit (
 );
 CREATE INDEX IF NOT EXISTS audit_by_lease ON audit (lease_id);
 """
+FILE = "emulated.sqlite3"
+"""The name of the file in the driver's folder."""
+
 _AUDIT_COLUMNS = "at_ms, lease_id, incarnation, action, detail"
 _NODE_FAULTS = "node_faults"
 _MAX_OUTPUTS = 10_000
@@ -207,7 +210,7 @@ class EmulatedStore(InstanceStore[EmulatedInstance]):
     """The file of one site; ``audit_lines`` says how many lines of the audit are kept."""
 
     def __init__(self, folder: Path, audit_lines: int) -> None:
-        super().__init__(folder, EmulatedInstance, "emulated machines", tables=_TABLES, on_disk=False)
+        super().__init__(folder, EmulatedInstance, "emulated machines", tables=_TABLES, on_disk=False, file=FILE)
         self._audit_lines = audit_lines
 
     def load(self) -> Saved:
