@@ -29,7 +29,7 @@ def test_a_job_that_asks_for_no_memory_is_not_given_to_such_a_cluster(rig: Slurm
         async with site(rig) as here:
             problem = (await here.tell(order(Verb.START)))["1.1.start"]
             assert problem.again
-            assert problem.text.endswith("say memory = true")
+            assert problem.text.endswith("set memory = true")
 
     asyncio.run(play())
 

@@ -95,7 +95,7 @@ def site(tmp_path: Path) -> Site:
 
 
 def test_a_node_is_looked_at_once_and_again_after_a_day(site: Site) -> None:
-    assert site.missing == "its software: nobody has looked yet"
+    assert site.missing == "its software: no probe has run yet"
     assert site.look() == ["n1"]
     assert site.look() == []
     site.now_ms += 1_000

@@ -42,7 +42,7 @@ _FOR_EVER = ("tail", "-f", "/dev/null")
 
 _SCRIPT = """\
 #!/bin/sh
-# Written by Leasehold for lease {lease}: whoever cancels this job takes the lease's machines away.
+# Written by Leasehold for lease {lease}: cancelling this job ends the lease.
 cd {folder} || exit
 rm -f {ENDED} {BEGUN}
 for before in {OUTPUT} {OUTPUT}.*; do

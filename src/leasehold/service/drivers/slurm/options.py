@@ -1,4 +1,4 @@
-"""What can the configuration say to a site whose machines belong to Slurm? All of it has a default."""
+"""The options of a Slurm site, `[cluster.slurm]`. All have defaults."""
 
 import os
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ class OnSuspend(StrEnum):
     """What is done with a job whose lease is suspended.
 
     PAUSE    its processes are stopped, and Slurm gives its CPUs away; its memory stays where it is
-    REQUEUE  it is ended and held, and begins anew when it is resumed: for programs that keep checkpoints
+    REQUEUE  it is ended and held, and begins again when it is resumed: for programs that keep checkpoints
     NONE     leases cannot be suspended here
     """
 
@@ -46,62 +46,51 @@ class SlurmOptions:
     conf: Annotated[str, Text("the `slurm.conf` of the cluster", unset="the machine's own")] = ""
     cluster: Annotated[str, Text("its name, where `slurmdbd` knows several", unset="that of `conf`")] = ""
     partition: Annotated[
-        str,
-        Text("where guests' jobs go; its nodes are those that count", unset="the default one, and all nodes"),
+        str, Text("where guests' jobs go; its nodes are those that count", unset="the default one, and all nodes")
     ] = ""
     qos: Annotated[str, Text("of guests' jobs", unset="none")] = ""
     account: Annotated[str, Text("of guests' jobs", unset="none")] = ""
     user: Annotated[
         str,
         Text(
-            "as whom guests' jobs run who are not in `users`, and jobs that look at nodes",
+            "the user of probes, and of guests' jobs that `users` does not name",
             more=" ([why](#as-whom-guests-commands-run))",
-            unset="nobody",
+            unset="none",
             convert=_user,
         ),
     ] = ""
     users: Annotated[
-        Mapping[str, str], TextTable("as whom the jobs of a consumer, a VO or a group run", convert=_user)
+        Mapping[str, str], TextTable("the users of guests' jobs, by consumer, VO or group", convert=_user)
     ] = field(default_factory=dict)
-    run_as_gateway: Annotated[
-        bool,
-        # who can read its tokens
-        Flag("whether guests' jobs may run as the gateway's own user; never as root"),
-    ] = False
+    run_as_gateway: Annotated[bool, Flag("whether guests' jobs may run as the gateway's own user; never as root")] = (
+        False  # which can read its tokens
+    )
     cpus_per_vm: Annotated[int, Whole("CPUs of a VM")] = 1
-    memory: Annotated[
-        bool,
-        # then guests' jobs ask for theirs
-        Flag("whether Slurm gives memory out as it does CPUs"),
-    ] = False
+    memory: Annotated[bool, Flag("whether memory is a consumable resource, as CPUs are")] = False
     nice: Annotated[int, Whole("how far guests' jobs step back in the queue", least=0)] = 100_000
     suspend: Annotated[
-        OnSuspend,
-        Choice("what is done with a Suspendable lease: pause, requeue or none", of=OnSuspend),
+        OnSuspend, Choice("what is done with a Suspendable lease: pause, requeue or none", of=OnSuspend)
     ] = OnSuspend.PAUSE
-    suspended_jobs: Annotated[bool, Flag("whether users' jobs that somebody suspended keep their room")] = True
-    extra: Annotated[tuple[str, ...], Texts("more words for `sbatch`", more=', as `["--constraint=avx2"]`')] = ()
-    environment: Annotated[Mapping[str, str], TextTable("what guests' commands find in their environment")] = field(
+    suspended_jobs: Annotated[bool, Flag("whether native jobs that are suspended keep their room")] = True
+    extra: Annotated[tuple[str, ...], Texts("more options for `sbatch`", more=', as `["--constraint=avx2"]`')] = ()
+    environment: Annotated[Mapping[str, str], TextTable("the environment of guests' commands")] = field(
         default_factory=dict
     )
     job_folder: Annotated[
-        str,
-        # seen by us and by all nodes, and no part of the data folder
-        Text("where guests' jobs write; it must be said", unset="none"),
+        str, Text("where guests' jobs write, seen by the gateway and all nodes; required", unset="none")
     ] = ""
     modules: Annotated[
-        tuple[str, ...],
-        Texts("folders of modulefiles, which all nodes have", more=', as `["/opt/modulefiles"]`'),
+        tuple[str, ...], Texts("folders of modulefiles, which all nodes have", more=', as `["/opt/modulefiles"]`')
     ] = ()
     modules_command: Annotated[
         str,
         Text("a command that lists more modules", more=""", as `"bash -lc 'module -t avail'"`""", unset="none"),
     ] = ""
-    probe_every_ms: Annotated[
-        int, Seconds("how often each node is asked what is installed there, by a small job; 0: never")
-    ] = 86_400_000
+    probe_every_ms: Annotated[int, Seconds("how often a probe looks what is installed on each node; 0: never")] = (
+        86_400_000
+    )
     look_every_ms: Annotated[
-        int, Seconds("how often `squeue` is asked", more=" while nothing is ordered", least_ms=1)
+        int, Seconds("how often `squeue` is run", more=" while there are no orders", least_ms=1)
     ] = 2_000
     answer_within_ms: Annotated[int, Seconds("how long a command of Slurm's may take", least_ms=1)] = 15_000
 

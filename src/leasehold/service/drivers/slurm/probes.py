@@ -224,10 +224,10 @@ class Probes:
         if not self._options.probe_every_ms:
             return None, ""
         if self._user is None:
-            return None, "its software: no user is named as whom to look (user in [cluster.slurm])"
+            return None, "its software: no user is named for probes (user in [cluster.slurm])"
         _, failure = self._failed.get(node.name, (0, ""))
         trouble = result.trouble if result else failure
-        return None, f"its software: {trouble or 'nobody has looked yet'}"
+        return None, f"its software: {trouble or 'no probe has run yet'}"
 
     def _current(self, node: Node, suspect_ms: int) -> _Result | None:
         result = self._last(node.name)

@@ -157,7 +157,7 @@ class JobReconciler:
         if action is Action.RESUME and current is not None:
             return no_room_for(current.vms, self.instances.used_vms, self._slots) or self._no_cpus_for(current, seen)
         if self._users.of(order.account) is None:
-            text = f"no Unix user is named for {order.account}: say one in [cluster.slurm.users], or user"
+            text = f"no Unix user is named for {order.account}: name one in [cluster.slurm.users], or set user"
             return Problem(text, again=False)
         if order.on.image:
             return Problem(f"jobs boot from no image, and so not from {order.on.image}", again=False)
@@ -175,7 +175,9 @@ class JobReconciler:
         """Where memory is consumable, a job that asks for none may get all of a node's."""
         if not self._memory_is_settled:
             if self._slurm.memory_is_consumable():
-                return Problem("this cluster gives memory out (SelectTypeParameters): say memory = true")
+                return Problem(
+                    "memory is consumable in this cluster (SelectTypeParameters): set memory = true"
+                )
             self._memory_is_settled = True
         return None
 
