@@ -411,7 +411,7 @@ def test_whatever_is_agreed_every_invariant_holds_and_nobody_is_forgotten(
 def test_not_asking_about_who_is_certainly_barred_changes_nothing(case: Case, agreements: list[Agreement]) -> None:
     rested = drive(_gateway(terms(agreements)), grouped(case))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(QuotaEnforcer, "is_still_barred", lambda *_: False)
+        patched.setattr(QuotaEnforcer, "still_blocks", lambda *_: False)
         asked = drive(_gateway(terms(agreements)), grouped(case))
     assert rested.ends() == asked.ends()
     assert [rested.stays(one) for one in rested.leases] == [asked.stays(one) for one in rested.leases]

@@ -15,7 +15,7 @@ from tests.searching import examples
 
 from leasehold.gateway.explaining import Elsewhere, explain_coallocation, explain_request
 from leasehold.gateway.gateway import Gateway, Routing
-from leasehold.gateway.peering import Ask, Terms
+from leasehold.gateway.peering import AskWhen, Terms
 from leasehold.gateway.sites import RemoteSite
 from leasehold.gateway.snapshot import undone
 from leasehold.model.agreement import CPUS, Agreement, NoLimit
@@ -141,7 +141,7 @@ def test_a_peer_and_a_site_with_a_manager_decide_by_themselves() -> None:
     told = explain_request(there, request(8), 0)
     assert (told.elsewhere, told.start_ms) == (Elsewhere("north", is_peer=False, free_vms=9), None)
     there.join(RemoteSite("lyon", 40, 1, is_peer=True, live=live))
-    there.peering.agree("lyon", Terms(Ask.NONE_CAN))
+    there.peering.agree("lyon", Terms(AskWhen.NONE_CAN))
     told = explain_request(there, request(30), 0)
     assert told.elsewhere == Elsewhere("lyon", is_peer=True, free_vms=9)
 
@@ -258,7 +258,7 @@ def federation(policy: str, *, agreed: bool, elsewhere: bool, closed: Sequence[s
     if elsewhere:
         there.join(RemoteSite("north", 7, 2, live=SiteLive(5)))
         there.join(RemoteSite("lyon", 8, 2, is_peer=True, live=SiteLive(4)))
-        there.peering.agree("lyon", Terms(Ask.NONE_CAN_NOW))
+        there.peering.agree("lyon", Terms(AskWhen.NONE_CAN_NOW))
     there.handle([LendingChanged(name, lends=False) for name in closed], 0)
     return there
 

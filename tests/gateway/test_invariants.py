@@ -251,7 +251,7 @@ def all_is_as_before(sites: list[Site]) -> None:
         if one.guests is not None:
             assert one.guests.full.free == [SLOTS[one.name]]
             assert not one.guests.waiting()
-            assert (one.allocations.displaced, one.guests.non_preemptable_vms) == ([], 0)
+            assert (one.allocations.changes.displaced, one.guests.non_preemptable_vms) == ([], 0)
 
 
 class TestInARandomWorld:

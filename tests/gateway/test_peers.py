@@ -12,7 +12,7 @@ from tests.searching import examples
 
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.invariants import Invariants
-from leasehold.gateway.peering import PEERS, Ask, Terms
+from leasehold.gateway.peering import PEERS, AskWhen, Terms
 from leasehold.gateway.restart import take_up
 from leasehold.gateway.sites import RemoteSite
 from leasehold.model.effect import Decision, Effect, LeaseClosed, OfferLease, StartLease
@@ -170,7 +170,7 @@ class TestOwnSitesComeFirst:
 class TestAskedEarly:
     """Where the terms say so, a peer is asked already for what no own site can start now."""
 
-    EARLY = Terms(Ask.NONE_CAN_NOW)
+    EARLY = Terms(AskWhen.NONE_CAN_NOW)
 
     def test_for_what_would_wait_here_and_starts_there(self) -> None:
         told = Told(peer(), north=self.EARLY)
@@ -203,13 +203,13 @@ class TestAskedEarly:
         assert told.where(2) == "own"
 
     def test_one_that_is_never_to_be_asked_is_never_asked(self) -> None:
-        told = Told(peer(), north=Terms(Ask.NEVER))
+        told = Told(peer(), north=Terms(AskWhen.NEVER))
         assert closed(told.submit(8)) == [(S.REFUSED, Reason.WIDER_THAN_ANY_SITE)]
 
 
 class TestOneHop:
-    @pytest.mark.parametrize("ask", [Ask.NONE_CAN, Ask.NONE_CAN_NOW])
-    def test_what_came_from_a_peer_goes_to_none(self, ask: Ask) -> None:
+    @pytest.mark.parametrize("ask", [AskWhen.NONE_CAN, AskWhen.NONE_CAN_NOW])
+    def test_what_came_from_a_peer_goes_to_none(self, ask: AskWhen) -> None:
         told = Told(peer("north"), peer("south"), north=Terms(ask), south=Terms(ask))
         assert closed(told.submit(8, via="north")) == [(S.REFUSED, Reason.WIDER_THAN_ANY_SITE)]
         told.submit(4)
@@ -380,7 +380,7 @@ class TestRates:
         told.restart()
         peering = told.gateway.peering
         asked, asking = peering.asked["north"], peering.asking["north"]
-        assert (asked.offered, asked.refused, told.gateway.offers.leases_at("north")) == (3, 1, 1)
+        assert (asked.offered, asked.refused, told.gateway.registry.offers.leases_at("north")) == (3, 1, 1)
         assert (asking.offered, asking.refused, peering.vms_here("north")) == (2, 1, 3)
 
 

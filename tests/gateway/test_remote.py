@@ -61,7 +61,7 @@ class Told:
         return effects
 
     def _check_what_is_unanswered(self) -> None:
-        for name, leases in self.gateway.offers.snapshot().items():
+        for name, leases in self.gateway.registry.offers.snapshot().items():
             assert leases
             assert dict(leases).keys() <= self.gateway.registry.remotes[name].leases.keys()
 

@@ -14,11 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.gateway.coallocation.together import coallocation, part, two_sites
 
-from leasehold.gateway import watch as watching
+from leasehold.gateway import snapshot as watching
 from leasehold.gateway.explaining import explain_request
 from leasehold.gateway.gateway import Gateway, Routing
-from leasehold.gateway.snapshot import Snapshot, undone
-from leasehold.gateway.watch import watch
+from leasehold.gateway.snapshot import Snapshot, undone, watch
 from leasehold.model.agreement import CPUS, Agreement, NoLimit
 from leasehold.model.coallocation import Part
 from leasehold.model.event import CoAllocationSubmitted, Event, Submitted
@@ -95,7 +94,7 @@ def values(found: Any) -> list[Any]:
     return [getattr(found, field.name) for field in fields(found)]
 
 
-def end(watches: list[watching.Watch]) -> None:
+def end(watches: list[watching.FieldWatch]) -> None:
     for one in watches:
         one.end()
 

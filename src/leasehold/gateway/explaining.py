@@ -106,7 +106,7 @@ def _outcome(
 ) -> Explanation:
     decisions = [one for one in effects if isinstance(one, Decision)]
     reason, breach = _last_reason(lease, effects)
-    remote = gateway.desk.remotes.get(lease.site)
+    remote = gateway.registry.remotes.get(lease.site)
     start_ms = _start_ms(lease, effects) if remote is None else None
     preempted = {
         decision.lease.id: decision.lease.vms
@@ -200,11 +200,11 @@ def _no_view(request: Request) -> ComponentView:
 
 def _view(gateway: Gateway, request: Request, now_ms: int) -> ComponentView:
     """Give the sites that are wide enough for a guest, able to serve it and lend, and what agreements say."""
-    lenders, lease = gateway.desk.lenders, _probe(gateway, request)
-    able = lenders.open(gateway.desk.able(lease, lenders.federation.wide_enough(lease.vms)))
+    registry, lease = gateway.registry, _probe(gateway, request)
+    able = registry.open(gateway.dispatcher.able(lease, registry.federation.wide_enough(lease.vms)))
 
     def why_not(site: str) -> Breach | None:
-        return gateway.quotas.why_not_there(lease, site, lenders.speed_of(site), now_ms)
+        return gateway.quotas.why_not_there(lease, site, registry.speed_of(site), now_ms)
 
     sites = virtual(site.name for site in able)
     return ComponentView(sites, extend(sites, why_not))

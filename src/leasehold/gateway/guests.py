@@ -1,11 +1,10 @@
 """The guests' side of a site: outside leases in the room that its own users leave.
 
-Every outside lease that is at the site is in one of five places: in the backfiller's queue (waits, or
-waits to be resumed), among the appointments (Non-preemptable, promised for a later ready time), on the
-allocations (holds VMs), ``parked`` (saved, until the routing policy says that it goes on), or in ``displaced`` (a
-Migratable lease that has lost its place, until `leasehold.gateway.rescue` finds it another within the same
-instant). How they lose their place is in
-`leasehold.gateway.preemption`.
+Every outside lease at the site is in one of five places: in the backfiller's queue (it waits, or waits to be
+resumed), among the appointments (Non-preemptable, promised for a later ready time), among the allocations (it holds
+VMs), in the pool of ``suspended`` guests (until the routing policy resumes it), or among the ``displaced`` (a
+Migratable lease that has lost its place, until `leasehold.gateway.relocation` finds it another within the same
+instant). How guests lose their place is in `leasehold.gateway.preemption`.
 """
 
 from collections.abc import Iterator
@@ -13,7 +12,7 @@ from heapq import heapify, heappop, heappush
 from itertools import chain
 
 from leasehold.gateway.allocations import Allocations
-from leasehold.gateway.quotas import AGREEMENT, ask_again_ms
+from leasehold.gateway.quotas import AGREEMENT, retry_ms
 from leasehold.leasing.backfill import Backfiller
 from leasehold.leasing.profile import Profile
 from leasehold.model.agreement import Breach
@@ -25,9 +24,9 @@ from leasehold.model.request import LeaseType
 
 NON_PREEMPTABLE = LeaseType.NON_PREEMPTABLE
 GUESTS_IN_FREE_ROOM = "guests-in-free-room"
-PARKING = "parking"
-ASK_AGAIN_MS = 60_000
-"""When agreements are asked again that do not know when there will be room."""
+DEFERRED_RESUME = "parking"
+RETRY_MS = 60_000
+"""When agreements are asked again that cannot say when there will be room."""
 
 
 class Guests:
@@ -37,19 +36,18 @@ class Guests:
         """Begin without guests; ``full`` is a copy of the home profile as it stands."""
         self.allocations = allocations
         self.full = full
-        self.queue = Backfiller(full, allocations.settings.guest_depth)
-        self.queue.moved = local_side.moved
+        self.queue = Backfiller(full, allocations.settings.guest_depth, local_side.moved)
         self.non_preemptable_vms = 0
         self._home = local_side
         self._home.books.append(full)
         self._appointments: list[tuple[int, int, Lease]] = []
         self._arrivals: list[Lease] = []
-        self._waits_for_answer: dict[int, Lease] = {}
+        self._unreachable: dict[int, Lease] = {}
 
     # Admission
 
     def admit(self, lease: Lease, now_ms: int, idle_ms: int | None = None) -> Reason | None:
-        """Take an outside lease in, or say why not.
+        """Accept an outside lease, or say why not.
 
         Best effort is queued; the deadline-constrained types must get their ready time (JPDC 2012,
         section 2.1), and what they are promised then is booked at once. A component of a co-allocation holds
@@ -72,29 +70,29 @@ class Guests:
         return refusal
 
     def earliest_ms(self, lease: Lease, now_ms: int) -> int:
-        """When a request that is not here could start by the present plan."""
+        """When a request from elsewhere could start by the present plan."""
         return self.full.earliest(max(now_ms, lease.request.ready_ms), self.span_ms(lease), lease.vms)
 
     def latest_ms(self, lease: Lease) -> int | None:
-        """When a request that is not here would have to start at the latest; None without a deadline."""
+        """When a request from elsewhere would have to start at the latest; None without a deadline."""
         deadline_ms = lease.request.deadline_ms
         return None if deadline_ms is None else deadline_ms - self.span_ms(lease)
 
     def span_ms(self, lease: Lease) -> int:
-        """How long a request that is not here would have its VMs here: until they run, and then its work."""
+        """How long a request from elsewhere would have its VMs here: until they run, and then its work."""
         return self.allocations.start_ms() + self.allocations.wall_ms(lease.work_left)
 
     def has_room_now(self, lease: Lease, now_ms: int) -> bool:
-        """Whether a request would start at once, beside those who have come in this instant."""
+        """Whether a request would start at once, beside those that came in this instant."""
         if self.queue.depth == 0 and len(self.queue):
             return False
         arriving_vms = sum(one.vms for one in self._arrivals)
         return self.full.lowest(now_ms, now_ms + self.span_ms(lease)) - arriving_vms >= lease.vms
 
     def admit_later(self, lease: Lease, now_ms: int) -> Reason | None:
-        """Take in who cannot start at its ready time and waits for a later one, or say why not.
+        """Accept a guest that cannot start at its ready time and waits for a later one, or say why not.
 
-        With a deadline, or where nobody may preempt it, it is promised the earliest start that there is now.
+        With a deadline, or if it is Non-preemptable, it is promised the earliest start that there is now.
         """
         start_ms, latest_ms = self.earliest_ms(lease, now_ms), self.latest_ms(lease)
         if latest_ms is not None and start_ms > latest_ms:
@@ -102,7 +100,7 @@ class Guests:
         lease.span_ms, lease.overhead_ms = self.span_ms(lease), self.allocations.start_ms()
         lease.earliest_ms = max(now_ms, lease.request.ready_ms)
         if lease.request.lease_type is NON_PREEMPTABLE:
-            refusal = self._why_not_lent_for_good(lease)
+            refusal = self._why_not_non_preemptable(lease)
             if refusal is not None:
                 return refusal
             self._accept(lease)
@@ -118,13 +116,13 @@ class Guests:
         return None
 
     def never_started(self) -> Iterator[Lease]:
-        """Give those who wait here for room, have never held any, and were promised no time."""
+        """Iterate over guests that wait here for room, have never held any, and were promised no time."""
         for lease in chain(self.queue.reserved.values(), self.queue.others.values()):
             if lease.state is LeaseState.WAITING and lease.latest_ms is None:
                 yield lease
 
-    def part_with(self, lease: Lease, now_ms: int) -> None:
-        """Let one of those go to another site."""
+    def remove(self, lease: Lease, now_ms: int) -> None:
+        """Release one of those to another site."""
         self.queue.withdraw(lease, now_ms)
         self._arrivals = [one for one in self._arrivals if one is not lease]
 
@@ -137,14 +135,14 @@ class Guests:
         if not meets_deadline(lease, lease.earliest_ms):
             return Reason.DEADLINE_TOO_TIGHT
         if lease.request.lease_type is NON_PREEMPTABLE:
-            refusal = self._why_not_lent_for_good(lease)
+            refusal = self._why_not_non_preemptable(lease)
             if refusal is not None:
                 return refusal
         start_ms = lease.earliest_ms
         room_vms = self.full.lowest(start_ms, start_ms + lease.span_ms)
         return None if room_vms >= lease.vms else Reason.NO_ROOM_AT_READY_TIME
 
-    def _why_not_lent_for_good(self, lease: Lease) -> Reason | None:
+    def _why_not_non_preemptable(self, lease: Lease) -> Reason | None:
         """The owner's caps on guests that cannot be preempted: they are what may delay local users."""
         settings = self.allocations.settings
         longest_ms, share_vms = settings.non_preemptable_max_ms, settings.non_preemptable_share_vms
@@ -168,12 +166,12 @@ class Guests:
             self.queue.reserve(lease, start_ms)
 
     def appoint(self, lease: Lease, start_ms: int) -> None:
-        """Book a Non-preemptable guest at home, as nobody else's preemptable guests are."""
+        """Book a Non-preemptable guest in the home profile too."""
         self._home.book(start_ms, lease)
         heappush(self._appointments, (start_ms, lease.order, lease))
 
     def call_off_appointments(self, now_ms: int) -> list[tuple[int, Lease]]:
-        """Give back what Non-preemptable guests who have not started were promised; gives when, and who."""
+        """Give back what Non-preemptable guests that have not started were promised; returns when, and which."""
         waiting = [
             (start_ms, lease) for start_ms, _, lease in sorted(self._appointments) if lease.state is LeaseState.WAITING
         ]
@@ -199,50 +197,50 @@ class Guests:
         return False
 
     def withdraw(self, lease: Lease, now_ms: int) -> bool:
-        """Take back a guest that holds no VMs; True if local plans have more room by it."""
+        """Remove a guest that holds no VMs; True if local plans have more room by it."""
         if lease.request.lease_type is NON_PREEMPTABLE:
             return self.release(lease, now_ms)
-        if not self._leaves_parking(lease):
+        if not self._leave_pool(lease):
             self.queue.withdraw(lease, now_ms)
         return False
 
     def take_up(self, waiting: list[Lease]) -> None:
-        """Go on from a record: these wait here; the floor and both profiles are as they were."""
+        """Go on from a record: these wait here; the allocations and both profiles are as they were."""
         here = [*waiting, *self.allocations.held.values()]
-        lent_for_good = [lease for lease in here if _is_lent_for_good(lease)]
-        self.non_preemptable_vms = sum(lease.vms for lease in lent_for_good)
-        for lease in lent_for_good:
+        lent = [lease for lease in here if _is_lent_without_preemption(lease)]
+        self.non_preemptable_vms = sum(lease.vms for lease in lent)
+        for lease in lent:
             if lease.state is LeaseState.WAITING:
                 heappush(self._appointments, (lease.reserved_ms, lease.order, lease))
-        others = [lease for lease in waiting if not _is_lent_for_good(lease)]
-        if self.allocations.parked is not None:
-            self.allocations.parked |= {lease.id: lease for lease in others if _is_saved_without_a_plan(lease)}
-        self.queue.take_up(lease for lease in others if not self._is_parked(lease))
+        others = [lease for lease in waiting if not _is_lent_without_preemption(lease)]
+        if self.allocations.suspended is not None:
+            self.allocations.suspended |= {lease.id: lease for lease in others if _is_saved_without_a_plan(lease)}
+        self.queue.take_up(lease for lease in others if not self._is_pooled(lease))
 
     # Starting, suspending, resuming
 
     def serve(self, now_ms: int) -> None:
-        """Start and resume whoever can."""
+        """Start and resume every guest that can."""
         self.full.trim(now_ms)
-        for lease in self.appointed(now_ms):
+        for lease in self.due_appointments(now_ms):
             self._begin(lease, Reason.RESERVED_START, now_ms)
         while self._appointments and self._appointments[0][0] <= now_ms:
             heappop(self._appointments)
         for lease, reason in self.queue.step(now_ms):
             self._begin(lease, reason, now_ms)
         arrivals, self._arrivals = self._arrivals, []
-        self.allocations.tell_who_waits(arrivals, self.full, GUESTS_IN_FREE_ROOM, now_ms)
+        self.allocations.explain_waits(arrivals, self.full, GUESTS_IN_FREE_ROOM, now_ms)
 
     def _begin(self, lease: Lease, reason: Reason, now_ms: int) -> None:
         if lease.state is LeaseState.SUSPENDING:
-            # Saving took longer than planned: it is planned anew, at the latest when its memory is saved.
+            # Saving took longer than planned: it is planned again, at the latest when its memory is saved.
             self.queue.release(lease, now_ms)
             self.queue.submit(lease)
             if reason is Reason.RESERVED_START:
                 self.allocations.decide(lease, Outcome.WAIT, Reason.STILL_SUSPENDING, GUESTS_IN_FREE_ROOM)
             return
         resumed = lease.state is LeaseState.SUSPENDED
-        if resumed and (self._waits_for_its_site(lease, now_ms) or self._is_put_off(lease, now_ms)):
+        if resumed and (self._waits_for_its_site(lease, now_ms) or self._is_over_quota(lease, now_ms)):
             return
         if lease.dispatched_ms == now_ms:
             reason = Reason.ROOM_FREE
@@ -255,57 +253,57 @@ class Guests:
     def _resume(self, lease: Lease, reason: Reason, rule: str, now_ms: int) -> None:
         advance(lease, Step.RESUME)
         self.allocations.enter(lease, now_ms)
-        self.allocations.effects.append(ResumeLease(lease, lease.overhead_ms))
+        self.allocations.changes.effects.append(ResumeLease(lease, lease.overhead_ms))
         self.allocations.decide(lease, Outcome.START, reason, rule)
 
     def _waits_for_its_site(self, lease: Lease, now_ms: int) -> bool:
-        """Leave a guest suspended whose memory is where nobody answers; said once, and asked again later."""
+        """Leave a guest suspended whose site is unreachable; recorded once, and retried later."""
         if not self.allocations.is_silent:
             return False
-        lease.earliest_ms = now_ms + ASK_AGAIN_MS
-        if not self._is_parked(lease):
+        lease.earliest_ms = now_ms + RETRY_MS
+        if not self._is_pooled(lease):
             self.queue.release(lease, now_ms)
             self.queue.submit(lease)
-        if lease.id not in self._waits_for_answer:
-            self._waits_for_answer[lease.id] = lease
+        if lease.id not in self._unreachable:
+            self._unreachable[lease.id] = lease
             self.allocations.decide(lease, Outcome.WAIT, Reason.SITE_UNREACHABLE, GUESTS_IN_FREE_ROOM)
         return True
 
     def site_answers(self, now_ms: int) -> None:
-        """The machines answer again: who waited for that need not wait longer."""
-        waiting, self._waits_for_answer = self._waits_for_answer, {}
+        """The machines answer again: guests that waited for that are planned now."""
+        waiting, self._unreachable = self._unreachable, {}
         for lease in waiting.values():
             if lease.state is LeaseState.SUSPENDED and lease.id in self.queue.others:
                 self.queue.withdraw(lease, now_ms)
                 lease.earliest_ms = now_ms
                 self.queue.submit(lease)
 
-    def _is_put_off(self, lease: Lease, now_ms: int) -> bool:
-        """Leave a guest suspended whose agreement gives it nothing now, unless it was promised a deadline."""
+    def _is_over_quota(self, lease: Lease, now_ms: int) -> bool:
+        """Leave a guest suspended that its quota does not let resume, unless it was promised a deadline."""
         if not lease.request.lease_type.is_best_effort:
             return False
         speed_mips = self.allocations.settings.speed_mips
         breach = self.allocations.quotas.why_not_on(lease, 0, speed_mips, now_ms)
         if breach is not None:
-            self._put_off(lease, breach, now_ms)
+            self._defer(lease, breach, now_ms)
         return breach is not None
 
-    def _put_off(self, lease: Lease, breach: Breach, now_ms: int) -> None:
-        lease.earliest_ms = max(ask_again_ms(breach, now_ms + ASK_AGAIN_MS), now_ms + 1)
-        if not self._is_parked(lease):
+    def _defer(self, lease: Lease, breach: Breach, now_ms: int) -> None:
+        lease.earliest_ms = max(retry_ms(breach, now_ms + RETRY_MS), now_ms + 1)
+        if not self._is_pooled(lease):
             self.queue.release(lease, now_ms)
             self.queue.submit(lease)
-        self.allocations.put_off(lease, breach, AGREEMENT)
+        self.allocations.defer(lease, breach, AGREEMENT)
 
-    def appointed(self, now_ms: int) -> list[Lease]:
-        """Give the Non-preemptable guests whose promised time has come."""
+    def due_appointments(self, now_ms: int) -> list[Lease]:
+        """Return the Non-preemptable guests whose promised time has come."""
         if not self._appointments or self._appointments[0][0] > now_ms:
             return []
         due = [lease for start_ms, _, lease in sorted(self._appointments) if start_ms <= now_ms]
         return [lease for lease in due if lease.state is LeaseState.WAITING]
 
-    def give_back(self, now_ms: int) -> list[Lease]:
-        """Part with the guests that wait here, have never started and were promised nothing."""
+    def drain(self, now_ms: int) -> list[Lease]:
+        """Remove, and return, guests that wait here, have never started and were promised nothing."""
         leaving = [
             lease
             for lease in self.queue.waiting()
@@ -316,16 +314,16 @@ class Guests:
         return leaving
 
     def waiting(self) -> list[Lease]:
-        """Every guest that is here and holds no VMs."""
-        parked = () if self.allocations.parked is None else self.allocations.parked.values()
-        return [*self.in_line(), *(lease for lease in parked if lease.site == self.allocations.name)]
+        """List every guest that is here and holds no VMs."""
+        suspended = () if self.allocations.suspended is None else self.allocations.suspended.values()
+        return [*self.queued(), *(lease for lease in suspended if lease.site == self.allocations.name)]
 
-    def in_line(self) -> list[Lease]:
-        """Those of them who start, or go on, as soon as there is room."""
+    def queued(self) -> list[Lease]:
+        """List those of them that start or resume as soon as there is room."""
         return [*self.queue.waiting(), *self._appointed()]
 
-    def in_line_vms(self) -> int:
-        """How many VMs they ask for."""
+    def queued_vms(self) -> int:
+        """The VMs that they ask for."""
         appointed = self._appointed() if self._appointments else ()
         return self.queue.waiting_vms() + sum([lease.vms for lease in appointed])
 
@@ -340,50 +338,50 @@ class Guests:
             return appointed_ms if queued_ms is None else queued_ms
         return min(queued_ms, appointed_ms)
 
-    # Parking
+    # Guests that the routing policy resumes
 
-    def stay(self, lease: Lease) -> None:
-        """Let a guest wait here that is being saved: for the policy's word, or, without, for room."""
-        if self.allocations.parked is None:
+    def wait_suspended(self, lease: Lease) -> None:
+        """Let a guest wait that is being suspended: for the policy, or where that does not decide, for room."""
+        if self.allocations.suspended is None:
             self.queue.submit(lease)
         else:
-            self.park(lease)
+            self.defer_resume(lease)
 
-    def park(self, lease: Lease) -> None:
-        """Let a guest wait, saved, until the routing policy says that it goes on."""
-        self.park_again(lease)
-        self.allocations.decide(lease, Outcome.WAIT, Reason.SUSPENDED_UNTIL_QUIET, PARKING)
+    def defer_resume(self, lease: Lease) -> None:
+        """Keep a guest suspended until the routing policy resumes it."""
+        self.keep_suspended(lease)
+        self.allocations.decide(lease, Outcome.WAIT, Reason.SUSPENDED_UNTIL_QUIET, DEFERRED_RESUME)
 
-    def park_again(self, lease: Lease) -> None:
-        """Let a guest wait on that was parked before, and found no place."""
-        assert self.allocations.parked is not None
-        self.allocations.parked[lease.id] = self.queue.moved[lease.id] = lease
+    def keep_suspended(self, lease: Lease) -> None:
+        """Return a guest to the pool for which no place was found."""
+        assert self.allocations.suspended is not None
+        self.allocations.suspended[lease.id] = self.queue.moved[lease.id] = lease
 
-    def go_on(self, lease: Lease, reason: Reason, rule: str, now_ms: int) -> bool:
-        """Resume a parked guest at once; False if there is no room, or its agreement gives it nothing now."""
+    def resume(self, lease: Lease, reason: Reason, rule: str, now_ms: int) -> bool:
+        """Resume a guest of the pool at once; False if there is no room, or it is over its quota."""
         if self.full.lowest(now_ms, now_ms + lease.span_ms) < lease.vms:
             return False
-        if self._waits_for_its_site(lease, now_ms) or self._is_put_off(lease, now_ms):
+        if self._waits_for_its_site(lease, now_ms) or self._is_over_quota(lease, now_ms):
             return False
-        self._leaves_parking(lease)
+        self._leave_pool(lease)
         self.queue.book(now_ms, lease)
         self._resume(lease, reason, rule, now_ms)
         return True
 
-    def _is_parked(self, lease: Lease) -> bool:
-        return self.allocations.parked is not None and lease.id in self.allocations.parked
+    def _is_pooled(self, lease: Lease) -> bool:
+        return self.allocations.suspended is not None and lease.id in self.allocations.suspended
 
-    def _leaves_parking(self, lease: Lease) -> bool:
-        return self.allocations.parked is not None and self.allocations.parked.pop(lease.id, None) is not None
+    def _leave_pool(self, lease: Lease) -> bool:
+        return self.allocations.suspended is not None and self.allocations.suspended.pop(lease.id, None) is not None
 
     # Saving
 
     def suspend(self, lease: Lease, now_ms: int) -> None:
-        """Save the memory of a guest that has just left the floor, to go on here later."""
+        """Save the memory of a guest that has just lost its VMs, to resume here later."""
         save_ms = self.plan_resumption(lease, now_ms)
         lease.overhead_vm_ms += (save_ms + lease.overhead_ms) * lease.vms
         advance(lease, Step.SUSPEND)
-        self.allocations.effects.append(SuspendLease(lease, save_ms))
+        self.allocations.changes.effects.append(SuspendLease(lease, save_ms))
 
     def plan_resumption(self, lease: Lease, now_ms: int) -> int:
         """Set what resuming would take, were the memory saved from now on; returns how long saving takes."""
@@ -395,7 +393,7 @@ class Guests:
         return save_ms
 
 
-def _is_lent_for_good(lease: Lease) -> bool:
+def _is_lent_without_preemption(lease: Lease) -> bool:
     return lease.request.lease_type is NON_PREEMPTABLE and not lease.request.is_local
 
 

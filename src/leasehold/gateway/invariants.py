@@ -7,13 +7,14 @@ with what it found.
 
 from collections.abc import Iterable
 
-from leasehold.gateway.coallocation.invariants import all_or_nothing
+from leasehold.gateway.coallocation.co_allocator import CoAllocator
 from leasehold.gateway.gateway import Gateway
 from leasehold.gateway.site import Site
 from leasehold.leasing.profile import Profile
+from leasehold.model.coallocation import CoAllocation, CoAllocationState
 from leasehold.model.effect import Decision, Effect
 from leasehold.model.errors import InvariantBroken
-from leasehold.model.lease import Lease
+from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.reason import Outcome
 from leasehold.model.request import LeaseType
 
@@ -31,12 +32,12 @@ class Invariants:
         for site in self._gateway.sites.values():
             self._no_slot_is_given_twice(site)
             self._plans_are_what_the_leases_say(site, now_ms)
-            self._nobody_is_overdue(site, now_ms)
+            self._nothing_is_overdue(site, now_ms)
             self._guests_step_aside(site, now_ms)
             self._use_is_accounted_for(site)
         self._every_lease_is_in_one_place()
         self._requests_make_one_hop()
-        all_or_nothing(self._gateway.coallocations, now_ms)
+        _all_or_nothing(self._gateway.coallocations, now_ms)
         self._promises_are_kept(effects)
 
     def _no_slot_is_given_twice(self, site: Site) -> None:
@@ -56,14 +57,14 @@ class Invariants:
         if site.guests is not None:
             _compare(site, "full", site.guests.full, _booked(site), now_ms)
 
-    def _nobody_is_overdue(self, site: Site, now_ms: int) -> None:
+    def _nothing_is_overdue(self, site: Site, now_ms: int) -> None:
         """A local request never waits for a preemptable guest: due means started."""
         for lease in site.locals.reserved.values():
             if lease.reserved_ms <= now_ms:
                 raise InvariantBroken(f"{site.name}: local lease {lease.id} is due and has not started")
 
     def _guests_step_aside(self, site: Site, now_ms: int) -> None:
-        """No waiting guest is promised room that is booked for somebody else."""
+        """No waiting guest is promised room that is booked for another lease."""
         if site.guests is None:
             return
         full = site.guests.full
@@ -74,7 +75,7 @@ class Invariants:
                 raise InvariantBroken(f"{site.name}: guest {lease.id} is promised room that is taken")
 
     def _use_is_accounted_for(self, site: Site) -> None:
-        """Whoever has machines is in the ledger, and nobody else is at this site."""
+        """The ledger has the leases that use machines of this site, and no others."""
         sharing = self._gateway.quotas.sharing
         if sharing is None:
             return
@@ -85,11 +86,11 @@ class Invariants:
 
     def _every_lease_is_in_one_place(self) -> None:
         gateway = self._gateway
-        waiting = [*gateway.pending.held, *gateway.desk.unschedulable, *gateway.coallocations.held()]
+        waiting = [*gateway.pending.held, *gateway.pending.unschedulable, *gateway.coallocations.held()]
         places: dict[int, int] = dict.fromkeys(waiting, 1)
-        for lease in gateway.desk.lines.waiting():
+        for lease in gateway.pending.queues.waiting():
             places[lease.id] = places.get(lease.id, 0) + 1
-        for remote in gateway.desk.remotes.values():
+        for remote in gateway.registry.remotes.values():
             for lease_id in remote.leases:
                 places[lease_id] = places.get(lease_id, 0) + 1
         for site in gateway.sites.values():
@@ -104,11 +105,11 @@ class Invariants:
 
     def _requests_make_one_hop(self) -> None:
         """What came from a peer is at no peer, no local request is, and what peers have here is counted."""
-        for remote in self._gateway.desk.remotes.values():
+        for remote in self._gateway.registry.remotes.values():
             for lease in remote.leases.values():
                 if lease.request.is_local or (remote.is_peer and lease.request.from_peer):
                     raise InvariantBroken(f"lease {lease.id} must not leave, and is at {remote.name}")
-        counted = {lease_id for leases in self._gateway.desk.peering.here.values() for lease_id in leases}
+        counted = {lease_id for leases in self._gateway.peering.here.values() for lease_id in leases}
         there = {lease.id for lease in self._gateway.leases.values() if lease.request.from_peer}
         if counted != there:
             raise InvariantBroken(f"peers have leases {sorted(there)} here, {sorted(counted)} are counted")
@@ -172,3 +173,57 @@ def _compare(site: Site, name: str, kept: Profile, leases: Iterable[Lease], now_
                 f"{site.name}: the {name} profile has {kept.free_at(at_ms)} VMs free at {at_ms} ms, "
                 f"the leases leave {free}"
             )
+
+
+_BEGUN = (LeaseState.RUNNING, LeaseState.STARTING)
+"""The states of components that have their machines, or wait for them to start."""
+
+
+def _all_or_nothing(coallocations: CoAllocator, now_ms: int) -> None:
+    """Raise InvariantBroken if a component holds something that the others do not agree with."""
+    for coallocation in coallocations.open.values():
+        leases = [lease for _, lease in coallocations.leases.open_leases(coallocation)]
+        problem = _problem(coallocation, leases, now_ms)
+        if problem:
+            raise InvariantBroken(f"co-allocation {coallocation.id} ({coallocation.state}): {problem}")
+
+
+def _problem(coallocation: CoAllocation, leases: list[Lease], now_ms: int) -> str:
+    if len(leases) + sum(part.has_ended for part in coallocation.parts) != len(coallocation.parts):
+        return "a component has neither a lease nor ended"
+    match coallocation.state:
+        case CoAllocationState.HELD:
+            return "" if _all_are(leases, LeaseState.HELD) else "a component holds or was promised something"
+        case CoAllocationState.PLACED:
+            return _problem_while_placed(coallocation, leases, now_ms)
+        case CoAllocationState.RESERVED:
+            return _problem_while_reserved(coallocation, leases, now_ms)
+        case CoAllocationState.RUNNING:
+            return "" if _all_are(leases, *_BEGUN) else "a component does not run beside the others"
+        case _:
+            return "it is over, and still open"
+
+
+def _problem_while_placed(coallocation: CoAllocation, leases: list[Lease], now_ms: int) -> str:
+    if coallocation.start_ms <= now_ms:
+        return "its start has come, and it has neither begun nor given back what it claimed"
+    for lease in leases:
+        part = coallocation.parts[coallocation.request.index_of(lease.id)]
+        expected = _BEGUN if part.claimed_ms >= 0 else (LeaseState.HELD,)
+        if lease.state not in expected:
+            return f"lease {lease.id} is {lease.state}, not {expected[0]}"
+        if part.claimed_ms >= 0 and lease.held_since_ms + lease.overhead_ms != coallocation.start_ms:
+            return f"lease {lease.id} does not wait for the common start"
+    return ""
+
+
+def _problem_while_reserved(coallocation: CoAllocation, leases: list[Lease], now_ms: int) -> str:
+    if not _all_are(leases, LeaseState.WAITING):
+        return "a component is not promised its room"
+    if {lease.reserved_ms for lease in leases} != {coallocation.start_ms} or coallocation.start_ms <= now_ms:
+        return "its components are not promised one start to come"
+    return ""
+
+
+def _all_are(leases: list[Lease], *states: LeaseState) -> bool:
+    return all(lease.state in states for lease in leases)

@@ -5,13 +5,13 @@ from dataclasses import replace
 from typing import Any
 
 from leasehold.gateway.site import Site
-from leasehold.gateway.sites import OpenOffers, RemoteSite
+from leasehold.gateway.sites import SiteRegistry
 from leasehold.model.lease import Lease
 from leasehold.model.request import Request
 from leasehold.routing.demand import NO_AGE, DemandOutlook, LocalDemand
 from leasehold.routing.estimators import NOTHING_SEEN, LoadEstimator, RunTimes
 from leasehold.routing.moments import StreamMoments, together
-from leasehold.routing.view import SiteHistory, SiteLive, SiteSet
+from leasehold.routing.view import SiteHistory, SiteLive
 
 Streams = Callable[[int], Sequence[StreamMoments]]
 """Gives streams as they are known at a time (ms)."""
@@ -20,50 +20,35 @@ Streams = Callable[[int], Sequence[StreamMoments]]
 class Knowledge:
     """Implements `leasehold.routing.view.Sources` over the gateway's own sites.
 
-    Streams are taken as told where they were told, and are learnt from what came by where not. What comes
-    from ``peers`` is learnt for each of them; the external stream is all of theirs and one's own users'.
+    Streams that an operator states are taken as stated; the others are learnt from the requests that come. What comes
+    from ``peers`` is learnt for each of them; the external stream is all of theirs and the own users'.
     """
 
     def __init__(
-        self,
-        federation: SiteSet,
-        sites: Mapping[str, Site],
-        remotes: Mapping[str, RemoteSite],
-        unanswered: OpenOffers,
-        reference_mips: int,
-        *,
-        told_external: StreamMoments | None,
-        peers: Streams,
+        self, registry: SiteRegistry, reference_mips: int, told_external: StreamMoments | None, peers: Streams
     ) -> None:
-        """Begin knowing nothing but what was told."""
-        self.federation = federation
-        self._sites = sites
-        self._remotes = remotes
-        self._unanswered = unanswered
+        """Begin with nothing but what was told."""
+        self._registry = registry
         self._reference_mips = reference_mips
         self._told_external = told_external
         self._peers = peers
         self._learnt: LoadEstimator | None = None
         self._run_times = RunTimes()
-        self._untold = frozenset(site.name for site in federation.sites if site.told_local is None)
-        self._histories = {site.name: SiteHistory() for site in federation.sites}
+        self._histories: dict[str, SiteHistory] = {}
         self._unwatched: dict[int, LocalDemand] = {}
+        self.update_sites()
 
-    def join(self, federation: SiteSet) -> None:
-        """A site came to the federation, or has changed."""
-        self.federation = federation
-        self._untold = frozenset(site.name for site in federation.sites if site.told_local is None)
-        for site in federation.sites:
-            self._histories.setdefault(site.name, SiteHistory())
-
-    def meet(self, name: str) -> None:
-        """Keep a history of somebody who is no site that routing policies choose from: a peer."""
-        self._histories.setdefault(name, SiteHistory())
+    def update_sites(self) -> None:
+        """Take note of sites and peers that joined, or have changed."""
+        sites = self._registry.federation.sites
+        self._untold = frozenset(site.name for site in sites if site.told_local is None)
+        for name in (*(site.name for site in sites), *self._registry.remotes):
+            self._histories.setdefault(name, SiteHistory())
 
     # What came by
 
     def observe(self, request: Request, now_ms: int) -> None:
-        """Learn from one request, of whichever stream it is; watching begins with the first of all.
+        """Learn from one request, of whichever stream it is; learning begins with the first of all.
 
         What comes from a peer is learnt elsewhere, by `leasehold.gateway.peering`.
         """
@@ -114,7 +99,7 @@ class Knowledge:
             "run_times": self._run_times.memory(),
             "demand": {
                 name: site.allocations.demand.memory()
-                for name, site in self._sites.items()
+                for name, site in self._registry.own.items()
                 if site.allocations.demand is not None
             },
         }
@@ -129,8 +114,8 @@ class Knowledge:
         if "run_times" in snapshot:
             self._run_times = RunTimes.recalled(snapshot["run_times"])
         for name, demand in snapshot.get("demand", {}).items():
-            if name in self._sites:
-                allocations = self._sites[name].allocations
+            if name in self._registry.own:
+                allocations = self._registry.own[name].allocations
                 allocations.demand = LocalDemand.recalled(demand, allocations.settings.slots)
 
     def take_up(self, leases: Iterable[Lease]) -> None:
@@ -159,25 +144,25 @@ class Knowledge:
         return self._histories[site_name]
 
     def needed_part(self, request: Request) -> float:
-        """Give the part of the time asked for that guests of this user are likely to need."""
+        """Return the part of the time asked for that guests of this user are likely to need."""
         return self._run_times.needed_part(request.path)
 
     def live(self, site_name: str, now_ms: int) -> SiteLive:
         """Give how the site is now; or was when it was last heard of, with what it was offered since."""
-        if site_name in self._remotes:
+        if site_name in self._registry.remotes:
             return self._last_heard(site_name)
-        site = self._sites[site_name]
+        site = self._registry.own[site_name]
         allocations = site.allocations
         return SiteLive(
             free_vms=site.free_vms,
             local_waiting_vms=site.locals.waiting_vms(),
-            guest_waiting_vms=0 if site.guests is None else site.guests.in_line_vms(),
+            guest_waiting_vms=0 if site.guests is None else site.guests.queued_vms(),
             running_guest_vms=allocations.guest_vms,
             earliest_start_ms=_ask(site, self._reference_mips, now_ms),
         )
 
     def _last_heard(self, site_name: str) -> SiteLive:
-        live, offered_vms = self._remotes[site_name].live, self._unanswered.vms_at(site_name)
+        live, offered_vms = self._registry.remotes[site_name].live, self._registry.offers.vms_at(site_name)
         if not offered_vms:
             return live
         placed_vms = min(offered_vms, live.free_vms)
@@ -192,10 +177,10 @@ class Knowledge:
 
         Nobody tells what the users of a site take that decides for itself: of those, the least is believed.
         """
-        if site_name in self._remotes:
-            slots = self._remotes[site_name].slots
+        if site_name in self._registry.remotes:
+            slots = self._registry.remotes[site_name].slots
             return DemandOutlook(self._unwatched.setdefault(slots, LocalDemand(slots)), NO_AGE)
-        allocations = self._sites[site_name].allocations
+        allocations = self._registry.own[site_name].allocations
         if allocations.demand is None:
             allocations.demand = LocalDemand(allocations.settings.slots, now_ms)
         return allocations.demand.outlook(now_ms)

@@ -1,4 +1,4 @@
-"""Peer gateways: when one is asked, what may come from one, and how much goes to and fro.
+"""Peer gateways: when one is asked, what may come from one, and the traffic both ways.
 
 A peer is to a gateway what a site is that decides for itself (`leasehold.gateway.sites`), with more rules:
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from leasehold.gateway.sites import OpenOffers, RemoteSite
+from leasehold.gateway.sites import RemoteSite, SiteRegistry
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.reason import Reason
 from leasehold.model.request import Request
@@ -24,7 +24,7 @@ PEERS = "peers"
 """The rule that sends a request to a peer, or refuses one from there."""
 
 
-class Ask(StrEnum):
+class AskWhen(StrEnum):
     """When a peer is asked."""
 
     NONE_CAN = "none-can"  # what no own site can take
@@ -36,13 +36,13 @@ class Ask(StrEnum):
 class Terms:
     """What holds with one peer: when it is ``ask``ed, and the most VMs that it may have here (None: any)."""
 
-    ask: Ask = Ask.NONE_CAN
+    ask: AskWhen = AskWhen.NONE_CAN
     max_vms: int | None = None
 
 
 @dataclass(slots=True)
-class Tally:
-    """What was offered one way between two gateways so far; ``stream`` learns its rate."""
+class PeerTraffic:
+    """What one gateway has offered another so far; ``stream`` learns its rate."""
 
     stream: StreamEstimator
     offered: int = 0
@@ -58,7 +58,7 @@ class Tally:
         return {"offered": self.offered, "refused": self.refused, "stream": self.stream.memory()}
 
     @classmethod
-    def restored(cls, snapshot: Mapping[str, Any]) -> "Tally":
+    def restored(cls, snapshot: Mapping[str, Any]) -> "PeerTraffic":
         """Go on from what `snapshot` gave."""
         return cls(StreamEstimator.recalled(snapshot["stream"], DAY_S), snapshot["offered"], snapshot["refused"])
 
@@ -71,37 +71,36 @@ class Peering:
     ``here``           the open leases that each of them has here
     """
 
-    def __init__(self, remotes: Mapping[str, RemoteSite], unanswered: OpenOffers) -> None:
-        """Begin without peers; ``remotes`` are all who decide for themselves, the peers among them."""
+    def __init__(self, registry: SiteRegistry) -> None:
+        """Begin without peers."""
         self.terms: dict[str, Terms] = {}
-        self.asked: dict[str, Tally] = {}
-        self.asking: dict[str, Tally] = {}
+        self.asked: dict[str, PeerTraffic] = {}
+        self.asking: dict[str, PeerTraffic] = {}
         self.here: dict[str, dict[int, Lease]] = {}
         self._within: dict[str, dict[int, Lease]] = {}
         """Those of them that count against its limit: the others wait until there is room below it."""
-        self._remotes = remotes
-        self._unanswered = unanswered
+        self._registry = registry
 
-    # Who is there
+    # Which peers there are
 
     def agree(self, name: str, terms: Terms) -> None:
-        """Let these terms hold with a peer, known before or not."""
+        """Set the terms with a peer, known before or not."""
         self.terms[name] = terms
 
     def begin_to_count(self, name: str, now_ms: int) -> None:
-        """Learn from now on how much goes to and fro; for a peer that is known, go on."""
-        self.asked.setdefault(name, Tally(StreamEstimator(now_ms)))
-        self.asking.setdefault(name, Tally(StreamEstimator(now_ms)))
+        """Learn the traffic both ways from now on; for a known peer, go on."""
+        self.asked.setdefault(name, PeerTraffic(StreamEstimator(now_ms)))
+        self.asking.setdefault(name, PeerTraffic(StreamEstimator(now_ms)))
 
-    def part_with(self, name: str) -> None:
-        """There is no such peer any more: nothing of it counts but the leases that it still has here."""
+    def remove(self, name: str) -> None:
+        """Remove a peer: only the leases that it still has here count."""
         for kept in (self.terms, self.asked, self.asking):
             kept.pop(name, None)
 
-    # What they ask of us
+    # What peers offer here
 
     def receive(self, lease: Lease, now_ms: int) -> Reason | None:
-        """Count a request that comes from a peer; returns why it is refused at once, None if it is not."""
+        """Count a request from a peer; returns why it is refused at once, None if it is not."""
         request = lease.request
         name = request.from_peer
         if not name:
@@ -110,7 +109,7 @@ class Peering:
         self.asking[name].count(request, now_ms)
         most = self.terms.get(name, Terms()).max_vms
         if most is None or self.vms_here(name) + request.vms <= most:
-            self._let_in(lease)
+            self._admit(lease)
         elif not request.wait or request.vms > most:
             return Reason.PEER_QUOTA_EXCEEDED
         self._count(lease)
@@ -119,7 +118,7 @@ class Peering:
     def _count(self, lease: Lease) -> None:
         self.here.setdefault(lease.request.from_peer, {})[lease.id] = lease
 
-    def _let_in(self, lease: Lease) -> None:
+    def _admit(self, lease: Lease) -> None:
         self._within.setdefault(lease.request.from_peer, {})[lease.id] = lease
 
     def take_up(self, lease: Lease) -> None:
@@ -127,9 +126,9 @@ class Peering:
         if lease.request.from_peer:
             self._count(lease)
             if lease.state is not LeaseState.HELD:
-                self._let_in(lease)  # the others are let in by `is_full_for`, if there is room
+                self._admit(lease)  # the others are admitted by `is_over_limit`, if there is room
 
-    def is_full_for(self, lease: Lease) -> bool:
+    def is_over_limit(self, lease: Lease) -> bool:
         """Whether a lease waits because its peer has as much here as it may have at a time."""
         name = lease.request.from_peer
         if not name or lease.id in self._within.get(name, ()):
@@ -137,7 +136,7 @@ class Peering:
         most = self.terms.get(name, Terms()).max_vms
         if most is not None and self.vms_here(name) + lease.vms > most:
             return True
-        self._let_in(lease)
+        self._admit(lease)
         return False
 
     def vms_here(self, name: str) -> int:
@@ -160,42 +159,42 @@ class Peering:
         """Give the streams of requests that come from peers, one for each of them."""
         return [tally.stream.moments(now_ms) for tally in self.asking.values()]
 
-    # What we ask of them
+    # What peers are offered
 
-    def choose(self, lease: Lease, when: Ask, closed: Collection[str]) -> RemoteSite | None:
-        """Name the peer to be asked for a lease: the one with most VMs to spare, else the first by name.
+    def choose(self, lease: Lease, when: AskWhen, closed: Collection[str]) -> RemoteSite | None:
+        """Choose the peer that a lease is offered to: the one with most VMs to spare, else the first by name.
 
-        ``when`` says what has become of one's own sites, ``closed`` who has refused or is not to be asked.
+        ``when`` says what own sites can do; ``closed`` peers have refused or must not be asked.
         """
         open_ = [peer for peer in self._able(lease, when) if peer.is_open and peer.name not in closed]
-        if when is Ask.NONE_CAN_NOW:
+        if when is AskWhen.NONE_CAN_NOW:
             open_ = [peer for peer in open_ if self._to_spare(peer) >= lease.vms]
         return min(open_, key=lambda peer: (-self._to_spare(peer), peer.name), default=None)
 
     def might_take(self, lease: Lease) -> bool:
         """Whether some peer can be asked for what no own site can take, though it may not lend now."""
-        return any(True for _ in self._able(lease, Ask.NONE_CAN))
+        return any(True for _ in self._able(lease, AskWhen.NONE_CAN))
 
     @property
     def asks_early(self) -> bool:
-        """Whether some peer is asked already for what one's own sites cannot start now."""
-        return any(terms.ask is Ask.NONE_CAN_NOW for terms in self.terms.values())
+        """Whether some peer is asked already for what own sites cannot start now."""
+        return any(terms.ask is AskWhen.NONE_CAN_NOW for terms in self.terms.values())
 
-    def _able(self, lease: Lease, when: Ask) -> Iterable[RemoteSite]:
+    def _able(self, lease: Lease, when: AskWhen) -> Iterable[RemoteSite]:
         """Give the peers that a lease may go to at all; what came from a peer goes to none."""
         if lease.request.from_peer:
             return
         for name, terms in self.terms.items():
-            peer = self._remotes.get(name)
-            is_asked = terms.ask in (when, Ask.NONE_CAN_NOW)
+            peer = self._registry.remotes.get(name)
+            is_asked = terms.ask in (when, AskWhen.NONE_CAN_NOW)
             if peer is None or not is_asked or peer.slots < lease.vms:
                 continue
             if peer.can_serve(lease.request.lease_type):
                 yield peer
 
     def _to_spare(self, peer: RemoteSite) -> int:
-        """VMs that are free there, less those that others wait for, and what was offered since."""
-        return peer.live.unclaimed_vms - self._unanswered.vms_at(peer.name)
+        """The VMs that are free there, less those that others wait for, and what was offered since."""
+        return peer.live.unclaimed_vms - self._registry.offers.vms_at(peer.name)
 
     def offered(self, lease: Lease, now_ms: int) -> None:
         """Count a lease that is offered to the peer that it names."""
@@ -203,7 +202,7 @@ class Peering:
         self.asked[lease.site].count(lease.request, now_ms)
 
     def refused_by(self, name: str) -> None:
-        """Count that a peer does not want what was offered to it."""
+        """Count an offer that a peer refused."""
         if name in self.asked:
             self.asked[name].refused += 1
 
@@ -217,6 +216,6 @@ class Peering:
         }
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
-        """Know again how much went to and fro."""
-        self.asked = {name: Tally.restored(told) for name, told in snapshot.get("asked", {}).items()}
-        self.asking = {name: Tally.restored(told) for name, told in snapshot.get("asking", {}).items()}
+        """Go on from what `snapshot` returned."""
+        self.asked = {name: PeerTraffic.restored(told) for name, told in snapshot.get("asked", {}).items()}
+        self.asking = {name: PeerTraffic.restored(told) for name, told in snapshot.get("asking", {}).items()}

@@ -1,7 +1,7 @@
-"""Who gives way when the site's own users need room, or a Non-preemptable guest whose promised time has come.
+"""Which guests give way when the site's own users need room, or a promised start of a Non-preemptable guest is due.
 
-First the reservations of waiting guests step aside; what is still short after that is held by guests
-that run, and the site's victim policy chooses among those.
+First the reservations of waiting guests are planned around it; what is still short after that is held by guests that
+run, and the site's victim policy chooses among those.
 """
 
 from collections.abc import Iterable
@@ -21,13 +21,13 @@ REPAIR = "repair"
 
 
 def give_way(guests: Guests, started: Started, now_ms: int) -> set[int]:
-    """Make room for local requests that start now, and for guests who were promised this instant.
+    """Make room for local requests that start now, and for guests that were promised this instant.
 
     Returns the ids of those that needed a preemption.
     """
     guests.full.trim(now_ms)
-    plan_guests_anew(guests, Reason.LOCAL_PLAN_CHANGED, REPAIR, now_ms)
-    takers = [*(lease for lease, _ in started), *guests.appointed(now_ms)]
+    replan_guests(guests, Reason.LOCAL_PLAN_CHANGED, REPAIR, now_ms)
+    takers = [*(lease for lease, _ in started), *guests.due_appointments(now_ms)]
     short_vms = -min(0, guests.full.free_at(now_ms))
     spare_vms = sum(lease.vms for lease in takers) - short_vms
     helped: set[int] = set()
@@ -39,12 +39,12 @@ def give_way(guests: Guests, started: Started, now_ms: int) -> set[int]:
     return helped
 
 
-def plan_guests_anew(guests: Guests, reason: Reason, rule: str, now_ms: int) -> None:
-    """Let the reservations of waiting guests step aside for what others have booked, and say why."""
+def replan_guests(guests: Guests, reason: Reason, rule: str, now_ms: int) -> None:
+    """Move the reservations of waiting guests out of the way of other bookings, and say why."""
     for lease in guests.allocations.settings.repair(guests.queue, now_ms):
         if lease.latest_ms is not None and lease.reserved_ms > lease.latest_ms:
             guests.queue.withdraw(lease, now_ms)
-            guests.allocations.displaced.append(lease)
+            guests.allocations.changes.displaced.append(lease)
         else:
             planned_ms = lease.reserved_ms
             guests.allocations.decide(lease, Outcome.MOVE, reason, rule, planned_ms)
@@ -60,7 +60,9 @@ def _preempt_for(guests: Guests, taker: Lease, needed_vms: int, now_ms: int) -> 
         lease = leases[victim.lease_id]
         outcome = Outcome.PREEMPT
         why = _reason(choice, victim, taker)
-        allocations.effects.append(Decision(lease, allocations.name, outcome, why, policy.name, preemption=report))
+        allocations.changes.effects.append(
+            Decision(lease, allocations.name, outcome, why, policy.name, preemption=report)
+        )
         _preempt(guests, lease, now_ms)
     return report.freed_vms
 
@@ -130,7 +132,7 @@ def _report(choice: VictimChoice, taker: Lease, needed_vms: int) -> Preemption:
 
 
 def _preempt(guests: Guests, lease: Lease, now_ms: int) -> None:
-    """Take a guest off the floor; what becomes of it depends on its type.
+    """Take the VMs of a guest; what becomes of it depends on its type.
 
     One whose machines were not seen yet may have begun nevertheless: were it to wait instead, its command
     could run twice, and at two sites at a time.
@@ -141,10 +143,10 @@ def _preempt(guests: Guests, lease: Lease, now_ms: int) -> None:
     guests.queue.release(lease, now_ms)
     match lease.request.lease_type:
         case LeaseType.CANCELABLE:
-            guests.allocations.effects.append(StopLease(lease))
+            guests.allocations.changes.effects.append(StopLease(lease))
             guests.allocations.close(lease, Step.TERMINATE, Reason.TERMINATED)
         case LeaseType.SUSPENDABLE:
             guests.suspend(lease, now_ms)
-            guests.stay(lease)
+            guests.wait_suspended(lease)
         case _:
-            guests.allocations.displaced.append(lease)
+            guests.allocations.changes.displaced.append(lease)

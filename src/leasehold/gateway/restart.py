@@ -108,15 +108,15 @@ def _part_with(gateway: Gateway, site: Site, lease: Lease, now_ms: int) -> None:
     elif site.guests is not None:
         site.guests.withdraw(lease, now_ms)
     if lease.state is LeaseState.WAITING:
-        if lease.request.is_local or gateway.coallocations.crew.coallocation_of(lease.id) is not None:
+        if lease.request.is_local or gateway.coallocations.leases.coallocation_of(lease.id) is not None:
             site.allocations.refuse(lease, Reason.WIDER_THAN_SITE, RESTART)
         else:
-            gateway.desk.take_back(lease, Reason.SITE_SHRANK, RESTART)
+            gateway.pending.take_back(lease, Reason.SITE_SHRANK, RESTART)
     elif lease.request.lease_type is LeaseType.MIGRATABLE:
-        site.allocations.displaced.append(lease)
+        site.allocations.changes.displaced.append(lease)
     else:
         site.allocations.decide(lease, Outcome.REFUSE, Reason.WIDER_THAN_SITE, RESTART)
-        site.allocations.effects.append(StopLease(lease))
+        site.allocations.changes.effects.append(StopLease(lease))
         site.allocations.close(lease, Step.FAIL, Reason.WIDER_THAN_SITE)
 
 
@@ -154,7 +154,7 @@ def _plan_guest_again(guests: Guests, lease: Lease, why: Reason, now_ms: int) ->
     guests.queue.reserve(lease, guests.queue.earliest(lease, now_ms))
     if lease.latest_ms is not None and lease.reserved_ms > lease.latest_ms:
         guests.queue.withdraw(lease, now_ms)
-        guests.allocations.displaced.append(lease)
+        guests.allocations.changes.displaced.append(lease)
     else:
         _tell(guests.allocations, lease, why)
 

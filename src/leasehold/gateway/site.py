@@ -1,63 +1,69 @@
-"""One site manager (the papers' local resource manager): its own users first, guests in what is left.
+"""One site (the papers' local resource manager): its own users first, guests in what is left.
 
-The rule that makes the promise hold is structural. The site's own users are planned on the ``home``
-profile, in which preemptable guests do not exist; so nothing that such a guest does can change when a
-local request starts. Guests are planned on the ``full`` profile, which has everybody; when a local
-request starts and the ``full`` profile goes below zero, guests give way (`leasehold.gateway.guests`).
+The rule that keeps the promise is structural. The site's own users are planned on the ``home`` profile, in which
+preemptable guests do not exist, so nothing that such a guest does can change when a local request starts. Guests are
+planned on the ``full`` profile, which has everything; when a local request starts and the ``full`` profile goes below
+zero, guests give way (`leasehold.gateway.preemption`).
 """
 
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
 from leasehold.gateway.allocations import Allocations
-from leasehold.gateway.extension import STARTS, count_from, keep_room, prolong, why_no_longer
 from leasehold.gateway.guests import Guests
-from leasehold.gateway.native_queue import follow
-from leasehold.gateway.preemption import REPAIR, give_way, plan_guests_anew
+from leasehold.gateway.preemption import REPAIR, give_way, replan_guests
+from leasehold.gateway.quotas import QuotaEnforcer
 from leasehold.gateway.settings import SiteSettings
+from leasehold.gateway.state import InstantChanges
 from leasehold.leasing.backfill import Backfiller, Started, repair_conflicts
 from leasehold.leasing.profile import Profile
 from leasehold.model.effect import StopLease, WithdrawLease
 from leasehold.model.event import NativeQueueSeen
-from leasehold.model.lease import Lease, LeaseState
+from leasehold.model.lease import UNPLANNED, Lease, LeaseState
 from leasehold.model.lifecycle import Step, advance
 from leasehold.model.reason import Outcome, Reason
+from leasehold.model.request import LeaseType
 
 HOME_FIRST = "home-first"
+NATIVE_SCHEDULER = "own-scheduler"
+STARTS = "starts"
+"""The rule by which others are planned again because machines were late."""
 
 
 class Site:
     """The state machine of one cluster.
 
-    Told what happened by `submit`, `end` and `cancel`; it decides in `serve_locals`, and its guests' side
-    in `Guests.serve`, which the gateway calls once all events of an instant are known.
+    `submit`, `end`, `cancel` and the like note what happened; `serve_locals` decides, and the guests' side in
+    `Guests.serve`, which the gateway calls once all events of an instant are known.
     """
 
-    def __init__(self, settings: SiteSettings) -> None:
+    def __init__(
+        self,
+        settings: SiteSettings,
+        changes: InstantChanges,
+        quotas: QuotaEnforcer,
+        suspended: dict[int, Lease] | None = None,
+    ) -> None:
         """Begin empty. A site pays for the ability to lend only from its first guest on."""
-        self.allocations = Allocations(settings)
+        self.settings = settings
+        self.name = settings.name
+        self.allocations = Allocations(settings, changes, quotas, suspended)
         self.home = Profile(settings.slots, 0)
-        self.locals = Backfiller(self.home, settings.local_depth)
+        self.locals = Backfiller(self.home, settings.local_depth, changes.moved)
         self.guests: Guests | None = None
         self.wake_ms: int | None = None
+        self._changes = changes
         self._arrivals: list[Lease] = []
         self._locals_changed = False
         self._native_queue: NativeQueueSeen | None = None
 
     @property
-    def name(self) -> str:
-        """The site's name."""
-        return self.allocations.name
-
-    @property
-    def settings(self) -> SiteSettings:
-        """What its owner decided."""
-        return self.allocations.settings
-
-    @property
     def free_vms(self) -> int:
-        """How many of its VMs nobody holds."""
+        """The number of VMs that no lease holds."""
         return self.settings.slots - self.allocations.local_vms - self.allocations.guest_vms
 
     def open_to_guests(self, now_ms: int) -> Guests:
-        """The guests' side of this site, made when the first guest comes."""
+        """Return the guests' side of this site, made when the first guest comes."""
         if self.guests is None:
             self.home.trim(now_ms)
             self.guests = Guests(self.allocations, self.locals, self.home.copy())
@@ -66,10 +72,10 @@ class Site:
     # What happened
 
     def submit(self, lease: Lease) -> None:
-        """A local request came."""
+        """Accept a local request."""
         allocations = self.allocations
-        lease.site = allocations.name
-        if lease.vms > allocations.settings.slots:
+        lease.site = self.name
+        if lease.vms > self.settings.slots:
             allocations.refuse(lease, Reason.WIDER_THAN_SITE, "width")
             return
         lease.overhead_ms = allocations.start_ms()
@@ -82,19 +88,19 @@ class Site:
 
     def end(self, lease: Lease, now_ms: int, *, killed: bool) -> None:
         """A lease ended by itself or at its requested time."""
-        self._let_go(lease, now_ms)
+        self._free(lease, now_ms)
         if killed:
             self.allocations.close(lease, Step.KILL, Reason.WALLTIME_REACHED)
         else:
             self.allocations.close(lease, Step.COMPLETE, Reason.COMPLETED)
 
     def finish(self, lease: Lease, now_ms: int) -> None:
-        """The work of a guest was done when it was told to give way: there is nothing to resume."""
+        """The work of a guest was done when it was to give way: there is nothing to resume."""
         self._take_out(lease, now_ms)
         self.allocations.close(lease, Step.COMPLETE, Reason.COMPLETED)
 
     def cancel(self, lease: Lease, now_ms: int, why: Reason = Reason.CANCELLED_BY_USER) -> None:
-        """The user takes a lease back, wherever it is in its life; or the gateway does, and says why."""
+        """End a lease, wherever it is in its life: its user cancels it, or the gateway does and says why."""
         self._take_out(lease, now_ms)
         self.allocations.close(lease, Step.CANCEL, why)
 
@@ -115,60 +121,37 @@ class Site:
         """
         advance(lease, Step.BEGIN if lease.state is LeaseState.STARTING else Step.CONTINUE)
         if self.settings.confirms_starts:
-            count_from(self, lease, since_ms, max(since_ms, not_before_ms), now_ms)
+            self._count_from(lease, since_ms, max(since_ms, not_before_ms), now_ms)
             self.allocations.seen(lease, since_ms, now_ms)
 
-    def keep_room(self, lease: Lease, now_ms: int) -> bool:
-        """The time planned for a lease is over, and its machines were not seen: plan it as if they were now.
-
-        False if there is no room for it any more.
-        """
-        return keep_room(self, lease, now_ms)
-
-    def plan_locals_anew(self, now_ms: int) -> None:
-        """Let reservations of local leases that wait step aside for one whose machines were late."""
-        for lease in repair_conflicts(self.locals, now_ms):
-            self.allocations.decide(lease, Outcome.MOVE, Reason.DELAYED_BY_SLOW_START, STARTS, lease.reserved_ms)
-        self._locals_changed = True
-
     def withdraw(self, lease: Lease, now_ms: int) -> None:
-        """Part with a guest that was told to start and was never seen to, even if it is being saved."""
+        """Release a guest that was ordered to start and was never seen to, even if it is being saved."""
         if lease.id in self.allocations.held:
-            self._let_go(lease, now_ms)
+            self._free(lease, now_ms)
         elif self.guests is not None:
             self._locals_changed |= self.guests.withdraw(lease, now_ms)
-        self.allocations.effects.append(WithdrawLease(lease, self.name, lease.incarnation))
+        self._changes.effects.append(WithdrawLease(lease, self.name, lease.incarnation))
 
     def see_native_queue(self, seen: NativeQueueSeen) -> None:
         """The site's own scheduler has decided about its native jobs."""
         self._native_queue = seen
         self._locals_changed = True
 
-    def extend(self, lease: Lease, more_work: int, now_ms: int) -> Reason | None:
-        """Let a lease last longer, or say why not."""
-        refusal = why_no_longer(self, lease, more_work)
-        if refusal is None:
-            prolong(self, lease, more_work)
-            self.home.trim(now_ms)
-            if lease.request.is_local and self.guests is not None:
-                plan_guests_anew(self.guests, Reason.LOCAL_PLAN_CHANGED, REPAIR, now_ms)
-        return refusal
-
     def _take_out(self, lease: Lease, now_ms: int) -> None:
         """Free what a lease holds or has reserved, wherever it is in its life."""
         if lease.id in self.allocations.held:
-            self._let_go(lease, now_ms)
-            self.allocations.effects.append(StopLease(lease))
+            self._free(lease, now_ms)
+            self._changes.effects.append(StopLease(lease))
         elif lease.request.is_local:
             self.locals.withdraw(lease, now_ms)
             self._locals_changed = True
         elif self.guests is not None:
             self._locals_changed |= self.guests.withdraw(lease, now_ms)
 
-    def _let_go(self, lease: Lease, now_ms: int) -> None:
+    def _free(self, lease: Lease, now_ms: int) -> None:
         """Free the VMs that a lease holds."""
         self.allocations.leave(lease, now_ms)
-        if lease.request.is_local:
+        if lease.request.site is not None:
             self.locals.release(lease, now_ms)
             self._locals_changed = True
         elif self.guests is not None:
@@ -179,20 +162,21 @@ class Site:
     def serve_locals(self, now_ms: int) -> None:
         """Start the local requests that can start, and let guests give way to them.
 
-        Local plans are looked at only at instants of the site's own events: guests cannot even change
-        when that is.
+        Local plans are looked at only at instants of the site's own events: guests cannot even change when that is.
         """
         if self._locals_changed or self.locals.is_due(now_ms):
             self._locals_changed = False
             self._plan_locals(now_ms)
-        elif self.guests is not None and self.guests.appointed(now_ms):
+        elif self.guests is not None and self.guests.due_appointments(now_ms):
             give_way(self.guests, [], now_ms)
 
     def _plan_locals(self, now_ms: int) -> None:
         if self._arrivals and not self.settings.queues_locals:
-            self._turn_away_who_would_wait(now_ms)
-        begun = self._follow_native_queue(now_ms)
-        started = [*begun, *self.locals.step(now_ms)]
+            self._refuse_those_that_would_wait(now_ms)
+        if self._native_queue is None:
+            started = self.locals.step(now_ms)
+        else:
+            started = [*self._follow_native_queue(now_ms), *self.locals.step(now_ms)]
         helped = give_way(self.guests, started, now_ms) if self.guests is not None else ()
         for lease, reason in started:
             self.allocations.start(lease, now_ms)
@@ -200,22 +184,15 @@ class Site:
             self.allocations.decide(lease, Outcome.START, why, HOME_FIRST)
         if self._arrivals:
             arrivals, self._arrivals = self._arrivals, []
-            self.allocations.tell_who_waits(arrivals, self.home, HOME_FIRST, now_ms)
+            self.allocations.explain_waits(arrivals, self.home, HOME_FIRST, now_ms)
 
-    def _follow_native_queue(self, now_ms: int) -> Started:
-        seen, self._native_queue = self._native_queue, None
-        if seen is None:
-            return []
-        self.home.trim(now_ms)
-        return follow(self, seen, now_ms)
-
-    def _turn_away_who_would_wait(self, now_ms: int) -> None:
+    def _refuse_those_that_would_wait(self, now_ms: int) -> None:
         """The reading of JPDC 2012: a local request that cannot start at its time is refused."""
         arrivals, self._arrivals = self._arrivals, []
         self.home.trim(now_ms)
         for lease in arrivals:
             if self.locals.others.pop(lease.id, None) is None:
-                continue  # its user has taken it back within the same instant
+                continue  # cancelled within the same instant
             start_ms = self.locals.earliest(lease, now_ms)
             if start_ms > max(now_ms, lease.earliest_ms):
                 self.allocations.refuse(lease, Reason.LOCAL_QUEUE_CLOSED, "local-queue")
@@ -231,3 +208,202 @@ class Site:
         if local_ms is None or guest_ms is None:
             return guest_ms if local_ms is None else local_ms
         return min(local_ms, guest_ms)
+
+    # Native jobs: the site's own users ask another scheduler
+    #
+    # Each native job is a local request here, so guests make room for it as for any other, before it starts. But when
+    # it starts, and which of several comes first, is the other scheduler's to decide. Where it started one that was
+    # to wait here, those for which room was only made go back to the queue, in the order of that scheduler, and the
+    # started one takes its place. What does not fit the plans yet is followed at the next look: the other scheduler
+    # gives no room away twice, so this harms no job meanwhile.
+
+    def _follow_native_queue(self, now_ms: int) -> Started:
+        """Plan the native jobs as their scheduler has decided; returns those that it has started by itself."""
+        seen, self._native_queue = self._native_queue, None
+        if seen is None:
+            return []
+        self.home.trim(now_ms)
+        waiting = {lease.id: lease for lease in self.locals.waiting()}
+        begun = [waiting[lease_id] for lease_id in seen.running if lease_id in waiting]
+        if not begun:
+            return []
+        promised_ms = {lease.id: lease.reserved_ms for lease in waiting.values() if lease.reserved_ms >= 0}
+        for lease in waiting.values():
+            self.locals.withdraw(lease, now_ms)
+        for lease_id in seen.waiting:
+            if lease_id in self.allocations.held:
+                waiting[lease_id] = self._hold_back(self.allocations.held[lease_id], now_ms)
+        started = [(lease, Reason.STARTED_BY_NATIVE_SCHEDULER) for lease in begun if self._book_now(lease, now_ms)]
+        for lease, _ in started:
+            del waiting[lease.id]
+        self._queue_again(seen.waiting, waiting, promised_ms)
+        return started
+
+    def _hold_back(self, lease: Lease, now_ms: int) -> Lease:
+        """Room was made for it, and its scheduler gave that to another: it has not begun."""
+        self.allocations.hold_back(lease, now_ms)
+        self.locals.release(lease, now_ms)
+        lease.first_start_ms = UNPLANNED
+        self.allocations.decide(lease, Outcome.WAIT, Reason.NATIVE_JOB_STARTED_FIRST, NATIVE_SCHEDULER)
+        return lease
+
+    def _book_now(self, lease: Lease, now_ms: int) -> bool:
+        """Book a lease from now on, if it fits beside what is held and what was promised to Non-preemptable guests."""
+        if self.home.lowest(now_ms, now_ms + lease.span_ms) < lease.vms:
+            return False
+        self.locals.book(now_ms, lease)
+        return True
+
+    def _queue_again(
+        self, in_order: Iterable[int], waiting: Mapping[int, Lease], promised_ms: Mapping[int, int]
+    ) -> None:
+        """Queue the others in the other scheduler's order; those that it does not know come last."""
+        first = [waiting[lease_id] for lease_id in in_order if lease_id in waiting]
+        known = {lease.id for lease in first}
+        for lease in [*first, *(lease for lease in waiting.values() if lease.id not in known)]:
+            self.locals.submit(lease)
+            if lease.id in promised_ms:
+                self.allocations.decide(lease, Outcome.MOVE, Reason.NATIVE_JOB_STARTED_FIRST, NATIVE_SCHEDULER)
+
+    # When a lease ends: extensions, and machines that start late
+    #
+    # A lease may last longer than it asked for only while it holds machines, only into room that nothing which comes
+    # before it has booked, and never past a deadline or an owner's cap. A local lease goes before preemptable guests
+    # here as everywhere: guests that wait are planned again at once. Those that run share the site with it already,
+    # and give way only when a lease starts for which there is no room beside both.
+    #
+    # Where starts are confirmed, the time of a lease counts from when its machines were seen. Until then its room is
+    # booked as if they came when they usually do, and once that is over, as if they came now. So its end moves:
+    # earlier, which gives room back; or later, and then whatever waits for that room is planned again. Two things do
+    # not give way to that: bookings at home limit a Non-preemptable guest, whose time is then cut short, since no
+    # machine that is slow to start may delay the site's own users; and Non-preemptable guests that were promised their
+    # start limit everything else at home. Only where the machines of a local lease have not been seen by the time at
+    # which they should be free again do even those wait for them: its command may have begun, and taking the lease
+    # back to start it once more could run it twice.
+
+    def extend(self, lease: Lease, more_work: int, now_ms: int) -> Reason | None:
+        """Let a lease do ``more_work`` (work units) than it asked for, or say why not."""
+        refusal = self._why_not_longer(lease, more_work)
+        if refusal is not None:
+            return refusal
+        end_ms = lease.end_ms
+        lease.span_ms = self._span_ms(lease, more_work)
+        for profile in self._books(lease):
+            profile.take(end_ms, lease.end_ms, lease.vms)
+        lease.work_left += more_work
+        self.home.trim(now_ms)
+        if lease.request.is_local and self.guests is not None:
+            replan_guests(self.guests, Reason.LOCAL_PLAN_CHANGED, REPAIR, now_ms)
+        return None
+
+    def _why_not_longer(self, lease: Lease, more_work: int) -> Reason | None:
+        if lease.held_since_ms < 0:
+            return Reason.NOT_RUNNING
+        span_ms = self._span_ms(lease, more_work)
+        end_ms, longer_ms = lease.end_ms, lease.reserved_ms + span_ms
+        deadline_ms = lease.request.deadline_ms
+        if deadline_ms is not None and longer_ms > deadline_ms:
+            return Reason.DEADLINE_TOO_TIGHT
+        refusal = self._why_beyond_caps(span_ms) if _is_lent_without_preemption(lease) else None
+        if refusal is not None:
+            return refusal
+        fits = all(plan.lowest(end_ms, longer_ms) >= lease.vms for plan in self._plans_before(lease))
+        return None if fits else Reason.ROOM_IN_USE
+
+    def _why_beyond_caps(self, span_ms: int) -> Reason | None:
+        """Whether a Non-preemptable guest of this span is more than the owner allows now.
+
+        The owner may have lowered the caps while it was running: what it was promised it keeps, and no more.
+        """
+        settings, guests = self.settings, self.guests
+        if settings.non_preemptable_share_vms == 0:
+            return Reason.NON_PREEMPTABLE_NOT_ALLOWED
+        if settings.non_preemptable_max_ms is not None and span_ms > settings.non_preemptable_max_ms:
+            return Reason.NON_PREEMPTABLE_TOO_LONG
+        share_vms = settings.non_preemptable_share_vms
+        if guests is not None and share_vms is not None and guests.non_preemptable_vms > share_vms:
+            return Reason.NON_PREEMPTABLE_SHARE_EXHAUSTED
+        return None
+
+    def _count_from(self, lease: Lease, since_ms: int, works_from_ms: int, now_ms: int) -> None:
+        """The machines of a lease are there since ``since_ms``: count its time from ``works_from_ms`` on.
+
+        Where that is over by now, it counts from so late that it is over in the next instant: its room is its own
+        until then. Were it given away in this one, two leases would hold it.
+        """
+        wall_ms = self.allocations.wall_ms(lease.work_left)
+        works_from_ms = max(works_from_ms, now_ms + 1 - wall_ms)
+        end_ms = self._move_end(lease, works_from_ms + wall_ms, now_ms)
+        lease.reserved_ms = lease.held_since_ms = since_ms
+        lease.overhead_ms = works_from_ms - since_ms
+        lease.span_ms = end_ms - since_ms
+
+    def keep_room(self, lease: Lease, now_ms: int) -> bool:
+        """Its planned time is over and its machines were not seen: book its room as if they came now.
+
+        False if there is no room for it any more. There always is for a local lease: what is held at a site fits it,
+        and what is not held yet can wait.
+        """
+        wall_ms = max(1, self.allocations.wall_ms(lease.work_left))
+        guests = self.guests if lease.request.is_local else None
+        promised = [] if guests is None else guests.call_off_appointments(now_ms)
+        end_ms = self._move_end(lease, now_ms + wall_ms, now_ms)
+        for promised_ms, guest in promised:
+            assert guests is not None
+            start_ms = self.home.earliest(max(promised_ms, now_ms), guest.span_ms, guest.vms)
+            guests.appoint(guest, start_ms)
+            if start_ms != promised_ms:
+                self.allocations.decide(guest, Outcome.MOVE, Reason.DELAYED_BY_SLOW_START, STARTS, start_ms)
+        lease.overhead_ms = now_ms - lease.held_since_ms
+        lease.span_ms = end_ms - lease.reserved_ms
+        return end_ms > now_ms
+
+    def _move_end(self, lease: Lease, end_ms: int, now_ms: int) -> int:
+        """Book, or give back, what lies between the end of a lease and another; returns which end it gets."""
+        for profile in self._books(lease):
+            profile.trim(now_ms)
+            profile.give(max(now_ms, end_ms), lease.end_ms, lease.vms)
+            profile.take(lease.end_ms, end_ms, lease.vms)
+        if end_ms <= lease.end_ms:
+            return end_ms
+        if lease.request.is_local:
+            self._replan_locals(now_ms)
+        if lease.request.lease_type is LeaseType.NON_PREEMPTABLE:
+            free_until_ms = self.home.overbooked_from(lease.end_ms, end_ms)
+            for profile in self._books(lease):
+                profile.give(free_until_ms, end_ms, lease.vms)
+            end_ms = free_until_ms
+        if self.guests is not None:
+            replan_guests(self.guests, Reason.DELAYED_BY_SLOW_START, STARTS, now_ms)
+        return end_ms
+
+    def _replan_locals(self, now_ms: int) -> None:
+        """Move reservations of waiting local leases out of the way of one whose machines were late."""
+        for lease in repair_conflicts(self.locals, now_ms):
+            self.allocations.decide(lease, Outcome.MOVE, Reason.DELAYED_BY_SLOW_START, STARTS, lease.reserved_ms)
+        self._locals_changed = True
+
+    def _span_ms(self, lease: Lease, more_work: int) -> int:
+        return lease.overhead_ms + self.allocations.wall_ms(lease.work_left + more_work)
+
+    def _plans_before(self, lease: Lease) -> Iterable[Profile]:
+        """The plans in which everything is booked that comes before this lease."""
+        if lease.request.is_local or self.guests is None:
+            return (self.home,)
+        return (self.home, self.guests.full) if _is_lent_without_preemption(lease) else (self.guests.full,)
+
+    def _books(self, lease: Lease) -> Iterable[Profile]:
+        """The plans in which this lease itself is booked."""
+        if lease.request.lease_type is LeaseType.NON_PREEMPTABLE:
+            return self.locals.books
+        assert self.guests is not None
+        return self.guests.queue.books
+
+
+def with_longer_request(lease: Lease, by_ms: int) -> None:
+    """Let the request say what it now asks for; requests themselves never change."""
+    lease.request = replace(lease.request, duration_ms=lease.request.duration_ms + by_ms)
+
+
+def _is_lent_without_preemption(lease: Lease) -> bool:
+    return lease.request.lease_type is LeaseType.NON_PREEMPTABLE and not lease.request.is_local

@@ -23,11 +23,11 @@ from leasehold.routing.view import SiteFacts, SiteLive, SiteSet
 
 @dataclass(slots=True)
 class RemoteSite:
-    """One site that a manager of its own looks after.
+    """One site that decides for itself, as it was last reported.
 
-    ``live``     how it was when it was last heard of
+    ``live``     its state in its last report
     ``lends``    whether its owner takes new guests
-    ``silent``   whether it has not been heard of for too long: nothing is sent there until it is
+    ``silent``   whether it has not reported for too long: nothing is sent there until it does
     ``is_peer``  whether it is another gateway, asked only as `leasehold.gateway.peering` says; ``slots`` is
                  then the most that one lease can have there
     """
@@ -68,7 +68,7 @@ def can_follow(lease: Lease, report: SiteReported) -> bool:
 
 
 def follow(lease: Lease, report: SiteReported) -> None:
-    """Let the gateway's picture of a lease be what its site reports; what has happened stays so."""
+    """Update a lease to what its site reports; what has happened stays so."""
     lease.state = report.state
     lease.reserved_ms = report.planned_ms
     if lease.first_start_ms < 0:
@@ -97,110 +97,123 @@ def _later(lease_type: LeaseType, state: LeaseState, *, has_run: bool) -> frozen
 
 
 class OpenOffers:
-    """The VMs of such leases, by whom they were offered to: sites elsewhere, and peers."""
+    """What was offered to sites and peers that decide for themselves, and has not been answered yet.
+
+    What a site last reported does not contain it. Were it not counted, all requests that come between two reports
+    would be sent to the one site that had most room at the first.
+    """
 
     def __init__(self) -> None:
-        """Begin with nothing on its way."""
+        """Begin without offers."""
         self._vms: dict[str, dict[int, int]] = {}
 
-    def offered(self, lease: Lease) -> None:
-        """A lease is offered to whom it names."""
+    def add(self, lease: Lease) -> None:
+        """Count an offer to the site or peer that a lease names."""
         self._vms.setdefault(lease.site, {})[lease.id] = lease.vms
 
-    def heard_of(self, lease: Lease) -> None:
-        """Something has been heard of a lease, or it is over."""
+    def answered(self, lease: Lease) -> None:
+        """Count an offer no longer: it was answered, or its lease is over."""
         there = self._vms.get(lease.site)
         if there is not None:
             there.pop(lease.id, None)
             if not there:
                 del self._vms[lease.site]
 
-    def part_with(self, name: str) -> None:
-        """Nobody will hear of them any more."""
+    def remove(self, name: str) -> None:
+        """Drop all offers to a site or peer that has left."""
         self._vms.pop(name, None)
 
     def vms_at(self, name: str) -> int:
-        """Give how many VMs somebody may have to find for them."""
+        """The VMs that a site or peer may have to find for them."""
         there = self._vms.get(name)
         return sum(there.values()) if there else 0
 
     def leases_at(self, name: str) -> int:
-        """Give how many leases they are."""
+        """The number of leases that they are."""
         return len(self._vms.get(name, ()))
 
     def snapshot(self) -> dict[str, Any]:
-        """Give everything, as plain data for `restore`."""
+        """Return everything, as plain data for `restore`."""
         return {name: list(there.items()) for name, there in self._vms.items()}
 
     def restore(self, snapshot: Mapping[str, Iterable[tuple[int, int]]]) -> None:
-        """Know again what has not been answered."""
+        """Go on from what `snapshot` returned."""
         self._vms = {name: dict(there) for name, there in snapshot.items()}
 
 
 class SiteRegistry:
     """The sites behind a gateway. Peers are among ``remotes``, and nowhere else here.
 
-    ``remotes``      who decides for itself: sites elsewhere, and peers
+    ``own``          the gateway's own sites
+    ``remotes``      sites elsewhere and peers, which decide for themselves; ``offers`` are what was offered to them
     ``not_lending``  sites whose owners take no new guests
     ``federation``   the sites that routing policies choose from
+    ``touched``      own sites to be served in this instant
     """
 
-    def __init__(
-        self, sites: Mapping[str, Site], reference_mips: int, told_locals: Mapping[str, StreamMoments]
-    ) -> None:
-        """Begin with the gateway's own sites."""
+    def __init__(self, own: dict[str, Site], reference_mips: int, told_locals: Mapping[str, StreamMoments]) -> None:
+        """Begin with the gateway's own sites; ``told_locals`` are streams of their users that an operator states."""
+        self.own = own
         self.remotes: dict[str, RemoteSite] = {}
+        self.offers = OpenOffers()
         self.not_lending: set[str] = set()
-        self._sites = sites
+        self.touched: dict[str, Site] = {}
         self._reference_mips = reference_mips
-        self._be(self._facts(s.settings, told_locals.get(s.name)) for s in sites.values())
+        self._set_federation(self._facts(site.settings, told_locals.get(site.name)) for site in own.values())
+
+    def touch(self, name: str) -> Site:
+        """Have an own site served in this instant."""
+        site = self.own[name]
+        self.touched[name] = site
+        return site
 
     def join(self, remote: RemoteSite) -> None:
-        """Let somebody take part who decides for itself; one that was there before may have changed."""
+        """Add a site that decides for itself, or a peer; one that was there before may have changed."""
         before = self.remotes.get(remote.name)
         if before is not None:
             remote.leases = before.leases
         self.remotes[remote.name] = remote
         if not remote.is_peer:
-            self._be([*self._all_but(remote.name), self._facts(remote)])
+            self._set_federation([*self._all_but(remote.name), self._facts(remote)])
 
-    def part_with(self, name: str) -> RemoteSite | None:
-        """Somebody who decides for itself will not come back; returns how it was, None if it never came."""
+    def remove(self, name: str) -> RemoteSite | None:
+        """Remove a site that decides for itself; returns how it was, None if it never joined."""
         remote = self.remotes.pop(name, None)
         self.not_lending.discard(name)
-        self._be(self._all_but(name))
+        self.offers.remove(name)
+        self._set_federation(self._all_but(name))
         return remote
 
     def able(
         self, lease_type: LeaseType, sites: Sequence[SiteFacts], refused_by: Collection[str]
     ) -> Sequence[SiteFacts]:
-        """Of these sites, those that can serve such a lease and have not refused it: nearly always all."""
+        """Return those of these sites that can serve such a lease and have not refused it: nearly always all."""
         if lease_type in self._served_everywhere and not refused_by:
             return sites
         return [s for s in sites if s.name not in refused_by and self._can_serve(s.name, lease_type)]
 
     def open(self, sites: Sequence[SiteFacts]) -> Sequence[SiteFacts]:
-        """Of these sites, those that take guests now."""
+        """Return those of these sites that take guests now."""
         closed = self.closed | {name for name, remote in self.remotes.items() if not remote.is_open}
         return [site for site in sites if site.name not in closed] if closed else sites
 
     @property
     def closed(self) -> set[str]:
-        """Own sites, and others, to which no guests are sent because of their owner, or their machines."""
-        return self.not_lending | {name for name, site in self._sites.items() if site.allocations.is_silent}
+        """Sites to which no guests are sent because of their owner, or because their machines do not answer."""
+        return self.not_lending | {name for name, site in self.own.items() if site.allocations.is_silent}
 
-    def own(self) -> list[Site]:
-        """Give the gateway's own sites that take guests now."""
+    def own_open(self) -> list[Site]:
+        """List the gateway's own sites that take guests now."""
         closed = self.closed
-        return [site for site in self._sites.values() if site.name not in closed]
+        return [site for site in self.own.values() if site.name not in closed]
 
     def speed_of(self, name: str) -> int:
-        """Give the speed of one slot of a site or peer, MIPS."""
+        """Return the speed of one slot of a site or peer, MIPS."""
         remote = self.remotes.get(name)
-        return self._sites[name].settings.speed_mips if remote is None else remote.speed_mips
+        return self.own[name].settings.speed_mips if remote is None else remote.speed_mips
 
     def _can_serve(self, name: str, lease_type: LeaseType) -> bool:
-        place = self.remotes.get(name) or self._sites[name].settings
+        place = self.remotes.get(name) or self.own[name].settings
         return place.can_serve(lease_type)
 
     def _facts(self, place: SiteSettings | RemoteSite, told: StreamMoments | None = None) -> SiteFacts:
@@ -209,7 +222,7 @@ class SiteRegistry:
     def _all_but(self, name: str) -> list[SiteFacts]:
         return [facts for facts in self.federation.sites if facts.name != name]
 
-    def _be(self, sites: Iterable[SiteFacts]) -> None:
+    def _set_federation(self, sites: Iterable[SiteFacts]) -> None:
         """Let these be the sites, and see what all of them can do."""
         self.federation = SiteSet(sites)
         names = [site.name for site in self.federation.sites]

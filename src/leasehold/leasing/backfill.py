@@ -58,14 +58,14 @@ class Backfiller:
     in ``moved``, for whoever keeps a record.
     """
 
-    def __init__(self, plan: Profile, depth: int | None) -> None:
+    def __init__(self, plan: Profile, depth: int | None, moved: dict[int, Lease] | None = None) -> None:
         """Begin empty over ``plan`` with the given reservation depth."""
         self.plan = plan
         self.depth = depth
         self.books = [plan]
         self.reserved: dict[int, Lease] = {}
         self.others: dict[int, Lease] = {}
-        self.moved: dict[int, Lease] = {}
+        self.moved: dict[int, Lease] = {} if moved is None else moved
         self._places = 0
         self._due: list[tuple[int, int, Lease]] = []
         self._coming: list[tuple[int, int, Lease]] = []
@@ -82,7 +82,12 @@ class Backfiller:
 
     def waiting_vms(self) -> int:
         """How many VMs they ask for."""
-        return sum([lease.vms for lease in self.waiting()]) if self.reserved or self.others else 0
+        vms = 0
+        for lease in self.reserved.values():
+            vms += lease.vms
+        for lease in self.others.values():
+            vms += lease.vms
+        return vms
 
     def submit(self, lease: Lease) -> None:
         """Put a lease at the end of the queue; the next pass plans it."""

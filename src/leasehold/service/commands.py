@@ -205,7 +205,7 @@ class KeepPeer:
     """Exchange requests with another gateway from now on, or on these terms.
 
     ``url``      where it is called, so that it can ask us; "" where we lend it nothing
-    ``ask``      when it is asked, `leasehold.gateway.peering.Ask`
+    ``ask``      when it is asked, `leasehold.gateway.peering.AskWhen`
     ``max_vms``  most VMs that it may have here at a time; None: any number
     ``line``     a new name, for what is exchanged with somebody who was no peer before
     """

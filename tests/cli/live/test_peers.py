@@ -9,7 +9,7 @@ from tests.cli.saying import Cli
 from tests.client.gateway import MOMENT, Gateway, Reply, problem
 
 from leasehold.cli.live.completion import ASKS, complete_ask, complete_peer
-from leasehold.gateway.peering import Ask
+from leasehold.gateway.peering import AskWhen
 
 TOKEN: dict[str, Any] = {
     "id": "3f9a6c1b2d04", "consumer": "peer/north", "roles": ["peer"], "groups": [], "sites": ["north"],
@@ -152,7 +152,7 @@ def test_one_is_removed_or_it_is_said_why_not(cli: Cli, gateway: Gateway) -> Non
 
 
 def test_names_complete(gateway: Gateway) -> None:
-    assert set(ASKS) == set(Ask)
+    assert set(ASKS) == set(AskWhen)
     assert complete_ask("none") == ["none-can", "none-can-now"]
     gateway.answer("GET", "/v1/peers", Reply(body={"peers": [peer(), peer("south")]}))
     assert complete_peer("n") == ["north"]

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 from tests.gateway.coallocation.together import Together, coallocation, part, run_together, two_sites
 
-from leasehold.gateway.coallocation.reserving import _Search
+from leasehold.gateway.coallocation.reservation import _Search
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.gateway.invariants import Invariants
 from leasehold.model.agreement import CPUS, MILLION, Agreement, Breach, DailyHours, NoLimit, Rules, TimeDecay

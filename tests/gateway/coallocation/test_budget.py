@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.gateway.coallocation.together import coallocation, part, two_sites
 from tests.searching import examples
 
-from leasehold.gateway.coallocation.coordinator import REST_MS
+from leasehold.gateway.coallocation.co_allocator import REST_MS
 from leasehold.gateway.explaining import explain_coallocation
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.model.coallocation import CoAllocationRequest, CoAllocationState

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.gateway.coallocation.together import coallocation, part, run_together, two_sites
 
-from leasehold.gateway.coallocation.assigning import could_fit
 from leasehold.gateway.coallocation.placement.close_to_files import close_to_files
-from leasehold.gateway.coallocation.placement.policy import Option
+from leasehold.gateway.coallocation.placement.policy import PlacementOption
 from leasehold.gateway.coallocation.placement.registry import PLACEMENT_POLICIES, describe
 from leasehold.gateway.coallocation.placement.worst_fit import worst_fit
+from leasehold.gateway.coallocation.planner import could_fit
 from leasehold.model.coallocation import Component
 from leasehold.simulation.workload.job import WorkloadJob
 from leasehold.testing.worlds import local
@@ -85,12 +85,17 @@ def test_what_could_never_fit_is_what_no_combination_of_empty_sites_holds(
 
 
 def test_worst_fit_ranks_by_free_vms_alone() -> None:
-    options = [Option("a", 3, 0), Option("b", 5, 99), Option("c", 5, 1)]
+    options = [PlacementOption("a", 3, 0), PlacementOption("b", 5, 99), PlacementOption("c", 5, 1)]
     assert [one.site for one in sorted(options, key=worst_fit)] == ["b", "c", "a"]
 
 
 def test_close_to_files_ranks_by_transfer_and_then_by_free_vms() -> None:
-    options = [Option("a", 3, 10), Option("b", 5, 99), Option("c", 4, 10), Option("d", 1, 0)]
+    options = [
+        PlacementOption("a", 3, 10),
+        PlacementOption("b", 5, 99),
+        PlacementOption("c", 4, 10),
+        PlacementOption("d", 1, 0),
+    ]
     assert [one.site for one in sorted(options, key=close_to_files)] == ["d", "c", "a", "b"]
 
 

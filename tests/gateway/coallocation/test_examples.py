@@ -323,7 +323,7 @@ def test_names_that_there_are_not_are_refused() -> None:
 def test_who_was_called_off_starts_at_the_new_time_and_not_at_the_old_one() -> None:
     gateway = Gateway(two_sites(), Routing(routing_policy("most-free")(Random(0))))
     gateway.handle([CoAllocationSubmitted(coallocation(1, part(4), part(6), claim="reservation", ready_s=10))], 0)
-    gateway.coallocations._reserving.call_off(gateway.coallocations.open[1], 2_000)
+    gateway.coallocations._reservation.call_off(gateway.coallocations.open[1], 2_000)
     owner = Request(1, LeaseType.NON_PREEMPTABLE, 4, 30_000, 2_000, 2_000, site="a")
     gateway.handle([Submitted(owner)], 2_000)
     assert gateway.coallocations.open[1].start_ms == 32_000

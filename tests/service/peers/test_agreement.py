@@ -10,7 +10,7 @@ import pytest
 from tests.service.messages.line import rows_of
 from tests.service.peers.triangle import World, site_of
 
-from leasehold.gateway.peering import Ask
+from leasehold.gateway.peering import AskWhen
 from leasehold.model.errors import InvalidField
 from leasehold.model.event import SiteFellSilent
 from leasehold.model.lease import LeaseState
@@ -125,10 +125,10 @@ class TestNobodyElse:
         assert isinstance(world.do("a", ForgetSite("c", "operator")), NoSuchSite | CannotForget)
 
     def test_whatever_is_agreed_is_there_again_after_a_restart(self, world: World) -> None:
-        world.agree("a", "c", Ask.NONE_CAN_NOW, 7)
+        world.agree("a", "c", AskWhen.NONE_CAN_NOW, 7)
         world.gateways["a"].restart()
         terms = world.gateways["a"].gateway.peering.terms["c"]
-        assert (terms.ask, terms.max_vms) == (Ask.NONE_CAN_NOW, 7)
+        assert (terms.ask, terms.max_vms) == (AskWhen.NONE_CAN_NOW, 7)
         assert world.submit("a", 4, 1_000).lease.state == "held"  # until it has been heard of
         world.exchange("c", "a")
         assert world.row("a", 1).lease.site == "c"

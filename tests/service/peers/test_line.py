@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.searching import examples
 from tests.service.peers.triangle import NAMES, WAYS, World
 
-from leasehold.gateway.peering import Ask
+from leasehold.gateway.peering import AskWhen
 from leasehold.model.event import SiteFellSilent
 from leasehold.model.request import LeaseType
 from leasehold.service.commands import Happened
@@ -25,8 +25,8 @@ class UnreliableTriangle(RuleBasedStateMachine):
 
     world: World
 
-    @initialize(policy=st.sampled_from(["rr", "most-free", "pap-rtdp"]), ask=st.sampled_from(list(Ask)[:2]))
-    def begin(self, policy: str, ask: Ask) -> None:
+    @initialize(policy=st.sampled_from(["rr", "most-free", "pap-rtdp"]), ask=st.sampled_from(list(AskWhen)[:2]))
+    def begin(self, policy: str, ask: AskWhen) -> None:
         self.folder = Path(tempfile.mkdtemp())
         self.world = World(self.folder, policy, ask)
         self.asked: list[tuple[str, int]] = []
@@ -72,8 +72,8 @@ class UnreliableTriangle(RuleBasedStateMachine):
     def a_gateway_is_drained_or_lends_again(self, name: str) -> None:
         self.world.drain_or_resume(name)
 
-    @rule(way=WAY, ask=st.sampled_from(Ask), max_vms=st.sampled_from([None, 0, 2, 4]))
-    def an_agreement_changes(self, way: tuple[str, str], ask: Ask, max_vms: int | None) -> None:
+    @rule(way=WAY, ask=st.sampled_from(AskWhen), max_vms=st.sampled_from([None, 0, 2, 4]))
+    def an_agreement_changes(self, way: tuple[str, str], ask: AskWhen, max_vms: int | None) -> None:
         self.world.agree(*way, ask, max_vms)
 
     @rule(way=WAY)

@@ -8,7 +8,7 @@ import pytest
 from tests.service.messages.line import rows_of
 from tests.service.peers.triangle import NAMES, SLOTS, WAYS, World
 
-from leasehold.gateway.peering import Ask
+from leasehold.gateway.peering import AskWhen
 from leasehold.model.request import LeaseType
 
 STEPS = 250
@@ -69,7 +69,7 @@ STEP: dict[Callable[[Day], None], int] = {
 @pytest.mark.parametrize("seed", [1, 2, 3, 4])
 def test_at_its_end_all_agree_and_much_has_been_exchanged(seed: int, tmp_path: Path) -> None:
     draw = Random(seed)
-    world = World(tmp_path, "most-free", draw.choice([Ask.NONE_CAN, Ask.NONE_CAN_NOW]))
+    world = World(tmp_path, "most-free", draw.choice([AskWhen.NONE_CAN, AskWhen.NONE_CAN_NOW]))
     world.exchange_all()
     day = Day(world, draw)
     try:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.service.messages.line import live_of, rows_of
 
-from leasehold.gateway.peering import Ask
+from leasehold.gateway.peering import AskWhen
 from leasehold.model.lease import LeaseState
 from leasehold.model.request import LeaseType
 from leasehold.service.commands import Cancel, Command, Drain, KeepPeer, Mail, Undrain
@@ -50,7 +50,7 @@ class Message:
 class World:
     """All three, and what is on the lines between them."""
 
-    def __init__(self, folder: Path, policy: str = "rr", ask: Ask = Ask.NONE_CAN) -> None:
+    def __init__(self, folder: Path, policy: str = "rr", ask: AskWhen = AskWhen.NONE_CAN) -> None:
         self.stores = {name: open_store(f"sqlite:///{folder / name}.db") for name in NAMES}
         self.gateways = {
             name: live_of(self.stores[name], site_of(name), slots, policy) for name, slots in SLOTS.items()
@@ -67,7 +67,7 @@ class World:
 
     # What people do
 
-    def agree(self, name: str, other: str, ask: Ask = Ask.NONE_CAN, max_vms: int | None = None) -> None:
+    def agree(self, name: str, other: str, ask: AskWhen = AskWhen.NONE_CAN, max_vms: int | None = None) -> None:
         self.do(
             name,
             KeepPeer(other, f"https://{other}.example.org", ask.value, max_vms, "operator", new_id()),

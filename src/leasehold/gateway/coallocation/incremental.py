@@ -1,4 +1,4 @@
-"""Incremental claiming, for sites whose plans may change until the last moment.
+"""IncrementalClaiming claiming, for sites whose plans may change until the last moment.
 
 The reading of KOALA's policy (Mohamed and Epema 2005) that is used here:
 
@@ -11,14 +11,20 @@ The reading of KOALA's policy (Mohamed and Epema 2005) that is used here:
 4. Who has none at the start has failed, and with it this try: all that was claimed is given back.
 """
 
-from leasehold.gateway.coallocation.assigning import Assigner
-from leasehold.gateway.coallocation.claims import Claims
-from leasehold.gateway.coallocation.crew import Crew
+from leasehold.gateway.coallocation.component_leases import ComponentClaims, ComponentLeases
 from leasehold.gateway.coallocation.placement.policy import PlacementPolicy
 from leasehold.gateway.coallocation.placement.registry import placement_policy
-from leasehold.gateway.coallocation.planner import Planner
-from leasehold.gateway.coallocation.tried import Never, NotNow, Tried, Unfinished
-from leasehold.gateway.coallocation.windows import at_once, claimed_now, room_now
+from leasehold.gateway.coallocation.planner import (
+    Assigner,
+    Never,
+    NotNow,
+    Planner,
+    TryResult,
+    Unfinished,
+    at_once,
+    claimed_now,
+    room_now,
+)
 from leasehold.model.agreement import MILLION
 from leasehold.model.coallocation import CoAllocation, CoAllocationState
 from leasehold.model.lease import UNPLANNED, Lease, LeaseState
@@ -28,25 +34,25 @@ SOONEST_AGAIN_MS = 1_000
 """Between two claims for the same component."""
 
 
-class Incremental:
+class IncrementalClaiming:
     """Places co-allocations, and claims their machines."""
 
-    def __init__(self, planner: Planner, claims: Claims, crew: Crew) -> None:
+    def __init__(self, planner: Planner, claims: ComponentClaims, leases: ComponentLeases) -> None:
         """Begin."""
         self._planner = planner
         self._claims = claims
-        self._crew = crew
+        self._leases = leases
 
     # 1. Placing
 
-    def place(self, coallocation: CoAllocation, now_ms: int) -> Tried:
+    def place(self, coallocation: CoAllocation, now_ms: int) -> TryResult:
         """Give every component a site where there is room now, and set the common start."""
         request, budget = coallocation.request, self._planner.budget
         was_whole = budget.is_whole
         rooms = self._planner.rooms(now_ms)
         window = room_now(now_ms, request.margin_ms, request.deadline_ms)
         looking = Assigner(rooms, placement_policy(request.place), window, budget)
-        found = self._planner.find(request, dict(self._crew.open_leases(coallocation)), looking, now_ms)
+        found = self._planner.find(request, dict(self._leases.open_leases(coallocation)), looking, now_ms)
         if found.places is None:
             if found.breach is not None and found.breach.reason in NEVER:
                 return Never(found.breach.reason, found.breach)
@@ -73,7 +79,7 @@ class Incremental:
         Returns why one of them has still none, None if all have theirs.
         """
         why_not: Reason | None = None
-        missing = [one for one in self._crew.open_leases(coallocation) if one[1].state is LeaseState.HELD]
+        missing = [one for one in self._leases.open_leases(coallocation) if one[1].state is LeaseState.HELD]
         for index, lease in sorted(missing, key=lambda one: (-one[1].vms, one[0])):
             why_not = self._claim_one(coallocation, index, lease, now_ms) or why_not
         left_ms = coallocation.start_ms - now_ms
@@ -82,25 +88,25 @@ class Incremental:
         return why_not
 
     def _claim_one(self, coallocation: CoAllocation, index: int, lease: Lease, now_ms: int) -> Reason | None:
-        part, barred = coallocation.parts[index], set[tuple[int, str]]()
+        part, refusals = coallocation.parts[index], set[tuple[int, str]]()
         policy = _rather_at(part.site, placement_policy(coallocation.request.place))
         window = claimed_now(part.site, coallocation.start_ms, now_ms, coallocation.request.deadline_ms)
         while True:
             looking = Assigner(self._planner.rooms(now_ms), policy, window, self._planner.budget)
-            found = self._planner.find(coallocation.request, {index: lease}, looking, now_ms, barred)
+            found = self._planner.find(coallocation.request, {index: lease}, looking, now_ms, refusals)
             if found.places is None:
                 return Reason.NO_COMMON_ROOM if found.breach is None else found.breach.reason
             site = found.places[index]
             if self._claims.claim(lease, site, coallocation.start_ms - now_ms, now_ms) is None:
                 part.site, part.claimed_ms = site, now_ms
                 return None
-            barred.add((index, site))
+            refusals.add((index, site))
 
     # 4. Giving back
 
     def give_back(self, coallocation: CoAllocation, now_ms: int) -> None:
         """Give back whatever was claimed: this try has failed."""
-        for index, lease in list(self._crew.open_leases(coallocation)):
+        for index, lease in list(self._leases.open_leases(coallocation)):
             count_idle(coallocation, index, now_ms)
             if lease.state is not LeaseState.HELD:
                 self._claims.end(lease, Reason.CLAIM_RELEASED, now_ms)
@@ -111,12 +117,12 @@ class Incremental:
 
     def replace(self, coallocation: CoAllocation, index: int, lease: Lease, now_ms: int) -> bool:
         """Give a component machines at once, in place of those that it lost; whether there are any."""
-        policy, barred = placement_policy(coallocation.request.place), set[tuple[int, str]]()
+        policy, refusals = placement_policy(coallocation.request.place), set[tuple[int, str]]()
         window = at_once(now_ms, coallocation.request.deadline_ms)
         while True:
             rooms = self._planner.rooms(now_ms)
             looking = Assigner(rooms, policy, window, self._planner.budget)
-            found = self._planner.find(coallocation.request, {index: lease}, looking, now_ms, barred)
+            found = self._planner.find(coallocation.request, {index: lease}, looking, now_ms, refusals)
             if found.places is None:
                 return False
             site = found.places[index]
@@ -124,7 +130,7 @@ class Incremental:
             if self._claims.claim(lease, site, waits_ms, now_ms) is None:
                 coallocation.parts[index].site = site
                 return True
-            barred.add((index, site))
+            refusals.add((index, site))
 
 
 def count_idle(coallocation: CoAllocation, index: int, now_ms: int) -> None:

@@ -1,33 +1,317 @@
-"""Where could components go? The sites that lend, those that agreements open, and places for all at once.
+"""Where could components go? The sites that lend, those that agreements open, and places for all at the same time.
 
-These are the stages of `leasehold.sharing.broker`; nothing here changes anything.
+These are the stages of `leasehold.sharing.broker`; nothing here changes a site. What an instant may look at is
+counted, never timed, so that decisions are the same on any machine: a *look* is one place examined for one component;
+long plans count for more, at so many steps for each look. On an ordinary processor a look takes 5 to 10 microseconds.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import merge
 from itertools import groupby, takewhile
 
-from leasehold.gateway.budget import WorkBudget
-from leasehold.gateway.coallocation.assigning import Assigner, Wanted, could_fit
-from leasehold.gateway.coallocation.rooms import Room
+from leasehold.gateway.coallocation.placement.policy import PlacementOption, PlacementPolicy
 from leasehold.gateway.quotas import QuotaEnforcer
 from leasehold.gateway.site import Site
 from leasehold.gateway.sites import SiteRegistry
 from leasehold.model.agreement import Breach
-from leasehold.model.coallocation import CoAllocationRequest
+from leasehold.model.coallocation import CoAllocationRequest, Component
 from leasehold.model.lease import Lease
 from leasehold.model.reason import NEVER, Reason
-from leasehold.sharing.broker import ExtendedVirtualEnvironment, VirtualEnvironment, extend, virtual
+from leasehold.sharing.broker import (
+    ExtendedVirtualEnvironment,
+    VirtualEnvironment,
+    extend,
+    virtual,
+)
 
-Barred = Collection[tuple[int, str]]
+LOOKS_EACH_INSTANT = 4_000
+"""What all co-allocations together may look at in one instant."""
+
+
+class WorkBudget:
+    """Counts looks; code that spends them asks now and then whether any are left, and stops where none are."""
+
+    def __init__(self, looks: int = LOOKS_EACH_INSTANT) -> None:
+        """Begin with this many looks."""
+        self.looks = looks
+        self.left = looks
+
+    def renew(self) -> None:
+        """Begin another instant."""
+        self.left = self.looks
+
+    def spend(self, looks: int = 1) -> None:
+        """Count looks; the last ones may be more than were left."""
+        self.left -= looks
+
+    @property
+    def spent(self) -> int:
+        """How many looks were spent."""
+        return self.looks - self.left
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing has been spent."""
+        return self.left == self.looks
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether it is time to stop."""
+        return self.left <= 0
+
+
+@dataclass(frozen=True, slots=True)
+class NotNow:
+    """There is no room for all yet, or an agreement says no until it does not."""
+
+    breach: Breach | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Never:
+    """It cannot be, and why."""
+
+    reason: Reason
+    breach: Breach | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """The budget of the instant was spent before that could be said: the search goes on at another one."""
+
+
+TryResult = NotNow | Never | Unfinished | None
+"""None: every component has its place."""
+
+
+_BITS_PER_MIB = 8 * 2**20
+_BITS_PER_MS_AT_ONE_MBPS = 1_000
+
+# How many steps of a plan take as long as one look, by what is done with them.
+_COPIED_EACH_LOOK = 2_048
+_READ_EACH_LOOK = 512
+_CHANGED_EACH_LOOK = 128
+
+
+class SitePlan:
+    """A copy of a site's plan: what one component is given there, no other can have; the site does not change."""
+
+    def __init__(self, site: Site, now_ms: int, budget: WorkBudget) -> None:
+        """Copy the plan of a site as it is now; that is counted."""
+        guests = site.open_to_guests(now_ms)
+        budget.spend(1 + len(guests.full.times) // _COPIED_EACH_LOOK)
+        self._budget = budget
+        self.name = site.name
+        self._settings = site.settings
+        self._floor = site.allocations
+        self._full = guests.full.copy()
+        share_vms = site.settings.non_preemptable_share_vms
+        self._lent_vms_left = None if share_vms is None else share_vms - guests.non_preemptable_vms
+
+    def span_ms(self, work: int) -> int:
+        """How long so much work takes here."""
+        return self._floor.wall_ms(work)
+
+    def transfer_ms(self, component: Component) -> int:
+        """How long a component's files take to get here, one after another, rounded up."""
+        bits = sum(mib for site, mib in component.files if site != self.name) * _BITS_PER_MIB
+        bits_per_ms = self._settings.overhead.network_mbps * _BITS_PER_MS_AT_ONE_MBPS
+        return -(-bits // bits_per_ms)
+
+    def free_vms(self, begin_ms: int, end_ms: int) -> int:
+        """How many VMs a component could have all that time, by the plan and by what the owner lends."""
+        longest_ms = self._settings.non_preemptable_max_ms
+        if longest_ms is not None and end_ms - begin_ms > longest_ms:
+            return 0
+        self._spend(begin_ms, end_ms, _READ_EACH_LOOK)
+        free = self._full.lowest(begin_ms, end_ms)
+        return free if self._lent_vms_left is None else min(free, self._lent_vms_left)
+
+    def take(self, begin_ms: int, end_ms: int, vms: int) -> None:
+        """Give a component room."""
+        self._spend(begin_ms, end_ms, _CHANGED_EACH_LOOK)
+        self._full.take(begin_ms, end_ms, vms)
+        if self._lent_vms_left is not None:
+            self._lent_vms_left -= vms
+
+    def give(self, begin_ms: int, end_ms: int, vms: int) -> None:
+        """Take it back."""
+        self._spend(begin_ms, end_ms, _CHANGED_EACH_LOOK)
+        self._full.give(begin_ms, end_ms, vms)
+        if self._lent_vms_left is not None:
+            self._lent_vms_left += vms
+
+    def starts_after(self, from_ms: int) -> Iterator[int]:
+        """When room may come free, in order: at no other time can a start be possible that was not before."""
+        times = self._full.times
+        while (i := bisect_right(times, from_ms)) < len(times):
+            from_ms = times[i]
+            yield from_ms
+
+    def _spend(self, begin_ms: int, end_ms: int, steps_each_look: int) -> None:
+        times = self._full.times
+        steps = bisect_left(times, end_ms) - bisect_right(times, begin_ms)
+        self._budget.spend(1 + steps // steps_each_look)
+
+
+Window = Callable[[str, int, int], tuple[int, int] | None]
+"""From when until when a component holds machines of a site, told how long its files travel there and how
+long it runs (ms); None: it cannot be there in time."""
+
+
+def all_from(start_ms: int, now_ms: int, deadline_ms: int | None) -> Window:
+    """Let a component run from a common start on, if its files are there by then."""
+
+    def window(site: str, transfer_ms: int, span_ms: int) -> tuple[int, int] | None:  # noqa: ARG001 - a Window
+        in_time = now_ms + transfer_ms <= start_ms and _by(deadline_ms, start_ms + span_ms)
+        return (start_ms, start_ms + span_ms) if in_time else None
+
+    return window
+
+
+def room_now(now_ms: int, margin_ms: int, deadline_ms: int | None) -> Window:
+    """Let there be room from now on, until a component would be done that starts once its files are there."""
+
+    def window(site: str, transfer_ms: int, span_ms: int) -> tuple[int, int] | None:  # noqa: ARG001 - a Window
+        end_ms = now_ms + transfer_ms + margin_ms + span_ms
+        return (now_ms, end_ms) if _by(deadline_ms, end_ms) else None
+
+    return window
+
+
+def claimed_now(placed_at: str, start_ms: int, now_ms: int, deadline_ms: int | None) -> Window:
+    """Let a component hold machines from now on, and run from a common start on.
+
+    Its files are on their way to where it was placed; to another site they have to travel from now on.
+    """
+
+    def window(site: str, transfer_ms: int, span_ms: int) -> tuple[int, int] | None:
+        in_time = site == placed_at or now_ms + transfer_ms <= start_ms
+        return (now_ms, start_ms + span_ms) if in_time and _by(deadline_ms, start_ms + span_ms) else None
+
+    return window
+
+
+def at_once(now_ms: int, deadline_ms: int | None) -> Window:
+    """Let a component hold machines from now on, wait for its files, and run."""
+
+    def window(site: str, transfer_ms: int, span_ms: int) -> tuple[int, int] | None:  # noqa: ARG001 - a Window
+        end_ms = now_ms + transfer_ms + span_ms
+        return (now_ms, end_ms) if _by(deadline_ms, end_ms) else None
+
+    return window
+
+
+def _by(deadline_ms: int | None, end_ms: int) -> bool:
+    return deadline_ms is None or end_ms <= deadline_ms
+
+
+MOST_LOOKS = 2_000
+"""How many places are tried before no way counts as found."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnplacedComponent:
+    """A component without a place: which it is, its work in work units, and the sites that it may go to."""
+
+    index: int
+    component: Component
+    work: int
+    sites: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    option: PlacementOption
+    begin_ms: int
+    end_ms: int
+
+
+class Assigner:
+    """Looks for places for components in ``rooms``, which it leaves as they were."""
+
+    def __init__(
+        self, rooms: Mapping[str, SitePlan], policy: PlacementPolicy, window: Window, budget: WorkBudget
+    ) -> None:
+        """Look in these rooms, with this window, as long as the budget lasts."""
+        self._rooms = rooms
+        self._budget = budget
+        self._policy = policy
+        self._window = window
+        self._looks_left = MOST_LOOKS
+
+    def assign(self, wanted: Sequence[UnplacedComponent]) -> dict[int, str] | None:
+        """Give a site to each component, by its index; None where no way was found."""
+        in_turn = sorted(wanted, key=lambda one: (-one.component.vms, one.index))
+        return self._place(in_turn)
+
+    def _place(self, wanted: Sequence[UnplacedComponent]) -> dict[int, str] | None:
+        if not wanted:
+            return {}
+        first, others = wanted[0], wanted[1:]
+        for choice in self._choices(first):
+            if self._looks_left <= 0 or self._budget.is_spent:
+                return None
+            self._looks_left -= 1
+            room, vms = self._rooms[choice.option.site], first.component.vms
+            room.take(choice.begin_ms, choice.end_ms, vms)
+            places = self._place(others)
+            room.give(choice.begin_ms, choice.end_ms, vms)
+            if places is not None:
+                return {first.index: choice.option.site, **places}
+        return None
+
+    def _choices(self, wanted: UnplacedComponent) -> list[_Choice]:
+        """Give the places that a component could have, the one that it likes best first."""
+        found = [choice for site in wanted.sites if (choice := self._look_at(wanted, self._rooms[site]))]
+        return sorted(found, key=lambda choice: self._policy(choice.option))
+
+    def _look_at(self, wanted: UnplacedComponent, room: SitePlan) -> _Choice | None:
+        transfer_ms = room.transfer_ms(wanted.component)
+        window = self._window(room.name, transfer_ms, room.span_ms(wanted.work))
+        if window is None:
+            return None
+        free_vms = room.free_vms(*window)
+        if free_vms < wanted.component.vms:
+            return None
+        return _Choice(PlacementOption(room.name, free_vms, transfer_ms), *window)
+
+
+def could_fit(components: Sequence[Component], vms: Mapping[str, int]) -> bool:
+    """Whether components would find room at the same time at sites that are empty and have so many VMs.
+
+    Counts as yes where that is not found out within `MOST_LOOKS`.
+    """
+    left, looks = dict(vms), iter(range(MOST_LOOKS))
+
+    def place(rest: Sequence[Component]) -> bool:
+        if not rest:
+            return True
+        first = rest[0]
+        for site in (first.site,) if first.site else tuple(left):
+            if next(looks, None) is None:
+                return True
+            if left[site] >= first.vms:
+                left[site] -= first.vms
+                found = place(rest[1:])
+                left[site] += first.vms
+                if found:
+                    return True
+        return False
+
+    return place(sorted(components, key=lambda one: -one.vms))
+
+
+Refusals = Collection[tuple[int, str]]
 """Components, by their index, and sites that have refused them."""
 
 _FOREVER_MS = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Placement:
     """A site for each component, by its index; without, the breach that lasts longest, if that is why."""
 
     places: Mapping[int, str] | None
@@ -37,36 +321,29 @@ class Found:
 class Planner:
     """Looks at the gateway's own sites; every look counts against the ``budget`` of the instant."""
 
-    def __init__(
-        self,
-        sites: Mapping[str, Site],
-        lenders: SiteRegistry,
-        quotas: QuotaEnforcer,
-        reference_mips: int,
-        budget: WorkBudget,
-    ) -> None:
+    def __init__(self, registry: SiteRegistry, quotas: QuotaEnforcer, reference_mips: int, budget: WorkBudget) -> None:
         """Begin; ``reference_mips`` is the speed that durations refer to."""
         self.budget = budget
-        self._sites = sites
-        self._lenders = lenders
+        self._registry = registry
+        self._sites = registry.own
         self._quotas = quotas
         self._reference_mips = reference_mips
 
     @property
     def all_lend(self) -> bool:
-        """Whether no site of the gateway's own is shut to guests."""
-        return len(self._lenders.own()) == len(self._sites)
+        """Whether all own sites take guests."""
+        return len(self._registry.own_open()) == len(self._sites)
 
-    def rooms(self, now_ms: int) -> dict[str, Room]:
+    def rooms(self, now_ms: int) -> dict[str, SitePlan]:
         """Look at the sites that take guests now."""
-        return {site.name: Room(site, now_ms, self.budget) for site in self._lenders.own()}
+        return {site.name: SitePlan(site, now_ms, self.budget) for site in self._registry.own_open()}
 
     # The stages
 
     def virtual(self, request: CoAllocationRequest, index: int) -> VirtualEnvironment:
         """Give the sites that there are for a component: those that lend, or the one that it has to be at."""
         named = request.components[index].site
-        return virtual((site.name for site in self._lenders.own()), lambda name: named in ("", name))
+        return virtual((site.name for site in self._registry.own_open()), lambda name: named in ("", name))
 
     def extended(
         self, request: CoAllocationRequest, index: int, lease: Lease, start_ms: int, now_ms: int
@@ -87,7 +364,7 @@ class Planner:
         def room(site: str) -> int:
             return self._sites[site].free_vms
 
-        facts = [one for one in self._lenders.federation.sites if one.name in sites]
+        facts = [one for one in self._registry.federation.sites if one.name in sites]
         return tuple(one.name for one in self._quotas.best(lease, facts, room, now_ms))
 
     def find(
@@ -96,29 +373,29 @@ class Planner:
         leases: Mapping[int, Lease],
         looking: Assigner,
         now_ms: int,
-        barred: Barred = (),
+        refusals: Refusals = (),
         start_ms: int | None = None,
-    ) -> Found:
+    ) -> Placement:
         """Find places for these components, by their indices, all at the same time: ``start_ms``, or now."""
-        wanted: list[Wanted] = []
+        wanted: list[UnplacedComponent] = []
         breaches: list[Breach] = []
         for index, lease in leases.items():
             self.budget.spend(len(self._sites))
             environment = self.extended(request, index, lease, start_ms or now_ms, now_ms)
             if not environment.sites and environment.breaches:
                 breaches.append(min(environment.breaches.values(), key=_lasts))
-            sites = tuple(site for site in environment.sites if (index, site) not in barred)
-            wanted.append(Wanted(index, request.components[index], self.work(request, index), sites))
+            sites = tuple(site for site in environment.sites if (index, site) not in refusals)
+            wanted.append(UnplacedComponent(index, request.components[index], self.work(request, index), sites))
         if breaches:
-            return Found(None, max(breaches, key=_lasts))
-        return Found(looking.assign(wanted))
+            return Placement(None, max(breaches, key=_lasts))
+        return Placement(looking.assign(wanted))
 
     def work(self, request: CoAllocationRequest, index: int) -> int:
         """Give what a component asks for, in work units."""
         return request.components[index].duration_ms * self._reference_mips
 
     def starts(
-        self, request: CoAllocationRequest, rooms: Mapping[str, Room], from_ms: int, now_ms: int
+        self, request: CoAllocationRequest, rooms: Mapping[str, SitePlan], from_ms: int, now_ms: int
     ) -> Iterator[int]:
         """Give the times from ``from_ms`` on at which a common start can become possible, in order."""
         arrivals = (now_ms + room.transfer_ms(part) for room in rooms.values() for part in request.components)
@@ -146,14 +423,14 @@ class Planner:
             if component.vms > widest:
                 return Reason.WIDER_THAN_ANY_SITE
         work = min(self.work(request, index) for index in range(len(request.components)))
-        lent = {name: _lent_for_good(site, work) for name, site in self._sites.items()}
+        lent = {name: _lent_without_preemption(site, work) for name, site in self._sites.items()}
         if could_fit(request.components, lent):
             return None
         nobody_lends = all(site.settings.non_preemptable_share_vms == 0 for site in self._sites.values())
         return Reason.NON_PREEMPTABLE_NOT_ALLOWED if nobody_lends else Reason.NO_COMMON_ROOM
 
 
-def _lent_for_good(site: Site, work: int) -> int:
+def _lent_without_preemption(site: Site, work: int) -> int:
     """The most VMs that Non-preemptable components of at least so much work can ever have at a site."""
     longest_ms = site.settings.non_preemptable_max_ms
     if longest_ms is not None and site.allocations.wall_ms(work) > longest_ms:

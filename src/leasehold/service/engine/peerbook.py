@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from leasehold.gateway.peering import Ask, Terms
+from leasehold.gateway.peering import AskWhen, Terms
 from leasehold.model.errors import InvalidField
 from leasehold.model.event import CancelRequested, Event, SiteForgotten, Tick
 from leasehold.service.commands import KeepPeer, RemovePeer
@@ -38,7 +38,7 @@ class PeerBook:
         row = PeerRow(
             name=name,
             url=command.url,
-            ask=Ask(command.ask).value,
+            ask=AskWhen(command.ask).value,
             max_vms=command.max_vms,
             line=command.line if before is None else before.line,
             added_ms=now_ms if before is None else before.added_ms,
@@ -106,4 +106,4 @@ class PeerBook:
 
 
 def _terms(row: PeerRow) -> Terms:
-    return Terms(Ask(row.ask), row.max_vms)
+    return Terms(AskWhen(row.ask), row.max_vms)

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from leasehold.gateway.peering import Ask, Tally
+from leasehold.gateway.peering import AskWhen, PeerTraffic
 from leasehold.model.errors import InvalidField
 from leasehold.service.auth.tokens import id_of
 from leasehold.service.commands import KeepPeer, RemovePeer
@@ -40,7 +40,7 @@ class Agreement:
     """
 
     url: str = ""
-    ask: Ask = Ask.NONE_CAN
+    ask: AskWhen = AskWhen.NONE_CAN
     max_vms: int | None = None
 
 
@@ -196,7 +196,7 @@ def _look(engine: Engine) -> list[_Seen]:
 
 def _asked(engine: Engine, name: str) -> Traffic:
     gateway = engine.gateway
-    remote, unanswered = gateway.registry.remotes.get(name), gateway.offers.leases_at(name)
+    remote, unanswered = gateway.registry.remotes.get(name), gateway.registry.offers.leases_at(name)
     leases = {} if remote is None else {lease.id: lease.vms for lease in remote.leases.values()}
     return _traffic(gateway.peering.asked.get(name), leases, unanswered, engine.now_ms)
 
@@ -207,7 +207,7 @@ def _asking(engine: Engine, name: str) -> Traffic:
     return _traffic(peering.asking.get(name), leases, 0, engine.now_ms)
 
 
-def _traffic(tally: Tally | None, leases: dict[int, int], unanswered: int, now_ms: int) -> Traffic:
+def _traffic(tally: PeerTraffic | None, leases: dict[int, int], unanswered: int, now_ms: int) -> Traffic:
     if tally is None:
         return Traffic()
     return Traffic(

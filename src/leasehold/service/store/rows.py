@@ -159,7 +159,7 @@ class PeerRow:
 
     name: Annotated[str, KEY]
     url: str  # where it is called, so that it can ask us; "" where we lend it nothing
-    ask: str  # when we ask it, `leasehold.gateway.peering.Ask`
+    ask: str  # when we ask it, `leasehold.gateway.peering.AskWhen`
     max_vms: int | None  # most VMs that it may have here at a time
     line: str  # made up when it was added: who is added anew begins anew
     added_ms: int

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
+class PlacementOption:
     """A site at which a component could run.
 
     ``free_vms``     the fewest VMs that are free there while it would; what siblings were given is not
@@ -17,5 +17,5 @@ class Option:
     transfer_ms: int
 
 
-PlacementPolicy = Callable[[Option], tuple[int, ...]]
+PlacementPolicy = Callable[[PlacementOption], tuple[int, ...]]
 """Ranks an option: the least comes first, and of equals the site that comes first in the federation."""

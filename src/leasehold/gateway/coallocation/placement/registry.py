@@ -6,7 +6,7 @@ from leasehold.gateway.coallocation.placement.worst_fit import worst_fit
 from leasehold.model.functions import Functions
 
 ENTRY_POINT_GROUP = "leasehold.placement_policies"
-"""Where a package offers a function that ranks an `Option`."""
+"""Where a package offers a function that ranks an `PlacementOption`."""
 
 PLACEMENT_POLICIES: dict[str, PlacementPolicy] = {
     "worst-fit": worst_fit,

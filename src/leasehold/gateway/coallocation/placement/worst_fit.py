@@ -1,9 +1,9 @@
 """Worst-Fit."""
 
-from leasehold.gateway.coallocation.placement.policy import Option
+from leasehold.gateway.coallocation.placement.policy import PlacementOption
 
 
-def worst_fit(option: Option) -> tuple[int, ...]:
+def worst_fit(option: PlacementOption) -> tuple[int, ...]:
     """Where is the most room?
 
     Rule: the most free VMs, so that what is left stays balanced over the sites.

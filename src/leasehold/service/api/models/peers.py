@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field
 from pydantic.types import Strict
 
-from leasehold.gateway.peering import Ask
+from leasehold.gateway.peering import AskWhen
 from leasehold.service.api.fields import MAX_VMS, Text
 from leasehold.service.api.models.base import A_MOMENT, Asked, Shown, examples
 from leasehold.service.api.moments import show_moment, show_planned
@@ -32,8 +32,8 @@ class PeerRequest(Asked):
 
     url: Text = Field("", description="Where it is called, so that it can ask us; empty: we lend it nothing.")
     token: Text | None = Field(None, description="What it gave us, role `peer`; left out: what it gave before.")
-    ask: Ask = Field(
-        Ask.NONE_CAN,
+    ask: AskWhen = Field(
+        AskWhen.NONE_CAN,
         description="When we ask it: where `none-can` of our sites take it, `none-can-now`, or `never`.",
     )
     max_vms: Most | None = Field(None, description="Most VMs that it may have here at a time; null: any number.")

@@ -1,24 +1,23 @@
-"""The desk for co-allocations: what happens to each of them, from its submission to its end.
+"""What happens to each co-allocation, from its submission to its end.
 
-Within an instant the gateway calls, in this order: the notes; `mourn`, before the sites' own users are
-served, so that they get what is given back; `serve`, after them, so that nothing is taken from them;
-`follow`, once everybody has started who can.
+Within an instant the gateway calls, in this order: the notes; `handle_losses`, before the sites' own users are served,
+so that they get what is given back; `serve`, after them, so that nothing is taken from them; `settle`, once everything
+has started that can.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from heapq import heappop, heappush
 from operator import attrgetter
 
-from leasehold.gateway.coallocation.alarms import Alarms
-from leasehold.gateway.coallocation.claims import Claims
-from leasehold.gateway.coallocation.crew import Crew
-from leasehold.gateway.coallocation.incremental import Incremental, count_idle
+from leasehold.gateway.coallocation.component_leases import ComponentClaims, ComponentLeases
+from leasehold.gateway.coallocation.incremental import IncrementalClaiming, count_idle
 from leasehold.gateway.coallocation.placement.registry import placement_policy
-from leasehold.gateway.coallocation.planner import Planner
-from leasehold.gateway.coallocation.reserving import Reserving
-from leasehold.gateway.coallocation.tried import Never, NotNow, Tried, Unfinished
-from leasehold.gateway.guests import ASK_AGAIN_MS
+from leasehold.gateway.coallocation.planner import Never, NotNow, Planner, TryResult, Unfinished
+from leasehold.gateway.coallocation.reservation import ReservationClaiming
+from leasehold.gateway.guests import RETRY_MS
 from leasehold.gateway.quotas import AGREEMENT
-from leasehold.gateway.site import Site
+from leasehold.gateway.sites import SiteRegistry
+from leasehold.gateway.state import InstantChanges
 from leasehold.model.coallocation import (
     Claim,
     CoAllocation,
@@ -31,9 +30,9 @@ from leasehold.model.effect import (
     CoAllocationClosed,
     CoAllocationStarted,
     Decision,
-    Effect,
     LeaseClosed,
     StartLease,
+    WakeAt,
 )
 from leasehold.model.errors import UnknownName
 from leasehold.model.event import CoAllocationCancelled, CoAllocationSubmitted
@@ -42,50 +41,75 @@ from leasehold.model.reason import Outcome, Reason
 from leasehold.model.request import check_request
 
 AGAIN_MS = 10_000
-"""When a co-allocation is tried for again of which a try has failed."""
+"""After how long a co-allocation is tried again that has failed once."""
 
 MUCH = 4
-"""Where more than this part of a budget was spent, those who wait are left alone for a while."""
+"""Where more than this part of a budget was spent, those that wait are left alone for `REST_MS`."""
 
 REST_MS = 1_000
-"""For how long."""
 
 _DONE = frozenset({LeaseState.COMPLETED, LeaseState.KILLED})
+
+
+class _Alarms:
+    """When which co-allocation is to be looked at again; each moment is asked for once for each of them."""
+
+    def __init__(self, changes: InstantChanges) -> None:
+        """Begin without alarms."""
+        self._changes = changes
+        self._due: list[tuple[int, int]] = []
+        self._known: set[tuple[int, int]] = set()
+
+    def wake(self, coallocation_id: int, at_ms: int) -> None:
+        """Look at a co-allocation again at that time."""
+        alarm = (at_ms, coallocation_id)
+        if alarm not in self._known:
+            self._known.add(alarm)
+            heappush(self._due, alarm)
+            self._changes.effects.append(WakeAt("", at_ms))
+
+    def ring(self, now_ms: int) -> set[int]:
+        """Return those whose time has come."""
+        rung: set[int] = set()
+        while self._due and self._due[0][0] <= now_ms:
+            alarm = heappop(self._due)
+            self._known.discard(alarm)
+            rung.add(alarm[1])
+        return rung
 
 
 class CoAllocator:
     """All open co-allocations of a gateway, by their numbers.
 
-    ``moved``  those that may stand otherwise since the last instant
+    ``moved``  those that may have changed in this instant
 
-    All of them that wait are tried for in every instant, as long as the budget lasts. Where that takes much
-    of it, they are left alone for a while; where it does not last for all, the others have their turn first
-    after that.
+    All that wait are tried in every instant, as long as the budget lasts. Where that takes much of it, they are left
+    alone for a while; where it does not last for all, the others have their turn first after that.
     """
 
     def __init__(
         self,
-        sites: Mapping[str, Site],
+        registry: SiteRegistry,
         planner: Planner,
-        claims: Claims,
-        crew: Crew,
-        effects: list[Effect],
+        claims: ComponentClaims,
+        leases: ComponentLeases,
+        changes: InstantChanges,
     ) -> None:
-        """Begin empty; ``effects`` is the gateway's list."""
+        """Begin empty."""
         self.open: dict[int, CoAllocation] = {}
         self.planner = planner
-        self.crew = crew
+        self.leases = leases
         self._claims = claims
-        self._incremental = Incremental(planner, claims, crew)
-        self._reserving = Reserving(planner, claims, crew)
-        self._sites = sites
-        self._effects = effects
+        self._incremental = IncrementalClaiming(planner, claims, leases)
+        self._reservation = ReservationClaiming(planner, claims, leases)
+        self._sites = registry.own
+        self._changes = changes
         self.moved: dict[int, CoAllocation] = {}
-        self._stirred: set[int] = set()
+        self._dirty: set[int] = set()
         self._postponed: set[int] = set()
         self._first = 0
         self._rests_until_ms = 0
-        self._alarms = Alarms(effects)
+        self._alarms = _Alarms(changes)
         self._parts: dict[int, CoAllocation] = {}
 
     # 1. What happened
@@ -97,12 +121,12 @@ class CoAllocator:
         coallocation = CoAllocation(request, [Part(0) for _ in request.components])
         self.open[coallocation.id] = coallocation
         for index in range(len(request.components)):
-            self.crew.man(coallocation, index)
+            self.leases.create(coallocation, index)
         refusal = self.planner.why_never(request)
         if refusal is not None:
             self._refuse(coallocation, Never(refusal), now_ms)
             return
-        self._stirred.add(coallocation.id)
+        self._dirty.add(coallocation.id)
         if request.deadline_ms is not None:
             self._alarms.wake(coallocation.id, request.deadline_ms - self.planner.shortest_ms(request) + 1)
 
@@ -118,22 +142,22 @@ class CoAllocator:
                     raise UnknownName("site", name, self._sites)
 
     def note_cancel(self, event: CoAllocationCancelled, now_ms: int) -> None:
-        """The user takes a co-allocation back; one that is over stays as it is."""
+        """Cancel a co-allocation; one that is over stays as it is."""
         coallocation = self.open.get(event.coallocation_id)
         if coallocation is not None:
             self._stop(coallocation, CoAllocationState.CANCELLED, Reason.CANCELLED_BY_USER, now_ms)
 
     def cancel_with(self, lease_id: int, now_ms: int) -> bool:
-        """Whoever takes a component back takes back all of its co-allocation; whether it is one."""
-        coallocation = self.crew.coallocation_of(lease_id)
+        """Cancel the co-allocation that a lease is a component of; False if it is not one."""
+        coallocation = self.leases.coallocation_of(lease_id)
         if coallocation is not None:
             self._stop(coallocation, CoAllocationState.CANCELLED, Reason.CANCELLED_BY_USER, now_ms)
         return coallocation is not None
 
-    def mourn(self, now_ms: int) -> None:
+    def handle_losses(self, now_ms: int) -> None:
         """Components have lost their machines: give them another lease, or stop everything."""
         for lease_id in self._lost() if self.open else ():
-            coallocation = self.crew.coallocation_of(lease_id)
+            coallocation = self.leases.coallocation_of(lease_id)
             index = -1 if coallocation is None else coallocation.request.index_of(lease_id)
             if coallocation is None or coallocation.parts[index].lease_id != lease_id:
                 continue  # all of it was given back meanwhile
@@ -141,35 +165,35 @@ class CoAllocator:
             part.losses += 1
             count_idle(coallocation, index, now_ms)
             if part.losses <= request.retries:
-                self.crew.renew(coallocation, index)
+                self.leases.replace(coallocation, index)
                 coallocation.claim_ms = now_ms
-                self._stirred.add(coallocation.id)
+                self._dirty.add(coallocation.id)
             elif coallocation.state is CoAllocationState.RUNNING:
                 self._stop(coallocation, CoAllocationState.FAILED, Reason.MACHINES_LOST, now_ms)
             else:
                 self._give_back(coallocation, Reason.MACHINES_LOST, now_ms)
 
     def _lost(self) -> list[int]:
-        """Name the leases of which this instant's events say that their machines are lost."""
-        closed = [effect.lease for effect in self._effects if type(effect) is LeaseClosed]
+        """List the leases that have lost their machines in this instant."""
+        closed = [effect.lease for effect in self._changes.effects if type(effect) is LeaseClosed]
         return [lease.id for lease in closed if lease.state is LeaseState.FAILED]
 
     # 2. What to do about it
 
     def serve(self, now_ms: int) -> None:
-        """Go on with whoever waits for room, and whose time has come."""
+        """Go on with those that wait for room, and those whose time has come."""
         if not self.open:
             return
         budget = self.planner.budget
         budget.renew()
-        self._stirred |= self._alarms.ring(now_ms) | self._postponed
+        self._dirty |= self._alarms.ring(now_ms) | self._postponed
         self._postponed = set()
         for coallocation in self._in_turn(now_ms):
             if budget.is_spent:
                 self._postpone(coallocation, now_ms)
             else:
                 self._go_on(coallocation, now_ms)
-        if any(type(effect) is LeaseClosed for effect in self._effects):
+        if any(type(effect) is LeaseClosed for effect in self._changes.effects):
             self._bring_forward(now_ms)
         if budget.spent > budget.looks // MUCH and any(map(_is_held, self.open.values())):
             self._rest(now_ms)
@@ -178,20 +202,20 @@ class CoAllocator:
             self._sites[name].serve_locals(now_ms)
 
     def _bring_forward(self, now_ms: int) -> None:
-        """Room came free: let those that are promised a later start have it, who came first before others."""
+        """SitePlan came free: let those that are promised a later start have it, who came first before others."""
         for coallocation in sorted(self.open.values(), key=attrgetter("id")):
             if self.planner.budget.is_spent:
                 return
             if coallocation.state is not CoAllocationState.RESERVED or coallocation.start_ms <= now_ms:
                 continue
-            is_earlier = self._reserving.bring_forward(coallocation, now_ms)
+            is_earlier = self._reservation.bring_forward(coallocation, now_ms)
             if is_earlier or _is_held(coallocation):  # what it was promised may not be had any more either
                 self.moved[coallocation.id] = coallocation
                 self._alarms.wake(coallocation.id, coallocation.start_ms if is_earlier else now_ms + 1)
 
     def _in_turn(self, now_ms: int) -> list[CoAllocation]:
-        """Give those that are to be looked at now: first whoever had no turn when the budget was spent."""
-        concerned = [one for one in self.open.values() if one.id in self._stirred and not _is_held(one)]
+        """List those to be looked at now: first those that had no turn when the budget was spent."""
+        concerned = [one for one in self.open.values() if one.id in self._dirty and not _is_held(one)]
         if now_ms < self._rests_until_ms:
             return concerned
         waiting = [coallocation for coallocation in self.open.values() if _is_held(coallocation)]
@@ -209,7 +233,7 @@ class CoAllocator:
         self._rest(now_ms)
 
     def _rest(self, now_ms: int) -> None:
-        """Look at nobody who waits for a while: much has been looked at for them."""
+        """Leave those that wait alone for a while: much has been spent on them."""
         self._rests_until_ms = now_ms + REST_MS
         self._alarms.wake(0, self._rests_until_ms)
 
@@ -219,7 +243,7 @@ class CoAllocator:
             case CoAllocationState.HELD:
                 self._try(coallocation, now_ms)
             case CoAllocationState.RESERVED:
-                if not self._reserving.keep(coallocation, now_ms):
+                if not self._reservation.keep(coallocation, now_ms):
                     self._try(coallocation, now_ms)
             case CoAllocationState.RUNNING:
                 self._replace_lost(coallocation, now_ms)
@@ -239,16 +263,16 @@ class CoAllocator:
         elif now_ms < not_before_ms:
             self._alarms.wake(coallocation.id, not_before_ms)
         elif request.claim is Claim.INCREMENTAL:
-            self._see(coallocation, self._incremental.place(coallocation, now_ms), now_ms)
+            self._note_result(coallocation, self._incremental.place(coallocation, now_ms), now_ms)
         else:
-            self._see(coallocation, self._reserving.reserve(coallocation, now_ms), now_ms)
+            self._note_result(coallocation, self._reservation.reserve(coallocation, now_ms), now_ms)
 
     def _is_too_late(self, request: CoAllocationRequest, now_ms: int) -> bool:
         deadline_ms = request.deadline_ms
         return deadline_ms is not None and now_ms + self.planner.shortest_ms(request) > deadline_ms
 
-    def _see(self, coallocation: CoAllocation, tried: Tried, now_ms: int) -> None:
-        """See what came of trying."""
+    def _note_result(self, coallocation: CoAllocation, tried: TryResult, now_ms: int) -> None:
+        """Act on the result of a try."""
         match tried:
             case None:
                 coallocation.reason = Reason.COALLOCATED
@@ -258,7 +282,7 @@ class CoAllocator:
             case Unfinished():
                 self._postpone(coallocation, now_ms)
             case NotNow(breach) if breach is not None:
-                again_ms = now_ms + ASK_AGAIN_MS  # others may use less than they did so far
+                again_ms = now_ms + RETRY_MS  # others may use less than they did so far
                 self._alarms.wake(
                     coallocation.id, again_ms if breach.next_ms is None else min(breach.next_ms, again_ms)
                 )
@@ -266,15 +290,15 @@ class CoAllocator:
                     coallocation.reason = breach.reason
                     self._tell_all(coallocation, tried)
             case _:
-                pass  # whatever brings room wakes it
+                pass  # an event that brings room wakes it
 
     def _tell_all(self, coallocation: CoAllocation, why: NotNow) -> None:
         """Write down, for each component, which agreement holds it back."""
         assert why.breach is not None
-        for _, lease in self.crew.open_leases(coallocation):
+        for _, lease in self.leases.open_leases(coallocation):
             held = Decision(lease, "", Outcome.HOLD, why.breach.reason, AGREEMENT, why.breach.next_ms)
             held.breach = why.breach
-            self._effects.append(held)
+            self._changes.effects.append(held)
 
     def _claim(self, coallocation: CoAllocation, now_ms: int) -> None:
         """Claim what is not claimed yet, if it is time; at the start it is too late for more."""
@@ -296,15 +320,15 @@ class CoAllocator:
             self._refuse(coallocation, Never(reason), now_ms)
             return
         for index in range(len(coallocation.parts)):
-            lease = self.crew.lease(coallocation, index)
+            lease = self.leases.lease(coallocation, index)
             if lease is not None and lease.state.is_final:
-                self.crew.renew(coallocation, index)
+                self.leases.replace(coallocation, index)
         coallocation.claim_ms, coallocation.reason = now_ms + AGAIN_MS, Reason.WAITING_FOR_COMPONENTS
         self._alarms.wake(coallocation.id, coallocation.claim_ms)
 
     def _replace_lost(self, coallocation: CoAllocation, now_ms: int) -> None:
         """Place components again that lost their machines; if one cannot be, all are stopped."""
-        for index, lease in list(self.crew.open_leases(coallocation)):
+        for index, lease in list(self.leases.open_leases(coallocation)):
             is_lost = lease.state is LeaseState.HELD
             if is_lost and not self._incremental.replace(coallocation, index, lease, now_ms):
                 self._stop(coallocation, CoAllocationState.FAILED, Reason.MACHINES_LOST, now_ms)
@@ -312,17 +336,17 @@ class CoAllocator:
 
     # 3. What has come of it
 
-    def follow(self, now_ms: int) -> None:
-        """See whose components have all started, or all ended."""
+    def settle(self, now_ms: int) -> None:
+        """Begin or end those whose components have all started, or all ended."""
         if not self.open:
             return
-        for effect in self._effects:
+        for effect in self._changes.effects:
             if type(effect) is StartLease or type(effect) is LeaseClosed:
-                coallocation = self.crew.coallocation_of(effect.lease.id)
+                coallocation = self.leases.coallocation_of(effect.lease.id)
                 if coallocation is not None:
-                    self._stirred.add(coallocation.id)
-        stirred, self._stirred = sorted(self._stirred), set()
-        for coallocation_id in stirred:
+                    self._dirty.add(coallocation.id)
+        dirty, self._dirty = sorted(self._dirty), set()
+        for coallocation_id in dirty:
             coallocation = self.open.get(coallocation_id)
             if coallocation is not None:
                 self._begin_or_end(coallocation, now_ms)
@@ -330,7 +354,7 @@ class CoAllocator:
     def _begin_or_end(self, coallocation: CoAllocation, now_ms: int) -> None:
         self.moved[coallocation.id] = coallocation
         self._note_ends(coallocation, now_ms)
-        states = [lease.state for _, lease in self.crew.open_leases(coallocation)]
+        states = [lease.state for _, lease in self.leases.open_leases(coallocation)]
         if (
             coallocation.state in (CoAllocationState.PLACED, CoAllocationState.RESERVED)
             and coallocation.start_ms <= now_ms
@@ -340,9 +364,9 @@ class CoAllocator:
             self._close(coallocation, CoAllocationState.COMPLETED, Reason.COMPLETED, now_ms)
 
     def _note_ends(self, coallocation: CoAllocation, now_ms: int) -> None:
-        """See who is done; a command may be, that does not wait for the others' machines."""
+        """Note components that are done; a command that does not wait for the others' machines may be."""
         for index, part in enumerate(coallocation.parts):
-            lease = self.crew.lease(coallocation, index)
+            lease = self.leases.lease(coallocation, index)
             if lease is not None and lease.state in _DONE and not part.has_ended:
                 count_idle(coallocation, index, now_ms)
                 part.has_ended = True
@@ -351,20 +375,20 @@ class CoAllocator:
         for index in range(len(coallocation.parts)):
             count_idle(coallocation, index, now_ms)
         coallocation.state = CoAllocationState.RUNNING
-        self._effects.append(CoAllocationStarted(coallocation, coallocation.idle_vm_ms))
+        self._changes.effects.append(CoAllocationStarted(coallocation, coallocation.idle_vm_ms))
 
     # The end
 
     def _stop(self, coallocation: CoAllocation, state: CoAllocationState, reason: Reason, now_ms: int) -> None:
         """End every component that has not ended."""
-        for index, lease in list(self.crew.open_leases(coallocation)):
+        for index, lease in list(self.leases.open_leases(coallocation)):
             count_idle(coallocation, index, now_ms)
             why = Reason.COMPONENT_LOST if reason is Reason.MACHINES_LOST else reason
             self._claims.end(lease, why, now_ms)
         self._close(coallocation, state, reason, now_ms)
 
     def _refuse(self, coallocation: CoAllocation, never: Never, now_ms: int) -> None:
-        for _, lease in list(self.crew.open_leases(coallocation)):
+        for _, lease in list(self.leases.open_leases(coallocation)):
             self._claims.refuse(lease, never.reason)
         self._close(coallocation, CoAllocationState.REFUSED, never.reason, now_ms)
 
@@ -372,9 +396,9 @@ class CoAllocator:
         coallocation.state, coallocation.reason, coallocation.end_ms = state, reason, now_ms
         self.moved[coallocation.id] = coallocation
         del self.open[coallocation.id]
-        self.crew.dismiss(coallocation)
-        self._reserving.forget(coallocation.id)
-        self._effects.append(CoAllocationClosed(coallocation, reason, coallocation.idle_vm_ms))
+        self.leases.remove(coallocation)
+        self._reservation.forget(coallocation.id)
+        self._changes.effects.append(CoAllocationClosed(coallocation, reason, coallocation.idle_vm_ms))
 
     # A restart
 
@@ -384,22 +408,22 @@ class CoAllocator:
         self._parts = {
             part.lease_id: coallocation for coallocation in self.open.values() for part in coallocation.parts
         }
-        self._stirred = set(self.open)
+        self._dirty = set(self.open)
         for coallocation in self.open.values():
             if coallocation.request.deadline_ms is not None:
                 latest_ms = coallocation.request.deadline_ms - self.planner.shortest_ms(coallocation.request)
                 self._alarms.wake(coallocation.id, latest_ms + 1)
 
     def take_up(self, lease: Lease) -> bool:
-        """Go on with an open lease if it is one of a component; whether it is."""
+        """Take up an open lease if it is a component's; False if it is not."""
         coallocation = self._parts.get(lease.id)
         if coallocation is not None:
-            self.crew.take_up(coallocation, lease)
+            self.leases.add(coallocation, lease)
         return coallocation is not None
 
     def held(self) -> Sequence[int]:
-        """Name the leases that wait here, at no site."""
-        return list(self.crew.held())
+        """List the leases that wait here, at no site."""
+        return list(self.leases.held())
 
 
 def _is_held(coallocation: CoAllocation) -> bool:

@@ -10,14 +10,19 @@ from bisect import insort
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from leasehold.gateway.coallocation.assigning import Assigner
-from leasehold.gateway.coallocation.claims import Claims
-from leasehold.gateway.coallocation.crew import Crew
+from leasehold.gateway.coallocation.component_leases import ComponentClaims, ComponentLeases
 from leasehold.gateway.coallocation.placement.registry import placement_policy
-from leasehold.gateway.coallocation.planner import Found, Planner
-from leasehold.gateway.coallocation.rooms import Room
-from leasehold.gateway.coallocation.tried import Never, NotNow, Tried, Unfinished
-from leasehold.gateway.coallocation.windows import all_from
+from leasehold.gateway.coallocation.planner import (
+    Assigner,
+    Never,
+    NotNow,
+    Placement,
+    Planner,
+    SitePlan,
+    TryResult,
+    Unfinished,
+    all_from,
+)
 from leasehold.model.agreement import Breach
 from leasehold.model.coallocation import CoAllocation, CoAllocationState
 from leasehold.model.lease import UNPLANNED, LeaseState
@@ -47,25 +52,25 @@ class _Search:
             insort(self.others, next_ms)
 
 
-class Reserving:
+class ReservationClaiming:
     """Reserves room for co-allocations.
 
     A search that the budget of an instant does not last for goes on, at another instant, from the start that
     it had come to; room that came free before that is not looked at again.
     """
 
-    def __init__(self, planner: Planner, claims: Claims, crew: Crew) -> None:
+    def __init__(self, planner: Planner, claims: ComponentClaims, leases: ComponentLeases) -> None:
         """Begin."""
         self._planner = planner
         self._claims = claims
-        self._crew = crew
+        self._leases = leases
         self._searches: dict[int, _Search] = {}
 
     def forget(self, coallocation_id: int) -> None:
         """A co-allocation is over."""
         self._searches.pop(coallocation_id, None)
 
-    def reserve(self, coallocation: CoAllocation, now_ms: int) -> Tried:
+    def reserve(self, coallocation: CoAllocation, now_ms: int) -> TryResult:
         """Have all components promised their room, for as early a start as there is."""
         budget = self._planner.budget
         search = self._searches.pop(coallocation.id, None) or _Search(0)
@@ -93,33 +98,35 @@ class Reserving:
         self._searches[coallocation.id] = search
         return Unfinished()
 
-    def _outcome(self, coallocation: CoAllocation, breach: Breach | None) -> Tried:
+    def _outcome(self, coallocation: CoAllocation, breach: Breach | None) -> TryResult:
         """Say what it means that no start is left to be tried."""
         if coallocation.tried < coallocation.request.tries and _may_change(breach, all_lend=self._planner.all_lend):
             return NotNow(breach)
         return Never(Reason.NO_COMMON_ROOM if breach is None else breach.reason, breach)
 
-    def _reserve_from(self, coallocation: CoAllocation, rooms: Mapping[str, Room], start_ms: int, now_ms: int) -> Found:
+    def _reserve_from(
+        self, coallocation: CoAllocation, rooms: Mapping[str, SitePlan], start_ms: int, now_ms: int
+    ) -> Placement:
         """Try one start, with as many ways to place the components as it takes, or as the budget allows."""
-        request, barred = coallocation.request, set[tuple[int, str]]()
+        request, refusals = coallocation.request, set[tuple[int, str]]()
         policy, window = placement_policy(request.place), all_from(start_ms, now_ms, request.deadline_ms)
         while True:
-            leases = dict(self._crew.open_leases(coallocation))
+            leases = dict(self._leases.open_leases(coallocation))
             looking = Assigner(rooms, policy, window, self._planner.budget)
-            found = self._planner.find(request, leases, looking, now_ms, barred, start_ms)
+            found = self._planner.find(request, leases, looking, now_ms, refusals, start_ms)
             if found.places is None:
-                coallocation.tried += bool(barred)
+                coallocation.tried += bool(refusals)
                 return found
             refused = self._promise_all(coallocation, found.places, start_ms, now_ms)
             if refused is None:
                 return found
-            barred.add(refused)
+            refusals.add(refused)
 
     def _promise_all(
         self, coallocation: CoAllocation, places: Mapping[int, str], start_ms: int, now_ms: int
     ) -> tuple[int, str] | None:
         """Have every component promised its room, or none; returns who was refused, and where."""
-        for index, lease in self._crew.open_leases(coallocation):
+        for index, lease in self._leases.open_leases(coallocation):
             if self._claims.promise(lease, places[index], start_ms, now_ms) is not None:
                 self.call_off(coallocation, now_ms)
                 return index, places[index]
@@ -132,7 +139,7 @@ class Reserving:
 
     def call_off(self, coallocation: CoAllocation, now_ms: int, why: Reason = Reason.COMPONENT_UNPLACEABLE) -> None:
         """Give back whatever was promised: the components wait at the gateway again."""
-        for index, lease in self._crew.open_leases(coallocation):
+        for index, lease in self._leases.open_leases(coallocation):
             if lease.state is LeaseState.WAITING:
                 self._claims.call_off(lease, coallocation.request.ready_ms, now_ms, why)
             coallocation.parts[index].site = ""
@@ -144,7 +151,7 @@ class Reserving:
         It is looked for as if this co-allocation had been promised nothing.
         """
         request, promised_ms = coallocation.request, coallocation.start_ms
-        leases, rooms = dict(self._crew.open_leases(coallocation)), self._planner.rooms(now_ms)
+        leases, rooms = dict(self._leases.open_leases(coallocation)), self._planner.rooms(now_ms)
         if any(lease.site not in rooms for lease in leases.values()):
             return False  # a site that lends no more keeps what it has promised
         for lease in leases.values():
@@ -179,7 +186,7 @@ class Reserving:
 
         After a long absence each site has planned for itself.
         """
-        promised_ms = {lease.reserved_ms for _, lease in self._crew.open_leases(coallocation)}
+        promised_ms = {lease.reserved_ms for _, lease in self._leases.open_leases(coallocation)}
         if len(promised_ms) == 1:
             coallocation.start_ms = max(promised_ms)
             return True

@@ -1,0 +1,473 @@
+"""Where a pending request goes: quotas, the routing policy, sites and peers are asked in their turn."""
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+
+from leasehold.gateway.guests import Guests
+from leasehold.gateway.knowledge import Knowledge, starts_now
+from leasehold.gateway.peering import PEERS, AskWhen, Peering
+from leasehold.gateway.pending import PendingQueue
+from leasehold.gateway.quotas import AGREEMENT, QueueKey, QuotaBlock, QuotaEnforcer
+from leasehold.gateway.relocation import Relocator, SuspendedPool
+from leasehold.gateway.settings import Routing
+from leasehold.gateway.site import Site
+from leasehold.gateway.sites import RemoteSite, SiteRegistry
+from leasehold.gateway.state import InstantChanges
+from leasehold.model.effect import Decision, OfferLease, RecallLease
+from leasehold.model.errors import UnknownName
+from leasehold.model.lease import UNPLANNED, Lease, LeaseState
+from leasehold.model.lifecycle import Step, advance
+from leasehold.model.reason import NEVER, Outcome, Reason
+from leasehold.routing.policy import Dispatch, Hold, Refuse, Waiting
+from leasehold.routing.view import RoutingView, SiteFacts
+
+_ONLY_ITS_OWN = frozenset({Reason.OUTSIDE_AGREED_HOURS, Reason.RESOURCE_IN_USE})
+"""Reasons to wait that keep no other request of the same consumer from running."""
+
+_TIME_CURES = frozenset({Reason.NO_ROOM_AT_READY_TIME, Reason.NON_PREEMPTABLE_SHARE_EXHAUSTED})
+"""Why sites refuse what must start at its ready time, and what a request can wait for instead."""
+
+QUEUEING, REBALANCING = "queueing", "rebalancing"
+MOST_LOOKED_AT = 1_000
+"""How many of those that wait at a site are looked at in an instant, to see whether they could start elsewhere."""
+
+
+class Dispatcher:
+    """Sends requests to sites: the gateway's own, those that decide for themselves, and peers."""
+
+    def __init__(
+        self,
+        *,
+        registry: SiteRegistry,
+        pending: PendingQueue,
+        peering: Peering,
+        quotas: QuotaEnforcer,
+        knowledge: Knowledge,
+        routing: Routing,
+        changes: InstantChanges,
+    ) -> None:
+        """Begin with nothing dispatched."""
+        self._registry = registry
+        self._pending = pending
+        self._peering = peering
+        self._quotas = quotas
+        self._knowledge = knowledge
+        self._routing = routing
+        self._changes = changes
+        self._looked_at: dict[str, int] = {}
+        self.recalled: set[int] = set()
+        """Leases at sites that decide for themselves, which their users want back."""
+
+    def route(self, lease: Lease, now_ms: int) -> None:
+        """Settle what becomes of a request: it is sent, kept pending, or refused."""
+        if self._peering.is_over_limit(lease):
+            self._pending.await_room(lease, Reason.PEER_QUOTA_REACHED, PEERS)
+            return
+        wide_enough = self._registry.federation.wide_enough(lease.vms)
+        able = self.able(lease, wide_enough)
+        sites = self._registry.open(able)
+        key = self._quotas.queue_of(lease, sites, now_ms)
+        if key is not None and self._waits_its_turn(lease, key, sites, now_ms):
+            return
+        sites, block = self._quotas.narrow(lease, sites, now_ms)
+        sites = self._quotas.best(lease, sites, lambda name: self._room(name, now_ms), now_ms)
+        if self._goes_to_peer_at_once(lease, sites, now_ms):
+            return
+        if block is not None:
+            self._wait_for_agreement(lease, key, block, now_ms)
+        elif not sites and (able or self.waits_for_peers(lease)):
+            self._pending.hold_unschedulable(lease)
+        else:
+            refusal = self._try_sites(lease, sites, key, now_ms) if sites else self._why_none(lease, wide_enough)
+            if refusal is not None and not self._goes_to_peer_after_all(lease, now_ms):
+                self._pending.refuse(lease, refusal)
+        if key is not None and lease.site:
+            self._pending.queues.dispatched(lease, key)
+
+    def _try_sites(self, lease: Lease, sites: Sequence[SiteFacts], key: QueueKey | None, now_ms: int) -> Reason | None:
+        """Follow the policy from site to site; returns why no site took a request, None if that is settled."""
+        routing, refusals, asked, refusal = self._routing, set[Reason](), sites, Reason.NO_CAPABLE_SITE
+        while sites:
+            verdict = self._ask(lease, sites, now_ms)
+            if isinstance(verdict, Hold):
+                self._pending.hold(lease, verdict, key, now_ms)
+                return None
+            if isinstance(verdict, Refuse):
+                self._pending.refuse(lease, verdict.reason)
+                return None
+            refused = self._dispatch(lease, verdict, now_ms)
+            if refused is None:
+                return None
+            refusal = refused
+            refusals.add(refused)
+            others = [site for site in sites if site.name != verdict.site]
+            # A policy that insists on a site which has refused is not asked for ever.
+            insists = len(others) == len(sites)
+            sites = others if routing.try_elsewhere and not insists else ()
+        if lease.request.wait and refusals & _TIME_CURES:
+            return self._queue(lease, asked, refusal, now_ms)
+        return refusal
+
+    def able(self, lease: Lease, sites: Sequence[SiteFacts]) -> Sequence[SiteFacts]:
+        """Return those of these sites that can take a lease at all."""
+        if lease.request.domain:
+            sites = [site for site in sites if not self._quotas.is_bound_elsewhere(lease.request, site.name)]
+        return self._registry.able(lease.request.lease_type, sites, self._pending.refused_by.get(lease.id, ()))
+
+    def waits_for_peers(self, lease: Lease) -> bool:
+        """Whether only peers could take it, and no site or peer that was asked has refused it yet."""
+        return lease.id not in self._pending.refused_by and self._peering.might_take(lease)
+
+    def take_up(self, lease: Lease) -> None:
+        """Go on from a record: this request is pending, and its user knows why."""
+        able = self.able(lease, self._registry.federation.wide_enough(lease.vms))
+        is_unschedulable = not self._registry.open(able) and (bool(able) or self.waits_for_peers(lease))
+        (self._pending.unschedulable if is_unschedulable else self._pending.held)[lease.id] = lease
+        if lease.request.wait and not (is_unschedulable or lease.request.lease_type.is_best_effort):
+            self._pending.awaits_room.add(lease.id)
+
+    # Leases at sites that decide for themselves
+
+    def recall(self, lease: Lease) -> None:
+        """Ask a site that decides for itself, once, to give up a lease that its user cancels."""
+        if lease.id not in self.recalled:
+            self.recalled.add(lease.id)
+            self._changes.effects.append(RecallLease(lease))
+
+    def was_refused(self, lease: Lease, remote: RemoteSite, reason: Reason) -> None:
+        """A site that decides for itself refuses a request that was offered to it.
+
+        One that a peer refuses is routed again in any case: own sites may have held it back.
+        """
+        del remote.leases[lease.id]
+        self._peering.refused_by(remote.name)
+        lease.state, lease.reserved_ms = LeaseState.WAITING, UNPLANNED  # whatever it was, it never began
+        rule = self._routing.policy.name
+        self._changes.effects.append(Decision(lease, remote.name, Outcome.REFUSE, reason, rule))
+        self._pending.refused_by.setdefault(lease.id, {})[remote.name] = reason
+        if lease.id in self.recalled:
+            self._pending.withdraw(lease)  # it was refused while its user was cancelling it
+        elif self._routing.try_elsewhere or remote.is_peer or reason is Reason.NEVER_STARTED:
+            self._pending.take_back(lease, reason, rule)
+        else:
+            self._pending.refuse(lease, reason)
+
+    # Waiting
+
+    def _queue(self, lease: Lease, sites: Sequence[SiteFacts], refusal: Reason, now_ms: int) -> Reason | None:
+        """Let a request that no site can start at its ready time wait; returns why not, None if it does.
+
+        It waits at the site where it would end first by the present plans. Where none of them is in time, or
+        the Non-preemptable share is used up, it waits at the gateway, until it is certainly too late.
+        """
+        places = [
+            self._registry.own[site.name].open_to_guests(now_ms) for site in sites if site.name in self._registry.own
+        ]
+        for guests in sorted(places, key=lambda one: one.earliest_ms(lease, now_ms) + one.span_ms(lease)):
+            refused = guests.admit_later(lease, now_ms)
+            if refused is None:
+                self._registry.touch(guests.allocations.name)
+                self._was_sent(lease, guests.allocations.name, Reason.ROUTED, QUEUEING, now_ms)
+                return None
+            if refused in _TIME_CURES:
+                refusal = refused
+        if refusal not in _TIME_CURES:
+            return refusal
+        latest_ms = [at_ms for one in places if (at_ms := one.latest_ms(lease)) is not None]
+        if latest_ms and max(latest_ms) < max(now_ms, lease.request.ready_ms):
+            return Reason.DEADLINE_TOO_TIGHT
+        waits_for = Reason.ROOM_IN_USE if refusal is Reason.NO_ROOM_AT_READY_TIME else refusal
+        self._pending.await_room(lease, waits_for, QUEUEING)
+        if latest_ms:
+            self._pending.retry_at(max(latest_ms) + 1, now_ms)
+        return None
+
+    def rebalance(self, now_ms: int) -> set[str]:
+        """Move requests that have never started to where they can start now; returns the sites that this concerns.
+
+        Only own sites: what waits at a site that decides for itself is that site's.
+        """
+        concerned: set[str] = set()
+        for name, site in self._registry.own.items():
+            if site.guests is None or not len(site.guests.queue):
+                continue
+            for lease in self._worth_looking_at(name, site.guests, now_ms):
+                there = self._where_it_starts_now(lease, now_ms)
+                if there is not None:
+                    self._move_to(lease, site.guests, there, now_ms)
+                    concerned |= {name, there.allocations.name}
+        return concerned
+
+    def _worth_looking_at(self, name: str, guests: Guests, now_ms: int) -> list[Lease]:
+        """List those of a site that would fit elsewhere, so many at a time; others have their turn later."""
+        free = [place.free_vms for place in self._registry.own_open() if place.name != name and place.free_vms > 0]
+        if not free:
+            return []
+        most_vms, first = max(free), self._looked_at.pop(name, 0)
+        looked_at = list(islice(guests.never_started(), first, first + MOST_LOOKED_AT))
+        if len(looked_at) == MOST_LOOKED_AT:
+            self._looked_at[name] = first + MOST_LOOKED_AT
+        if first or name in self._looked_at:
+            self._pending.retry_at(now_ms + self._routing.tick_ms, now_ms)
+        return [one for one in looked_at if one.vms <= most_vms and one.earliest_ms <= now_ms]
+
+    def _where_it_starts_now(self, lease: Lease, now_ms: int) -> Guests | None:
+        """Find the other own site that could start a waiting guest now, and would be done with it first."""
+        refused_by = self._pending.refused_by.get(lease.id, ())
+        best: Guests | None = None
+        for site in self._registry.own_open():
+            if site.name == lease.site or site.free_vms < lease.vms or site.name in refused_by:
+                continue
+            guests = site.open_to_guests(now_ms)
+            if best is not None and guests.span_ms(lease) >= best.span_ms(lease):
+                continue
+            if self._may_start_at(lease, site, guests, now_ms):
+                best = guests
+        return best
+
+    def _may_start_at(self, lease: Lease, site: Site, guests: Guests, now_ms: int) -> bool:
+        latest_ms, speed_mips = guests.latest_ms(lease), site.settings.speed_mips
+        return (
+            site.settings.can_serve(lease.request.lease_type)
+            and (latest_ms is None or now_ms <= latest_ms)
+            and guests.has_room_now(lease, now_ms)
+            and not self._quotas.is_bound_elsewhere(lease.request, site.name)
+            and self._quotas.why_not_there(lease, site.name, speed_mips, now_ms) is None
+        )
+
+    def _move_to(self, lease: Lease, here: Guests, there: Guests, now_ms: int) -> None:
+        here.remove(lease, now_ms)
+        self._knowledge.gone(lease, lease.site)
+        self._quotas.release(lease)
+        advance(lease, Step.HOLD)
+        lease.site = ""
+        refusal = there.admit(lease, now_ms)
+        assert refusal is None, f"{there.allocations.name} has room for lease {lease.id}, and refuses it: {refusal}"
+        self._was_sent(lease, there.allocations.name, Reason.ROOM_ELSEWHERE, REBALANCING, now_ms)
+        there.serve(now_ms)
+
+    def _why_none(self, lease: Lease, wide_enough: Sequence[SiteFacts]) -> Reason:
+        """Say why no site can take it: the last refusal, or that none is able to."""
+        bound = [
+            site
+            for site in self._registry.federation.sites
+            if not self._quotas.is_bound_elsewhere(lease.request, site.name)
+        ]
+        by_itself = Reason.NO_CAPABLE_SITE if wide_enough else Reason.WIDER_THAN_ANY_SITE
+        if wide_enough and bound and not any(site in wide_enough for site in bound):
+            by_itself = Reason.WIDER_THAN_DOMAIN
+        return next(reversed(self._pending.refused_by.get(lease.id, {}).values()), by_itself)
+
+    # Agreements
+
+    def _waits_its_turn(self, lease: Lease, key: QueueKey, sites: Sequence[SiteFacts], now_ms: int) -> bool:
+        """Queue a request if others of its consumer are before it, or have their turn."""
+        behind = self._pending.queues.is_behind(lease, key)
+        if not behind and self._pending.queues.has_dispatched(key):
+            starts_now = any(self._starts_now(lease, site.name, now_ms) for site in sites)
+            behind = not (starts_now or self._quotas.has_plenty(lease, sites, now_ms))
+        if behind:
+            breach = self._quotas.behind_its_own(lease, sites, now_ms)
+            self._pending.enqueue(lease, key, Reason.BEHIND_OWN_REQUEST, breach)
+        return behind
+
+    def _wait_for_agreement(self, lease: Lease, key: QueueKey | None, block: QuotaBlock, now_ms: int) -> None:
+        """Refuse what agreements never allow, or what cannot wait; let the rest wait until there is room."""
+        breach = block.why
+        if breach.reason in NEVER or not lease.request.lease_type.is_best_effort:
+            self._pending.refuse(lease, breach.reason, AGREEMENT, breach)
+            return
+        if key is None or breach.reason in _ONLY_ITS_OWN:
+            self._pending.keep(lease, self._pending.held)
+            self._pending.explain(lease, breach.reason, breach)
+        else:
+            self._pending.enqueue(lease, key, breach.reason, breach)
+            self._pending.queues.block(key, block)
+        again_ms = self._quotas.again_ms(block, now_ms)
+        if again_ms is not None:
+            self._pending.retry_at(again_ms, now_ms)
+
+    # Peers
+
+    def _goes_to_peer_at_once(self, lease: Lease, sites: Sequence[SiteFacts], now_ms: int) -> bool:
+        """Send a request to a peer that these sites, all that are able and lend, cannot start now."""
+        if not sites:
+            return self._send_to_peer(lease, AskWhen.NONE_CAN, now_ms)
+        if not self._peering.asks_early or lease.request.ready_ms > now_ms:
+            return False
+        if any(self._starts_now(lease, site.name, now_ms) for site in sites):
+            return False
+        return self._send_to_peer(lease, AskWhen.NONE_CAN_NOW, now_ms)
+
+    def _goes_to_peer_after_all(self, lease: Lease, now_ms: int) -> bool:
+        """Send a request to a peer that all own sites have refused, where elsewhere is tried at all."""
+        return self._routing.try_elsewhere and self._send_to_peer(lease, AskWhen.NONE_CAN, now_ms)
+
+    def _room(self, name: str, now_ms: int) -> int:
+        """The VMs that are free at a site and that no lease waits for there."""
+        return self._knowledge.live(name, now_ms).unclaimed_vms
+
+    def _has_room_now(self, lease: Lease, name: str, now_ms: int) -> bool:
+        """Whether a site's plan has room for a request now; of a site elsewhere, as far as that is known."""
+        if name in self._registry.own:
+            return self._registry.own[name].open_to_guests(now_ms).has_room_now(lease, now_ms)
+        return self._starts_now(lease, name, now_ms)
+
+    def _starts_now(self, lease: Lease, name: str, now_ms: int) -> bool:
+        """Whether a site would start a guest at once, beside those that were sent there in this instant."""
+        live = self._knowledge.live(name, now_ms)
+        is_room_left = live.unclaimed_vms >= lease.vms
+        return is_room_left and starts_now(live, lease.request, now_ms)
+
+    def _send_to_peer(self, lease: Lease, when: AskWhen, now_ms: int) -> bool:
+        """Offer a request to the peer that is best for it; returns whether there is one."""
+        if not self._peering.terms:
+            return False
+        closed = {*self._pending.refused_by.get(lease.id, ()), *self._registry.not_lending}
+        closed |= self._quotas.peers_not_open(lease, self._peering.terms, now_ms)
+        peer = self._peering.choose(lease, when, closed)
+        if peer is None:
+            return False
+        # A request that could also wait here asks for room now, not for a place in a queue.
+        self._offer(lease, peer, wait=lease.request.wait and when is AskWhen.NONE_CAN)
+        self._peering.offered(lease, now_ms)
+        self._was_sent(lease, peer.name, Reason.SENT_TO_PEER, PEERS, now_ms)
+        return True
+
+    # The policy
+
+    def _ask(self, lease: Lease, sites: Sequence[SiteFacts], now_ms: int) -> Dispatch | Hold | Refuse:
+        request = lease.request
+        policy = self._routing.policy
+        if self._routing.use_free_room and request.ready_ms <= now_ms:
+            sites = [site for site in sites if self._has_room_now(lease, site.name, now_ms)] or sites
+        return policy.route(request, self.view(sites, now_ms), now_ms)
+
+    def view(self, sites: Sequence[SiteFacts], now_ms: int) -> RoutingView:
+        """Show these sites to the policy."""
+        information = self._routing.policy.information
+        return RoutingView(self._registry.federation, sites, self._knowledge, information, now_ms)
+
+    def _dispatch(self, lease: Lease, verdict: Dispatch, now_ms: int) -> Reason | None:
+        """Send a request to a site; returns why the site refused it, None if it did not."""
+        name, rule = verdict.site, verdict.rule or self._routing.policy.name
+        if name in self._registry.remotes:
+            self._offer(lease, self._registry.remotes[name], wait=lease.request.wait)
+        elif name not in self._registry.own:
+            known: Iterable[str] = [*self._registry.own, *self._registry.remotes]
+            raise UnknownName(f"routing policy {self._routing.policy.name}: site", name, known)
+        else:
+            refusal = self._registry.touch(name).open_to_guests(now_ms).admit(lease, now_ms)
+            if refusal is not None:
+                self._changes.effects.append(Decision(lease, name, Outcome.REFUSE, refusal, rule))
+                return refusal
+        self._was_sent(lease, name, Reason.ROUTED, rule, now_ms)
+        return None
+
+    def _was_sent(self, lease: Lease, name: str, reason: Reason, rule: str, now_ms: int) -> None:
+        """Note that a request is where it was sent, or on its way."""
+        self._pending.remove(lease)
+        lease.dispatched_ms = now_ms
+        self._knowledge.sent(lease)
+        self._quotas.granted(lease, self._registry.speed_of(name), now_ms)
+        self._changes.effects.append(Decision(lease, name, Outcome.DISPATCH, reason, rule))
+
+    def _offer(self, lease: Lease, remote: RemoteSite, *, wait: bool) -> None:
+        """Offer a request to a site that decides for itself, which will report whether it accepts."""
+        lease.site = remote.name
+        advance(lease, Step.PLAN)
+        remote.leases[lease.id] = lease
+        self._registry.offers.add(lease)
+        self._changes.effects.append(OfferLease(lease, wait))
+
+
+class RetryLoop:
+    """Routes what is pending: new requests, heads of consumer queues, and those that the policy picks to be retried.
+
+    It also asks the policy about guests in the pool of suspended ones.
+    """
+
+    def __init__(
+        self,
+        *,
+        registry: SiteRegistry,
+        pending: PendingQueue,
+        pool: SuspendedPool,
+        dispatcher: Dispatcher,
+        relocator: Relocator,
+        quotas: QuotaEnforcer,
+        routing: Routing,
+    ) -> None:
+        """Begin."""
+        self._registry = registry
+        self._pending = pending
+        self._pool = pool
+        self._dispatcher = dispatcher
+        self._relocator = relocator
+        self._quotas = quotas
+        self._routing = routing
+
+    @property
+    def has_work(self) -> bool:
+        """Whether there is anything to route now; held requests are retried only when something happened."""
+        pending = self._pending
+        if pending.arrivals:
+            return True
+        return pending.dirty and bool(pending.held or pending.queues.key_of or self._pool.leases)
+
+    def run(self, now_ms: int) -> None:
+        """Route everything that has its turn."""
+        pending = self._pending
+        arrivals, pending.arrivals = pending.arrivals, {}
+        pending.dirty = False
+        if pending.queues.key_of:
+            pending.queues.route_heads(
+                lambda lease: self._dispatcher.route(lease, now_ms),
+                lambda lease, block: self._quotas.still_blocks(lease, block, now_ms),
+            )
+        if pending.held or self._pool.leases:
+            self._retry(now_ms)
+        for lease in arrivals.values():
+            self._dispatcher.route(lease, now_ms)
+
+    def _retry(self, now_ms: int) -> None:
+        """Retry the candidates of the policy; all are asked about again when the alarm rings."""
+        for one in self._candidates(now_ms):
+            if one.home:
+                self._ask_to_resume(one, now_ms)
+            elif one.request.id in self._pending.held:
+                self._dispatcher.route(self._pending.held[one.request.id], now_ms)
+        if self._pending.held or self._pool.leases:
+            self._pending.retry_at(now_ms + self._routing.tick_ms, now_ms)
+
+    def _candidates(self, now_ms: int) -> Sequence[Waiting]:
+        """List what is to be retried now: what awaits room, then what the policy picks, suspended guests first."""
+        pending = self._pending
+        for_room, held = list[Waiting](), list[Waiting]()
+        for lease in pending.held.values():
+            (for_room if lease.id in pending.awaits_room else held).append(pending.describe(lease))
+        if self._pool.leases:
+            held = [*self._relocator.candidates(now_ms), *held]
+        if not held:
+            return for_room
+        sites = self._registry.open(self._registry.federation.sites)
+        picked = self._routing.policy.ripe(held, self._dispatcher.view(sites, now_ms), now_ms)
+        return [*for_room, *picked] if for_room else picked
+
+    def _ask_to_resume(self, saved: Waiting, now_ms: int) -> None:
+        """Ask the policy whether a suspended guest resumes, here or at another site, and let it."""
+        lease = self._pool.leases[saved.request.id]
+        others = [] if saved.move_ms is None else self._relocator.could_take(lease, now_ms)
+        federation = self._registry.federation
+        sites = [federation[lease.site], *(federation[guests.allocations.name] for guests in others)]
+        verdict = self._routing.policy.go_on(saved, self._dispatcher.view(sites, now_ms), now_ms)
+        if not isinstance(verdict, Dispatch):
+            return
+        rule = verdict.rule or self._routing.policy.name
+        if verdict.site == lease.site:
+            self._relocator.resume(lease, Reason.LOW_PREEMPTION_RISK, rule, now_ms)
+            return
+        for there in others:
+            if there.allocations.name == verdict.site:
+                self._relocator.move(lease, there, Reason.LOW_PREEMPTION_RISK, rule, now_ms)
+                self._registry.touch(there.allocations.name)
