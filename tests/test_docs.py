@@ -25,8 +25,8 @@ from leasehold.model.errors import InvalidField
 from leasehold.model.lease import LeaseState
 from leasehold.model.reason import Reason, sentence
 from leasehold.model.tables import TABLES
+from leasehold.protocol.problems import Kind
 from leasehold.service.api import routers
-from leasehold.service.api.problems import Kind
 from leasehold.service.api.routers.home import ICON
 from leasehold.service.auth.permissions import PERMISSIONS
 from leasehold.service.auth.principal import Role

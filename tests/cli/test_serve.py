@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tests.cli.saying import Cli
 
-from leasehold.client import Client
+from leasehold.client import Client, LeaseSpec
 
 CONFIG = '[service]\nport = 0\n\n[[cluster]]\nname = "das3"\nslots = 8\n'
 
@@ -109,7 +109,7 @@ class TestServing:
             assert told["sites"] == ["local"]
             with Client() as client:
                 assert client.access.url == told["url"]
-                assert client.leases.submit(type="suspendable", vms=2, duration_s=60).vms == 2
+                assert client.leases.submit(LeaseSpec(type="suspendable", vms=2, duration_s=60)).vms == 2
 
     def test_people_are_told_what_to_type_next(self, folder: Path) -> None:
         (folder / "mine.toml").write_text(CONFIG + '\n[log]\nformat = "console"\n')

@@ -10,7 +10,7 @@ import pytest
 from tests.cli.saying import Cli
 from tests.waiting import until
 
-from leasehold.client import Client, Conflict, Lease, Patience
+from leasehold.client import Client, Conflict, Lease, LeaseSpec, RetryPolicy, Role, TokenSpec
 from leasehold.service.drivers.emulated.record import Action, brought_up_twice, read_audit
 
 CONFIG = """
@@ -54,7 +54,7 @@ class Service:
     @contextmanager
     def asking(self) -> Iterator[Client]:
         token = (self.folder / "admin.token").read_text().strip()
-        with Client(self.url, token, patience=Patience(knocks=1)) as client:
+        with Client(self.url, token, retry=RetryPolicy(connect_tries=1)) as client:
             yield client
 
     def is_ready(self) -> bool:
@@ -81,8 +81,9 @@ def far(tmp_path: Path, gateway: Service) -> Iterator[Service]:
     """A site of eight VMs; the gateway gives it its token."""
     gateway.start()
     token = tmp_path / "far.token"
+    spec = TokenSpec(consumer="far-manager", roles=[Role.PEER], sites=["far"])
     with gateway.asking() as client:
-        token.write_text(client.tokens.create(consumer="far-manager", roles=["peer"], sites=["far"]).token)
+        token.write_text(client.tokens.create(spec).token)
     token.chmod(0o600)
     site = Service(
         tmp_path / "far",
@@ -102,9 +103,8 @@ def far(tmp_path: Path, gateway: Service) -> Iterator[Service]:
 
 def guest(gateway: Service, seconds: float) -> Lease:
     with gateway.asking() as client:
-        return client.leases.submit(
-            type="suspendable", vms=6, duration_s=60, memory_mib=1, command=["sleep", f"{seconds}"]
-        )
+        command = ["sleep", f"{seconds}"]
+        return client.leases.submit(LeaseSpec(type="suspendable", vms=6, duration_s=60, memory_mib=1, command=command))
 
 
 def state_of(service: Service, lease_id: int) -> str:
@@ -125,7 +125,7 @@ def test_each_goes_on_without_the_other_and_both_agree_in_the_end(gateway: Servi
     port = gateway.port
     gateway.kill()
     with far.asking() as client:
-        own = client.leases.submit(local=True, site="far", vms=8, duration_s=0.5, memory_mib=1)
+        own = client.leases.submit(LeaseSpec(local=True, site="far", vms=8, duration_s=0.5, memory_mib=1))
         assert own.state == "starting"  # at once, as for its own users there are no guests
         until(lambda: client.leases.get(own.id).is_over)
     gateway.start(port)

@@ -8,9 +8,9 @@ import pytest
 from tests.client.gateway import Gateway, serving
 from tests.client.talking import Talk, awaiting, waiting
 
-from leasehold.client import Patience
+from leasehold.client import RetryPolicy
 
-AT_ONCE = Patience(tries=4, knocks=4, first_s=0)
+AT_ONCE = RetryPolicy(tries=4, connect_tries=4, first_s=0)
 
 
 @pytest.fixture(autouse=True)

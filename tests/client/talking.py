@@ -6,15 +6,15 @@ from contextlib import aclosing, closing
 from itertools import islice
 from typing import Any
 
-from leasehold.client import AsyncClient, Client, Patience
+from leasehold.client import AsyncClient, Client, RetryPolicy
 
 Talk = Callable[..., Any]
 """``talk("leases.get", 42)`` asks one thing; of what comes in pieces it takes at most ``most``."""
 
 
-def waiting(url: str, patience: Patience) -> Talk:
+def waiting(url: str, retry: RetryPolicy) -> Talk:
     def ask(method: str, /, *arguments: Any, most: int = 100, **named: Any) -> Any:
-        with Client(url, "secret", patience=patience) as client:
+        with Client(url, "secret", retry=retry) as client:
             answer = _method(client, method)(*arguments, **named)
             if not isinstance(answer, Generator):
                 return answer
@@ -24,9 +24,9 @@ def waiting(url: str, patience: Patience) -> Talk:
     return ask
 
 
-def awaiting(url: str, patience: Patience) -> Talk:
+def awaiting(url: str, retry: RetryPolicy) -> Talk:
     async def ask(method: str, /, *arguments: Any, most: int = 100, **named: Any) -> Any:
-        async with AsyncClient(url, "secret", patience=patience) as client:
+        async with AsyncClient(url, "secret", retry=retry) as client:
             answer = _method(client, method)(*arguments, **named)
             return await (_first(answer, most) if isinstance(answer, AsyncGenerator) else answer)
 

@@ -7,7 +7,7 @@ import pytest
 
 from leasehold.client import Client
 from leasehold.client.access import DEFAULT_URL, Bearer, find_access, is_loopback
-from leasehold.client.place import ADMIN_TOKEN, URL, data_folder
+from leasehold.client.local_gateway import ADMIN_TOKEN, URL, data_folder
 from leasehold.model.errors import InputError, InvalidField
 
 ELSEWHERE = "https://gateway.example.org"

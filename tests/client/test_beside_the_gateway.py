@@ -11,11 +11,11 @@ import anyio
 import pytest
 from tests.client.gateway import Gateway, Reply, lease
 
-from leasehold.client import AsyncClient, Client, Patience, Unreachable
-from leasehold.client.place import ADMIN_TOKEN, URL, is_at_work
+from leasehold.client import AsyncClient, Client, RetryPolicy, Unreachable
+from leasehold.client.local_gateway import ADMIN_TOKEN, URL, is_at_work
 from leasehold.service.serving import announced
 
-NOT_AGAIN = Patience(tries=1, knocks=1, first_s=0)
+NOT_AGAIN = RetryPolicy(tries=1, connect_tries=1, first_s=0)
 LIVE = """
 import sys
 from pathlib import Path
@@ -51,7 +51,7 @@ def another_process(folder: Path, url: str) -> Iterator["subprocess.Popen[str]"]
 
 
 def test_a_gateway_at_work_is_shown_the_token(folder: Path, gateway: Gateway) -> None:
-    with announced(folder / URL, gateway.url), Client(patience=NOT_AGAIN) as client:
+    with announced(folder / URL, gateway.url), Client(retry=NOT_AGAIN) as client:
         assert client.leases.get(42).id == 42
     assert [asked.headers["authorization"] for asked in gateway.asked] == ["Bearer lh_secret"]
 
@@ -64,13 +64,13 @@ def test_one_that_has_stopped_has_left_no_address(folder: Path, gateway: Gateway
 
 
 def test_whoever_listens_where_a_killed_one_did_is_told_nothing(folder: Path, gateway: Gateway) -> None:
-    with another_process(folder, gateway.url) as process, Client(patience=NOT_AGAIN) as client:
+    with another_process(folder, gateway.url) as process, Client(retry=NOT_AGAIN) as client:
         assert client.leases.get(42).id == 42
         process.send_signal(signal.SIGKILL)
         process.wait()
         with pytest.raises(Unreachable, match=f"the gateway of {folder} is not at work"):
             client.leases.get(42)
-        with pytest.raises(Unreachable, match="is not at work"), Client(patience=NOT_AGAIN) as another:
+        with pytest.raises(Unreachable, match="is not at work"), Client(retry=NOT_AGAIN) as another:
             next(another.leases.watch())
     assert (folder / URL).read_text() == f"{gateway.url}\n"
     assert len(gateway.asked) == 1
@@ -80,7 +80,7 @@ def test_nor_by_the_client_that_awaits(folder: Path, gateway: Gateway) -> None:
     (folder / URL).write_text(gateway.url)
 
     async def ask() -> None:
-        async with AsyncClient(patience=NOT_AGAIN) as client:
+        async with AsyncClient(retry=NOT_AGAIN) as client:
             await client.leases.get(42)
 
     with pytest.raises(Unreachable, match="is not at work"):
@@ -90,12 +90,12 @@ def test_nor_by_the_client_that_awaits(folder: Path, gateway: Gateway) -> None:
 
 def test_a_client_goes_on_when_the_gateway_is_back(folder: Path, gateway: Gateway) -> None:
     (folder / URL).write_text(gateway.url)
-    with Client(patience=NOT_AGAIN) as client, announced(folder / URL, gateway.url):
+    with Client(retry=NOT_AGAIN) as client, announced(folder / URL, gateway.url):
         assert client.leases.get(42).id == 42
 
 
 def test_other_tokens_are_for_whoever_is_named(folder: Path, gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEASEHOLD_TOKEN", "mine")
     (folder / URL).write_text(gateway.url)
-    with Client(patience=NOT_AGAIN) as client:
+    with Client(retry=NOT_AGAIN) as client:
         assert client.leases.get(42).id == 42

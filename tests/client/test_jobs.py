@@ -7,11 +7,11 @@ import pytest
 from tests.client.gateway import MOMENT, Gateway, Reply, attempt, job, problem
 from tests.client.talking import Talk
 
-from leasehold.client import BadAnswer, NotFound
-from leasehold.client.following import LATEST_S, SOONEST_S, Looks
-from leasehold.client.job_records import Job
-from leasehold.client.reading import read, wire
+from leasehold.client import BadResponse, NotFound
+from leasehold.client.watching import LATEST_S, SOONEST_S, Looks
 from leasehold.model.errors import InvalidField
+from leasehold.protocol.jobs import Job, JobFilter, JobSpec
+from leasehold.protocol.nodes import NodeFilter
 
 NODE = {
     "name": "das3/n1", "site": "das3", "cores": 8, "free_cores": 6, "memory_mib": 16_384,
@@ -24,13 +24,14 @@ NODE = {
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look again without a pause."""
-    monkeypatch.setattr("leasehold.client.following.SOONEST_S", 0.0)
+    monkeypatch.setattr("leasehold.client.watching.SOONEST_S", 0.0)
 
 
 def test_a_job_is_asked_for_with_what_is_said_alone(talk: Talk, gateway: Gateway) -> None:
     gateway.answer("POST", "/v1/jobs", Reply(201, job()))
     deadline = datetime(2026, 11, 21, 18, tzinfo=UTC)
-    found = talk("jobs.submit", command=["a", ""], execution_s=60, software=["gcc"], group="", deadline=deadline)
+    spec = JobSpec(command=["a", ""], execution_s=60, software=["gcc"], group=None, deadline=deadline)
+    found = talk("jobs.submit", spec)
     asked = gateway.asked[0]
     assert asked.body == {
         "command": ["a", ""], "execution_s": 60, "software": ["gcc"], "deadline": "2026-11-21T18:00:00.000Z"
@@ -41,13 +42,12 @@ def test_a_job_is_asked_for_with_what_is_said_alone(talk: Talk, gateway: Gateway
         ("python3-numpy >= 1.24",),
         ("das3/n1",),
     )
-    assert wire(found) == job()
+    assert found.told() == job()
 
 
-def test_a_deadline_without_its_zone_is_refused(talk: Talk) -> None:
-    for method in ("jobs.submit", "jobs.explain"):
-        with pytest.raises(InvalidField, match=r"deadline: got .*, expected a time with its zone"):
-            talk(method, command=["a"], execution_s=1, deadline=datetime(2026, 11, 21))  # noqa: DTZ001
+def test_a_deadline_without_its_zone_is_refused() -> None:
+    with pytest.raises(InvalidField, match=r"deadline: got .*, expected a time with its zone"):
+        JobSpec(command=["a"], execution_s=1, deadline=datetime(2026, 11, 21))  # noqa: DTZ001
 
 
 def test_one_is_looked_at_taken_back_and_gives_its_result(talk: Talk, gateway: Gateway) -> None:
@@ -57,7 +57,7 @@ def test_one_is_looked_at_taken_back_and_gives_its_result(talk: Talk, gateway: G
     gateway.answer("GET", "/v1/jobs/7/result", Reply(body=told))
     assert not talk("jobs.get", 7).is_over
     assert talk("jobs.cancel", 7).is_over
-    assert wire(talk("jobs.result", 7)) == told
+    assert talk("jobs.result", 7).told() == told
 
 
 def test_there_is_no_result_yet(talk: Talk, gateway: Gateway) -> None:
@@ -70,7 +70,7 @@ def test_there_is_no_result_yet(talk: Talk, gateway: Gateway) -> None:
 def test_jobs_come_page_by_page(talk: Talk, gateway: Gateway) -> None:
     pages = [Reply(body={"jobs": [job(9)], "next": "more"}), Reply(body={"jobs": [job(8)], "next": None})]
     gateway.answer("GET", "/v1/jobs", *pages)
-    found = talk("jobs.list", states=["running"], site="das3", open=True)
+    found = talk("jobs.list", JobFilter.of(state=["running"], site="das3", open=True))
     assert [one.id for one in found] == [9, 8]
     assert gateway.asked[0].query == [
         ("state", "running"), ("site", "das3"), ("open", "true"), ("limit", "1000")
@@ -104,7 +104,7 @@ def test_what_would_become_of_one(talk: Talk, gateway: Gateway) -> None:
         "groups": [group],
     }  # fmt: skip
     gateway.answer("POST", "/v1/jobs/explain", Reply(body=told))
-    assert wire(talk("jobs.explain", command=["a"], execution_s=1)) == told
+    assert talk("jobs.explain", JobSpec(command=["a"], execution_s=1)).told() == told
 
 
 def test_nodes_and_images(talk: Talk, gateway: Gateway) -> None:
@@ -114,26 +114,27 @@ def test_nodes_and_images(talk: Talk, gateway: Gateway) -> None:
     }  # fmt: skip
     gateway.answer("GET", "/v1/nodes", Reply(body={"nodes": [NODE], "next": None}))
     gateway.answer("GET", "/v1/images", Reply(body={"images": [image]}))
-    assert wire(talk("nodes.list", "das3", ["gcc >= 12"], brief=True)) == [NODE]
+    which = NodeFilter(site="das3", software=["gcc >= 12"], brief=True)
+    assert [node.told() for node in talk("nodes.list", which)] == [NODE]
     assert gateway.asked[0].query == [
         ("site", "das3"), ("software", "gcc >= 12"), ("brief", "true"), ("limit", "1000")
     ]  # fmt: skip
-    assert wire(talk("images.list")) == [image]
+    assert [one.told() for one in talk("images.list")] == [image]
 
 
 def test_an_answer_that_is_no_job_is_told_as_one(talk: Talk, gateway: Gateway) -> None:
     gateway.answer("GET", "/v1/jobs/7", Reply(body={"id": 7}))
-    with pytest.raises(BadAnswer, match="is no job: it has no"):
+    with pytest.raises(BadResponse, match="is not a valid Job: state: missing"):
         talk("jobs.get", 7)
 
 
 def test_it_is_looked_at_often_after_news_and_more_rarely_after_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    looks, seen = Looks(), read(Job, job())
+    looks, seen = Looks(7), Job.model_validate(job())
     assert looks.is_news(seen)
     assert looks.pause_s() == SOONEST_S
     pauses = [looks.pause_s() for _ in range(20) if not looks.is_news(seen)]
     assert all(sooner <= later for sooner, later in pairwise(pauses))
     assert pauses[-1] == LATEST_S
-    assert looks.is_news(read(Job, job(state="failed")))
+    assert looks.is_news(Job.model_validate(job(state="failed")))
     assert looks.pause_s() == SOONEST_S

@@ -10,7 +10,7 @@ import leasehold.client
 
 @pytest.mark.parametrize("name", leasehold.client.__all__)
 def test_every_name_is_there(name: str) -> None:
-    assert getattr(leasehold.client, name).__module__.startswith("leasehold.client.")
+    assert getattr(leasehold.client, name).__module__.startswith(("leasehold.client.", "leasehold.protocol."))
 
 
 def test_another_name_is_not() -> None:
@@ -23,7 +23,7 @@ def run(script: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_only_the_clients_need_what_speaks_http() -> None:
-    done = run("import sys, leasehold.client, leasehold.client.place; print('httpx2' in sys.modules)")
+    done = run("import sys, leasehold.client, leasehold.client.local_gateway; print('httpx2' in sys.modules)")
     assert done.stdout == "False\n"
 
 

@@ -14,10 +14,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from leasehold.client import Client, Patience, Unreachable
+from leasehold.client import Client, RetryPolicy, Unreachable
 from leasehold.model.errors import InputError
 
-ONCE = Patience(tries=1, knocks=1)
+ONCE = RetryPolicy(tries=1, connect_tries=1)
 
 
 class NoSites(BaseHTTPRequestHandler):
@@ -69,7 +69,7 @@ def url(certificate: Path) -> Iterator[str]:
 
 def test_a_certificate_that_nobody_vouches_for_does_not_count(url: str) -> None:
     with (
-        Client(url, "secret", patience=ONCE) as client,
+        Client(url, "secret", retry=ONCE) as client,
         pytest.raises(Unreachable, match="CERTIFICATE_VERIFY"),
     ):
         client.sites.list()
@@ -77,7 +77,7 @@ def test_a_certificate_that_nobody_vouches_for_does_not_count(url: str) -> None:
 
 def test_it_counts_where_it_is_named(url: str, certificate: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEASEHOLD_CA", str(certificate))
-    with Client(url, "secret", patience=ONCE) as client:
+    with Client(url, "secret", retry=ONCE) as client:
         assert client.sites.list() == ()
 
 

@@ -20,8 +20,8 @@ from leasehold.configuration.keys import Keys
 from leasehold.model.agreement import CPUS, TimeDecay, UsageDecay
 from leasehold.model.errors import InvalidField
 from leasehold.model.use import Holding
+from leasehold.protocol.base import RequestModel
 from leasehold.service.api import app as every_route
-from leasehold.service.api.models.base import Asked
 from leasehold.service.config_file import config_from_dict
 from leasehold.service.drivers.ec2.options import read_options as read_ec2
 from leasehold.service.drivers.emulated.options import read_options as read_emulated
@@ -172,11 +172,11 @@ def test_every_key_of_every_document_is_bounded(reader: str) -> None:
 # --- bodies -----------------------------------------------------------------------------------------------
 
 
-def bodies() -> list[type[Asked]]:
+def bodies() -> list[type[RequestModel]]:
     """Every model of a body or a query, that of a part of one too."""
     assert every_route.ROUTERS
-    found: dict[type[Asked], None] = {}
-    waiting = [Asked]
+    found: dict[type[RequestModel], None] = {}
+    waiting = [RequestModel]
     while waiting:
         for model in waiting.pop().__subclasses__():
             found[model] = None
@@ -215,22 +215,22 @@ def unbounded(schema: Any, place: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("model", bodies(), ids=lambda model: model.__name__)
-def test_every_field_of_every_body_is_bounded(model: type[Asked]) -> None:
+def test_every_field_of_every_body_is_bounded(model: type[RequestModel]) -> None:
     schema = model.model_json_schema()
     assert list(unbounded(schema, model.__name__)) == []
 
 
 @pytest.mark.parametrize("model", bodies(), ids=lambda model: model.__name__)
-def test_no_body_takes_a_number_beyond_its_bounds(model: type[Asked]) -> None:
-    for name, field in model.model_fields.items():
-        part = TypeAdapter(model).json_schema()["properties"][field.alias or name]
+def test_no_body_takes_a_number_beyond_its_bounds(model: type[RequestModel]) -> None:
+    for name in model.model_fields:
+        part = TypeAdapter(model).json_schema()["properties"][name]
         kinds = {one.get("type") for one in [part, *part.get("anyOf", [])]}
         if not kinds & {"integer", "number"}:
             continue
         for wrong in (9e19, 10**30, -(10**30), float("nan"), float("inf")):
             with pytest.raises(ValidationError) as caught:
-                model.model_validate({field.alias or name: wrong})
-            assert any(error["loc"][:1] == (field.alias or name,) for error in caught.value.errors())
+                model.model_validate({name: wrong})
+            assert any(error["loc"][:1] == (name,) for error in caught.value.errors())
 
 
 # --- what the bounds are for ------------------------------------------------------------------------------

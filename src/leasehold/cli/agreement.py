@@ -26,13 +26,12 @@ def list_agreements(
     from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.table import print_table
     from leasehold.cli.screen import answer_json
-    from leasehold.client.reading import wire
 
     with gateway() as client:
         agreements = client.agreements.list()
     shown = [one for one in agreements if everything or one.standing not in {"expired", "revoked"}]
     if json:
-        answer_json({"agreements": wire(shown)})
+        answer_json({"agreements": shown})
     else:
         print_table(HEADS, overview(shown, agreements), figures=[6])
 
@@ -130,11 +129,13 @@ def sign(
     """Sign an agreement, or its amendment, for one of its parties."""
     from leasehold.cli.live.agreements import advice, answer_agreements, check_side, waiting_revision
     from leasehold.cli.live.gateway import gateway
+    from leasehold.client import SignatureSpec
+    from leasehold.sharing.records import AgreementSide
 
     check_side(side)
     with gateway() as client:
         number = waiting_revision(client.agreements.get(name)) if revision is None else revision
-        signed = client.agreements.sign(name, side, number)
+        signed = client.agreements.sign(name, SignatureSpec(side=AgreementSide(side), revision=number))
     answer_agreements([signed], advice, json=json)
 
 
@@ -200,12 +201,11 @@ def penalties(
     from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.table import print_table
     from leasehold.cli.screen import answer_json
-    from leasehold.client.reading import wire
 
     with gateway() as client:
         shown = [one for one in client.agreements.penalties() if everything or one.stands]
     if json:
-        answer_json({"penalties": wire(shown)})
+        answer_json({"penalties": shown})
     else:
         print_table(PENALTY_HEADS, punishments(shown), figures=[0, 4, 7])
 
@@ -218,12 +218,11 @@ def lift(
     """Lift a penalty before its end."""
     from leasehold.cli.live.gateway import gateway
     from leasehold.cli.screen import answer, answer_json
-    from leasehold.client.reading import wire
 
     with gateway() as client:
         lifted = client.agreements.lift(penalty_id)
     if json:
-        answer_json({"penalty": wire(lifted)})
+        answer_json({"penalty": lifted})
     else:
         answer(f"penalty {lifted.id} of {lifted.consumer} at {lifted.provider} stands no more")
 

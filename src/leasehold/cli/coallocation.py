@@ -95,11 +95,10 @@ def submit(  # noqa: PLR0913, PLR0917 - one argument for each option
     from leasehold.cli.live.moments import now, read_moment
     from leasehold.cli.live.submitting import read_memory_mib
     from leasehold.cli.screen import answer_json
-    from leasehold.client.coallocation_calls import CoAllocationSpec
-    from leasehold.client.reading import wire
+    from leasehold.client import CoAllocationSpec
 
     at = now()
-    wish = CoAllocationSpec(
+    spec = CoAllocationSpec.of(
         components=read_components(components, read_memory_mib(memory) if memory else None),
         duration_s=read_duration_s("--duration", duration),
         claim=claim,
@@ -111,16 +110,15 @@ def submit(  # noqa: PLR0913, PLR0917 - one argument for each option
         retries=retries,
         name=name,
         group=group,
-        command=command or (),
+        command=command,
     )
     with gateway() as client:
         if dry_run:
-            answer_explained_coallocation(client.coallocations.explain(**wish), json=json)
+            answer_explained_coallocation(client.coallocations.explain(spec), json=json)
             return
-        wish["idempotency_key"] = idempotency_key
-        coallocation = client.coallocations.submit(**wish)
+        coallocation = client.coallocations.submit(spec, idempotency_key=idempotency_key)
     if json:
-        answer_json({"coallocation": wire(coallocation)})
+        answer_json({"coallocation": coallocation})
     else:
         show_number(coallocation)
     if coallocation.state == "refused":
@@ -137,12 +135,11 @@ def list_coallocations(
     from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.table import print_table
     from leasehold.cli.screen import answer_json
-    from leasehold.client.reading import wire
 
     with gateway() as client:
         coallocations = [one for one in client.coallocations.list() if everything or not one.is_over]
     if json:
-        answer_json({"coallocations": wire(coallocations)})
+        answer_json({"coallocations": coallocations})
     else:
         print_table(HEADS, overview(coallocations), figures=(0, 4, 6))
 
@@ -154,13 +151,12 @@ def show(coallocation_id: CoAllocationId, json: Json = False) -> None:
     from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.moments import now
     from leasehold.cli.screen import answer, answer_json
-    from leasehold.client.reading import wire
 
     with gateway() as client:
         coallocation = client.coallocations.get(coallocation_id)
         leases = [client.leases.get(component.lease) for component in coallocation.components]
     if json:
-        answer_json({"coallocation": wire(coallocation), "leases": wire(leases)})
+        answer_json({"coallocation": coallocation, "leases": leases})
     else:
         answer("\n".join(account(coallocation, leases, now())))
 
@@ -171,11 +167,10 @@ def cancel(coallocation_id: CoAllocationId, json: Json = False) -> None:
     from leasehold.cli.live.coallocations import standing
     from leasehold.cli.live.gateway import gateway
     from leasehold.cli.screen import answer, answer_json
-    from leasehold.client.reading import wire
 
     with gateway() as client:
         coallocation = client.coallocations.cancel(coallocation_id)
     if json:
-        answer_json({"coallocation": wire(coallocation)})
+        answer_json({"coallocation": coallocation})
     else:
         answer(standing(coallocation))

@@ -13,7 +13,7 @@ from itertools import cycle
 
 import structlog
 
-from leasehold.client.async_client import AsyncClient
+from leasehold.client import AsyncClient, LeaseSpec, Role, TokenSpec
 from leasehold.client.errors import ProblemError
 from leasehold.simulation.scenario.parse import load_scenario, packaged_path
 from leasehold.simulation.scenario.sources import open_streams
@@ -60,7 +60,9 @@ class DemoLoad:
         homes = {owner: [site] for site, owner in OWNERS.items()}
         return {
             name: (
-                await admin.tokens.create(consumer=name, roles=["member"], sites=homes.get(name, []), note=_NOTE)
+                await admin.tokens.create(
+                    TokenSpec(consumer=name, roles=[Role.MEMBER], sites=homes.get(name, []), note=_NOTE)
+                )
             ).token
             for name in (*OWNERS.values(), *GUESTS)
         }
@@ -84,10 +86,8 @@ async def _submit(client: AsyncClient, job: WorkloadJob) -> None:
     """Ask for what a job of the scenario needs, and let it run for as long as it really does."""
     command = ["sleep", f"{job.actual_ms / PACE / 1000:.3f}"]
     duration_s = max(1, round(job.requested_ms / PACE)) / 1000
-    if job.site is not None:
-        await client.leases.submit(local=True, site=job.site, vms=job.vms, duration_s=duration_s, command=command)
-    else:
-        await client.leases.submit(type=job.lease_type, vms=job.vms, duration_s=duration_s, command=command)
+    kind = {"type": job.lease_type.label} if job.site is None else {"local": True, "site": job.site}
+    await client.leases.submit(LeaseSpec.of(vms=job.vms, duration_s=duration_s, command=command, **kind))
 
 
 def demo_requests() -> Iterator[tuple[float, str, WorkloadJob]]:

@@ -27,22 +27,21 @@ def submit(
     json: Json = False,
 ) -> None:
     """Submit a job and print its ID. Exits with 1 if it is refused or, with --wait, failed."""
-    from leasehold.cli.live.describing import wish_of
+    from leasehold.cli.live.describing import spec_of
     from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.job_endings import answer_output, followed, is_a_no
     from leasehold.cli.live.jobs import standing
     from leasehold.cli.screen import answer, answer_json, talk
-    from leasehold.client.reading import wire
 
     with gateway() as client:
-        job = client.jobs.submit(**wish_of(description, idempotency_key))
+        job = client.jobs.submit(spec_of(description), idempotency_key=idempotency_key)
         if not json and not wait:
             answer(str(job.id))
         talk(f"leasehold: {standing(job)}")
         if wait:
             job = followed(client, job)
         if json:
-            answer_json({"job": wire(job)})
+            answer_json({"job": job})
         elif wait:
             answer_output(client, job)
     if is_a_no(job):
@@ -58,12 +57,12 @@ def explain(description: "JobDescription", json: Json = False) -> None:
 
     Exits with 1 if it would run nowhere now.
     """
-    from leasehold.cli.live.describing import wish_of
+    from leasehold.cli.live.describing import spec_of
     from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.prospects import answer_prospect
 
     with gateway() as client:
-        told = client.jobs.explain(**wish_of(description))
+        told = client.jobs.explain(spec_of(description))
     answer_prospect(told, json=json)
 
 
@@ -116,18 +115,24 @@ def list_jobs(
 ) -> None:
     """List open jobs, newest first."""
     from leasehold.cli.live.gateway import gateway
-    from leasehold.cli.live.jobs import FIGURES, HEADS, overview, which_jobs
+    from leasehold.cli.live.job_states import read_states
+    from leasehold.cli.live.jobs import FIGURES, HEADS, overview
     from leasehold.cli.live.moments import now, read_moment
     from leasehold.cli.live.table import print_table
     from leasehold.cli.screen import answer_json
-    from leasehold.client.reading import wire
+    from leasehold.client import JobFilter
 
-    which = which_jobs(states or [], site, consumer, everything=everything)
-    which["since"] = read_moment("--since", since, now()) if since else None
+    which = JobFilter.of(
+        state=read_states(states or []),
+        site=site,
+        consumer=consumer,
+        since=read_moment("--since", since, now()) if since else None,
+        open=None if everything or states else True,
+    )
     with gateway() as client:
-        jobs = list(client.jobs.list(**which))
+        jobs = list(client.jobs.list(which))
     if json:
-        answer_json({"jobs": wire(jobs)})
+        answer_json({"jobs": jobs})
     else:
         print_table(HEADS, overview(jobs), FIGURES)
 
@@ -139,12 +144,11 @@ def show(job_id: JobId, json: Json = False) -> None:
     from leasehold.cli.live.jobs import account
     from leasehold.cli.live.moments import now
     from leasehold.cli.screen import answer, answer_json
-    from leasehold.client.reading import wire
 
     with gateway() as client:
         job = client.jobs.get(job_id)
     if json:
-        answer_json({"job": wire(job)})
+        answer_json({"job": job})
     else:
         answer("\n".join(account(job, now())))
 
@@ -155,12 +159,11 @@ def wait(job_id: JobId, json: Json = False) -> None:
     from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.job_endings import is_a_no, standings
     from leasehold.cli.live.lines import answer_json_line, answer_line
-    from leasehold.client.reading import wire
 
     with gateway() as client:
         for job, told in standings(client, job_id):
             if json:
-                answer_json_line({"job": wire(job)})
+                answer_json_line({"job": job})
             else:
                 answer_line(told)
     if is_a_no(job):
@@ -173,12 +176,11 @@ def cancel(job_id: JobId, json: Json = False) -> None:
     from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.jobs import standing
     from leasehold.cli.screen import answer, answer_json
-    from leasehold.client.reading import wire
 
     with gateway() as client:
         job = client.jobs.cancel(job_id)
     if json:
-        answer_json({"job": wire(job)})
+        answer_json({"job": job})
     else:
         answer(standing(job))
 
@@ -189,12 +191,11 @@ def result(job_id: JobId, json: Json = False) -> None:
     from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.job_endings import show_result
     from leasehold.cli.screen import answer_json
-    from leasehold.client.reading import wire
 
     with gateway() as client:
         found = client.jobs.result(job_id)
     if json:
-        answer_json({"result": wire(found)})
+        answer_json({"result": found})
     else:
         show_result(found)
     if found.exit_status != 0:

@@ -13,7 +13,7 @@ from leasehold.cli.options import Claims, Group, IdempotencyKey, Json, Name, swi
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from leasehold.client.calls import Wish
+    from leasehold.client import LeaseSpec
 
 app = typer.Typer(help="Request machines from a gateway, and manage leases.", no_args_is_help=True)
 
@@ -140,10 +140,25 @@ def submit(  # noqa: PLR0913, PLR0917 - one argument for each option
     from leasehold.cli.live.moments import now
     from leasehold.cli.live.submitting import is_a_no, show_json, show_number, waited_for
 
-    wish = _wish(duration, lease_type, vms, memory, deadline, ready, local, site, group, domain, claims, no_wait, now())
-    wish |= {"name": name, "command": command or (), "idempotency_key": idempotency_key}
+    spec = _spec(
+        duration,
+        lease_type,
+        vms,
+        memory,
+        deadline,
+        ready,
+        local,
+        site,
+        group,
+        domain,
+        claims,
+        no_wait,
+        now(),
+        name,
+        command,
+    )
     with gateway() as client:
-        lease = client.leases.submit(**wish)
+        lease = client.leases.submit(spec, idempotency_key=idempotency_key)
         if not json:
             show_number(lease)
         if wait:
@@ -180,13 +195,13 @@ def explain(  # noqa: PLR0913, PLR0917 - one argument for each option
     from leasehold.cli.live.moments import now
 
     at = now()
-    wish = _wish(duration, lease_type, vms, memory, deadline, ready, local, site, group, domain, claims, no_wait, at)
+    spec = _spec(duration, lease_type, vms, memory, deadline, ready, local, site, group, domain, claims, no_wait, at)
     with gateway() as client:
-        told = client.leases.explain(**wish)
-    answer_explained(told, wish["duration_s"], at, json=json)
+        told = client.leases.explain(spec)
+    answer_explained(told, spec.duration_s, at, json=json)
 
 
-def _wish(  # noqa: PLR0913, PLR0917 - as the commands that take these options
+def _spec(  # noqa: PLR0913, PLR0917 - as the commands that take these options
     duration: str,
     lease_type: str,
     vms: int,
@@ -200,26 +215,30 @@ def _wish(  # noqa: PLR0913, PLR0917 - as the commands that take these options
     claims: list[str] | None,
     no_wait: bool,
     at: "datetime",
-) -> "Wish":
+    name: str = "",
+    command: list[str] | None = None,
+) -> "LeaseSpec":
     """Read what is asked for from the options that `submit` and `explain` share; raises InvalidField."""
     from leasehold.cli.live.durations import read_duration_s
     from leasehold.cli.live.moments import read_moment
     from leasehold.cli.live.submitting import read_claims, read_memory_mib
-    from leasehold.client.calls import Wish
+    from leasehold.client import LeaseSpec
 
-    return Wish(
-        type=lease_type or None,
+    return LeaseSpec.of(
+        type=lease_type,
         vms=vms,
         duration_s=read_duration_s("--duration", duration),
         memory_mib=read_memory_mib(memory) if memory else None,
         deadline=read_moment("--deadline", deadline, at) if deadline else None,
         ready=read_moment("--ready", ready, at) if ready else None,
         local=local,
-        site=site or None,
+        site=site,
         group=group,
         domain=domain,
         claims=read_claims(claims or ()),
         wait=False if no_wait else None,
+        name=name,
+        command=command,
     )
 
 
@@ -267,14 +286,14 @@ def list_leases(  # noqa: PLR0913, PLR0917 - one argument for each option
     ] = 200,
 ) -> None:
     """List open leases, newest first."""
-    from leasehold.cli.live.choosing import which_leases
     from leasehold.cli.live.columns import read_columns
     from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.listing import show
     from leasehold.cli.live.listing import watch as keep_showing
     from leasehold.cli.live.moments import now, read_moment
+    from leasehold.cli.live.states import read_states
     from leasehold.cli.screen import answer_json, talk
-    from leasehold.client.reading import wire
+    from leasehold.client import LeaseFilter
     from leasehold.model.errors import InvalidField
 
     wanted = read_columns(columns)
@@ -282,15 +301,20 @@ def list_leases(  # noqa: PLR0913, PLR0917 - one argument for each option
         raise InvalidField("--watch", "--json", "one of the two: `leasehold lease watch --json` tells changes")
     with gateway() as client:
         owner = client.tokens.inspect().consumer if mine else consumer
-        which = which_leases(states or [], site, owner, everything=everything)
-        which["since"] = read_moment("--since", since, now()) if since else None
+        which = LeaseFilter.of(
+            state=read_states(states or []),
+            site=site,
+            consumer=owner,
+            since=read_moment("--since", since, now()) if since else None,
+            open=None if everything or states else True,
+        )
         if watch:
             keep_showing(client, which, wanted, head=not no_header)
             return
-        leases = list(islice(client.leases.list(**which), limit + 1 if limit else None))
+        leases = list(islice(client.leases.list(which), limit + 1 if limit else None))
     shown = leases[:limit] if limit else leases
     if json:
-        answer_json({"leases": wire(shown), "more": len(leases) > len(shown)})
+        answer_json({"leases": shown, "more": len(leases) > len(shown)})
     else:
         show(shown, wanted, head=not no_header)
     if len(leases) > len(shown):
@@ -304,14 +328,13 @@ def show(lease_id: LeaseId, json: Json = False) -> None:
     from leasehold.cli.live.moments import now
     from leasehold.cli.live.wording import account, asked_back, is_asked_back
     from leasehold.cli.screen import answer, answer_json
-    from leasehold.client.reading import wire
 
     with gateway() as client:
         lease = client.leases.get(lease_id)
         is_cancelled = not json and is_asked_back(lease, client.leases.journal(lease_id))
         sites = {site.name: site for site in (client.sites.list() if is_cancelled else ())}
     if json:
-        answer_json({"lease": wire(lease)})
+        answer_json({"lease": lease})
         return
     answer("\n".join(account(lease, now())))
     if is_cancelled:
@@ -332,13 +355,12 @@ def watch(
     from leasehold.cli.live.lines import answer_json_line, answer_line
     from leasehold.cli.live.submitting import is_a_no
     from leasehold.cli.live.wording import happening
-    from leasehold.client.reading import wire
 
     with gateway() as client, going_on(lease_ids or ()):
         changes = until_over(client, lease_ids) if lease_ids else client.leases.watch()
         for change in changes:
             if json:
-                answer_json_line({"change": wire(change)})
+                answer_json_line({"change": change})
             else:
                 answer_line(happening(change))
         ended = [client.leases.get(lease_id) for lease_id in lease_ids or []]
@@ -354,14 +376,13 @@ def cancel(lease_ids: LeaseIds, json: Json = False) -> None:
     from leasehold.cli.live.moments import now
     from leasehold.cli.live.wording import asked_back, may_have_machines, standing
     from leasehold.cli.screen import answer, answer_json, talk
-    from leasehold.client.reading import wire
 
     with gateway() as client:
         done = cancel_each(client, lease_ids)
         is_anywhere = not json and any(map(may_have_machines, done.leases))
         sites = {site.name: site for site in (client.sites.list() if is_anywhere else ())}
     if json:
-        answer_json({"leases": wire(done.leases), "problems": done.problems})
+        answer_json({"leases": done.leases, "problems": done.problems})
     else:
         for lease in done.leases:
             answer(standing(lease))
@@ -391,13 +412,12 @@ def extend(
     from leasehold.cli.live.moments import now
     from leasehold.cli.live.wording import ending, lasting
     from leasehold.cli.screen import answer, answer_json
-    from leasehold.client.reading import wire
 
     by_s = read_duration_s("--by", by)
     with gateway() as client:
         lease = client.leases.extend(lease_id, by_s)
     if json:
-        answer_json({"lease": wire(lease)})
+        answer_json({"lease": lease})
     else:
         answer(ending(lease, now()))
         if duration := lasting(lease):
@@ -417,13 +437,12 @@ def logs(
     from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.wording import history
     from leasehold.cli.screen import answer, answer_json, talk
-    from leasehold.client.reading import wire
 
     with gateway() as client:
         text = client.leases.console(lease_id) if console else ""
         entries = [] if console else list(client.leases.journal(lease_id))
     if json:
-        answer_json({"console": text} if console else {"entries": wire(entries)})
+        answer_json({"console": text} if console else {"entries": entries})
     elif console and not text:
         talk("leasehold: its machines have written nothing yet")
     else:

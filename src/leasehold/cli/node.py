@@ -37,12 +37,12 @@ def list_nodes(
     from leasehold.cli.live.nodes import NODE_FIGURES, NODE_HEADS, node_lines
     from leasehold.cli.live.table import print_table
     from leasehold.cli.screen import answer_json
-    from leasehold.client.reading import wire
+    from leasehold.client import NodeFilter
 
     with gateway() as client:
-        nodes = list(client.nodes.list(site, software or (), brief=not json))
+        nodes = list(client.nodes.list(NodeFilter.of(site=site, software=software, brief=None if json else True)))
     if json:
-        answer_json({"nodes": wire(nodes)})
+        answer_json({"nodes": nodes})
     else:
         print_table(NODE_HEADS, node_lines(nodes, now()), NODE_FIGURES)
 
@@ -54,11 +54,10 @@ def images(json: Json = False) -> None:
     from leasehold.cli.live.nodes import IMAGE_FIGURES, IMAGE_HEADS, image_lines
     from leasehold.cli.live.table import print_table
     from leasehold.cli.screen import answer_json
-    from leasehold.client.reading import wire
 
     with gateway() as client:
         found = client.images.list()
     if json:
-        answer_json({"images": wire(found)})
+        answer_json({"images": found})
     else:
         print_table(IMAGE_HEADS, image_lines(found), IMAGE_FIGURES)

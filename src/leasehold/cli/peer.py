@@ -57,23 +57,23 @@ def add(
     from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.peers import advice, check_ask, read_token
     from leasehold.cli.screen import answer, answer_json, talk
-    from leasehold.client.reading import wire
+    from leasehold.client import PeerSpec
 
     check_ask(ask)
     shown = None if token_file is None else read_token(token_file)
     with gateway() as client:
         before = _known(client, name)
-        peer = client.peers.keep(
-            name,
+        spec = PeerSpec.of(
             url=url or (before.url if before else ""),
             token=shown,
             ask=ask or (before.ask if before else "none-can"),
             max_vms=_most(max_vms, before),
         )
+        peer = client.peers.keep(name, spec)
         made = None if before else _token_for(client, name)
         address = client.access.url
     if json:
-        answer_json({"peer": wire(peer), "token": None if made is None else made.token})
+        answer_json({"peer": peer, "token": None if made is None else made.token})
         return
     if made is not None:
         answer(made.token)
@@ -93,9 +93,10 @@ def _most(wanted: int | None, before: "Peer | None") -> int | None:
 
 def _token_for(client: "Client", name: str) -> "NewToken":
     """Make what the other gateway has to show us."""
-    return client.tokens.create(
-        consumer=f"peer/{name}", roles=["peer"], sites=[name], note=f"for the gateway of {name}"
-    )
+    from leasehold.client import Role, TokenSpec
+
+    note = f"for the gateway of {name}"
+    return client.tokens.create(TokenSpec(consumer=f"peer/{name}", roles=[Role.PEER], sites=[name], note=note))
 
 
 @app.command("list")
@@ -105,12 +106,11 @@ def list_peers(json: Json = False) -> None:
     from leasehold.cli.live.peers import HEADS, overview
     from leasehold.cli.live.table import print_table
     from leasehold.cli.screen import answer_json
-    from leasehold.client.reading import wire
 
     with gateway() as client:
         peers = client.peers.list()
     if json:
-        answer_json({"peers": wire(peers)})
+        answer_json({"peers": peers})
     else:
         print_table(HEADS, overview(peers), figures=range(3, 8))
 
@@ -122,12 +122,11 @@ def show(name: Name, json: Json = False) -> None:
     from leasehold.cli.live.moments import now
     from leasehold.cli.live.peers import account
     from leasehold.cli.screen import answer, answer_json
-    from leasehold.client.reading import wire
 
     with gateway() as client:
         peer = client.peers.get(name)
     if json:
-        answer_json({"peer": wire(peer)})
+        answer_json({"peer": peer})
     else:
         answer("\n".join(account(peer, now())))
 

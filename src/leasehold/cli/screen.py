@@ -27,7 +27,12 @@ SCHEMA_VERSION = 1
 
 def answer_json(values: Mapping[str, Any]) -> None:
     """Print an answer as one JSON object."""
-    answer(json.dumps({"schema_version": SCHEMA_VERSION, **values}, indent=2, default=str))
+    answer(json.dumps({"schema_version": SCHEMA_VERSION, **values}, indent=2, default=plain))
+
+
+def plain(value: object) -> object:
+    """Give what JSON has no form for: what came from a gateway is printed as it came."""
+    return value.model_dump(mode="json") if hasattr(value, "model_dump") else str(value)
 
 
 def legible(text: str, kept: str = "\n\t") -> str:

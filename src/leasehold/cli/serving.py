@@ -10,7 +10,7 @@ from leasehold import __version__
 from leasehold.cli.demo_load import DemoLoad
 from leasehold.cli.screen import answer_json, talk
 from leasehold.cli.service_options import Wanted
-from leasehold.client.place import data_folder
+from leasehold.client.local_gateway import data_folder
 from leasehold.service.config import ServiceConfig
 from leasehold.service.config_file import without_password
 from leasehold.service.logs import is_for_people, set_up_logs

@@ -63,7 +63,7 @@ def site(  # noqa: PLR0913, PLR0917 - one argument for each option
 
 def _usual_folder(name: str) -> Path:
     """A site keeps its things apart from those of a gateway on the same machine."""
-    from leasehold.client.place import data_folder
+    from leasehold.client.local_gateway import data_folder
 
     return data_folder() / f"site-{name}" if name else data_folder() / "site"
 
@@ -75,12 +75,11 @@ def list_sites(json: Json = False) -> None:
     from leasehold.cli.live.sites import HEADS, overview
     from leasehold.cli.live.table import print_table
     from leasehold.cli.screen import answer_json
-    from leasehold.client.reading import wire
 
     with gateway() as client:
         sites = client.sites.list()
     if json:
-        answer_json({"sites": wire(sites)})
+        answer_json({"sites": sites})
     else:
         print_table(HEADS, overview(sites), figures=range(2, 8))
 
@@ -142,12 +141,11 @@ def capabilities(
     from leasehold.cli.live.sites import ABILITIES, abilities
     from leasehold.cli.live.table import print_table
     from leasehold.cli.screen import answer_json
-    from leasehold.client.reading import wire
 
     with gateway() as client:
         sites = client.sites.list() if name is None else (client.sites.get(name),)
     if json:
-        answer_json({"sites": {site.name: wire(site.capabilities) for site in sites}})
+        answer_json({"sites": {site.name: site.capabilities for site in sites}})
     else:
         print_table(ABILITIES, abilities(sites))
 
@@ -156,9 +154,8 @@ def _tell(site: "Site", *, json: bool) -> None:
     from leasehold.cli.live.moments import now
     from leasehold.cli.live.sites import account
     from leasehold.cli.screen import answer, answer_json
-    from leasehold.client.reading import wire
 
     if json:
-        answer_json({"site": wire(site)})
+        answer_json({"site": site})
     else:
         answer("\n".join(account(site, now())))

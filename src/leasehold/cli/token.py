@@ -51,19 +51,20 @@ def create(  # noqa: PLR0917 - one argument for each option
     from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.tokens import account
     from leasehold.cli.screen import answer, answer_json, talk
-    from leasehold.client.reading import wire
+    from leasehold.client import TokenSpec
 
+    spec = TokenSpec.of(
+        consumer=consumer,
+        roles=roles or ["member"],
+        groups=groups,
+        sites=sites,
+        expires_in_s=read_duration_s("--expires", expires) if expires else None,
+        note=note,
+    )
     with gateway() as client:
-        token = client.tokens.create(
-            consumer=consumer,
-            roles=roles or ["member"],
-            groups=groups or [],
-            sites=sites or [],
-            expires_in_s=read_duration_s("--expires", expires) if expires else None,
-            note=note,
-        )
+        token = client.tokens.create(spec)
     if json:
-        answer_json({"token": wire(token)})
+        answer_json({"token": token})
     else:
         answer(token.token)
         talk(f"leasehold: {account(token)}; keep it safe, it is shown only now")
@@ -76,12 +77,11 @@ def list_tokens(json: Json = False) -> None:
     from leasehold.cli.live.table import print_table
     from leasehold.cli.live.tokens import HEADS, overview
     from leasehold.cli.screen import answer_json
-    from leasehold.client.reading import wire
 
     with gateway() as client:
         tokens = client.tokens.list()
     if json:
-        answer_json({"tokens": wire(tokens)})
+        answer_json({"tokens": tokens})
     else:
         print_table(HEADS, overview(tokens))
 
@@ -109,11 +109,10 @@ def inspect(json: Json = False) -> None:
     from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.tokens import introduction
     from leasehold.cli.screen import answer, answer_json
-    from leasehold.client.reading import wire
 
     with gateway() as client:
         caller, access = client.tokens.inspect(), client.access
     if json:
-        answer_json({"caller": wire(caller), "gateway": access.url, "from": access.token.origin})
+        answer_json({"caller": caller, "gateway": access.url, "from": access.token.origin})
     else:
         answer("\n".join(introduction(caller, access)))

@@ -50,21 +50,22 @@ def show(  # noqa: PLR0917 - one argument for each option
     from leasehold.cli.live.table import print_table
     from leasehold.cli.live.usage import HEADS, check_by, overview
     from leasehold.cli.screen import answer_json
-    from leasehold.client.reading import wire
+    from leasehold.client import UsageFilter
 
     at = now()
     check_by(by)
+    which = UsageFilter.of(
+        consumer=consumer,
+        domain=domain,
+        since=read_moment("--since", since, at) if since else None,
+        until=read_moment("--until", until, at) if until else None,
+        by=by,
+        depth=depth,
+    )
     with gateway() as client:
-        used = client.usage.used(
-            consumer=consumer,
-            domain=domain,
-            since=read_moment("--since", since, at) if since else None,
-            until=read_moment("--until", until, at) if until else None,
-            by=by,
-            depth=depth,
-        )
+        used = client.usage.used(which)
     if json:
-        answer_json({"usage": wire(used)})
+        answer_json({"usage": used})
     else:
         print_table(HEADS, overview(used, by), figures=range(4, 7))
 
@@ -82,12 +83,12 @@ def statement(
     from leasehold.cli.live.table import print_table
     from leasehold.cli.live.usage import STATEMENT_HEADS, heading, lines, notes
     from leasehold.cli.screen import answer, answer_json
-    from leasehold.client.reading import wire
+    from leasehold.client import StatementQuery
 
     with gateway() as client:
-        found = client.usage.statement(month, consumer)
+        found = client.usage.statement(StatementQuery(month=month, consumer=consumer))
     if json:
-        answer_json({"statement": wire(found)})
+        answer_json({"statement": found})
         return
     answer(heading(found))
     print_table(STATEMENT_HEADS, lines(found), figures=range(2, 10))

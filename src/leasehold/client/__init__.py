@@ -2,35 +2,22 @@
 
 ::
 
-    from leasehold.client import Client
+    from leasehold.client import Client, LeaseSpec
 
     with Client() as client:
-        lease = client.leases.submit(type="suspendable", vms=2, duration_s=3600)
+        lease = client.leases.submit(LeaseSpec(type="suspendable", vms=2, duration_s=3600))
         for change in client.leases.watch(lease.id, after=0):
             print(change.state, change.explanation)
 
-The two clients are imported when they are first asked for: the rest of this package does without httpx2.
+What is asked and what comes back are the models of `leasehold.protocol`, which the service has too. The two clients
+are imported when they are first asked for: the rest of this package does without httpx2.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from leasehold.client.calls import Agreement, Rights, Which, Wish
-from leasehold.client.coallocation_calls import CoAllocationSpec, ComponentWish
-from leasehold.client.coallocation_records import (
-    Barred,
-    CoAllocation,
-    CoAllocationComponent,
-    CoAllocationExplanation,
-    ComponentEnvironment,
-    DomainOffer,
-    Elsewhere,
-    InputFile,
-    LeaseExplanation,
-    RuleReading,
-)
 from leasehold.client.errors import (
-    BadAnswer,
+    BadResponse,
     Conflict,
     Invalid,
     Lost,
@@ -38,75 +25,113 @@ from leasehold.client.errors import (
     NotFound,
     NotInstalled,
     NotSignedIn,
-    Problem,
     ProblemError,
     ServerFailed,
     TooMany,
     Unreachable,
 )
-from leasehold.client.job_calls import JobWish, WhichJobs
-from leasehold.client.job_records import (
-    Attempt,
+from leasehold.client.retry import RetryPolicy
+from leasehold.protocol.agreements import (
+    Agreement,
+    Penalty,
+    Revision,
+    Signature,
+    SignatureSpec,
+)
+from leasehold.protocol.coallocations import (
+    CoAllocation,
+    CoAllocationComponent,
+    CoAllocationSpec,
+    ComponentSpec,
+    InputFile,
+)
+from leasehold.protocol.explanations import (
+    Barred,
+    CoAllocationExplanation,
+    ComponentEnvironment,
+    DomainOffer,
+    Elsewhere,
+    LeaseExplanation,
+    RuleReading,
+)
+from leasehold.protocol.images import (
     Image,
+)
+from leasehold.protocol.jobs import (
+    Attempt,
     Job,
+    JobFilter,
     JobInput,
     JobNeeds,
     JobPlace,
     JobProspect,
     JobResult,
-    Node,
+    JobSpec,
     NodeGroup,
     NodeVerdict,
 )
-from leasehold.client.patience import Patience
-from leasehold.client.records import (
-    Caller,
-    Capabilities,
+from leasehold.protocol.journal import (
     Change,
-    Entry,
-    Health,
+    JournalEntry,
+)
+from leasehold.protocol.leases import (
     Lease,
-    Lent,
-    NewToken,
+    LeaseFilter,
+    LeaseSpec,
+)
+from leasehold.protocol.nodes import (
+    Node,
+    NodeFilter,
+)
+from leasehold.protocol.peers import (
+    LinkStatus,
+    Peer,
+    PeerCapacity,
+    PeerSpec,
+)
+from leasehold.protocol.problems import (
+    Problem,
+)
+from leasehold.protocol.sites import (
+    Capabilities,
     Occupancy,
     Overhead,
-    Peer,
-    Queue,
+    QueueLengths,
     Site,
-    Token,
-    Way,
 )
-from leasehold.client.sharing_calls import WhichUse
-from leasehold.client.sharing_records import (
-    Penalty,
-    Revision,
+from leasehold.protocol.tokens import (
+    Caller,
+    NewToken,
+    Role,
+    Token,
+    TokenSpec,
+)
+from leasehold.protocol.usage import (
     Share,
-    Signature,
     Statement,
     StatementLine,
+    StatementQuery,
     Usage,
-    UsageAgreement,
+    UsageFilter,
     Use,
 )
 
 if TYPE_CHECKING:
-    from leasehold.client.async_client import AsyncClient
-    from leasehold.client.client import Client
+    from leasehold.client.client import AsyncClient, Client, Health
 else:
 
     def __getattr__(name: str) -> type:
         """Import a client when it is first asked for."""
-        homes = {"AsyncClient": "async_client", "Client": "client"}
-        if name not in homes:
+        if name not in {"AsyncClient", "Client", "Health"}:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(import_module(f"{__name__}.{homes[name]}"), name)
+        return getattr(import_module(f"{__name__}.client"), name)
 
 
 __all__ = [
     "Agreement",
     "AsyncClient",
     "Attempt",
-    "BadAnswer",
+    "BadResponse",
     "Barred",
     "Caller",
     "Capabilities",
@@ -117,28 +142,32 @@ __all__ = [
     "CoAllocationExplanation",
     "CoAllocationSpec",
     "ComponentEnvironment",
-    "ComponentWish",
+    "ComponentSpec",
     "Conflict",
     "DomainOffer",
     "Elsewhere",
-    "Entry",
     "Health",
     "Image",
     "InputFile",
     "Invalid",
     "Job",
+    "JobFilter",
     "JobInput",
     "JobNeeds",
     "JobPlace",
     "JobProspect",
     "JobResult",
-    "JobWish",
+    "JobSpec",
+    "JournalEntry",
     "Lease",
     "LeaseExplanation",
-    "Lent",
+    "LeaseFilter",
+    "LeaseSpec",
+    "LinkStatus",
     "Lost",
     "NewToken",
     "Node",
+    "NodeFilter",
     "NodeGroup",
     "NodeVerdict",
     "NotAllowed",
@@ -147,30 +176,30 @@ __all__ = [
     "NotSignedIn",
     "Occupancy",
     "Overhead",
-    "Patience",
     "Peer",
+    "PeerCapacity",
+    "PeerSpec",
     "Penalty",
     "Problem",
     "ProblemError",
-    "Queue",
+    "QueueLengths",
+    "RetryPolicy",
     "Revision",
-    "Rights",
+    "Role",
     "RuleReading",
     "ServerFailed",
     "Share",
     "Signature",
+    "SignatureSpec",
     "Site",
     "Statement",
     "StatementLine",
+    "StatementQuery",
     "Token",
+    "TokenSpec",
     "TooMany",
     "Unreachable",
     "Usage",
-    "UsageAgreement",
+    "UsageFilter",
     "Use",
-    "Way",
-    "Which",
-    "WhichJobs",
-    "WhichUse",
-    "Wish",
 ]

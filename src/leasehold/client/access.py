@@ -13,7 +13,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from leasehold.client.place import ADMIN_TOKEN, URL, data_folder
+from leasehold.client.local_gateway import ADMIN_TOKEN, URL, data_folder
 from leasehold.model.errors import InputError, InvalidField
 
 DEFAULT_URL = "http://127.0.0.1:8470"

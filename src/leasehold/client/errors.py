@@ -6,7 +6,7 @@
     ├── NotInstalled     the part that talks HTTP is missing
     ├── Unreachable      nobody answers; nothing was sent
     │   └── Lost         the connection broke, and what was sent may have been taken in
-    ├── BadAnswer        whoever answers is no gateway that this client understands
+    ├── BadResponse      what answers is not a gateway that this client understands
     └── ProblemError     the gateway says no, and why
         ├── NotSignedIn  401: no token, or one that does not count
         ├── NotAllowed   403: the token does not permit this
@@ -17,11 +17,8 @@
         └── ServerFailed 5xx: the gateway could not do it
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
-
 from leasehold.model.errors import LeaseholdError
+from leasehold.protocol.problems import Problem
 
 
 class NotInstalled(LeaseholdError):
@@ -53,30 +50,8 @@ class Lost(Unreachable):
         self.key = key
 
 
-class BadAnswer(LeaseholdError):
-    """The answer is none that a gateway gives: some other server, or a gateway of another age."""
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """What a gateway says when it says no (RFC 9457).
-
-    ``field, value, expected``  where one value was the cause
-    ``errors``                  where several were: one such mapping for each
-    ``reason``                  where a decision was the cause: from `leasehold.model.reason.Reason`
-    ``id``                      names a defect in the log of the service
-    """
-
-    status: int
-    slug: str = ""
-    title: str = ""
-    detail: str = ""
-    field: str = ""
-    value: Any = None
-    expected: str = ""
-    errors: tuple[Mapping[str, Any], ...] = ()
-    reason: str = ""
-    id: str = ""
+class BadResponse(LeaseholdError):
+    """The response is not that of a gateway: it is some other server, or a gateway of another version."""
 
 
 class ProblemError(LeaseholdError):

@@ -7,10 +7,10 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
 
 from leasehold.model.agreement import CPUS, EVERYBODY, MILLION, Agreement, NoLimit
 from leasehold.model.errors import InvalidField
+from leasehold.protocol.usage import By
 from leasehold.service.store.filters import UsageFilter, Visible
 from leasehold.service.store.rows import PenaltyRow, UsageRow
 from leasehold.sharing.book import shares_ppm, under
@@ -22,15 +22,6 @@ MOST_PARTS = 2_000_000
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _HOUR_MS, _DAY_MS = 3_600_000, 86_400_000
-
-
-class By(StrEnum):
-    """How long the windows are; all begin where hours, days and months do in UTC."""
-
-    TOTAL = "total"
-    HOUR = "hour"
-    DAY = "day"
-    MONTH = "month"
 
 
 Window = tuple[int, int]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.client.gateway import Gateway, serving
 
-from leasehold.client import Patience
+from leasehold.client import RetryPolicy
 
 NOW = datetime(2026, 11, 21, 10, 56, 10, tzinfo=UTC)
 
@@ -21,9 +21,9 @@ def gateway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gateway
             monkeypatch.delenv(name)
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
     monkeypatch.setattr("leasehold.client.access._SHARED", tmp_path / "shared")
-    patience = Patience(knocks=1, first_s=0)
-    monkeypatch.setattr("leasehold.cli.live.gateway.PATIENCE", patience)
-    monkeypatch.setattr("leasehold.cli.live.following.PATIENCE", patience)
+    patience = RetryPolicy(connect_tries=1, first_s=0)
+    monkeypatch.setattr("leasehold.cli.live.gateway.RETRY", patience)
+    monkeypatch.setattr("leasehold.cli.live.following.RETRY", patience)
     with serving() as served:
         monkeypatch.setenv("LEASEHOLD_DATA", str(tmp_path / "data"))
         monkeypatch.setenv("LEASEHOLD_URL", served.url)

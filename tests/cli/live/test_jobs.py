@@ -11,7 +11,7 @@ from tests.client.gateway import Gateway, Reply, job, problem
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leasehold.client.following.SOONEST_S", 0.0)
+    monkeypatch.setattr("leasehold.client.watching.SOONEST_S", 0.0)
 
 
 class TestSubmitting:

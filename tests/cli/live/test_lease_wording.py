@@ -6,7 +6,6 @@ from tests.client.gateway import Gateway, Reply, change, lease, site
 
 from leasehold.cli.live.wording import account, asked_back
 from leasehold.client import Lease, Site
-from leasehold.client.reading import read
 
 
 @pytest.mark.parametrize(
@@ -17,9 +16,9 @@ from leasehold.client.reading import read
     ],
 )
 def test_it_says_what_will_happen(status: str, expected: list[str]) -> None:
-    told = read(Site, site(status=status))
+    told = Site.model_validate(site(status=status))
     assert told.last_seen_at is not None
-    said = asked_back(read(Lease, lease()), told, told.last_seen_at)
+    said = asked_back(Lease.model_validate(lease()), told, told.last_seen_at)
     assert all(part in said for part in expected)
 
 
@@ -48,10 +47,10 @@ def test_show_says_that_a_cancellation_was_requested(cli: Cli, gateway: Gateway,
 
 
 def test_a_site_that_was_never_seen_has_no_since() -> None:
-    told = read(Site, site(status="unreachable", last_seen_at=None))
-    at = read(Site, site()).last_seen_at
+    told = Site.model_validate(site(status="unreachable", last_seen_at=None))
+    at = Site.model_validate(site()).last_seen_at
     assert at is not None
-    assert "has not answered, and stops it" in asked_back(read(Lease, lease()), told, at)
+    assert "has not answered, and stops it" in asked_back(Lease.model_validate(lease()), told, at)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +62,7 @@ def test_a_site_that_was_never_seen_has_no_since() -> None:
     ],
 )
 def test_show_says_both_durations_where_they_differ(walltime_s: float | None, expected: str) -> None:
-    told = read(Lease, lease(walltime_s=walltime_s))
+    told = Lease.model_validate(lease(walltime_s=walltime_s))
     assert expected in "\n".join([*account(told, told.submitted_at), ""])
 
 

@@ -95,7 +95,6 @@ class TestSubmit:
             "duration_s": 60,
             "local": True,
             "site": "das3",
-            "command": [],
         }
 
     def test_a_refusal_says_why_and_what_would_help(self, cli: Cli, gateway: Gateway) -> None:

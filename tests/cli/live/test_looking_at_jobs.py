@@ -17,7 +17,7 @@ from leasehold.jobs.job import Fault, JobState
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leasehold.client.following.SOONEST_S", 0.0)
+    monkeypatch.setattr("leasehold.client.watching.SOONEST_S", 0.0)
 
 
 class TestLookingAtThem:

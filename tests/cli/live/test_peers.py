@@ -105,7 +105,7 @@ def test_one_that_is_known_keeps_what_is_not_said(cli: Cli, gateway: Gateway) ->
     assert (said.code, said.out) == (0, "")
     assert said.err == "leasehold: north is a peer, on new terms\n"
     assert gateway.asked[1].body == {
-        "url": "https://north.example.org", "token": None, "ask": "never", "max_vms": None,
+        "url": "https://north.example.org", "ask": "never",
     }  # fmt: skip
 
 

@@ -103,7 +103,6 @@ class TestTokens:
             "consumer": "physics",
             "roles": ["member"],
             "groups": ["astro"],
-            "sites": [],
             "expires_in_s": 2_592_000,
             "note": "laptop",
         }

@@ -16,7 +16,7 @@ from leasehold.matching.needs import Amounts, InputFile, Needs
 from leasehold.matching.software import OPERATORS, Constraint, Software
 from leasehold.model.errors import InvalidField
 from leasehold.model.request import LeaseType
-from leasehold.service.api.moments import read_moment
+from leasehold.protocol.fields import read_moment, unix_ms
 
 names = st.text(string.ascii_letters + string.digits + " äß.-_/<&>\"'%@:#", min_size=1, max_size=20).map(str.strip)
 words = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20)
@@ -63,7 +63,7 @@ def _never(field: str, path: str) -> int:
     raise AssertionError(f"{field}: {path} was looked at")
 
 
-LOOKING = Looking(moment_ms=lambda _field, text: read_moment(text), size_of=_never)
+LOOKING = Looking(moment_ms=lambda _field, text: unix_ms(read_moment(text)), size_of=_never)
 
 
 def read(text: str) -> JobDescription:

@@ -14,8 +14,8 @@ from leasehold.configuration.job_description.files import read_description
 from leasehold.jobs.job import Backup, Fault, JobState
 from leasehold.matching.software import OPERATORS
 from leasehold.model.request import LEASE_TYPES
+from leasehold.protocol.jobs import JobSpec
 from leasehold.service.api.form.page import headers, page
-from leasehold.service.api.models.jobs import JobSubmission
 
 EMPTY = {"link", "meta", "input", "br"}
 FIELDS = {"input", "select", "textarea"}
@@ -105,7 +105,7 @@ def test_every_field_has_a_label(reading: Reading) -> None:
 
 
 def test_whatever_can_be_said_of_a_job_can_be_said_here_and_be_wrong_beside_it(reading: Reading) -> None:
-    known = {field.alias or name for name, field in JobSubmission.model_fields.items()}
+    known = set(JobSpec.model_fields)
     assert named("PLACES") == known
     ids = {one["id"] for _, one in reading.elements if "id" in one}
     places = re.findall(r'\w+: "(\w+)"', script().split("const PLACES = {")[1].split("}")[0])

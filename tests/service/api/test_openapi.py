@@ -9,41 +9,31 @@ from schemathesis.specs.openapi.definitions import OPENAPI_31
 from tests.service.api.house import House
 
 from leasehold.model.request import LEASE_TYPES
-from leasehold.service.api.fields import LeaseTypeName
-from leasehold.service.api.models import (
+from leasehold.protocol import (
     agreements,
-    changes,
     images,
     jobs,
+    journal,
     leases,
     nodes,
     problems,
-    prospects,
     sites,
     tokens,
     usage,
 )
-from leasehold.service.api.models.base import Asked, Shown
-from leasehold.service.api.problems import MEDIA_TYPE, Kind
+from leasehold.protocol.base import RequestModel, ResponseModel
+from leasehold.protocol.fields import LeaseTypeName
+from leasehold.protocol.problems import MEDIA_TYPE, Kind
 
+MODULES = (agreements, journal, images, jobs, leases, nodes, problems, sites, tokens, usage)
 MODELS = sorted(
     {
         model
-        for module in (
-            agreements,
-            changes,
-            images,
-            jobs,
-            leases,
-            nodes,
-            problems,
-            prospects,
-            sites,
-            tokens,
-            usage,
-        )
+        for module in MODULES
         for model in vars(module).values()
-        if isinstance(model, type) and issubclass(model, (Asked, Shown)) and model not in {Asked, Shown}
+        if isinstance(model, type)
+        and issubclass(model, (RequestModel, ResponseModel))
+        and model not in {RequestModel, ResponseModel}
     },
     key=lambda model: model.__name__,
 )

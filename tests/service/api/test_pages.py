@@ -12,7 +12,7 @@ from tests.searching import examples
 from tests.service.api.house import House, house_in
 
 from leasehold.model.errors import InvalidField
-from leasehold.service.api.fields import MAX_INT64
+from leasehold.protocol.fields import MAX_INT64
 from leasehold.service.api.paging import cursor_at, place_of
 from leasehold.service.config import ServiceConfig, SiteSpec
 

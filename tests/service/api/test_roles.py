@@ -14,7 +14,7 @@ from tests.service.api.house import GENEROUS, House, asked, house_in
 
 from leasehold.configuration.tables import DomainSpec, SharingSpec
 from leasehold.service.api.app import DOCUMENT
-from leasehold.service.api.door import GuardedRoute
+from leasehold.service.api.authorizer import GuardedRoute
 from leasehold.service.auth.principal import Role
 from leasehold.service.config import ServiceConfig, SiteSpec
 

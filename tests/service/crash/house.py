@@ -6,15 +6,14 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from random import Random
-from typing import Any
 
 from tests.service.crash import evidence
 from tests.service.crash.federation import MEMORY_MIB, SLOTS, config
 from tests.service.crash.served import Line, Served
 from tests.waiting import PATIENCE_S
 
-from leasehold.client.async_client import AsyncClient
-from leasehold.client.records import Change, Lease
+from leasehold.client import AsyncClient, Change, Lease, LeaseSpec, TokenSpec
+from leasehold.client import LeaseFilter as Which
 from leasehold.model.lease import LeaseState
 from leasehold.model.request import LeaseType
 from leasehold.service.auth.principal import Role
@@ -55,8 +54,8 @@ class House:
             await gateway.ready()
             async with gateway.client() as operator:
                 for site in FAR:
-                    rights: dict[str, Any] = {"consumer": site, "roles": [Role.PEER], "sites": [site]}
-                    token = (await operator.tokens.create(**rights)).token
+                    spec = TokenSpec(consumer=site, roles=[Role.PEER], sites=[site])
+                    token = (await operator.tokens.create(spec)).token
                     await self._start(site, site, Line(gateway.url, token, site)).ready()
             yield
         finally:
@@ -132,8 +131,8 @@ class House:
     async def _submit(self, served: Served, client: AsyncClient, request: Submit) -> Lease:
         served.witness.heard_ask(request)
         asked = request.request
-        lease = await client.leases.submit(
-            type=asked.lease_type,
+        spec = LeaseSpec.of(
+            type=asked.lease_type.label,
             vms=asked.vms,
             duration_s=asked.duration_ms / 1000,
             memory_mib=asked.memory_mib,
@@ -141,8 +140,8 @@ class House:
             site=asked.site,
             name=request.metadata.name,
             command=request.metadata.command,
-            idempotency_key=request.key,
         )
+        lease = await client.leases.submit(spec, idempotency_key=request.key)
         served.witness.heard_answer(request, (_row(lease), False))
         return lease
 
@@ -156,7 +155,7 @@ class House:
 
     async def _until_all_is_over(self, served: Served) -> None:
         async with asyncio.timeout(PATIENCE_S), served.client() as client:
-            while [lease async for lease in client.leases.list(open=True)]:  # noqa: ASYNC110 - over HTTP
+            while [lease async for lease in client.leases.list(Which(open=True))]:  # noqa: ASYNC110 - over HTTP
                 await asyncio.sleep(_NOW_AND_THEN_S)
 
     async def _until_all_is_told(self) -> None:

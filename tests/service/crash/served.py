@@ -12,8 +12,8 @@ from pathlib import Path
 from tests.service.crash.gateway import log_errors
 from tests.service.crash.witness import Witness
 
-from leasehold.client.async_client import AsyncClient
-from leasehold.client.patience import Patience
+from leasehold.client import AsyncClient
+from leasehold.client.retry import RetryPolicy
 from leasehold.service.auth.bootstrap_token import FILE_NAME
 from leasehold.service.config import LogSpec, ServiceConfig
 from leasehold.service.logs import set_up_logs
@@ -22,7 +22,7 @@ from leasehold.service.serving import Listening, Place, serve
 from leasehold.service.store.store import Store, open_store
 from leasehold.testing.killable import Killable
 
-PATIENCE = Patience(tries=1_000, knocks=1_000, first_s=0.02, longest_s=0.1)
+PATIENCE = RetryPolicy(tries=1_000, connect_tries=1_000, first_s=0.02, longest_s=0.1)
 _QUICKLY_S = 0.05
 _AT_ONCE_S = 15
 _COMES_UP_WITHIN_S = 120
@@ -101,7 +101,7 @@ class Served:
 
     def client(self, token: str = "") -> AsyncClient:
         """Somebody who does not give up; the administrator unless another token is shown."""
-        return AsyncClient(self.url, token or self.token(), patience=PATIENCE, timeout_s=_AT_ONCE_S)
+        return AsyncClient(self.url, token or self.token(), retry=PATIENCE, timeout_s=_AT_ONCE_S)
 
     def token(self) -> str:
         """The administrator's token."""

@@ -22,7 +22,7 @@ from leasehold.model.event import LendingChanged
 from leasehold.model.lease import LeaseState
 from leasehold.model.request import LeaseType
 from leasehold.routing.registry import routing_policy
-from leasehold.service.api.models.leases import show_lease
+from leasehold.service.api.views import show_lease
 from leasehold.service.commands import Cancel, Extend, MachinesAnswer, MachinesSilent
 from leasehold.service.drivers.emulated.fault_injection import FaultInjector, Faults
 from leasehold.service.drivers.emulated.machines import EmulatedMachines

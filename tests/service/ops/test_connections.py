@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.service.ops.test_serving import admin, config, served
 
+from leasehold.client import LeaseSpec
 from leasehold.service.config import Limits, ServiceConfig
 from leasehold.service.connections import (
     MOST_HEAD_BYTES,
@@ -217,7 +218,7 @@ def test_a_stream_lasts_longer_than_any_of_these_times(place: Place) -> None:
             silent, _ = await opened(listening, stack)
             await is_closed(silent)
         async with admin(listening) as client:
-            await client.leases.submit(type="suspendable", vms=1, duration_s=1)
+            await client.leases.submit(LeaseSpec(type="suspendable", vms=1, duration_s=1))
         await stream.readuntil(b"submitted")
 
     visiting(limited(head_within_ms=50, body_within_ms=50, answer_within_ms=50), place, visit)

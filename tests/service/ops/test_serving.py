@@ -14,8 +14,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from leasehold.client.async_client import AsyncClient
-from leasehold.client.place import is_at_work
+from leasehold.client import AsyncClient, LeaseSpec
+from leasehold.client.local_gateway import is_at_work
 from leasehold.model.errors import InputError
 from leasehold.service.config import ServiceConfig, ServiceSpec, SiteSpec
 from leasehold.service.serving import Listening, Place, loop_for, serve
@@ -149,7 +149,7 @@ class TestStopping:
     def test_keeps_what_was_accepted(self, place: Place) -> None:
         async def ask(listening: Listening) -> None:
             async with admin(listening) as client:
-                await client.leases.submit(type="suspendable", vms=2, duration_s=3600)
+                await client.leases.submit(LeaseSpec(type="suspendable", vms=2, duration_s=3600))
 
         async def look(listening: Listening) -> None:
             async with admin(listening) as client:

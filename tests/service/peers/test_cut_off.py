@@ -20,7 +20,8 @@ from cryptography.x509.oid import NameOID
 from tests.service.peers.network import Network, has_namespaces, namespaces, proxies
 from tests.waiting import until
 
-from leasehold.client import Client, Lease, Patience
+from leasehold.client import Client, Lease, LeaseSpec, PeerSpec, RetryPolicy, Role, TokenSpec
+from leasehold.gateway.peering import AskWhen
 from leasehold.service.drivers.emulated.record import Action, brought_up_twice, read_audit
 
 NAMES = ("west", "east")
@@ -106,7 +107,7 @@ class Side:
     @contextmanager
     def asking(self) -> Iterator[Client]:
         token = (self.folder / "admin.token").read_text().strip()
-        with Client(self._url, token, patience=Patience(knocks=1)) as client:
+        with Client(self._url, token, retry=RetryPolicy(connect_tries=1)) as client:
             yield client
 
     def all_leases(self) -> list[Lease]:
@@ -122,11 +123,12 @@ def agree(west: Side, east: Side) -> None:
     tokens = {}
     for side, other in ((west, east), (east, west)):
         with side.asking() as client:
-            made = client.tokens.create(consumer=f"peer/{other.name}", roles=["peer"], sites=[other.name], note="")
+            made = client.tokens.create(TokenSpec(consumer=f"peer/{other.name}", roles=[Role.PEER], sites=[other.name]))
             tokens[other.name] = made.token
     for side, other in ((west, east), (east, west)):
         with side.asking() as client:
-            client.peers.keep(other.name, url=other.url_for_other, token=tokens[side.name], ask="none-can-now")
+            spec = PeerSpec(url=other.url_for_other, token=tokens[side.name], ask=AskWhen.NONE_CAN_NOW)
+            client.peers.keep(other.name, spec)
 
 
 def in_touch(side: Side) -> bool:
@@ -142,13 +144,14 @@ def submit(side: Side, draw: Random) -> int:
     vms = draw.randint(1, max(SLOTS.values()))
     kind = draw.choice(["suspendable", "cancelable", "migratable"])
     with side.asking() as client:
-        lease = client.leases.submit(
+        spec = LeaseSpec.of(
             type=kind,
             vms=vms,
             duration_s=20,
             memory_mib=1,
             command=["sleep", f"{draw.uniform(0.2, 1.5):.1f}"],
         )
+        lease = client.leases.submit(spec)
         if draw.random() < 0.15:
             client.leases.cancel(lease.id)
     return lease.id

@@ -13,9 +13,10 @@ from leasehold.model.agreement import CPUS
 from leasehold.model.errors import InvalidField
 from leasehold.model.event import Submitted
 from leasehold.model.request import LeaseType, Request
+from leasehold.protocol.usage import By
 from leasehold.routing.registry import routing_policy
 from leasehold.service import accounting
-from leasehold.service.accounting import MOST_WINDOWS, By, Use, account, month_of, read_month, together, windows
+from leasehold.service.accounting import MOST_WINDOWS, Use, account, month_of, read_month, together, windows
 from leasehold.service.engine.use import GoingOn, going_on
 from leasehold.service.store.filters import EVERYTHING, UsageFilter, Visible
 from leasehold.service.store.rows import UsageRow

@@ -7,22 +7,19 @@ from typing import Any
 from leasehold.cli.live.completion import SIDES
 from leasehold.cli.live.moments import show_moment
 from leasehold.cli.screen import answer, answer_json, talk
-from leasehold.client import Penalty, Revision, UsageAgreement
-from leasehold.client.reading import wire
+from leasehold.client import Agreement, Penalty, Revision
 from leasehold.configuration.agreements import agreement_from_dict, agreement_to_dict, read_agreements
 from leasehold.configuration.keys import Keys
 from leasehold.configuration.times import UNIX_TIME
 from leasehold.configuration.toml import read_toml
-from leasehold.model.agreement import MILLION, Agreement
+from leasehold.model.agreement import MILLION
+from leasehold.model.agreement import Agreement as Terms
 from leasehold.model.errors import InvalidField
 from leasehold.sharing.book import under
 from leasehold.sharing.wording import percent, span
 
 HEADS = ["NAME", "STANDING", "FORCE", "PROVIDER", "CONSUMER", "GIVES", "REV", "TO_SIGN"]
 PENALTY_HEADS = ["ID", "AGREEMENT", "PROVIDER", "CONSUMER", "POINTS", "SINCE", "UNTIL", "LEASE", "NOTE"]
-
-Terms = Mapping[str, Any]
-
 
 # Reading
 
@@ -39,7 +36,7 @@ def read_terms(path: Path) -> list[dict[str, Any]]:
     return [agreement_to_dict(agreement) for agreement in agreements]
 
 
-def part_of(parent: UsageAgreement, name: str, consumer: str, share: float) -> dict[str, Any]:
+def part_of(parent: Agreement, name: str, consumer: str, share: float) -> dict[str, Any]:
     """Give the terms of an agreement that passes a part of another one on, on the same terms otherwise."""
     left_out = {"priority", "lending_limit", "relative", "parent"}
     terms = {key: value for key, value in parent.current.terms.items() if key not in left_out}
@@ -56,7 +53,7 @@ def check_side(side: str) -> None:
         raise InvalidField("--as", side, f"one of {', '.join(SIDES)}")
 
 
-def waiting_revision(agreement: UsageAgreement) -> int:
+def waiting_revision(agreement: Agreement) -> int:
     """Give the number of the revision that waits for signatures; without one, of the one that holds."""
     return (agreement.to_sign or agreement.current).revision
 
@@ -65,14 +62,14 @@ def waiting_revision(agreement: UsageAgreement) -> int:
 
 
 def answer_agreements(
-    agreements: Sequence[UsageAgreement],
-    say: Callable[[UsageAgreement], Iterable[str]],
+    agreements: Sequence[Agreement],
+    say: Callable[[Agreement], Iterable[str]],
     *,
     json: bool,
 ) -> None:
     """Answer with how agreements stand, and say beside it what is still to be done."""
     if json:
-        answer_json({"agreements": wire(agreements)})
+        answer_json({"agreements": agreements})
         return
     for agreement in agreements:
         answer(standing(agreement))
@@ -80,15 +77,15 @@ def answer_agreements(
             talk(f"leasehold: {line}")
 
 
-def answer_agreement(agreement: UsageAgreement, lines: Iterable[str], *, json: bool) -> None:
+def answer_agreement(agreement: Agreement, lines: Iterable[str], *, json: bool) -> None:
     """Answer with one agreement, in these lines."""
     if json:
-        answer_json({"agreement": wire(agreement)})
+        answer_json({"agreement": agreement})
     else:
         answer("\n".join(lines))
 
 
-def overview(agreements: Iterable[UsageAgreement], known: Iterable[UsageAgreement]) -> list[list[str]]:
+def overview(agreements: Iterable[Agreement], known: Iterable[Agreement]) -> list[list[str]]:
     """Show each agreement in a line; ``known`` are all that can be seen, parents among them."""
     by_name = {one.name: one for one in known}
     return [
@@ -106,14 +103,14 @@ def overview(agreements: Iterable[UsageAgreement], known: Iterable[UsageAgreemen
     ]
 
 
-def standing(agreement: UsageAgreement) -> str:
+def standing(agreement: Agreement) -> str:
     """Say in a line how an agreement stands."""
     held = "in force" if agreement.in_force else "not in force"
     note = f": {agreement.note}" if agreement.note else ""
     return f"{agreement.name} (revision {agreement.current.revision}) is {agreement.standing}, {held}{note}"
 
 
-def advice(agreement: UsageAgreement) -> Iterator[str]:
+def advice(agreement: Agreement) -> Iterator[str]:
     """Say what is still to be done before it holds, or holds on other terms."""
     waiting = agreement.to_sign
     for side in sides_to_sign(waiting):
@@ -130,7 +127,7 @@ def sides_to_sign(revision: Revision | None) -> list[str]:
     return [side for side, signature in signed.items() if signature is None]
 
 
-def account(agreement: UsageAgreement) -> Iterator[str]:
+def account(agreement: Agreement) -> Iterator[str]:
     """Tell all that is known of an agreement, line by line."""
     yield standing(agreement)
     by = f" by {agreement.since_by}" if agreement.since_by else ""
@@ -152,7 +149,7 @@ def _revision(name: str, revision: Revision) -> Iterator[str]:
         yield f"  {'':<10}  for the {side}: {told}"
 
 
-def _gives_beneath(agreement: UsageAgreement, known: Mapping[str, UsageAgreement]) -> str:
+def _gives_beneath(agreement: Agreement, known: Mapping[str, Agreement]) -> str:
     """Say how much an agreement gives beneath its parents; where those are not seen, which part of theirs."""
     terms = agreement.current.terms
     parent = terms.get("parent", "")
@@ -161,19 +158,19 @@ def _gives_beneath(agreement: UsageAgreement, known: Mapping[str, UsageAgreement
     return f"{gives(terms)} of {parent}" if terms.get("relative") else gives(terms)
 
 
-def _effective(agreement: UsageAgreement, known: Mapping[str, UsageAgreement]) -> Agreement:
+def _effective(agreement: Agreement, known: Mapping[str, Agreement]) -> Terms:
     own, parent = agreement_from_dict(agreement.current.terms), agreement.current.terms.get("parent", "")
     return under(own, _effective(known[parent], known)) if parent in known else own
 
 
-def gives(terms: Terms) -> str:
+def gives(terms: Mapping[str, Any]) -> str:
     """Say in a few words how much an agreement gives."""
     most = f", at most {terms['lending_limit']}" if "lending_limit" in terms else ""
     what = "" if "resource" not in terms else f" of {terms['resource']}"
     return f"{_limit(terms)}{what}{most}"
 
 
-def _limit(terms: Terms) -> str:
+def _limit(terms: Mapping[str, Any]) -> str:
     if "epoch_share" in terms:
         epoch = f"{_part(terms['epoch_share'])}/{_time(terms['epoch_s'])}"
         return f"{epoch} and {_part(terms['burst_share'])}/{_time(terms['burst_s'])}"

@@ -11,17 +11,16 @@ from leasehold.cli.live.durations import show_duration
 from leasehold.cli.live.moments import show_distance, show_moment
 from leasehold.cli.live.wording import ADVICE, by_the_clock
 from leasehold.cli.screen import answer, answer_json, talk
-from leasehold.client import Lease
-from leasehold.client.coallocation_calls import ComponentWish
-from leasehold.client.coallocation_records import (
+from leasehold.client import (
     Barred,
     CoAllocation,
     CoAllocationComponent,
     CoAllocationExplanation,
+    ComponentSpec,
     DomainOffer,
+    Lease,
     LeaseExplanation,
 )
-from leasehold.client.reading import wire
 from leasehold.model.errors import InvalidField
 from leasehold.model.lease import LeaseState
 
@@ -33,21 +32,21 @@ _COMPONENT = re.compile(r"(?P<vms>[0-9]+)(@(?P<site>[^:@,]+))?(:(?P<files>.+))?"
 _FILE = re.compile(r"(?P<mib>[0-9]+)@(?P<site>[^:@,]+)", re.ASCII)
 
 
-def read_components(texts: Iterable[str], memory_mib: int | None) -> list[ComponentWish]:
+def read_components(texts: Iterable[str], memory_mib: int | None) -> list[ComponentSpec]:
     """Read components such as ``4``, ``4@delft`` and ``8:2048@lyon``; raises InvalidField."""
     return [_component(text, memory_mib) for text in texts]
 
 
-def _component(text: str, memory_mib: int | None) -> ComponentWish:
+def _component(text: str, memory_mib: int | None) -> ComponentSpec:
     found = _COMPONENT.fullmatch(text)
     files = [] if found is None or not found["files"] else found["files"].split(",")
     parts = [_FILE.fullmatch(file) for file in files]
     if found is None or int(found["vms"]) < 1 or None in parts:
         raise InvalidField("--component", text, "VMs, and where, as in 4, 4@delft or 8:2048@lyon")
-    return ComponentWish(
+    return ComponentSpec.of(
         vms=int(found["vms"]),
         memory_mib=memory_mib,
-        site=found["site"] or "",
+        site=found["site"],
         files=[{"site": part["site"], "mib": int(part["mib"])} for part in parts if part is not None],
     )
 
@@ -143,7 +142,7 @@ def _where(lease: Lease) -> str:
 def answer_explained_coallocation(told: CoAllocationExplanation, *, json: bool) -> None:
     """Answer with what would become of a co-allocation; exits with 1 where it would be refused."""
     if json:
-        answer_json({"explanation": wire(told)})
+        answer_json({"explanation": told})
     else:
         answer("\n".join(_explained_coallocation(told)))
     if told.state == REFUSED:
@@ -169,7 +168,7 @@ def _outlook(told: CoAllocationExplanation) -> str:
 def answer_explained(told: LeaseExplanation, duration_s: float, at: datetime, *, json: bool) -> None:
     """Answer with what would become of a lease of this duration; exits with 1 where it would be refused."""
     if json:
-        answer_json({"explanation": wire(told)})
+        answer_json({"explanation": told})
     else:
         answer("\n".join(_explained(told, duration_s, at)))
     if told.state is LeaseState.REFUSED:

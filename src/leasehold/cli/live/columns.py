@@ -61,7 +61,7 @@ def _at(pick: Callable[[Lease], datetime | None]) -> Show:
 COLUMNS: dict[str, Column] = {
     "id": Column("ID", lambda lease, _: str(lease.id)),
     "name": Column("NAME", lambda lease, _: lease.name),
-    "type": Column("TYPE", lambda lease, _: lease.type.label),
+    "type": Column("TYPE", lambda lease, _: lease.type),
     "consumer": Column("CONSUMER", lambda lease, _: lease.consumer),
     "group": Column("GROUP", lambda lease, _: lease.group),
     "st": Column("ST", lambda lease, _: CODES[lease.state]),

@@ -91,13 +91,13 @@ def complete_agreement(incomplete: str) -> list[str]:
 
 
 def _complete(incomplete: str, names: "Callable[[Client], list[str]]") -> list[str]:
-    from leasehold.client import Patience
+    from leasehold.client import RetryPolicy
     from leasehold.model.errors import LeaseholdError
 
     try:
         from leasehold.client import Client
 
-        with Client(patience=Patience(tries=1, knocks=1), timeout_s=AT_ONCE_S) as client:
+        with Client(retry=RetryPolicy(tries=1, connect_tries=1), timeout_s=AT_ONCE_S) as client:
             return [name for name in names(client) if name.startswith(incomplete)]
     except LeaseholdError:
         return []

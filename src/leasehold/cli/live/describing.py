@@ -5,11 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import cast
 
 from leasehold.cli.live.moments import now, read_moment
 from leasehold.cli.live.submitting import read_memory_mib
-from leasehold.client.job_calls import JobWish
+from leasehold.client import JobSpec
 from leasehold.configuration.job_description.description import (
     DEFAULT_MEMORY_MIB,
     JobDescription,
@@ -159,9 +158,8 @@ def _input(text: str) -> InputFile:
     return InputFile(Path(text).name or text, size_of("--input", text), "")
 
 
-def wish_of(description: JobDescription, key: str = "") -> JobWish:
-    """Give what the client asks a gateway with; without a ``key`` (Idempotency-Key) it makes one up."""
-    wish = cast("JobWish", body_of(description) | {"idempotency_key": key})
-    if description.deadline_ms is not None:
-        wish["deadline"] = _EPOCH + description.deadline_ms * _MILLISECOND
-    return wish
+def spec_of(description: JobDescription) -> JobSpec:
+    """Give what the client asks a gateway with."""
+    deadline_ms = description.deadline_ms
+    deadline = None if deadline_ms is None else _EPOCH + deadline_ms * _MILLISECOND
+    return JobSpec.of(**body_of(description), deadline=deadline)

@@ -3,10 +3,9 @@
 import asyncio
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import aclosing, closing, contextmanager
-from dataclasses import fields
 
-from leasehold.cli.live.gateway import PATIENCE, advising
-from leasehold.client import AsyncClient, Change, Client, Entry, Lease, Lost, Which
+from leasehold.cli.live.gateway import RETRY, advising
+from leasehold.client import AsyncClient, Change, Client, JournalEntry, Lease, LeaseFilter, Lost
 from leasehold.model.errors import LeaseholdError
 from leasehold.model.lease import LeaseState
 
@@ -54,16 +53,16 @@ def _told(client: Client, lease_ids: Sequence[int]) -> Generator[Change, None, N
     yield from client.leases.watch(*lease_ids, after=min(ends))
 
 
-def _change(lease_id: int, entry: Entry) -> Change:
-    return Change(lease=lease_id, **{field.name: getattr(entry, field.name) for field in fields(Entry)})
+def _change(lease_id: int, entry: JournalEntry) -> Change:
+    return Change(lease=lease_id, job=None, consumer="", **dict(entry))
 
 
-async def keep_painting(which: Which, paint: Paint) -> None:
+async def keep_painting(which: LeaseFilter, paint: Paint) -> None:
     """Paint the leases that are asked for, anew whenever something changes; goes on for ever.
 
     Raises whatever asking raises.
     """
-    async with AsyncClient(patience=PATIENCE) as client:
+    async with AsyncClient(retry=RETRY) as client:
         stale = asyncio.Event()
         with advising(client.access):
             try:
@@ -80,12 +79,12 @@ async def _note_changes(client: AsyncClient, stale: asyncio.Event) -> None:
             stale.set()
 
 
-async def _paint_on(client: AsyncClient, stale: asyncio.Event, which: Which, paint: Paint) -> None:
+async def _paint_on(client: AsyncClient, stale: asyncio.Event, which: LeaseFilter, paint: Paint) -> None:
     await stale.wait()
     leases: list[Lease] = []
     while True:
         if stale.is_set():
             stale.clear()
-            leases = [lease async for lease in client.leases.list(**which)]
+            leases = [lease async for lease in client.leases.list(which)]
         paint(leases)
         await asyncio.sleep(REDRAW_S)

@@ -3,20 +3,19 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 
-from leasehold.client import Client, Lost, NotSignedIn, Patience, Unreachable
+from leasehold.client import Client, Lost, NotSignedIn, RetryPolicy, Unreachable
 from leasehold.client.access import Access
-from leasehold.client.place import data_folder
+from leasehold.client.local_gateway import data_folder
 
-PATIENCE = Patience(knocks=1)
+RETRY = RetryPolicy(connect_tries=1)
 """A person wants to know at once that nobody is there; but what was sent is asked after."""
 
 
 @contextmanager
 def gateway() -> Iterator[Client]:
     """Speak to the gateway that is meant; errors inside also say what to do about them."""
-    with Client(patience=PATIENCE) as client, advising(client.access):
+    with Client(retry=RETRY) as client, advising(client.access):
         yield client
 
 
@@ -34,7 +33,7 @@ def advising(access: Access) -> Iterator[None]:
         origin = access.token.origin
         advice = f"the token is from {origin}" if origin else "there was none: LEASEHOLD_TOKEN may hold one"
         detail = f"{error.problem.detail or error} ({advice})"
-        raise NotSignedIn(replace(error.problem, detail=detail)) from error
+        raise NotSignedIn(error.problem.model_copy(update={"detail": detail})) from error
 
 
 def _advice(why: str) -> str:

@@ -1,15 +1,14 @@
 """How jobs look: in a line each, in full with every attempt, and what would become of one."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from shlex import join
 
 from leasehold.cli.live.durations import show_duration
-from leasehold.cli.live.job_states import CODES, read_states
+from leasehold.cli.live.job_states import CODES
 from leasehold.cli.live.moments import show_distance, show_moment
 from leasehold.cli.live.wording import show_times
-from leasehold.client.job_calls import WhichJobs
-from leasehold.client.job_records import Attempt, Job, JobNeeds
+from leasehold.client import Attempt, Job, JobNeeds
 
 FAULTS = {
     "job-error": "its own code ended with an error",
@@ -28,14 +27,6 @@ _OPEN = frozenset({"queued", "ordered", "running", "suspended"})
 HEADS = ["ID", "NAME", "ST", "CONSUMER", "CORES", "MEM", "NODES", "SITE", "TRIES", "SUBMITTED", "DEADLINE"]
 HEADS += ["REASON"]
 FIGURES = (0, 4, 5, 6, 8)
-
-
-def which_jobs(states: Sequence[str], site: str, consumer: str, *, everything: bool) -> WhichJobs:
-    """Say which jobs are asked for: the open ones unless it is all, or those in certain states."""
-    which = WhichJobs(states=read_states(states), site=site, consumer=consumer)
-    if not everything and not states:
-        which["open"] = True
-    return which
 
 
 def overview(jobs: Iterable[Job]) -> list[list[str]]:

@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from leasehold.cli.exit_codes import DONE
-from leasehold.cli.screen import SCHEMA_VERSION, legible
+from leasehold.cli.screen import SCHEMA_VERSION, legible, plain
 
 
 def answer_line(text: str) -> None:
@@ -24,4 +24,4 @@ def answer_line(text: str) -> None:
 
 def answer_json_line(values: Mapping[str, Any]) -> None:
     """Print one JSON object in one line."""
-    answer_line(json.dumps({"schema_version": SCHEMA_VERSION, **values}))
+    answer_line(json.dumps({"schema_version": SCHEMA_VERSION, **values}, default=plain))

@@ -14,7 +14,7 @@ from leasehold.cli.live.lines import answer_line
 from leasehold.cli.live.moments import now
 from leasehold.cli.live.table import make_table, print_table, terminal
 from leasehold.cli.live.wording import happening
-from leasehold.client import Change, Client, Lease, Which
+from leasehold.client import Change, Client, Lease, LeaseFilter
 
 
 def show(leases: Sequence[Lease], columns: Sequence[Column], *, head: bool) -> None:
@@ -22,7 +22,7 @@ def show(leases: Sequence[Lease], columns: Sequence[Column], *, head: bool) -> N
     print_table(_heads(columns), rows(leases, columns, now()), _figures(columns), head=head)
 
 
-def watch(client: Client, which: Which, columns: Sequence[Column], *, head: bool) -> None:
+def watch(client: Client, which: LeaseFilter, columns: Sequence[Column], *, head: bool) -> None:
     """Show leases, and for ever what becomes of them: without a terminal, in one line for each change."""
     if sys.stdout.isatty():
         _watch_on_screen(which, columns, head=head)
@@ -30,12 +30,12 @@ def watch(client: Client, which: Which, columns: Sequence[Column], *, head: bool
         _watch_in_lines(client, which, columns, head=head)
 
 
-def _watch_in_lines(client: Client, which: Which, columns: Sequence[Column], *, head: bool) -> None:
+def _watch_in_lines(client: Client, which: LeaseFilter, columns: Sequence[Column], *, head: bool) -> None:
     """Print the list once changes are listened to, so that none falls between the two; then print these."""
 
     @cache
     def show_once() -> None:
-        show(list(client.leases.list(**which)), columns, head=head)
+        show(list(client.leases.list(which)), columns, head=head)
 
     with closing(client.leases.watch(opened=show_once)) as changes:
         for change in changes:
@@ -43,13 +43,13 @@ def _watch_in_lines(client: Client, which: Which, columns: Sequence[Column], *, 
                 answer_line(happening(change))
 
 
-def _concerns(change: Change, which: Which) -> bool:
+def _concerns(change: Change, which: LeaseFilter) -> bool:
     """Whether a change is about the site and the consumer that are asked for, if any are."""
-    site, consumer = which.get("site"), which.get("consumer")
+    site, consumer = which.site, which.consumer
     return (not site or change.site == site) and (not consumer or change.consumer == consumer)
 
 
-def _watch_on_screen(which: Which, columns: Sequence[Column], *, head: bool) -> None:
+def _watch_on_screen(which: LeaseFilter, columns: Sequence[Column], *, head: bool) -> None:
     with Live(console=terminal(), auto_refresh=False) as live:
 
         def paint(leases: Sequence[Lease]) -> None:

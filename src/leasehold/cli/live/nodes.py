@@ -5,7 +5,7 @@ from datetime import datetime
 
 from leasehold.cli.live.jobs import show_bytes
 from leasehold.cli.live.moments import show_distance, show_moment
-from leasehold.client.job_records import Image, Node
+from leasehold.client import Image, Node
 
 NODE_HEADS = ["NODE", "STATE", "CORES", "MEM", "DISK", "MHZ", "SOFTWARE", "RUNS", "FAILED", "SEEN", "PROBLEM"]
 NODE_FIGURES = (2, 3, 4, 5, 6, 8)

@@ -8,7 +8,8 @@ from leasehold.analysis.wording import count
 from leasehold.cli.live.gateway import gateway
 from leasehold.cli.live.moments import now
 from leasehold.cli.screen import talk
-from leasehold.client import Client, Lease, Site, UsageAgreement
+from leasehold.client import Agreement as ShownAgreement
+from leasehold.client import Client, Lease, Site
 from leasehold.configuration.agreements import agreement_from_dict
 from leasehold.configuration.tables import DomainSpec, SharingSpec, claims_of
 from leasehold.configuration.terms import LIVE_POLICY, ClusterTerms
@@ -16,6 +17,7 @@ from leasehold.configuration.times import RunTime
 from leasehold.model.agreement import Agreement, Standing
 from leasehold.model.errors import InvalidField
 from leasehold.model.lease import LeaseState
+from leasehold.model.request import LEASE_TYPES
 from leasehold.simulation.scenario.spec import ClusterSpec, Scenario
 from leasehold.simulation.what_if import PlayedRequests
 from leasehold.simulation.workload.job import WorkloadJob
@@ -53,7 +55,7 @@ def _was_withdrawn(lease: Lease) -> bool:
     return lease.state is LeaseState.CANCELLED and lease.started_at is None
 
 
-def _scenario(sites: Iterable[Site], agreements: Iterable[UsageAgreement], since: datetime) -> Scenario:
+def _scenario(sites: Iterable[Site], agreements: Iterable[ShownAgreement], since: datetime) -> Scenario:
     """Make clusters of the sites; the slowest is taken to be of the speed that durations refer to."""
     sites = list(sites)
     clusters = tuple(_cluster(site) for site in sites)
@@ -77,7 +79,7 @@ def _cluster(site: Site) -> ClusterSpec:
     return ClusterSpec(site.name, site.slots, terms, site.resources)
 
 
-def _signed(agreements: Iterable[UsageAgreement], clock: RunTime) -> list[Agreement]:
+def _signed(agreements: Iterable[ShownAgreement], clock: RunTime) -> list[Agreement]:
     """Give those that are signed, with everything that they are a part of."""
     signed = [one for one in agreements if one.standing == Standing.SIGNED]
     found = {one.name: agreement_from_dict(one.current.terms, clock) for one in signed}
@@ -96,7 +98,7 @@ def _job(lease: Lease, since: datetime, scenario: Scenario) -> WorkloadJob:
         actual_ms=min(_ran_ms(lease, scenario) or requested_ms, requested_ms),
         consumer=lease.consumer,
         source_id=str(lease.id),
-        lease_type=lease.type,
+        lease_type=LEASE_TYPES[lease.type],
         site=lease.home if lease.local else None,
         ready_ms=(lease.ready_at - since) // _MILLISECOND,
         deadline_ms=None if lease.deadline_at is None else (lease.deadline_at - since) // _MILLISECOND,

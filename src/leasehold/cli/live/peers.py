@@ -6,7 +6,7 @@ from pathlib import Path
 
 from leasehold.cli.live.completion import ASKS
 from leasehold.cli.live.moments import show_distance, show_moment
-from leasehold.client import Peer, Way
+from leasehold.client import LinkStatus, Peer
 from leasehold.model.errors import InputError, InvalidField
 
 HEADS = ["NAME", "BORROWING", "LENDING", "SLOTS", "FREE", "THERE", "HERE", "MAX_VMS", "NOTE"]
@@ -79,7 +79,7 @@ def _facts(peer: Peer) -> Iterator[tuple[str, str]]:
     )
 
 
-def _way(name: str, way: Way, at: datetime) -> Iterator[str]:
+def _way(name: str, way: LinkStatus, at: datetime) -> Iterator[str]:
     yield f"  {name:<10}  {way.status}{f': {way.problem}' if way.problem else ''}"
     yield f"  {'':<10}  {way.offered} offered, {way.taken} taken, {way.refused} refused"
     yield f"  {'':<10}  {way.open} open ({way.open_vms} VMs), {way.rate_per_hour:.1f} offered an hour"

@@ -7,8 +7,7 @@ import typer
 from leasehold.cli.exit_codes import ANSWER_IS_NO
 from leasehold.cli.live.table import print_table
 from leasehold.cli.screen import answer, answer_json
-from leasehold.client.job_records import JobPlace, JobProspect, NodeGroup, NodeVerdict
-from leasehold.client.reading import wire
+from leasehold.client import JobPlace, JobProspect, NodeGroup, NodeVerdict
 
 _WORDS = {"fit": "yes", "wait": "not now", "never": "never"}
 
@@ -16,7 +15,7 @@ _WORDS = {"fit": "yes", "wait": "not now", "never": "never"}
 def answer_prospect(told: JobProspect, *, json: bool) -> None:
     """Answer with what would become of a job; exits with 1 where it would run nowhere now."""
     if json:
-        answer_json({"prospect": wire(told)})
+        answer_json({"prospect": told})
     else:
         answer("\n".join(_summary(told)))
         heads = ["NODES", "AS THEY ARE", "IN A MACHINE", "FOR EXAMPLE"]

@@ -1,7 +1,6 @@
 """How sites look: in a line, and in full."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, fields
 from datetime import datetime
 
 from leasehold.cli.live.moments import show_distance, show_moment
@@ -20,7 +19,7 @@ HEADS = [
     "DRIVER",
     "NOTE",
 ]
-ABILITIES = ["NAME", *(field.name.upper() for field in fields(Capabilities))]
+ABILITIES = ["NAME", *(name.upper() for name in Capabilities.model_fields)]
 
 
 def overview(sites: Iterable[Site]) -> list[list[str]]:
@@ -40,7 +39,7 @@ def overview(sites: Iterable[Site]) -> list[list[str]]:
 
 def abilities(sites: Iterable[Site]) -> list[list[str]]:
     """Show what the machines of each site can do."""
-    return [[site.name, *("yes" if can else "no" for can in asdict(site.capabilities).values())] for site in sites]
+    return [[site.name, *("yes" if can else "no" for _, can in site.capabilities)] for site in sites]
 
 
 def account(site: Site, at: datetime) -> Iterator[str]:
@@ -62,7 +61,7 @@ def _facts(site: Site, at: datetime) -> Iterator[tuple[str, str]]:
     yield "in use", f"{vms.local} by its own users, {vms.guests} by guests, {vms.free} free"
     yield "waiting", f"{waiting.local} of its own, {waiting.guests} guests"
     yield "lends to", site.allows
-    yield "can", ", ".join(name for name, can in asdict(site.capabilities).items() if can)
+    yield "can", ", ".join(name for name, can in site.capabilities if can)
     if site.last_seen_at is not None:
         yield "last seen", f"{show_moment(site.last_seen_at)} ({show_distance(site.last_seen_at, at)})"
     for overhead in site.overheads:

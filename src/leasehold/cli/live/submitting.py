@@ -6,7 +6,6 @@ from leasehold.cli.live.following import going_on, until_over
 from leasehold.cli.live.wording import ADVICE, happening, has_ended_well, lasting, standing
 from leasehold.cli.screen import answer, answer_json, talk
 from leasehold.client import Client, Lease
-from leasehold.client.reading import wire
 from leasehold.configuration.job_description.quantities import read_mib
 from leasehold.model.errors import InvalidField
 from leasehold.model.lease import LeaseState
@@ -36,7 +35,7 @@ def show_number(lease: Lease) -> None:
 
 def show_json(lease: Lease) -> None:
     """Answer with all that is known of a lease."""
-    answer_json({"lease": wire(lease)})
+    answer_json({"lease": lease})
     if lease.state is LeaseState.REFUSED:
         _say(lease)
 

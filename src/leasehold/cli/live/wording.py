@@ -7,7 +7,7 @@ from shlex import join
 from leasehold.cli.live.columns import show_claims
 from leasehold.cli.live.durations import show_duration
 from leasehold.cli.live.moments import show_distance, show_moment
-from leasehold.client import Change, Entry, Lease, Site
+from leasehold.client import Change, JournalEntry, Lease, Site
 from leasehold.model.lease import LeaseState
 from leasehold.model.reason import Reason
 
@@ -88,7 +88,7 @@ def may_have_machines(lease: Lease) -> bool:
     return bool(lease.site) and (not lease.is_over or lease.state is LeaseState.CANCELLED)
 
 
-def is_asked_back(lease: Lease, journal: Iterable[Entry]) -> bool:
+def is_asked_back(lease: Lease, journal: Iterable[JournalEntry]) -> bool:
     """Whether a lease that is not over was cancelled, and its site has been asked to stop it."""
     return bool(lease.site) and not lease.is_over and any(line.what == "recalled" for line in journal)
 
@@ -103,19 +103,19 @@ def has_ended_well(lease: Lease) -> bool:
     return lease.state is LeaseState.COMPLETED or by_the_clock
 
 
-def happening(told: Change | Entry) -> str:
+def happening(told: Change | JournalEntry) -> str:
     """Say in one line what happened."""
     number = f"  {told.lease or '-':>6}" if isinstance(told, Change) else ""
     return f"{show_moment(told.at)}{number}  {_what(told)}{_planned(told)}"
 
 
-def history(entries: Iterable[Entry]) -> Iterator[str]:
+def history(entries: Iterable[JournalEntry]) -> Iterator[str]:
     """Say line by line what happened; what follows in the same second in the same words is said once.
 
     Where the same was decided several times in that second, the line says how often, and what came of the
     last time.
     """
-    alike: list[Entry] = []
+    alike: list[JournalEntry] = []
     for entry in entries:
         if alike and not _repeats(entry, alike[0]):
             yield _told_once(alike)
@@ -125,7 +125,7 @@ def history(entries: Iterable[Entry]) -> Iterator[str]:
         yield _told_once(alike)
 
 
-def _repeats(entry: Entry, first: Entry) -> bool:
+def _repeats(entry: JournalEntry, first: JournalEntry) -> bool:
     """Whether an entry says nothing new.
 
     What is decided for all sites repeats what was for one; that a lease ended repeats why, in fewer words.
@@ -136,7 +136,7 @@ def _repeats(entry: Entry, first: Entry) -> bool:
     return same and entry.site in {first.site, ""}
 
 
-def _told_once(alike: Sequence[Entry]) -> str:
+def _told_once(alike: Sequence[JournalEntry]) -> str:
     """Say what happened, and how often; that a lease ended follows from a decision, and is not counted."""
     first = alike[0]
     times = sum((entry.what, entry.site) == (first.what, first.site) for entry in alike)
@@ -144,15 +144,15 @@ def _told_once(alike: Sequence[Entry]) -> str:
     return f"{show_moment(first.at)}  {_what(first)}{often}{_planned(alike[-1])}"
 
 
-def _what(told: Change | Entry) -> str:
+def _what(told: Change | JournalEntry) -> str:
     return f"{told.state or '-':<10}  {told.site or '-':<12}  {_why(told)}"
 
 
-def _why(told: Change | Entry) -> str:
+def _why(told: Change | JournalEntry) -> str:
     return f"{told.explanation} ({told.reason})" if told.explanation else told.what
 
 
-def _planned(told: Change | Entry) -> str:
+def _planned(told: Change | JournalEntry) -> str:
     """Say for when a decision planned a lease, "" where it planned nothing."""
     planned_ms = (told.detail or {}).get("planned_ms")
     if not isinstance(planned_ms, int):
@@ -170,7 +170,7 @@ def account(lease: Lease, at: datetime) -> Iterator[str]:
 
 def _facts(lease: Lease, at: datetime) -> Iterator[tuple[str, str]]:
     yield "name", lease.name
-    yield "type", f"{lease.type.label}, local at {lease.home}" if lease.local else lease.type.label
+    yield "type", f"{lease.type}, local at {lease.home}" if lease.local else lease.type
     yield "consumer", f"{lease.consumer}, group {lease.group}" if lease.group else lease.consumer
     vms, memory = ("1 VM", "") if lease.vms == 1 else (f"{lease.vms} VMs", " each")
     both = by_the_clock(lease.duration_s, lease.walltime_s, lease.site)

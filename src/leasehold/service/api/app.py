@@ -4,13 +4,10 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from leasehold.service.api import refusals
-from leasehold.service.api.body_limit import BodyLimit
-from leasehold.service.api.door import Door
-from leasehold.service.api.last_resort import LastResort
-from leasehold.service.api.measured import Measured
+from leasehold.service.api import error_handlers
+from leasehold.service.api.authorizer import Authorizer
+from leasehold.service.api.middleware import BodyLimit, MetricsMiddleware, ProblemPages
 from leasehold.service.api.openapi import DESCRIPTION, TAGS, TITLE, finish
-from leasehold.service.api.readable import Readable
 from leasehold.service.api.routers import (
     agreements,
     changes,
@@ -24,7 +21,6 @@ from leasehold.service.api.routers import (
     messages,
     nodes,
     peers,
-    penalties,
     sites,
     usage,
 )
@@ -42,7 +38,7 @@ DOCUMENT = "/v1/openapi.json"
 ROUTERS = (
     *(leases.router, coallocations.router, jobs.router, nodes.router, images.router),
     *(sites.router, changes.router, tokens_.router, messages.router, form.router, peers.router),
-    *(agreements.router, penalties.router, usage.router, health.router, home.router),
+    *(agreements.router, agreements.penalties, usage.router, health.router, home.router),
 )
 """Asked in this order: the one that has most to do first."""
 
@@ -82,11 +78,12 @@ def create_app(federation: Federation, authenticator: Authenticator, tokens: Tok
     app.state.streams = Streams(settings.streams_per_consumer, federation.metrics)
     limiter = Limiter(settings.rate, "there were too many requests")
     submissions = Limiter(settings.submissions, "more was submitted than one consumer may in an hour")
-    app.state.door = Door(federation, authenticator, limiter, health.open_to_all(settings), submissions)
+    open_paths = health.open_to_all(settings)
+    app.state.authorizer = Authorizer(federation, authenticator, limiter, open_paths, submissions)
     # the last one added is the first one asked
     app.add_middleware(BodyLimit, most_bytes=settings.body_kib * 1024)
-    app.add_middleware(LastResort)
-    app.add_middleware(Readable, version=settings.version)
-    app.add_middleware(Measured, metrics=federation.metrics)
-    refusals.install(app)
+    app.add_middleware(error_handlers.UnhandledErrors)
+    app.add_middleware(ProblemPages, version=settings.version)
+    app.add_middleware(MetricsMiddleware, metrics=federation.metrics)
+    error_handlers.install(app)
     return app

@@ -6,9 +6,8 @@ from typing import Any
 
 from pydantic.json_schema import models_json_schema
 
-from leasehold.service.api.models.changes import Change
-from leasehold.service.api.models.problems import Problem
-from leasehold.service.api.problems import MEDIA_TYPE, Kind
+from leasehold.protocol.journal import Change
+from leasehold.protocol.problems import MEDIA_TYPE, Kind, Problem
 
 Json = dict[str, Any]
 

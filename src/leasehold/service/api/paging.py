@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from leasehold.model.errors import InvalidField
-from leasehold.service.api.fields import MAX_INT64
+from leasehold.protocol.fields import MAX_INT64
 
 
 def cursor_at(place: int) -> str:

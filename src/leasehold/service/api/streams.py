@@ -13,8 +13,7 @@ from math import inf
 from anyio import CancelScope, current_time, sleep
 from starlette.concurrency import run_in_threadpool
 
-from leasehold.service.api.errors import TooManyStreams
-from leasehold.service.errors import Unavailable
+from leasehold.service.errors import TooManyStreams, Unavailable
 from leasehold.service.federation import Federation
 from leasehold.service.feed import Feed
 from leasehold.service.metrics import Metrics

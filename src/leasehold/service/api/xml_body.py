@@ -1,4 +1,4 @@
-"""A job that comes as XML: it is made JSON at the door, and from there on it is as if it had come so."""
+"""A job that comes as XML: it is made JSON first, and from there on it is as if it had come so."""
 
 import json
 
@@ -10,10 +10,9 @@ from leasehold.configuration.job_description.description import body_of
 from leasehold.configuration.job_description.fields import Looking, read_fields
 from leasehold.configuration.job_description.xml_form import JSDL, read_xml
 from leasehold.model.errors import InputError, InvalidField
-from leasehold.service.api.body import JsonRequest, media_type_of
-from leasehold.service.api.door import GuardedRoute
-from leasehold.service.api.moments import read_moment, show_moment
-from leasehold.service.api.wrong_fields import NOT_SHOWN
+from leasehold.protocol.fields import read_moment, show_moment, unix_ms
+from leasehold.protocol.wrong_fields import NOT_SHOWN
+from leasehold.service.api.authorizer import GuardedRoute, JsonRequest, media_type_of
 
 XML = ("application/xml", "text/xml")
 
@@ -63,7 +62,7 @@ def _as_json(content: bytes) -> bytes:
 
 def _moment(field: str, text: str) -> int:
     try:
-        return read_moment(text)
+        return unix_ms(read_moment(text))
     except ValueError as error:
         raise InvalidField(field, text, str(error)) from None
 

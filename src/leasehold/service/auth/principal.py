@@ -2,21 +2,13 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import StrEnum
 
 from leasehold.model.errors import InvalidField
+from leasehold.protocol.tokens import Role
 from leasehold.service.messages.names import OF_PEERS
 from leasehold.sharing.parties import A_NAME, A_PATH, MOST_NAME, is_name, is_path
 
-
-class Role(StrEnum):
-    """What somebody is in a federation; `leasehold.service.auth.permissions` says what each may do."""
-
-    MEMBER = "member"
-    GROUP_MANAGER = "group-manager"
-    SITE_OPERATOR = "site-operator"
-    FEDERATION_ADMIN = "federation-admin"
-    PEER = "peer"
+__all__ = ["Principal", "Role"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,31 +1,40 @@
-"""Agreements: discover them, draw one up, sign it, and let it end."""
+"""Agreements: discover them, draw one up, sign it, let it end; and the penalties of breaking one."""
 
 from typing import Annotated
 
 from fastapi import APIRouter, Body, Response
+from starlette.concurrency import run_in_threadpool
 
-from leasehold.configuration.agreements import agreement_from_dict
+from leasehold.configuration.agreements import agreement_from_dict, agreement_to_dict
 from leasehold.model.errors import InvalidField
-from leasehold.service.agreements import AgreementState
-from leasehold.service.api.door import Admitted, Call, GuardedRoute, needs
-from leasehold.service.api.fields import Name
-from leasehold.service.api.models.agreements import (
+from leasehold.protocol.agreements import (
     Agreement,
     AgreementList,
-    NoteRequest,
-    PublishRequest,
-    SignRequest,
+    NoteSpec,
+    Penalty,
+    PenaltyList,
+    PublicationSpec,
+    Revision,
+    Signature,
+    SignatureSpec,
     Terms,
-    show_agreement,
 )
+from leasehold.protocol.fields import Name, Number, moment_at, planned
+from leasehold.protocol.problems import Kind
+from leasehold.service.agreements import AgreementState, Party
+from leasehold.service.api.authorizer import Authorized, Call, GuardedRoute, needs
 from leasehold.service.api.openapi import headers, refuses
-from leasehold.service.api.parties import may_see, require_to_speak
-from leasehold.service.api.problems import Kind
+from leasehold.service.api.parties import concerns, may_see, require_to_speak
 from leasehold.service.auth.permissions import Permission
-from leasehold.service.errors import NoSuchAgreement
+from leasehold.service.engine.penalties import stands
+from leasehold.service.errors import NoSuchAgreement, NoSuchPenalty
+from leasehold.service.store.rows import PenaltyRow
 from leasehold.sharing.records import AgreementSide
+from leasehold.sharing.records import Revision as RevisionRecord
+from leasehold.sharing.records import Signature as SignatureRecord
 
 router = APIRouter(prefix="/v1/agreements", tags=["agreements"], route_class=GuardedRoute)
+penalties = APIRouter(prefix="/v1/penalties", tags=["agreements"], route_class=GuardedRoute)
 
 MAY_NOT = refuses(Kind.NO_SUCH_AGREEMENT, Kind.AGREEMENT_MOVE)
 LOCATION = headers({"Location": "Where the agreement can be seen."})
@@ -38,16 +47,16 @@ _SIGN = {
 
 @router.get("", operation_id="listAgreements")
 @needs(Permission.AGREEMENT_SEE)
-async def list_agreements(call: Admitted) -> AgreementList:
+async def list_agreements(call: Authorized) -> AgreementList:
     """List the agreements that are published, and those of one's own groups and sites."""
     states = await call.federation.agreements.list()
-    seen = [show_agreement(state) for state in states if may_see(call.principal, state)]
+    seen = tuple(show_agreement(state) for state in states if may_see(call.principal, state))
     return AgreementList(agreements=seen)
 
 
 @router.get("/{name}", operation_id="showAgreement", responses=refuses(Kind.NO_SUCH_AGREEMENT))
 @needs(Permission.AGREEMENT_SEE)
-async def show_one_agreement(call: Admitted, name: Name) -> Agreement:
+async def show_one_agreement(call: Authorized, name: Name) -> Agreement:
     """Show one agreement."""
     return show_agreement(await _visible(call, name))
 
@@ -59,7 +68,7 @@ async def show_one_agreement(call: Admitted, name: Name) -> Agreement:
     responses={201: {"headers": LOCATION}, **refuses(Kind.AGREEMENT_MOVE)},
 )
 @needs(Permission.AGREEMENT_PROPOSE)
-async def propose_agreement(call: Admitted, body: Annotated[Terms, Body()], response: Response) -> Agreement:
+async def propose_agreement(call: Authorized, body: Annotated[Terms, Body()], response: Response) -> Agreement:
     """Draw up an agreement for one of its parties; it holds once both have signed it.
 
     One with a `parent` passes a part of that one on. The same again, by the same caller, changes nothing.
@@ -74,7 +83,7 @@ async def propose_agreement(call: Admitted, body: Annotated[Terms, Body()], resp
 
 @router.put("/{name}", operation_id="amendAgreement", responses=MAY_NOT)
 @needs(Permission.AGREEMENT_PROPOSE)
-async def amend_agreement(call: Admitted, name: Name, body: Annotated[Terms, Body()]) -> Agreement:
+async def amend_agreement(call: Authorized, name: Name, body: Annotated[Terms, Body()]) -> Agreement:
     """Draw up other terms; the old ones hold until both parties have signed these."""
     state = await _visible(call, name)
     require_to_speak(call.principal, Permission.AGREEMENT_PROPOSE, state.provider, state.consumer)
@@ -86,7 +95,7 @@ async def amend_agreement(call: Admitted, name: Name, body: Annotated[Terms, Bod
 
 @router.post("/{name}/sign", operation_id="signAgreement", responses=MAY_NOT)
 @needs(Permission.AGREEMENT_SIGN_AS_PROVIDER, Permission.AGREEMENT_SIGN_AS_CONSUMER)
-async def sign_agreement(call: Admitted, name: Name, body: SignRequest) -> Agreement:
+async def sign_agreement(call: Authorized, name: Name, body: SignatureSpec) -> Agreement:
     """Sign a revision for one side. With both signatures it holds; who signs again changes nothing."""
     state = await _visible(call, name)
     require_to_speak(call.principal, _SIGN[body.side], state.side(body.side))
@@ -96,7 +105,7 @@ async def sign_agreement(call: Admitted, name: Name, body: SignRequest) -> Agree
 
 @router.post("/{name}/publish", operation_id="publishAgreement", responses=MAY_NOT)
 @needs(Permission.AGREEMENT_PROPOSE)
-async def publish_agreement(call: Admitted, name: Name, body: PublishRequest | None = None) -> Agreement:
+async def publish_agreement(call: Authorized, name: Name, body: PublicationSpec | None = None) -> Agreement:
     """Let everybody see an agreement, or only its parties."""
     state = await _visible(call, name)
     require_to_speak(call.principal, Permission.AGREEMENT_PROPOSE, state.provider, state.consumer)
@@ -107,7 +116,7 @@ async def publish_agreement(call: Admitted, name: Name, body: PublishRequest | N
 
 @router.post("/{name}/suspend", operation_id="suspendAgreement", responses=MAY_NOT)
 @needs(Permission.AGREEMENT_SIGN_AS_PROVIDER)
-async def suspend_agreement(call: Admitted, name: Name, body: NoteRequest | None = None) -> Agreement:
+async def suspend_agreement(call: Authorized, name: Name, body: NoteSpec | None = None) -> Agreement:
     """Put an agreement out of force for a while, for its provider; leases that run stay."""
     state = await _visible(call, name)
     require_to_speak(call.principal, Permission.AGREEMENT_SIGN_AS_PROVIDER, state.provider)
@@ -116,7 +125,7 @@ async def suspend_agreement(call: Admitted, name: Name, body: NoteRequest | None
 
 @router.post("/{name}/resume", operation_id="resumeAgreement", responses=MAY_NOT)
 @needs(Permission.AGREEMENT_SIGN_AS_PROVIDER)
-async def resume_agreement(call: Admitted, name: Name) -> Agreement:
+async def resume_agreement(call: Authorized, name: Name) -> Agreement:
     """Put a suspended agreement in force again; for one that is in force nothing changes."""
     state = await _visible(call, name)
     require_to_speak(call.principal, Permission.AGREEMENT_SIGN_AS_PROVIDER, state.provider)
@@ -125,7 +134,7 @@ async def resume_agreement(call: Admitted, name: Name) -> Agreement:
 
 @router.post("/{name}/revoke", operation_id="revokeAgreement", responses=MAY_NOT)
 @needs(Permission.AGREEMENT_REVOKE)
-async def revoke_agreement(call: Admitted, name: Name, body: NoteRequest | None = None) -> Agreement:
+async def revoke_agreement(call: Authorized, name: Name, body: NoteSpec | None = None) -> Agreement:
     """End an agreement, for either of its parties, and all that was passed on of it.
 
     Leases that run stay until their own end; those that wait are asked about again.
@@ -143,5 +152,83 @@ async def _visible(call: Call, name: str) -> AgreementState:
     return state
 
 
-def _note(body: NoteRequest | None) -> str:
+def _note(body: NoteSpec | None) -> str:
     return "" if body is None else body.note
+
+
+@penalties.get("", operation_id="listPenalties")
+@needs(Permission.AGREEMENT_SEE)
+async def list_penalties(call: Authorized) -> PenaltyList:
+    """List the punishments that concern the caller's groups and sites, the last one first."""
+    now_ms = call.federation.clock()
+    return PenaltyList(penalties=tuple(show_penalty(row, now_ms) for row, _ in await _visible_penalties(call)))
+
+
+@penalties.post("/{penalty_id}/lift", operation_id="liftPenalty", responses=refuses(Kind.NO_SUCH_PENALTY))
+@needs(Permission.PENALTY_LIFT)
+async def lift_penalty(call: Authorized, penalty_id: Number) -> Penalty:
+    """Let a punishment end now, for who imposed it; one that has ended stays as it is."""
+    found = [provider for row, provider in await _visible_penalties(call) if row.id == penalty_id]
+    if not found:
+        raise NoSuchPenalty(penalty_id)
+    require_to_speak(call.principal, Permission.PENALTY_LIFT, found[0])
+    row = await call.federation.agreements.lift(penalty_id, call.principal.consumer)
+    return show_penalty(row, call.federation.clock())
+
+
+async def _visible_penalties(call: Call) -> list[tuple[PenaltyRow, Party]]:
+    """The punishments that the caller may know of, each with who imposed it."""
+    rows = await run_in_threadpool(call.federation.store.penalties)
+    parties = await call.federation.agreements.sides_of(rows)
+    return [
+        (row, provider)
+        for row, (provider, consumer) in zip(reversed(rows), reversed(parties), strict=True)
+        if concerns(call.principal, provider) or concerns(call.principal, consumer)
+    ]
+
+
+def show_agreement(state: AgreementState) -> Agreement:
+    """Show an agreement as it is now."""
+    record = state.record
+    return Agreement(
+        name=record.name,
+        standing=record.standing.value,
+        in_force=state.in_force,
+        current=_revision(record.current),
+        amendment=None if record.amendment is None else _revision(record.amendment),
+        since=moment_at(record.since.at_ms),
+        since_by=record.since.by,
+        published=record.published,
+        note=record.note,
+    )
+
+
+def _revision(revision: RevisionRecord) -> Revision:
+    return Revision(
+        revision=revision.number,
+        terms=agreement_to_dict(revision.agreement),
+        drawn_up=_signature(revision.drawn_up),
+        provider=None if revision.provider is None else _signature(revision.provider),
+        consumer=None if revision.consumer is None else _signature(revision.consumer),
+    )
+
+
+def _signature(signature: SignatureRecord) -> Signature:
+    return Signature(by=signature.by, at=moment_at(signature.at_ms))
+
+
+def show_penalty(row: PenaltyRow, now_ms: int) -> Penalty:
+    """Show a punishment as it is now."""
+    return Penalty(
+        id=row.id,
+        agreement=row.agreement,
+        provider=row.provider,
+        consumer=row.consumer,
+        points=row.points,
+        stands=stands(row, now_ms),
+        since=moment_at(row.since_ms),
+        until=planned(row.until_ms),
+        lease=row.lease_id,
+        lifted_at=planned(row.lifted_ms),
+        lifted_by=row.lifted_by,
+    )

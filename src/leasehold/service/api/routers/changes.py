@@ -8,12 +8,13 @@ from fastapi.responses import StreamingResponse
 from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 from starlette.concurrency import run_in_threadpool
 
-from leasehold.service.api.door import Admitted, Call, GuardedRoute, needs, seen_by
-from leasehold.service.api.fields import Number
-from leasehold.service.api.models.changes import ChangesQuery, leases_named, show_change
+from leasehold.protocol.fields import Number
+from leasehold.protocol.journal import ChangesQuery
+from leasehold.protocol.problems import Kind
+from leasehold.service.api.authorizer import Authorized, Call, GuardedRoute, needs, seen_by
 from leasehold.service.api.openapi import refuses
-from leasehold.service.api.problems import Kind
 from leasehold.service.api.streams import Follower, follow
+from leasehold.service.api.views import leases_named, show_change
 from leasehold.service.auth.permissions import Permission, Target, allowed, visible
 from leasehold.service.errors import NoSuchLease
 from leasehold.service.store.filters import JournalFilter
@@ -21,7 +22,7 @@ from leasehold.service.store.rows import JournalRow
 
 router = APIRouter(prefix="/v1/changes", tags=["changes"], route_class=GuardedRoute)
 
-Asked = Annotated[ChangesQuery, Query()]
+Query_ = Annotated[ChangesQuery, Query()]
 LastEventId = Annotated[
     Number | None,
     Header(
@@ -44,24 +45,24 @@ class EventStream(StreamingResponse):
     media_type = "text/event-stream"
 
 
-async def _place(call: Admitted, request: Request) -> AsyncIterator[None]:
+async def _place(call: Authorized, request: Request) -> AsyncIterator[None]:
     """Hold one of the caller's places for as long as the stream lasts."""
     with request.app.state.streams.place(call.principal.consumer):
         yield
 
 
-async def _follower(call: Admitted, request: Request, query: Asked) -> Follower:
+async def _follower(call: Authorized, request: Request, query: Query_) -> Follower:
     """Who listens, and to what. Raises NoSuchLease before anything is sent."""
-    for lease_id in query.leases:
+    for lease_id in query.lease:
         await run_in_threadpool(_check_lease, call, lease_id)
     return Follower(
         federation=call.federation,
-        which=JournalFilter(visible(call.principal, Permission.CHANGES_SEE), leases=tuple(query.leases)),
-        may_listen=lambda: request.app.state.door.may_stay(request, Permission.CHANGES_SEE),
+        which=JournalFilter(visible(call.principal, Permission.CHANGES_SEE), leases=tuple(query.lease)),
+        may_listen=lambda: request.app.state.authorizer.reauthorize(request, Permission.CHANGES_SEE),
     )
 
 
-async def _start(call: Admitted, query: Asked, last_event_id: LastEventId = None) -> int:
+async def _start(call: Authorized, query: Query_, last_event_id: LastEventId = None) -> int:
     """After which line to begin: where the listener was, where they say, or with what happens now."""
     for place in (last_event_id, query.after):
         if place is not None:
@@ -79,7 +80,7 @@ async def _start(call: Admitted, query: Asked, last_event_id: LastEventId = None
 )
 @needs(Permission.CHANGES_SEE)
 async def follow_changes(
-    call: Admitted,
+    call: Authorized,
     request: Request,
     follower: Annotated[Follower, Depends(_follower)],
     start_seq: Annotated[int, Depends(_start)],

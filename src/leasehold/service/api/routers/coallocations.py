@@ -5,23 +5,29 @@ from typing import Annotated, cast
 from fastapi import APIRouter, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from leasehold.service.api.coallocation_submission import coallocation_submission
-from leasehold.service.api.door import EXPLAINING, Admitted, Call, GuardedRoute, needs
-from leasehold.service.api.fields import Number
-from leasehold.service.api.models.coallocations import (
+from leasehold.model.coallocation import Claim, Component
+from leasehold.model.errors import InvalidField
+from leasehold.model.reason import sentence
+from leasehold.protocol.coallocations import (
     CoAllocation,
+    CoAllocationComponent,
     CoAllocationPage,
     CoAllocationQuery,
     CoAllocationSpec,
-    show_coallocation,
+    ComponentSpec,
+    InputFile,
 )
-from leasehold.service.api.models.explanations import CoAllocationExplanation, show_coallocation_explanation
+from leasehold.protocol.explanations import CoAllocationExplanation
+from leasehold.protocol.fields import Number, moment_at, planned, read_duration, show_duration, unix_ms
+from leasehold.protocol.problems import Kind
+from leasehold.service.api.authorizer import EXPLAINING, Authorized, Call, GuardedRoute, needs
 from leasehold.service.api.openapi import headers, refuses
 from leasehold.service.api.paging import cursor_at, link_next, place_of
-from leasehold.service.api.problems import Kind
-from leasehold.service.api.routers.leases import IdempotencyKey
-from leasehold.service.auth.permissions import Permission, Target, allowed, require, visible
-from leasehold.service.commands import CancelCoAllocation
+from leasehold.service.api.routers.leases import IdempotencyKey, request_hash
+from leasehold.service.api.views import show_coallocation_explanation
+from leasehold.service.auth.permissions import Permission, Target, allowed, require, require_submission, visible
+from leasehold.service.auth.principal import Principal
+from leasehold.service.commands import CancelCoAllocation, SubmitCoAllocation
 from leasehold.service.errors import NoSuchCoAllocation
 from leasehold.service.store.filters import LeaseFilter
 from leasehold.service.store.rows import CoAllocationRow
@@ -44,7 +50,7 @@ LOCATION = headers({"Location": "Where the co-allocation can be seen."})
 )
 @needs(Permission.LEASE_SUBMIT)
 async def submit_coallocation(
-    call: Admitted, body: CoAllocationSpec, response: Response, idempotency_key: IdempotencyKey = ""
+    call: Authorized, body: CoAllocationSpec, response: Response, idempotency_key: IdempotencyKey = ""
 ) -> CoAllocation:
     """Ask for machines at several sites, all or nothing.
 
@@ -52,7 +58,7 @@ async def submit_coallocation(
     The answer comes once all of it is kept durably.
     """
     call.charge(len(body.components) - 1)
-    command = coallocation_submission(body, call.principal, idempotency_key)
+    command = _submission(body, call.principal, idempotency_key)
     row, new = cast("tuple[CoAllocationRow, bool]", await call.federation.do(command))
     response.headers["Location"] = f"{router.prefix}/{row.coallocation.id}"
     response.status_code = 201 if new else 200
@@ -61,20 +67,20 @@ async def submit_coallocation(
 
 @router.post("/explain", operation_id="explainCoAllocation", responses=refuses(Kind.TOO_MANY_OPEN))
 @needs(Permission.LEASE_SUBMIT, cost=EXPLAINING)
-async def explain_coallocation(call: Admitted, body: CoAllocationSpec) -> CoAllocationExplanation:
+async def explain_coallocation(call: Authorized, body: CoAllocationSpec) -> CoAllocationExplanation:
     """Say what would become of a co-allocation if it were asked for now; nothing is changed.
 
     For each component: the sites that there are (`virtual`), and those that are open to it (`extended`).
     """
     call.charge(len(body.components) - 1)
-    command = coallocation_submission(body, call.principal, "")
+    command = _submission(body, call.principal, "")
     return show_coallocation_explanation(await call.federation.explain_coallocation(command))
 
 
 @router.get("", operation_id="listCoAllocations")
 @needs(Permission.LEASE_SEE)
 def list_coallocations(
-    call: Admitted, query: Annotated[CoAllocationQuery, Query()], request: Request, response: Response
+    call: Authorized, query: Annotated[CoAllocationQuery, Query()], request: Request, response: Response
 ) -> CoAllocationPage:
     """List the co-allocations of which at least one component may be seen, newest first."""
     which = LeaseFilter(visible=visible(call.principal, Permission.LEASE_SEE))
@@ -82,12 +88,12 @@ def list_coallocations(
     page = rows[: query.limit]
     cursor = cursor_at(page[-1].coallocation.id) if len(rows) > len(page) else None
     link_next(request, response, cursor)
-    return CoAllocationPage(coallocations=[show_coallocation(row) for row in page], next=cursor)
+    return CoAllocationPage(coallocations=tuple(show_coallocation(row) for row in page), next=cursor)
 
 
 @router.get("/{coallocation_id:number}", operation_id="showCoAllocation", responses=refuses(Kind.NO_SUCH_COALLOCATION))
 @needs(Permission.LEASE_SEE)
-def get_coallocation(call: Admitted, coallocation_id: Number) -> CoAllocation:
+def get_coallocation(call: Authorized, coallocation_id: Number) -> CoAllocation:
     """Show one co-allocation."""
     return show_coallocation(_visible_coallocation(call, coallocation_id))
 
@@ -96,7 +102,7 @@ def get_coallocation(call: Admitted, coallocation_id: Number) -> CoAllocation:
     "/{coallocation_id:number}", operation_id="cancelCoAllocation", responses=refuses(Kind.NO_SUCH_COALLOCATION)
 )
 @needs(Permission.LEASE_CANCEL)
-async def cancel_coallocation(call: Admitted, coallocation_id: Number) -> CoAllocation:
+async def cancel_coallocation(call: Authorized, coallocation_id: Number) -> CoAllocation:
     """Take a co-allocation back, with all of its components. One that is over stays as it is."""
     await run_in_threadpool(_check_cancel, call, coallocation_id)
     return show_coallocation(cast("CoAllocationRow", await call.federation.do(CancelCoAllocation(coallocation_id))))
@@ -116,3 +122,73 @@ def _visible_coallocation(call: Call, coallocation_id: int) -> CoAllocationRow:
     if row is None or not any(allowed(call.principal, Permission.LEASE_SEE, Target.lease(one)) for one in components):
         raise NoSuchCoAllocation(coallocation_id)
     return row
+
+
+def _submission(body: CoAllocationSpec, principal: Principal, key: str) -> SubmitCoAllocation:
+    """Make the command for a co-allocation that this caller may ask for; raises InvalidField and Forbidden.
+
+    What depends on the time and on the sites is left to the federation.
+    """
+    group = next(iter(principal.groups), "") if body.group is None else body.group
+    require_submission(principal, home=None, group=group)
+    return SubmitCoAllocation(
+        consumer=principal.consumer,
+        components=tuple(_component(one, body) for one in body.components),
+        claim=Claim(body.claim),
+        place=body.place,
+        ready_ms=None if body.ready is None else unix_ms(body.ready),
+        deadline_ms=None if body.deadline is None else unix_ms(body.deadline),
+        tries=body.tries,
+        retries=body.retries,
+        margin_ms=read_duration(body.margin_s),
+        name=body.name,
+        group=group,
+        command=tuple(body.command),
+        key=key,
+        request_hash=request_hash(body, "coallocation ") if key else "",
+        is_foreign=principal.is_foreign,
+    )
+
+
+def _component(one: ComponentSpec, body: CoAllocationSpec) -> Component:
+    duration_s = one.duration_s or body.duration_s
+    if duration_s is None:
+        raise InvalidField("duration_s", None, "a duration, of the component or of the co-allocation")
+    files = tuple((file.site, file.mib) for file in one.files)
+    return Component(one.vms, read_duration(duration_s), one.site or "", files, one.memory_mib)
+
+
+def show_coallocation(row: CoAllocationRow) -> CoAllocation:
+    """Show a co-allocation as it is in the store."""
+    coallocation, request = row.coallocation, row.coallocation.request
+    return CoAllocation(
+        id=coallocation.id,
+        name=row.name,
+        consumer=request.consumer,
+        group=request.group,
+        state=coallocation.state,
+        reason=coallocation.reason,
+        explanation=sentence(coallocation.reason),
+        claim=request.claim,
+        place=request.place,
+        submitted_at=moment_at(request.submit_ms),
+        ready_at=moment_at(request.ready_ms),
+        deadline_at=planned(request.deadline_ms),
+        starts_at=planned(coallocation.start_ms),
+        ended_at=planned(coallocation.end_ms),
+        idle_vm_s=show_duration(coallocation.idle_vm_ms),
+        tried=coallocation.tried,
+        components=tuple(
+            CoAllocationComponent(
+                lease=part.lease_id,
+                vms=component.vms,
+                duration_s=show_duration(component.duration_ms),
+                memory_mib=component.memory_mib,
+                wanted_site=component.site,
+                site=part.site,
+                files=tuple(InputFile(site=site, mib=mib) for site, mib in component.files),
+                losses=part.losses,
+            )
+            for component, part in zip(request.components, coallocation.parts, strict=True)
+        ),
+    )

@@ -3,7 +3,7 @@
 from fastapi import APIRouter
 from fastapi.responses import HTMLResponse
 
-from leasehold.service.api.door import GuardedRoute, needs
+from leasehold.service.api.authorizer import GuardedRoute, needs
 from leasehold.service.api.form.page import headers, page
 from leasehold.service.auth.permissions import Permission
 

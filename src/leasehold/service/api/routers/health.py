@@ -4,10 +4,10 @@ from fastapi import APIRouter, Response
 from fastapi.responses import PlainTextResponse
 from pydantic import Field
 
-from leasehold.service.api.door import Admitted, GuardedRoute, needs
-from leasehold.service.api.models.base import Shown
+from leasehold.protocol.base import ResponseModel
+from leasehold.protocol.problems import Kind
+from leasehold.service.api.authorizer import Authorized, GuardedRoute, needs
 from leasehold.service.api.openapi import refuses
-from leasehold.service.api.problems import Kind
 from leasehold.service.api.routers.form import FORM
 from leasehold.service.api.routers.home import OPEN_PAGES
 from leasehold.service.api.settings import ApiSettings
@@ -20,7 +20,7 @@ METRICS = "/metrics"
 router = APIRouter(tags=["health"], route_class=GuardedRoute)
 
 
-class Healthy(Shown):
+class Healthy(ResponseModel):
     """All is well; anything else is a problem that says why."""
 
     status: str = "ok"
@@ -41,7 +41,7 @@ def open_to_all(settings: ApiSettings) -> frozenset[str]:
 
 @router.get("/healthz", operation_id="isAlive", responses=refuses(Kind.UNAVAILABLE))
 @needs(Permission.METRICS_SEE)
-async def is_alive(call: Admitted) -> Healthy:
+async def is_alive(call: Authorized) -> Healthy:
     """Whether the service works; where it does not, it should be started anew."""
     health = call.federation.health
     if not health.alive:
@@ -51,7 +51,7 @@ async def is_alive(call: Admitted) -> Healthy:
 
 @router.get("/readyz", operation_id="isReady", responses=refuses(Kind.UNAVAILABLE))
 @needs(Permission.METRICS_SEE)
-async def is_ready(call: Admitted) -> Ready:
+async def is_ready(call: Authorized) -> Ready:
     """Whether requests are taken in; after a restart only once every promise has been checked.
 
     A machine whose clock is wrong is ready, with a warning: no lease is shorter or longer for it.
@@ -64,7 +64,7 @@ async def is_ready(call: Admitted) -> Ready:
 
 @router.get("/metrics", operation_id="showMetrics", response_class=PlainTextResponse)
 @needs(Permission.METRICS_SEE)
-async def show_metrics(call: Admitted) -> Response:
+async def show_metrics(call: Authorized) -> Response:
     """Everything that is measured, for Prometheus."""
     body, media_type = await call.federation.render_metrics()
     return Response(body, media_type=media_type)

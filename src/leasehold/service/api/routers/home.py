@@ -9,9 +9,9 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from fastapi.routing import APIRoute
 from starlette.datastructures import MutableHeaders
 
-from leasehold.service.api.door import Admitted, Call, GuardedRoute, needs
+from leasehold.protocol.fields import show_moment
+from leasehold.service.api.authorizer import Authorized, Call, GuardedRoute, needs
 from leasehold.service.api.home.page import docs_page, headers, render, shown
-from leasehold.service.api.moments import show_moment
 from leasehold.service.api.routers.form import FORM
 from leasehold.service.auth.errors import Unauthenticated
 from leasehold.service.auth.permissions import Permission, reach, visible
@@ -48,7 +48,7 @@ class LastLook:
 
 @router.get(HOME, response_class=HTMLResponse)
 @needs(Permission.SITE_SEE)
-async def show_home(call: Admitted, request: Request) -> HTMLResponse:
+async def show_home(call: Authorized, request: Request) -> HTMLResponse:
     """Show the page; with as much of the sites as the configuration lets everybody see."""
     state = request.app.state
     if state.settings.page_needs_token:
@@ -61,9 +61,9 @@ async def show_home(call: Admitted, request: Request) -> HTMLResponse:
 async def show_home_to(request: Request) -> HTMLResponse:
     """Show the page to whoever typed a token into it. Nothing is kept: no cookie, no session."""
     token = parse_qs((await request.body()).decode("utf-8", "replace")).get("token", [""])[0].strip()
-    nobody = Call(Principal("", frozenset()), request.app.state.door.federation)
+    nobody = Call(Principal("", frozenset()), request.app.state.authorizer.federation)
     try:
-        call: Call = await request.app.state.door.admit(_showing(request, token), (Permission.SITE_SEE,))
+        call: Call = await request.app.state.authorizer.authorize(_showing(request, token), (Permission.SITE_SEE,))
     except Unauthenticated as error:
         return _page(nobody, request, _NOTHING, error.status, problem=f"{error}.")
     who = call.principal

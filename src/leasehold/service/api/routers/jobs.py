@@ -1,31 +1,47 @@
 """Jobs: ask for one, look at them, take one back, get what came of one, or ask what would."""
 
-from typing import Annotated
+from collections.abc import Iterable
+from typing import Annotated, Literal, cast
 
 from fastapi import APIRouter, Query, Request, Response
 
-from leasehold.service.api.door import EXPLAINING, Admitted, Call, needs
-from leasehold.service.api.errors import NoResult
-from leasehold.service.api.fields import Number
-from leasehold.service.api.job_submission import job_submission
-from leasehold.service.api.models.jobs import (
+from leasehold.jobs.job import Backup, JobState
+from leasehold.jobs.why import JobReason
+from leasehold.matching.needs import Amounts, InputFile, Needs
+from leasehold.matching.software import software
+from leasehold.matching.verdict import Verdict, sentence
+from leasehold.model.errors import InvalidField
+from leasehold.model.request import LEASE_TYPES
+from leasehold.protocol.fields import LeaseTypeName, Number, moment_at, planned, read_duration, show_duration, unix_ms
+from leasehold.protocol.jobs import (
+    Attempt,
     Job,
+    JobFilter,
+    JobInput,
+    JobNeeds,
     JobPage,
-    JobQuery,
-    JobSubmission,
-    Result,
-    show_job,
-    show_result,
+    JobPlace,
+    JobProspect,
+    JobResult,
+    JobSpec,
+    NodeGroup,
+    NodeVerdict,
 )
-from leasehold.service.api.models.prospects import JobProspect, show_prospect
+from leasehold.protocol.problems import Kind
+from leasehold.service import jobs as service
+from leasehold.service.api.authorizer import EXPLAINING, Authorized, Call, needs
 from leasehold.service.api.openapi import headers, refuses
 from leasehold.service.api.paging import cursor_at, link_next, place_of
-from leasehold.service.api.problems import Kind
-from leasehold.service.api.routers.leases import IdempotencyKey
+from leasehold.service.api.routers.leases import IdempotencyKey, request_hash
+from leasehold.service.api.views import explain_job as explanation_of
 from leasehold.service.api.xml_body import DECLARED, JobRoute
-from leasehold.service.auth.permissions import Permission, Target, allowed, require, visible
-from leasehold.service.errors import NoSuchJob
-from leasehold.service.store.filters import JobFilter
+from leasehold.service.auth.permissions import Permission, Target, allowed, require, require_job, visible
+from leasehold.service.auth.principal import Principal
+from leasehold.service.commands import SubmitJob
+from leasehold.service.engine.needs import needs_of
+from leasehold.service.errors import NoResult, NoSuchJob
+from leasehold.service.jobs import Chosen, Prospect
+from leasehold.service.store import filters
 from leasehold.service.store.rows import AttemptRow, JobRow
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=JobRoute)
@@ -50,15 +66,13 @@ Stored = tuple[JobRow, list[AttemptRow]]
     openapi_extra=DECLARED,
 )
 @needs(Permission.JOB_SUBMIT)
-async def submit_job(
-    call: Admitted, body: JobSubmission, response: Response, idempotency_key: IdempotencyKey = ""
-) -> Job:
+async def submit_job(call: Authorized, body: JobSpec, response: Response, idempotency_key: IdempotencyKey = "") -> Job:
     """Ask for a command to be run where there is what it needs.
 
     Also in XML, as `application/xml` under the names of JSDL. The answer comes once the job is kept durably:
     whatever happens then, it is run to its end, and its result is one.
     """
-    row, new = await call.federation.jobs.submit(job_submission(body, call.principal, idempotency_key))
+    row, new = await call.federation.jobs.submit(_submission(body, call.principal, idempotency_key))
     response.headers["Location"] = f"{router.prefix}/{row.id}"
     response.status_code = 201 if new else 200
     return show_job(*await call.federation.jobs.job(row.id))
@@ -66,42 +80,42 @@ async def submit_job(
 
 @router.post("/explain", operation_id="explainJob", openapi_extra=DECLARED)
 @needs(Permission.JOB_SUBMIT, cost=EXPLAINING)
-async def explain_job(call: Admitted, body: JobSubmission) -> JobProspect:
+async def explain_job(call: Authorized, body: JobSpec) -> JobProspect:
     """Say what would become of a job, and what the nodes say to it. Nothing is changed by it."""
-    return show_prospect(await call.federation.jobs.explain(job_submission(body, call.principal, "")))
+    return show_prospect(await call.federation.jobs.explain(_submission(body, call.principal, "")))
 
 
 @router.get("", operation_id="listJobs")
 @needs(Permission.JOB_SEE)
 async def list_jobs(
-    call: Admitted, query: Annotated[JobQuery, Query()], request: Request, response: Response
+    call: Authorized, query: Annotated[JobFilter, Query()], request: Request, response: Response
 ) -> JobPage:
     """List jobs, newest first. New ones that come in between move nothing from one page to another."""
-    which = JobFilter(
+    which = filters.JobFilter(
         visible=visible(call.principal, Permission.JOB_SEE),
-        states=tuple(query.states),
+        states=tuple(query.state),
         site=query.site,
         consumer=query.consumer,
-        since_ms=query.since_ms,
+        since_ms=None if query.since is None else unix_ms(query.since),
         open=query.open,
     )
     found = await call.federation.jobs.jobs(which, query.limit + 1, place_of(query.cursor))
     page = found[: query.limit]
     cursor = cursor_at(page[-1][0].id) if len(found) > len(page) else None
     link_next(request, response, cursor)
-    return JobPage(jobs=[show_job(*one) for one in page], next=cursor)
+    return JobPage(jobs=tuple(show_job(*one) for one in page), next=cursor)
 
 
 @router.get("/{job_id:number}", operation_id="showJob", responses=refuses(Kind.NO_SUCH_JOB))
 @needs(Permission.JOB_SEE)
-async def show_one_job(call: Admitted, job_id: Number) -> Job:
+async def show_one_job(call: Authorized, job_id: Number) -> Job:
     """Show one job, with all of its attempts."""
     return show_job(*await _visible_job(call, job_id))
 
 
 @router.delete("/{job_id:number}", operation_id="cancelJob", responses=refuses(Kind.NO_SUCH_JOB))
 @needs(Permission.JOB_CANCEL)
-async def cancel_job(call: Admitted, job_id: Number) -> Job:
+async def cancel_job(call: Authorized, job_id: Number) -> Job:
     """Take a job back, with all of its attempts. One that is over stays as it is."""
     found = await _visible_job(call, job_id)
     require(call.principal, Permission.JOB_CANCEL, Target.job(*found))
@@ -115,7 +129,7 @@ async def cancel_job(call: Admitted, job_id: Number) -> Job:
     responses=refuses(Kind.NO_SUCH_JOB, Kind.NO_RESULT),
 )
 @needs(Permission.JOB_SEE)
-async def show_job_result(call: Admitted, job_id: Number) -> Result:
+async def show_job_result(call: Authorized, job_id: Number) -> JobResult:
     """Give what came of a job: the same each time, whatever becomes of its other attempts."""
     row, _ = await _visible_job(call, job_id)
     result = await call.federation.jobs.result(job_id)
@@ -130,3 +144,159 @@ async def _visible_job(call: Call, job_id: int) -> Stored:
     if not allowed(call.principal, Permission.JOB_SEE, Target.job(*found)):
         raise NoSuchJob(job_id)
     return found
+
+
+def _submission(body: JobSpec, principal: Principal, key: str) -> SubmitJob:
+    """Make the command for a job that this caller may ask for; raises InvalidField and Forbidden.
+
+    What depends on the time and on the nodes is left to the federation.
+    """
+    group = next(iter(principal.groups), "") if body.group is None else body.group
+    require_job(principal, group)
+    if body.reliability is not None and body.deadline is None:
+        raise InvalidField("deadline", None, "a time, as reliability is that of being done by then")
+    return SubmitJob(
+        consumer=principal.consumer,
+        command=tuple(body.command),
+        needs=_needs_of(body),
+        name=body.name,
+        group=group,
+        deadline_ms=None if body.deadline is None else unix_ms(body.deadline),
+        lease_type=LEASE_TYPES[body.type],
+        backup=Backup(body.backup),
+        reliability=body.reliability,
+        restarts=body.restarts,
+        key=key,
+        request_hash=request_hash(body, "job ") if key else "",
+        is_foreign=principal.is_foreign,
+    )
+
+
+def _needs_of(body: JobSpec) -> Needs:
+    return Needs(
+        amounts=Amounts(body.cores, body.memory_mib, body.disk_mib),
+        execution_ms=read_duration(body.execution_s),
+        nodes=body.nodes,
+        cpu_mhz=body.cpu_mhz,
+        software=tuple(software(text) for text in body.software),
+        inputs=tuple(InputFile(file.name, file.size_bytes, file.place) for file in body.inputs),
+    )
+
+
+def show_job(row: JobRow, attempts: Iterable[AttemptRow]) -> Job:
+    """Show a job as it is in the store."""
+    return Job(
+        id=row.id,
+        name=row.name,
+        state=JobState(row.state),
+        reason=row.reason,
+        explanation=explanation_of(JobReason(row.reason), row.what),
+        what=row.what,
+        consumer=row.consumer,
+        group=row.group,
+        submitted_at=moment_at(row.submitted_ms),
+        deadline=planned(row.deadline_ms),
+        ended_at=planned(row.ended_ms),
+        next_try_at=planned(row.next_ms),
+        command=tuple(row.command),
+        type=cast("LeaseTypeName", row.lease_type),
+        backup=row.backup,
+        reliability=row.reliability,
+        surest=row.surest,
+        needs=_needs(needs_of(row.needs)),
+        restarts=row.restarts,
+        restarts_used=row.restarts_used,
+        exit_status=row.exit_status,
+        attempts=tuple(_attempt(attempt) for attempt in attempts),
+    )
+
+
+def _needs(needs: Needs) -> JobNeeds:
+    return JobNeeds(
+        cores=needs.amounts.cores,
+        memory_mib=needs.amounts.memory_mib,
+        disk_mib=needs.amounts.disk_mib,
+        cpu_mhz=needs.cpu_mhz,
+        nodes=needs.nodes,
+        software=tuple(str(one) for one in needs.software),
+        inputs=tuple(JobInput(name=file.name, size_bytes=file.size_bytes, place=file.place) for file in needs.inputs),
+        execution_s=show_duration(needs.execution_ms),
+    )
+
+
+def _attempt(row: AttemptRow) -> Attempt:
+    return Attempt(
+        number=row.number,
+        lease=row.lease_id,
+        site=row.site,
+        nodes=tuple(row.nodes),
+        image=row.image,
+        virtual=bool(row.image),
+        backup=bool(row.is_backup),
+        state=row.state,
+        fault=row.fault,
+        detail=row.detail,
+        exit_status=row.exit_status,
+        ordered_at=moment_at(row.ordered_ms),
+        started_at=planned(row.started_ms),
+        ended_at=planned(row.ended_ms),
+    )
+
+
+def show_result(result: service.JobResult) -> JobResult:
+    """Show what came of a job."""
+    return JobResult(
+        job=result.job_id,
+        attempt=result.attempt,
+        exit_status=result.exit_status,
+        output=result.output,
+        is_whole=result.is_whole,
+        is_kept=result.is_kept,
+    )
+
+
+def show_prospect(prospect: Prospect) -> JobProspect:
+    """Show what would become of a job."""
+    return JobProspect(
+        state=prospect.state,
+        reason=prospect.reason,
+        explanation=explanation_of(prospect.reason, prospect.what),
+        what=prospect.what,
+        surest=prospect.surest,
+        places=tuple(_place(chosen) for chosen in prospect.chosen),
+        groups=tuple(_group(one) for one in prospect.groups),
+    )
+
+
+def _place(chosen: Chosen) -> JobPlace:
+    return JobPlace(
+        site=chosen.site,
+        nodes=tuple(chosen.nodes),
+        image=chosen.image,
+        virtual=bool(chosen.image or chosen.builds),
+        builds=tuple(f"{name} {version}".rstrip() for name, version in chosen.builds),
+        reason=chosen.why,
+        explanation=sentence(chosen.why),
+    )
+
+
+def _group(group: service.NodeGroup) -> NodeGroup:
+    return NodeGroup(
+        site=group.site,
+        nodes=tuple(group.nodes),
+        count=group.count,
+        problem=group.says.problem,
+        as_node=_verdict(group.says.as_node),
+        as_host=_verdict(group.says.as_host),
+    )
+
+
+def _verdict(verdict: Verdict | None) -> NodeVerdict | None:
+    if verdict is None:
+        return None
+    return NodeVerdict(
+        answer=cast("Literal['never', 'wait', 'fit']", verdict.answer.name.lower()),
+        reason=verdict.why,
+        explanation=sentence(verdict.why),
+        what=verdict.what,
+    )

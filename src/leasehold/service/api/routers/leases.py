@@ -1,31 +1,31 @@
 """Leases: ask for one, look at them, take one back, let one last longer."""
 
+from hashlib import sha256
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import PlainTextResponse
 from starlette.concurrency import run_in_threadpool
 
-from leasehold.service.api.door import EXPLAINING, Admitted, Call, GuardedRoute, needs, seen_by
-from leasehold.service.api.fields import Key, Number
-from leasehold.service.api.models.changes import JournalPage, JournalQuery, leases_named, show_entry
-from leasehold.service.api.models.explanations import LeaseExplanation, show_explanation
-from leasehold.service.api.models.leases import (
-    ExtensionRequest,
-    Lease,
-    LeasePage,
-    LeaseQuery,
-    LeaseRequest,
-    show_lease,
-)
+from leasehold.model.errors import InvalidField
+from leasehold.model.request import LEASE_TYPES, LeaseType, check_request
+from leasehold.model.request import Request as LeaseRequest
+from leasehold.protocol.base import RequestModel
+from leasehold.protocol.explanations import LeaseExplanation
+from leasehold.protocol.fields import Key, Number, read_duration, unix_ms
+from leasehold.protocol.journal import JournalPage, JournalQuery
+from leasehold.protocol.leases import ExtensionSpec, Lease, LeaseFilter, LeasePage, LeaseSpec
+from leasehold.protocol.problems import Kind
+from leasehold.service.api.authorizer import EXPLAINING, Authorized, Call, GuardedRoute, needs, seen_by
 from leasehold.service.api.openapi import headers, refuses
 from leasehold.service.api.paging import cursor_at, link_next, place_of
-from leasehold.service.api.problems import Kind
-from leasehold.service.api.submission import submission
-from leasehold.service.auth.permissions import Permission, Target, allowed, require, visible
+from leasehold.service.api.views import leases_named, show_entry, show_explanation, show_lease
+from leasehold.service.auth.permissions import Permission, Target, allowed, require, require_submission, visible
+from leasehold.service.auth.principal import Principal
+from leasehold.service.commands import Submit
 from leasehold.service.errors import NoSuchLease
-from leasehold.service.store.filters import LeaseFilter
-from leasehold.service.store.rows import LeaseRow
+from leasehold.service.store import filters
+from leasehold.service.store.rows import LeaseMetadata, LeaseRow
 
 router = APIRouter(prefix="/v1/leases", tags=["leases"], route_class=GuardedRoute)
 
@@ -54,14 +54,14 @@ IdempotencyKey = Annotated[
 )
 @needs(Permission.LEASE_SUBMIT, Permission.LEASE_SUBMIT_LOCAL)
 async def submit_lease(
-    call: Admitted, body: LeaseRequest, response: Response, idempotency_key: IdempotencyKey = ""
+    call: Authorized, body: LeaseSpec, response: Response, idempotency_key: IdempotencyKey = ""
 ) -> Lease:
     """Ask for machines.
 
     The answer comes once the request is kept durably: whatever happens then, it is not lost, and not run
     twice.
     """
-    row, new = await call.federation.submit(submission(body, call.principal, idempotency_key))
+    row, new = await call.federation.submit(_submission(body, call.principal, idempotency_key))
     response.headers["Location"] = f"{router.prefix}/{row.lease.id}"
     response.status_code = 201 if new else 200
     return show_lease(row)
@@ -69,26 +69,26 @@ async def submit_lease(
 
 @router.post("/explain", operation_id="explainLease", responses=refuses(Kind.TOO_MANY_OPEN))
 @needs(Permission.LEASE_SUBMIT, Permission.LEASE_SUBMIT_LOCAL, cost=EXPLAINING)
-async def explain_lease(call: Admitted, body: LeaseRequest) -> LeaseExplanation:
+async def explain_lease(call: Authorized, body: LeaseSpec) -> LeaseExplanation:
     """Say what would become of a lease if it were asked for now: where, when, and at whose cost, or why not.
 
     It is decided by the same code as a lease that is asked for, and then undone: nothing is changed.
     """
-    return show_explanation(await call.federation.explain(submission(body, call.principal, "")))
+    return show_explanation(await call.federation.explain(_submission(body, call.principal, "")))
 
 
 @router.get("", operation_id="listLeases")
 @needs(Permission.LEASE_SEE)
 async def list_leases(
-    call: Admitted, query: Annotated[LeaseQuery, Query()], request: Request, response: Response
+    call: Authorized, query: Annotated[LeaseFilter, Query()], request: Request, response: Response
 ) -> LeasePage:
     """List leases, newest first. New ones that come in between move nothing from one page to another."""
-    which = LeaseFilter(
+    which = filters.LeaseFilter(
         visible=visible(call.principal, Permission.LEASE_SEE),
-        states=tuple(query.states),
+        states=tuple(query.state),
         site=query.site,
         consumer=query.consumer,
-        since_ms=query.since_ms,
+        since_ms=None if query.since is None else unix_ms(query.since),
         open=query.open,
     )
     before_id = place_of(query.cursor)
@@ -98,19 +98,19 @@ async def list_leases(
     page = rows[: query.limit]
     cursor = cursor_at(page[-1].lease.id) if len(rows) > len(page) else None
     link_next(request, response, cursor)
-    return LeasePage(leases=[show_lease(row) for row in page], next=cursor)
+    return LeasePage(leases=tuple(show_lease(row) for row in page), next=cursor)
 
 
 @router.get("/{lease_id:number}", operation_id="showLease", responses=refuses(Kind.NO_SUCH_LEASE))
 @needs(Permission.LEASE_SEE)
-def show_one_lease(call: Admitted, lease_id: Number) -> Lease:
+def show_one_lease(call: Authorized, lease_id: Number) -> Lease:
     """Show one lease."""
     return show_lease(_visible_lease(call, lease_id))
 
 
 @router.delete("/{lease_id:number}", operation_id="cancelLease", responses=refuses(Kind.NO_SUCH_LEASE))
 @needs(Permission.LEASE_CANCEL)
-async def cancel_lease(call: Admitted, lease_id: Number) -> Lease:
+async def cancel_lease(call: Authorized, lease_id: Number) -> Lease:
     """Take a lease back, wherever it is in its life. One that is over stays as it is."""
     await _check(call, lease_id, Permission.LEASE_CANCEL)
     return show_lease(await call.federation.cancel(lease_id))
@@ -122,16 +122,16 @@ async def cancel_lease(call: Admitted, lease_id: Number) -> Lease:
     responses=refuses(Kind.NO_SUCH_LEASE, Kind.CANNOT_EXTEND, Kind.LEASE_CLOSED),
 )
 @needs(Permission.LEASE_EXTEND)
-async def extend_lease(call: Admitted, lease_id: Number, body: ExtensionRequest) -> Lease:
+async def extend_lease(call: Authorized, lease_id: Number, body: ExtensionSpec) -> Lease:
     """Let a lease last longer, if nobody is in the way."""
     await _check(call, lease_id, Permission.LEASE_EXTEND)
-    return show_lease(await call.federation.extend(lease_id, body.by_ms))
+    return show_lease(await call.federation.extend(lease_id, read_duration(body.by_s)))
 
 
 @router.get("/{lease_id:number}/journal", operation_id="showLeaseJournal", responses=refuses(Kind.NO_SUCH_LEASE))
 @needs(Permission.LEASE_SEE)
 def show_journal(
-    call: Admitted,
+    call: Authorized,
     lease_id: Number,
     query: Annotated[JournalQuery, Query()],
     request: Request,
@@ -145,7 +145,7 @@ def show_journal(
     cursor = cursor_at(page[-1].seq) if len(rows) > len(page) else None
     link_next(request, response, cursor)
     may_see = seen_by(call, Permission.LEASE_SEE, leases_named(page))
-    return JournalPage(entries=[show_entry(row, may_see) for row in page], next=cursor)
+    return JournalPage(entries=tuple(show_entry(row, may_see) for row in page), next=cursor)
 
 
 @router.get(
@@ -155,7 +155,7 @@ def show_journal(
     responses=refuses(Kind.NO_SUCH_LEASE, Kind.CONSOLE_ELSEWHERE),
 )
 @needs(Permission.LEASE_SEE)
-async def show_console(call: Admitted, lease_id: Number) -> PlainTextResponse:
+async def show_console(call: Authorized, lease_id: Number) -> PlainTextResponse:
     """Give what the machines of a lease have written to their consoles."""
     await _check(call, lease_id, Permission.LEASE_SEE)
     return PlainTextResponse(await call.federation.console(lease_id))
@@ -173,3 +173,81 @@ def _visible_lease(call: Call, lease_id: int) -> LeaseRow:
     if row is None or not allowed(call.principal, Permission.LEASE_SEE, Target.lease(row)):
         raise NoSuchLease(lease_id)
     return row
+
+
+def _submission(body: LeaseSpec, principal: Principal, key: str) -> Submit:
+    """Make the command for a request that this caller may make.
+
+    Raises InvalidField, and Forbidden for what is not theirs: another's group, a site that is not their home.
+    What depends on the time is left to the federation, which alone knows whether the request was made before
+    (``key``), and so cannot be too late.
+    """
+    home, group = _home(body, principal), _group(body, principal)
+    request = LeaseRequest(
+        id=0,
+        lease_type=_lease_type(body),
+        vms=body.vms,
+        duration_ms=read_duration(body.duration_s),
+        submit_ms=0,  # the engine says when
+        ready_ms=0 if body.ready is None else unix_ms(body.ready),
+        deadline_ms=None if body.deadline is None else unix_ms(body.deadline),
+        site=home,
+        consumer=principal.consumer,
+        memory_mib=body.memory_mib,
+        group=group,
+        domain=_domain(body),
+        claims=tuple(sorted(body.claims.items())),
+        wait=body.wait,
+        is_foreign=principal.is_foreign,
+    )
+    check_request(request)
+    _check_wait(request)
+    require_submission(principal, home=home, group=group)
+    metadata = LeaseMetadata(body.name, tuple(body.command))
+    return Submit(request, metadata, key=key, request_hash=request_hash(body) if key else "")
+
+
+def _lease_type(body: LeaseSpec) -> LeaseType:
+    if body.type is not None:
+        return LEASE_TYPES[body.type]
+    if body.local:
+        return LeaseType.NON_PREEMPTABLE
+    raise InvalidField("type", None, f"one of {', '.join(LEASE_TYPES)}")
+
+
+def _home(body: LeaseSpec, principal: Principal) -> str | None:
+    """The home site of a local request, None for any other."""
+    if not body.local:
+        if body.site is not None:
+            raise InvalidField("site", body.site, "none: only a local request says its site")
+        return None
+    if body.site is not None:
+        return body.site
+    if len(principal.sites) != 1:
+        raise InvalidField("site", None, "the home site of a local request")
+    return next(iter(principal.sites))
+
+
+def _check_wait(request: LeaseRequest) -> None:
+    """Raise InvalidField for ``wait: false`` where a lease waits for room in any case."""
+    always = request.is_local or request.lease_type.is_best_effort
+    if always and not request.wait:
+        kind = "local" if request.is_local else request.lease_type.label
+        raise InvalidField("wait", "false", f"true: a {kind} lease waits for room in any case")
+
+
+def _group(body: LeaseSpec, principal: Principal) -> str:
+    """The group that was named, or the caller's first; "" where there is none."""
+    return next(iter(principal.groups), "") if body.group is None else body.group
+
+
+def _domain(body: LeaseSpec) -> str:
+    """What a guest is bound to; a local request has its home."""
+    if body.local and body.domain:
+        raise InvalidField("domain", body.domain, "none: a local request is bound to its home site")
+    return body.domain
+
+
+def request_hash(body: RequestModel, kind: str = "") -> str:
+    """The same for requests that mean the same: spaces, order and spelled-out defaults do not count."""
+    return sha256((kind + body.model_dump_json(exclude_defaults=True)).encode()).hexdigest()

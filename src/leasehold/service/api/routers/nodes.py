@@ -6,8 +6,9 @@ from fastapi import APIRouter, Query, Request, Response
 
 from leasehold.matching.software import Software, has_software, installed, software
 from leasehold.matching.verdict import FITS
-from leasehold.service.api.door import Admitted, GuardedRoute, needs
-from leasehold.service.api.models.nodes import NodePage, NodeQuery, show_node
+from leasehold.protocol.fields import moment_at, planned
+from leasehold.protocol.nodes import Node, NodeFilter, NodePage
+from leasehold.service.api.authorizer import Authorized, GuardedRoute, needs
 from leasehold.service.api.paging import cursor_after, link_next, name_after
 from leasehold.service.auth.permissions import Permission
 from leasehold.service.store.rows import NodeRow
@@ -18,7 +19,7 @@ router = APIRouter(prefix="/v1/nodes", tags=["jobs"], route_class=GuardedRoute)
 @router.get("", operation_id="listNodes")
 @needs(Permission.NODE_SEE)
 async def list_nodes(
-    call: Admitted, query: Annotated[NodeQuery, Query()], request: Request, response: Response
+    call: Authorized, query: Annotated[NodeFilter, Query()], request: Request, response: Response
 ) -> NodePage:
     """List the nodes that jobs run on, by name, as they were last seen."""
     needed, after = tuple(software(text) for text in query.software), name_after(query.cursor)
@@ -26,10 +27,36 @@ async def list_nodes(
     page = found[: query.limit]
     cursor = cursor_after(page[-1].name) if len(found) > len(page) else None
     link_next(request, response, cursor)
-    return NodePage(nodes=[show_node(row, brief=query.brief) for row in page], next=cursor)
+    return NodePage(nodes=tuple(show_node(row, brief=query.brief) for row in page), next=cursor)
 
 
 def _has(row: NodeRow, needed: tuple[Software, ...]) -> bool:
     if not needed:
         return True
     return has_software(needed, installed(row.software)) is FITS
+
+
+def show_node(row: NodeRow, *, brief: bool) -> Node:
+    """Show a node as it is in the store; a brief one without what is installed."""
+    return Node(
+        name=row.name,
+        site=row.site,
+        cores=row.cores,
+        free_cores=row.free_cores,
+        memory_mib=row.memory_mib,
+        free_memory_mib=row.free_memory_mib,
+        disk_mib=row.disk_mib,
+        free_disk_mib=row.free_disk_mib,
+        cpu_mhz=row.cpu_mhz,
+        bytes_per_s=row.bytes_per_s,
+        software=() if brief else tuple(sorted(f"{name} {version}".rstrip() for name, version in row.software)),
+        packages=len(row.software),
+        is_host=row.is_host,
+        runs=row.runs,
+        problem=row.problem,
+        fault=row.fault,
+        failures=row.failures,
+        failed_at=planned(row.failed_ms),
+        first_seen_at=moment_at(row.first_ms),
+        seen_at=moment_at(row.seen_ms),
+    )

@@ -5,38 +5,40 @@ from typing import cast
 
 from fastapi import APIRouter, Request
 
-from leasehold.service.api.door import Admitted, GuardedRoute, needs
-from leasehold.service.api.fields import Name
-from leasehold.service.api.models.peers import Peer, PeerList, PeerRequest, show_peer
+from leasehold.protocol.fields import Name, moment_at, planned
+from leasehold.protocol.peers import LinkStatus, Peer, PeerCapacity, PeerList, PeerSpec
+from leasehold.protocol.problems import Kind
+from leasehold.service.api.authorizer import Authorized, GuardedRoute, needs
 from leasehold.service.api.openapi import refuses
-from leasehold.service.api.problems import Kind
 from leasehold.service.auth.permissions import Permission
 from leasehold.service.auth.principal import Role
 from leasehold.service.auth.tokens import Tokens, roles_of
+from leasehold.service.messages.wire import About
+from leasehold.service.peers.peers import Agreement, PeerState, Way
 
 router = APIRouter(prefix="/v1/peers", tags=["peers"], route_class=GuardedRoute)
 
 
 @router.get("", operation_id="listPeers")
 @needs(Permission.PEER_SEE)
-async def list_peers(call: Admitted) -> PeerList:
+async def list_peers(call: Authorized) -> PeerList:
     """List all peers, with what went to and fro."""
-    return PeerList(peers=[show_peer(state) for state in await call.federation.peers.list()])
+    return PeerList(peers=tuple(show_peer(state) for state in await call.federation.peers.list()))
 
 
 @router.get("/{name}", operation_id="showPeer", responses=refuses(Kind.NO_SUCH_PEER))
 @needs(Permission.PEER_SEE)
-async def show_one_peer(call: Admitted, name: Name) -> Peer:
+async def show_one_peer(call: Authorized, name: Name) -> Peer:
     """Show one peer."""
     return show_peer(await call.federation.peers.get(name))
 
 
 @router.put("/{name}", operation_id="keepPeer")
 @needs(Permission.PEER_MANAGE)
-async def keep_peer(call: Admitted, name: Name, body: PeerRequest) -> Peer:
+async def keep_peer(call: Authorized, name: Name, body: PeerSpec) -> Peer:
     """Exchange requests with another gateway from now on, or on these terms; what is left out is as usual."""
-    by = call.principal.consumer
-    return show_peer(await call.federation.peers.keep(name, body.agreement(), body.token, by))
+    by, agreement = call.principal.consumer, Agreement(body.url, body.ask, body.max_vms)
+    return show_peer(await call.federation.peers.keep(name, agreement, body.token, by))
 
 
 @router.delete(
@@ -46,7 +48,7 @@ async def keep_peer(call: Admitted, name: Name, body: PeerRequest) -> Peer:
     responses=refuses(Kind.NO_SUCH_PEER, Kind.CANNOT_REMOVE_PEER),
 )
 @needs(Permission.PEER_MANAGE)
-async def remove_peer(request: Request, call: Admitted, name: Name) -> None:
+async def remove_peer(request: Request, call: Authorized, name: Name) -> None:
     """Exchange nothing with a peer any more, and refuse the tokens that were made for it.
 
     While leases are under way between the two, only one that has been silent for a minute can be removed:
@@ -60,3 +62,40 @@ def _revoke_tokens(tokens: Tokens, name: str) -> None:
     for row in tokens.list():
         if row.sites == name and Role.PEER in roles_of(row):
             tokens.revoke(row.id)
+
+
+def show_peer(state: PeerState) -> Peer:
+    """Show a peer as this gateway knows it."""
+    row = state.row
+    return Peer(
+        name=row.name,
+        url=row.url,
+        ask=row.ask,
+        max_vms=row.max_vms,
+        added_at=moment_at(row.added_ms),
+        added_by=row.added_by,
+        borrowing=_link(state.borrowing),
+        lending=_link(state.lending),
+        has=None if state.about is None else _has(state.about),
+    )
+
+
+def _link(way: Way) -> LinkStatus:
+    traffic = way.traffic
+    return LinkStatus(
+        status=way.status,
+        offered=traffic.offered,
+        taken=traffic.taken,
+        refused=traffic.refused,
+        open=traffic.open,
+        open_vms=traffic.open_vms,
+        rate_per_hour=traffic.rate_per_hour,
+        last_heard_at=planned(way.last_heard_ms),
+        problem=way.problem,
+    )
+
+
+def _has(about: About) -> PeerCapacity:
+    return PeerCapacity(
+        slots=about.slots, free=about.free_vms, widest=about.widest_vms, widest_free=about.widest_free_vms
+    )

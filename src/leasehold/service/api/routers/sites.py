@@ -2,33 +2,35 @@
 
 from fastapi import APIRouter
 
-from leasehold.service.api.door import Admitted, GuardedRoute, needs
-from leasehold.service.api.fields import Name
-from leasehold.service.api.models.sites import DrainRequest, Site, SiteList, show_site
+from leasehold.protocol.fields import Name, planned, show_duration
+from leasehold.protocol.problems import Kind
+from leasehold.protocol.sites import Capabilities, DrainSpec, Occupancy, Overhead, QueueLengths, Site, SiteList
+from leasehold.service.api.authorizer import Authorized, GuardedRoute, needs
 from leasehold.service.api.openapi import refuses
-from leasehold.service.api.problems import Kind
 from leasehold.service.auth.permissions import Permission, Target, require
+from leasehold.service.engine.sites import Overhead as MeasuredOverhead
+from leasehold.service.site_states import SiteState
 
 router = APIRouter(prefix="/v1/sites", tags=["sites"], route_class=GuardedRoute)
 
 
 @router.get("", operation_id="listSites")
 @needs(Permission.SITE_SEE)
-async def list_sites(call: Admitted) -> SiteList:
+async def list_sites(call: Authorized) -> SiteList:
     """List all sites, with who has their machines and who waits for them."""
-    return SiteList(sites=[show_site(state) for state in await call.federation.sites()])
+    return SiteList(sites=tuple(show_site(state) for state in await call.federation.sites()))
 
 
 @router.get("/{name}", operation_id="showSite", responses=refuses(Kind.NO_SUCH_SITE))
 @needs(Permission.SITE_SEE)
-async def show_one_site(call: Admitted, name: Name) -> Site:
+async def show_one_site(call: Authorized, name: Name) -> Site:
     """Show one site."""
     return show_site(await call.federation.site(name))
 
 
 @router.post("/{name}/drain", operation_id="drainSite", responses=refuses(Kind.NO_SUCH_SITE))
 @needs(Permission.SITE_DRAIN)
-async def drain_site(call: Admitted, name: Name, body: DrainRequest | None = None) -> Site:
+async def drain_site(call: Authorized, name: Name, body: DrainSpec | None = None) -> Site:
     """Lend nothing more at a site; who runs there stays. One that is drained already gets the new note."""
     require(call.principal, Permission.SITE_DRAIN, Target.site(name))
     note = body.note if body else ""
@@ -38,7 +40,7 @@ async def drain_site(call: Admitted, name: Name, body: DrainRequest | None = Non
 
 @router.post("/{name}/resume", operation_id="resumeSite", responses=refuses(Kind.NO_SUCH_SITE))
 @needs(Permission.SITE_DRAIN)
-async def resume_site(call: Admitted, name: Name) -> Site:
+async def resume_site(call: Authorized, name: Name) -> Site:
     """Let a drained site take leases again; for one that is not drained nothing changes."""
     require(call.principal, Permission.SITE_DRAIN, Target.site(name))
     await call.federation.undrain(name, by=call.principal.consumer)
@@ -52,10 +54,48 @@ async def resume_site(call: Admitted, name: Name) -> Site:
     responses=refuses(Kind.NO_SUCH_SITE, Kind.CANNOT_FORGET),
 )
 @needs(Permission.SITE_FORGET)
-async def forget_site(call: Admitted, name: Name) -> None:
+async def forget_site(call: Authorized, name: Name) -> None:
     """Let go of a site with a manager of its own that will not come back; the leases there have failed.
 
     Only one that has been silent for a minute can be forgotten.
     """
     require(call.principal, Permission.SITE_FORGET, Target.site(name))
     await call.federation.forget(name, by=call.principal.consumer)
+
+
+def show_site(state: SiteState) -> Site:
+    """Show a site as the federation sees it."""
+    can = state.capabilities
+    return Site(
+        name=state.name,
+        slots=state.slots,
+        speed_mips=state.speed_mips,
+        status=state.status,
+        driver=state.driver,
+        capabilities=Capabilities(
+            suspend=can.suspend, migrate=can.migrate, checkpoint=can.checkpoint, commands=can.commands
+        ),
+        vms=Occupancy(local=state.local_vms, guests=state.guest_vms, free=state.free_vms),
+        waiting=QueueLengths(local=state.waiting_local, guests=state.waiting_guest),
+        drained_by=state.drained_by,
+        note=state.note,
+        last_seen_at=planned(state.last_seen_ms),
+        problem=state.problem,
+        overheads=tuple(_overhead(one) for one in state.overheads),
+        domain=state.domain,
+        resources=dict(state.resources),
+        allows=state.allows,
+    )
+
+
+def _overhead(one: MeasuredOverhead) -> Overhead:
+    return Overhead(
+        operation=one.operation,
+        configured_s=_seconds(one.configured_ms),
+        learnt_s=_seconds(one.learnt_ms),
+        count=one.count,
+    )
+
+
+def _seconds(ms: int | None) -> int | float | None:
+    return None if ms is None else show_duration(ms)

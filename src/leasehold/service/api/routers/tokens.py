@@ -1,34 +1,30 @@
 """Tokens: give one out, see who has any, take one back; and find out who one is oneself."""
 
-from typing import cast
+from typing import Any, cast
 
 from fastapi import APIRouter, Request, Response
 
-from leasehold.service.api.door import Admitted, GuardedRoute, needs
-from leasehold.service.api.errors import NoSuchToken
-from leasehold.service.api.fields import Name
-from leasehold.service.api.models.tokens import (
-    Caller,
-    NewToken,
-    TokenList,
-    TokenRequest,
-    show_caller,
-    show_new_token,
-    show_token,
-)
+from leasehold.protocol.fields import Name, moment_at, planned, read_duration
+from leasehold.protocol.problems import Kind
+from leasehold.protocol.tokens import Caller, NewToken, Token, TokenList, TokenSpec
+from leasehold.service.api.authorizer import Authorized, GuardedRoute, needs
 from leasehold.service.api.openapi import refuses
-from leasehold.service.api.problems import Kind
-from leasehold.service.auth.permissions import Permission
+from leasehold.service.auth.permissions import Permission, Scope, reach
+from leasehold.service.auth.principal import Principal
 from leasehold.service.auth.tokens import Tokens
+from leasehold.service.errors import NoSuchToken
+from leasehold.service.store.rows import TokenRow
 
 router = APIRouter(prefix="/v1/tokens", tags=["tokens"], route_class=GuardedRoute)
 
 
 @router.post("", operation_id="createToken", status_code=201)
 @needs(Permission.TOKEN_MANAGE)
-def create_token(request: Request, body: TokenRequest, response: Response) -> NewToken:
+def create_token(request: Request, body: TokenSpec, response: Response) -> NewToken:
     """Make a token for somebody. Its text is in this answer, and nowhere else."""
-    row, text = _tokens(request).issue(body.owner(), expires_in_ms=body.expires_in_ms, note=body.note)
+    owner = Principal(body.consumer, frozenset(body.roles), tuple(body.groups), frozenset(body.sites))
+    expires_in_ms = None if body.expires_in_s is None else read_duration(body.expires_in_s)
+    row, text = _tokens(request).issue(owner, expires_in_ms=expires_in_ms, note=body.note)
     response.headers["Cache-Control"] = "no-store"
     return show_new_token(row, text)
 
@@ -37,12 +33,12 @@ def create_token(request: Request, body: TokenRequest, response: Response) -> Ne
 @needs(Permission.TOKEN_MANAGE)
 def list_tokens(request: Request) -> TokenList:
     """List all tokens ever given out, without what makes them valid."""
-    return TokenList(tokens=[show_token(row) for row in _tokens(request).list()])
+    return TokenList(tokens=tuple(show_token(row) for row in _tokens(request).list()))
 
 
 @router.get("/self", operation_id="inspectToken")
 @needs(Permission.TOKEN_INSPECT_SELF)
-async def inspect_token(call: Admitted) -> Caller:
+async def inspect_token(call: Authorized) -> Caller:
     """Tell who the caller is here, and what they may."""
     return show_caller(call.principal)
 
@@ -57,3 +53,44 @@ def revoke_token(request: Request, token_id: Name) -> None:
 
 def _tokens(request: Request) -> Tokens:
     return cast("Tokens", request.app.state.tokens)
+
+
+def show_token(row: TokenRow) -> Token:
+    """Show a token as it is in the store, without its hash."""
+    return Token(**_shared(row))
+
+
+def show_new_token(row: TokenRow, text: str) -> NewToken:
+    """Show a token to who has made it."""
+    return NewToken(**_shared(row), token=text)
+
+
+def show_caller(principal: Principal) -> Caller:
+    """Tell somebody who they are here."""
+    reaches = {permission: reach(principal, permission) for permission in Permission}
+    return Caller(
+        consumer=principal.consumer,
+        roles=tuple(sorted(principal.roles)),
+        groups=tuple(principal.groups),
+        sites=tuple(sorted(principal.sites)),
+        token_id=principal.token_id or None,
+        permissions={permission: _words(scope) for permission, scope in reaches.items() if scope},
+    )
+
+
+def _words(scope: Scope) -> tuple[str, ...]:
+    return tuple(str(part.name).lower() for part in scope)
+
+
+def _shared(row: TokenRow) -> dict[str, Any]:
+    return {
+        "id": row.id,
+        "consumer": row.consumer,
+        "roles": tuple(row.roles.split()),
+        "groups": tuple(row.groups.split()),
+        "sites": tuple(row.sites.split()),
+        "note": row.note,
+        "created_at": moment_at(row.created_ms),
+        "expires_at": planned(row.expires_ms),
+        "revoked_at": planned(row.revoked_ms),
+    }

@@ -4,22 +4,19 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
+from leasehold.model.agreement import MILLION
 from leasehold.model.errors import InvalidField
-from leasehold.service.accounting import Window, account, month_of, read_month, statement, together, windows
+from leasehold.protocol.fields import moment_at, show_duration, show_moment, unix_ms
+from leasehold.protocol.usage import Share, Statement, StatementLine, StatementQuery, Usage, UsageFilter, Use
+from leasehold.service.accounting import Line, Window, account, month_of, read_month, statement, together, windows
+from leasehold.service.accounting import Share as AgreedShare
+from leasehold.service.accounting import Use as UseOfWindow
 from leasehold.service.agreements import Accounts
-from leasehold.service.api.door import Admitted, Call, GuardedRoute, needs
-from leasehold.service.api.models.usage import (
-    Statement,
-    StatementQuery,
-    Usage,
-    UsageQuery,
-    show_statement,
-    show_usage,
-)
-from leasehold.service.api.moments import show_moment
+from leasehold.service.api.authorizer import Authorized, Call, GuardedRoute, needs
 from leasehold.service.api.parties import may_see
+from leasehold.service.api.routers.agreements import show_penalty
 from leasehold.service.auth.permissions import Permission, visible
-from leasehold.service.store.filters import UsageFilter, Visible
+from leasehold.service.store import filters
 from leasehold.service.store.rows import UsageRow
 
 router = APIRouter(prefix="/v1/usage", tags=["usage"], route_class=GuardedRoute)
@@ -27,7 +24,7 @@ router = APIRouter(prefix="/v1/usage", tags=["usage"], route_class=GuardedRoute)
 
 @router.get("", operation_id="showUsage")
 @needs(Permission.USAGE_SEE)
-async def show_use(call: Admitted, query: Annotated[UsageQuery, Query()]) -> Usage:
+async def show_use(call: Authorized, query: Annotated[UsageFilter, Query()]) -> Usage:
     """Tell what was used between two moments, by consumer and virtual domain.
 
     It is exact to the millisecond: the sum of the times for which leases held VMs. What goes on counts until
@@ -35,7 +32,7 @@ async def show_use(call: Admitted, query: Annotated[UsageQuery, Query()]) -> Usa
     """
     time = _time(query, call.federation.clock())
     parts = windows(*time, query.by)
-    which = UsageFilter(_visible(call), *time, query.consumer, query.domain)
+    which = filters.UsageFilter(_visible(call), *time, query.consumer, query.domain)
     depth = max(query.depth, len((query.consumer or "").split("/")))
 
     def sum_up(accounts: Accounts) -> Usage:
@@ -46,10 +43,10 @@ async def show_use(call: Admitted, query: Annotated[UsageQuery, Query()]) -> Usa
 
 @router.get("/statement", operation_id="showStatement")
 @needs(Permission.USAGE_SEE)
-async def show_one_statement(call: Admitted, query: Annotated[StatementQuery, Query()]) -> Statement:
+async def show_one_statement(call: Authorized, query: Annotated[StatementQuery, Query()]) -> Statement:
     """Give the statement of a consumer for a month: what was agreed, used and punished, by virtual domain."""
     time = read_month(query.month)
-    which = UsageFilter(_visible(call), *time, query.consumer)
+    which = filters.UsageFilter(_visible(call), *time, query.consumer)
 
     def draw_up(accounts: Accounts) -> Statement:
         records = [state.record for state in accounts.states if may_see(call.principal, state)]
@@ -63,19 +60,72 @@ async def show_one_statement(call: Admitted, query: Annotated[StatementQuery, Qu
     return await call.federation.agreements.drawn_up(draw_up)
 
 
-def _visible(call: Call) -> Visible:
+def _visible(call: Call) -> filters.Visible:
     return visible(call.principal, Permission.USAGE_SEE)
 
 
-def _rows(call: Call, accounts: Accounts, which: UsageFilter) -> list[UsageRow]:
+def _rows(call: Call, accounts: Accounts, which: filters.UsageFilter) -> list[UsageRow]:
     """What is over and what goes on; the latter was looked up first, so that nothing is left out between."""
     going_on = accounts.going_on.rows(which)
     return together(call.federation.store.usage(which), going_on)
 
 
-def _time(query: UsageQuery, now_ms: int) -> Window:
-    until_ms = now_ms if query.until_ms is None else query.until_ms
-    since_ms = month_of(min(now_ms, until_ms))[0] if query.since_ms is None else query.since_ms
+def _time(query: UsageFilter, now_ms: int) -> Window:
+    until_ms = now_ms if query.until is None else unix_ms(query.until)
+    since_ms = month_of(min(now_ms, until_ms))[0] if query.since is None else unix_ms(query.since)
     if since_ms >= until_ms:
         raise InvalidField("until", show_moment(until_ms), f"a time after {show_moment(since_ms)}")
     return since_ms, until_ms
+
+
+def show_usage(time: Window, uses: list[UseOfWindow]) -> Usage:
+    """Show use."""
+    return Usage(since=moment_at(time[0]), until=moment_at(time[1]), usage=tuple(_use(use) for use in uses))
+
+
+def _use(use: UseOfWindow) -> Use:
+    return Use(
+        begin=moment_at(use.window[0]),
+        end=moment_at(use.window[1]),
+        consumer=use.consumer,
+        domain=use.domain,
+        local=use.is_local,
+        slot_s=show_duration(use.vm_ms),
+        leases=use.leases,
+        peak_vms=use.peak_vms,
+    )
+
+
+def show_statement(month: str, consumer: str, time: Window, lines: list[Line], now_ms: int) -> Statement:
+    """Show a statement."""
+    return Statement(
+        month=month,
+        consumer=consumer,
+        begin=moment_at(time[0]),
+        end=moment_at(time[1]),
+        lines=tuple(_line(line, now_ms) for line in lines),
+    )
+
+
+def _line(line: Line, now_ms: int) -> StatementLine:
+    part = round(line.used_vm_ms / line.capacity_vm_ms, 6) if line.capacity_vm_ms else 0
+    return StatementLine(
+        domain=line.domain,
+        shares=tuple(_share(share) for share in line.shares),
+        slot_s=show_duration(line.used_vm_ms),
+        capacity_slot_s=show_duration(line.capacity_vm_ms),
+        used_share=part,
+        peak_vms=line.peak_vms,
+        leases=line.leases,
+        penalties=tuple(show_penalty(row, now_ms) for row in line.penalties),
+    )
+
+
+def _share(share: AgreedShare) -> Share:
+    return Share(
+        agreement=share.agreement,
+        provider=share.provider,
+        share=share.share_ppm / MILLION,
+        burst_share=share.burst_ppm / MILLION,
+        slot_s=show_duration(share.vm_ms),
+    )

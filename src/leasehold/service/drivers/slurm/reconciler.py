@@ -175,9 +175,7 @@ class JobReconciler:
         """Where memory is consumable, a job that asks for none may get all of a node's."""
         if not self._memory_is_settled:
             if self._slurm.memory_is_consumable():
-                return Problem(
-                    "memory is consumable in this cluster (SelectTypeParameters): set memory = true"
-                )
+                return Problem("memory is consumable in this cluster (SelectTypeParameters): set memory = true")
             self._memory_is_settled = True
         return None
 

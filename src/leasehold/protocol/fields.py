@@ -1,0 +1,210 @@
+"""The values of requests and responses: their bounds, and how they read in the OpenAPI.
+
+Times are ISO-8601 in UTC with milliseconds; durations are seconds with at most three decimals.
+"""
+
+import re
+from datetime import UTC, datetime, timedelta
+from math import isfinite
+from typing import Annotated, Literal, TypeVar
+
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, PlainValidator, StringConstraints
+from pydantic import WithJsonSchema as Schema
+from pydantic.types import Strict
+
+MAX_INT64 = 2**63 - 1
+MAX_VMS = 1_000_000
+MAX_DURATION_S = 10 * 365 * 86_400
+MAX_MEMORY_MIB = 2**31
+MAX_NAME = 200
+MAX_WORDS = 100
+MAX_COMMAND_BYTES = 8 * 1024
+MAX_PAGE = 1000
+MAX_FOLLOWED = 100
+MAX_CLAIMS = 20
+MAX_UNITS = 2**31
+
+LATEST_MS = 253_402_300_799_999
+"""The last millisecond of a four-digit year; later ones, as in the plan of a very full site, show as it."""
+
+_DIGITS = 19  # of the largest 64-bit number
+_NO_CONTROLS = r"^[^\x00-\x1f\x7f-\x9f]*$"
+_NO_NUL = r"^[^\x00]*$"
+_VISIBLE = "^[!-~]*$"
+_RESOURCE = "^[a-z][a-z0-9_-]*:[A-Za-z0-9][A-Za-z0-9._-]*$"
+_MONTH = "^[0-9]{4}-(0[1-9]|1[0-2])$"
+
+MEANINGS = {
+    _NO_CONTROLS: "no control characters",
+    _NO_NUL: "no NUL character",
+    _VISIBLE: "visible ASCII characters",
+    _MONTH: "a year and a month, such as 2026-10",
+    _RESOURCE: "a kind and a name, such as licence:matlab",
+}
+"""What the patterns above say, for people."""
+
+# Times and durations
+
+_WRITTEN = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,3}0*)?(Z|[+-]\d\d:\d\d)", re.ASCII)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+def unix_ms(moment: datetime) -> int:
+    """Give a time as Unix milliseconds."""
+    return (moment - _EPOCH) // _MILLISECOND
+
+
+def moment_at(unix_ms: int) -> datetime:
+    """Give the time of Unix milliseconds."""
+    return _EPOCH + min(unix_ms, LATEST_MS) * _MILLISECOND
+
+
+def planned(unix_ms: int | None) -> datetime | None:
+    """Give a time that may not be known: None, or the store's -1, is none."""
+    return None if unix_ms is None or unix_ms < 0 else moment_at(unix_ms)
+
+
+def show_moment(moment: datetime | int) -> str:
+    """Write a time, or Unix milliseconds: ``2026-11-21T10:43:36.120Z``."""
+    at = moment_at(moment if isinstance(moment, int) else unix_ms(moment))
+    return f"{at.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
+
+
+def read_moment(text: object) -> datetime:
+    """Read a time with its zone. Raises ValueError for anything else, or finer than a millisecond."""
+    if isinstance(text, datetime):
+        if text.tzinfo is None:
+            raise ValueError("a time with its zone")
+        return text
+    if not isinstance(text, str) or not _WRITTEN.fullmatch(text):
+        raise ValueError("a time with its zone and at most milliseconds, as in '2026-11-21T10:43:36.120Z'")
+    try:
+        moment = datetime.fromisoformat(text)
+        moment - _EPOCH
+    except (ValueError, OverflowError):
+        raise ValueError("a time that exists, as in '2026-11-21T10:43:36.120Z'") from None
+    return moment
+
+
+def show_duration(duration_ms: int) -> int | float:
+    """Give milliseconds as seconds: a whole number where it is one."""
+    seconds, rest = divmod(duration_ms, 1000)
+    return duration_ms / 1000 if rest else seconds
+
+
+def read_duration(seconds: object) -> int:
+    """Read seconds as milliseconds. Raises ValueError for what is not a number, or finer than a millisecond."""
+    if isinstance(seconds, int) and not isinstance(seconds, bool):
+        return seconds * 1000
+    if not isinstance(seconds, float) or not isfinite(seconds * 1000):
+        raise ValueError("a number of seconds")
+    ms = round(seconds * 1000)
+    if ms != seconds * 1000 and ms / 1000 != seconds:
+        raise ValueError("a number of seconds with at most three decimals")
+    return ms
+
+
+def _duration(seconds: object) -> int | float:
+    ms = read_duration(seconds)
+    if not 1 <= ms <= MAX_DURATION_S * 1000:
+        raise ValueError(f"more than 0 and at most {MAX_DURATION_S} seconds (10 years)")
+    return show_duration(ms)
+
+
+def _margin(seconds: object) -> int | float:
+    ms = read_duration(seconds)
+    if not 0 <= ms <= MAX_DURATION_S * 1000:
+        raise ValueError(f"from 0 to {MAX_DURATION_S} seconds (10 years)")
+    return show_duration(ms)
+
+
+Moment = Annotated[
+    datetime,
+    PlainValidator(read_moment),
+    PlainSerializer(show_moment, return_type=str, when_used="json"),
+    Schema({"type": "string", "format": "date-time"}),
+]
+"""A time: ISO-8601 with a zone."""
+
+Duration = Annotated[
+    float,
+    PlainValidator(_duration),
+    Schema({"type": "number", "exclusiveMinimum": 0, "maximum": MAX_DURATION_S}),
+]
+"""A duration that is asked for: seconds with at most three decimals."""
+
+Margin = Annotated[float, PlainValidator(_margin), Schema({"type": "number", "minimum": 0, "maximum": MAX_DURATION_S})]
+"""A duration that may be 0."""
+
+Seconds = int | float
+"""A duration that is told: whole where it is."""
+
+# Numbers and texts of requests
+
+
+def plain_digits(text: object) -> object:
+    """Refuse what int() is too kind to refuse: ``+4``, ``4_2``, other scripts' digits, leading spaces."""
+    if isinstance(text, str) and not (text.isascii() and text.isdigit() and len(text) <= _DIGITS):
+        raise ValueError(f"a whole number from 0 to {MAX_INT64}")
+    return text
+
+
+def _within(command: list[str]) -> list[str]:
+    if sum(len(word.encode()) for word in command) > MAX_COMMAND_BYTES:
+        raise ValueError(f"at most {MAX_COMMAND_BYTES} bytes in all words together")
+    return command
+
+
+LeaseTypeName = Literal["cancelable", "suspendable", "migratable", "non-preemptable"]
+"""How a request may be disturbed, as in `leasehold.model.request.LEASE_TYPES`."""
+
+Vms = Annotated[int, Strict(), Field(ge=1, le=MAX_VMS)]
+"""How many machines."""
+
+MemoryMib = Annotated[int, Strict(), Field(ge=1, le=MAX_MEMORY_MIB)]
+"""The memory of one machine."""
+
+Text = Annotated[str, StringConstraints(strict=True, max_length=MAX_NAME, pattern=_NO_CONTROLS)]
+"""A name or a note: no control characters, so that it can stand in a log and on a terminal."""
+
+Name = Annotated[Text, Field(min_length=1)]
+"""A name that names something."""
+
+Word = Annotated[str, StringConstraints(strict=True, pattern=_NO_NUL)]
+"""One word of a command: whatever an operating system takes."""
+
+Key = Annotated[str, StringConstraints(max_length=MAX_NAME, pattern=_VISIBLE)]
+"""A word that a caller makes up and a header can carry."""
+
+CommandWords = Annotated[list[Word], Field(max_length=MAX_WORDS), AfterValidator(_within)]
+"""A command, word by word; no shell reads it."""
+
+Resource = Annotated[str, StringConstraints(strict=True, max_length=MAX_NAME, pattern=_RESOURCE)]
+"""A resource besides VMs and their memory."""
+
+Claims = Annotated[dict[Resource, Annotated[int, Strict(), Field(ge=1, le=MAX_UNITS)]], Field(max_length=MAX_CLAIMS)]
+"""Units of further resources."""
+
+Month = Annotated[str, StringConstraints(max_length=7, pattern=_MONTH)]
+"""A month of the calendar, in UTC."""
+
+Number = Annotated[int, Field(ge=0, le=MAX_INT64), BeforeValidator(plain_digits)]
+"""A whole number in a path or a query: the id of a lease, a place in the journal."""
+
+PageSize = Annotated[int, Field(ge=1, le=MAX_PAGE, description="How many at most."), BeforeValidator(plain_digits)]
+"""How many entries one page has at most."""
+
+Cursor = Annotated[Text | None, Field(description="Where the page before ended: its `next`.")]
+"""Where a page begins."""
+
+# Values of responses that a gateway of an earlier version may not send yet. The default stands in the annotation, so
+# that whoever makes a response has to give the value, and the type checker finds where it is forgotten.
+
+T = TypeVar("T")
+OrNone = Annotated[T | None, Field(default=None)]
+OrEmpty = Annotated[str, Field(default="")]
+OrZero = Annotated[int, Field(default=0)]
+OrFalse = Annotated[bool, Field(default=False)]
+AnyNumberOf = Annotated[tuple[T, ...], Field(default=())]
+Units = Annotated[dict[str, int], Field(default={})]

@@ -1,0 +1,166 @@
+"""Leases: how one is asked for, and how it is shown."""
+
+from pydantic import Field
+
+from leasehold.model.lease import LeaseState
+from leasehold.model.request import DEFAULT_MEMORY_MIB
+from leasehold.protocol.base import A_MOMENT, RequestModel, ResponseModel, examples
+from leasehold.protocol.fields import (
+    AnyNumberOf,
+    Claims,
+    CommandWords,
+    Cursor,
+    Duration,
+    LeaseTypeName,
+    MemoryMib,
+    Moment,
+    Name,
+    OrEmpty,
+    OrFalse,
+    OrNone,
+    OrZero,
+    PageSize,
+    Seconds,
+    Text,
+    Units,
+    Vms,
+)
+
+_SPEC = {
+    "type": "suspendable",
+    "vms": 2,
+    "duration_s": 3600,
+    "name": "sky-survey",
+    "command": ["sh", "run.sh"],
+}
+_LOCAL_SPEC = {"local": True, "site": "das3", "vms": 16, "duration_s": 600}
+_SPEC_FOR_A_DOMAIN = {
+    "type": "suspendable", "vms": 2, "duration_s": 3600, "group": "atlas/production", "domain": "das3",
+    "claims": {"licence:matlab": 1},
+}  # fmt: skip
+_SPEC_WITH_DEADLINE = {
+    "type": "migratable", "vms": 4, "duration_s": 7200, "memory_mib": 4096, "deadline": "2026-11-22T06:00:00Z"
+}  # fmt: skip
+_LEASE = {
+    "id": 42, "name": "sky-survey", "type": "suspendable", "vms": 2, "duration_s": 3600, "walltime_s": 3600,
+    "memory_mib": 1024, "consumer": "physics", "group": "", "local": False, "home": None, "site": "das3",
+    "state": "running", "reason": "room-free", "explanation": "got free room at once",
+    "submitted_at": A_MOMENT, "ready_at": A_MOMENT, "deadline_at": None, "planned_start_at": None,
+    "started_at": A_MOMENT, "ends_at": "2026-11-21T11:43:36.120Z", "ended_at": None, "preemptions": 0,
+    "migrations": 0, "domain": "", "claims": {}, "coallocation": None, "job": None, "command": ["sh", "run.sh"],
+}  # fmt: skip
+
+
+class LeaseSpec(RequestModel):
+    """What is asked for: some machines, for some time, under one of four types.
+
+    A local request is made at its home site and comes before all guests there; it is always
+    Non-preemptable. Whatever is not local may run at any site.
+    """
+
+    model_config = examples(_SPEC, _LOCAL_SPEC, _SPEC_FOR_A_DOMAIN, _SPEC_WITH_DEADLINE)
+
+    type: LeaseTypeName | None = Field(
+        default=None,
+        description="How it may be disturbed: `cancelable` leases end when others need the room, "
+        "`suspendable` ones pause, `migratable` ones move, `non-preemptable` ones stay. "
+        "May be left out for a local request.",
+    )
+    vms: Vms = Field(description="How many machines, all at one site.")
+    duration_s: Duration = Field(description="For how long at most, in seconds on a machine of the reference speed.")
+    memory_mib: MemoryMib = Field(default=DEFAULT_MEMORY_MIB, description="The memory of each machine, in MiB.")
+    deadline: Moment | None = Field(
+        default=None, description="When it must have ended; only for `migratable` and `non-preemptable`."
+    )
+    ready: Moment | None = Field(default=None, description="Do not start before; left out: now.")
+    local: bool = Field(default=False, strict=True, description="Whether this is a request of a site's own user.")
+    site: Name | None = Field(
+        default=None, description="The home site of a local request; may be left out by who has only one."
+    )
+    name: Text = Field(default="", description="A name to recognise it by; need not be unique.")
+    group: Text | None = Field(
+        default=None, description="The group that it is made for, one of the caller's; left out: the caller's first."
+    )
+    domain: Text = Field(
+        default="", description="The virtual domain or site that it is bound to; empty: any. Not for a local request."
+    )
+    claims: Claims = Field(
+        default={}, description="Units of further resources that it holds while it runs: licences, services."
+    )
+    wait: bool = Field(
+        default=True,
+        strict=True,
+        description="Whether a `migratable` or `non-preemptable` request waits for room that comes free "
+        "later; else it is refused at once where it cannot start at its ready time. All others wait.",
+    )
+    command: CommandWords = Field(default=[], description="What to run in the machines, word by word.")
+
+
+class ExtensionSpec(RequestModel):
+    """How much longer a lease is to last."""
+
+    model_config = examples({"by_s": 600})
+
+    by_s: Duration = Field(description="How much longer, in seconds.")
+
+
+class LeaseFilter(RequestModel):
+    """Which leases to list."""
+
+    state: list[LeaseState] = Field(default=[], max_length=len(LeaseState), description="In one of these states.")
+    site: Name | None = Field(default=None, description="At this site, or with it as their home.")
+    consumer: Name | None = Field(default=None, description="Of this consumer.")
+    since: Moment | None = Field(default=None, description="Submitted at this time or later.")
+    open: bool | None = Field(default=None, description="Whether they are still to come or running.")
+    limit: PageSize = 100
+    cursor: Cursor = None
+
+
+class Lease(ResponseModel):
+    """One lease: what was asked for, and where it is in its life."""
+
+    model_config = examples(_LEASE)
+
+    id: int
+    name: OrEmpty
+    type: LeaseTypeName
+    vms: int
+    duration_s: Seconds = Field(description="The requested time, on a machine of the reference speed.")
+    walltime_s: OrNone[Seconds] = Field(
+        description="How long that is by the clock at its site, while it has machines there for all of it."
+    )
+    memory_mib: int
+    consumer: str = Field(description="Whose it is.")
+    group: OrEmpty
+    local: OrFalse
+    home: OrNone[str] = Field(description="The home site of a local request.")
+    site: OrEmpty = Field(description="Where it is or was last; empty before it has a site.")
+    state: LeaseState
+    reason: OrEmpty = Field(description="Why it is so: one of a closed list.")
+    explanation: OrEmpty = Field(description="The reason as a sentence.")
+    submitted_at: Moment
+    ready_at: Moment
+    deadline_at: OrNone[Moment]
+    planned_start_at: OrNone[Moment] = Field(description="The start that it was promised, while it waits for it.")
+    started_at: OrNone[Moment] = Field(description="When it first held machines.")
+    ends_at: OrNone[Moment] = Field(description="When its requested time will be over, while it holds machines.")
+    ended_at: OrNone[Moment]
+    preemptions: OrZero
+    migrations: OrZero
+    domain: OrEmpty = Field(description="The virtual domain or site that it is bound to; empty: any.")
+    claims: Units = Field(description="Units of further resources that it holds while it runs.")
+    coallocation: OrNone[int] = Field(description="The co-allocation of which it is a component.")
+    job: OrNone[int] = Field(description="The job of which it is an attempt.")
+    command: AnyNumberOf[str]
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more will happen to it."""
+        return self.state.is_final
+
+
+class LeasePage(ResponseModel):
+    """Some leases, newest first."""
+
+    leases: tuple[Lease, ...]
+    next: str | None = Field(description="The `cursor` of the next page; null: this was the last.")

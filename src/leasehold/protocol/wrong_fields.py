@@ -1,0 +1,65 @@
+"""What pydantic says of a field that cannot be accepted, in the words of Leasehold: field, value, expected."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from difflib import get_close_matches
+from typing import Any
+
+from leasehold.configuration.validation import expected_by
+from leasehold.protocol.fields import MEANINGS
+
+NOT_SHOWN = "(not shown)"
+"""Stands for a value that an answer does not repeat."""
+
+_THE_KEY = "[key]"  # of a dictionary, where it is not the value that is wrong
+_MOST_CHARACTERS = 200
+
+
+def wrong_field(error: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
+    """Say field, value and what was expected; ``known`` are the fields that there are, for one that was mistyped."""
+    return named_field(_name(error), _found(error), _expected(error, known))
+
+
+def named_field(field: str, value: object, expected: str) -> dict[str, Any]:
+    """Say the same of a field whose name is known."""
+    return {"field": _cut(field), "value": _cut(value), "expected": expected}
+
+
+def _name(error: Mapping[str, Any]) -> str:
+    """Write a place as ``command[3]`` or ``about.slots``; the body as a whole is called ``body``."""
+    place, *path = error["loc"]
+    if not path or error["type"] == "json_invalid":
+        return str(place)
+    steps = [step for step in path[1:] if step != _THE_KEY]
+    return str(path[0]) + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
+
+
+def _found(error: Mapping[str, Any]) -> object:
+    """Give the value; a body that cannot be read is not repeated, as it may hold a secret."""
+    hidden: dict[str, object] = {"missing": None, "json_invalid": NOT_SHOWN}
+    return hidden.get(error["type"], error["input"])
+
+
+def _expected(error: Mapping[str, Any], known: Sequence[str]) -> str:
+    """Say what would have been accepted, the nearest name where there is no such field."""
+    if error["type"] == "extra_forbidden":
+        return _nearest(_name(error), known)
+    if error["type"] == "string_pattern_mismatch":
+        return MEANINGS[error["ctx"]["pattern"]]
+    return expected_by(error)
+
+
+def _nearest(name: str, known: Sequence[str]) -> str:
+    near = get_close_matches(name, known, n=1)
+    hint = f" (did you mean {near[0]!r}?)" if near else ""
+    return f"one of {', '.join(known)}{hint}" if known else "nothing of this name"
+
+
+def _cut(value: object) -> object:
+    """Keep an answer short, whatever came."""
+    if value is None or isinstance(value, bool | float):
+        return value
+    if isinstance(value, datetime):
+        return value.isoformat()
+    text = value if isinstance(value, str) else repr(value)
+    return value if len(text) <= _MOST_CHARACTERS else text[:_MOST_CHARACTERS] + "…"

@@ -1,0 +1,283 @@
+"""What several routes show: leases, the journal, explanations, each computed from what is stored."""
+
+import json
+from collections.abc import Callable, Iterable
+from typing import Any, cast
+
+from pydantic import TypeAdapter
+
+from leasehold.gateway import explaining as core
+from leasehold.gateway.explaining import Brokered, ComponentView, Explanation
+from leasehold.jobs.why import JobReason
+from leasehold.jobs.why import sentence as job_sentence
+from leasehold.matching.verdict import Why
+from leasehold.matching.verdict import sentence as matching_sentence
+from leasehold.model.agreement import MILLION, Breach
+from leasehold.model.lease import LeaseState
+from leasehold.model.reason import Reason, sentence
+from leasehold.protocol.explanations import (
+    Barred,
+    CoAllocationExplanation,
+    ComponentEnvironment,
+    DomainOffer,
+    Elsewhere,
+    LeaseExplanation,
+    RuleReading,
+)
+from leasehold.protocol.fields import LeaseTypeName, moment_at, planned, show_duration, show_moment
+from leasehold.protocol.journal import Change, JournalEntry
+from leasehold.protocol.leases import Lease
+from leasehold.service.store.rows import JournalRow, LeaseRow
+from leasehold.sharing.offers import BrokerOffer, BrokerReading
+from leasehold.sharing.wording import in_words
+
+_BREACH = TypeAdapter(Breach)
+_REASONS = frozenset(Reason)
+_CLOCK_RUNS = (LeaseState.RUNNING, LeaseState.RESUMING, LeaseState.MIGRATING)
+"""The states in which the end of a lease is known, or planned; it is not before its machines were seen."""
+
+
+_HAS_ALL_OF_IT = (LeaseState.STARTING, LeaseState.RUNNING)
+"""The states in which a lease that was not disturbed holds machines for all of its time."""
+
+
+def show_lease(row: LeaseRow) -> Lease:
+    """Show a lease as it is in the store."""
+    state = LeaseState(row.lease.state)
+    held_ms = row.lease.held_since_ms
+    has_all_of_it = held_ms >= 0 and state in _HAS_ALL_OF_IT and not row.lease.preemptions and not row.lease.migrations
+    wall_ms = row.lease.span_ms - row.lease.overhead_ms if has_all_of_it else 0
+    return Lease(
+        id=row.lease.id,
+        name=row.metadata.name,
+        type=cast("LeaseTypeName", row.lease.request.lease_type.label),
+        vms=row.lease.vms,
+        duration_s=show_duration(row.lease.request.duration_ms),
+        walltime_s=show_duration(wall_ms) if wall_ms > 0 else None,
+        memory_mib=row.lease.request.memory_mib,
+        consumer=row.lease.request.consumer,
+        group=row.lease.request.group,
+        local=row.lease.request.site is not None,
+        home=row.lease.request.site,
+        site=row.lease.site,
+        state=state,
+        reason=row.metadata.reason,
+        explanation=explain(row.metadata.reason, row.metadata.breach),
+        submitted_at=moment_at(row.lease.request.submit_ms),
+        ready_at=moment_at(row.lease.request.ready_ms),
+        deadline_at=planned(row.lease.request.deadline_ms),
+        planned_start_at=planned(row.lease.reserved_ms) if state is LeaseState.WAITING else None,
+        started_at=planned(row.lease.first_start_ms),
+        ends_at=moment_at(held_ms + row.lease.span_ms) if held_ms >= 0 and state in _CLOCK_RUNS else None,
+        ended_at=planned(row.metadata.end_ms),
+        preemptions=row.lease.preemptions,
+        migrations=row.lease.migrations,
+        domain=row.lease.request.domain,
+        claims=dict(row.lease.request.claims),
+        coallocation=row.metadata.coallocation_id,
+        job=row.metadata.job_id,
+        command=tuple(row.metadata.command),
+    )
+
+
+def explain(reason: str, breach: Breach | None = None) -> str:
+    """Say a reason as a sentence, with the numbers of the agreement that it is about; empty without one."""
+    if not reason:
+        return ""
+    said = sentence(Reason(reason)) if reason in _REASONS else job_sentence(JobReason(reason))
+    return said if breach is None else f"{said}: {in_words(breach, show_moment)}"
+
+
+ANOTHERS = "another consumer's lease"
+"""Stands for the number of a lease that the reader may not see."""
+
+
+def leases_named(rows: Iterable[JournalRow]) -> set[int]:
+    """Give the leases that these lines name beside their own."""
+    named: set[int] = set()
+    for row in rows:
+        if _PREEMPTION in row.detail:
+            told = json.loads(row.detail).get(_PREEMPTION, {})
+            for key in ("for_lease", "victims", "runner_up"):
+                named |= set(_numbers(told.get(key)))
+    return named
+
+
+def show_entry(row: JournalRow, may_see: Callable[[int], bool]) -> JournalEntry:
+    """Show a line of one lease's journal to somebody who may see these leases."""
+    return JournalEntry(**_shared(row, may_see))
+
+
+def show_change(row: JournalRow, may_see: Callable[[int], bool]) -> Change:
+    """Show a line of the journal to who follows it, and may see these leases."""
+    said = _shared(row, may_see)
+    return Change(lease=row.lease_id, job=row.job_id, consumer=row.consumer, **said)
+
+
+_PREEMPTION = "preemption"
+_SIZES = {
+    "for_lease": ("needed_vms",),
+    "victims": ("freed_vms", "cost_vm_ms"),
+    "runner_up": ("runner_up_cost_vm_ms",),
+}
+"""What tells how large leases are, by where these are named."""
+
+
+def _numbers(value: object) -> list[int]:
+    values = value if isinstance(value, list) else [value]
+    return [one for one in values if isinstance(one, int)]
+
+
+def _concealed(told: dict[str, Any], may_see: Callable[[int], bool]) -> dict[str, Any]:
+    """Leave out numbers and sizes of leases that the reader may not see."""
+    shown = dict(told)
+    for key, sizes in _SIZES.items():
+        value = told.get(key)
+        if all(map(may_see, _numbers(value))):
+            continue
+        if isinstance(value, list):
+            shown[key] = [one if may_see(one) else ANOTHERS for one in value]
+        else:
+            shown[key] = ANOTHERS
+        shown |= dict.fromkeys(sizes)
+    return shown
+
+
+def _shared(row: JournalRow, may_see: Callable[[int], bool]) -> dict[str, Any]:
+    detail = json.loads(row.detail)
+    if _PREEMPTION in detail:
+        detail[_PREEMPTION] = _concealed(detail[_PREEMPTION], may_see)
+    breach = _BREACH.validate_python(detail["breach"]) if "breach" in detail else None
+    return {
+        "seq": row.seq,
+        "at": moment_at(row.at_ms),
+        "what": row.what,
+        "state": row.state,
+        "site": row.site,
+        "reason": row.reason,
+        "explanation": explain(row.reason, breach),
+        "rule": row.rule,
+        "detail": detail,
+    }
+
+
+def show_explanation(told: Explanation) -> LeaseExplanation:
+    """Show what would become of a lease."""
+    there = told.elsewhere
+    return LeaseExplanation(
+        state=told.state,
+        site=told.site,
+        starts_at=planned(told.start_ms),
+        ends_at=planned(told.end_ms),
+        walltime_s=None if told.wall_ms is None else show_duration(told.wall_ms),
+        reason=told.reason.value,
+        explanation=explain(told.reason.value, told.breach),
+        preempted_leases=len(told.preempted),
+        preempted_vms=sum(told.preempted),
+        elsewhere=None if there is None else Elsewhere(name=there.name, peer=there.is_peer, free_vms=there.free_vms),
+        sites=tuple(told.view.extended.sites),
+        barred=_all_barred(told.view),
+        domains=_domains(told.brokered.offers),
+        readings=_readings(told.brokered),
+    )
+
+
+def show_coallocation_explanation(told: core.CoAllocationExplanation) -> CoAllocationExplanation:
+    """Show what would become of a co-allocation."""
+    return CoAllocationExplanation(
+        state=told.state.value,
+        sites=tuple(told.sites),
+        starts_at=planned(told.start_ms),
+        reason=told.reason.value,
+        explanation=sentence(told.reason),
+        components=tuple(
+            ComponentEnvironment(
+                virtual=tuple(one.virtual.sites), extended=tuple(one.extended.sites), barred=_all_barred(one)
+            )
+            for one in told.components
+        ),
+        domains=_domains(told.brokered.offers),
+        readings=_readings(told.brokered),
+    )
+
+
+def _all_barred(view: ComponentView) -> tuple[Barred, ...]:
+    return tuple(_barred(site, breach) for site, breach in view.extended.breaches.items())
+
+
+def _domains(offers: Iterable[BrokerOffer]) -> tuple[DomainOffer, ...]:
+    return tuple(
+        DomainOffer(
+            domain=offer.domain,
+            sites=tuple(offer.sites),
+            free_vms=offer.free_vms,
+            used_share=offer.used_ppm / MILLION,
+            penalty=offer.penalty,
+            score=offer.score,
+        )
+        for offer in offers
+    )
+
+
+def _readings(brokered: Brokered) -> tuple[RuleReading, ...]:
+    return tuple(_reading(site, one) for site, all_ in (brokered.readings or {}).items() for one in all_)
+
+
+def _barred(site: str, breach: Breach) -> Barred:
+    return Barred(
+        site=site,
+        reason=breach.reason.value,
+        agreement=breach.agreement,
+        explanation=in_words(breach, show_moment),
+    )
+
+
+def _reading(site: str, reading: BrokerReading) -> RuleReading:
+    return RuleReading(
+        site=site,
+        agreement=reading.agreement,
+        provider=reading.provider,
+        consumer=reading.consumer,
+        resource=reading.resource,
+        window_s=show_duration(reading.window_ms),
+        used_share=reading.used_ppm / MILLION,
+        limit_share=reading.limit_ppm / MILLION,
+    )
+
+
+_ABOUT_NODES = frozenset(
+    {
+        Why.SOFTWARE_NOT_THERE,
+        Why.SOFTWARE_OTHER_VERSION,
+        Why.TOO_FEW_CORES,
+        Why.TOO_LITTLE_MEMORY,
+        Why.CPU_TOO_SLOW,
+        Why.TOO_LITTLE_DISK,
+        Why.FACTS_TOO_OLD,
+        Why.CORES_IN_USE,
+        Why.MEMORY_IN_USE,
+        Why.DISK_IN_USE,
+    }
+)
+"""Their sentences say something of a node, those of the others of the job."""
+
+_WHYS = frozenset(Why)
+_AT_SITE = frozenset({JobReason.WAITS_AT_SITE, JobReason.SUSPENDED})
+"""What is beside them is the reason of the site."""
+
+_WITH_DETAIL = frozenset({JobReason.NODES_DOWN, JobReason.NODE_FULL, JobReason.SITE_SAID_NOT_NOW})
+"""What is beside them says which nodes, or what was said."""
+
+
+def explain_job(reason: JobReason, what: str) -> str:
+    """Say why, in words; ``what`` is one of `Why`, with what is missing after a colon, or something else."""
+    if reason in _AT_SITE and what in _REASONS:
+        return f"{job_sentence(reason)}: it {sentence(Reason(what))}"
+    name, _, missing = what.partition(": ")
+    if reason is JobReason.WAITS_ITS_TURN:
+        return job_sentence(reason)  # what matching says of it is the same
+    if name not in _WHYS:
+        return f"{job_sentence(reason)} ({what})" if what and reason in _WITH_DETAIL else job_sentence(reason)
+    why = Why(name)
+    subject = "the nearest node" if why in _ABOUT_NODES else "it"
+    return f"{job_sentence(reason)}: {subject} {matching_sentence(why)}" + (f" ({missing})" if missing else "")
