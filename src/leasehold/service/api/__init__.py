@@ -1,5 +1,5 @@
-"""The HTTP API, version 1: one router for each noun, and a problem with its reason for whatever is wrong.
+"""The HTTP interface of a live federation.
 
-A request comes through `last_resort` (nothing escapes), `body_limit`, and the `door` of its route (who asks,
-may they, do they ask too often?), and only then is its body read. Routers check, ask the federation and show.
+A request comes through the `middleware` and the `authorizer` of its route (who asks, and what may they?), then its body
+is read as one of the models of `leasehold.protocol`; its router asks the federation, and shows what came of it.
 """
