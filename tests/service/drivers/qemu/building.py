@@ -1,4 +1,4 @@
-"""Images that are built with programs that only look like it: what is tested is whoever calls them."""
+"""Images that are built with fake programs: what is tested is their caller."""
 
 import os
 import stat
@@ -82,7 +82,7 @@ class Toolbox:
 
 
 def base_in(folder: Path, **changes: object) -> Image:
-    """Something that looks like the usual image."""
+    """Something that looks like the default image."""
     folder.mkdir(parents=True)
     for part in PARTS:
         (folder / part).write_text(part, encoding="utf-8")

@@ -17,7 +17,7 @@ from leasehold.testing.debian import find_or_install
 def image(request: pytest.FixtureRequest) -> Path:
     """The folder of the image, after installing what is missing, if we may."""
     cache = request.config.cache
-    assert cache is not None, "without pytest's cache the image would be built anew each time"
+    assert cache is not None, "without pytest's cache the image would be rebuilt each time"
     need_programs()
     place = cache.mkdir("qemu-image") / "debian"
     built = build_image(place, print)

@@ -72,7 +72,7 @@ def cleared(folder: Path) -> Iterator[Path]:
 
 
 def end_machines(folder: Path) -> None:
-    """End every machine whose files are anywhere below a folder, and let go of its bounds."""
+    """End every machine whose files are anywhere below a folder, and remove its control group."""
     for site in folder.glob("**/machines/*"):
         for lock in site.glob("leases/*/*.lock"):
             QemuProcess(lock).kill()

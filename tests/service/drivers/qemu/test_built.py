@@ -270,9 +270,9 @@ class TestCatalogue:
         with pytest.raises(UnknownName, match="bc-1, debian"):
             images.find("bc-2")
 
-    def test_the_usual_one_may_lie_elsewhere(self, folder: Path, tmp_path: Path) -> None:
-        usual = base_in(tmp_path / "elsewhere/mine")
-        assert Catalogue(folder, usual.folder).images() == [usual]
+    def test_the_default_may_be_elsewhere(self, folder: Path, tmp_path: Path) -> None:
+        default = base_in(tmp_path / "elsewhere/mine")
+        assert Catalogue(folder, default.folder).images() == [default]
 
     def test_without_any_it_says_how_to_get_one(self, folder: Path) -> None:
         images = Catalogue(folder, folder / "debian")

@@ -1,4 +1,4 @@
-"""Whoever holds the machines is killed in the middle of saving, restoring and moving them: no guest notices.
+"""The driver is killed in the middle of saving, restoring and moving machines: no guest notices.
 
 The guest counts aloud. Whatever happens, in the end each number stands on its console exactly once: no memory
 was lost, none was brought back twice, and nothing ran in two places.

@@ -112,16 +112,16 @@ def test_a_guest_that_is_over_by_itself(does: str, phase: Phase, detail: str, pl
             await here.until(Phase.RUNNING)
             site, reconciler = here.driver._site, here.driver._reconciler
             [instance] = site.instances.all()
-            await reconciler.interrupt(instance)
+            await reconciler.interrupt(instance.key)
             async with agent_at(site.machines(instance)[0].files.agent) as agent:
                 await agent.run_once("end", ["sh", "-c", does], {})
-            reconciler.begin(instance)
+            reconciler.start(instance)
             assert (await here.until(phase)).detail == detail
 
     asyncio.run(play())
 
 
-def test_a_machine_that_is_killed_has_failed_whether_or_not_somebody_watched(place: Path, image: Path) -> None:
+def test_a_machine_that_is_killed_has_failed_whether_or_not_it_was_watched(place: Path, image: Path) -> None:
     async def play() -> None:
         async with opened(place, image) as here:
             await here.do(start("sleep", 1000))
@@ -198,8 +198,8 @@ def test_what_belongs_to_no_lease_is_removed(place: Path, image: Path) -> None:
         async with opened(place, image) as here:
             await here.do(start())
             await here.until(Phase.RUNNING)
-        for ledger in (place / "machines/a").glob("qemu.sqlite3*"):
-            ledger.unlink()
+        for store in (place / "machines/a").glob("qemu.sqlite3*"):
+            store.unlink()
         assert len(processes(place)) == 1
         async with opened(place, image) as here:
             assert await here.driver.observe() == []

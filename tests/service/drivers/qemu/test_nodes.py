@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.service.drivers.qemu.building import base_in
 
+from leasehold.service.drivers.facts import NodeFacts
 from leasehold.service.drivers.protocol import MachineWishes, Phase, Verb
 from leasehold.service.drivers.qemu import host as hosts
-from leasehold.service.drivers.qemu.host import OVERHEAD_MIB, Host, does_not_fit, node_facts, observe_host
+from leasehold.service.drivers.qemu.host import OVERHEAD_MIB, does_not_fit, node_facts, observe_host
 from leasehold.service.drivers.qemu.images.image import Catalogue
 from leasehold.service.drivers.qemu.instances import QemuInstance, open_store
 from leasehold.service.drivers.qemu.machine import VmHardware
@@ -19,7 +20,15 @@ from leasehold.service.drivers.reconciler.instances import Changes
 from leasehold.testing.driver_rig import order
 
 HARDWARE = VmHardware("/images/one", 1000, 2, "tcg", "pc", has_output=True)
-HOST = Host("north-1", 4, 8000, 100, free_cores=3, free_memory_mib=3000, free_disk_mib=50, cpu_mhz=2000)
+HOST = NodeFacts(
+    name="north-1",
+    cores=4,
+    memory_mib=8000,
+    disk_mib=100,
+    free_cores=3,
+    free_memory_mib=3000,
+    free_disk_mib=50,
+)
 JOB = MachineWishes(nodes=("north-1",), cores=2)
 
 
@@ -80,7 +89,7 @@ def test_what_machines_were_promised_is_not_free(computer: Path, phase: Phase, m
 def test_what_does_not_fit_is_said(
     vms: int, wishes: MachineWishes, changes: dict[str, int], told: str, *, again: bool
 ) -> None:
-    """Later it may, or never; cores are counted for whoever has asked for them."""
+    """Later it may, or never; cores are counted for a job that has asked for them."""
     wanted = replace(order(Verb.START, vms=vms), on=wishes)
     problem = does_not_fit(wanted, replace(HARDWARE, **changes), HOST)  # type: ignore[arg-type]
     assert (problem.text.startswith(told), problem.again) == (True, again) if problem else told == ""

@@ -1,6 +1,6 @@
 """Machines that are built to order, of real packages: what a job needs is in them, what it says is kept.
 
-The first of these builds the ground, which takes half a minute and is kept with the image.
+The first of these builds the base root, which takes half a minute and is kept with the image.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ COUNT = "n=0; while [ $n -lt 40 ]; do n=$((n + 1)); echo $n; sleep 0.05; done"
 
 @pytest.fixture(scope="module")
 def with_bc(image: Path) -> Image:
-    """An image with a calculator, built once, beside the usual one."""
+    """An image with a calculator, built once, beside the default one."""
     if find_repository() is None:
         pytest.skip("apt has no lists of packages here: run `apt-get update` as root")
     try:
@@ -97,14 +97,14 @@ def test_a_job_runs_with_the_packages_that_it_needs(place: Path, image: Path, wi
             again = start(facts.name, "echo 2 | bc", incarnation=2, cores=2)
             await give(site, order(Verb.STOP), again)
             assert (await until(site, Phase.ENDED, 2)).exit_status == 0
-            assert await site.output(1) == Output("2\n"), "it has begun anew"
+            assert await site.output(1) == Output("2\n"), "it has started from the beginning"
             assert set(image.parent.glob("warm/*/*.state")) == warm
             assert warm >= warm_before
 
     asyncio.run(play())
 
 
-def test_what_a_command_writes_survives_being_suspended_and_the_death_of_its_keeper(place: Path, image: Path) -> None:
+def test_what_a_command_writes_survives_being_suspended_and_the_death_of_its_driver(place: Path, image: Path) -> None:
     """Each word of it is there once."""
     place.mkdir()
     site = KillableSite(place, "a", image)

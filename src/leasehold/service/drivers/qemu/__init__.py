@@ -1,1 +1,1 @@
-"""Virtual machines under QEMU: one process for each, which outlives whoever started it."""
+"""Virtual machines under QEMU: one process for each, which outlives the gateway that started it."""

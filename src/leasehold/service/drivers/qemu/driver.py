@@ -67,15 +67,18 @@ def next_step(instance: QemuInstance) -> Step | None:
 
 
 class QemuReconciler:
-    """A task for each instance of a site, which takes its steps; what has ended or fails is retried with a backoff."""
+    """Takes the steps of each instance in a task of its own.
+
+    A machine that fails is a result of a step. Any other error, as a full disk, is retried with a backoff.
+    """
 
     def __init__(self, site: QemuSite) -> None:
         self._site = site
         self._tasks: dict[Key, asyncio.Task[None]] = {}
         self._backoff = Backoff(time.monotonic)
 
-    def begin(self, instance: QemuInstance) -> None:
-        """Take its steps from now on."""
+    def start(self, instance: QemuInstance) -> None:
+        """Start taking the steps of an instance."""
         task = asyncio.create_task(self._reconcile(instance), name=f"lease {instance.lease_id}")
         self._tasks[instance.key] = task
         task.add_done_callback(lambda done: self._forget(instance.key, done))
@@ -84,11 +87,8 @@ class QemuReconciler:
         if self._tasks.get(key) is task:
             del self._tasks[key]
 
-    async def interrupt(self, instance: QemuInstance) -> None:
-        """Take none until `begin`."""
-        await self._interrupt(instance.key)
-
-    async def _interrupt(self, key: Key) -> None:
+    async def interrupt(self, key: Key) -> None:
+        """Stop until `start`; the step under way can be repeated."""
         task = self._tasks.pop(key, None)
         if task is not None:
             task.cancel()
@@ -96,9 +96,9 @@ class QemuReconciler:
                 await task
 
     async def close(self) -> None:
-        """Take none any more; the machines go on."""
+        """Stop; the machines go on."""
         for key in list(self._tasks):
-            await self._interrupt(key)
+            await self.interrupt(key)
 
     async def _reconcile(self, instance: QemuInstance) -> None:
         """Take one step after another, until there is none, or it changes nothing."""
@@ -106,7 +106,7 @@ class QemuReconciler:
             before = replace(instance)
             try:
                 await self._take(step, instance)
-            except Exception:  # a full disk, or a defect: no guest is to be lost by it
+            except Exception:  # no guest is to be lost by a full disk or a defect
                 log = structlog.get_logger("leasehold.drivers.qemu")
                 log.exception("is retried", lease=instance.lease_id, step=step.__name__)
                 self._backoff.failed(instance.key)
@@ -218,7 +218,7 @@ class QemuDriver:
             await self._site.flush()
             return None
         for instance in changed:
-            await self._reconciler.interrupt(instance)
+            await self._reconciler.interrupt(instance.key)
         problems: list[Problem | None] = []
         now_ms = self._site.now_ms()
         try:
@@ -227,7 +227,7 @@ class QemuDriver:
             current = instances.current(order.lease_id)
             new = [] if current is None or current in changed else [current]
             for instance in (*changed, *new):
-                self._reconciler.begin(instance)
+                self._reconciler.start(instance)
         return problems[0]
 
     async def _precheck(self, order: Order) -> Prechecks:
@@ -268,7 +268,7 @@ class QemuDriver:
             await uninterrupted(self._sweep)
             self._background.append(asyncio.create_task(self._bound_output()))
             for instance in self._site.instances.all():
-                self._reconciler.begin(instance)
+                self._reconciler.start(instance)
 
     def _sweep(self) -> None:
         """Remove what belongs to no instance, as after an older store was restored."""

@@ -11,8 +11,8 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from leasehold.service.drivers.facts import NodeFacts
 from leasehold.service.drivers.protocol import Order, Problem
 from leasehold.service.drivers.qemu.images.image import Catalogue, Image
 from leasehold.service.drivers.qemu.images.toolchain import find_tool
-from leasehold.service.drivers.qemu.instances import FILE, OtherSite, QemuInstance
+from leasehold.service.drivers.qemu.instances import FILE, OtherSite
 from leasehold.service.drivers.qemu.machine import (
     KVM,
     QEMU,
@@ -54,59 +54,40 @@ _MIB = 1 << 20
 _KIB_A_MIB = 1 << 10
 
 
-@dataclass(frozen=True, slots=True)
-class Host:
-    """What a computer has, and what of it is free for more machines.
+def observe_host(machines: Path) -> NodeFacts:
+    """Look at this computer, on which the sites of a gateway have their files in this folder.
 
     Memory that a machine was promised is not free, whether or not it has touched it yet.
     """
-
-    name: str
-    cores: int
-    memory_mib: int
-    disk_mib: int
-    free_cores: int
-    free_memory_mib: int
-    free_disk_mib: int
-    cpu_mhz: int
-
-
-def observe_host(machines: Path) -> Host:
-    """Look at this computer, on which the sites of a gateway have their files in this folder."""
     memory, disk = _memory_mib(), shutil.disk_usage(machines)
     cores, reserved = len(os.sched_getaffinity(0)), list(_reservations(machines))
-    return Host(
+    return NodeFacts(
         name=platform.node(),
         cores=cores,
         memory_mib=memory["MemTotal"],
         disk_mib=disk.total // _MIB,
-        free_cores=max(0, cores - sum(one.cores for one in reserved)),
-        free_memory_mib=max(0, memory["MemAvailable"] - sum(one.untouched_mib for one in reserved)),
+        free_cores=max(0, cores - sum(cores for cores, _ in reserved)),
+        free_memory_mib=max(0, memory["MemAvailable"] - sum(untouched_mib for _, untouched_mib in reserved)),
         free_disk_mib=disk.free // _MIB,
         cpu_mhz=_cpu_mhz(),
+        is_host=True,
+        runs=False,
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Reservation:
-    cores: int
-    untouched_mib: int
-    """Promised and not used yet; below 0 for what is used, and freed at this very moment."""
+def _reservations(machines: Path) -> Iterator[tuple[int, int]]:
+    """Give the cores of each instance, and its memory (MiB) that is promised and not used yet.
 
-
-def _reservations(machines: Path) -> Iterable[_Reservation]:
+    The latter is below 0 for memory that is used, and freed at this very moment.
+    """
     for file in machines.glob(f"*/{FILE}"):
         for instance in OtherSite(file.parent).instances():
             if instance.hardware is not None:
-                yield _reserved_by(file.parent, instance, instance.hardware)
-
-
-def _reserved_by(site: Path, instance: QemuInstance, hardware: VmHardware) -> _Reservation:
-    folder = site / "leases" / instance.folder
-    used_mib = sum(_used_mib(QemuProcess(folder / f"{number}.lock")) for number in range(instance.vms))
-    promised_mib = instance.room_vms * (hardware.memory_mib + OVERHEAD_MIB)
-    untouched_mib = max(0, promised_mib - used_mib) if instance.room_vms else -used_mib
-    return _Reservation(instance.room_vms * hardware.cpus, untouched_mib)
+                folder = file.parent / "leases" / instance.folder
+                used_mib = sum(_used_mib(QemuProcess(folder / f"{number}.lock")) for number in range(instance.vms))
+                promised_mib = instance.room_vms * (instance.hardware.memory_mib + OVERHEAD_MIB)
+                untouched_mib = max(0, promised_mib - used_mib) if instance.room_vms else -used_mib
+                yield instance.room_vms * instance.hardware.cpus, untouched_mib
 
 
 def _used_mib(process: QemuProcess) -> int:
@@ -132,7 +113,7 @@ def _cpu_mhz() -> int:
 # What fits
 
 
-def does_not_fit(order: Order, hardware: VmHardware, host: Host) -> Problem | None:
+def does_not_fit(order: Order, hardware: VmHardware, host: NodeFacts) -> Problem | None:
     """Say why the machines of an order cannot be here, never or not now; None where they can.
 
     Cores are counted for a job that has asked for them. Others share what there is, as the slots say.
@@ -147,13 +128,13 @@ def does_not_fit(order: Order, hardware: VmHardware, host: Host) -> Problem | No
     return problem
 
 
-def memory_problem(vms: int, hardware: VmHardware, host: Host) -> Problem | None:
+def memory_problem(vms: int, hardware: VmHardware, host: NodeFacts) -> Problem | None:
     """Say why so many machines cannot have their memory here."""
     needed_mib = vms * (hardware.memory_mib + OVERHEAD_MIB)
     return _too_few(host, "MiB of memory", needed_mib, host.memory_mib, host.free_memory_mib)
 
 
-def _too_few(host: Host, what: str, needed: int, there: int, free: int) -> Problem | None:
+def _too_few(host: NodeFacts, what: str, needed: int, there: int, free: int) -> Problem | None:
     if needed > there:
         return Problem(f"{host.name} has {there} {what}, and {needed} are needed", again=False)
     if needed > free:
@@ -166,22 +147,10 @@ def _too_few(host: Host, what: str, needed: int, there: int, free: int) -> Probl
 
 def node_facts(machines: Path, options: QemuOptions, catalogue: Catalogue, free_slots: int) -> NodeFacts:
     """Describe the computer as a node; nothing is free where no slot is."""
-    host = observe_host(machines)
-    has_room, problem = free_slots > 0, _node_problem(options, catalogue)
-    return NodeFacts(
-        name=host.name,
-        cores=host.cores,
-        memory_mib=host.memory_mib,
-        disk_mib=host.disk_mib,
-        free_cores=host.free_cores if has_room else 0,
-        free_memory_mib=host.free_memory_mib if has_room else 0,
-        free_disk_mib=host.free_disk_mib if has_room else 0,
-        cpu_mhz=host.cpu_mhz,
-        is_host=True,
-        runs=False,
-        problem=problem,
-        fault=str(Fault.SERVICE_STOPPED) if problem else "",
-    )
+    host, problem = observe_host(machines), _node_problem(options, catalogue)
+    if free_slots <= 0:
+        host = replace(host, free_cores=0, free_memory_mib=0, free_disk_mib=0)
+    return replace(host, problem=problem, fault=str(Fault.SERVICE_STOPPED) if problem else "")
 
 
 def _node_problem(options: QemuOptions, catalogue: Catalogue) -> str:

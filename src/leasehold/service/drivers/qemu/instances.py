@@ -10,7 +10,7 @@ from leasehold.service.drivers.protocol import Capabilities, Order, Phase, Probl
 from leasehold.service.drivers.qemu.machine import VmHardware
 from leasehold.service.drivers.reconciler.instances import Instance, Instances
 from leasehold.service.drivers.reconciler.order_rules import Action, decide, no_room_for
-from leasehold.service.drivers.reconciler.store import InstanceStore, read_neighbour
+from leasehold.service.drivers.reconciler.store import InstanceStore, Neighbour, read_neighbour
 
 FILE = "qemu.sqlite3"
 """The name of the store in the driver's folder."""
@@ -262,18 +262,17 @@ class OtherSite:
 
     def instances(self) -> list[QemuInstance]:
         """Read all of its instances."""
-        found = read_neighbour(self.folder, QemuInstance, file=FILE)
-        return [] if found is None else found.instances
+        return self._read(None).instances
 
     def sending(self, lease_id: int, incarnation: int) -> QemuInstance | None:
         """Find an instance there that is, or was, on its way to another site; None where there is none."""
-        found = read_neighbour(self.folder, QemuInstance, lease_id, file=FILE)
-        theirs = [] if found is None else found.instances
+        theirs = self._read(lease_id).instances
         return next((one for one in theirs if one.to_site and one.incarnation == incarnation), None)
 
     def receiving(self, lease_id: int, generation: int) -> tuple[QemuInstance | None, int]:
         """Find an instance that came there as that generation, and the tombstone of its lease there."""
-        found = read_neighbour(self.folder, QemuInstance, lease_id, file=FILE)
-        if found is None:
-            return None, -1
+        found = self._read(lease_id)
         return next((one for one in found.instances if one.generation == generation), None), found.tombstone
+
+    def _read(self, lease_id: int | None) -> Neighbour[QemuInstance]:
+        return read_neighbour(self.folder, QemuInstance, lease_id, file=FILE) or Neighbour({}, [])

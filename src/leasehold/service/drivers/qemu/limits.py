@@ -28,7 +28,7 @@ _SUPERVISOR = "supervisor"
 _ENABLED = "cgroup.subtree_control"
 _PROCESSES = "cgroup.procs"
 _MIB = 1 << 20
-_LETTERS = 12
+_DIGITS = 12
 _RELEASE_S = 1.0
 _POLL_S = 0.01
 
@@ -130,7 +130,7 @@ class CgroupLimits:
     """
 
     def __init__(self, folder: Path, hierarchy: CgroupHierarchy | None = None, *, wanted: bool = True) -> None:
-        self._name = f"leasehold-{sha256(os.fsencode(folder)).hexdigest()[:_LETTERS]}"
+        self._name = f"leasehold-{sha256(os.fsencode(folder)).hexdigest()[:_DIGITS]}"
         self._hierarchy = find_hierarchy() if hierarchy is None else hierarchy
         self.why_not = self._hierarchy.why_not if wanted else "switched off"
         if wanted and self.why_not:

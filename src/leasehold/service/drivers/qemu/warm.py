@@ -36,7 +36,7 @@ from leasehold.service.drivers.qemu.tasks import uninterrupted, unless
 FOLDER = "warm"
 """Beside the image."""
 
-_MESSAGES = 16
+_DIGITS = 16
 _POLL_S = 0.05
 
 
@@ -99,7 +99,7 @@ def _name(image: Image, hardware: VmHardware) -> str:
     """Name a copy by everything that has to be the same where it is restored."""
     processor = platform.node() if hardware.accelerator == KVM else ""
     content = json.dumps([asdict(hardware), image.folder.name, processor], sort_keys=True)
-    return sha256(content.encode()).hexdigest()[:_MESSAGES]
+    return sha256(content.encode()).hexdigest()[:_DIGITS]
 
 
 def _latest(folder: Path) -> MachineFiles | None:

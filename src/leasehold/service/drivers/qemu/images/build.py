@@ -78,7 +78,7 @@ _LATEST_KERNEL = re.compile(r"Depends: (linux-image-\S+-cloud-amd64)\b")
 _GUEST_FILES = {"root-init": "sbin/leasehold-init", "run-once": "sbin/leasehold-run-once"}
 _PARTIAL = ".making-"
 _BASE_ROOTS = "grounds"
-_LETTERS = 12
+_DIGITS = 12
 _MIB = 1 << 20
 
 _MARK_AS_INSTALLED = """
@@ -203,7 +203,7 @@ def _digest(partial: Path) -> str:
     for part in sorted(partial.iterdir()):
         with part.open("rb") as file:
             digest.update(file_digest(file, "sha256").digest())
-    return digest.hexdigest()[:_LETTERS]
+    return digest.hexdigest()[:_DIGITS]
 
 
 def _fetch_kernel(tools: Toolchain) -> str:
@@ -344,7 +344,7 @@ def exact_versions(packages: Packages) -> dict[str, str]:
 def name_of(base: Image, packages: Mapping[str, str]) -> str:
     """Name an image by what it is made of; its beginning is for people."""
     recipe = json.dumps([_RECIPE, base.name, packages], sort_keys=True).encode()
-    digest = sha256(recipe + b"".join(map(_guest_file, _GUEST_FILES))).hexdigest()[:_LETTERS]
+    digest = sha256(recipe + b"".join(map(_guest_file, _GUEST_FILES))).hexdigest()[:_DIGITS]
     return f"{'-'.join(sorted(packages))[:_LONGEST_NAME]}-{digest}"
 
 
@@ -380,7 +380,7 @@ def _build(base: Image, packages: Mapping[str, str], image: Path, open_toolchain
 def _base_root(tools: Toolchain, repository: Repository, images: Path) -> Path:
     """Find the tar of the base root, or make it."""
     content = "\n".join((*repository.sources, *BASE_PACKAGES))
-    root = images / _BASE_ROOTS / f"{sha256(content.encode()).hexdigest()[:_LETTERS]}.tar"
+    root = images / _BASE_ROOTS / f"{sha256(content.encode()).hexdigest()[:_DIGITS]}.tar"
     if not root.exists():
         partial = tools.folder / "ground.tar"
         more = (*_WITHOUT_DOCS, "--customize-hook", _WITHOUT_SOURCES)
