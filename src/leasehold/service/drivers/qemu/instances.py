@@ -186,7 +186,9 @@ class QemuInstances(Instances[QemuInstance]):
                 self.touch(one)
         current = self.current(order.lease_id)
         if action in {Action.CREATE, Action.RECEIVE}:
-            self.add(_new_instance(order, prechecks, now_ms))
+            new = _new_instance(order, prechecks, now_ms)
+            self.add(new)
+            self.report(new)
         elif action in {Action.SEND, Action.STOP}:
             self._let_go(order, action)
         elif current is not None:
@@ -204,6 +206,7 @@ class QemuInstances(Instances[QemuInstance]):
 
     def _let_go(self, order: Order, action: Action) -> None:
         instance = self.bury(order.lease_id, order.incarnation)
+        self.drop_news(order.lease_id)
         if instance is not None and action is Action.STOP:
             instance.is_stopping = True
         elif instance is not None:

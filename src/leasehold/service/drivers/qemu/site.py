@@ -23,7 +23,6 @@ from leasehold.service.drivers.qemu.output import console_file, output_folder
 from leasehold.service.drivers.qemu.process import MachineDied, MachineFailed, QemuProcess
 from leasehold.service.drivers.qemu.tasks import shielded
 from leasehold.service.drivers.reconciler.driver import News
-from leasehold.service.drivers.reconciler.instances import Changes
 from leasehold.service.drivers.setup import DriverSetup
 
 _PRIVATE = 0o700
@@ -55,17 +54,9 @@ class QemuSite:
     async def _change(self, change: Callable[[], None]) -> None:
         async with self._changing:
             change()
-            changes = self.instances.take_changes()
-            if changes:
-                await self._write(changes)
+            write = self._store.write
+            await asyncio.get_running_loop().run_in_executor(self._thread, self.instances.flush, write)
             self._news.add(self.instances.take_news())
-
-    async def _write(self, changes: Changes[QemuInstance]) -> None:
-        try:
-            await asyncio.get_running_loop().run_in_executor(self._thread, self._store.write, changes)
-        except BaseException:
-            self.instances.give_back(changes)
-            raise
 
     async def update(self, instance: QemuInstance, **fields: Any) -> None:  # noqa: ANN401 - fields of QemuInstance
         """Change fields of an instance."""
