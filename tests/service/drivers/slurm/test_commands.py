@@ -119,7 +119,7 @@ def test_every_command_names_the_cluster(programs: Path) -> None:
     for name in ("sbatch", "squeue", "scontrol", "scancel"):
         program(programs, name, f'echo "{name} $*" >> {programs}/told; exit 1')
     cluster = slurm(cluster="beta")
-    for ask in (cluster.jobs, cluster.nodes, cluster.partitions, cluster.memory_is_consumable):
+    for ask in (cluster.jobs, cluster.nodes, cluster.time_limits, cluster.memory_is_consumable):
         with pytest.raises(SlurmUnavailable):
             ask()
     with pytest.raises(SlurmRefused):

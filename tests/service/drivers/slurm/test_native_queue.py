@@ -9,7 +9,7 @@ from tests.service.drivers.slurm.sites import SlurmRig
 
 from leasehold.service.drivers.protocol import HasNativeQueue, NativeJob, Phase, Verb
 from leasehold.service.drivers.slurm import instance
-from leasehold.service.drivers.slurm.cluster import Job, Node, Partition
+from leasehold.service.drivers.slurm.cluster import Job, Node
 from leasehold.service.drivers.slurm.driver import SlurmDriver
 from leasehold.service.drivers.slurm.options import OnSuspend, SlurmOptions
 from leasehold.service.drivers.slurm.queue import CpuMap, NativeQueue, site_nodes
@@ -27,9 +27,9 @@ def queue(partition: str = "", **options: Any) -> NativeQueue:
     """Three nodes of eight CPUs and 16 GiB; the last is in a partition of its own, too."""
     nodes = {name: Node(name, 8, 16_384, frozenset(MAIN)) for name in ("n1", "n2", "n3")}
     nodes["n3"] = replace(nodes["n3"], partitions=frozenset({"main", "debug"}))
-    partitions = {"main": Partition("main"), "debug": Partition("debug", 30)}
+    limits = {"main": None, "debug": 30}
     given = SlurmOptions(partition=partition, **options)
-    return NativeQueue(site_nodes(nodes, given), partitions, given, slots=24)
+    return NativeQueue(site_nodes(nodes, given), limits, given, slots=24)
 
 
 def job(number: int, *words: str, **fields: Any) -> Job:

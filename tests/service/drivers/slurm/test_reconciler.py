@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from leasehold.service.drivers.protocol import Order, Phase, Verb
 from leasehold.service.drivers.reconciler.instances import Instances
+from leasehold.service.drivers.reconciler.provider import Desired
 from leasehold.service.drivers.reconciler.store import InstanceStore
 from leasehold.service.drivers.slurm import users as users_module
 from leasehold.service.drivers.slurm.cluster import Job, Node
@@ -20,7 +21,7 @@ from leasehold.service.drivers.slurm.commands import Slurm, SlurmUnavailable, St
 from leasehold.service.drivers.slurm.instance import JobInstance, Tag
 from leasehold.service.drivers.slurm.job_directory import JobDirectories
 from leasehold.service.drivers.slurm.options import SlurmOptions
-from leasehold.service.drivers.slurm.reconciler import JobReconciler
+from leasehold.service.drivers.slurm.reconciler import NO_ROOM, JobReconciler
 from leasehold.testing.driver_rig import order
 
 NOW_MS = 1_060_000
@@ -34,7 +35,7 @@ class Queue(Slurm):
     def __init__(self) -> None:
         super().__init__(OPTIONS)
         self.queue: list[Job] = []
-        self.cancelled: list[int] = []
+        self.done: list[tuple[Step, int]] = []
         self.silent = False
 
     def jobs(self) -> list[Job]:
@@ -51,9 +52,12 @@ class Queue(Slurm):
             raise SlurmUnavailable("sbatch took longer than 1 s")
         return 9
 
+    @property
+    def cancelled(self) -> list[int]:
+        return [job_id for step, job_id in self.done if step is Step.CANCEL]
+
     def do(self, step: Step, job_id: int) -> str:
-        assert step is Step.CANCEL
-        self.cancelled.append(job_id)
+        self.done.append((step, job_id))
         return ""
 
 
@@ -143,6 +147,52 @@ class TestAJobThatWasSubmittedJustBeforeACrash:
         assert (one.job_id == 5) is is_its_own
         assert (house.slurm.cancelled == [5]) is not is_its_own
         house.store.close()
+
+
+class TestAJobWhoseCpusOthersHave:
+    """Slurm itself would let both run."""
+
+    def resumed(self, house: House, *words: str, **more: Any) -> JobInstance:
+        """A lease that was suspended, and is to go on; another job runs on its node."""
+        one = house.submitted()
+        one.incarnation, one.job_id, one.phase = 2, 5, Phase.RESUMING
+        house.slurm.queue = [
+            Job(5, words, comment=one.tag.comment, uid=ATLAS, cpus_by_node={"n1": 2}, **more),
+            Job(6, ("RUNNING",), uid=0, cpus_by_node={"n1": 3}),
+        ]
+        return one
+
+    def test_waits_and_says_so_and_is_written_once(self, house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+        one = self.resumed(house, "SUSPENDED")
+        written: list[object] = []
+        monkeypatch.setattr(house.store, "write", written.append)
+        for _ in range(3):
+            house.reconciler.observe()
+            assert (one.phase, one.detail, house.slurm.done) == (Phase.RESUMING, NO_ROOM, [])
+        assert len(written) == 1
+        house.slurm.queue.pop()
+        house.reconciler.observe()
+        assert house.slurm.done == [(Step.RESUME, 5)]
+
+    def test_is_suspended_again_if_they_came_as_it_was_resumed(self, house: House) -> None:
+        one = self.resumed(house, "RUNNING")
+        house.reconciler.observe()
+        assert (one.phase, one.detail, house.slurm.done) == (Phase.RESUMING, NO_ROOM, [(Step.SUSPEND, 5)])
+
+    def test_takes_them_back_from_one_that_leaves_in_the_same_look(self, house: House) -> None:
+        one = self.resumed(house, "SUSPENDED")
+        other = replace(one, lease_id=8, job_id=6, incarnation=1, desired=Desired.SAVED, phase=Phase.SAVING)
+        house.reconciler.instances.add(other)
+        house.slurm.queue[1] = replace(house.slurm.queue[1], uid=ATLAS, comment=other.tag.comment)
+        house.reconciler.observe()
+        assert house.slurm.done == [(Step.SUSPEND, 6), (Step.RESUME, 5)]
+
+
+def test_what_slurm_may_not_have_is_not_reported(house: House) -> None:
+    one = house.submitted()
+    assert house.reconciler.observe() == []
+    house.slurm.queue = [job(one.tag)]
+    assert [seen.phase for seen in house.reconciler.observe()] == [Phase.RUNNING]
 
 
 class TestAUserWhoIsNotKnownAnyMore:

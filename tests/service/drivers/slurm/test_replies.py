@@ -18,7 +18,7 @@ from leasehold.service.drivers.slurm.cluster import (
     memory_is_consumable,
     read_jobs,
     read_nodes,
-    read_partitions,
+    read_time_limits,
 )
 
 REPLIES = Path(__file__).with_name("replies")
@@ -152,7 +152,7 @@ def test_cores_with_two_threads_are_two_cpus() -> None:
     assert job.cpus_by_node == {"n1": 4}
 
 
-def test_nodes_and_partitions() -> None:
+def test_nodes_and_time_limits() -> None:
     nodes = read_nodes(reply("nodes-22.05.txt"))
     assert list(nodes) == ["alpha1", "alpha2", "alpha3"]
     assert nodes["alpha2"] == Node(
@@ -166,7 +166,7 @@ def test_nodes_and_partitions() -> None:
         port=6818,
     )
     assert nodes["alpha3"].free_cpus == 1
-    assert read_partitions(reply("partitions-22.05.txt"))["main"].longest_min is None
+    assert read_time_limits(reply("partitions-22.05.txt"))["main"] is None
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_nodes_and_partitions() -> None:
 )
 def test_the_longest_time_of_a_partition(said: str, minutes: int | None) -> None:
     line = f"PartitionName=short Default=NO MaxTime={said} MinNodes=0\n"
-    assert read_partitions(line)["short"].longest_min == minutes
+    assert read_time_limits(line)["short"] == minutes
 
 
 @pytest.mark.parametrize(

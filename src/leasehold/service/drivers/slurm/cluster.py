@@ -291,25 +291,16 @@ _PAIR = re.compile(r"(?:^|\s)([\w:/]+)=(\S*)")
 _CLOCK = re.compile(r"(?:(?P<days>\d+)-)?(?P<hours>\d+):(?P<minutes>\d+):(?P<seconds>\d+)")
 
 
-@dataclass(frozen=True, slots=True)
-class Partition:
-    """One partition; ``longest_min`` is the time limit of its jobs, None where there is none."""
-
-    name: str
-    longest_min: int | None = None
-
-
-def read_partitions(text: str) -> dict[str, Partition]:
-    """Read what ``scontrol --oneliner show partition`` answers; raises BadReply.
+def read_time_limits(text: str) -> dict[str, int | None]:
+    """Read ``scontrol --oneliner show partition``: the time limits (minutes; None: none); raises BadReply.
 
     A value that has spaces is cut, and none of those that are read here has.
     """
     lines = [dict(_PAIR.findall(line)) for line in text.splitlines() if line.strip()]
     try:
-        partitions = [Partition(line["PartitionName"], _minutes(line["MaxTime"])) for line in lines]
+        return {line["PartitionName"]: _minutes(line["MaxTime"]) for line in lines if line["PartitionName"]}
     except KeyError as error:
         raise BadReply(f"scontrol answered something without {error.args[0]}") from None
-    return {partition.name: partition for partition in partitions if partition.name}
 
 
 def _minutes(text: str) -> int | None:

@@ -6,6 +6,7 @@ know and for a controller that is down. So whatever is *done* here may or may no
 """
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
@@ -19,11 +20,10 @@ from leasehold.service.drivers.slurm.cluster import (
     BadReply,
     Job,
     Node,
-    Partition,
     memory_is_consumable,
     read_jobs,
     read_nodes,
-    read_partitions,
+    read_time_limits,
 )
 from leasehold.service.drivers.slurm.options import SlurmOptions
 
@@ -31,12 +31,13 @@ Result = TypeVar("Result")
 
 _LAST_JOB = 2**32
 _PATH = "/usr/local/bin:/usr/bin:/bin"
-_IN_DOUBT = (
-    *("unable to contact", "socket timed out", "connect failure", "communication connection", "zero bytes"),
-    *("authentication", "munge", "backup controller", "standby mode"),
+_IN_DOUBT = re.compile(
+    "unable to contact|socket timed out|connect failure|communication connection|zero bytes|authentication|munge"
+    "|backup controller|standby mode",
+    re.IGNORECASE,
 )
 """What ``sbatch`` says where it cannot know whether the job was accepted."""
-_NOT_NOW = ("temporarily", "limit", "busy", "try again", "down or not responding")
+_NOT_NOW = re.compile("temporarily|limit|busy|try again|down or not responding", re.IGNORECASE)
 """What it says where the same job may be accepted later."""
 
 
@@ -49,7 +50,7 @@ class SlurmRefused(LeaseholdError):
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
-        self.again = any(word in text.lower() for word in _NOT_NOW)
+        self.again = _NOT_NOW.search(text) is not None
 
 
 class Step(StrEnum):
@@ -89,9 +90,9 @@ class Slurm:
         """List the nodes by their names."""
         return self._read(read_nodes, "scontrol", "--oneliner", "show", "node")
 
-    def partitions(self) -> dict[str, Partition]:
-        """List the partitions by their names."""
-        return self._read(read_partitions, "scontrol", "--oneliner", "show", "partition")
+    def time_limits(self) -> dict[str, int | None]:
+        """List the time limits of the partitions (minutes; None: none) by their names."""
+        return self._read(read_time_limits, "scontrol", "--oneliner", "show", "partition")
 
     def memory_is_consumable(self) -> bool:
         """Whether its configuration makes memory something that jobs hold."""
@@ -119,7 +120,7 @@ class Slurm:
                 raise SlurmUnavailable(f"sbatch answered something else than a number: {done.stdout!r:.60}")
             return number
         complaint = _complaint(done)
-        if any(word in complaint.lower() for word in _IN_DOUBT):
+        if _IN_DOUBT.search(complaint):
             raise SlurmUnavailable(complaint)
         raise SlurmRefused(complaint)
 

@@ -114,8 +114,8 @@ class SlurmDriver:
         """Query nodes and partitions once in a while: they seldom change, and the queue is read often."""
         now_s = time.monotonic()
         if self._queue is None or now_s > self._queue_until_s:
-            nodes, partitions = self._slurm.nodes(), self._slurm.partitions()
-            self._queue = NativeQueue(site_nodes(nodes, self._options), partitions, self._options, self._slots)
+            nodes, limits = self._slurm.nodes(), self._slurm.time_limits()
+            self._queue = NativeQueue(site_nodes(nodes, self._options), limits, self._options, self._slots)
             self._queue_until_s = now_s + _QUEUE_KEPT_S
         return self._queue
 

@@ -187,7 +187,8 @@ def _desired_up(instance: JobInstance, job: Job, read_record: ReadRecord, now_ms
             since_ms = now_ms if is_coming_back else _begun_ms(job, read_record(), now_ms)
             return _become(instance, Phase.RUNNING, since_ms)
         case JobState.SUSPENDED | JobState.PENDING if is_coming_back:
-            return _become(instance, Phase.RESUMING, now_ms, job.reason if job.state is JobState.PENDING else "")
+            detail = job.reason if job.state is JobState.PENDING else instance.detail  # why it was not resumed
+            return _become(instance, Phase.RESUMING, now_ms, detail)
         case JobState.SUSPENDED:
             return _become(instance, Phase.RUNNING, now_ms, "suspended for a while by Slurm")
         case JobState.PENDING:

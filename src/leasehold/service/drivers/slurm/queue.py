@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 
 from leasehold.service.drivers.protocol import NativeJob
-from leasehold.service.drivers.slurm.cluster import OCCUPIES_CPUS, Job, JobState, Node, Partition, task_numbers
+from leasehold.service.drivers.slurm.cluster import OCCUPIES_CPUS, Job, JobState, Node, task_numbers
 from leasehold.service.drivers.slurm.commands import Step
 from leasehold.service.drivers.slurm.instance import JobInstance, Tag, tag_of
 from leasehold.service.drivers.slurm.options import SlurmOptions
@@ -120,11 +120,11 @@ class NativeQueue:
     """The jobs of the site's own users, as a planner understands them: how many VMs, for how long, in which order.
 
     A job takes as many VMs as fill its CPUs, node by node, and where memory is consumable as many as fill its
-    memory, if that are more. ``nodes`` are those that the site is about.
+    memory, if that are more. ``nodes`` are those that the site is about, ``time_limits_min`` those of partitions.
     """
 
     nodes: Mapping[str, Node]
-    partitions: Mapping[str, Partition]
+    time_limits_min: Mapping[str, int | None]
     options: SlurmOptions
     slots: int
 
@@ -188,7 +188,7 @@ class NativeQueue:
         return max(by_cpus, -(-_memory_mib(job, cpus) * node.cpus // (max(1, node.memory_mib) * each)))
 
     def _duration_ms(self, job: Job) -> int:
-        limits = [self.partitions[name].longest_min for name in job.partitions if name in self.partitions]
+        limits = map(self.time_limits_min.get, job.partitions)
         longest = max((limit for limit in limits if limit is not None), default=_LONGEST_MIN)
         return min(job.time_limit_min or longest, _LONGEST_MIN) * _MS_PER_MIN
 

@@ -309,8 +309,9 @@ class JobReconciler:
             seen.did(step, job)
 
     def _note(self, instance: JobInstance, detail: str) -> None:
-        instance.detail = detail
-        self.instances.touch(instance)
+        if instance.detail != detail:
+            instance.detail = detail
+            self.instances.touch(instance)
 
     # the site's own users
 
