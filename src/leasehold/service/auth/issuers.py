@@ -79,7 +79,7 @@ GRANT = Table(Grant, "What the members of a group of an issuer are here.")
 class Scopes(Key):
     """A table: for each scope, the permissions that it gives."""
 
-    accepts = "table of lists of [permissions](api.md#who-may-do-what)"
+    accepts = "table of lists of [permissions](api.md#permissions)"
 
     def read(self, keys: Keys, name: str, default: object) -> object:
         """Take the table."""
