@@ -16,10 +16,10 @@ from statistics import median, quantiles
 from time import thread_time_ns
 
 from bench.table import show
-from leasehold.jobs.desk import JobDesk
 from leasehold.jobs.effects import JobEffect, StartAttempt
 from leasehold.jobs.events import AttemptEnded, JobEvent, JobSubmitted, NodesSeen, SeenNode
 from leasehold.jobs.job import JobRequest
+from leasehold.jobs.scheduler import JobScheduler
 from leasehold.jobs.settings import JobSettings
 from leasehold.matching.choice import Retrying
 from leasehold.matching.needs import Amounts, Job, Needs
@@ -46,7 +46,7 @@ class WaitingJobs:
 
 def waiting_jobs(jobs: int = 600, nodes: int = 32) -> WaitingJobs:
     """Submit jobs one by one, and let those that run end one by one as long as any does."""
-    random, desk = Random(1), JobDesk(NEVER_GIVEN_UP)
+    random, desk = Random(1), JobScheduler(NEVER_GIVEN_UP)
     desk.handle([NodesSeen("a", tuple(_node(number, random) for number in range(nodes)))], BEGIN_MS)
     running: Running = []
     submitting_us = [
@@ -60,7 +60,7 @@ def waiting_jobs(jobs: int = 600, nodes: int = 32) -> WaitingJobs:
     return WaitingJobs(jobs, nodes, len(ending_us), median(submitting_us), median(ending_us), p99_us)
 
 
-def _timed_us(desk: JobDesk, event: JobEvent, now_ms: int, running: Running) -> float:
+def _timed_us(desk: JobScheduler, event: JobEvent, now_ms: int, running: Running) -> float:
     """Tell the desk of an event, and note what it starts."""
     begun_ns = thread_time_ns()
     effects = desk.handle([event], now_ms)

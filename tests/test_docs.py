@@ -17,8 +17,8 @@ from leasehold.analysis.metrics import CATALOGUE, COALLOCATION_CATALOGUE
 from leasehold.cli.live.jobs import FAULTS
 from leasehold.cli.live.states import CODES, MEANINGS
 from leasehold.configuration.job_description.fields import NOT_SERVED, read_fields
-from leasehold.jobs.why import JobReason
-from leasehold.jobs.why import sentence as of_job
+from leasehold.jobs.job import JobReason
+from leasehold.jobs.job import sentence as of_job
 from leasehold.matching.verdict import Why
 from leasehold.matching.verdict import sentence as of_matching
 from leasehold.model.errors import InvalidField

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from leasehold.jobs.desk import JobDesk
 from leasehold.jobs.effects import (
     BuildImage,
     JobClosed,
@@ -14,6 +13,7 @@ from leasehold.jobs.effects import (
 )
 from leasehold.jobs.events import ImagesSeen, JobEvent, JobSubmitted, NodesSeen, SeenNode
 from leasehold.jobs.job import Backup, Fault, JobRequest
+from leasehold.jobs.scheduler import JobScheduler
 from leasehold.jobs.settings import JobSettings
 from leasehold.matching.images import Image
 from leasehold.matching.needs import Amounts, Job, Needs
@@ -98,7 +98,7 @@ class Told:
     """A desk that is checked after every instant, and what it last said."""
 
     def __init__(self, *events: JobEvent, settings: JobSettings | None = None, network: Network | None = None) -> None:
-        self.desk = JobDesk(settings or JobSettings(), network)
+        self.desk = JobScheduler(settings or JobSettings(), network)
         self.effects: list[JobEffect] = []
         self.tell(0, *events)
 

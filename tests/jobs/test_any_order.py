@@ -10,7 +10,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.jobs.making import MINUTE, S, ask, catalogue, image, seen, site
 from tests.searching import examples
 
-from leasehold.jobs.desk import JobDesk
 from leasehold.jobs.effects import BuildImage, JobClosed, JobEffect, StartAttempt, WakeJobsAt
 from leasehold.jobs.events import (
     AttemptEnded,
@@ -28,6 +27,7 @@ from leasehold.jobs.events import (
     SeenNode,
 )
 from leasehold.jobs.job import NOT_YET, Backup, Fault, JobRecord, JobState
+from leasehold.jobs.scheduler import JobScheduler
 from leasehold.jobs.settings import JobSettings, Matching
 
 NODES: dict[str, dict[str, Any]] = {
@@ -51,8 +51,8 @@ class AnyOrder(RuleBasedStateMachine):
     )
     def begin(self, queue: str, matching: Matching, *, eager: bool) -> None:
         self.settings = JobSettings(queue=queue, matching=matching, eager=eager, images_awaited=True)
-        self.desk, self.twin = JobDesk(self.settings), JobDesk(self.settings)
-        self.thorough = thorough(JobDesk(self.settings))
+        self.desk, self.twin = JobScheduler(self.settings), JobScheduler(self.settings)
+        self.thorough = thorough(JobScheduler(self.settings))
         self.now_ms, self.jobs = 1, 0
         self.facts: dict[str, SeenNode] = {name: seen(name, at_ms=1, **able) for name, able in NODES.items()}
         self.fallen: dict[str, int] = {}
@@ -181,20 +181,20 @@ class AnyOrder(RuleBasedStateMachine):
     def restart(self) -> None:
         """The twin begins anew from what was kept, and both are told what is known."""
         kept = deepcopy([*self.twin.records.values(), *self.fenced_and_closed()])
-        memory, watched = json.loads(json.dumps(self.twin.memory())), deepcopy(self.twin.watching.all())
-        self.twin = JobDesk(self.settings)
+        memory, watched = json.loads(json.dumps(self.twin.snapshot())), deepcopy(self.twin.failures.all())
+        self.twin = JobScheduler(self.settings)
         self.twin.take_up(kept, self.now_ms)
-        self.twin.recall(memory)
-        self.twin.watching.recall(watched)
+        self.twin.restore(memory)
+        self.twin.failures.restore(watched)
         self.tell(*self.everything())
 
     def fenced_and_closed(self) -> list[JobRecord]:
-        jobs = {job_id for job_id, _ in self.twin.memory()["fenced"]}
+        jobs = {job_id for job_id, _ in self.twin.snapshot()["fenced"]}
         return [self.closed[job_id] for job_id in sorted(jobs & self.closed.keys())]
 
     @invariant()
     def every_job_ends_or_waits_for_something(self) -> None:
-        for record in getattr(self, "desk", JobDesk()).records.values():
+        for record in getattr(self, "desk", JobScheduler()).records.values():
             if record.state is JobState.WAITING:
                 assert record.next_ms > self.now_ms
             elif record.state is JobState.BUILDING:
@@ -222,9 +222,9 @@ class AnyOrder(RuleBasedStateMachine):
             assert sum(one.state.value == "succeeded" for one in record.attempts) <= 1
 
 
-def thorough(desk: JobDesk) -> JobDesk:
+def thorough(desk: JobScheduler) -> JobScheduler:
     """Let a desk look at every job that waits, whether there is hope for it or not."""
-    desk._rounds._has_hope = lambda *_: True  # type: ignore[method-assign]
+    desk._cycle._has_hope = lambda *_: True  # type: ignore[method-assign]
     return desk
 
 

@@ -5,8 +5,7 @@ from typing import Any
 from tests.jobs.making import Told, seen, site, submitted
 
 from leasehold.jobs.events import AttemptEnded, AttemptFailed, AttemptRuns, NodeFell, NodeOffers
-from leasehold.jobs.job import Backup, Fault
-from leasehold.jobs.places import names_of
+from leasehold.jobs.job import Backup, Fault, names_of
 from leasehold.jobs.settings import JobSettings
 
 

@@ -4,10 +4,9 @@ import pytest
 from tests.jobs.making import MINUTE, S, Told, catalogue, image, seen, site, submitted
 
 from leasehold.jobs.effects import JobDecided
+from leasehold.jobs.event_handlers import REACTIONS
 from leasehold.jobs.events import AttemptEnded, AttemptFailed, AttemptRuns, NodeFell
-from leasehold.jobs.faults import REACTIONS
-from leasehold.jobs.job import AttemptState, Fault
-from leasehold.jobs.why import JobReason, sentence
+from leasehold.jobs.job import AttemptState, Fault, JobReason, sentence
 
 OF_NODES = [Fault.NETWORK_FAILED, Fault.SERVICE_STOPPED, Fault.NODE_DIED]
 GCC = {"gcc": "12.2"}
@@ -190,7 +189,7 @@ def test_a_node_may_be_listed_as_long_as_it_is_said_to_have_fallen() -> None:
     told.tell(4, *later, submitted(2, cores=4, at_ms=4))
 
     assert told.started == []
-    assert told.desk.watching.all()["a/1"].failures == 1
+    assert told.desk.failures.all()["a/1"].failures == 1
 
 
 def test_all_that_runs_on_a_node_falls_with_it_and_each_of_several_nodes_ends_a_job() -> None:

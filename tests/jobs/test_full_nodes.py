@@ -9,7 +9,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.jobs.making import MINUTE, S, Told, seen, site, submitted
 from tests.searching import examples
 
-from leasehold.jobs.desk import JobDesk
 from leasehold.jobs.effects import JobClosed, StartAttempt, StopAttempt
 from leasehold.jobs.events import (
     AttemptEnded,
@@ -21,8 +20,8 @@ from leasehold.jobs.events import (
     RoomLeft,
     RoomTaken,
 )
-from leasehold.jobs.floor import site_of
-from leasehold.jobs.job import AttemptState, JobRecord
+from leasehold.jobs.job import AttemptState, JobRecord, site_of
+from leasehold.jobs.scheduler import JobScheduler
 from leasehold.jobs.settings import JobSettings
 from leasehold.matching.choice import Retrying
 from leasehold.matching.needs import Amounts
@@ -81,9 +80,9 @@ class TestWhatOthersWereGiven:
 
     def test_is_known_to_who_asks_what_would_become_of_a_job(self) -> None:
         told = Told(site(seen("a/1", at_ms=1)))
-        told.desk.note([given_away()], 2)
+        told.desk.observe([given_away()], 2)
 
-        assert told.desk.foresee(submitted(at_ms=2).request, 2).what == "cores-in-use"
+        assert told.desk.forecast(submitted(at_ms=2).request, 2).what == "cores-in-use"
 
 
 class TestANodeThatIsFullAllTheSame:
@@ -97,7 +96,7 @@ class TestANodeThatIsFullAllTheSame:
         assert told.looked_at == ["a/1"]
         record = told.desk.records[1]
         assert (record.restarts, record.attempt(1).fault) == (0, None)
-        assert told.desk.watching.all()["a/1"].failures == 0
+        assert told.desk.failures.all()["a/1"].failures == 0
 
     def test_is_not_used_before_it_was_looked_at_again(self) -> None:
         told = Told(site(seen("a/1", at_ms=1))).tell(1, submitted(at_ms=1))
@@ -161,7 +160,7 @@ class GivingAway(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        self.desk = JobDesk(JobSettings(retrying=Retrying(2 * MINUTE, 10**12)))
+        self.desk = JobScheduler(JobSettings(retrying=Retrying(2 * MINUTE, 10**12)))
         self.now_ms, self.last = 1, 0
         self.ours: dict[object, dict[str, int]] = {}
         self.strangers: dict[str, int] = dict.fromkeys(NODES, 0)
@@ -302,7 +301,7 @@ class GivingAway(RuleBasedStateMachine):
 
     @invariant()
     def fullness_costs_no_restart(self) -> None:
-        for record in getattr(self, "desk", JobDesk()).records.values():
+        for record in getattr(self, "desk", JobScheduler()).records.values():
             assert record.restarts == 0
             assert not any(attempt.fault for attempt in record.attempts)
 
@@ -323,7 +322,7 @@ class GivingAway(RuleBasedStateMachine):
                 self.tell(AttemptEnded(*key, 0))
         assert {record.state.value for record in self.closed.values()} <= {"completed"}
         assert set(self.closed) == set(range(1, self.last + 1))
-        assert all(known.failures == 0 for known in self.desk.watching.all().values())
+        assert all(known.failures == 0 for known in self.desk.failures.all().values())
 
 
 TestGivingAway = GivingAway.TestCase

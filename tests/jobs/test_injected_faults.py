@@ -5,9 +5,9 @@ from random import Random
 import pytest
 from tests.jobs.making import BASE, MINUTE, S, ask
 
-from leasehold.jobs.desk import JobDesk
 from leasehold.jobs.effects import JobClosed, JobDecided
 from leasehold.jobs.job import Backup, Fault, JobRequest, JobState
+from leasehold.jobs.scheduler import JobScheduler
 from leasehold.jobs.settings import JobSettings
 from leasehold.matching.needs import Amounts
 from leasehold.matching.nodes import NodeCapabilities
@@ -32,7 +32,7 @@ def world(settings: JobSettings | None = None) -> JobWorld:
         for number in range(NODES)
     ]
     hosts = [(able, number % 4 < 2) for number, able in enumerate(nodes)]
-    return JobWorld(JobDesk(settings or JobSettings()), hosts, BASE, (("gcc", "12"),))
+    return JobWorld(JobScheduler(settings or JobSettings()), hosts, BASE, (("gcc", "12"),))
 
 
 def keep_busy(made: JobWorld, random: Random, fault: Fault, backup: Backup) -> None:

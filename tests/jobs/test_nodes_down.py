@@ -90,7 +90,7 @@ class TestAJobThatNoNodeCanRunNow:
         assert told.decided == [(1, "nodes-down", "a/2, a/3")]
 
     def test_is_foreseen_to_wait(self) -> None:
-        forecast = Told(site(down())).desk.foresee(ask(at_ms=1), 1)
+        forecast = Told(site(down())).desk.forecast(ask(at_ms=1), 1)
 
         assert (forecast.state.value, forecast.reason.value, forecast.what) == (
             "waiting",
@@ -114,7 +114,7 @@ class TestAJobWhoseNodeDies:
         for now_ms in range(2, 6):
             told.tell(now_ms, site(down(at_ms=now_ms)))
 
-        assert told.desk.watching.all()["a/1"].failures == 1
+        assert told.desk.failures.all()["a/1"].failures == 1
 
     def test_is_not_waited_for_any_more_when_its_site_does_not_list_it(self) -> None:
         told = Told(site(down())).tell(1, submitted(at_ms=1)).tell(2, site())

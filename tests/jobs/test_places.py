@@ -101,14 +101,14 @@ def test_optimal_matching_lets_an_earlier_job_step_aside_for_a_later_one() -> No
 def test_a_foresight_says_what_would_happen_and_changes_nothing() -> None:
     told = Told(site(seen("a/1", is_host=True)), catalogue(buildable={"r": "4.3"}))
 
-    forecast = told.desk.foresee(ask(1, needs="r"), 1)
+    forecast = told.desk.forecast(ask(1, needs="r"), 1)
 
     assert (forecast.state.value, forecast.reason.value, forecast.what) == (
         "building", "image-is-built", "base+r=4.3"
     )  # fmt: skip
-    assert told.desk.foresee(ask(1), 1).reason.value == "runs-on-nodes"
-    assert told.desk.foresee(ask(1, cores=9), 1).what.startswith("too-few-cores: ")
-    assert told.desk.foresee(ask(1, deadline_ms=5 * S), 1).reason.value == "too-late"
+    assert told.desk.forecast(ask(1), 1).reason.value == "runs-on-nodes"
+    assert told.desk.forecast(ask(1, cores=9), 1).what.startswith("too-few-cores: ")
+    assert told.desk.forecast(ask(1, deadline_ms=5 * S), 1).reason.value == "too-late"
     assert not told.desk.records
 
 

@@ -11,9 +11,9 @@ from tests.jobs.making import S, Told, catalogue, image, seen, site, submitted
 
 from leasehold.jobs.events import NodeFell
 from leasehold.jobs.job import Fault
+from leasehold.jobs.placement import ReliabilityPlanner, at_most
 from leasehold.jobs.settings import JobSettings
-from leasehold.jobs.sureness import Sureness, at_most
-from leasehold.jobs.watching import Watched
+from leasehold.jobs.state import NodeHistory
 from leasehold.matching.reliability import FailureRate
 
 OFTEN = JobSettings(belief=FailureRate(1, 100), takeover_ms=0)
@@ -89,17 +89,17 @@ def test_rates_are_learnt_from_what_happened() -> None:
         if second < 5:
             told.tell(second * S + 1, NodeFell("a/1", Fault.NODE_DIED))
 
-    watched = told.desk.watching.all()
+    watched = told.desk.failures.all()
 
-    assert watched == {"a/1": Watched(4, 4_004, 8 * S), "a/2": Watched(0, 8 * S, 8 * S)}
+    assert watched == {"a/1": NodeHistory(4, 4_004, 8 * S), "a/2": NodeHistory(0, 8 * S, 8 * S)}
     again = nodes(0)
-    again.desk.watching.recall(deepcopy(watched))
-    assert again.desk.watching.all() == watched
+    again.desk.failures.restore(deepcopy(watched))
+    assert again.desk.failures.all() == watched
     told.tell(9 * S, submitted(at_ms=9 * S, reliability=0.5, deadline_ms=25 * S))
     assert told.started == [(1, 1, ("a/2",))]
 
 
-WATCHED = st.builds(Watched, st.sampled_from([0, 0, 1, 5]), st.sampled_from([0, 10 * S, 90 * S]))
+WATCHED = st.builds(NodeHistory, st.sampled_from([0, 0, 1, 5]), st.sampled_from([0, 10 * S, 90 * S]))
 
 
 @given(
@@ -110,16 +110,16 @@ WATCHED = st.builds(Watched, st.sampled_from([0, 0, 1, 5]), st.sampled_from([0, 
 )
 @settings(deadline=None)
 def test_of_nodes_that_are_alike_so_many_are_looked_at_as_a_plan_can_have_and_no_other_comes_of_it(
-    histories: list[tuple[Watched, int]], reliability: float, deadline_ms: int, restarts: int
+    histories: list[tuple[NodeHistory, int]], reliability: float, deadline_ms: int, restarts: int
 ) -> None:
     asked = submitted(reliability=reliability, deadline_ms=deadline_ms, restarts=restarts)
     said = []
-    for few_of_each in (Sureness._few_of_each, lambda _, edges: list(edges)):
+    for few_of_each in (ReliabilityPlanner._few_of_each, lambda _, edges: list(edges)):
         nodes = [seen(f"a/{number}", waiting_ms=ms) for number, (_, ms) in enumerate(histories)]
         told = Told(site(*nodes), settings=OFTEN)
         history = {f"a/{number}": replace(watched) for number, (watched, _) in enumerate(histories)}
-        told.desk.watching.recall(history)
-        with mock.patch.object(Sureness, "_few_of_each", few_of_each):
+        told.desk.failures.restore(history)
+        with mock.patch.object(ReliabilityPlanner, "_few_of_each", few_of_each):
             told.tell(0, asked)
         standby = told.desk.records[1].standby if 1 in told.desk.records else None
         said.append((told.started, told.decided, told.closed, standby))

@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from leasehold.jobs.job import Attempt, JobRecord
-from leasehold.jobs.why import JobReason
+from leasehold.jobs.job import Attempt, JobReason, JobRecord
 from leasehold.matching.images import Recipe
 
 
@@ -57,7 +56,7 @@ class JobClosed:
 
 @dataclass(frozen=True, slots=True)
 class WakeJobsAt:
-    """Tell the desk a `JobTick` then."""
+    """Send a `JobTick` then."""
 
     at_ms: int
 

@@ -1,4 +1,4 @@
-"""What happens to jobs, nodes and images, as the desk is told of it."""
+"""What happens to jobs, nodes and images: the input of the job scheduler."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from leasehold.matching.nodes import Node
 
 @dataclass(frozen=True, slots=True)
 class JobSubmitted:
-    """Somebody asks for a job."""
+    """A job was submitted."""
 
     request: JobRequest
 
@@ -86,7 +86,7 @@ class ImagesSeen:
 
 @dataclass(frozen=True, slots=True)
 class ImageBuilt:
-    """An image that the desk asked for is there."""
+    """An image that the scheduler asked for is there."""
 
     key: str
     image: Image
@@ -143,7 +143,7 @@ class AttemptFailed:
 class AttemptNotNow:
     """A site took no lease of an attempt, or took it back before it began: nothing ran, nothing failed.
 
-    ``full``  those of its nodes on which others have what it was promised: then it is placed anew at once
+    ``full``  those of its nodes on which others have what it was promised: then it is placed again at once
     """
 
     job_id: int
@@ -157,8 +157,8 @@ class RoomTaken:
     """A lease that is no attempt holds machines at a site; told again as soon as more is known of them.
 
     ``each``      what each of its ``vms`` has
-    ``nodes``     where they are, a name for each VM, as ``site/node``; empty: nobody knows
-    ``since_ms``  since when whoever looks at the nodes sees them; NOT_YET: they were only ordered
+    ``nodes``     where they are, a name for each VM, as ``site/node``; empty: unknown
+    ``since_ms``  since when a look at the nodes shows them; NOT_YET: they were only ordered
     """
 
     lease_id: int
@@ -179,7 +179,7 @@ class RoomLeft:
 
 @dataclass(frozen=True, slots=True)
 class JobTick:
-    """The time has come for which the desk asked."""
+    """The time has come that `WakeJobsAt` named."""
 
 
 JobEvent = (

@@ -1,15 +1,99 @@
-"""The nouns: a job that is asked for, its attempts, and how both stand."""
+"""The nouns: a job that is asked for, its attempts and places, the state of each, and the reasons for it."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from leasehold.jobs.why import JobReason
+from leasehold.matching.assignment import Edge
 from leasehold.matching.choice import Physical, Virtual
+from leasehold.matching.images import Recipe
 from leasehold.matching.needs import Job
+from leasehold.matching.verdict import FITS, Verdict
 from leasehold.model.errors import InvalidField
 from leasehold.model.request import LeaseType
 
+
+class JobReason(StrEnum):
+    """Why it was decided so."""
+
+    SUBMITTED = "submitted"
+    # where and when
+    RUNS_ON_NODES = "runs-on-nodes"
+    RUNS_IN_MACHINES = "runs-in-machines"
+    RUNS_ALONG = "runs-along"
+    TAKES_OVER = "takes-over"
+    IMAGE_IS_BUILT = "image-is-built"
+    TRIED_AGAIN_LATER = "tried-again-later"
+    NODES_DOWN = "nodes-down"
+    WAITS_ITS_TURN = "waits-its-turn"
+    WAITS_AT_SITE = "waits-at-site"
+    SUSPENDED = "suspended"
+    NODE_FULL = "node-full"
+    SITE_SAID_NOT_NOW = "site-said-not-now"
+    # faults
+    SOFTWARE_GONE = "software-gone"
+    NETWORK_FAILED = "network-failed"
+    SERVICE_STOPPED = "service-stopped"
+    NODE_DIED = "node-died"
+    TAKEN_AWAY = "taken-away"
+    TIME_OVER = "time-over"
+    # over
+    COMPLETED = "completed"
+    JOB_ERROR = "job-error"
+    NEVER_HERE = "never-here"
+    WAITED_TOO_LONG = "waited-too-long"
+    NOT_SURE_ENOUGH = "not-sure-enough"
+    IMAGE_FAILED = "image-failed"
+    TOO_MANY_FAULTS = "too-many-faults"
+    TOO_LATE = "too-late"
+    CANCELLED_BY_USER = "cancelled-by-user"
+    # results that do not count
+    RESULT_FENCED = "result-fenced"
+
+
+_SENTENCES: dict[JobReason, str] = {
+    JobReason.SUBMITTED: "was submitted and has not been scheduled yet",
+    JobReason.RUNS_ON_NODES: "gets nodes that have what it needs",
+    JobReason.RUNS_IN_MACHINES: "gets machines built for it, because no suitable node is available",
+    JobReason.RUNS_ALONG: "has a second copy, to be as reliable as requested",
+    JobReason.TAKES_OVER: "starts on its standby node, because the first attempt failed",
+    JobReason.IMAGE_IS_BUILT: "waits until an image with its software is built",
+    JobReason.TRIED_AGAIN_LATER: "found no room and will be retried",
+    JobReason.NODES_DOWN: "waits for nodes that could run it but are down",
+    JobReason.WAITS_ITS_TURN: "waits, because jobs ahead of it took the room",
+    JobReason.WAITS_AT_SITE: "waits in the queue of its site",
+    JobReason.SUSPENDED: "is suspended at its site",
+    JobReason.NODE_FULL: "was returned to the queue, because its node was full when it was to start",
+    JobReason.SITE_SAID_NOT_NOW: "was not accepted by the site and will be retried",
+    JobReason.SOFTWARE_GONE: "lost its node, because the software that it needs is no longer installed there",
+    JobReason.NETWORK_FAILED: "lost its node, because the node is unreachable",
+    JobReason.SERVICE_STOPPED: "lost its node, because the node's own manager stopped",
+    JobReason.NODE_DIED: "lost its node, because the node failed",
+    JobReason.TAKEN_AWAY: "lost its node, because its lease was ended",
+    JobReason.TIME_OVER: "exceeded its time limit and will not be retried",
+    JobReason.COMPLETED: "ran to its end",
+    JobReason.JOB_ERROR: "exited with an error and will not be retried",
+    JobReason.NEVER_HERE: "cannot run anywhere here",
+    JobReason.WAITED_TOO_LONG: "found no room within the retry limit",
+    JobReason.NOT_SURE_ENOUGH: "cannot be made as reliable as requested",
+    JobReason.IMAGE_FAILED: "needs an image that could not be built",
+    JobReason.TOO_MANY_FAULTS: "exceeded its restart limit",
+    JobReason.TOO_LATE: "can no longer meet its deadline",
+    JobReason.CANCELLED_BY_USER: "was cancelled by its user",
+    JobReason.RESULT_FENCED: "returned a result that does not count, because another was accepted first",
+}
+
+
+def sentence(reason: JobReason) -> str:
+    """Render a reason for a person."""
+    return _SENTENCES[reason]
+
+
 NOT_YET = -1
+
+
+def site_of(node: str) -> str:
+    """Return the site of a node, whose name is ``site/node``."""
+    return node.partition("/")[0]
 
 
 class Backup(StrEnum):
@@ -101,7 +185,7 @@ class Fault(StrEnum):
     """The node is gone, with all that ran on it."""
 
     TAKEN_AWAY = "taken-away"
-    """No fault: its lease was taken back (preempted for good), and it may begin anew."""
+    """No fault: its lease was taken back (preempted for good), and it may restart."""
 
     TIME_OVER = "time-over"
     """It ran longer than it may: once more it would not be quicker, so it is told to its user."""
@@ -109,12 +193,12 @@ class Fault(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRequest:
-    """What somebody asks for. Never changed.
+    """What is asked for. Never changed.
 
     ``job``          its number, submission, needs and deadline; ``needs.nodes`` machines run the command
     ``lease_type``   what kind of guest its attempts are
     ``reliability``  how sure it is to be done by the deadline, above 0 and below 1; None: nothing is asked
-    ``restarts``     how often it may begin anew after faults that are not its own
+    ``restarts``     how often it may restart after faults that are not its own
     ``is_foreign``   as in `leasehold.model.request.Request`
 
     Raises InvalidField for what makes no sense together.
@@ -180,7 +264,7 @@ class Attempt:
     @property
     def site(self) -> str:
         """The site of its nodes: all are of one."""
-        return self.nodes[0].partition("/")[0]
+        return site_of(self.nodes[0])
 
 
 @dataclass(slots=True, eq=False)
@@ -188,7 +272,7 @@ class JobRecord:
     """One job's life.
 
     ``reason``     why it stands as it does, with ``what`` is missing where there is something
-    ``restarts``   how often it began anew after a fault
+    ``restarts``   how often it restarted after a fault
     ``next_ms``    when it is tried again, NOT_YET where no time is set
     ``delivered``  the number of the attempt whose result is the job's, 0 while there is none
     ``since_ms``   from when on its tries are counted: submission, last fault, or when its image was there
@@ -227,3 +311,48 @@ class JobRecord:
 def has_lost_a_place(record: JobRecord) -> bool:
     """Whether a fault has befallen a job: what was promised to it when it began is kept as well as may be."""
     return any(attempt.fault is not None for attempt in record.attempts)
+
+
+@dataclass(frozen=True, slots=True)
+class JobPlacement:
+    """Places to begin at, the first for the job itself and the others for copies; or why there are none.
+
+    ``standby``  a place that is kept ready
+    ``surest``   how sure that is, where it was asked; without places, how sure it can be had at most
+    """
+
+    places: tuple[Place, ...] = ()
+    verdict: Verdict = FITS
+    surest: float | None = None
+    standby: Place | None = None
+
+    @property
+    def recipe(self) -> Recipe | None:
+        """What has to be built before the job can begin, where that is so."""
+        return next((recipe for place in self.places if (recipe := recipe_of(place))), None)
+
+
+def recipe_of(place: Place) -> Recipe | None:
+    """Give what has to be built for a place; None where all is there."""
+    return place.image if not isinstance(place, Physical) and isinstance(place.image, Recipe) else None
+
+
+def edges_of(place: Place) -> tuple[Edge, ...]:
+    """Give the nodes or hosts of a place."""
+    return place.nodes if isinstance(place, Physical) else place.hosts
+
+
+def names_of(place: Place) -> tuple[str, ...]:
+    """Give the names of the nodes or hosts of a place."""
+    return tuple(edge.node for edge in edges_of(place))
+
+
+def last_call_ms(record: JobRecord) -> int:
+    """Give when a job is too late if it did not begin before; NOT_YET where it has no deadline."""
+    job = record.request.job
+    return NOT_YET if job.deadline_ms is None else max(0, job.deadline_ms - job.needs.execution_ms)
+
+
+def is_too_late(record: JobRecord, now_ms: int) -> bool:
+    """Whether a job cannot be done before its deadline wherever it begins now."""
+    return NOT_YET < last_call_ms(record) <= now_ms

@@ -38,7 +38,7 @@ class JobSettings:
     """What an operator may set about jobs; times in ms.
 
     ``queue``           in which order waiting jobs are looked at (`leasehold.matching.queues`)
-    ``patience_ms``     who has waited that long goes ahead of all others; None: nobody does
+    ``patience_ms``     a job that has waited that long goes ahead of all others; None: none does
     ``retrying``        how often a job that found no room is tried again, and for how long
     ``eager``           whether waiting jobs are looked at whenever there may be room, not only at their times
     ``best_fit``        how near in memory a node has to be; None: every node that fits comes into question
@@ -51,8 +51,8 @@ class JobSettings:
     ``belief``          what is thought of a node's failures before it was watched
     ``offers_last_ms``  how long a node is believed that said that it is lightly loaded
     ``warm_for_ms``     how long a machine is thought to stay warm at a host after a job; 0: not at all
-    ``sites``           the sites that tell of their nodes: until each has, nobody is refused as never here
-    ``images_awaited``  whether somebody tells of images: until then, likewise
+    ``sites``           the sites that report their nodes: until each has, no job is refused as never here
+    ``images_awaited``  whether images are reported: until they are, likewise
 
     Raises InvalidField, or UnknownName for the queue.
     """

@@ -1,6 +1,6 @@
 """Which solver has a service for assignment problems? SciPy's where it is installed, else the plain one.
 
-It stands outside the decision core, which is given it: `leasehold.jobs.desk.JobDesk(..., solve=...)`.
+It stands outside the decision core, which is given it: `leasehold.jobs.scheduler.JobScheduler(..., solve=...)`.
 """
 
 from collections.abc import Sequence

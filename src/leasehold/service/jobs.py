@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 from collections.abc import Iterable
 from itertools import chain
 
-from leasehold.jobs.job import JobState, Place
-from leasehold.jobs.why import JobReason
+from leasehold.jobs.job import JobReason, JobState, Place
 from leasehold.matching.choice import Physical
 from leasehold.matching.images import Recipe
 from leasehold.matching.needs import Job
@@ -86,7 +85,7 @@ def prospect(engine: Engine, command: SubmitJob, now_ms: int) -> Prospect:
     book = engine.handlers.jobs
     request = book.request(command, now_ms)
     book.catch_up(now_ms)
-    seen = book.desk.foresee(request, now_ms)
+    seen = book.desk.forecast(request, now_ms)
     moment = EvaluationTime(now_ms, engine.setup.settings.fresh_for_ms)
     groups = grouped(book.nodes.kinds(now_ms), request.job, engine.setup.network, moment)
     chosen = tuple(_chosen(place) for place in seen.places)

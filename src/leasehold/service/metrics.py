@@ -15,8 +15,7 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from leasehold.jobs.job import JobState
-from leasehold.jobs.why import JobReason
+from leasehold.jobs.job import JobReason, JobState
 from leasehold.model.event import Operation
 from leasehold.model.lease import LeaseState
 from leasehold.model.reason import Outcome, Reason

@@ -1,6 +1,6 @@
 """A small world for jobs: nodes that run commands, fail and come back, and a client who gets results.
 
-It carries out what a `leasehold.jobs.desk.JobDesk` decides, and tells it what happens, by a clock of its
+It carries out what a `leasehold.jobs.scheduler.JobScheduler` decides, and tells it what happens, by a clock of its
 own. What is true here, the desk only learns by looking, by reports, or by silence. Everything follows
 from the arguments and from the faults that a test injects.
 """
@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import count
 
-from leasehold.jobs.desk import JobDesk
 from leasehold.jobs.effects import (
     BuildImage,
     JobClosed,
@@ -34,8 +33,8 @@ from leasehold.jobs.events import (
     NodesSeen,
     SeenNode,
 )
-from leasehold.jobs.floor import site_of
-from leasehold.jobs.job import Fault, JobRecord, JobRequest
+from leasehold.jobs.job import Fault, JobRecord, JobRequest, site_of
+from leasehold.jobs.scheduler import JobScheduler
 from leasehold.matching.choice import Physical
 from leasehold.matching.images import Image
 from leasehold.matching.needs import NOTHING, Amounts
@@ -84,7 +83,7 @@ class JobWorld:
 
     def __init__(
         self,
-        desk: JobDesk,
+        desk: JobScheduler,
         nodes: Iterable[tuple[NodeCapabilities, bool]],
         base: Image | None = None,
         buildable: tuple[tuple[str, str], ...] = (),

@@ -12,7 +12,7 @@ from tests.service.engine.job_worlds import S, Shop, facts, job, nodes
 from tests.service.engine.test_atomicity import failing
 
 from leasehold.jobs.job import Backup
-from leasehold.jobs.watching import Watched
+from leasehold.jobs.state import NodeHistory
 from leasehold.service.commands import CancelJob, Drain, JobOutput, JobSiteSilent, Observed, Undrain
 from leasehold.service.drivers.facts import Output
 from leasehold.service.drivers.protocol import Phase
@@ -125,8 +125,8 @@ def test_how_often_nodes_failed_outlives_a_restart_and_is_written_only_with_news
         shop.do(nodes(facts(), facts("n2")))
         shop.pass_time(7 * S)
         shop.do(nodes(DEAD, facts("n2")))
-        watched = shop.engine.handlers.jobs.desk.watching.all()
-        assert watched["a/n1"] == Watched(1, 7 * S, -1)
+        watched = shop.engine.handlers.jobs.desk.failures.all()
+        assert watched["a/n1"] == NodeHistory(1, 7 * S, -1)
         kept = store.nodes()
         assert [(row.charged, row.watched_ms, row.well_ms) for row in kept] == [
             (1, 7 * S, -1),
@@ -135,7 +135,7 @@ def test_how_often_nodes_failed_outlives_a_restart_and_is_written_only_with_news
         shop.do(job(cores=1, runs_s=30))
         assert store.nodes() == kept
         shop.restart()
-        assert shop.engine.handlers.jobs.desk.watching.all() == watched
+        assert shop.engine.handlers.jobs.desk.failures.all() == watched
         shop.pass_time(7 * S)
         shop.do(nodes(facts(), facts("n2")))
         assert store.nodes() != kept

@@ -13,7 +13,7 @@ import typer
 import yaml
 
 from leasehold.cli.main import app
-from leasehold.jobs.why import JobReason
+from leasehold.jobs.job import JobReason
 from leasehold.model.event import Operation
 from leasehold.model.reason import Outcome, Reason
 from leasehold.service.config_file import load_config

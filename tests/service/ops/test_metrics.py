@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from leasehold.jobs.why import JobReason
+from leasehold.jobs.job import JobReason
 from leasehold.model.event import Operation
 from leasehold.model.reason import Outcome, Reason
 from leasehold.service.drivers.protocol import Verb

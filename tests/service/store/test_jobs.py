@@ -7,8 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from leasehold.jobs.job import Attempt, AttemptState, Backup, Fault, JobRecord, JobRequest, JobState
-from leasehold.jobs.why import JobReason
+from leasehold.jobs.job import Attempt, AttemptState, Backup, Fault, JobReason, JobRecord, JobRequest, JobState
 from leasehold.matching.assignment import Edge
 from leasehold.matching.choice import Physical, Virtual
 from leasehold.matching.images import Image

@@ -22,7 +22,6 @@ from leasehold.experiments.hybrid.plan import (
     configuration_named,
     stated,
 )
-from leasehold.jobs.desk import JobDesk
 from leasehold.jobs.effects import BuildImage, JobClosed, JobEffect, StartAttempt, StopAttempt, WakeJobsAt
 from leasehold.jobs.events import (
     AttemptEnded,
@@ -37,6 +36,7 @@ from leasehold.jobs.events import (
     SeenNode,
 )
 from leasehold.jobs.job import Attempt, Fault, JobRecord, JobRequest, JobState
+from leasehold.jobs.scheduler import JobScheduler
 from leasehold.jobs.settings import JobSettings, Machines
 from leasehold.matching.choice import MachineMaking, Retrying, Virtual
 from leasehold.matching.images import Image
@@ -300,7 +300,7 @@ class HybridWorld:
     def __init__(self, around: Situation, random: Random) -> None:
         self.around = around
         self.observer = JobObserver(around)
-        self.desk = JobDesk(around.settings)
+        self.desk = JobScheduler(around.settings)
         self._random = random
         self._due: list[tuple[int, int, Callable[[], Iterable[JobEvent]]]] = []
         self._order = count()

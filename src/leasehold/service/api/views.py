@@ -8,8 +8,8 @@ from pydantic import TypeAdapter
 
 from leasehold.gateway import explaining as core
 from leasehold.gateway.explaining import Brokered, ComponentView, Explanation
-from leasehold.jobs.why import JobReason
-from leasehold.jobs.why import sentence as job_sentence
+from leasehold.jobs.job import JobReason
+from leasehold.jobs.job import sentence as job_sentence
 from leasehold.matching.verdict import Why
 from leasehold.matching.verdict import sentence as matching_sentence
 from leasehold.model.agreement import MILLION, Breach

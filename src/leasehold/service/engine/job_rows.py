@@ -10,11 +10,11 @@ from leasehold.jobs.job import (
     AttemptState,
     Backup,
     Fault,
+    JobReason,
     JobRecord,
     JobRequest,
     JobState,
 )
-from leasehold.jobs.why import JobReason
 from leasehold.matching.needs import Job
 from leasehold.model.request import LEASE_TYPES
 from leasehold.service.engine.needs import needs_of, needs_text

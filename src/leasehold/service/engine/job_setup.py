@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from leasehold.jobs.desk import JobDesk
+from leasehold.jobs.scheduler import JobScheduler
 from leasehold.jobs.settings import JobSettings
 from leasehold.matching.nodes import Network
 from leasehold.service.assignment_solver import best_solver
@@ -27,6 +27,6 @@ class JobSetup:
     image_sites: frozenset[str] = frozenset()
     gone_after_ms: int = 3_600_000
 
-    def desk(self) -> JobDesk:
+    def desk(self) -> JobScheduler:
         """Make a desk that knows nothing yet."""
-        return JobDesk(self.settings, self.network, best_solver())
+        return JobScheduler(self.settings, self.network, best_solver())

@@ -82,8 +82,8 @@ class JobBook:
         self._has_decided = False
         self.desk = engine.setup.desk()
         self.desk.take_up(self.kept.records, engine.now_ms)
-        self.desk.watching.recall(self.nodes.watched())
-        self.desk.recall(json.loads(self._memory))  # what it still has of nodes is written where it belongs
+        self.desk.failures.restore(self.nodes.watched())
+        self.desk.restore(json.loads(self._memory))  # what it still has of nodes is written where it belongs
         for consumer in self.kept.open_of():
             self._count(consumer, 1)
         self.moves: dict[type, Callable[[Any, int], Iterable[JobEvent]]] = {
@@ -254,7 +254,7 @@ class JobBook:
 
     def catch_up(self, now_ms: int) -> None:
         """Let the desk know what others have been given, and have given back."""
-        self.desk.note(self.nodes.take_room_news(), now_ms)
+        self.desk.observe(self.nodes.take_room_news(), now_ms)
 
     def keep_up(self, now_ms: int) -> None:
         """Let the desk know of much news now: whoever asks it something need not wait for that."""
@@ -324,15 +324,15 @@ class JobBook:
     def has_news(self) -> bool:
         """Whether there is anything to write."""
         books = (self.kept, self.nodes, self.images)
-        return bool(self.desk.watching.news) or any(book.has_news() for book in books)
+        return bool(self.desk.failures.news) or any(book.has_news() for book in books)
 
     def save(self, batch: Batch) -> None:
         """Write everything into the store."""
-        self.nodes.note_watched(self.desk.watching.news)
-        self.desk.watching.news.clear()
+        self.nodes.note_watched(self.desk.failures.news)
+        self.desk.failures.news.clear()
         for book in (self.kept, self.nodes, self.images):
             book.save(batch)
-        memory = json.dumps(self.desk.memory()) if self._has_decided else self._memory
+        memory = json.dumps(self.desk.snapshot()) if self._has_decided else self._memory
         if memory != self._memory:
             batch.set_memory(MEMORY, memory)
             self._memory = memory

@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from leasehold.jobs.job import JobRecord
-from leasehold.jobs.why import JobReason
+from leasehold.jobs.job import JobReason, JobRecord
 from leasehold.model.effect import (
     CoAllocationClosed,
     CoAllocationStarted,
@@ -210,7 +209,7 @@ class Minutes:
     def line_about_job(
         self, job: JobRecord, reason: JobReason, now_ms: int, site: str, detail: Mapping[str, object]
     ) -> None:
-        """Add a line about a job, which says with `leasehold.jobs.why` how it stands."""
+        """Add a line about a job, which says with `leasehold.jobs.job` how it stands."""
         self.about_jobs.append((reason, site))
         self.last_seq += 1
         self.journal.append(

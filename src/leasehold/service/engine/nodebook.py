@@ -18,7 +18,7 @@ from leasehold.jobs.events import (
     SeenNode,
 )
 from leasehold.jobs.job import NOT_YET, Fault
-from leasehold.jobs.watching import Watched
+from leasehold.jobs.state import NodeHistory
 from leasehold.matching.needs import Amounts
 from leasehold.matching.nodes import Node, NodeCapabilities
 from leasehold.model.lease import Lease, LeaseState
@@ -182,11 +182,11 @@ class NodeBook:
 
     # What is written
 
-    def watched(self) -> dict[str, Watched]:
+    def watched(self) -> dict[str, NodeHistory]:
         """Tell again how long nodes were watched, and how often they failed."""
-        return {name: Watched(row.charged, row.watched_ms, row.well_ms) for name, row in self.rows.items()}
+        return {name: NodeHistory(row.charged, row.watched_ms, row.well_ms) for name, row in self.rows.items()}
 
-    def note_watched(self, news: Mapping[str, Watched]) -> None:
+    def note_watched(self, news: Mapping[str, NodeHistory]) -> None:
         """Keep with the nodes how long they were watched, and how often they failed."""
         for name, watched in news.items():
             row = self.rows.get(name)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Protocol
 
-from leasehold.jobs.why import JobReason
+from leasehold.jobs.job import JobReason
 from leasehold.model.event import Operation
 from leasehold.model.reason import Outcome, Reason
 from leasehold.service.drivers.protocol import Verb

@@ -5,8 +5,7 @@ from typing import Annotated, Literal, cast
 
 from fastapi import APIRouter, Query, Request, Response
 
-from leasehold.jobs.job import Backup, JobState
-from leasehold.jobs.why import JobReason
+from leasehold.jobs.job import Backup, JobReason, JobState
 from leasehold.matching.needs import Amounts, InputFile, Needs
 from leasehold.matching.software import software
 from leasehold.matching.verdict import Verdict, sentence

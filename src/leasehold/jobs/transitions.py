@@ -1,4 +1,4 @@
-"""The steps of a job's life, each with all that belongs to it: record, promises, queue, and what is told."""
+"""The transitions of jobs and attempts, each with all that belongs to it: record, promises, queue and effects."""
 
 from collections.abc import Iterable
 
@@ -7,40 +7,42 @@ from leasehold.jobs.job import (
     NOT_YET,
     Attempt,
     AttemptState,
+    JobReason,
     JobRecord,
     JobRequest,
     JobState,
     Place,
     has_lost_a_place,
+    last_call_ms,
 )
-from leasehold.jobs.office import Office
-from leasehold.jobs.why import JobReason
+from leasehold.jobs.settings import JobSettings
+from leasehold.jobs.state import SchedulerState
 from leasehold.matching.choice import Physical
 
 
-class Lives:
-    """Whoever decides something about a job has it done here."""
+class Transitions:
+    """Carries out what was decided about jobs and attempts."""
 
-    def __init__(self, office: Office) -> None:
-        self._book = office.book
-        self._floor = office.floor
-        self._line = office.line
-        self._images = office.images
+    def __init__(self, state: SchedulerState) -> None:
+        self._jobs = state.jobs
+        self._inventory = state.inventory
+        self._waiting = state.waiting
+        self._images = state.images
 
     def begin(self, request: JobRequest) -> None:
         """Take a job in."""
         record = JobRecord(request, since_ms=request.job.submitted_ms)
-        self._book.records[record.id] = record
-        self._book.moved[record.id] = record
-        self._line.put(record)
+        self._jobs.records[record.id] = record
+        self._jobs.moved[record.id] = record
+        self._waiting.put(record)
 
     def take_up(self, record: JobRecord) -> None:
         """Go on with a job from its record."""
-        self._book.records[record.id] = record
+        self._jobs.records[record.id] = record
         for attempt in record.open_attempts:
             self.hold(record, attempt)
         if record.state is JobState.WAITING and not record.open_attempts:
-            self._line.put(record, at_once=record.next_ms == NOT_YET)
+            self._waiting.put(record, at_once=record.next_ms == NOT_YET)
         if record.state is JobState.BUILDING:
             self._images.resume(record)
 
@@ -51,24 +53,24 @@ class Lives:
         is_backup = reason is not None
         attempt = Attempt(len(record.attempts) + 1, place, now_ms, is_backup)
         record.attempts.append(attempt)
-        self._line.drop(record.id)
+        self._waiting.drop(record.id)
         self._images.leave(record.id)
         self.hold(record, attempt)
         _stand(record, *_standing(_furthest(record)))
-        self._book.effects.append(StartAttempt(record, attempt))
-        self._book.decide(record, reason or where(place), what, attempt.number)
+        self._jobs.effects.append(StartAttempt(record, attempt))
+        self._jobs.decide(record, reason or where(place), what, attempt.number)
         return attempt
 
     def hold(self, record: JobRecord, attempt: Attempt) -> None:
         """Promise an attempt what it needs."""
         amounts = self._images.amounts(record, attempt.place)
-        self._floor.hold((record.id, attempt.number), attempt.nodes, amounts, attempt.started_ms)
+        self._inventory.hold((record.id, attempt.number), attempt.nodes, amounts, attempt.started_ms)
 
     def run(self, record: JobRecord, attempt: Attempt, now_ms: int) -> None:
         """Note that the command of an attempt has begun."""
         if attempt.started_ms == NOT_YET:
             attempt.started_ms = now_ms
-            self._floor.begins((record.id, attempt.number), attempt.nodes, now_ms)
+            self._inventory.begins((record.id, attempt.number), attempt.nodes, now_ms)
         self.stands(record, attempt, AttemptState.RUNNING)
 
     def stands(self, record: JobRecord, attempt: Attempt, state: AttemptState, why: str = "") -> None:
@@ -80,40 +82,40 @@ class Lives:
 
     def follow(self, record: JobRecord, why: str = "") -> None:
         """Let a job stand as the furthest of its open attempts; another reason is told."""
-        self._book.moved[record.id] = record
+        self._jobs.moved[record.id] = record
         furthest = _furthest(record)
         state, reason = _standing(furthest)
         is_news = record.reason is not reason
         _stand(record, state, reason, why if reason in _AT_SITE else "")
         if is_news:
-            self._book.decide(record, reason, record.what, furthest.number)
+            self._jobs.decide(record, reason, record.what, furthest.number)
 
     def end(self, record: JobRecord, attempt: Attempt, state: AttemptState, now_ms: int) -> None:
         """End an attempt: nothing that it says from now on counts."""
         attempt.state, attempt.ended_ms = state, now_ms
-        self._floor.release((record.id, attempt.number), attempt.nodes)
-        self._book.moved[record.id] = record
-        self._book.roomier.update(attempt.nodes)
+        self._inventory.release((record.id, attempt.number), attempt.nodes)
+        self._jobs.moved[record.id] = record
+        self._jobs.roomier.update(attempt.nodes)
         if state is AttemptState.FENCED:
-            self._book.fence(record, attempt)
-        elif self._line:
-            self._book.effects += [LookAtNode(node) for node in attempt.nodes]
+            self._jobs.fence(record, attempt)
+        elif self._waiting:
+            self._jobs.effects += [LookAtNode(node) for node in attempt.nodes]
 
     def stop(self, record: JobRecord, attempts: Iterable[Attempt], now_ms: int) -> None:
         """Fence attempts, and have their leases taken back."""
         for attempt in attempts:
             self.end(record, attempt, AttemptState.FENCED, now_ms)
-            self._book.effects.append(StopAttempt(record, attempt))
+            self._jobs.effects.append(StopAttempt(record, attempt))
 
     def wait(self, record: JobRecord, reason: JobReason, what: str, next_ms: int) -> None:
         """Let a job wait until then, or until there is room."""
         self._images.leave(record.id)
         _stand(record, JobState.WAITING, reason, what, next_ms)
-        if record.id not in self._line:
-            self._line.put(record, at_once=False)
-        self._book.decide(record, reason, what)
+        if record.id not in self._waiting:
+            self._waiting.put(record, at_once=False)
+        self._jobs.decide(record, reason, what)
 
-    def afresh(self, record: JobRecord, reason: JobReason, what: str, now_ms: int) -> None:
+    def restart(self, record: JobRecord, reason: JobReason, what: str, now_ms: int) -> None:
         """Let a job look for a place at once, its tries counted from now on."""
         record.since_ms = now_ms
         self.requeue(record, reason, what)
@@ -122,32 +124,39 @@ class Lives:
         """Let a job look for a place at once."""
         self._images.leave(record.id)
         _stand(record, JobState.WAITING, reason, what)
-        self._line.put(record)
-        self._book.moved[record.id] = record
+        self._waiting.put(record)
+        self._jobs.moved[record.id] = record
 
     def build(self, record: JobRecord, key: str, next_ms: int) -> None:
         """Let a job wait for an image."""
-        self._line.drop(record.id)
+        self._waiting.drop(record.id)
         is_new = record.state is not JobState.BUILDING
         _stand(record, JobState.BUILDING, JobReason.IMAGE_IS_BUILT, key, next_ms)
         if is_new:
-            self._book.decide(record, JobReason.IMAGE_IS_BUILT, key)
+            self._jobs.decide(record, JobReason.IMAGE_IS_BUILT, key)
 
     def close(self, record: JobRecord, state: JobState, reason: JobReason, now_ms: int, what: str = "") -> None:
         """End a job; whatever still runs for it is stopped."""
         self.stop(record, record.open_attempts, now_ms)
-        self._line.drop(record.id)
+        self._waiting.drop(record.id)
         self._images.leave(record.id)
         _stand(record, state, reason, what)
         record.standby, record.ended_ms = None, now_ms
-        del self._book.records[record.id]
-        self._book.decide(record, reason, what, record.delivered)
-        self._book.effects.append(JobClosed(record))
+        del self._jobs.records[record.id]
+        self._jobs.decide(record, reason, what, record.delivered)
+        self._jobs.effects.append(JobClosed(record))
 
     def give_up(self, record: JobRecord, reason: JobReason, now_ms: int, what: str = "") -> None:
         """End a job without a result: one that never lost a place is refused, any other has failed."""
         state = JobState.FAILED if has_lost_a_place(record) else JobState.REFUSED
         self.close(record, state, reason, now_ms, what)
+
+
+def next_try_ms(settings: JobSettings, record: JobRecord, now_ms: int) -> int | None:
+    """Give when a job is tried again, or is too late if it did not begin before; None for no more."""
+    at_ms = settings.retrying.next_ms(record.since_ms, now_ms)
+    last_ms = last_call_ms(record)
+    return at_ms if at_ms is None or last_ms == NOT_YET else min(at_ms, last_ms)
 
 
 _FURTHER = (AttemptState.QUEUED, AttemptState.SUSPENDED, AttemptState.ORDERED, AttemptState.RUNNING)

@@ -3,7 +3,7 @@
 Rule: a node has free what was seen to be free there, less what was promised to attempts and given to other
 leases that were not there when it was seen, plus what other leases that were there have given back since;
 and never more than it has in all less what all of them have there. So no core and no MiB is promised twice,
-whatever a site says and however old that is. Machines of which nobody has said on which node they are may be
+whatever a site says and however old that is. Machines whose node is unknown may be
 on any node of their site, and are counted on each.
 
 A node that *fell* is down until it was seen sound again, later than it fell. One that is *in doubt*, because
@@ -17,13 +17,13 @@ from itertools import chain, groupby
 from typing import Any
 
 from leasehold.jobs.events import RoomLeft, RoomTaken, SeenNode
-from leasehold.jobs.job import NOT_YET, Fault
+from leasehold.jobs.job import NOT_YET, Fault, site_of
 from leasehold.matching.choice import NodePool
 from leasehold.matching.needs import NOTHING, Amounts
 from leasehold.matching.node_index import NodeIndex
 from leasehold.matching.nodes import Network, Node, NodeCapabilities
 
-_LOOKS_KEPT = 8
+_SIGHTINGS_KEPT = 8
 """Of how many looks at a site it is kept what they did not see."""
 
 STALE_MS = -(10**18)
@@ -34,7 +34,7 @@ Holder = tuple[int, int]
 
 
 @dataclass(slots=True)
-class Held:
+class Promise:
     """What an attempt was promised on a node, and since when it uses it."""
 
     amounts: Amounts
@@ -42,7 +42,7 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class Returned:
     """What a lease gave back on a node that was last seen with it."""
 
     amounts: Amounts
@@ -50,7 +50,7 @@ class Left:
 
 
 @dataclass(slots=True)
-class Look:
+class Sighting:
     """The nodes of a site that were last seen at the same time.
 
     ``unseen``     what leases on unknown nodes have that this look did not see, when its nodes were laid
@@ -63,19 +63,14 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Out:
+class Outage:
     """Since when a node is not used: it has fallen with a fault, or is in doubt where there is none."""
 
     fault: Fault | None
     since_ms: int
 
 
-def site_of(node: str) -> str:
-    """Give the site of a node, whose name is ``site/node``."""
-    return node.partition("/")[0]
-
-
-class Floor:
+class NodeInventory:
     """All nodes of all sites."""
 
     def __init__(self, network: Network) -> None:
@@ -85,8 +80,8 @@ class Floor:
         self._seen: dict[str, SeenNode] = {}
         self._names: dict[str, dict[str, None]] = {}
         """Of all nodes that were seen, by site."""
-        self._held: dict[str, dict[Holder, Held]] = {}
-        self.out: dict[str, Out] = {}
+        self._held: dict[str, dict[Holder, Promise]] = {}
+        self.out: dict[str, Outage] = {}
         self.shrunk: set[str] = set()
         """Nodes that have less in all than was promised there when they had more."""
         self._lost: dict[str, tuple[frozenset[str], int]] = {}
@@ -95,19 +90,19 @@ class Floor:
         self._down: dict[str, SeenNode] | None = None
         self._with_down: dict[str, NodePool] = {}
         self._others: dict[int, RoomTaken] = {}
-        self._others_on: dict[str, dict[int, Held]] = {}
-        """By node; and by site, where nobody has said on which node."""
+        self._others_on: dict[str, dict[int, Promise]] = {}
+        """By node; and by site, where the node is unknown."""
         self._unseen_at: dict[str, dict[int, Amounts]] = {}
         """By site and time: what leases of the second kind have that a look at that time did not see."""
-        self._left: dict[str, list[Left]] = {}
-        self._looks: dict[str, dict[int, Look]] = {}
+        self._left: dict[str, list[Returned]] = {}
+        self._sightings: dict[str, dict[int, Sighting]] = {}
         """By site and time; of a large one there are few, since its nodes are seen together."""
         self._stale: set[str] = set()
-        """Sites where something changed on unknown nodes, which is looked into when somebody asks."""
+        """Sites where something changed on unknown nodes, which is looked into when it is needed."""
         self.complete: set[str] = set()
         """Sites that have told of all of their nodes."""
         self.roomier: set[str] = set()
-        """Sites where some node, nobody knows which, has more room than when this was last emptied."""
+        """Sites where some unknown node has more room than when this was last emptied."""
 
     @property
     def whole(self) -> NodePool:
@@ -134,7 +129,7 @@ class Floor:
         node = seen.node if seen.node.seen_ms else replace(seen.node, seen_ms=now_ms)
         out = self.out.get(node.name)
         is_newer = out is not None and node.seen_ms > out.since_ms and seen.fault is None
-        self._leave_look(node.name)
+        self._leave_sighting(node.name)
         self._seen[node.name] = replace(seen, node=self._without_lost(node))
         self._names.setdefault(site_of(node.name), {})[node.name] = None
         self._left[node.name] = [one for one in self._left.get(node.name, ()) if one.at_ms > node.seen_ms]
@@ -154,7 +149,7 @@ class Floor:
 
     def forget(self, name: str) -> None:
         """Know nothing of a node any more, but that it fell."""
-        self._leave_look(name)
+        self._leave_sighting(name)
         self._seen.pop(name, None)
         self._names.get(site_of(name), {}).pop(name, None)
         self._unusable.get(site_of(name), set()).discard(name)
@@ -182,13 +177,13 @@ class Floor:
 
     def fall(self, name: str, fault: Fault, now_ms: int) -> None:
         """Do not use a node until it is seen again."""
-        self.out[name] = Out(fault, now_ms)
+        self.out[name] = Outage(fault, now_ms)
         self._refresh((name,))
 
     def doubt(self, name: str, now_ms: int) -> None:
         """Believe that a node has no room until it is seen again."""
         if not self.has_fallen(name):
-            self.out[name] = Out(None, now_ms)
+            self.out[name] = Outage(None, now_ms)
             self._refresh((name,))
 
     def forget_software(self, name: str, software: frozenset[str], now_ms: int) -> None:
@@ -214,11 +209,11 @@ class Floor:
     def hold(self, holder: Holder, nodes: Iterable[str], amounts: Amounts, begun_ms: int = NOT_YET) -> None:
         """Promise an attempt so much on each of these nodes."""
         for name in nodes:
-            self._held.setdefault(name, {})[holder] = Held(amounts, begun_ms)
+            self._held.setdefault(name, {})[holder] = Promise(amounts, begun_ms)
             self._refresh((name,))
 
     def begins(self, holder: Holder, nodes: Iterable[str], now_ms: int) -> None:
-        """Note that an attempt uses what it was promised, which whoever looks from now on will see."""
+        """Note that an attempt uses what it was promised: looks from now on will show it."""
         for name in nodes:
             self._held[name][holder].begun_ms = now_ms
 
@@ -241,11 +236,11 @@ class Floor:
         self._others[room.lease_id] = room
         for name, vms in Counter(room.nodes).items():
             everything = _times(room.each, vms)
-            self._others_on.setdefault(name, {})[room.lease_id] = Held(everything, room.since_ms)
+            self._others_on.setdefault(name, {})[room.lease_id] = Promise(everything, room.since_ms)
         if not room.nodes:
             everything = _times(room.each, room.vms)
             anywhere = self._others_on.setdefault(room.site, {})
-            anywhere[room.lease_id] = Held(everything, room.since_ms)
+            anywhere[room.lease_id] = Promise(everything, room.since_ms)
             self._count_unseen(room.site, room.since_ms, Amounts.__add__, everything)
         self._is_stale([room] if before is None else [before, room])
         return _nodes_of(before)
@@ -258,13 +253,13 @@ class Floor:
         for name, vms in Counter(room.nodes).items():
             seen = self._seen.get(name)
             if seen is not None and 0 <= room.since_ms < seen.node.seen_ms < gone.at_ms:
-                self._left.setdefault(name, []).append(Left(_times(room.each, vms), gone.at_ms))
+                self._left.setdefault(name, []).append(Returned(_times(room.each, vms), gone.at_ms))
         self._forget_other(gone.lease_id)
         self._is_stale([room])
         return _nodes_of(room)
 
     def _forget_other(self, lease_id: int) -> RoomTaken | None:
-        """Count no longer what a lease has; gives what it had. Its nodes are still to be laid anew."""
+        """Count no longer what a lease has; gives what it had. Its nodes are still to be updated."""
         room = self._others.pop(lease_id, None)
         if room is None:
             return None
@@ -295,47 +290,47 @@ class Floor:
         """
         sums = self._unseen_at.setdefault(site, {})
         if seen_ms not in sums:
-            if len(sums) >= _LOOKS_KEPT:
+            if len(sums) >= _SIGHTINGS_KEPT:
                 sums.clear()
             anywhere = self._others_on.get(site, {}).values()
             sums[seen_ms] = _sum(one.amounts for one in anywhere if not 0 <= one.begun_ms < seen_ms)
         return sums[seen_ms]
 
     def _is_stale(self, rooms: Sequence[RoomTaken]) -> None:
-        """Lay the nodes of leases anew; those of a site, once somebody asks, where they are not known."""
+        """Update the nodes of leases; where they are unknown, those of the site once they are needed."""
         self._refresh({name for room in rooms for name in room.nodes})
         self._stale.update(room.site for room in rooms if not room.nodes)
 
     def _settle(self) -> None:
-        """Lay anew what does not lie as it should: nearly always all does, and a site has many nodes."""
+        """Update the nodes that are out of date: nearly always none is, and a site has many."""
         stale, self._stale = self._stale, set()
-        names = [name for site in sorted(stale) for name in sorted(self._laid_wrong(site))]
+        names = [name for site in sorted(stale) for name in sorted(self._out_of_date(site))]
         if names:
             self._refresh(names)
 
-    def _laid_wrong(self, site: str) -> Iterator[str]:
+    def _out_of_date(self, site: str) -> Iterator[str]:
         """Name the nodes that were laid when leases on unknown nodes had more that was not seen, or less."""
-        for seen_ms, look in self._looks.get(site, {}).items():
+        for seen_ms, look in self._sightings.get(site, {}).items():
             unseen = self._unseen(site, seen_ms)
             yield from look.otherwise if unseen == look.unseen else look.names
             look.unseen = unseen
 
-    def _leave_look(self, name: str) -> None:
+    def _leave_sighting(self, name: str) -> None:
         """A node is seen again, or forgotten."""
-        seen, looks = self._seen.get(name), self._looks.get(site_of(name), {})
-        look = None if seen is None else looks.get(seen.node.seen_ms)
+        seen, sightings = self._seen.get(name), self._sightings.get(site_of(name), {})
+        look = None if seen is None else sightings.get(seen.node.seen_ms)
         if seen is None or look is None:
             return
         look.names.discard(name)
         look.otherwise.discard(name)
         if not look.names:
-            del looks[seen.node.seen_ms]
+            del sightings[seen.node.seen_ms]
 
     def _judge(self, seen: SeenNode) -> SeenNode:
         """Give a node as it is to be laid, and remember what leases on unknown nodes are taken to have."""
         node, site = seen.node, site_of(seen.node.name)
         unseen = self._unseen(site, node.seen_ms)
-        look = self._looks.setdefault(site, {}).setdefault(node.seen_ms, Look(unseen))
+        look = self._sightings.setdefault(site, {}).setdefault(node.seen_ms, Sighting(unseen))
         look.names.add(node.name)
         if unseen == look.unseen:
             look.otherwise.discard(node.name)
@@ -343,7 +338,7 @@ class Floor:
             look.otherwise.add(node.name)
         return self._as_it_is(seen)
 
-    def held(self) -> Iterator[tuple[str, Mapping[Holder, Held]]]:
+    def held(self) -> Iterator[tuple[str, Mapping[Holder, Promise]]]:
         """Give each node on which something is promised, and to whom."""
         yield from self._held.items()
 
@@ -404,7 +399,7 @@ class Floor:
         return self._with_down[site]
 
     def idle(self, *, down: bool = False) -> NodePool:
-        """Give all nodes as if nobody used them; those that are down only where they are wanted too."""
+        """Give all nodes as if none were used; those that are down only where they are wanted too."""
         there = (seen for name, seen in self._seen.items() if down or self.is_usable(name))
         return self._ground_with(replace(seen, node=_unused(seen.node)) for seen in there)
 
@@ -414,26 +409,26 @@ class Floor:
         return ground
 
     def _refresh(self, names: Iterable[str]) -> None:
-        """Judge nodes of which something has changed, and lay them anew; some may never have been seen."""
+        """Update nodes of which something has changed; some may never have been seen."""
         judged = {name: self._judge(self._seen[name]) for name in names if name in self._seen}
         self._down, self._with_down = None, {}
-        changed = {name: seen for name, seen in judged.items() if not self._lies_so(seen)}
-        self._lay_anew(self._whole, changed)
+        changed = {name: seen for name, seen in judged.items() if not self._is_up_to_date(seen)}
+        self._put_again(self._whole, changed)
         for site, its_own in groupby(sorted(judged, key=site_of), key=site_of):
             here = [*its_own]
             its_changed = {name: changed[name] for name in here if name in changed}
-            self._lay_anew(self._ground_of(site), its_changed)
+            self._put_again(self._ground_of(site), its_changed)
             unusable = self._unusable.setdefault(site, set())
             unusable.difference_update(here)
             unusable.update(name for name in here if not self.is_usable(name))
 
-    def _lies_so(self, seen: SeenNode) -> bool:
-        """Whether a node lies already as it is now: to look is much quicker than to lay it anew."""
+    def _is_up_to_date(self, seen: SeenNode) -> bool:
+        """Whether a node is up to date: to look is much quicker than to update it."""
         name, node = seen.node.name, seen.node if self.is_usable(seen.node.name) else None
         as_node, as_host = self._whole.index.find(name), self._whole.hosts.get(name)
         return as_node == (node if seen.runs else None) and as_host == (node if seen.is_host else None)
 
-    def _lay_anew(self, ground: NodePool, nodes: Mapping[str, SeenNode]) -> None:
+    def _put_again(self, ground: NodePool, nodes: Mapping[str, SeenNode]) -> None:
         if nodes:
             _take_out(ground, nodes)
             _lay(ground, [seen for name, seen in nodes.items() if self.is_usable(name)])
@@ -463,7 +458,7 @@ class Floor:
 
     # --- what is kept --------------------------------------------------------------------------------------
 
-    def memory(self) -> dict[str, Any]:
+    def snapshot(self) -> dict[str, Any]:
         """Give what does not come back by looking, as plain JSON."""
         names = sorted(chain(self.out.keys(), self._lost.keys() - self.out.keys()))
         return {name: self._remembered(name) for name in names}
@@ -478,15 +473,15 @@ class Floor:
             told |= {"lost": sorted(software), "lost_ms": since_ms}
         return told
 
-    def recall(self, memory: Mapping[str, Any]) -> None:
+    def restore(self, snapshot: Mapping[str, Any]) -> None:
         """Go on with what was kept."""
-        for name, told in memory.items():
+        for name, told in snapshot.items():
             if "out" in told:
                 fault = Fault(told["out"]) if told["out"] else None
-                self.out[name] = Out(fault, told["since_ms"])
+                self.out[name] = Outage(fault, told["since_ms"])
             if "lost" in told:
                 self._lost[name] = (frozenset(told["lost"]), told["lost_ms"])
-        self._refresh(memory)
+        self._refresh(snapshot)
 
 
 def _lay(ground: NodePool, nodes: Sequence[SeenNode]) -> None:
