@@ -99,7 +99,7 @@ def test_a_job_runs_where_a_node_was_found_and_its_output_comes_back(sites: Site
         assert (node.name, node.cores, node.problem) == ("a/n1", 4, "")
 
     sites.run(play)
-    assert sites.a.orders[0].on.nodes == ("n1",)
+    assert sites.a.orders[0].constraints.nodes == ("n1",)
 
 
 def test_who_asks_for_what_is_not_there_hears_so(sites: Sites) -> None:
@@ -225,7 +225,7 @@ def test_an_image_is_built_once_and_the_job_runs_in_a_machine_with_it(sites: Sit
 
     sites.run(play)
     assert sites.a.built == [BUILDABLE.packages]
-    assert {order.on.image for order in sites.a.orders if order.command} == {"base+gromacs"}
+    assert {order.constraints.image for order in sites.a.orders if order.command} == {"base+gromacs"}
     assert sites.a.orders[0].memory_mib == 1024 + 128
 
 

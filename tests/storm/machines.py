@@ -16,8 +16,7 @@ from typing import TypeVar
 from leasehold.service.drivers.emulated.driver import EmulatedDriver
 from leasehold.service.drivers.emulated.fault_injection import Faults
 from leasehold.service.drivers.facts import NodeFacts, Output
-from leasehold.service.drivers.protocol import Capabilities, Observation, Order, Phase, Problem, Verb
-from leasehold.service.drivers.setup import DriverSetup
+from leasehold.service.drivers.protocol import Capabilities, DriverSetup, Observation, Order, Phase, Problem, Verb
 
 KIND = "storm"
 

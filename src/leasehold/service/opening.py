@@ -16,9 +16,8 @@ from leasehold.gateway.settings import SiteSettings
 from leasehold.model.agreement import CPUS
 from leasehold.model.errors import InputError, InvalidField
 from leasehold.service.config import ServiceConfig, SiteSpec
-from leasehold.service.drivers.protocol import Capabilities, Driver, HasNativeQueue
+from leasehold.service.drivers.protocol import Capabilities, Driver, DriverSetup, HasNativeQueue
 from leasehold.service.drivers.registry import driver
-from leasehold.service.drivers.setup import DriverSetup
 from leasehold.service.engine.recording import remembered_abouts
 from leasehold.service.engine_thread import Clock
 from leasehold.service.native_queue_watcher import Do, NativeQueueWatcher

@@ -6,14 +6,14 @@ Part of `leasehold.testing.drivers`. Who has no nodes to name, or keeps no outpu
 from dataclasses import replace
 
 from leasehold.service.drivers.facts import HasNodes, HasOutput, NodeFacts, Output
-from leasehold.service.drivers.protocol import MachineWishes, Order, Phase, Verb
+from leasehold.service.drivers.protocol import Order, Phase, PlacementConstraints, Verb
 from leasehold.testing.driver_rig import MEMORY_MIB, Rig, Site, order, played, site
 
 FIRST, UNKNOWN = 1, 9
 
 
 class JobConformance:
-    """The tests for nodes, wishes and output; a subclass gives it a fixture ``rig``, new for each test."""
+    """The tests for nodes, constraints and output; a subclass gives it a fixture ``rig``, new for each test."""
 
     @played
     async def test_nodes_have_names_of_their_own_and_no_more_free_than_there_is(self, rig: Rig) -> None:
@@ -33,7 +33,7 @@ class JobConformance:
         """And gives it back when it goes."""
         async with site(rig) as here:
             for before in (await usable_nodes(here))[-1:]:
-                await here.do(start_on(MachineWishes((before.name,), cores=1)))
+                await here.do(start_on(PlacementConstraints((before.name,), cores=1)))
                 await here.until(Phase.RUNNING)
                 await until_free(here, before, less_by_mib=MEMORY_MIB)
                 await here.do(order(Verb.STOP))
@@ -45,9 +45,9 @@ class JobConformance:
         """It is not there, or too small: waiting would not help."""
         async with site(rig) as here:
             for node in (await usable_nodes(here))[:1]:
-                await is_never_taken_on(here, rig, MachineWishes(("no-such-node",)))
-                await is_never_taken_on(here, rig, MachineWishes((node.name,), cores=node.cores + 1))
-                await is_never_taken_on(here, rig, MachineWishes((node.name, node.name)))
+                await is_never_taken_on(here, rig, PlacementConstraints(("no-such-node",)))
+                await is_never_taken_on(here, rig, PlacementConstraints((node.name,), cores=node.cores + 1))
+                await is_never_taken_on(here, rig, PlacementConstraints((node.name, node.name)))
                 assert await here.driver.observe() == []
 
     @played
@@ -75,9 +75,9 @@ class JobConformance:
                     assert (ended.exit_status, ended.fault) == (status, fault)
 
 
-def start_on(wishes: MachineWishes) -> Order:
+def start_on(constraints: PlacementConstraints) -> Order:
     """Order one machine of a certain kind."""
-    return replace(order(Verb.START), on=wishes)
+    return replace(order(Verb.START), constraints=constraints)
 
 
 async def nodes_of(here: Site) -> list[NodeFacts]:
@@ -101,16 +101,16 @@ async def until_free(here: Site, before: NodeFacts, less_by_mib: int) -> None:
     raise AssertionError(f"{before.name} should have {expected} cores and MiB free, and has {free}")
 
 
-async def is_never_taken_on(here: Site, rig: Rig, wishes: MachineWishes) -> None:
-    """See that a lease with these wishes is refused for good, whatever else may be wrong for a while."""
-    told = start_on(wishes)
+async def is_never_taken_on(here: Site, rig: Rig, constraints: PlacementConstraints) -> None:
+    """See that a lease with these constraints is refused for good, whatever else may be wrong for a while."""
+    told = start_on(constraints)
     for _ in range(rig.patience):
         problem = (await here.tell(told)).get(told.id)
-        assert problem is not None, f"{wishes} was taken on"
+        assert problem is not None, f"{constraints} was taken on"
         if not problem.again:
             return
         await rig.pass_time()
-    raise AssertionError(f"{wishes} is refused as if it could be told again: {problem}")
+    raise AssertionError(f"{constraints} is refused as if it could be told again: {problem}")
 
 
 def has_output(here: Site) -> bool:

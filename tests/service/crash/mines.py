@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from leasehold.service.drivers.emulated.driver import EmulatedDriver
-from leasehold.service.drivers.protocol import Observation, Order, Problem
-from leasehold.service.drivers.setup import DriverSetup
+from leasehold.service.drivers.protocol import DriverSetup, Observation, Order, Problem
 from leasehold.service.store.batch import Batch
 from leasehold.service.store.store import Store
 from leasehold.service.store.store_url import read_url

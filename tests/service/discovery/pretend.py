@@ -12,8 +12,7 @@ from tests.service.api.house import PATIENCE_S, now_ms
 from leasehold.model.errors import LeaseholdError
 from leasehold.service.config import JobsSpec, ServiceConfig, SiteSpec
 from leasehold.service.drivers.facts import Buildable, ImageFacts, NodeFacts, Output
-from leasehold.service.drivers.protocol import Capabilities, Observation, Order, Phase, Problem, Verb
-from leasehold.service.drivers.setup import DriverSetup
+from leasehold.service.drivers.protocol import Capabilities, DriverSetup, Observation, Order, Phase, Problem, Verb
 from leasehold.service.federation import Federation
 from leasehold.service.metrics import Metrics
 from leasehold.service.store.store import Store

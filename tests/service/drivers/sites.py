@@ -11,8 +11,7 @@ from leasehold.service.drivers.emulated.fault_injection import FaultInjector, Fa
 from leasehold.service.drivers.emulated.machines import EmulatedMachines
 from leasehold.service.drivers.emulated.options import Hardware
 from leasehold.service.drivers.emulated.record import Saved
-from leasehold.service.drivers.protocol import Driver, Observation, Order, Phase
-from leasehold.service.drivers.setup import DriverSetup
+from leasehold.service.drivers.protocol import Driver, DriverSetup, Observation, Order, Phase
 
 START_MS = 1_795_257_816_120  # 2026-11-21T10:43:36.120Z
 REFERENCE_MIPS = 1000

@@ -115,7 +115,7 @@ def test_a_full_disk_is_not_taken_for_another_file(tmp_path: Path, monkeypatch: 
 
     EmulatedStore(tmp_path, 1).close()
     opened = partial(sqlite3.connect, factory=Full)
-    monkeypatch.setattr("leasehold.service.drivers.claimed.connect", opened)
+    monkeypatch.setattr("leasehold.service.drivers.reconciler.store.connect", opened)
     with pytest.raises(InputError, match="emulated machines cannot be used: database or disk is full"):
         EmulatedDriver(setup(tmp_path, Clock()))
 

@@ -12,8 +12,8 @@ from leasehold.model.errors import InputError, InvalidField, UnknownName
 from leasehold.service.config_file import load_config
 from leasehold.service.drivers import registry
 from leasehold.service.drivers.emulated.driver import EmulatedDriver
+from leasehold.service.drivers.protocol import DriverSetup
 from leasehold.service.drivers.registry import driver, driver_factory, driver_kinds
-from leasehold.service.drivers.setup import DriverSetup
 
 NOT_AN_DRIVER = 7
 

@@ -20,7 +20,7 @@ from leasehold.model.request import LeaseType
 from leasehold.service.commands import Cancel, Command, JobNodesSeen, JobOutput, Submit, SubmitJob
 from leasehold.service.drivers.emulated.options import EmulatedNode
 from leasehold.service.drivers.facts import Output
-from leasehold.service.drivers.protocol import MachineWishes, Order, Verb
+from leasehold.service.drivers.protocol import Order, PlacementConstraints, Verb
 from leasehold.service.engine.engine import Done, Engine
 from leasehold.service.engine.errands import Errands
 from leasehold.service.engine.job_setup import JobSetup
@@ -123,8 +123,8 @@ def test_also_if_both_come_in_the_same_moment(sqlite_store: Store) -> None:
 def test_a_node_that_somebody_else_has_filled_costs_nothing(sqlite_store: Store) -> None:
     """The view is as old as the last look, and it is not the gateway that filled the node since."""
     house = House(sqlite_store)
-    filled = MachineWishes(nodes=("n1",), cores=4)
-    stranger = Order("999.1.start", Verb.START, 999, 1, vms=1, memory_mib=256, on=filled)
+    filled = PlacementConstraints(nodes=("n1",), cores=4)
+    stranger = Order("999.1.start", Verb.START, 999, 1, vms=1, memory_mib=256, constraints=filled)
     assert house.sites["a"].machines.carry_out([stranger], house.now_ms) == {}
     house.do(job())
     house.live_on(MINUTE_MS)

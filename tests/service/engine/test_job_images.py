@@ -44,7 +44,7 @@ def test_nobody_is_refused_before_all_sites_have_told_of_their_images(shop: Shop
     assert shop.tried() == [("b/h1", "ordered", "")]
     assert shop.attempts()[0].image == "folding"
     [order] = shop.orders["b"]
-    assert (order.on.image, order.memory_mib) == ("folding", 1224)
+    assert (order.constraints.image, order.memory_mib) == ("folding", 1224)
 
 
 def test_a_site_that_is_silent_is_not_waited_for(shop: Shop) -> None:

@@ -23,7 +23,7 @@ from leasehold.service.commands import (
     Undrain,
 )
 from leasehold.service.drivers.facts import Output
-from leasehold.service.drivers.protocol import MachineWishes, Phase, Problem
+from leasehold.service.drivers.protocol import Phase, PlacementConstraints, Problem
 from leasehold.service.engine.errands import Fetch
 from leasehold.service.engine.job_setup import JobSetup
 from leasehold.service.errors import IdempotencyConflict, NoSuchJob, TooManyOpen
@@ -92,14 +92,14 @@ class TestOneJob:
             120 * S,
         )
         [order] = shop.orders["a"]
-        assert order.on == MachineWishes(("n1",), "", 2)
+        assert order.constraints == PlacementConstraints(("n1",), "", 2)
         assert order.command == ("simulate", "--all")
 
     def test_of_several_nodes_is_one_lease_over_all(self, shop: Shop) -> None:
         shop.do(nodes(facts("n1"), facts("n2"), facts("n3")))
         shop.do(job(count=3))
         assert shop.lease(1).lease.vms == 3
-        assert shop.orders["a"][0].on.nodes == ("n1", "n2", "n3")
+        assert shop.orders["a"][0].constraints.nodes == ("n1", "n2", "n3")
         assert shop.attempts()[0].nodes == ("a/n1", "a/n2", "a/n3")
 
     def test_is_over_only_when_its_output_is_here(self, shop: Shop) -> None:

@@ -13,7 +13,7 @@ from leasehold.matching.choice import Physical, Virtual
 from leasehold.matching.images import Image
 from leasehold.matching.needs import Amounts, InputFile, Job, Needs
 from leasehold.matching.software import software
-from leasehold.service.drivers.protocol import MachineWishes
+from leasehold.service.drivers.protocol import PlacementConstraints
 from leasehold.service.engine.job_rows import CameTo, came_to_of, record_of_job, row_of_attempt, row_of_job
 from leasehold.service.store import retention
 from leasehold.service.store.filters import EVERYTHING, JobFilter, Visible
@@ -187,7 +187,7 @@ class TestLists:
 
 def test_an_attempt_is_found_by_its_lease(store: Store) -> None:
     with store.writing() as batch:
-        batch.upsert(LEASES, [lease_row(7, job_id=1, wishes=MachineWishes(("n1",), cores=2))])
+        batch.upsert(LEASES, [lease_row(7, job_id=1, constraints=PlacementConstraints(("n1",), cores=2))])
         batch.upsert(ATTEMPTS, [attempt_row(1, 1, lease_id=7)])
         batch.upsert(JOBS, [job_row(1)])
     assert [row.number for row in store.attempts_of_leases([6, 7])] == [1]

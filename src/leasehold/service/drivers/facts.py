@@ -1,6 +1,6 @@
-"""What a driver can find out: its nodes and what they can do, its images, and what commands wrote.
+"""What drivers may be able to do beside carrying out orders: describe nodes, build images, keep the output of commands.
 
-Each is something that a driver may be able to do beside `leasehold.service.drivers.protocol.Driver`.
+Each is a protocol of its own beside `leasehold.service.drivers.protocol.Driver`.
 """
 
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 
 from leasehold.model.errors import InvalidField
 from leasehold.service.drivers.bounds import LATEST_MS, one_line, storable, whole_in
-from leasehold.service.drivers.protocol import MachineWishes, Problem
+from leasehold.service.drivers.protocol import PlacementConstraints, Problem
 
 MOST_OUTPUT = 4 * 1024 * 1024
 """How many characters of what a command wrote are passed on."""
@@ -46,7 +46,7 @@ class HasOutput(Protocol):
     """A driver that keeps what commands write, apart from what else is on a console."""
 
     async def output(self, lease_id: int) -> Output:
-        """Give it; also for some time after the lease is over. Empty where nothing is known of the lease."""
+        """Return it; also for some time after the lease is over. Empty where nothing is known of the lease."""
         ...
 
 
@@ -93,7 +93,7 @@ class HasNodes(Protocol):
     """A driver that can say which nodes its site has, and what they can do."""
 
     async def nodes(self) -> list[NodeFacts]:
-        """Look at all nodes; raises where the site does not answer."""
+        """Observe all nodes; raises where the site does not answer."""
         ...
 
 
@@ -138,17 +138,9 @@ class BuildsImages(Protocol):
         ...
 
 
-def no_room_for(vms: int, used_vms: int, slots: int) -> Problem | None:
-    """Say why so many VMs cannot come to a site that has others; None where they can."""
-    if used_vms + vms <= slots:
+def not_one_per_node(constraints: PlacementConstraints, vms: int) -> Problem | None:
+    """Say why so many VMs cannot be on the nodes that are named: there is one on each."""
+    named = len(constraints.nodes)
+    if not named or (named == vms and len(set(constraints.nodes)) == vms):
         return None
-    fits = vms <= slots
-    return Problem(f"no room for {vms} VMs: {used_vms} of {slots} are in use", again=fits, full=fits)
-
-
-def not_one_on_each(wishes: MachineWishes, vms: int) -> Problem | None:
-    """Say why so many VMs cannot be on the nodes that are named: one goes on each, and on none a second."""
-    named = len(wishes.nodes)
-    if not named or (named == vms and len(set(wishes.nodes)) == vms):
-        return None
-    return Problem(f"{vms} VMs cannot be on the nodes {', '.join(wishes.nodes)}, one on each", again=False)
+    return Problem(f"{vms} VMs cannot be on the nodes {', '.join(constraints.nodes)}, one on each", again=False)

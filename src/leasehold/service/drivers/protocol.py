@@ -1,17 +1,21 @@
-"""What a driver is: it is given orders, carries each out at most once, and says what it observes.
+"""What a driver is: it is given orders, carries each out at most once, and reports what it observes.
 
-The service never trusts that an order was followed: an order is confirmed when what it asks for is
-observed. A driver is therefore free to be slow, to fail and to be killed; it must only be honest.
+The service never trusts that an order was carried out: an order is confirmed when its effect is observed. A driver is
+therefore free to be slow, to fail and to be killed; it must only be honest.
 
 `leasehold.testing.drivers` is the conformance suite that every driver passes.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol, runtime_checkable
+from pathlib import Path
+from typing import Annotated, Protocol, runtime_checkable
 
+from leasehold.configuration.declaration import Table
+from leasehold.configuration.kinds import Flag
 from leasehold.jobs.job import Fault
+from leasehold.leasing.overhead import OverheadModel
 from leasehold.model.errors import InvalidField
 from leasehold.service.drivers.bounds import LATEST_MS, MOST_EXIT_STATUS, one_line, whole_in
 
@@ -74,19 +78,23 @@ class Capabilities:
     ``native_queue``   the site's own users ask the machines' own scheduler, and the driver is a `HasNativeQueue`
     """
 
-    suspend: bool = True
-    migrate: bool = True
+    suspend: Annotated[bool, Flag("whether memory can be saved")] = True
+    migrate: Annotated[bool, Flag("whether machines can be moved")] = True
     checkpoint: bool = False
-    commands: bool = True
+    commands: Annotated[bool, Flag("whether commands can be run")] = True
     native_queue: bool = False
 
 
+CAPABILITIES = Table(Capabilities, "What machines can do.")
+"""What a configuration may say of them."""
+
+
 @dataclass(frozen=True, slots=True)
-class MachineWishes:
-    """What the machines of a lease are to be, as matching has chosen them.
+class PlacementConstraints:
+    """On which nodes and with which image the machines of a lease are made, as matching has chosen them.
 
     ``nodes``  the names that the site itself has for the nodes to run on, one for each VM; empty: any
-    ``image``  the name of the image to boot from; empty: the site's usual one
+    ``image``  the name of the image to boot from; empty: the site's default
     ``cores``  of each machine; 0: as many as the site gives
     """
 
@@ -95,19 +103,19 @@ class MachineWishes:
     cores: int = 0
 
 
-NO_WISHES = MachineWishes()
+NO_CONSTRAINTS = PlacementConstraints()
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """One thing to be done, once. The same ``id`` again means the same order, told again.
+    """One thing to be done, once. The same ``id`` again means the same order, repeated.
 
     ``incarnation``  counts the starts, resumptions and moves of a lease. An order for an earlier one than
                      what is there is out of date and does nothing.
     ``command``      what to run in the machines; empty: just the machines
     ``work_done``    how much of the lease's work was done before, in work units (ms times MIPS)
     ``other_site``   where to SEND it to, or to RECEIVE it from
-    ``on``           what its machines are to be, where its job says so
+    ``constraints``  where its machines are placed and what they boot from, where its job says so
     ``account``      whose lease it is, from the VO down to the user: ``atlas/production/alice``
     """
 
@@ -120,12 +128,12 @@ class Order:
     command: tuple[str, ...] = ()
     work_done: int = 0
     other_site: str = ""
-    on: MachineWishes = NO_WISHES
+    constraints: PlacementConstraints = NO_CONSTRAINTS
     account: str = ""
 
 
 def order_id(lease_id: int, incarnation: int, verb: Verb) -> str:
-    """Name an order: a lease is told each thing once for each time that it holds machines."""
+    """Name an order: each verb comes once for each time that a lease holds machines."""
     return f"{lease_id}.{incarnation}.{verb}"
 
 
@@ -133,8 +141,8 @@ def order_id(lease_id: int, incarnation: int, verb: Verb) -> str:
 class Problem:
     """Why an order could not be taken on.
 
-    ``again``  whether telling it again may help
-    ``full``   whether all that it needs is there, and others have it now: nothing is broken
+    ``again``  whether a retry may help
+    ``full``   whether all that it needs is there, and taken now: nothing is broken
     ``nodes``  which of the nodes that the order names are full, where it is these
     """
 
@@ -148,8 +156,8 @@ class Problem:
 class Observation:
     """What the machines of one lease are doing, since when (ms of the service's clock).
 
-    Raises InvalidField for a number that no store can keep: whoever reads what machines say has to bound it
-    (`leasehold.service.drivers.bounds`). What is said of them, ``detail``, is made one line fit to be shown.
+    Raises InvalidField for a number that no store can keep: what machines say has to be bounded where it is read
+    (`leasehold.service.drivers.bounds`). ``detail`` is made one line fit to be shown.
     """
 
     lease_id: int
@@ -179,9 +187,18 @@ def _check_whole(name: str, value: object, most: int) -> None:
         raise InvalidField(name, f"{value!r:.40}", f"a whole number from 0 to {most}")
 
 
+NOT_FOUND = 127
+"""What every shell, and so every driver here, answers for a command that is not there."""
+
+
+def fault_of_exit(status: int | None) -> str:
+    """Say as which fault of its place an exit status counts; empty where it is the command's own affair."""
+    return Fault.SOFTWARE_GONE.value if status == NOT_FOUND else ""
+
+
 @dataclass(frozen=True, slots=True)
 class NativeJob:
-    """One job that a user of the site has given to the site's own scheduler, as that scheduler tells it.
+    """One job that a user of the site has given to the site's own scheduler, as that scheduler reports it.
 
     ``name``         what the scheduler calls it, as ``4711`` or ``4711_3``; a requeued job keeps it
     ``vms``          how much room it takes, in VMs, rounded up
@@ -209,6 +226,34 @@ class HasNativeQueue(Protocol):
         ...
 
 
+Clock = Callable[[], int]
+"""Tells the time in Unix milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class DriverSetup:
+    """What a driver is made from: one site, and a place for its files.
+
+    ``slots``           how many VMs there is room for
+    ``speed_mips``      how much work its machines do in a millisecond
+    ``reference_mips``  and a machine on which a request takes as long as it says
+    ``overhead``        how long saving, loading and moving memory is planned to take here
+    ``folder``          for this driver's own files alone; made when it is not there
+    ``options``         what the configuration says to this kind of driver, unchecked
+    ``private``         the service's folders, which nothing that runs in machines may enter
+    """
+
+    site: str
+    slots: int
+    speed_mips: int
+    reference_mips: int
+    overhead: OverheadModel
+    folder: Path
+    clock: Clock
+    options: Mapping[str, object] = field(default_factory=dict)
+    private: tuple[Path, ...] = ()
+
+
 class Driver(Protocol):
     """Carries orders out on one site's machines."""
 
@@ -220,23 +265,23 @@ class Driver(Protocol):
     async def carry_out(self, orders: Sequence[Order]) -> dict[str, Problem]:
         """Take on these orders, in their sequence; those taken on are durable when this returns.
 
-        Returns the problems by the id of the order; orders without one were taken on. Nothing is raised for
-        what machines do; whatever is raised counts as a problem of each order that may be told again.
+        Returns the problems by the id of the order; orders without one were taken on. Nothing is raised for what
+        machines do; whatever is raised counts as a transient problem of each order.
         """
         ...
 
     async def observe(self) -> list[Observation]:
-        """Look at everything that is there, now."""
+        """Observe everything that is there, now."""
         ...
 
     async def changes(self) -> list[Observation]:
-        """Wait until something changes, and say what; cancelled when nobody waits any more."""
+        """Wait until something changes, and return it; the wait may be cancelled."""
         ...
 
     async def console(self, lease_id: int) -> str:
-        """Give the console output of a lease's machines; empty where there is none."""
+        """Return the console output of a lease's machines; empty where there is none."""
         ...
 
     async def close(self) -> None:
-        """Let go of the machines, which go on without us."""
+        """Close connections and files; the machines go on."""
         ...

@@ -7,8 +7,7 @@ from typing import Any
 
 from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.service.drivers.emulated.driver import EmulatedDriver
-from leasehold.service.drivers.protocol import Driver
-from leasehold.service.drivers.setup import DriverSetup
+from leasehold.service.drivers.protocol import Driver, DriverSetup
 
 ENTRY_POINT_GROUP = "leasehold.drivers"
 

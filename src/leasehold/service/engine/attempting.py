@@ -10,7 +10,7 @@ from leasehold.matching.images import Image
 from leasehold.model.lease import Lease
 from leasehold.model.reason import Reason, sentence
 from leasehold.model.request import Request, check_request
-from leasehold.service.drivers.protocol import MachineWishes, Observation
+from leasehold.service.drivers.protocol import Observation, PlacementConstraints
 from leasehold.service.engine.job_setup import JobSetup
 from leasehold.service.engine.places import image_name
 from leasehold.service.store.rows import LeaseMetadata
@@ -96,8 +96,8 @@ def particulars(record: JobRecord, attempt: Attempt) -> LeaseMetadata:
     """Say what the machines of an attempt are to be, and to run."""
     asked = record.request
     nodes = tuple(name.partition("/")[2] for name in attempt.nodes)
-    wishes = MachineWishes(nodes, image_name(attempt.place), asked.job.needs.amounts.cores)
-    return LeaseMetadata(asked.name, asked.command, job_id=record.id, wishes=wishes)
+    constraints = PlacementConstraints(nodes, image_name(attempt.place), asked.job.needs.amounts.cores)
+    return LeaseMetadata(asked.name, asked.command, job_id=record.id, constraints=constraints)
 
 
 def _of_its_system_mib(attempt: Attempt) -> int:

@@ -349,7 +349,7 @@ class Minutes:
             self._about[lease.id].command,
             work_done,
             other_site,
-            self._about[lease.id].wishes,
+            self._about[lease.id].constraints,
             request.path,
         )
 

@@ -16,7 +16,7 @@ from leasehold.model.agreement import Breach
 from leasehold.model.coallocation import CoAllocation
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.reason import Reason
-from leasehold.service.drivers.protocol import NO_WISHES, MachineWishes, Order
+from leasehold.service.drivers.protocol import NO_CONSTRAINTS, Order, PlacementConstraints
 from leasehold.service.store.mapping import INDEXED, KEY, METADATA, TABLES, UNIQUE, WHOLE, RecordTable, Sql
 
 metadata = METADATA
@@ -32,7 +32,7 @@ class LeaseMetadata:
     ``end_ms``    when it was over, None while it is not
     ``native_job``   what the site's own scheduler calls the job that this stands for, "" for a lease of ours
     ``coallocation_id``  the co-allocation of which this is a component
-    ``job_id``    the job of which this is an attempt, and in ``wishes`` what its machines are to be
+    ``job_id``    the job of which this is an attempt, and in ``constraints`` what its machines are to be
     ``reported``  what its gateway was last told of it, where it came from one; not kept
     """
 
@@ -46,7 +46,7 @@ class LeaseMetadata:
     breach: Breach | None = None
     coallocation_id: int | None = None
     job_id: int | None = None
-    wishes: MachineWishes = NO_WISHES
+    constraints: PlacementConstraints = NO_CONSTRAINTS
     reported: str = ""
 
     def say(self, reason: Reason, breach: Breach | None = None) -> None:

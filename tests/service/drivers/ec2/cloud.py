@@ -20,9 +20,8 @@ from tests.service.drivers.sites import REFERENCE_MIPS, Clock
 
 from leasehold.leasing.overhead import OverheadModel
 from leasehold.service.drivers.ec2.driver import LEASE
-from leasehold.service.drivers.protocol import Driver
+from leasehold.service.drivers.protocol import Driver, DriverSetup
 from leasehold.service.drivers.registry import driver
-from leasehold.service.drivers.setup import DriverSetup
 
 REGION = "eu-west-1"
 ACCOUNT = "123456789012"

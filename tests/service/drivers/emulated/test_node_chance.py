@@ -13,7 +13,7 @@ from leasehold.service.drivers.emulated.fault_injection import NODE_FAULTS
 from leasehold.service.drivers.emulated.machines import EmulatedMachines
 from leasehold.service.drivers.emulated.options import EmulatedNode
 from leasehold.service.drivers.emulated.record import EmulatedInstance, Saved
-from leasehold.service.drivers.protocol import MachineWishes, Observation, Order, Phase, Verb
+from leasehold.service.drivers.protocol import Observation, Order, Phase, PlacementConstraints, Verb
 from leasehold.service.drivers.reconciler.instances import OVER, Key
 from leasehold.service.drivers.reconciler.store import from_text, to_text
 from leasehold.testing.driver_rig import order
@@ -71,9 +71,9 @@ class Site:
         return self.machines.observe()
 
 
-def wishing(one: Order, named: list[tuple[str, ...]]) -> Order:
+def constrained(one: Order, named: list[tuple[str, ...]]) -> Order:
     nodes = named[one.lease_id]
-    return replace(one, on=MachineWishes(nodes), vms=1) if nodes else one
+    return replace(one, constraints=PlacementConstraints(nodes), vms=1) if nodes else one
 
 
 def seen_in(
@@ -87,7 +87,7 @@ def seen_in(
     site, now_ms, seen = Site(is_killed=is_killed), 0, []
     for number, (gap_ms, batch) in enumerate([*program, (100, [])]):
         now_ms += gap_ms
-        site.machines.carry_out([wishing(one, named) for one in batch], now_ms)
+        site.machines.carry_out([constrained(one, named) for one in batch], now_ms)
         for blow in blows:
             if blow.after == number:
                 site.machines.inject(blow.node, blow.fault, now_ms, blow.for_ms)

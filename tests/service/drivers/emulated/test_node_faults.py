@@ -17,7 +17,7 @@ from leasehold.service.drivers.emulated.fault_injection import FaultInjector, Fa
 from leasehold.service.drivers.emulated.machines import EmulatedMachines
 from leasehold.service.drivers.emulated.options import EmulatedNode
 from leasehold.service.drivers.facts import Output
-from leasehold.service.drivers.protocol import MachineWishes, Observation, Order, Phase, Verb
+from leasehold.service.drivers.protocol import Observation, Order, Phase, PlacementConstraints, Verb
 from leasehold.testing.driver_rig import order
 
 HOUR_MS, MINUTE_MS = 3_600_000, 60_000
@@ -27,7 +27,7 @@ GCC = frozenset({("gcc", "12.2")})
 
 
 def start(lease_id: int, node: str, command: tuple[str, ...] = WORK) -> Order:
-    return replace(order(Verb.START, lease_id, command=command), on=MachineWishes((node,)))
+    return replace(order(Verb.START, lease_id, command=command), constraints=PlacementConstraints((node,)))
 
 
 def a_hundred_jobs(command: tuple[str, ...] = WORK, faults: Faults | None = None) -> EmulatedMachines:

@@ -8,7 +8,7 @@ from tests.service.drivers.sites import changes, machines, seen, told
 from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.service.drivers.emulated.machines import EmulatedMachines
 from leasehold.service.drivers.emulated.options import NODES, EmulatedNode, read_options
-from leasehold.service.drivers.protocol import MachineWishes, Order, Phase, Verb
+from leasehold.service.drivers.protocol import Order, Phase, PlacementConstraints, Verb
 from leasehold.testing.driver_jobs import start_on
 from leasehold.testing.driver_rig import MEMORY_MIB, order
 
@@ -17,9 +17,9 @@ BIG = EmulatedNode("big", cores=8, memory_mib=1_000)
 
 
 def start(lease_id: int, *nodes: str, cores: int = 0, memory_mib: int = MEMORY_MIB) -> Order:
-    wishes = MachineWishes(nodes, cores=cores)
+    constraints = PlacementConstraints(nodes, cores=cores)
     verb = Verb.START
-    return Order(f"{lease_id}.1.start", verb, lease_id, 1, len(nodes) or 1, memory_mib, on=wishes)
+    return Order(f"{lease_id}.1.start", verb, lease_id, 1, len(nodes) or 1, memory_mib, constraints=constraints)
 
 
 def free(site: EmulatedMachines, now_ms: int = 0) -> dict[str, tuple[int, int]]:
@@ -92,8 +92,8 @@ class TestWhoComesWhere:
         assert refusal(site, start(2, "small")) == ("node small has 0 cores and 36 MiB free now", True)
 
     def test_no_image_is_here(self) -> None:
-        wishes = start_on(MachineWishes(image="numpy"))
-        assert refusal(machines(), wishes) == ("there is no image numpy here", False)
+        constraints = start_on(PlacementConstraints(image="numpy"))
+        assert refusal(machines(), constraints) == ("there is no image numpy here", False)
 
     def test_whoever_names_none_comes_where_there_is_a_core(self) -> None:
         site = machines(slots=9, nodes=(SMALL, BIG))
@@ -141,8 +141,8 @@ def test_nobody_is_let_onto_a_node_that_has_no_room_for_him(orders: list[Order])
         elif is_taken_on and one.verb is Verb.START:
             up.setdefault(one.lease_id, one)
         for node in (SMALL, BIG):
-            named = [other for other in up.values() if node.name in other.on.nodes]
-            assert sum(other.on.cores or 1 for other in named) <= node.cores
+            named = [other for other in up.values() if node.name in other.constraints.nodes]
+            assert sum(other.constraints.cores or 1 for other in named) <= node.cores
             assert sum(other.memory_mib for other in named) <= node.memory_mib
     told(site, 0, *(order(Verb.STOP, lease_id, 9) for lease_id in range(1, 10)))
     assert free(site) == {"small": (1, 100), "big": (8, 1_000)}

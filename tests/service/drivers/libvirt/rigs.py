@@ -12,10 +12,9 @@ from typing import Any
 from tests.service.drivers.sites import REFERENCE_MIPS, Clock
 
 from leasehold.leasing.overhead import OverheadModel
-from leasehold.service.drivers.protocol import Driver
+from leasehold.service.drivers.protocol import Clock as ClockLike
+from leasehold.service.drivers.protocol import Driver, DriverSetup
 from leasehold.service.drivers.registry import driver
-from leasehold.service.drivers.setup import Clock as ClockLike
-from leasehold.service.drivers.setup import DriverSetup
 
 
 def wall_clock() -> int:

@@ -14,11 +14,10 @@ from typing import Any
 from tests.waiting import PATIENCE_S
 
 from leasehold.leasing.overhead import OverheadModel
-from leasehold.service.drivers.protocol import Driver
+from leasehold.service.drivers.protocol import Driver, DriverSetup
 from leasehold.service.drivers.qemu.driver import QemuDriver
 from leasehold.service.drivers.qemu.limits import CgroupLimits
 from leasehold.service.drivers.qemu.process import QemuProcess
-from leasehold.service.drivers.setup import DriverSetup
 
 
 def now_ms() -> int:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.service.drivers.qemu.building import base_in
 
 from leasehold.service.drivers.facts import NodeFacts
-from leasehold.service.drivers.protocol import MachineWishes, Phase, Verb
+from leasehold.service.drivers.protocol import PlacementConstraints, Phase, Verb
 from leasehold.service.drivers.qemu import host as hosts
 from leasehold.service.drivers.qemu.host import OVERHEAD_MIB, does_not_fit, node_facts, observe_host
 from leasehold.service.drivers.qemu.images.image import Catalogue
@@ -29,7 +29,7 @@ HOST = NodeFacts(
     free_memory_mib=3000,
     free_disk_mib=50,
 )
-JOB = MachineWishes(nodes=("north-1",), cores=2)
+JOB = PlacementConstraints(nodes=("north-1",), cores=2)
 
 
 @pytest.fixture
@@ -68,18 +68,18 @@ def test_what_machines_were_promised_is_not_free(computer: Path, phase: Phase, m
 
 
 @pytest.mark.parametrize(
-    ("vms", "wishes", "changes", "told", "again"),
+    ("vms", "constraints", "changes", "told", "again"),
     [
         (1, JOB, {}, "", False),
-        (2, MachineWishes(), {}, "", False),
+        (2, PlacementConstraints(), {}, "", False),
         (2, JOB, {}, "3 of 4 cores are free on north-1, and 4 are needed", True),
         (3, JOB, {}, "north-1 has 4 cores, and 6 are needed", False),
-        (1, MachineWishes(), {"cpus": 5}, "north-1 has 4 cores, and 5 are needed", False),
+        (1, PlacementConstraints(), {"cpus": 5}, "north-1 has 4 cores, and 5 are needed", False),
         (1, JOB, {"memory_mib": 7000}, "3000 of 8000 MiB of memory are free on north-1", True),
         (1, JOB, {"memory_mib": 8000}, "north-1 has 8000 MiB of memory, and 8160 are needed", False),
         (
             1,
-            MachineWishes(nodes=("south-1",)),
+            PlacementConstraints(nodes=("south-1",)),
             {},
             "machines are built on north-1 here, not on south-1",
             False,
@@ -87,17 +87,17 @@ def test_what_machines_were_promised_is_not_free(computer: Path, phase: Phase, m
     ],
 )
 def test_what_does_not_fit_is_said(
-    vms: int, wishes: MachineWishes, changes: dict[str, int], told: str, *, again: bool
+    vms: int, constraints: PlacementConstraints, changes: dict[str, int], told: str, *, again: bool
 ) -> None:
     """Later it may, or never; cores are counted for a job that has asked for them."""
-    wanted = replace(order(Verb.START, vms=vms), on=wishes)
+    wanted = replace(order(Verb.START, vms=vms), constraints=constraints)
     problem = does_not_fit(wanted, replace(HARDWARE, **changes), HOST)  # type: ignore[arg-type]
     assert (problem.text.startswith(told), problem.again) == (True, again) if problem else told == ""
 
 
 @given(st.integers(1, 5), st.integers(0, 5), st.integers(1, 5000))
 def test_no_more_is_ever_promised_than_is_free(vms: int, cores: int, memory_mib: int) -> None:
-    wanted = replace(order(Verb.START, vms=vms), on=MachineWishes(cores=cores))
+    wanted = replace(order(Verb.START, vms=vms), constraints=PlacementConstraints(cores=cores))
     machine = replace(HARDWARE, cpus=cores or 1, memory_mib=memory_mib)
     if does_not_fit(wanted, machine, HOST) is None:
         assert vms * cores <= HOST.free_cores

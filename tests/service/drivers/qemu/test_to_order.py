@@ -16,7 +16,7 @@ from tests.service.drivers.qemu.machines import setup
 
 from leasehold.model.errors import LeaseholdError
 from leasehold.service.drivers.facts import BuildsImages, HasNodes, HasOutput, ImageFacts, Output
-from leasehold.service.drivers.protocol import MachineWishes, Observation, Order, Phase, Problem, Verb
+from leasehold.service.drivers.protocol import Observation, Order, Phase, PlacementConstraints, Problem, Verb
 from leasehold.service.drivers.qemu.driver import QemuDriver
 from leasehold.service.drivers.qemu.images.build import image_with, read_packages
 from leasehold.service.drivers.qemu.images.image import Image, open_image
@@ -69,7 +69,7 @@ async def give(site: QemuDriver, *orders: Order) -> None:
 
 def start(image: str, script: str, vms: int = 1, incarnation: int = 1, cores: int = 0) -> Order:
     told = order(Verb.START, 1, incarnation, vms=vms, command=("sh", "-c", script))
-    return replace(told, on=MachineWishes(image=image, cores=cores))
+    return replace(told, constraints=PlacementConstraints(image=image, cores=cores))
 
 
 async def until(driver: QemuDriver, phase: Phase, incarnation: int = 1) -> Observation:

@@ -9,8 +9,7 @@ from typing import Any
 
 from tests.service.drivers.slurm.sites import setup
 
-from leasehold.service.drivers.protocol import Order, Verb
-from leasehold.service.drivers.setup import DriverSetup
+from leasehold.service.drivers.protocol import DriverSetup, Order, Verb
 from leasehold.service.drivers.slurm.commands import Slurm
 from leasehold.service.drivers.slurm.driver import SlurmDriver
 from leasehold.testing.driver_rig import order

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from leasehold.leasing.overhead import OverheadModel
-from leasehold.service.drivers.protocol import Driver
-from leasehold.service.drivers.setup import DriverSetup
+from leasehold.service.drivers.protocol import Driver, DriverSetup
 from leasehold.service.drivers.slurm.driver import SlurmDriver
 from leasehold.testing.slurm import SlurmCluster
 

@@ -11,7 +11,7 @@ from tests.service.drivers.slurm.sites import SlurmRig
 
 from leasehold.jobs.job import Fault
 from leasehold.service.drivers.facts import HasNodes, HasOutput, NodeFacts
-from leasehold.service.drivers.protocol import MachineWishes, Order, Phase, Verb
+from leasehold.service.drivers.protocol import Order, Phase, PlacementConstraints, Verb
 from leasehold.testing.driver_rig import Site, order, site
 from leasehold.testing.slurm import SlurmCluster
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.machines
 
 def start_on(*nodes: str, command: tuple[object, ...], lease_id: int = 1) -> Order:
     told = order(Verb.START, lease_id, vms=len(nodes), command=command)
-    return replace(told, on=MachineWishes(nodes))
+    return replace(told, constraints=PlacementConstraints(nodes))
 
 
 async def nodes_of(here: Site) -> dict[str, NodeFacts]:

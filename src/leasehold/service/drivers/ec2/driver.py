@@ -15,7 +15,7 @@ from botocore.exceptions import ClientError, ProfileNotFound
 from leasehold.model.errors import InvalidField
 from leasehold.service.drivers.bounds import LATEST_MS, exit_status_in, whole_in
 from leasehold.service.drivers.ec2.options import Ec2Options, read_options
-from leasehold.service.drivers.protocol import Capabilities
+from leasehold.service.drivers.protocol import Capabilities, DriverSetup
 from leasehold.service.drivers.reconciler.driver import ReconciledDriver
 from leasehold.service.drivers.reconciler.instances import Key
 from leasehold.service.drivers.reconciler.provider import (
@@ -29,7 +29,6 @@ from leasehold.service.drivers.reconciler.provider import (
     Step,
     TransientError,
 )
-from leasehold.service.drivers.setup import DriverSetup
 
 # --- what is said to EC2 ----------------------------------------------------------------------------------------------
 

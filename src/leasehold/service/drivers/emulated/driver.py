@@ -12,8 +12,7 @@ from leasehold.service.drivers.emulated.machines import EmulatedMachines
 from leasehold.service.drivers.emulated.options import Hardware, read_options
 from leasehold.service.drivers.emulated.record import EmulatedStore, work_sent
 from leasehold.service.drivers.facts import NodeFacts, Output
-from leasehold.service.drivers.protocol import Capabilities, Observation, Order, Problem, Verb
-from leasehold.service.drivers.setup import DriverSetup
+from leasehold.service.drivers.protocol import Capabilities, DriverSetup, Observation, Order, Problem, Verb
 
 _CONSOLE_LINES = 100
 _LONGEST_WAIT_S = 60.0

@@ -26,8 +26,7 @@ from leasehold.configuration.keys import MOST_SEED
 from leasehold.configuration.kinds import Number, Seconds, Whole
 from leasehold.jobs.job import Fault
 from leasehold.model.errors import InvalidField
-from leasehold.service.drivers.endings import NOT_FOUND
-from leasehold.service.drivers.protocol import Observation, Order, Problem, Verb
+from leasehold.service.drivers.protocol import NOT_FOUND, Observation, Order, Problem, Verb
 
 _MS_PER_HOUR = 3_600_000
 _NEVER_REFUSED = frozenset({Verb.SEND, Verb.STOP})

@@ -30,9 +30,18 @@ from leasehold.service.drivers.emulated.record import (
     Transition,
     Unwritten,
 )
-from leasehold.service.drivers.endings import NOT_FOUND, fault_of_exit
 from leasehold.service.drivers.facts import NodeFacts
-from leasehold.service.drivers.protocol import NO_WISHES, MachineWishes, Observation, Order, Phase, Problem, Verb
+from leasehold.service.drivers.protocol import (
+    NO_CONSTRAINTS,
+    NOT_FOUND,
+    Observation,
+    Order,
+    Phase,
+    PlacementConstraints,
+    Problem,
+    Verb,
+    fault_of_exit,
+)
 from leasehold.service.drivers.reconciler import order_rules
 from leasehold.service.drivers.reconciler.instances import OVER, Instances
 from leasehold.service.drivers.reconciler.order_rules import Action as Todo
@@ -160,13 +169,15 @@ class EmulatedMachines(Instances[EmulatedInstance]):
         """Say why machines cannot come: new ones as ordered, saved ones to the nodes that they had named."""
         current = self.current(order.lease_id)
         if current is None:
-            if order.on.image:
-                return Problem(f"there is no image {order.on.image} here", again=False)
-            wishes, vms, memory_mib = order.on, order.vms, order.memory_mib
+            if order.constraints.image:
+                return Problem(f"there is no image {order.constraints.image} here", again=False)
+            constraints, vms, memory_mib = order.constraints, order.vms, order.memory_mib
         else:
-            wishes = MachineWishes(current.nodes, cores=current.cores) if current.is_placed else NO_WISHES
+            constraints = (
+                PlacementConstraints(current.nodes, cores=current.cores) if current.is_placed else NO_CONSTRAINTS
+            )
             vms, memory_mib = current.vms, current.memory_mib
-        problem = self._nodes.problem_with(wishes, vms, memory_mib, now_ms)
+        problem = self._nodes.problem_with(constraints, vms, memory_mib, now_ms)
         return problem or order_rules.no_room_for(vms, self.used_vms, self.hardware.slots)
 
     def _take_in(self, order: Order, now_ms: int) -> None:
@@ -177,9 +188,9 @@ class EmulatedMachines(Instances[EmulatedInstance]):
             phase,
             now_ms,
             work_done=order.work_done,
-            nodes=order.on.nodes or self._nodes.any_nodes(order.vms, now_ms),
-            cores=order.on.cores or 1,
-            is_placed=bool(order.on.nodes),
+            nodes=order.constraints.nodes or self._nodes.any_nodes(order.vms, now_ms),
+            cores=order.constraints.cores or 1,
+            is_placed=bool(order.constraints.nodes),
         )
         self.add(instance)
         origin = f" from {order.other_site}" if order.other_site else ""

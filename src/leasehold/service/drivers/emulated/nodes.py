@@ -11,8 +11,8 @@ from heapq import heappop, heappush
 
 from leasehold.service.drivers.emulated.fault_injection import NodeFaults, describe
 from leasehold.service.drivers.emulated.options import EmulatedNode
-from leasehold.service.drivers.facts import NodeFacts, not_one_on_each
-from leasehold.service.drivers.protocol import MachineWishes, Problem
+from leasehold.service.drivers.facts import NodeFacts, not_one_per_node
+from leasehold.service.drivers.protocol import PlacementConstraints, Problem
 
 
 class NodeInventory:
@@ -38,17 +38,17 @@ class NodeInventory:
 
     # placement
 
-    def problem_with(self, wishes: MachineWishes, vms: int, memory_mib: int, now_ms: int) -> Problem | None:
+    def problem_with(self, constraints: PlacementConstraints, vms: int, memory_mib: int, now_ms: int) -> Problem | None:
         """Say why VMs cannot be on the nodes that they name, or on any: never, or not now."""
-        if not wishes.nodes:
+        if not constraints.nodes:
             some_node_is_up = any(self._is_up(name, now_ms) for name in self._names)
             return None if some_node_is_up else Problem("no node is up now")
-        not_each = not_one_on_each(wishes, vms)
+        not_each = not_one_per_node(constraints, vms)
         if not_each is not None:
             return not_each
-        problems = (self._too_small(name, wishes.cores or 1, memory_mib) for name in wishes.nodes)
+        problems = (self._too_small(name, constraints.cores or 1, memory_mib) for name in constraints.nodes)
         too_small = next((problem for problem in problems if problem is not None), None)
-        return too_small or self._faults.problem_of(wishes.nodes, now_ms)
+        return too_small or self._faults.problem_of(constraints.nodes, now_ms)
 
     def _too_small(self, name: str, cores: int, memory_mib: int) -> Problem | None:
         node = self.nodes.get(name)

@@ -12,8 +12,7 @@ from leasehold.leasing.overhead import OverheadModel
 from leasehold.matching.software import installed, version
 from leasehold.model.errors import InvalidField
 from leasehold.service.drivers.emulated.fault_injection import FAULTS, Faults
-from leasehold.service.drivers.options import CAPABILITIES
-from leasehold.service.drivers.protocol import Capabilities
+from leasehold.service.drivers.protocol import CAPABILITIES, Capabilities
 
 _PREFIX = "n"
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
 
-from leasehold.service.drivers.endings import NOT_FOUND
+from leasehold.service.drivers.protocol import NOT_FOUND
 
 _SECONDS = re.compile(r"[0-9]{1,12}(\.[0-9]{1,9})?")
 _STATUS = re.compile(r"[0-9]{1,3}")

@@ -14,7 +14,7 @@ from leasehold.service.drivers.libvirt.domain import Name, console_path, describ
 from leasehold.service.drivers.libvirt.guest import is_on_its_way, look_at, start_command
 from leasehold.service.drivers.libvirt.host import Host, find, layer_path, make_layer, remove_disks, unless_gone
 from leasehold.service.drivers.libvirt.options import LibvirtOptions, read_options
-from leasehold.service.drivers.protocol import Capabilities
+from leasehold.service.drivers.protocol import Capabilities, DriverSetup
 from leasehold.service.drivers.reconciler.driver import ReconciledDriver
 from leasehold.service.drivers.reconciler.provider import (
     Desired,
@@ -26,7 +26,6 @@ from leasehold.service.drivers.reconciler.provider import (
     Step,
 )
 from leasehold.service.drivers.reconciler.store import InstanceStore, Neighbour, read_neighbour
-from leasehold.service.drivers.setup import DriverSetup
 
 # --- moving to another site -------------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ import structlog
 
 from leasehold.model.errors import InputError, UnknownName
 from leasehold.service.drivers.facts import Buildable, ImageFacts, NodeFacts, Output
-from leasehold.service.drivers.protocol import Capabilities, Observation, Order, Phase, Problem, Verb
+from leasehold.service.drivers.protocol import Capabilities, DriverSetup, Observation, Order, Phase, Problem, Verb
 from leasehold.service.drivers.qemu.host import does_not_fit, hardware_for, memory_problem, node_facts, observe_host
 from leasehold.service.drivers.qemu.images.build import ImageBuilder
 from leasehold.service.drivers.qemu.images.image import Catalogue, default_folder
@@ -34,7 +34,6 @@ from leasehold.service.drivers.qemu.warm import sweep_warm
 from leasehold.service.drivers.reconciler.backoff import Backoff
 from leasehold.service.drivers.reconciler.instances import Key
 from leasehold.service.drivers.reconciler.order_rules import Action, is_out_of_date
-from leasehold.service.drivers.setup import DriverSetup
 
 Step = Callable[[QemuSite, QemuInstance], Awaitable[None]]
 
@@ -254,8 +253,8 @@ class QemuDriver:
             return Problem(str(error))
 
     def _find_hardware(self, order: Order) -> VmHardware | Problem:
-        image = self._catalogue.find(order.on.image)
-        folder, cores = self._catalogue.folder, order.on.cores
+        image = self._catalogue.find(order.constraints.image)
+        folder, cores = self._catalogue.folder, order.constraints.cores
         hardware = hardware_for(self._options, image, order.memory_mib, folder, cores)
         return does_not_fit(order, hardware, observe_host(self._machines)) or hardware
 

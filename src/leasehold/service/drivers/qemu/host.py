@@ -118,13 +118,15 @@ def does_not_fit(order: Order, hardware: VmHardware, host: NodeFacts) -> Problem
 
     Cores are counted for a job that has asked for them. Others share what there is, as the slots say.
     """
-    if order.on.nodes and set(order.on.nodes) != {host.name}:
-        return Problem(f"machines are built on {host.name} here, not on {', '.join(order.on.nodes)}", again=False)
-    free_cores, cores = (host.free_cores, order.vms) if order.on.cores else (host.cores, 1)
+    if order.constraints.nodes and set(order.constraints.nodes) != {host.name}:
+        return Problem(
+            f"machines are built on {host.name} here, not on {', '.join(order.constraints.nodes)}", again=False
+        )
+    free_cores, cores = (host.free_cores, order.vms) if order.constraints.cores else (host.cores, 1)
     too_few = _too_few(host, "cores", cores * hardware.cpus, host.cores, free_cores)
     problem = too_few or memory_problem(order.vms, hardware, host)
     if problem is not None and problem.full:
-        return replace(problem, nodes=order.on.nodes)
+        return replace(problem, nodes=order.constraints.nodes)
     return problem
 
 

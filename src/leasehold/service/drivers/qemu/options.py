@@ -9,8 +9,7 @@ from leasehold.configuration.declaration import Table, Within
 from leasehold.configuration.keys import NOTHING, Keys
 from leasehold.configuration.kinds import Choice, FilePath, Flag, Seconds, Whole
 from leasehold.model.errors import InvalidField
-from leasehold.service.drivers.options import CAPABILITIES
-from leasehold.service.drivers.protocol import Capabilities
+from leasehold.service.drivers.protocol import CAPABILITIES, Capabilities
 from leasehold.service.drivers.qemu.machine import KVM, TCG
 
 AUTO = "auto"

@@ -12,8 +12,7 @@ from typing import Any
 
 from leasehold.jobs.job import Fault
 from leasehold.model.errors import InputError
-from leasehold.service.drivers.endings import fault_of_exit
-from leasehold.service.drivers.protocol import Observation, Phase
+from leasehold.service.drivers.protocol import DriverSetup, Observation, Phase, fault_of_exit
 from leasehold.service.drivers.qemu.images.image import Image, open_image
 from leasehold.service.drivers.qemu.instances import OtherSite, QemuInstance, QemuInstances, open_store
 from leasehold.service.drivers.qemu.limits import CgroupLimits
@@ -23,7 +22,7 @@ from leasehold.service.drivers.qemu.output import console_file, output_folder
 from leasehold.service.drivers.qemu.process import MachineDied, MachineFailed, QemuProcess
 from leasehold.service.drivers.qemu.tasks import shielded
 from leasehold.service.drivers.reconciler.driver import News
-from leasehold.service.drivers.setup import DriverSetup
+from leasehold.service.drivers.protocol import DriverSetup
 
 _PRIVATE = 0o700
 

@@ -8,7 +8,7 @@ Each layer can be used without those below it:
 
 ``order_rules``  `decide`: which orders are followed, whether they come twice, late or out of order
 ``instances``    `Instance`, what a driver keeps of one lease; `Instances`, those of a site in memory: which is
-                 current, how many slots are used, what has to be written and reported; `Tombstones`
+                 current, how many slots are used, what has to be written and reported
 ``store``        `InstanceStore`, their durable record; `read_neighbour`, that of another site
 ``backoff``      `Backoff`: when something that went wrong is retried
 ``provider``     `Provider`, one kind of machines; what the state of machines means, and which step is next
@@ -24,10 +24,10 @@ emulated) takes from the upper layers:
 
 * `decide`, with a ``refuse`` that says why an instance cannot come, and carries out the `Action` that it returns. What
   is to be checked before is checked after `is_out_of_date`.
-* a subclass of `Instance` with its own fields, or any dataclass with the attributes of `InstanceLike`. It is stored as
-  JSON, as its fields are annotated: tuples, enumerations, ``None`` and nested dataclasses are all right.
+* a subclass of `Instance` with its own fields. It is stored as JSON, as its fields are annotated: tuples, enumerations,
+  ``None`` and nested dataclasses are all right.
 * `InstanceStore`, with ``tables`` of its own, and functions in `write` that fill them in the same transaction;
   ``fact``, ``set_fact`` and ``publish`` for single values.
 * `Instances`, where it keeps them in memory and changes them in place: overriding ``room_changed`` it can count
-  more than slots. Otherwise `Tombstones` alone.
+  more than slots.
 """

@@ -5,11 +5,10 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from threading import Lock
 
-from leasehold.service.drivers.protocol import Capabilities, Observation, Order, Problem
+from leasehold.service.drivers.protocol import Capabilities, DriverSetup, Observation, Order, Problem
 from leasehold.service.drivers.reconciler.loop import DesiredState, Reconciler, ReconcilerSettings
 from leasehold.service.drivers.reconciler.provider import MachineInstance, Provider
 from leasehold.service.drivers.reconciler.store import InstanceStore
-from leasehold.service.drivers.setup import DriverSetup
 
 MakeProvider = Callable[[InstanceStore[MachineInstance]], Provider]
 

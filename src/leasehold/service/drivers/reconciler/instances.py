@@ -6,7 +6,7 @@ was stopped or sent away leaves a *tombstone*, so that a late copy of its START 
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from leasehold.service.drivers.protocol import Observation, Order, Phase, Verb
 
@@ -26,35 +26,6 @@ MAX_TOMBSTONES = 100_000
 
 Key = tuple[int, int]
 """A lease and a generation: names an instance, and its machines, for as long as they live."""
-
-
-class InstanceLike(Protocol):
-    """What the order rules and the store need of an instance; a driver may bring a class of its own."""
-
-    @property
-    def lease_id(self) -> int:
-        """Whose it is."""
-        ...
-
-    @property
-    def generation(self) -> int:
-        """The incarnation with which it came."""
-        ...
-
-    @property
-    def incarnation(self) -> int:
-        """The present one."""
-        ...
-
-    @property
-    def vms(self) -> int:
-        """How many machines it has."""
-        ...
-
-    @property
-    def phase(self) -> Phase:
-        """What they are doing."""
-        ...
 
 
 @dataclass(slots=True, kw_only=True)
@@ -127,38 +98,19 @@ class Instance:
         return Observation(self.lease_id, self.incarnation, self.phase, self.since_ms, *how)
 
 
-L = TypeVar("L", bound=InstanceLike)
 I = TypeVar("I", bound=Instance)  # noqa: E741 - an instance
 
 
 @dataclass(frozen=True, slots=True)
-class Changes(Generic[L]):
+class Changes(Generic[I]):
     """What has to be written in one transaction: instances (None: deleted), and tombstones by lease."""
 
-    instances: dict[Key, L | None] = field(default_factory=dict)
+    instances: dict[Key, I | None] = field(default_factory=dict)
     tombstones: dict[int, int] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         """Whether there is anything to write."""
         return bool(self.instances or self.tombstones)
-
-
-class Tombstones:
-    """The last incarnation of each lease that was stopped or sent away, the oldest dropped first."""
-
-    def __init__(self, known: Mapping[int, int] | None = None) -> None:
-        self._last = dict(known or {})
-
-    def of(self, lease_id: int) -> int:
-        """Return the last incarnation that left, or `NEVER`."""
-        return self._last.get(lease_id, NEVER)
-
-    def add(self, lease_id: int, incarnation: int) -> int:
-        """Record that this incarnation and all before it are not wanted here again; returns the last one."""
-        self._last[lease_id] = last = max(incarnation, self._last.pop(lease_id, NEVER))
-        if len(self._last) > MAX_TOMBSTONES:
-            del self._last[next(iter(self._last))]
-        return last
 
 
 class Instances(Generic[I]):
@@ -167,7 +119,7 @@ class Instances(Generic[I]):
     def __init__(self, instances: Iterable[I] = (), tombstones: Mapping[int, int] | None = None) -> None:
         self._all = {one.key: one for one in instances}
         self._current = {one.lease_id: one for one in self._all.values() if not one.is_leaving}
-        self._tombstones = Tombstones(tombstones)
+        self._tombstones = dict(tombstones or {})
         self._changed: set[Key] = set()
         self._buried: dict[int, int] = {}
         self._news: list[Observation] = []
@@ -191,7 +143,7 @@ class Instances(Generic[I]):
 
     def tombstone(self, lease_id: int) -> int:
         """Return the last incarnation of a lease that was stopped or sent away, or `NEVER`."""
-        return self._tombstones.of(lease_id)
+        return self._tombstones.get(lease_id, NEVER)
 
     def observe(self) -> list[Observation]:
         """Report everything that is here, by lease."""
@@ -249,8 +201,14 @@ class Instances(Generic[I]):
         self._changed.add(instance.key)
 
     def bury(self, lease_id: int, incarnation: int) -> I | None:
-        """Leave a tombstone; returns the instance that was current, which is now on its way out."""
-        self._buried[lease_id] = self._tombstones.add(lease_id, incarnation)
+        """Leave a tombstone: this incarnation and all before it are not wanted here again.
+
+        Returns the instance that was current, and is now on its way out.
+        """
+        last = max(incarnation, self._tombstones.pop(lease_id, NEVER))
+        self._tombstones[lease_id] = self._buried[lease_id] = last
+        if len(self._tombstones) > MAX_TOMBSTONES:
+            del self._tombstones[next(iter(self._tombstones))]
         instance = self._current.pop(lease_id, None)
         if instance is not None:
             self._count(instance, -instance.room_vms)

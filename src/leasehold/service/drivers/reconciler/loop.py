@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from threading import Event, Lock, RLock, Thread
 
-from leasehold.service.drivers.protocol import Capabilities, Observation, Order, Phase, Problem, Verb
+from leasehold.service.drivers.protocol import Capabilities, Clock, Observation, Order, Phase, Problem, Verb
 from leasehold.service.drivers.reconciler.backoff import Backoff
 from leasehold.service.drivers.reconciler.instances import BRINGS_UP, Instances, Key
 from leasehold.service.drivers.reconciler.order_rules import Action, decide, no_room_for
@@ -28,7 +28,6 @@ from leasehold.service.drivers.reconciler.provider import (
     nodes_of,
 )
 from leasehold.service.drivers.reconciler.store import InstanceStore
-from leasehold.service.drivers.setup import Clock
 
 _NEEDS_ROOM = frozenset({Step.CREATE, Step.RESUME})
 
@@ -86,10 +85,10 @@ class DesiredState(Instances[MachineInstance]):
 
     def _refuse(self, action: Action, order: Order) -> Problem | None:
         """Say what is asked for that machines cannot have whose provider places them."""
-        if action is not Action.RESUME and order.on.nodes:
-            return Problem(f"there is no node {order.on.nodes[0]} here", again=False)
-        if action is not Action.RESUME and order.on.image:
-            return Problem(f"there is no image {order.on.image} here", again=False)
+        if action is not Action.RESUME and order.constraints.nodes:
+            return Problem(f"there is no node {order.constraints.nodes[0]} here", again=False)
+        if action is not Action.RESUME and order.constraints.image:
+            return Problem(f"there is no image {order.constraints.image} here", again=False)
         current = self.current(order.lease_id)
         return no_room_for(order.vms if current is None else current.vms, self.used_vms, self.slots)
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from enum import StrEnum
 
 from leasehold.service.drivers.protocol import Capabilities, Order, Phase, Problem, Verb
-from leasehold.service.drivers.reconciler.instances import BRINGS_UP, OVER, InstanceLike
+from leasehold.service.drivers.reconciler.instances import BRINGS_UP, OVER, Instance
 
 _NOTHING_TO_SAVE = OVER | {Phase.SAVING, Phase.SAVED}
 
@@ -48,7 +48,7 @@ Refuse = Callable[[Action], Problem | None]
 
 
 def decide(
-    order: Order, current: InstanceLike | None, tombstone: int, capabilities: Capabilities, refuse: Refuse
+    order: Order, current: Instance | None, tombstone: int, capabilities: Capabilities, refuse: Refuse
 ) -> Action | Problem:
     """Decide what is done with an order, given the current instance of its lease and the tombstone of that."""
     if is_out_of_date(order, current, tombstone):
@@ -62,7 +62,7 @@ def decide(
     return action
 
 
-def is_out_of_date(order: Order, current: InstanceLike | None, tombstone: int) -> bool:
+def is_out_of_date(order: Order, current: Instance | None, tombstone: int) -> bool:
     """Whether an order came too late, or was carried out before."""
     if order.incarnation <= tombstone:
         return True
@@ -93,19 +93,19 @@ def no_room_for(vms: int, used_vms: int, slots: int) -> Problem | None:
 _BRINGS_IN = frozenset({Action.CREATE, Action.RECEIVE, Action.RESUME})
 
 
-def _bring_in(order: Order, current: InstanceLike | None) -> Action | Problem:
+def _bring_in(order: Order, current: Instance | None) -> Action | Problem:
     if current is not None:
         return Problem(f"incarnation {current.incarnation} of lease {order.lease_id} is {current.phase} here")
     return Action.CREATE if order.verb is Verb.START else Action.RECEIVE
 
 
-def _suspend(order: Order, current: InstanceLike | None) -> Action | Problem:
+def _suspend(order: Order, current: Instance | None) -> Action | Problem:
     if current is None or current.incarnation < order.incarnation:
         return Problem(f"incarnation {order.incarnation} of lease {order.lease_id} is not here yet")
     return Action.NOTHING if current.phase in _NOTHING_TO_SAVE else Action.SAVE
 
 
-def _resume(order: Order, current: InstanceLike | None) -> Action | Problem:
+def _resume(order: Order, current: Instance | None) -> Action | Problem:
     if current is not None and current.phase is Phase.ENDED:
         return Action.END_AGAIN
     if current is None or current.phase in OVER:
@@ -115,7 +115,7 @@ def _resume(order: Order, current: InstanceLike | None) -> Action | Problem:
     return Action.RESUME
 
 
-_ACTIONS: dict[Verb, Callable[[Order, InstanceLike | None], Action | Problem]] = {
+_ACTIONS: dict[Verb, Callable[[Order, Instance | None], Action | Problem]] = {
     Verb.START: _bring_in,
     Verb.RECEIVE: _bring_in,
     Verb.SUSPEND: _suspend,

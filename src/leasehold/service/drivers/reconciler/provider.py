@@ -11,8 +11,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from leasehold.model.errors import LeaseholdError
-from leasehold.service.drivers.endings import fault_of_exit
-from leasehold.service.drivers.protocol import Capabilities, Phase
+from leasehold.service.drivers.protocol import Capabilities, Phase, fault_of_exit
 from leasehold.service.drivers.reconciler.instances import Instance, Key
 
 

@@ -1,22 +1,27 @@
 """The durable record of a site's instances and tombstones: one SQLite file, which one process has at a time."""
 
+import fcntl
 import json
+import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from sqlite3 import Connection, OperationalError, connect
+from sqlite3 import Connection, DatabaseError, OperationalError, connect
 from typing import Any, Generic, TypeVar, cast
 from uuid import uuid4
 
 from pydantic import TypeAdapter
 
-from leasehold.service.drivers.claimed import ClaimedFile, Layout
-from leasehold.service.drivers.reconciler.instances import MAX_TOMBSTONES, NEVER, Changes, InstanceLike
+from leasehold.model.errors import InputError
+from leasehold.service.drivers.reconciler.instances import MAX_TOMBSTONES, NEVER, Changes, Instance
 
 FILE = "instances.sqlite3"
 """Its name in the driver's folder, unless the driver has one of its own: other drivers then pass it over."""
+
+_VERSION = 1
+"""Of these tables; a file with a later one is refused."""
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS instances (
@@ -33,11 +38,11 @@ CREATE TABLE IF NOT EXISTS tombstones (
 CREATE TABLE IF NOT EXISTS facts (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 """
 
-L = TypeVar("L", bound=InstanceLike)
+I = TypeVar("I", bound=Instance)  # noqa: E741 - an instance
 Write = Callable[[Connection], object]
 
 
-class InstanceStore(Generic[L]):
+class InstanceStore(Generic[I]):
     """The file of one site. It is used from one thread at a time.
 
     ``folder``    the driver's own, and ``file`` the name in it
@@ -52,14 +57,19 @@ class InstanceStore(Generic[L]):
     """
 
     def __init__(
-        self, folder: Path, kind: type[L], of: str, *, tables: str = "", on_disk: bool = True, file: str = FILE
+        self, folder: Path, kind: type[I], of: str, *, tables: str = "", on_disk: bool = True, file: str = FILE
     ) -> None:
         self._kind = kind
-        self._file = ClaimedFile(folder / file, Layout(of, _TABLES + tables, on_disk=on_disk))
-        self.connection = self._file.connection
+        path = folder / file
+        self._lock = _lock(path, of)
+        try:
+            self.connection = _open(path, of, _TABLES + tables, on_disk=on_disk)
+        except BaseException:
+            os.close(self._lock)
+            raise
         self.identity = self._identity()
 
-    def instances(self) -> list[L]:
+    def instances(self) -> list[I]:
         """Read the instances."""
         rows = self.connection.execute("SELECT body FROM instances ORDER BY lease_id, generation")
         return [from_text(self._kind, body) for (body,) in rows]
@@ -68,7 +78,7 @@ class InstanceStore(Generic[L]):
         """Read the tombstones, oldest first."""
         return dict(self.connection.execute("SELECT lease_id, incarnation FROM tombstones ORDER BY number"))
 
-    def write(self, changes: Changes[L], *also: Write) -> None:
+    def write(self, changes: Changes[I], *also: Write) -> None:
         """Write changes, all of them or none; ``also`` writes to the driver's own tables in the same transaction."""
         here = [(*key, to_text(self._kind, one)) for key, one in changes.instances.items() if one is not None]
         deleted = [key for key, one in changes.instances.items() if one is None]
@@ -94,12 +104,53 @@ class InstanceStore(Generic[L]):
 
     def close(self) -> None:
         """Close the file; everything is written."""
-        self._file.close()
+        self.connection.close()
+        os.close(self._lock)
 
     def _identity(self) -> str:
         with self.connection as connection:
             connection.execute("INSERT OR IGNORE INTO facts VALUES ('identity', ?)", (uuid4().hex,))
         return cast("str", self.fact("identity"))
+
+
+def _lock(path: Path, of: str) -> int:
+    """Lock the file against other processes; the kernel drops the lock when this one dies."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = os.open(path.with_name(f"{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise InputError(path, None, f"cannot be locked: {error.strerror}") from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        raise InputError(path, None, f"these {of} are locked by another process") from None
+    return lock
+
+
+def _open(path: Path, of: str, tables: str, *, on_disk: bool) -> Connection:
+    connection = connect(path, check_same_thread=False)
+    try:
+        _refuse_newer(connection, path, of)
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute(f"PRAGMA synchronous = {'FULL' if on_disk else 'OFF'}")
+        connection.executescript(f"BEGIN; {tables} PRAGMA user_version = {_VERSION}; COMMIT;")
+    except OperationalError as error:  # a full disk, a file that cannot be written: it may well be one
+        connection.close()
+        raise InputError(path, None, f"the record of {of} cannot be used: {error}") from None
+    except DatabaseError as error:
+        connection.close()
+        raise InputError(path, None, f"this is not a record of {of}: {error}") from None
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _refuse_newer(connection: Connection, path: Path, of: str) -> None:
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version > _VERSION:
+        raise InputError(path, None, f"this record of {of} was written by a newer Leasehold")
 
 
 def set_fact(connection: Connection, key: str, value: str) -> None:
@@ -114,7 +165,7 @@ def keep_latest(connection: Connection, table: str, most: int) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbour(Generic[L]):
+class Neighbour(Generic[I]):
     """What another site of the same gateway has on file, all of it read at one moment.
 
     ``facts``      what it publishes
@@ -123,13 +174,13 @@ class Neighbour(Generic[L]):
     """
 
     facts: Mapping[str, str]
-    instances: list[L]
+    instances: list[I]
     tombstone: int = NEVER
 
 
 def read_neighbour(
-    folder: Path, kind: type[L], lease_id: int | None = None, *, file: str = FILE
-) -> Neighbour[L] | None:
+    folder: Path, kind: type[I], lease_id: int | None = None, *, file: str = FILE
+) -> Neighbour[I] | None:
     """Read what the site with this folder has of a lease, or of all; None where there is no such site (yet)."""
     path = folder / file
     if not path.is_file():
@@ -166,11 +217,11 @@ def _adapter(kind: type[Any]) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 
-def to_text(kind: type[L], instance: L) -> str:
+def to_text(kind: type[I], instance: I) -> str:
     """Write an instance, so that `from_text` gives an equal one."""
-    return str(_adapter(kind).dump_json(instance), "utf-8")
+    return str(_adapter(cast("Any", kind)).dump_json(instance), "utf-8")
 
 
-def from_text(kind: type[L], text: str) -> L:
+def from_text(kind: type[I], text: str) -> I:
     """Read what `to_text` wrote."""
-    return cast("L", _adapter(kind).validate_json(text))
+    return cast("I", _adapter(cast("Any", kind)).validate_json(text))

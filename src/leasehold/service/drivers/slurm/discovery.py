@@ -12,7 +12,7 @@ from pathlib import Path
 
 from leasehold.jobs.job import Fault
 from leasehold.service.drivers.facts import NodeFacts
-from leasehold.service.drivers.setup import Clock
+from leasehold.service.drivers.protocol import Clock
 from leasehold.service.drivers.slurm.cluster import Job, Node
 from leasehold.service.drivers.slurm.options import SlurmOptions
 from leasehold.service.drivers.slurm.probes import Probes, Software, modules_in, read_avail

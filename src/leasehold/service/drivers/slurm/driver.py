@@ -10,9 +10,8 @@ from typing import TypeVar
 
 from leasehold.model.errors import InvalidField
 from leasehold.service.drivers.facts import NodeFacts, Output
-from leasehold.service.drivers.protocol import Capabilities, NativeJob, Observation, Order, Problem
+from leasehold.service.drivers.protocol import Capabilities, DriverSetup, NativeJob, Observation, Order, Problem
 from leasehold.service.drivers.reconciler.store import InstanceStore
-from leasehold.service.drivers.setup import DriverSetup
 from leasehold.service.drivers.slurm.commands import Slurm
 from leasehold.service.drivers.slurm.discovery import Modules, NodeDiscovery
 from leasehold.service.drivers.slurm.instance import JobInstance

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from leasehold.jobs.job import Fault
-from leasehold.service.drivers.endings import fault_of_exit
-from leasehold.service.drivers.protocol import Phase
+from leasehold.service.drivers.protocol import Phase, fault_of_exit
 from leasehold.service.drivers.reconciler.instances import Instance
 from leasehold.service.drivers.reconciler.provider import Desired
 from leasehold.service.drivers.slurm.cluster import Job, JobState

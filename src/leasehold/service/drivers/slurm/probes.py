@@ -15,7 +15,7 @@ from pathlib import Path
 
 from leasehold.model.errors import LeaseholdError
 from leasehold.service.drivers.bounds import whole_in
-from leasehold.service.drivers.setup import Clock
+from leasehold.service.drivers.protocol import Clock
 from leasehold.service.drivers.slurm.cluster import Job, JobState, Node
 from leasehold.service.drivers.slurm.commands import Slurm, SlurmRefused, SlurmUnavailable, Step
 from leasehold.service.drivers.slurm.job_directory import WORK, UntrustedFile, make_work_folder, read_tail

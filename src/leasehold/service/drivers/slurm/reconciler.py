@@ -11,13 +11,12 @@ from pathlib import Path
 from uuid import uuid4
 
 from leasehold.jobs.job import Fault
-from leasehold.service.drivers.facts import not_one_on_each
-from leasehold.service.drivers.protocol import Capabilities, Observation, Order, Phase, Problem, Verb
+from leasehold.service.drivers.facts import not_one_per_node
+from leasehold.service.drivers.protocol import Capabilities, Clock, Observation, Order, Phase, Problem, Verb
 from leasehold.service.drivers.reconciler.instances import Instances
 from leasehold.service.drivers.reconciler.order_rules import Action, decide, no_room_for
 from leasehold.service.drivers.reconciler.provider import Desired
 from leasehold.service.drivers.reconciler.store import InstanceStore
-from leasehold.service.drivers.setup import Clock
 from leasehold.service.drivers.slurm.cluster import Job, JobState
 from leasehold.service.drivers.slurm.commands import Slurm, SlurmRefused, SlurmUnavailable, Step
 from leasehold.service.drivers.slurm.instance import JobInstance, is_settled, next_step, observed
@@ -159,10 +158,10 @@ class JobReconciler:
         if self._users.of(order.account) is None:
             text = f"no Unix user is named for {order.account}: name one in [cluster.slurm.users], or set user"
             return Problem(text, again=False)
-        if order.on.image:
-            return Problem(f"jobs boot from no image, and so not from {order.on.image}", again=False)
+        if order.constraints.image:
+            return Problem(f"jobs boot from no image, and so not from {order.constraints.image}", again=False)
         room = no_room_for(order.vms, self.instances.used_vms, self._slots)
-        return not_one_on_each(order.on, order.vms) or room or self._memory_problem()
+        return not_one_per_node(order.constraints, order.vms) or room or self._memory_problem()
 
     def _no_cpus_for(self, instance: JobInstance, seen: Snapshot) -> Problem | None:
         """Its memory lies on certain nodes: it is there that it needs its CPUs back."""
@@ -203,8 +202,8 @@ class JobReconciler:
             order,
             Phase.STARTING,
             self._clock(),
-            on_nodes=order.on.nodes,
-            cores=order.on.cores or self._options.cpus_per_vm,
+            on_nodes=order.constraints.nodes,
+            cores=order.constraints.cores or self._options.cpus_per_vm,
             user=user.name,
             uid=user.uid,
             gid=user.gid,

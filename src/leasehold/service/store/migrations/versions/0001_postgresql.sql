@@ -135,7 +135,7 @@ CREATE TABLE leases (
     breach TEXT NOT NULL,
     coallocation_id BIGINT,
     job_id BIGINT,
-    wishes TEXT NOT NULL,
+    constraints TEXT NOT NULL,
     CONSTRAINT leases_key PRIMARY KEY (id)
 );
 
@@ -340,7 +340,7 @@ CREATE TABLE orders (
     command TEXT NOT NULL,
     work_done BIGINT NOT NULL,
     other_site TEXT NOT NULL,
-    "on" TEXT NOT NULL,
+    constraints TEXT NOT NULL,
     account TEXT NOT NULL,
     site TEXT NOT NULL,
     status TEXT NOT NULL,

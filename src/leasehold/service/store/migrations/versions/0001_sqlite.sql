@@ -139,7 +139,7 @@ CREATE TABLE leases (
     breach TEXT NOT NULL,
     coallocation_id INTEGER,
     job_id INTEGER,
-    wishes TEXT NOT NULL,
+    constraints TEXT NOT NULL,
     CONSTRAINT leases_key PRIMARY KEY (id)
 )
  STRICT;
@@ -358,7 +358,7 @@ CREATE TABLE orders (
     command TEXT NOT NULL,
     work_done INTEGER NOT NULL,
     other_site TEXT NOT NULL,
-    "on" TEXT NOT NULL,
+    constraints TEXT NOT NULL,
     account TEXT NOT NULL,
     site TEXT NOT NULL,
     status TEXT NOT NULL,
