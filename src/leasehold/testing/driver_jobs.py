@@ -17,7 +17,7 @@ class JobConformance:
 
     @played
     async def test_nodes_have_names_of_their_own_and_no_more_free_than_there_is(self, rig: Rig) -> None:
-        """Whatever is found of them has to make sense to whoever plans with it."""
+        """What is found of them has to make sense to a planner."""
         async with site(rig) as here:
             nodes = await nodes_of(here)
             assert len({node.name for node in nodes}) == len(nodes)
@@ -52,7 +52,7 @@ class JobConformance:
 
     @played
     async def test_what_a_command_wrote_is_brought_back_and_kept_when_it_is_over(self, rig: Rig) -> None:
-        """Whoever fetches it may have been away when the lease ended, and when it went."""
+        """The service may have been away when the lease ended, and when it went."""
         async with site(rig) as here:
             if has_output(here):
                 await here.do(order(Verb.START, command=("echo", "forty", "two")))

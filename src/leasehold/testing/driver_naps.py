@@ -1,9 +1,9 @@
 """Naps: commands that sleep, by which a suite sees whether work goes on where it was left.
 
 Part of `leasehold.testing.drivers`. On a computer that stands still for a while, a nap is over before
-anything could be done in the midst of it. Such a try shows nothing, and is made again with a longer nap. An
-driver that begins work anew does so in each of them, and is found out; one that does so only now and then
-may pass, so that whoever has real machines should also have tests in which a guest counts.
+anything could be done in the midst of it. Such a try shows nothing, and is made again with a longer nap. A
+driver that loses work does so in each of them, and is found out; one that does so only now and then may pass, so that
+a driver of real machines should also have tests in which a guest counts.
 """
 
 from collections.abc import Awaitable, Callable
@@ -73,7 +73,7 @@ class Nap:
 
 
 def is_a_rest(rest_ms: int, whole_ms: int) -> bool:
-    """Say whether somebody slept clearly less than a whole nap; both are 0 where nobody saw it begin."""
+    """Say whether a nap was clearly shorter than a whole one; both are 0 where its beginning was not seen."""
     return 0 < rest_ms < _CLEARLY_LESS * whole_ms
 
 

@@ -189,7 +189,7 @@ class Site:
     async def runs_for_ms(self, lease_id: int) -> int:
         """Wait until a command ends, and say for how long it ran since it was last brought up.
 
-        0 where it had ended before anybody saw it run, as happens on computers that stand still for a while.
+        0 where it had ended before it was seen to run, as happens on computers that stand still for a while.
         """
         begun = await self.until_any(REACHES[Verb.START], lease_id)
         ended = await self.until(Phase.ENDED, lease_id)
@@ -224,7 +224,7 @@ class Site:
                 told[one.lease_id] = one
 
     async def until_told(self, told: Mapping[int, Observation]) -> None:
-        """Wait until whoever listens was told of each lease what can be observed of it."""
+        """Wait until the listener was told of each lease what can be observed of it."""
         seen: dict[int, Observation] = {}
         for _ in range(self._rig.patience):
             seen = {one.lease_id: one for one in await self.driver.observe()}

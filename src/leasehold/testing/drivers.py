@@ -46,7 +46,7 @@ class DriverConformance(JobConformance):
 
     @played
     async def test_a_command_that_is_done_has_ended_and_stays_so_until_stop(self, rig: Rig) -> None:
-        """Whoever was away when it ended must still be able to see that."""
+        """A service that was away when it ended must still be able to see that."""
         async with site(rig) as here:
             if not here.driver.capabilities.commands:
                 await here.refuses(order(Verb.START, command=("sleep", 1)))
@@ -92,14 +92,14 @@ class DriverConformance(JobConformance):
 
     @played
     async def test_work_goes_on_where_it_was_suspended(self, rig: Rig) -> None:
-        """Saved machines do not work, and resumed ones do not begin anew."""
+        """Saved machines do not work, and resumed ones do not start from the beginning."""
         async with site(rig) as here:
             if here.driver.capabilities.suspend and here.driver.capabilities.commands:
                 await goes_on_in_some_nap(rig, partial(goes_on_after_a_suspension, here))
 
     @played
     async def test_what_ended_before_it_could_be_saved_has_ended_when_it_is_resumed(self, rig: Rig) -> None:
-        """It has nothing left to save, and its work was done: nobody may take that for lost."""
+        """It has nothing left to save, and its work was done: that must not count as lost."""
         async with site(rig) as here:
             if not (here.driver.capabilities.suspend and here.driver.capabilities.commands):
                 return
@@ -136,7 +136,7 @@ class DriverConformance(JobConformance):
 
     @played
     async def test_what_ended_before_it_could_be_sent_has_ended_where_it_is_received(self, rig: Rig) -> None:
-        """It has nothing left to send, and its work was done: nobody may lose that, or do it again."""
+        """It has nothing left to send, and its work was done: that must not be lost, or done again."""
         async with site(rig, "a") as here, site(rig, "b") as there:
             able, command = here.driver.capabilities, ("sleep", 1)
             if able.migrate and able.commands:
@@ -163,7 +163,7 @@ class DriverConformance(JobConformance):
 
     @played
     async def test_whatever_is_told_twice_is_done_once(self, rig: Rig) -> None:
-        """A lease that is told everything three times lives as if it were told once."""
+        """A lease whose orders come three times lives as if they came once."""
         async with site(rig) as here:
             for told, then in life_of_a_lease(here):
                 await here.do(told)
@@ -275,7 +275,7 @@ class DriverConformance(JobConformance):
 
     @played
     async def test_what_ends_while_the_driver_is_dead_has_ended_afterwards(self, rig: Rig) -> None:
-        """Nobody has to be there when a command ends."""
+        """The driver need not run when a command ends."""
         async with site(rig) as here:
             if here.driver.capabilities.commands:
                 await here.do(order(Verb.START, command=("sleep", 1)))

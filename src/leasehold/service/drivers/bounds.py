@@ -1,8 +1,8 @@
-"""What machines say is read here: bounded before it is parsed, and made fit to be stored and shown.
+"""Bounds for what machines say: checked before it is parsed, and made fit to be stored and shown.
 
-Whoever runs a command on a machine decides what that machine writes and answers. A number that is too large
-to be stored, a text without end or a control character is that machine's fault, and may cost nobody else
-anything: what cannot be believed is read as None, and nothing is raised.
+The user of a machine decides what it writes and answers. A number that is too large to be stored, a text without end or a
+control character is that machine's fault, and must harm no other lease: a value that cannot be right is read as None, and
+nothing is raised.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Which kinds of drivers are there? Those of Leasehold in a literal dict, other people's by entry point."""
+"""Which kinds of drivers are there? Those of Leasehold in a literal dict, all others by entry point."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -22,13 +22,13 @@ def _ec2(setup: DriverSetup) -> Driver:
 
 
 def _qemu(setup: DriverSetup) -> Driver:
-    from leasehold.service.drivers.qemu.driver import QemuDriver  # noqa: PLC0415 - for who has QEMU
+    from leasehold.service.drivers.qemu.driver import QemuDriver  # noqa: PLC0415 - only where it is used
 
     return QemuDriver(setup)
 
 
 def _slurm(setup: DriverSetup) -> Driver:
-    from leasehold.service.drivers.slurm.driver import SlurmDriver  # noqa: PLC0415 - for who has a Slurm
+    from leasehold.service.drivers.slurm.driver import SlurmDriver  # noqa: PLC0415 - only where it is used
 
     return SlurmDriver(setup)
 
@@ -82,7 +82,7 @@ def driver_factory(kind: str) -> DriverFactory:
 
 
 def check_options(kind: str, options: Mapping[str, Any]) -> None:
-    """Check what a kind is told before any is made, where its factory has a ``check_options`` for it.
+    """Check the options of a kind before any is made, where its factory has a ``check_options`` for it.
 
     Raises as `driver` does.
     """

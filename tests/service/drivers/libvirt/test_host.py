@@ -48,7 +48,7 @@ async def test_a_domain_that_somebody_ends_takes_its_lease_with_it(pretended: Pr
         await here.do(order(Verb.START))
         await here.until(Phase.RUNNING)
         connection.lookupByName(NAME).destroy()
-        assert "shut off by somebody" in (await here.until(Phase.FAILED)).detail
+        assert "shut off by other means than an order" in (await here.until(Phase.FAILED)).detail
         await here.do(order(Verb.STOP))
         await here.until_gone()
 

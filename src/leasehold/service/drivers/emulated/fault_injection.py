@@ -75,11 +75,11 @@ class Faults:
 
     # of the machines
 
-    fail_orders: Annotated[float, _probability("an order is not taken on, and may be told again")] = 0.0
+    fail_orders: Annotated[float, _probability("an order is not taken on this time")] = 0.0
     refuse_orders: Annotated[
         float,
         # but for SEND and STOP, without which nothing could be put right
-        _probability("one is never taken on, however often it is told"),
+        _probability("one is never taken on, however often it is repeated"),
     ] = 0.0
     lose_memory: Annotated[float, _probability("saving memory fails, and the machines are lost")] = 0.0
     crash_per_hour: Annotated[

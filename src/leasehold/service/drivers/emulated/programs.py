@@ -10,8 +10,8 @@ nothing                      just the machines: they run until they are stopped
 anything else                is not carried out, and taken to run until it is stopped
 ===========================  ==============================================================
 
-How long somebody's own program would take, nobody can know here. Taking it to run until its lease is over
-is what the planner counts on, too.
+How long any other program would take cannot be known here. Taking it to run until its lease is over is what the planner
+counts on, too.
 """
 
 import re
@@ -58,7 +58,7 @@ def ending(command: Sequence[str], reference_mips: int) -> Ending | None:
 
 
 def said_of(command: Sequence[str], reference_mips: int) -> str:
-    """Say of a command that nobody knows what becomes of it; "" of any other."""
+    """Say of a command that it is not carried out; "" of any other."""
     if not command or ending(command, reference_mips) is not None:
         return ""
     return f"emulated machines do not carry out {command[0]}: it is taken to run until it is stopped"
@@ -105,7 +105,7 @@ def _one_after_the_other(script: str, reference_mips: int) -> Ending | None:
 
 
 def _commands(script: str) -> list[list[str]]:
-    """Part a script at its semicolons and line ends; one that is more than that is a command nobody knows."""
+    """Part a script at its semicolons and line ends; one that is more than that is not carried out."""
     if _MORE_THAN_WORDS.search(script):
         return [[script]]
     lexer = shlex.shlex(script.replace("\n", ";"), posix=True, punctuation_chars=";")

@@ -95,7 +95,7 @@ def _from_options(options: LibvirtOptions) -> ET.Element:
     domain.append(_element("vcpu", str(options.vcpus)))
     domain.append(_boot(options))
     ET.SubElement(ET.SubElement(domain, "features"), "acpi")
-    # whoever reboots would begin anew, and its command with it: that is for the service to decide
+    # a reboot would start the command again: that is for the service to decide
     domain.append(_element("on_reboot", "destroy"))
     domain.append(_element("on_crash", "destroy"))
     if options.cpu_percent is not None:

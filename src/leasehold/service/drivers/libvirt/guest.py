@@ -90,7 +90,7 @@ def _ask(domain: Any, command: str, **arguments: object) -> Any:  # noqa: ANN401
 
 _SHUT_OFF = {
     libvirt.VIR_DOMAIN_SHUTOFF_UNKNOWN: "for a reason that is not known",
-    libvirt.VIR_DOMAIN_SHUTOFF_DESTROYED: "by somebody",
+    libvirt.VIR_DOMAIN_SHUTOFF_DESTROYED: "by other means than an order",
     libvirt.VIR_DOMAIN_SHUTOFF_CRASHED: "by a crash",
     libvirt.VIR_DOMAIN_SHUTOFF_FAILED: "because it could not start",
     libvirt.VIR_DOMAIN_SHUTOFF_SAVED: "and its saved memory is gone",
