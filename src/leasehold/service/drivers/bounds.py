@@ -1,8 +1,8 @@
 """Bounds for what machines say: checked before it is parsed, and made fit to be stored and shown.
 
-The user of a machine decides what it writes and answers. A number that is too large to be stored, a text without end or a
-control character is that machine's fault, and must harm no other lease: a value that cannot be right is read as None, and
-nothing is raised.
+The user of a machine decides what it writes and answers. A number that is too large to be stored, a text without end or
+a control character is that machine's fault, and must harm no other lease: a value that cannot be right is read as None,
+and nothing is raised.
 """
 
 import re

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.service.drivers.qemu.building import base_in
 
 from leasehold.service.drivers.facts import NodeFacts
-from leasehold.service.drivers.protocol import PlacementConstraints, Phase, Verb
+from leasehold.service.drivers.protocol import Phase, PlacementConstraints, Verb
 from leasehold.service.drivers.qemu import host as hosts
 from leasehold.service.drivers.qemu.host import OVERHEAD_MIB, does_not_fit, node_facts, observe_host
 from leasehold.service.drivers.qemu.images.image import Catalogue

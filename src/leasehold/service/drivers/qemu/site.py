@@ -22,7 +22,6 @@ from leasehold.service.drivers.qemu.output import console_file, output_folder
 from leasehold.service.drivers.qemu.process import MachineDied, MachineFailed, QemuProcess
 from leasehold.service.drivers.qemu.tasks import shielded
 from leasehold.service.drivers.reconciler.driver import News
-from leasehold.service.drivers.protocol import DriverSetup
 
 _PRIVATE = 0o700
 

@@ -72,7 +72,7 @@ def test_a_lease_is_what_its_machines_are_together(
         (Desired.GONE, Phase.STARTING, [], None),
     ],
 )
-def test_what_parts_machines_from_their_goal_is_done(
+def test_what_parts_machines_from_their_desired_state_is_the_next_step(
     desired: Desired, phase: Phase, states: list[MachineState], expected: Step | None
 ) -> None:
     assert next_step(instance(desired, phase), machines(states)) is expected
