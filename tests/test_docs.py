@@ -15,14 +15,13 @@ from tests.service.drivers.qemu.machines import end_machines
 
 from leasehold.analysis.metrics import CATALOGUE, COALLOCATION_CATALOGUE
 from leasehold.cli.live.jobs import FAULTS
-from leasehold.cli.live.states import CODES, MEANINGS
+from leasehold.cli.live.names import LEASE_STATES
 from leasehold.configuration.job_description.fields import NOT_SERVED, read_fields
 from leasehold.jobs.job import JobReason
 from leasehold.jobs.job import sentence as of_job
 from leasehold.matching.verdict import Why
 from leasehold.matching.verdict import sentence as of_matching
 from leasehold.model.errors import InvalidField
-from leasehold.model.lease import LeaseState
 from leasehold.model.reason import Reason, sentence
 from leasehold.model.tables import TABLES
 from leasehold.protocol.problems import Kind
@@ -115,7 +114,7 @@ def test_every_command_answers_with_json() -> None:
 def test_the_commands_page_has_every_state_with_its_code() -> None:
     page = (REPOSITORY / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
     written = re.findall(r"^\| `([A-Z]+)` \| (\w+) \| (.+) \|$", page, re.MULTILINE)
-    assert written == [(CODES[state], state.value, MEANINGS[state]) for state in LeaseState]
+    assert written == [(code, state, meaning) for state, (code, meaning) in LEASE_STATES.known.items()]
 
 
 def reference(name: str) -> str:

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leasehold.cli.live.lines import answer_line
-from leasehold.cli.live.table import print_table
+from leasehold.cli.live.table import answer_line, print_table
 from leasehold.cli.screen import answer, answer_table, legible, talk
 
 EVIL = "x\x1b[2J\x1b]52;c;aGk=\x07\x9d0;title\x9c\u202egnp\u2066\rover\x00"

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from leasehold.cli.agreement_try import app
-from leasehold.cli.live.completion import complete_agreement, complete_side
+from leasehold.cli.live.names import complete_agreement, complete_side
 from leasehold.cli.options import Json, switch
 
 __all__ = ["app"]
@@ -22,9 +22,9 @@ def list_agreements(
     json: Json = False,
 ) -> None:
     """List published agreements, and those of your own groups and sites."""
-    from leasehold.cli.live.agreements import HEADS, overview
+    from leasehold.cli.live.agreements import agreement_columns
     from leasehold.cli.live.gateway import gateway
-    from leasehold.cli.live.table import print_table
+    from leasehold.cli.live.table import print_rows
     from leasehold.cli.screen import answer_json
 
     with gateway() as client:
@@ -33,7 +33,7 @@ def list_agreements(
     if json:
         answer_json({"agreements": shown})
     else:
-        print_table(HEADS, overview(shown, agreements), figures=[6])
+        print_rows(agreement_columns(agreements), shown)
 
 
 @app.command()
@@ -197,9 +197,9 @@ def penalties(
     json: Json = False,
 ) -> None:
     """List penalties for breaking agreements, and their ends."""
-    from leasehold.cli.live.agreements import PENALTY_HEADS, punishments
+    from leasehold.cli.live.agreements import PENALTIES
     from leasehold.cli.live.gateway import gateway
-    from leasehold.cli.live.table import print_table
+    from leasehold.cli.live.table import print_rows
     from leasehold.cli.screen import answer_json
 
     with gateway() as client:
@@ -207,7 +207,7 @@ def penalties(
     if json:
         answer_json({"penalties": shown})
     else:
-        print_table(PENALTY_HEADS, punishments(shown), figures=[0, 4, 7])
+        print_rows(PENALTIES, shown)
 
 
 @app.command()

@@ -38,7 +38,7 @@ def try_agreement(
     from leasehold.simulation.what_if import try_out
 
     if on == LIVE:
-        from leasehold.cli.live.past import past_of_gateway
+        from leasehold.cli.past import past_of_gateway
 
         past = past_of_gateway(days)
     else:

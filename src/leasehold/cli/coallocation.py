@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from leasehold.cli.exit_codes import ANSWER_IS_NO
-from leasehold.cli.live.completion import complete_claim, complete_place
+from leasehold.cli.live.names import complete_claim, complete_place
 from leasehold.cli.options import Group, IdempotencyKey, Json, Name, switch
 
 app = typer.Typer(help="Request machines at several sites that run together or not at all.", no_args_is_help=True)
@@ -90,12 +90,12 @@ def submit(  # noqa: PLR0913, PLR0917 - one argument for each option
     Exits with 1 if it is refused.
     """
     from leasehold.cli.live.coallocations import answer_explained_coallocation, read_components, show_number
-    from leasehold.cli.live.durations import read_duration_s
     from leasehold.cli.live.gateway import gateway
-    from leasehold.cli.live.moments import now, read_moment
-    from leasehold.cli.live.submitting import read_memory_mib
+    from leasehold.cli.live.leases import read_memory_mib
+    from leasehold.cli.live.times import now, read_moment
     from leasehold.cli.screen import answer_json
     from leasehold.client import CoAllocationSpec
+    from leasehold.configuration.times import read_duration_s
 
     at = now()
     spec = CoAllocationSpec.of(
@@ -131,9 +131,9 @@ def list_coallocations(
     json: Json = False,
 ) -> None:
     """List open co-allocations, newest first."""
-    from leasehold.cli.live.coallocations import HEADS, overview
+    from leasehold.cli.live.coallocations import COALLOCATIONS
     from leasehold.cli.live.gateway import gateway
-    from leasehold.cli.live.table import print_table
+    from leasehold.cli.live.table import print_rows
     from leasehold.cli.screen import answer_json
 
     with gateway() as client:
@@ -141,7 +141,7 @@ def list_coallocations(
     if json:
         answer_json({"coallocations": coallocations})
     else:
-        print_table(HEADS, overview(coallocations), figures=(0, 4, 6))
+        print_rows(COALLOCATIONS, coallocations)
 
 
 @app.command()
@@ -149,7 +149,7 @@ def show(coallocation_id: CoAllocationId, json: Json = False) -> None:
     """Show a co-allocation: its request, the state of each component, and why."""
     from leasehold.cli.live.coallocations import account
     from leasehold.cli.live.gateway import gateway
-    from leasehold.cli.live.moments import now
+    from leasehold.cli.live.times import now
     from leasehold.cli.screen import answer, answer_json
 
     with gateway() as client:

@@ -6,8 +6,7 @@ import typer
 
 from leasehold.cli.exit_codes import ANSWER_IS_NO
 from leasehold.cli.job_options import taking_a_description
-from leasehold.cli.live.completion import complete_job_state, complete_site
-from leasehold.cli.live.job_states import legend
+from leasehold.cli.live.names import JOB_STATES, complete_job_state, complete_site
 from leasehold.cli.options import IdempotencyKey, Json, switch
 
 if TYPE_CHECKING:
@@ -29,8 +28,7 @@ def submit(
     """Submit a job and print its ID. Exits with 1 if it is refused or, with --wait, failed."""
     from leasehold.cli.live.describing import spec_of
     from leasehold.cli.live.gateway import gateway
-    from leasehold.cli.live.job_endings import answer_output, followed, is_a_no
-    from leasehold.cli.live.jobs import standing
+    from leasehold.cli.live.jobs import answer_output, followed, is_a_no, standing
     from leasehold.cli.screen import answer, answer_json, talk
 
     with gateway() as client:
@@ -59,7 +57,7 @@ def explain(description: "JobDescription", json: Json = False) -> None:
     """
     from leasehold.cli.live.describing import spec_of
     from leasehold.cli.live.gateway import gateway
-    from leasehold.cli.live.prospects import answer_prospect
+    from leasehold.cli.live.jobs import answer_prospect
 
     with gateway() as client:
         told = client.jobs.explain(spec_of(description))
@@ -83,7 +81,7 @@ def describe(
         answer(to_xml(description).rstrip("\n") if xml else to_json(description))
 
 
-@app.command("list", epilog=f"States: {legend()}.")
+@app.command("list", epilog=f"States: {JOB_STATES.legend()}.")
 def list_jobs(
     states: Annotated[
         list[str] | None,
@@ -115,15 +113,14 @@ def list_jobs(
 ) -> None:
     """List open jobs, newest first."""
     from leasehold.cli.live.gateway import gateway
-    from leasehold.cli.live.job_states import read_states
-    from leasehold.cli.live.jobs import FIGURES, HEADS, overview
-    from leasehold.cli.live.moments import now, read_moment
-    from leasehold.cli.live.table import print_table
+    from leasehold.cli.live.jobs import JOBS
+    from leasehold.cli.live.table import print_rows
+    from leasehold.cli.live.times import now, read_moment
     from leasehold.cli.screen import answer_json
     from leasehold.client import JobFilter
 
     which = JobFilter.of(
-        state=read_states(states or []),
+        state=JOB_STATES.read(states or []),
         site=site,
         consumer=consumer,
         since=read_moment("--since", since, now()) if since else None,
@@ -134,7 +131,7 @@ def list_jobs(
     if json:
         answer_json({"jobs": jobs})
     else:
-        print_table(HEADS, overview(jobs), FIGURES)
+        print_rows(JOBS, jobs)
 
 
 @app.command()
@@ -142,7 +139,7 @@ def show(job_id: JobId, json: Json = False) -> None:
     """Show a job: its request, its state, and each attempt."""
     from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.jobs import account
-    from leasehold.cli.live.moments import now
+    from leasehold.cli.live.times import now
     from leasehold.cli.screen import answer, answer_json
 
     with gateway() as client:
@@ -157,8 +154,8 @@ def show(job_id: JobId, json: Json = False) -> None:
 def wait(job_id: JobId, json: Json = False) -> None:
     """Follow the state of a job until it is over; exits with 1 if it failed."""
     from leasehold.cli.live.gateway import gateway
-    from leasehold.cli.live.job_endings import is_a_no, standings
-    from leasehold.cli.live.lines import answer_json_line, answer_line
+    from leasehold.cli.live.jobs import is_a_no, standings
+    from leasehold.cli.live.table import answer_json_line, answer_line
 
     with gateway() as client:
         for job, told in standings(client, job_id):
@@ -189,7 +186,7 @@ def cancel(job_id: JobId, json: Json = False) -> None:
 def result(job_id: JobId, json: Json = False) -> None:
     """Print the output of a job; exits with 1 if it failed or has none."""
     from leasehold.cli.live.gateway import gateway
-    from leasehold.cli.live.job_endings import show_result
+    from leasehold.cli.live.jobs import show_result
     from leasehold.cli.screen import answer_json
 
     with gateway() as client:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from leasehold.cli.live.completion import complete_backup, complete_type
+from leasehold.cli.live.names import complete_backup, complete_type
 from leasehold.cli.options import Group, Name
 
 if TYPE_CHECKING:

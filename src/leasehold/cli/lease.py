@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from leasehold.cli.exit_codes import ANSWER_IS_NO
-from leasehold.cli.live.completion import complete_site, complete_state, complete_type
-from leasehold.cli.live.states import legend
+from leasehold.cli.live.names import LEASE_STATES, complete_site, complete_state, complete_type
 from leasehold.cli.options import Claims, Group, IdempotencyKey, Json, Name, switch
 
 if TYPE_CHECKING:
@@ -136,9 +135,10 @@ def submit(  # noqa: PLR0913, PLR0917 - one argument for each option
     ] = None,
 ) -> None:
     """Submit a lease and print its ID. Exits with 1 if it is refused."""
+    from leasehold.cli.live.following import waited_for
     from leasehold.cli.live.gateway import gateway
-    from leasehold.cli.live.moments import now
-    from leasehold.cli.live.submitting import is_a_no, show_json, show_number, waited_for
+    from leasehold.cli.live.leases import is_a_no, show_json, show_number
+    from leasehold.cli.live.times import now
 
     spec = _spec(
         duration,
@@ -192,7 +192,7 @@ def explain(  # noqa: PLR0913, PLR0917 - one argument for each option
     """
     from leasehold.cli.live.coallocations import answer_explained
     from leasehold.cli.live.gateway import gateway
-    from leasehold.cli.live.moments import now
+    from leasehold.cli.live.times import now
 
     at = now()
     spec = _spec(duration, lease_type, vms, memory, deadline, ready, local, site, group, domain, claims, no_wait, at)
@@ -219,10 +219,10 @@ def _spec(  # noqa: PLR0913, PLR0917 - as the commands that take these options
     command: list[str] | None = None,
 ) -> "LeaseSpec":
     """Read what is asked for from the options that `submit` and `explain` share; raises InvalidField."""
-    from leasehold.cli.live.durations import read_duration_s
-    from leasehold.cli.live.moments import read_moment
-    from leasehold.cli.live.submitting import read_claims, read_memory_mib
+    from leasehold.cli.live.leases import read_claims, read_memory_mib
+    from leasehold.cli.live.times import read_moment
     from leasehold.client import LeaseSpec
+    from leasehold.configuration.times import read_duration_s
 
     return LeaseSpec.of(
         type=lease_type,
@@ -242,7 +242,7 @@ def _spec(  # noqa: PLR0913, PLR0917 - as the commands that take these options
     )
 
 
-@app.command("list", epilog=f"States: {legend()}.")
+@app.command("list", epilog=f"States: {LEASE_STATES.legend()}.")
 def list_leases(  # noqa: PLR0913, PLR0917 - one argument for each option
     states: Annotated[
         list[str] | None,
@@ -286,12 +286,11 @@ def list_leases(  # noqa: PLR0913, PLR0917 - one argument for each option
     ] = 200,
 ) -> None:
     """List open leases, newest first."""
-    from leasehold.cli.live.columns import read_columns
+    from leasehold.cli.live.following import watch as keep_showing
     from leasehold.cli.live.gateway import gateway
-    from leasehold.cli.live.listing import show
-    from leasehold.cli.live.listing import watch as keep_showing
-    from leasehold.cli.live.moments import now, read_moment
-    from leasehold.cli.live.states import read_states
+    from leasehold.cli.live.leases import read_columns
+    from leasehold.cli.live.table import print_rows
+    from leasehold.cli.live.times import now, read_moment
     from leasehold.cli.screen import answer_json, talk
     from leasehold.client import LeaseFilter
     from leasehold.model.errors import InvalidField
@@ -302,7 +301,7 @@ def list_leases(  # noqa: PLR0913, PLR0917 - one argument for each option
     with gateway() as client:
         owner = client.tokens.inspect().consumer if mine else consumer
         which = LeaseFilter.of(
-            state=read_states(states or []),
+            state=LEASE_STATES.read(states or []),
             site=site,
             consumer=owner,
             since=read_moment("--since", since, now()) if since else None,
@@ -316,7 +315,7 @@ def list_leases(  # noqa: PLR0913, PLR0917 - one argument for each option
     if json:
         answer_json({"leases": shown, "more": len(leases) > len(shown)})
     else:
-        show(shown, wanted, head=not no_header)
+        print_rows(wanted, shown, head=not no_header)
     if len(leases) > len(shown):
         talk(f"leasehold: there are more than these {limit}; --limit 0 lists all of them")
 
@@ -325,8 +324,8 @@ def list_leases(  # noqa: PLR0913, PLR0917 - one argument for each option
 def show(lease_id: LeaseId, json: Json = False) -> None:
     """Show a lease: its request, its state, and why."""
     from leasehold.cli.live.gateway import gateway
-    from leasehold.cli.live.moments import now
-    from leasehold.cli.live.wording import account, asked_back, is_asked_back
+    from leasehold.cli.live.leases import account, asked_back, is_asked_back
+    from leasehold.cli.live.times import now
     from leasehold.cli.screen import answer, answer_json
 
     with gateway() as client:
@@ -352,9 +351,8 @@ def watch(
     """
     from leasehold.cli.live.following import going_on, until_over
     from leasehold.cli.live.gateway import gateway
-    from leasehold.cli.live.lines import answer_json_line, answer_line
-    from leasehold.cli.live.submitting import is_a_no
-    from leasehold.cli.live.wording import happening
+    from leasehold.cli.live.leases import happening, is_a_no
+    from leasehold.cli.live.table import answer_json_line, answer_line
 
     with gateway() as client, going_on(lease_ids or ()):
         changes = until_over(client, lease_ids) if lease_ids else client.leases.watch()
@@ -371,10 +369,9 @@ def watch(
 @app.command()
 def cancel(lease_ids: LeaseIds, json: Json = False) -> None:
     """Cancel leases; those that are over are unchanged."""
-    from leasehold.cli.live.ending import cancel_each
     from leasehold.cli.live.gateway import gateway
-    from leasehold.cli.live.moments import now
-    from leasehold.cli.live.wording import asked_back, may_have_machines, standing
+    from leasehold.cli.live.leases import asked_back, cancel_each, may_have_machines, standing
+    from leasehold.cli.live.times import now
     from leasehold.cli.screen import answer, answer_json, talk
 
     with gateway() as client:
@@ -407,11 +404,11 @@ def extend(
     json: Json = False,
 ) -> None:
     """Extend a lease if nothing else needs its room; exits with 1 otherwise."""
-    from leasehold.cli.live.durations import read_duration_s
     from leasehold.cli.live.gateway import gateway
-    from leasehold.cli.live.moments import now
-    from leasehold.cli.live.wording import ending, lasting
+    from leasehold.cli.live.leases import ending, lasting
+    from leasehold.cli.live.times import now
     from leasehold.cli.screen import answer, answer_json
+    from leasehold.configuration.times import read_duration_s
 
     by_s = read_duration_s("--by", by)
     with gateway() as client:
@@ -435,7 +432,7 @@ def logs(
 ) -> None:
     """Show the history of a lease, with reasons."""
     from leasehold.cli.live.gateway import gateway
-    from leasehold.cli.live.wording import history
+    from leasehold.cli.live.leases import history
     from leasehold.cli.screen import answer, answer_json, talk
 
     with gateway() as client:

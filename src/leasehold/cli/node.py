@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from leasehold.cli.live.completion import complete_site
+from leasehold.cli.live.names import complete_site
 from leasehold.cli.options import Json
 
 app = typer.Typer(help="Inspect the nodes that jobs run on.", no_args_is_help=True)
@@ -33,9 +33,8 @@ def list_nodes(
     --json includes all installed software, with versions.
     """
     from leasehold.cli.live.gateway import gateway
-    from leasehold.cli.live.moments import now
-    from leasehold.cli.live.nodes import NODE_FIGURES, NODE_HEADS, node_lines
-    from leasehold.cli.live.table import print_table
+    from leasehold.cli.live.jobs import NODES
+    from leasehold.cli.live.table import print_rows
     from leasehold.cli.screen import answer_json
     from leasehold.client import NodeFilter
 
@@ -44,15 +43,15 @@ def list_nodes(
     if json:
         answer_json({"nodes": nodes})
     else:
-        print_table(NODE_HEADS, node_lines(nodes, now()), NODE_FIGURES)
+        print_rows(NODES, nodes)
 
 
 @app.command()
 def images(json: Json = False) -> None:
     """List images for machines on the nodes, including those that could not be built."""
     from leasehold.cli.live.gateway import gateway
-    from leasehold.cli.live.nodes import IMAGE_FIGURES, IMAGE_HEADS, image_lines
-    from leasehold.cli.live.table import print_table
+    from leasehold.cli.live.jobs import IMAGES
+    from leasehold.cli.live.table import print_rows
     from leasehold.cli.screen import answer_json
 
     with gateway() as client:
@@ -60,4 +59,4 @@ def images(json: Json = False) -> None:
     if json:
         answer_json({"images": found})
     else:
-        print_table(IMAGE_HEADS, image_lines(found), IMAGE_FIGURES)
+        print_rows(IMAGES, found)

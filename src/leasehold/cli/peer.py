@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from leasehold.cli.live.completion import complete_ask, complete_peer
+from leasehold.cli.live.names import complete_ask, complete_peer
 from leasehold.cli.options import Json
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def add(
 ) -> None:
     """Add or change a peer gateway; creates the token for the other side."""
     from leasehold.cli.live.gateway import gateway
-    from leasehold.cli.live.peers import advice, check_ask, read_token
+    from leasehold.cli.live.sites import advice, check_ask, read_token
     from leasehold.cli.screen import answer, answer_json, talk
     from leasehold.client import PeerSpec
 
@@ -103,8 +103,8 @@ def _token_for(client: "Client", name: str) -> "NewToken":
 def list_peers(json: Json = False) -> None:
     """List peers: connection state and exchanged leases."""
     from leasehold.cli.live.gateway import gateway
-    from leasehold.cli.live.peers import HEADS, overview
-    from leasehold.cli.live.table import print_table
+    from leasehold.cli.live.sites import PEERS
+    from leasehold.cli.live.table import print_rows
     from leasehold.cli.screen import answer_json
 
     with gateway() as client:
@@ -112,15 +112,15 @@ def list_peers(json: Json = False) -> None:
     if json:
         answer_json({"peers": peers})
     else:
-        print_table(HEADS, overview(peers), figures=range(3, 8))
+        print_rows(PEERS, peers)
 
 
 @app.command()
 def show(name: Name, json: Json = False) -> None:
     """Show everything known about a peer: requests offered, accepted and refused in both directions."""
     from leasehold.cli.live.gateway import gateway
-    from leasehold.cli.live.moments import now
-    from leasehold.cli.live.peers import account
+    from leasehold.cli.live.sites import peer_account
+    from leasehold.cli.live.times import now
     from leasehold.cli.screen import answer, answer_json
 
     with gateway() as client:
@@ -128,7 +128,7 @@ def show(name: Name, json: Json = False) -> None:
     if json:
         answer_json({"peer": peer})
     else:
-        answer("\n".join(account(peer, now())))
+        answer("\n".join(peer_account(peer, now())))
 
 
 @app.command()

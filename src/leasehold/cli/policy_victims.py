@@ -78,7 +78,7 @@ def _guest(number: int, text: str) -> "Candidate":
 
 
 def _worked_ms(text: str) -> int:
-    from leasehold.cli.live.durations import read_duration_s
+    from leasehold.configuration.times import read_duration_s
 
     return 0 if text == "0" else round(1_000 * read_duration_s("GUEST", text))
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from leasehold.cli.live.completion import complete_site
+from leasehold.cli.live.names import complete_site
 from leasehold.cli.options import Json
 from leasehold.cli.service_options import Config, Data, StoreUrl, Wanted, needing_the_service
 
@@ -72,8 +72,8 @@ def _usual_folder(name: str) -> Path:
 def list_sites(json: Json = False) -> None:
     """List sites: number of machines, their use, and waiting requests."""
     from leasehold.cli.live.gateway import gateway
-    from leasehold.cli.live.sites import HEADS, overview
-    from leasehold.cli.live.table import print_table
+    from leasehold.cli.live.sites import SITES
+    from leasehold.cli.live.table import print_rows
     from leasehold.cli.screen import answer_json
 
     with gateway() as client:
@@ -81,7 +81,7 @@ def list_sites(json: Json = False) -> None:
     if json:
         answer_json({"sites": sites})
     else:
-        print_table(HEADS, overview(sites), figures=range(2, 8))
+        print_rows(SITES, sites)
 
 
 @app.command()
@@ -138,8 +138,7 @@ def capabilities(
 ) -> None:
     """Show the capabilities of the sites' machines."""
     from leasehold.cli.live.gateway import gateway
-    from leasehold.cli.live.sites import ABILITIES, abilities
-    from leasehold.cli.live.table import print_table
+    from leasehold.cli.live.sites import print_abilities
     from leasehold.cli.screen import answer_json
 
     with gateway() as client:
@@ -147,15 +146,15 @@ def capabilities(
     if json:
         answer_json({"sites": {site.name: site.capabilities for site in sites}})
     else:
-        print_table(ABILITIES, abilities(sites))
+        print_abilities(sites)
 
 
 def _tell(site: "Site", *, json: bool) -> None:
-    from leasehold.cli.live.moments import now
-    from leasehold.cli.live.sites import account
+    from leasehold.cli.live.sites import site_account
+    from leasehold.cli.live.times import now
     from leasehold.cli.screen import answer, answer_json
 
     if json:
         answer_json({"site": site})
     else:
-        answer("\n".join(account(site, now())))
+        answer("\n".join(site_account(site, now())))

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from leasehold.cli.live.completion import complete_role, complete_site
+from leasehold.cli.live.names import complete_role, complete_site
 from leasehold.cli.options import Json
 
 app = typer.Typer(help="Create and revoke tokens.", no_args_is_help=True)
@@ -47,11 +47,11 @@ def create(  # noqa: PLR0917 - one argument for each option
     json: Json = False,
 ) -> None:
     """Create a token and print it; it is never shown again."""
-    from leasehold.cli.live.durations import read_duration_s
     from leasehold.cli.live.gateway import gateway
-    from leasehold.cli.live.tokens import account
+    from leasehold.cli.live.sites import token_line
     from leasehold.cli.screen import answer, answer_json, talk
     from leasehold.client import TokenSpec
+    from leasehold.configuration.times import read_duration_s
 
     spec = TokenSpec.of(
         consumer=consumer,
@@ -67,15 +67,15 @@ def create(  # noqa: PLR0917 - one argument for each option
         answer_json({"token": token})
     else:
         answer(token.token)
-        talk(f"leasehold: {account(token)}; keep it safe, it is shown only now")
+        talk(f"leasehold: {token_line(token)}; keep it safe, it is shown only now")
 
 
 @app.command("list")
 def list_tokens(json: Json = False) -> None:
     """List issued tokens, without their values."""
     from leasehold.cli.live.gateway import gateway
-    from leasehold.cli.live.table import print_table
-    from leasehold.cli.live.tokens import HEADS, overview
+    from leasehold.cli.live.sites import TOKENS
+    from leasehold.cli.live.table import print_rows
     from leasehold.cli.screen import answer_json
 
     with gateway() as client:
@@ -83,7 +83,7 @@ def list_tokens(json: Json = False) -> None:
     if json:
         answer_json({"tokens": tokens})
     else:
-        print_table(HEADS, overview(tokens))
+        print_rows(TOKENS, tokens)
 
 
 @app.command()
@@ -107,7 +107,7 @@ def revoke(
 def inspect(json: Json = False) -> None:
     """Show the caller's identity and permissions, and where its token was found."""
     from leasehold.cli.live.gateway import gateway
-    from leasehold.cli.live.tokens import introduction
+    from leasehold.cli.live.sites import introduction
     from leasehold.cli.screen import answer, answer_json
 
     with gateway() as client:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from leasehold.analysis.wording import NOTHING, count, number
-from leasehold.cli.live.durations import show_duration
+from leasehold.cli.live.times import show_duration
 from leasehold.cli.screen import answer, answer_table
 from leasehold.cli.source import scenario_of
 from leasehold.configuration.agreements import Document, read_document

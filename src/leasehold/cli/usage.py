@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from leasehold.cli.live.completion import complete_by, complete_site
+from leasehold.cli.live.names import complete_by, complete_site
 from leasehold.cli.options import Json
 
 app = typer.Typer(help="Show usage and statements.", no_args_is_help=True)
@@ -45,10 +45,10 @@ def show(  # noqa: PLR0917 - one argument for each option
     json: Json = False,
 ) -> None:
     """Show usage by consumer and virtual domain in VM-seconds, exact to the millisecond."""
+    from leasehold.cli.live.agreements import check_by, usage_columns
     from leasehold.cli.live.gateway import gateway
-    from leasehold.cli.live.moments import now, read_moment
-    from leasehold.cli.live.table import print_table
-    from leasehold.cli.live.usage import HEADS, check_by, overview
+    from leasehold.cli.live.table import print_rows
+    from leasehold.cli.live.times import now, read_moment
     from leasehold.cli.screen import answer_json
     from leasehold.client import UsageFilter
 
@@ -67,7 +67,7 @@ def show(  # noqa: PLR0917 - one argument for each option
     if json:
         answer_json({"usage": used})
     else:
-        print_table(HEADS, overview(used, by), figures=range(4, 7))
+        print_rows(usage_columns(by), used.usage)
 
 
 @app.command()
@@ -79,9 +79,9 @@ def statement(
     json: Json = False,
 ) -> None:
     """Print a VO's statement for a month: agreed, used and penalised, by virtual domain."""
+    from leasehold.cli.live.agreements import STATEMENT_HEADS, heading, lines, notes
     from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.table import print_table
-    from leasehold.cli.live.usage import STATEMENT_HEADS, heading, lines, notes
     from leasehold.cli.screen import answer, answer_json
     from leasehold.client import StatementQuery
 

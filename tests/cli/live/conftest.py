@@ -34,8 +34,9 @@ def gateway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gateway
 @pytest.fixture(autouse=True)
 def _standing_clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """It is 10:56:10 in a place whose clocks show UTC."""
-    monkeypatch.setattr("leasehold.cli.live.moments.now", lambda: NOW)
-    monkeypatch.setattr("leasehold.cli.live.listing.now", lambda: NOW)
+    monkeypatch.setattr("leasehold.cli.live.times.now", lambda: NOW)
+    monkeypatch.setattr("leasehold.cli.live.following.now", lambda: NOW)
+    monkeypatch.setattr("leasehold.cli.live.table.now", lambda: NOW)
     with monkeypatch.context() as environment:
         environment.setenv("TZ", "UTC")
         time.tzset()

@@ -9,7 +9,7 @@ import pytest
 from tests.cli.saying import Cli
 from tests.client.gateway import MOMENT, Gateway, Reply, problem
 
-from leasehold.cli.live.completion import SIDES, complete_agreement, complete_side
+from leasehold.cli.live.names import SIDES, complete_agreement, complete_side
 from leasehold.configuration.agreements import agreement_schema
 from leasehold.sharing.records import AgreementSide
 

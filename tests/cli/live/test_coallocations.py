@@ -7,7 +7,7 @@ import pytest
 from tests.cli.saying import Cli
 from tests.client.gateway import MOMENT, Gateway, Reply, lease
 
-from leasehold.cli.live.completion import complete_claim, complete_place
+from leasehold.cli.live.names import complete_claim, complete_place
 
 COMPONENT = {
     "lease": 42, "vms": 4, "duration_s": 3600, "memory_mib": 1024, "wanted_site": "delft", "site": "delft",

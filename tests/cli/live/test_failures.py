@@ -8,8 +8,8 @@ import pytest
 from tests.cli.saying import Cli
 from tests.client.gateway import Cut, Gateway, Reply, problem, site
 
-from leasehold.cli.live.completion import complete_site
 from leasehold.cli.live.gateway import advising
+from leasehold.cli.live.names import complete_site
 from leasehold.cli.main import main
 from leasehold.client import Unreachable
 from leasehold.client.access import Access, Bearer

@@ -4,7 +4,7 @@ import pytest
 from tests.cli.saying import Cli
 from tests.client.gateway import Gateway, Reply, change, lease, site
 
-from leasehold.cli.live.wording import account, asked_back
+from leasehold.cli.live.leases import account, asked_back
 from leasehold.client import Lease, Site
 
 

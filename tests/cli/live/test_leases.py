@@ -9,7 +9,7 @@ import pytest
 from tests.cli.saying import Cli
 from tests.client.gateway import MOMENT, Cut, Gateway, Held, Reply, Stream, change, event, lease, problem
 
-from leasehold.cli.live.columns import rows
+from leasehold.cli.live.table import rows
 
 WAITING: dict[str, Any] = {
     "state": "waiting",
@@ -122,7 +122,7 @@ class TestSubmit:
             raise KeyboardInterrupt
 
         gateway.answer("POST", "/v1/leases", Reply(201, lease(**WAITING)))
-        monkeypatch.setattr("leasehold.cli.live.submitting.until_over", interrupted)
+        monkeypatch.setattr("leasehold.cli.live.following.until_over", interrupted)
         said = cli(*SUBMIT, "--wait")
         assert said.code == 130
         assert said.err.splitlines()[-1] == (
@@ -242,7 +242,7 @@ class TestList:
             drawn.set()
             return rows(*shown)
 
-        monkeypatch.setattr("leasehold.cli.live.listing.rows", draw)
+        monkeypatch.setattr("leasehold.cli.live.following.rows", draw)
         no_longer = Held(problem(403, "x", "No longer."), drawn)
         gateway.answer("GET", "/v1/changes", Stream(event(change(7))), Cut(), no_longer)
         said = cli("lease", "list", "--watch")

@@ -9,9 +9,8 @@ from tests.cli.live.job_answers import DONE, ENDED, FAILED, REFUSED, RESULT, USU
 from tests.cli.saying import Cli
 from tests.client.gateway import MOMENT, Gateway, Reply, attempt, job, problem
 
-from leasehold.cli.live.completion import complete_backup, complete_job_state
-from leasehold.cli.live.job_states import CODES, MEANINGS
 from leasehold.cli.live.jobs import FAULTS, show_bytes
+from leasehold.cli.live.names import JOB_STATES, complete_backup, complete_job_state
 from leasehold.jobs.job import Fault, JobState
 
 
@@ -302,7 +301,7 @@ def test_names_complete() -> None:
 
 
 def test_there_are_words_for_every_state_and_every_fault() -> None:
-    assert set(CODES) == set(MEANINGS) == set(JobState)
+    assert set(JOB_STATES.known) == set(JobState)
     assert set(FAULTS) == set(Fault)
 
 

@@ -8,7 +8,7 @@ import pytest
 from tests.cli.saying import Cli
 from tests.client.gateway import MOMENT, Gateway, Reply, problem
 
-from leasehold.cli.live.completion import ASKS, complete_ask, complete_peer
+from leasehold.cli.live.names import ASKS, complete_ask, complete_peer
 from leasehold.gateway.peering import AskWhen
 
 TOKEN: dict[str, Any] = {

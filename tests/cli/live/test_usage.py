@@ -8,7 +8,7 @@ import pytest
 from tests.cli.saying import Cli
 from tests.client.gateway import MOMENT, Gateway, Reply, lease
 
-from leasehold.cli.live.completion import WINDOWS, complete_by
+from leasehold.cli.live.names import WINDOWS, complete_by
 from leasehold.protocol.usage import By
 
 OCTOBER, NOVEMBER = "2026-10-01T00:00:00.000Z", "2026-11-01T00:00:00.000Z"

@@ -6,11 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leasehold.cli.live.columns import COLUMNS, USUAL, read_columns
-from leasehold.cli.live.durations import read_duration_s, show_duration
-from leasehold.cli.live.moments import read_moment, show_distance, show_moment
-from leasehold.cli.live.states import CODES, MEANINGS, legend, read_states
-from leasehold.cli.live.wording import ADVICE
+from leasehold.cli.live.leases import ADVICE, COLUMNS, DEFAULT, read_columns
+from leasehold.cli.live.names import LEASE_STATES
+from leasehold.cli.live.times import read_moment, show_distance, show_duration, show_moment
+from leasehold.configuration.times import read_duration_s
 from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.model.lease import LeaseState
 from leasehold.model.reason import Reason
@@ -99,12 +98,13 @@ class TestMoments:
 
 class TestStates:
     def test_each_has_a_code_of_its_own_and_a_meaning(self) -> None:
-        assert set(CODES) == set(MEANINGS) == set(LeaseState)
-        assert len(set(CODES.values())) == len(CODES)
-        assert all(f"{code} {state} (" in legend() for state, code in CODES.items())
+        codes = {state: code for state, (code, _) in LEASE_STATES.known.items()}
+        assert set(codes) == set(LeaseState)
+        assert len(set(codes.values())) == len(codes)
+        assert all(f"{code} {state} (" in LEASE_STATES.legend() for state, code in codes.items())
 
     def test_are_read_by_name_or_code(self) -> None:
-        assert read_states(["R,pd", "Suspended", ""]) == [
+        assert LEASE_STATES.read(["R,pd", "Suspended", ""]) == [
             LeaseState.RUNNING,
             LeaseState.WAITING,
             LeaseState.SUSPENDED,
@@ -112,13 +112,13 @@ class TestStates:
 
     def test_another_is_refused(self) -> None:
         with pytest.raises(UnknownName, match="did you mean 'running'"):
-            read_states(["runing"])
+            LEASE_STATES.read(["runing"])
 
 
 class TestColumns:
     def test_are_read_by_name(self) -> None:
         assert [column.head for column in read_columns("id, ST,site-reason")] == ["ID", "ST", "SITE(REASON)"]
-        assert read_columns("") == read_columns(USUAL)
+        assert read_columns("") == read_columns(DEFAULT)
         assert len(read_columns(",".join(COLUMNS))) == len(COLUMNS)
 
     def test_another_is_refused(self) -> None:

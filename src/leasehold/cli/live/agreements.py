@@ -1,13 +1,15 @@
-"""How agreements look: in a line, and in full; what is still to be done; and how a file of them is read."""
+"""Agreements, penalties and usage: in a line each, and in full; how a file of agreements is read."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from leasehold.cli.live.completion import SIDES
-from leasehold.cli.live.moments import show_moment
+from leasehold.cli.live.names import SIDES, WINDOWS
+from leasehold.cli.live.table import Column, cell, columns_of, pick
+from leasehold.cli.live.times import show_moment
 from leasehold.cli.screen import answer, answer_json, talk
-from leasehold.client import Agreement, Penalty, Revision
+from leasehold.client import Agreement, Penalty, Revision, Share, Statement, StatementLine, Use
 from leasehold.configuration.agreements import agreement_from_dict, agreement_to_dict, read_agreements
 from leasehold.configuration.keys import Keys
 from leasehold.configuration.times import UNIX_TIME
@@ -17,9 +19,6 @@ from leasehold.model.agreement import Agreement as Terms
 from leasehold.model.errors import InvalidField
 from leasehold.sharing.book import under
 from leasehold.sharing.wording import percent, span
-
-HEADS = ["NAME", "STANDING", "FORCE", "PROVIDER", "CONSUMER", "GIVES", "REV", "TO_SIGN"]
-PENALTY_HEADS = ["ID", "AGREEMENT", "PROVIDER", "CONSUMER", "POINTS", "SINCE", "UNTIL", "LEASE", "NOTE"]
 
 # Reading
 
@@ -85,22 +84,30 @@ def answer_agreement(agreement: Agreement, lines: Iterable[str], *, json: bool) 
         answer("\n".join(lines))
 
 
-def overview(agreements: Iterable[Agreement], known: Iterable[Agreement]) -> list[list[str]]:
-    """Show each agreement in a line; ``known`` are all that can be seen, parents among them."""
+def agreement_columns(known: Iterable[Agreement]) -> list[Column[Agreement]]:
+    """Say what a list shows of each agreement; ``known`` are all that can be seen, parents among them."""
     by_name = {one.name: one for one in known}
-    return [
-        [
-            one.name,
-            one.standing,
-            "yes" if one.in_force else "no",
-            str(one.current.terms.get("provider", "")),
-            str(one.current.terms.get("consumer", "")),
-            _gives_beneath(one, by_name),
-            str(one.current.revision),
-            ", ".join(sides_to_sign(one.to_sign)),
-        ]
-        for one in agreements
-    ]
+    special: dict[str, Column[Agreement]] = {
+        "force": Column("FORCE", lambda one, _: cell(one.in_force)),
+        "provider": Column("PROVIDER", lambda one, _: str(one.current.terms.get("provider", ""))),
+        "consumer": Column("CONSUMER", lambda one, _: str(one.current.terms.get("consumer", ""))),
+        "gives": Column("GIVES", lambda one, _: _gives_beneath(one, by_name)),
+        "rev": Column("REV", lambda one, _: str(one.current.revision), is_figure=True),
+        "to-sign": Column("TO_SIGN", lambda one, _: ", ".join(sides_to_sign(one.to_sign))),
+    }
+    return pick(columns_of(Agreement, special), "name,standing,force,provider,consumer,gives,rev,to-sign")
+
+
+PENALTIES = pick(
+    columns_of(
+        Penalty,
+        {
+            "until": Column("UNTIL", lambda one, _: cell(one.until) or "it is lifted"),
+            "note": Column("NOTE", lambda one, _: f"lifted by {one.lifted_by}" if one.lifted_at is not None else ""),
+        },
+    ),
+    "id,agreement,provider,consumer,points,since,until,lease,note",
+)
 
 
 def standing(agreement: Agreement) -> str:
@@ -187,19 +194,96 @@ def _time(seconds: float) -> str:
     return span(round(seconds * 1000))
 
 
-def punishments(penalties: Iterable[Penalty]) -> list[list[str]]:
-    """Show each penalty in a line."""
-    return [
-        [
-            str(one.id),
-            one.agreement,
-            one.provider,
-            one.consumer,
-            str(one.points),
-            show_moment(one.since),
-            "it is lifted" if one.until is None else show_moment(one.until),
-            str(one.lease),
-            f"lifted by {one.lifted_by}" if one.lifted_at is not None else "",
-        ]
-        for one in penalties
+# Usage and statements
+
+
+STATEMENT_HEADS = [
+    "DOMAIN",
+    "AGREEMENT",
+    "SHARE",
+    "BURST",
+    "AGREED_SLOT_S",
+    "USED_SLOT_S",
+    "USED",
+    "PEAK_VMS",
+    "LEASES",
+    "PENALTIES",
+]
+
+_FORMS = {"hour": "%Y-%m-%dT%HZ", "day": "%Y-%m-%d", "month": "%Y-%m"}
+_ALL = "*"
+
+
+def check_by(by: str) -> None:
+    """Refuse what is no window; raises InvalidField."""
+    if by and by not in WINDOWS:
+        raise InvalidField("--by", by, f"one of {', '.join(WINDOWS)}")
+
+
+def usage_columns(by: str) -> list[Column[Use]]:
+    """Say what is shown of each consumer, domain and window."""
+    special: dict[str, Column[Use]] = {
+        "window": Column("WINDOW", lambda use, _: _window(use, by)),
+        "who": Column("WHO", lambda use, _: "locals" if use.local else "guests"),
+        "slot": Column("SLOT_SECONDS", lambda use, _: figure(use.slot_s), is_figure=True),
+    }
+    return pick(columns_of(Use, special), "window,consumer,domain,who,slot,leases,peak-vms")
+
+
+def _window(use: Use, by: str) -> str:
+    if by in _FORMS:
+        return _in_utc(use.begin, _FORMS[by])
+    return f"{show_moment(use.begin)} - {show_moment(use.end)}"
+
+
+def _in_utc(moment: datetime, form: str) -> str:
+    return f"{moment.astimezone(UTC):{form}}"
+
+
+def figure(slot_s: float) -> str:
+    """Write slot-seconds: whole, or with all three decimals."""
+    return str(slot_s) if isinstance(slot_s, int) else f"{slot_s:.3f}"
+
+
+def heading(statement: Statement) -> str:
+    """Say what a statement is of."""
+    begin, end = (_in_utc(moment, "%Y-%m-%d") for moment in (statement.begin, statement.end))
+    return f"statement of {statement.consumer} for {statement.month} ({begin} to before {end}, UTC)"
+
+
+def lines(statement: Statement) -> list[list[str]]:
+    """Show a statement: a line for each virtual domain, or for each agreement there; and the sum."""
+    return [row for line in statement.lines for row in _rows(line)]
+
+
+def _rows(line: StatementLine) -> Iterator[list[str]]:
+    first, *more = line.shares or (None,)
+    yield [
+        "all" if line.domain == _ALL else line.domain,
+        *_share(first),
+        figure(line.slot_s),
+        percent(round(line.used_share * MILLION)),
+        str(line.peak_vms),
+        str(line.leases),
+        str(len(line.penalties)),
     ]
+    for share in more:
+        yield ["", *_share(share), "", "", "", "", ""]
+
+
+def _share(share: Share | None) -> list[str]:
+    if share is None:
+        return ["", "", "", ""]
+    long_run, burst = (percent(round(part * MILLION)) for part in (share.share, share.burst_share))
+    return [share.agreement, long_run, burst, figure(share.slot_s)]
+
+
+def notes(statement: Statement) -> Iterator[str]:
+    """Name the penalties of the month."""
+    for penalty in statement.lines[-1].penalties if statement.lines else ():
+        end = "" if penalty.until is None else f" until {show_moment(penalty.until)}"
+        lifted = f", lifted by {penalty.lifted_by}" if penalty.lifted_at is not None else ""
+        yield (
+            f"penalty {penalty.id}: {penalty.agreement} was broken by lease {penalty.lease},"
+            f" {show_moment(penalty.since)}{end}{lifted}"
+        )

@@ -1,4 +1,4 @@
-"""How co-allocations look, how their components are written, and how the stages of a request are told."""
+"""Co-allocations: in a line each and in full, how components are written; what would become of a request."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -7,9 +7,9 @@ from datetime import datetime
 import typer
 
 from leasehold.cli.exit_codes import ANSWER_IS_NO
-from leasehold.cli.live.durations import show_duration
-from leasehold.cli.live.moments import show_distance, show_moment
-from leasehold.cli.live.wording import ADVICE, by_the_clock
+from leasehold.cli.live.leases import ADVICE, by_the_clock
+from leasehold.cli.live.table import Column, cell, columns_of, pick
+from leasehold.cli.live.times import show_distance, show_duration, show_moment
 from leasehold.cli.screen import answer, answer_json, talk
 from leasehold.client import (
     Barred,
@@ -23,8 +23,6 @@ from leasehold.client import (
 )
 from leasehold.model.errors import InvalidField
 from leasehold.model.lease import LeaseState
-
-HEADS = ["ID", "STATE", "CLAIM", "CONSUMER", "VMS", "SITES", "IDLE", "START", "REASON"]
 
 REFUSED = "refused"
 
@@ -80,22 +78,20 @@ def _sites(coallocation: CoAllocation) -> str:
     return ",".join(component.site or "-" for component in coallocation.components)
 
 
-def overview(coallocations: Iterable[CoAllocation]) -> list[list[str]]:
-    """Show each co-allocation in a line."""
-    return [
-        [
-            str(one.id),
-            one.state,
-            one.claim,
-            one.consumer,
-            "+".join(str(component.vms) for component in one.components),
-            _sites(one),
-            show_duration(one.idle_vm_s) if one.idle_vm_s else "",
-            "" if one.starts_at is None else show_moment(one.starts_at),
-            one.reason,
-        ]
-        for one in coallocations
-    ]
+COALLOCATIONS = pick(
+    columns_of(
+        CoAllocation,
+        {
+            "vms": Column("VMS", lambda one, _: "+".join(str(part.vms) for part in one.components), is_figure=True),
+            "sites": Column("SITES", lambda one, _: _sites(one)),
+            "idle": Column(
+                "IDLE", lambda one, _: show_duration(one.idle_vm_s) if one.idle_vm_s else "", is_figure=True
+            ),
+            "start": Column("START", lambda one, _: cell(one.starts_at)),
+        },
+    ),
+    "id,state,claim,consumer,vms,sites,idle,start,reason",
+)
 
 
 def account(coallocation: CoAllocation, leases: Sequence[Lease], at: datetime) -> Iterator[str]:

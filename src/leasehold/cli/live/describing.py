@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from leasehold.cli.live.moments import now, read_moment
-from leasehold.cli.live.submitting import read_memory_mib
+from leasehold.cli.live.leases import read_memory_mib
+from leasehold.cli.live.times import now, read_moment
 from leasehold.client import JobSpec
 from leasehold.configuration.job_description.description import (
     DEFAULT_MEMORY_MIB,

@@ -1,10 +1,27 @@
 """Leases as they change: line by line until they are over, or as a list that is always up to date."""
 
 import asyncio
+import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import aclosing, closing, contextmanager
+from functools import cache
+
+from rich.live import Live
 
 from leasehold.cli.live.gateway import RETRY, advising
+from leasehold.cli.live.leases import happening
+from leasehold.cli.live.table import (
+    Column,
+    answer_line,
+    figures,
+    heads,
+    make_table,
+    print_rows,
+    rows,
+    terminal,
+)
+from leasehold.cli.live.times import now
+from leasehold.cli.screen import talk
 from leasehold.client import AsyncClient, Change, Client, JournalEntry, Lease, LeaseFilter, Lost
 from leasehold.model.errors import LeaseholdError
 from leasehold.model.lease import LeaseState
@@ -88,3 +105,60 @@ async def _paint_on(client: AsyncClient, stale: asyncio.Event, which: LeaseFilte
             leases = [lease async for lease in client.leases.list(which)]
         paint(leases)
         await asyncio.sleep(REDRAW_S)
+
+
+def waited_for(client: Client, lease: Lease) -> Lease:
+    """Say what happens to a lease until it is over, and give it as it is then."""
+    if lease.is_over:
+        return lease
+    try:
+        with going_on([lease.id]):
+            for change in until_over(client, [lease.id]):
+                talk(happening(change))
+    except KeyboardInterrupt:
+        talk(
+            f"leasehold: lease {lease.id} goes on; `leasehold lease watch {lease.id}` follows it, "
+            f"`leasehold lease cancel {lease.id}` ends it"
+        )
+        raise
+    return client.leases.get(lease.id)
+
+
+# Lists
+
+
+def watch(client: Client, which: LeaseFilter, columns: Sequence[Column[Lease]], *, head: bool) -> None:
+    """Show leases, and for ever what becomes of them: without a terminal, in one line for each change."""
+    if sys.stdout.isatty():
+        _watch_on_screen(which, columns, head=head)
+    else:
+        _watch_in_lines(client, which, columns, head=head)
+
+
+def _watch_in_lines(client: Client, which: LeaseFilter, columns: Sequence[Column[Lease]], *, head: bool) -> None:
+    """Print the list once changes are listened to, so that none falls between the two; then print these."""
+
+    @cache
+    def show_once() -> None:
+        print_rows(columns, client.leases.list(which), head=head)
+
+    with closing(client.leases.watch(opened=show_once)) as changes:
+        for change in changes:
+            if _concerns(change, which):
+                answer_line(happening(change))
+
+
+def _concerns(change: Change, which: LeaseFilter) -> bool:
+    """Whether a change is about the site and the consumer that are asked for, if any are."""
+    site, consumer = which.site, which.consumer
+    return (not site or change.site == site) and (not consumer or change.consumer == consumer)
+
+
+def _watch_on_screen(which: LeaseFilter, columns: Sequence[Column[Lease]], *, head: bool) -> None:
+    with Live(console=terminal(), auto_refresh=False) as live:
+
+        def paint(leases: Sequence[Lease]) -> None:
+            shown = rows(leases, columns, now())
+            live.update(make_table(heads(columns), shown, figures(columns), head=head), refresh=True)
+
+        asyncio.run(keep_painting(which, paint))

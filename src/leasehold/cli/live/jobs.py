@@ -1,14 +1,31 @@
-"""How jobs look: in a line each, in full with every attempt, and what would become of one."""
+"""Jobs: in a line each, in full with every attempt, followed to the end; what would become of one, and the nodes."""
 
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Iterator
 from datetime import datetime
 from shlex import join
 
-from leasehold.cli.live.durations import show_duration
-from leasehold.cli.live.job_states import CODES
-from leasehold.cli.live.moments import show_distance, show_moment
-from leasehold.cli.live.wording import show_times
-from leasehold.client import Attempt, Job, JobNeeds
+import typer
+
+from leasehold.cli.exit_codes import ANSWER_IS_NO
+from leasehold.cli.live.names import JOB_STATES
+from leasehold.cli.live.table import Column, columns_of, pick, print_table
+from leasehold.cli.live.times import show_distance, show_duration, show_moment, show_times
+from leasehold.cli.screen import answer, answer_json, talk
+from leasehold.client import (
+    Attempt,
+    Client,
+    Image,
+    Job,
+    JobNeeds,
+    JobPlace,
+    JobProspect,
+    JobResult,
+    Node,
+    NodeGroup,
+    NodeVerdict,
+    NotFound,
+)
 
 FAULTS = {
     "job-error": "its own code ended with an error",
@@ -24,36 +41,27 @@ FAULTS = {
 _OPEN = frozenset({"queued", "ordered", "running", "suspended"})
 """The states of attempts of which something may still come."""
 
-HEADS = ["ID", "NAME", "ST", "CONSUMER", "CORES", "MEM", "NODES", "SITE", "TRIES", "SUBMITTED", "DEADLINE"]
-HEADS += ["REASON"]
-FIGURES = (0, 4, 5, 6, 8)
-
-
-def overview(jobs: Iterable[Job]) -> list[list[str]]:
-    """Show each job in a line."""
-    return [
-        [
-            str(job.id),
-            job.name,
-            CODES.get(job.state, job.state),
-            job.consumer,
-            str(job.needs.cores),
-            str(job.needs.memory_mib),
-            str(job.needs.nodes),
-            _sites(job),
-            str(len(job.attempts)),
-            show_moment(job.submitted_at),
-            "" if job.deadline is None else show_moment(job.deadline),
-            job.reason,
-        ]
-        for job in jobs
-    ]
-
 
 def _sites(job: Job) -> str:
     """Say where it runs or ran: open attempts, or else the last."""
     shown = [one for one in job.attempts if one.state in _OPEN] or job.attempts[-1:]
     return ",".join(dict.fromkeys(one.site for one in shown))
+
+
+JOBS = pick(
+    columns_of(
+        Job,
+        {
+            "st": Column("ST", lambda job, _: JOB_STATES.code(job.state)),
+            "cores": Column("CORES", lambda job, _: str(job.needs.cores), is_figure=True),
+            "memory": Column("MEM", lambda job, _: str(job.needs.memory_mib), is_figure=True),
+            "nodes": Column("NODES", lambda job, _: str(job.needs.nodes), is_figure=True),
+            "site": Column("SITE", lambda job, _: _sites(job)),
+            "tries": Column("TRIES", lambda job, _: str(len(job.attempts)), is_figure=True),
+        },
+    ),
+    "id,name,st,consumer,cores,memory,nodes,site,tries,submitted,deadline,reason",
+)
 
 
 def standing(job: Job) -> str:
@@ -156,6 +164,125 @@ def _became(attempt: Attempt) -> str:
     return _STANDS.get(attempt.state, attempt.state)
 
 
+# Its end
+
+
+NO_RESULT = "no-result"
+
+
+def followed(client: Client, job: Job) -> Job:
+    """Say whenever a job stands differently, until it is over; give it as it is then."""
+    now, said = job, standing(job)
+    for seen, told in standings(client, job.id):
+        if told != said:
+            talk(f"leasehold: {told}")
+        now = seen
+    return now
+
+
+def standings(client: Client, job_id: int) -> Iterator[tuple[Job, str]]:
+    """Give a job, and how it stands, whenever that reads differently, until it is over."""
+    said = ""
+    for job in client.jobs.follow(job_id):
+        told = standing(job)
+        if told != said or job.is_over:
+            yield job, told
+        said = told
+
+
+def answer_output(client: Client, job: Job) -> None:
+    """Give what a job that is over wrote, if anything came of it."""
+    try:
+        show_result(client.jobs.result(job.id))
+    except NotFound as error:
+        if error.problem.slug != NO_RESULT:
+            raise
+
+
+def show_result(result: JobResult) -> None:
+    """Print what a job wrote, and say beside it what else there is to know.
+
+    For a program it is as it is; on a terminal, nothing of it is obeyed.
+    """
+    if result.output:
+        answer(result.output.removesuffix("\n"), as_it_is=not sys.stdout.isatty())
+    if not result.is_kept:
+        talk("leasehold: what it wrote is not kept any more: it was too old, or there was too much")
+    elif not result.is_whole:
+        talk("leasehold: this is only a part of what it wrote; the rest was not kept")
+    if result.exit_status != 0:
+        status = "no exit status" if result.exit_status is None else f"exit status {result.exit_status}"
+        talk(f"leasehold: job {result.job} ended with {status}")
+
+
+def is_a_no(job: Job) -> bool:
+    """Whether a job is over, and not as it was meant to be."""
+    return job.is_over and job.state != "completed"
+
+
+# What would become of one
+
+
+_WORDS = {"fit": "yes", "wait": "not now", "never": "never"}
+
+
+def answer_prospect(told: JobProspect, *, json: bool) -> None:
+    """Answer with what would become of a job; exits with 1 where it would run nowhere now."""
+    if json:
+        answer_json({"prospect": told})
+    else:
+        answer("\n".join(_summary(told)))
+        heads = ["NODES", "AS THEY ARE", "IN A MACHINE", "FOR EXAMPLE"]
+        print_table(heads, [_nodes(group) for group in told.groups], (0,))
+    if not told.places:
+        raise typer.Exit(ANSWER_IS_NO)
+
+
+def _summary(told: JobProspect) -> Iterator[str]:
+    yield f"it would be {told.state}: it {told.explanation} ({told.reason})"
+    for place in told.places:
+        yield f"  {_place(place)}"
+    if told.surest is not None:
+        yield f"  done by its deadline with a probability of {told.surest:.6g}"
+
+
+def _place(place: JobPlace) -> str:
+    nodes = ", ".join(place.nodes)
+    if not place.virtual:
+        return f"on {nodes}"
+    if place.builds:
+        return f"in machines on {nodes}, once an image with {', '.join(place.builds)} is built"
+    return f"in machines on {nodes}, from the image {place.image}"
+
+
+def _nodes(group: NodeGroup) -> list[str]:
+    return [str(group.count), *_answers(group), group.nodes[0]]
+
+
+def _answers(group: NodeGroup) -> tuple[str, str]:
+    as_node, as_host = _says(group.as_node), _says(group.as_host)
+    if not group.problem:
+        return as_node or "-", as_host or "-"
+    down = f"down: {group.problem}"
+    return f"{down}; else {as_node}" if as_node else down, f"else {as_host}" if as_host else "-"
+
+
+def _says(verdict: NodeVerdict | None) -> str:
+    if verdict is None:
+        return ""
+    missing = f" ({verdict.what})" if verdict.what else ""
+    why = "" if verdict.answer == "fit" else f", it {verdict.explanation}{missing}"
+    return f"{_WORDS.get(verdict.answer, verdict.answer)}{why}"
+
+
+# Nodes and images
+
+
+def _runs(node: Node) -> str:
+    parts = [name for name, is_so in (("jobs", node.runs), ("machines", node.is_host)) if is_so]
+    return "+".join(parts) or "nothing"
+
+
 def show_bytes(count: float) -> str:
     """Write an amount of bytes with the unit that suits it: ``700 MiB``."""
     for unit in ("B", "KiB", "MiB", "GiB"):
@@ -163,3 +290,43 @@ def show_bytes(count: float) -> str:
             return f"{count:.4g} {unit}"
         count /= 1024
     return f"{count:.4g} TiB"
+
+
+NODES = pick(
+    columns_of(
+        Node,
+        {
+            "node": Column("NODE", lambda node, _: node.name),
+            "state": Column("STATE", lambda node, _: "down" if node.problem else "up"),
+            "cores": Column("CORES", lambda node, _: f"{node.free_cores}/{node.cores}", is_figure=True),
+            "memory": Column("MEM", lambda node, _: f"{node.free_memory_mib}/{node.memory_mib}", is_figure=True),
+            "disk": Column("DISK", lambda node, _: f"{node.free_disk_mib}/{node.disk_mib}", is_figure=True),
+            "mhz": Column("MHZ", lambda node, _: str(node.cpu_mhz or "-"), is_figure=True),
+            "software": Column("SOFTWARE", lambda node, _: str(node.packages), is_figure=True),
+            "runs": Column("RUNS", lambda node, _: _runs(node)),
+            "failed": Column("FAILED", lambda node, _: str(node.failures), is_figure=True),
+            "seen": Column("SEEN", lambda node, at: show_distance(node.seen_at, at)),
+        },
+    ),
+    "node,state,cores,memory,disk,mhz,software,runs,failed,seen,problem",
+)
+"""Of each node: what is free of what it has, what it is for, and how it has behaved."""
+
+IMAGES = pick(
+    columns_of(
+        Image,
+        {
+            "image": Column("IMAGE", lambda image, _: image.name),
+            "site": Column("SITE", lambda image, _: image.site or "-"),
+            "size": Column(
+                "SIZE", lambda image, _: show_bytes(image.size_bytes) if image.size_bytes else "-", is_figure=True
+            ),
+            "memory": Column("MEM", lambda image, _: str(image.least_memory_mib or "-"), is_figure=True),
+            "software": Column(
+                "SOFTWARE", lambda image, _: str(len(image.software) or len(image.packages)), is_figure=True
+            ),
+        },
+    ),
+    "image,site,state,size,memory,software,since,problem",
+)
+"""Of each image: where it is, or why not."""

@@ -1,12 +1,103 @@
-"""Tables that programs can read too: one line for each row, however wide, unless a terminal is too narrow."""
+"""Tables that programs can read too: one line for each row, however wide, unless a terminal is too narrow.
 
+What a list can show of a noun are the fields of its model, each in the form of its type, and a few that are computed.
+Answers without an end are printed line by line.
+"""
+
+import json
+import os
+import re
 import sys
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Generic, TypeVar
 
+import typer
 from rich.console import Console
 from rich.table import Table
 
-from leasehold.cli.screen import answer, legible
+from leasehold.cli.exit_codes import DONE
+from leasehold.cli.live.times import now, show_duration, show_moment
+from leasehold.cli.screen import SCHEMA_VERSION, answer, legible, plain
+from leasehold.model.errors import UnknownName
+from leasehold.protocol.base import ResponseModel
+
+T = TypeVar("T")
+M = TypeVar("M", bound=ResponseModel)
+_UNIT = re.compile("_(at|s|mib)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Generic[T]):
+    """One column: its head, what it shows of a thing at this time, and whether that is a figure."""
+
+    head: str
+    show: Callable[[T, datetime], str]
+    is_figure: bool = False
+
+
+def columns_of(model: type[M], special: Mapping[str, Column[M]]) -> dict[str, Column[M]]:
+    """Give a column for each field of a model, under its name without the unit; ``special`` ones come before."""
+    derived = {_UNIT.sub("", name).replace("_", "-"): _column(model, name) for name in model.model_fields}
+    return {**derived, **special}
+
+
+def _column(model: type[M], name: str) -> Column[M]:
+    show = show_duration if name.endswith("_s") else cell
+    is_figure = name.endswith("_s") or model.model_fields[name].annotation in {int, float}
+
+    def shown(thing: M, _: datetime) -> str:
+        value = getattr(thing, name)
+        return "" if value is None else show(value)
+
+    return Column(_UNIT.sub("", name).upper(), shown, is_figure)
+
+
+def cell(value: object) -> str:
+    """Show a value by its type."""
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "yes" if value else "no"
+        case datetime():
+            return show_moment(value)
+        case dict():
+            return ",".join(f"{key}={cell(one)}" for key, one in value.items())
+        case tuple() | list():
+            return ",".join(map(cell, value))
+    return str(value)
+
+
+def pick(columns: Mapping[str, Column[T]], text: str) -> list[Column[T]]:
+    """Read which columns are wanted, with commas between; raises UnknownName."""
+    names = [name.strip().lower() for name in text.split(",") if name.strip()]
+    for name in names:
+        if name not in columns:
+            raise UnknownName("--format", name, columns)
+    return [columns[name] for name in names]
+
+
+def rows(things: Iterable[T], columns: Sequence[Column[T]], at: datetime) -> list[list[str]]:
+    """Show things as they are at this time."""
+    return [[column.show(thing, at) for column in columns] for thing in things]
+
+
+def heads(columns: Sequence[Column[T]]) -> list[str]:
+    """Give the heads of columns."""
+    return [column.head for column in columns]
+
+
+def figures(columns: Sequence[Column[T]]) -> set[int]:
+    """Say which columns have figures."""
+    return {index for index, column in enumerate(columns) if column.is_figure}
+
+
+def print_rows(columns: Sequence[Column[T]], things: Iterable[T], *, head: bool = True) -> None:
+    """Print a line for each thing."""
+    print_table(heads(columns), rows(things, columns, now()), figures(columns), head=head)
+
 
 _ENDLESS = 100_000
 
@@ -38,3 +129,21 @@ def print_table(
     with console.capture() as capture:
         console.print(make_table(heads, rows, figures, head=head))
     answer("\n".join(line.rstrip() for line in capture.get().splitlines()), as_it_is=True)
+
+
+# Answers without an end
+
+
+def answer_line(text: str) -> None:
+    """Print one line at once; ends the command where nobody reads any more (``| head``)."""
+    try:
+        typer.echo(legible(text))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(DONE) from None
+
+
+def answer_json_line(values: Mapping[str, Any]) -> None:
+    """Print one JSON object in one line."""
+    answer_line(json.dumps({"schema_version": SCHEMA_VERSION, **values}, default=plain))

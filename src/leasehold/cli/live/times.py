@@ -1,10 +1,21 @@
-"""Points in time as people write and read them: their own clock's, and how far away."""
+"""Points in time and durations as people write and read them: by their own clock, as Slurm shows them."""
 
 import re
 from datetime import UTC, datetime, time, timedelta
 
-from leasehold.cli.live.durations import read_duration_s, show_duration
+from leasehold.configuration.times import read_duration_s
 from leasehold.model.errors import InvalidField
+
+
+def show_duration(seconds: float) -> str:
+    """Write a duration as Slurm does, without parts of seconds: ``0:07``, ``1:02:03``, ``2-01:02:03``."""
+    minutes, second = divmod(max(int(seconds), 0), 60)
+    hours, minute = divmod(minutes, 60)
+    days, hour = divmod(hours, 24)
+    if days:
+        return f"{days}-{hour:02}:{minute:02}:{second:02}"
+    return f"{hour}:{minute:02}:{second:02}" if hour else f"{minute}:{second:02}"
+
 
 EXPECTED = "a time such as 18:00, 2026-11-21T18:00, 2026-11-21T17:00:00Z, now+2h or now-1d"
 _RELATIVE = re.compile(r"now(?:([+-])(.*))?")
@@ -54,3 +65,8 @@ def show_distance(moment: datetime, at: datetime) -> str:
     """Say how far away it is from now: ``in 12:00``, ``5:00 ago``."""
     seconds = (moment - at).total_seconds()
     return f"in {show_duration(seconds)}" if seconds > 0 else f"{show_duration(-seconds)} ago"
+
+
+def show_times(number: int) -> str:
+    """Say how often."""
+    return {0: "never", 1: "once", 2: "twice"}.get(number, f"{number} times")

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from leasehold.analysis.wording import count
 from leasehold.cli.live.gateway import gateway
-from leasehold.cli.live.moments import now
+from leasehold.cli.live.times import now
 from leasehold.cli.screen import talk
 from leasehold.client import Agreement as ShownAgreement
 from leasehold.client import Client, Lease, Site

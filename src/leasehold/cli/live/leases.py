@@ -1,15 +1,67 @@
-"""What is said about leases, in sentences."""
+"""Leases: what a list shows of each, what is said about one, and how options describe one."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from shlex import join
 
-from leasehold.cli.live.columns import show_claims
-from leasehold.cli.live.durations import show_duration
-from leasehold.cli.live.moments import show_distance, show_moment
-from leasehold.client import Change, JournalEntry, Lease, Site
+from leasehold.cli.exit_codes import DONE
+from leasehold.cli.failures import exit_code
+from leasehold.cli.live.names import LEASE_STATES
+from leasehold.cli.live.table import Column, cell, columns_of, pick
+from leasehold.cli.live.times import show_distance, show_duration, show_moment, show_times
+from leasehold.cli.screen import answer, answer_json, talk
+from leasehold.client import Change, Client, JournalEntry, Lease, ProblemError, Site
+from leasehold.configuration.job_description.quantities import read_mib
+from leasehold.model.errors import InvalidField
 from leasehold.model.lease import LeaseState
 from leasehold.model.reason import Reason
+
+_REASON_MATTERS = frozenset(LeaseState) - {LeaseState.RUNNING, LeaseState.COMPLETED}
+
+
+def time_used_s(lease: Lease, at: datetime) -> float:
+    """Say for how long a lease has lasted since its first start, suspensions included; 0 before it."""
+    if lease.started_at is None:
+        return 0.0
+    return ((lease.ended_at or at) - lease.started_at).total_seconds()
+
+
+def site_or_reason(lease: Lease) -> str:
+    """Say where a lease is; and why, in parentheses, where it does not just run."""
+    reason = f"({lease.reason})" if lease.reason and lease.state in _REASON_MATTERS else ""
+    return " ".join(filter(None, (lease.site, reason)))
+
+
+def _left(lease: Lease, at: datetime) -> str:
+    return "" if lease.ends_at is None else show_duration((lease.ends_at - at).total_seconds())
+
+
+COLUMNS = columns_of(
+    Lease,
+    {
+        "id": Column("ID", lambda lease, _: str(lease.id)),
+        "st": Column("ST", lambda lease, _: LEASE_STATES.code(lease.state)),
+        "time": Column("TIME", lambda lease, at: show_duration(time_used_s(lease, at)), is_figure=True),
+        "left": Column("TIME_LEFT", _left, is_figure=True),
+        "duration": Column("TIME_LIMIT", lambda lease, _: show_duration(lease.duration_s), is_figure=True),
+        "memory": Column("MIB", lambda lease, _: str(lease.memory_mib), is_figure=True),
+        "site-reason": Column("SITE(REASON)", lambda lease, _: site_or_reason(lease)),
+        "start": Column("START", lambda lease, _: cell(lease.started_at or lease.planned_start_at)),
+        "end": Column("END", lambda lease, _: cell(lease.ended_at or lease.ends_at)),
+        "command": Column("COMMAND", lambda lease, _: " ".join(lease.command)),
+    },
+)
+DEFAULT = "id,name,type,consumer,st,time,vms,site-reason"
+
+
+def read_columns(text: str) -> list[Column[Lease]]:
+    """Read which columns are wanted, with commas between; raises UnknownName."""
+    return pick(COLUMNS, text) or pick(COLUMNS, DEFAULT)
+
+
+# What is said about leases, in sentences
+
 
 ADVICE: dict[str, str] = {
     Reason.WIDER_THAN_SITE: "Ask for fewer VMs: `leasehold site list` shows how many there are.",
@@ -178,7 +230,7 @@ def _facts(lease: Lease, at: datetime) -> Iterator[tuple[str, str]]:
     yield "asked for", f"{vms} with {lease.memory_mib} MiB{memory} for {duration}"
     yield "bound to", lease.domain
     yield "coallocation", "" if lease.coallocation is None else f"a component of co-allocation {lease.coallocation}"
-    yield "claims", show_claims(lease.claims)
+    yield "claims", cell(lease.claims)
     yield "command", join(lease.command)
     for name, moment in _moments(lease):
         if moment is not None:
@@ -202,6 +254,70 @@ def _disturbances(lease: Lease) -> str:
     return f"preempted {show_times(lease.preemptions)}, moved {show_times(lease.migrations)}"
 
 
-def show_times(number: int) -> str:
-    """Say how often."""
-    return {0: "never", 1: "once", 2: "twice"}.get(number, f"{number} times")
+# Several that are cancelled, each for itself
+
+
+@dataclass(slots=True)
+class Cancellations:
+    """What became of each; ``code`` is the exit code of the first that did not work."""
+
+    leases: list[Lease] = field(default_factory=list)
+    problems: dict[int, str] = field(default_factory=dict)
+    code: int = DONE
+
+
+def cancel_each(client: Client, lease_ids: Sequence[int]) -> Cancellations:
+    """Take leases back, one after the other; one that cannot be does not stand in the way of the others."""
+    done = Cancellations()
+    for lease_id in lease_ids:
+        try:
+            done.leases.append(client.leases.cancel(lease_id))
+        except ProblemError as error:
+            done.problems[lease_id] = str(error)
+            done.code = done.code or exit_code(error)
+    return done
+
+
+# What options say, and the answer to a submission
+
+
+def read_claims(texts: Iterable[str]) -> dict[str, int]:
+    """Read claims such as ``licence:matlab=2``; raises InvalidField."""
+    claims: dict[str, int] = {}
+    for text in texts:
+        resource, _, units = text.rpartition("=")
+        if not resource or not (units.isascii() and units.isdigit()) or int(units) < 1:
+            raise InvalidField("--claim", text, "a resource and how many of it, such as licence:matlab=2")
+        claims[resource] = claims.get(resource, 0) + int(units)
+    return claims
+
+
+def read_memory_mib(text: str) -> int:
+    """Read the memory of a machine, such as ``2GiB``; raises InvalidField."""
+    return read_mib("--memory", text, "MiB", least=1)
+
+
+def show_number(lease: Lease) -> None:
+    """Answer with the number of a lease, and say beside it how it stands."""
+    answer(str(lease.id))
+    _say(lease)
+
+
+def show_json(lease: Lease) -> None:
+    """Answer with all that is known of a lease."""
+    answer_json({"lease": lease})
+    if lease.state is LeaseState.REFUSED:
+        _say(lease)
+
+
+def is_a_no(lease: Lease) -> bool:
+    """Whether a lease is not, and will not be, what was asked for."""
+    return lease.is_over and not has_ended_well(lease)
+
+
+def _say(lease: Lease) -> None:
+    talk(f"leasehold: {standing(lease)}")
+    if duration := lasting(lease):
+        talk(f"leasehold: {duration}")
+    if lease.state is LeaseState.REFUSED and lease.reason in ADVICE:
+        talk(f"leasehold: {ADVICE[lease.reason]}")
