@@ -13,7 +13,8 @@ from tests.playing import BACKGROUND, Block, blocks, play, play_block
 from tests.reference import COMMANDS, ROWS, commands, commands_page, names, written
 from tests.service.drivers.qemu.machines import end_machines
 
-from leasehold.analysis.metrics import CATALOGUE, COALLOCATION_CATALOGUE
+from leasehold.analysis.measures import COALLOCATION_CATALOGUE
+from leasehold.analysis.metrics import CATALOGUE
 from leasehold.cli.live.jobs import FAULTS
 from leasehold.cli.live.names import LEASE_STATES
 from leasehold.configuration.job_description.fields import NOT_SERVED, read_fields

@@ -5,8 +5,7 @@ from typing import Any
 
 from tests.analysis.builders import Tables
 
-from leasehold.analysis.compare import compare
-from leasehold.analysis.metrics import CATALOGUE
+from leasehold.analysis.metrics import CATALOGUE, compare
 from leasehold.analysis.run import Run
 
 

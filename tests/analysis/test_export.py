@@ -8,8 +8,7 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leasehold.analysis.export import write_batsim_jobs, write_swf
-from leasehold.analysis.export.processors import assign_processors, holdings, interval_set
+from leasehold.analysis.export import assign_processors, holdings, interval_set, write_batsim_jobs, write_swf
 from leasehold.analysis.run import Run
 
 BATSIM_HEADER = (

@@ -2,8 +2,7 @@
 
 import pytest
 
-from leasehold.analysis.facts import PARTIES
-from leasehold.analysis.occupancy import held_over_time, mean_held
+from leasehold.analysis.facts import PARTIES, held_over_time, mean_held
 from leasehold.analysis.run import Run
 
 

@@ -8,15 +8,9 @@ import pytest
 from tests.analysis.builders import Tables
 
 from leasehold.analysis.metrics import totals
-from leasehold.analysis.report import (
-    can_draw,
-    gantt_chart,
-    sentences,
-    write_comparison,
-    write_pictures,
-    write_report,
-)
-from leasehold.analysis.report.differences import headline, what_differs
+from leasehold.analysis.report import can_draw, gantt_chart, write_comparison, write_pictures, write_report
+from leasehold.analysis.report import contents as sentences
+from leasehold.analysis.report.contents import headline_of_two, what_differs
 from leasehold.analysis.run import Run
 from leasehold.model.errors import LeaseholdError, UnknownName
 
@@ -61,8 +55,8 @@ def test_a_run_of_locals_alone_speaks_of_them_only(tmp_path: Path) -> None:
 
 
 def test_the_comparison_in_words(small: Run, toy: Run) -> None:
-    assert headline(small, small) == "Both runs preempted 8 VMs."
-    assert re.fullmatch(r"toy preempted [\d,]+ VMs more \(\d+ %\) than small\.", headline(small, toy))
+    assert headline_of_two(small, small) == "Both runs preempted 8 VMs."
+    assert re.fullmatch(r"toy preempted [\d,]+ VMs more \(\d+ %\) than small\.", headline_of_two(small, toy))
     preemption = {p.question: p.answer for p in what_differs(small, small)}["Preemption"]
     assert preemption.startswith("VMs preempted: 8 in both.")
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tests.analysis.builders import Row, Tables
 
-from leasehold.analysis.report.window import READABLE_SEGMENTS, most_contended
+from leasehold.analysis.report.charts import READABLE_SEGMENTS, most_contended
 from leasehold.analysis.run import Run
 
 

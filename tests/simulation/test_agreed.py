@@ -10,7 +10,7 @@ from tests.simulation.agreed import Tables, most_at_a_time, played, segments_of,
 from tests.simulation.worlds import DAS2, busy
 
 from leasehold.analysis.metrics import by_agreement, held_by_agreements, totals
-from leasehold.analysis.report.sentences import what_happened
+from leasehold.analysis.report.contents import what_happened
 from leasehold.analysis.run import Run, load
 from leasehold.analysis.validation import validate
 from leasehold.gateway.gateway import Gateway

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from tests.searching import examples
 from tests.simulation.worlds import DAS2, LogLine, busy, tables, write_log
 
-from leasehold.analysis.metrics import COALLOCATION_CATALOGUE, coallocation_totals, totals
-from leasehold.analysis.report.sentences import what_happened
-from leasehold.analysis.report.tables import coallocation_tables
+from leasehold.analysis.measures import COALLOCATION_CATALOGUE, coallocation_totals
+from leasehold.analysis.metrics import totals
+from leasehold.analysis.report.contents import coallocation_tables, what_happened
 from leasehold.analysis.run import Run, load
 from leasehold.analysis.validation import validate
 from leasehold.model.errors import InvalidField

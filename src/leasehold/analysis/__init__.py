@@ -13,15 +13,7 @@ Everything here reads a run folder and nothing else. Start with `load`::
 
 from html import escape
 
-from leasehold.analysis.compare import compare
-from leasehold.analysis.metrics import (
-    CATALOGUE,
-    by_cluster,
-    by_cluster_and_party,
-    by_party,
-    reconcile,
-    totals,
-)
+from leasehold.analysis.metrics import CATALOGUE, by_cluster, by_cluster_and_party, by_party, compare, reconcile, totals
 from leasehold.analysis.run import Run, load
 from leasehold.analysis.validation import Violation, validate
 from leasehold.analysis.wording import value

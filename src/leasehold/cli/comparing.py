@@ -3,8 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from leasehold.analysis.compare import compare
-from leasehold.analysis.metrics import CATALOGUE
+from leasehold.analysis.metrics import CATALOGUE, compare
 from leasehold.analysis.run import Run, load
 from leasehold.analysis.wording import NOTHING, count, value
 from leasehold.cli.screen import answer_table

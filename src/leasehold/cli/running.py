@@ -7,9 +7,10 @@ from typing import Any
 
 import typer
 
-from leasehold.analysis.metrics import coallocation_totals, totals
+from leasehold.analysis.measures import coallocation_totals
+from leasehold.analysis.metrics import totals
 from leasehold.analysis.report import can_draw, write_report
-from leasehold.analysis.report.sentences import headline, what_happened
+from leasehold.analysis.report.contents import headline, what_happened
 from leasehold.analysis.run import Run, load
 from leasehold.analysis.wording import count
 from leasehold.cli.exit_codes import INTERRUPTED

@@ -6,7 +6,7 @@ from typing import Any
 
 from leasehold.analysis.metrics import totals
 from leasehold.analysis.report import can_draw, write_comparison
-from leasehold.analysis.report.sentences import headline
+from leasehold.analysis.report.contents import headline
 from leasehold.analysis.run import Run
 from leasehold.cli.comparing import comparison, show
 from leasehold.cli.folders import REPORT, made_room

@@ -57,9 +57,9 @@ def gantt_chart(
     Raises UnknownName for a site that the run has not, and LeaseholdError without the extra.
     """
     _check_can_draw()
-    from leasehold.analysis.report import gantt  # noqa: PLC0415 - altair is an extra
+    from leasehold.analysis.report import charts  # noqa: PLC0415 - altair is an extra
 
-    return gantt.gantt_chart(run, site, from_ms, to_ms)
+    return charts.gantt_chart(run, site, from_ms, to_ms)
 
 
 def _check_can_draw() -> None:

@@ -1,6 +1,8 @@
-"""The charts of a run beside the Gantt chart, and all of them as picture files, for papers and slides."""
+"""The charts of a report: who held which VMs, how full the clusters were, how long leases waited, who gave way."""
 
+import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -8,14 +10,243 @@ import altair as alt
 import numpy as np
 import polars as pl
 
-from leasehold.analysis.facts import GUESTS, PARTIES, lease_facts
+from leasehold.analysis.export import assign_processors, holdings
+from leasehold.analysis.facts import GUESTS, PARTIES, PARTY, lease_facts, mean_held, segment_facts
 from leasehold.analysis.metrics import by_cluster_and_party
-from leasehold.analysis.occupancy import mean_held
-from leasehold.analysis.report.gantt import draw_window
-from leasehold.analysis.report.render import FILE_STYLE, IDLE, AnyChart, Style, write_png, write_svg
-from leasehold.analysis.report.window import TimeScale, most_contended, scale_for
+from leasehold.analysis.report.render import FILE_STYLE, IDLE, AnyChart, Style, vega_config, write_png, write_svg
 from leasehold.analysis.run import Run
 from leasehold.analysis.wording import duration
+from leasehold.model.errors import UnknownName
+
+READABLE_SEGMENTS = 150
+"""About how many bars a reader can still tell apart in one Gantt chart."""
+
+_MOST_STEPS = 4_000
+_READABLE_SLOTS = (8, 160)
+"""Of these sizes a cluster is both worth looking at and high enough for each VM to be seen."""
+
+_SECOND_MS = 1_000
+_MINUTE_MS = 60 * _SECOND_MS
+_HOUR_MS = 60 * _MINUTE_MS
+_DAY_MS = 24 * _HOUR_MS
+_MOST_TICKS = 14
+_STEPS: dict[str, tuple[int, ...]] = {
+    "seconds": (1, 5, 10, 15, 30, 60),
+    "minutes": (1, 5, 10, 15, 30, 60),
+    "hours": (1, 2, 3, 6, 12, 24),
+    "days": (1, 2, 7, 14, 28, 56, 91, 182, 364),
+}
+"""Steps between ticks that people know from clocks and calendars."""
+
+
+@dataclass(frozen=True, slots=True)
+class GanttWindow:
+    """A stretch of time at one cluster; ``is_whole`` when that is all of the cluster's run."""
+
+    site: str
+    from_ms: int
+    to_ms: int
+    is_whole: bool
+
+
+def most_contended(run: Run) -> GanttWindow | None:
+    """Choose the cluster with most VMs preempted, and its most contended readable stretch.
+
+    Clusters of a readable size come first; without preemptions it is the fullest cluster and stretch.
+    None for a run in which nothing ran.
+    """
+    facts = segment_facts(run)
+    if facts.is_empty():
+        return None
+    contention = pl.when("is_preempted").then("vms").otherwise(0).sum()
+    sites = facts.group_by("site").agg(contention=contention, held=pl.col("held_vm_ms").sum())
+    sized = sites.join(run.sites.select("site", "slots"), on="site", how="inner")
+    ranked = sized.sort(
+        pl.col("slots").is_between(*_READABLE_SLOTS) & (pl.col("contention") > 0),
+        "contention",
+        "held",
+        "site",
+        descending=[True, True, True, False],
+    )
+    site = ranked["site"][0]
+    return _readable_stretch(run, site, facts.filter(pl.col("site") == site))
+
+
+def _readable_stretch(run: Run, site: str, facts: pl.DataFrame) -> GanttWindow:
+    steps = min(-(-facts.height * 2 // READABLE_SEGMENTS), _MOST_STEPS)
+    if steps <= 2:  # noqa: PLR2004 - two halves make a whole
+        return GanttWindow(site, run.begin_ms, run.end_ms, is_whole=True)
+    step_ms = -(-run.span_ms // steps)
+    number = (pl.col("end_ms") - run.begin_ms) // step_ms
+    stirred = pl.when("is_preempted").then("vms").otherwise(0).sum()
+    by_step = facts.group_by(step=number).agg(stirred=stirred, held=pl.col("held_vm_ms").sum())
+    step = by_step.sort(["stirred", "held", "step"], descending=[True, True, False])["step"][0]
+    # Half a step before and after, so that the bars that were cut there are seen whole.
+    middle_ms = run.begin_ms + step * step_ms + step_ms // 2
+    from_ms = max(run.begin_ms, min(middle_ms - step_ms, run.end_ms - 2 * step_ms))
+    return GanttWindow(site, from_ms, min(from_ms + 2 * step_ms, run.end_ms), is_whole=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TimeScale:
+    """A unit of time with its length in milliseconds."""
+
+    unit: str
+    unit_ms: int
+
+    @property
+    def title(self) -> str:
+        """What the axis says."""
+        return f"{self.unit} since the start of the log"
+
+    def ticks(self, from_ms: int, to_ms: int) -> list[int]:
+        """Return the ticks between two instants, in units."""
+        first, last = from_ms / self.unit_ms, to_ms / self.unit_ms
+        steps = _STEPS[self.unit]
+        step = next((step for step in steps if (last - first) / step <= _MOST_TICKS), steps[-1])
+        return list(range(math.ceil(first / step) * step, math.floor(last) + 1, step))
+
+
+def scale_for(span_ms: int) -> TimeScale:
+    """Choose seconds, minutes, hours or days for an axis of this length."""
+    if span_ms < 3 * _MINUTE_MS:
+        return TimeScale("seconds", _SECOND_MS)
+    if span_ms < 3 * _HOUR_MS:
+        return TimeScale("minutes", _MINUTE_MS)
+    if span_ms < 4 * _DAY_MS:
+        return TimeScale("hours", _HOUR_MS)
+    return TimeScale("days", _DAY_MS)
+
+
+_LEAST_HEIGHT = 220
+_MOST_HEIGHT = 460
+_PIXELS_PER_SLOT = 6
+
+
+def gantt_chart(
+    run: Run, site: str | None = None, from_ms: int | None = None, to_ms: int | None = None
+) -> alt.LayerChart:
+    """Draw one cluster's leases, by default where and when contention was highest.
+
+    Raises UnknownName for a site that the run has not.
+    """
+    window = most_contended(run) or GanttWindow(run.sites["site"][0], run.begin_ms, run.end_ms, is_whole=True)
+    if site is not None:
+        window = _of_site(run, site, window)
+    begin_ms = window.from_ms if from_ms is None else from_ms
+    end_ms = window.to_ms if to_ms is None else to_ms
+    chosen = GanttWindow(window.site, begin_ms, end_ms, window.is_whole)
+    chart = draw_window(run, chosen, FILE_STYLE)
+    configured: alt.LayerChart = chart.properties(width=900).configure(**vega_config(FILE_STYLE))
+    return configured
+
+
+def _of_site(run: Run, site: str, window: GanttWindow) -> GanttWindow:
+    if site not in run.sites["site"]:
+        raise UnknownName("site", site, run.sites["site"].to_list())
+    return window if window.site == site else GanttWindow(site, run.begin_ms, run.end_ms, is_whole=True)
+
+
+def draw_window(run: Run, window: GanttWindow, style: Style) -> alt.LayerChart:
+    """Draw the leases of a window in a style."""
+    scale = scale_for(window.to_ms - window.from_ms)
+    slots = int(run.sites.filter(pl.col("site") == window.site)["slots"][0])
+    data = alt.InlineData(values=_lease_bars(run, window, slots, scale))
+    time = alt.Axis(grid=False, format=",d", values=scale.ticks(window.from_ms, window.to_ms), labelOverlap=True)
+    x = alt.X("from:Q", title=scale.title, scale=_domain(window, scale), axis=time)
+    y = alt.Y("low:Q", title="VMs", scale=alt.Scale(domain=[0, slots], nice=False), axis=alt.Axis(grid=False))
+    height = min(max(slots * _PIXELS_PER_SLOT, _LEAST_HEIGHT), _MOST_HEIGHT)
+    layers = (_room(slots, style), _leases(data, x, y, style), _overheads(data, style), _cuts(data, style))
+    return alt.LayerChart(layer=[*layers], width="container", height=height)
+
+
+def _domain(window: GanttWindow, scale: TimeScale) -> alt.Scale:
+    return alt.Scale(domain=[window.from_ms / scale.unit_ms, window.to_ms / scale.unit_ms], nice=False)
+
+
+def _room(slots: int, style: Style) -> alt.Chart:
+    """Fill the room that nobody holds."""
+    data = alt.InlineData(values=[{"low": 0, "high": slots}])
+    chart: alt.Chart = alt.Chart(data).mark_rect(color=style.idle).encode(y="low:Q", y2="high:Q")
+    return chart
+
+
+def _leases(data: alt.InlineData, x: alt.X, y: alt.Y, style: Style) -> alt.Chart:
+    legend = alt.Legend(columns=len(PARTIES)) if style.carries_legend else None
+    colours = alt.Scale(domain=list(PARTIES), range=style.colours_of(PARTIES))
+    shown = ("lease", "party", "consumer", "VMs", "starts", "ends", "ended by", "gave way to")
+    chart: alt.Chart = (
+        alt.Chart(data)
+        .mark_rect(stroke=style.idle, strokeWidth=0.6, clip=True)
+        .encode(
+            x=x,
+            x2="to:Q",
+            y=y,
+            y2="high:Q",
+            color=alt.Color("party:N", scale=colours, legend=legend),
+            tooltip=[alt.Tooltip(f"{name}:N") for name in shown],
+        )
+    )
+    return chart
+
+
+def _overheads(data: alt.InlineData, style: Style) -> alt.Chart:
+    """Pale the stretch in which memory is restored or moved and no work is done."""
+    chart: alt.Chart = (
+        alt.Chart(data)
+        .transform_filter("datum.works > datum.from")
+        .mark_rect(color=style.idle, opacity=0.55, clip=True)
+        .encode(x="from:Q", x2="works:Q", y="low:Q", y2="high:Q")
+    )
+    return chart
+
+
+def _cuts(data: alt.InlineData, style: Style) -> alt.Chart:
+    """Draw a heavy edge where a lease had to give way."""
+    chart: alt.Chart = (
+        alt.Chart(data)
+        .transform_filter("datum.cut")
+        .mark_rule(color=style.mark, strokeWidth=2.5, clip=True)
+        .encode(x="to:Q", y="low:Q", y2="high:Q")
+    )
+    return chart
+
+
+def _lease_bars(run: Run, window: GanttWindow, slots: int, scale: TimeScale) -> list[dict[str, Any]]:
+    """Return one bar for each unbroken row of VMs of each holding that is seen in the window."""
+    here = (pl.col("site") == window.site) & (pl.col("end_ms") > window.from_ms)
+    seen = holdings(run.segments).filter(here & (pl.col("start_ms") < window.to_ms))
+    described = _with_owners(run, seen)
+    placed = zip(described.iter_rows(named=True), assign_processors(seen, slots), strict=True)
+    return [_bar(row, scale) | {"low": low, "high": high + 1} for row, taken in placed for low, high in taken]
+
+
+def _with_owners(run: Run, seen: pl.DataFrame) -> pl.DataFrame:
+    owners = run.leases.select("lease_id", "consumer", party=PARTY)
+    gave_way = run.decisions.filter(pl.col("outcome") == "preempt").select("lease_id", "beneficiary", end_ms="time_ms")
+    return seen.join(owners, on="lease_id", how="left", maintain_order="left").join(
+        gave_way.unique(["lease_id", "end_ms"]), on=["lease_id", "end_ms"], how="left", maintain_order="left"
+    )
+
+
+def _bar(row: dict[str, Any], scale: TimeScale) -> dict[str, Any]:
+    unit_ms = scale.unit_ms
+    works_ms = row["end_ms"] if row["run_from_ms"] is None else row["run_from_ms"]
+    bar = {
+        "lease": row["lease_id"],
+        "party": row["party"],
+        "consumer": row["consumer"],
+        "VMs": row["vms"],
+        "starts": f"{row['start_ms'] / unit_ms:,.2f} {scale.unit}",
+        "ends": f"{row['end_ms'] / unit_ms:,.2f} {scale.unit}",
+        "ended by": row["ended_by"],
+        "from": round(row["start_ms"] / unit_ms, 4),
+        "to": round(row["end_ms"] / unit_ms, 4),
+        "works": round(works_ms / unit_ms, 4),
+        "cut": row["ended_by"] == "preempted",
+    }
+    return bar | ({"gave way to": f"lease {row['beneficiary']}"} if bar["cut"] else {})
+
 
 _WRITERS: tuple[tuple[str, Callable[..., Path]], ...] = (("svg", write_svg), ("png", write_png))
 

@@ -10,9 +10,28 @@ import polars as pl
 
 from leasehold.analysis.facts import GUESTS, PARTIES
 from leasehold.analysis.metrics import CATALOGUE, by_origin, reconcile, totals
-from leasehold.analysis.report import differences, sentences, tables
-from leasehold.analysis.report.charts import preemption_chart, utilisation_chart, waiting_chart
-from leasehold.analysis.report.gantt import draw_window
+from leasehold.analysis.report.charts import (
+    GanttWindow,
+    draw_window,
+    most_contended,
+    preemption_chart,
+    utilisation_chart,
+    waiting_chart,
+)
+from leasehold.analysis.report.contents import (
+    Totals,
+    cluster_table,
+    coallocation_tables,
+    ending_table,
+    headline,
+    headline_of_two,
+    metric_rows,
+    party_table,
+    site_table,
+    waiting_matrix,
+    what_differs,
+    what_happened,
+)
 from leasehold.analysis.report.render import (
     PAGE_STYLE,
     AnyChart,
@@ -21,7 +40,6 @@ from leasehold.analysis.report.render import (
     to_svg,
     vega_bundle,
 )
-from leasehold.analysis.report.window import Window, most_contended
 from leasehold.analysis.run import Run
 from leasehold.analysis.wording import duration, number, percent
 
@@ -30,7 +48,7 @@ _MS_PER_S = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class ReportFigure:
     """A chart with its title and what to see in it; ``svg`` shows at once, ``spec`` answers the pointer."""
 
     title: str
@@ -54,17 +72,17 @@ def write_run_page(run: Run, path: Path) -> Path:
     context = {
         "run": run,
         "about": _about(run),
-        "headline": sentences.headline(run, numbers),
-        "paragraphs": sentences.what_happened(run, numbers),
+        "headline": headline(run, numbers),
+        "paragraphs": what_happened(run, numbers),
         "tiles": _tiles(run, numbers),
         "utilisation": list(_utilisation(run)),
         "gantt": _gantt(run),
         "waiting": _waiting(run),
         "preemption": _preemption(run),
-        "matrix": tables.waiting_matrix(run),
-        "tables": [tables.party_table(run), tables.cluster_table(run), *tables.coallocation_tables(run)],
-        "endings": tables.ending_table(run),
-        "sites": tables.site_table(run),
+        "matrix": waiting_matrix(run),
+        "tables": [party_table(run), cluster_table(run), *coallocation_tables(run)],
+        "endings": ending_table(run),
+        "sites": site_table(run),
         "disagreements": reconcile(run),
     }
     return _write(path, "report.html", context)
@@ -74,9 +92,9 @@ def write_comparison_page(first: Run, second: Run, path: Path) -> Path:
     """Write two runs on one page: the differences in words, pictures side by side, every metric."""
     context = {
         "runs": [(first, _about(first)), (second, _about(second))],
-        "headline": differences.headline(first, second),
-        "paragraphs": differences.what_differs(first, second),
-        "metrics": differences.metric_rows(first, second),
+        "headline": headline_of_two(first, second),
+        "paragraphs": what_differs(first, second),
+        "metrics": metric_rows(first, second),
         "utilisation": [_figure(utilisation_chart(run, PAGE_STYLE), run.name) for run in (first, second)],
         "waiting": _side_by_side(waiting_chart, first, second),
         "preemption": _side_by_side(preemption_chart, first, second),
@@ -84,7 +102,7 @@ def write_comparison_page(first: Run, second: Run, path: Path) -> Path:
     return _write(path, "comparison.html", context)
 
 
-def _side_by_side(draw: Callable[..., AnyChart], first: Run, second: Run) -> list[Figure]:
+def _side_by_side(draw: Callable[..., AnyChart], first: Run, second: Run) -> list[ReportFigure]:
     """Draw the same chart of two runs on the same scales."""
     pairs = ((first, second), (second, first))
     return [_figure(draw(run, PAGE_STYLE, beside=other), run.name, width=560) for run, other in pairs]
@@ -119,7 +137,7 @@ def _about(run: Run) -> str:
     )
 
 
-def _tiles(run: Run, numbers: sentences.Totals) -> list[Tile]:
+def _tiles(run: Run, numbers: Totals) -> list[Tile]:
     guests = next((row for row in by_origin(run).to_dicts() if row["origin"] == "external"), None)
     served = (guests["completed"] + guests["killed"]) / guests["leases"] * 100 if guests else None
     delayed = numbers["locals_delayed"] if run.baseline.height else None
@@ -131,11 +149,11 @@ def _tiles(run: Run, numbers: sentences.Totals) -> list[Tile]:
     ]
 
 
-def _figure(chart: AnyChart, title: str, caption: str = "", width: int = 1000) -> Figure:
-    return Figure(title, caption, to_svg(chart, PAGE_STYLE, width), live_spec(chart, PAGE_STYLE))
+def _figure(chart: AnyChart, title: str, caption: str = "", width: int = 1000) -> ReportFigure:
+    return ReportFigure(title, caption, to_svg(chart, PAGE_STYLE, width), live_spec(chart, PAGE_STYLE))
 
 
-def _utilisation(run: Run) -> Iterator[Figure]:
+def _utilisation(run: Run) -> Iterator[ReportFigure]:
     sites = run.sites["site"].to_list()
     if len(sites) > 1:
         chart = utilisation_chart(run, PAGE_STYLE, height=250)
@@ -152,7 +170,7 @@ def _drawn(run: Run) -> pl.DataFrame:
     return largest.sort("place").drop("place")
 
 
-def _gantt(run: Run) -> Figure | None:
+def _gantt(run: Run) -> ReportFigure | None:
     window = most_contended(run)
     if window is None:
         return None
@@ -160,7 +178,7 @@ def _gantt(run: Run) -> Figure | None:
     return _figure(chart, f"Cluster {window.site}, lease by lease", _of_window(run, window))
 
 
-def _of_window(run: Run, window: Window) -> str:
+def _of_window(run: Run, window: GanttWindow) -> str:
     if window.is_whole:
         return "The whole run at this cluster."
     shown = duration((window.to_ms - window.from_ms) / _MS_PER_S)
@@ -170,11 +188,11 @@ def _of_window(run: Run, window: Window) -> str:
     )
 
 
-def _waiting(run: Run) -> Figure:
+def _waiting(run: Run) -> ReportFigure:
     caption = "A dot: the share that started at once. A line: the share that had started after how long."
     return _figure(waiting_chart(run, PAGE_STYLE, height=240), "How long leases waited", caption, width=560)
 
 
-def _preemption(run: Run) -> Figure:
+def _preemption(run: Run) -> ReportFigure:
     caption = "VMs that local jobs took back, by the type of the guest that gave way."
     return _figure(preemption_chart(run, PAGE_STYLE, height=240), "Who had to give way", caption, width=560)

@@ -7,25 +7,19 @@ a `Violation`. What is written by other programs to the same schema can be check
 from dataclasses import dataclass
 
 from leasehold.analysis.run import Run
-from leasehold.analysis.validation import (
-    accounting,
-    capacity,
-    life,
-    preemption,
-    promises,
-    together,
-    types,
-)
-from leasehold.analysis.validation.evidence import Evidence, Rule
+from leasehold.analysis.validation.accounting import ACCOUNTING, LIFE, TYPES
+from leasehold.analysis.validation.coallocations import COALLOCATIONS
+from leasehold.analysis.validation.evidence import Evidence, ValidationRule
+from leasehold.analysis.validation.preemption import CAPACITY, PREEMPTION, PROMISES
 
-RULES: tuple[Rule, ...] = (
-    *accounting.RULES,
-    *capacity.RULES,
-    *life.RULES,
-    *types.RULES,
-    *preemption.RULES,
-    *promises.RULES,
-    *together.RULES,
+RULES: tuple[ValidationRule, ...] = (
+    *ACCOUNTING,
+    *CAPACITY,
+    *LIFE,
+    *TYPES,
+    *PREEMPTION,
+    *PROMISES,
+    *COALLOCATIONS,
 )
 
 
@@ -49,4 +43,4 @@ def validate(run: Run) -> list[Violation]:
     return [Violation(rule.name, *row) for rule in RULES for row in rule.check(evidence).iter_rows()]
 
 
-__all__ = ["RULES", "Rule", "Violation", "validate"]
+__all__ = ["RULES", "ValidationRule", "Violation", "validate"]

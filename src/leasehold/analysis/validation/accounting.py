@@ -1,12 +1,12 @@
-"""Nothing is lost and nothing is counted twice: tables, manifest and the leases' own counters."""
+"""Nothing is lost or counted twice, every lease has a life that makes sense, and each type gets what it promises."""
 
 from collections.abc import Mapping
 from typing import Any
 
 import polars as pl
 
-from leasehold.analysis.validation.evidence import Evidence, Rule, findings
-from leasehold.model.tables import MAY_BE_NULL, TABLES
+from leasehold.analysis.validation.evidence import Evidence, ValidationRule, findings
+from leasehold.model.tables import MAY_BE_NULL, SEGMENT_ENDS, SEGMENT_KINDS, TABLES
 
 
 def lease_twice(evidence: Evidence) -> pl.DataFrame:
@@ -103,15 +103,241 @@ def _sentences(wrong: list[str]) -> pl.DataFrame:
     return findings(frame, pl.col("sentence"), lease_id=None)
 
 
-RULES = (
-    Rule("lease-twice", "Every lease has exactly one row.", lease_twice),
-    Rule(
+ACCOUNTING = (
+    ValidationRule("lease-twice", "Every lease has exactly one row.", lease_twice),
+    ValidationRule(
         "job-unaccounted",
         "Every job that came is a lease; skipped lines of a log are no jobs.",
         job_unaccounted,
     ),
-    Rule("state-miscounted", "The manifest counts the states as the leases have them.", state_miscounted),
-    Rule("value-missing", "No value is missing where the schema wants one.", value_missing),
-    Rule("unknown-reference", "Segments and decisions are of known leases and sites.", unknown_reference),
-    Rule("counter-wrong", "A lease's counters agree with its segments.", counter_wrong),
+    ValidationRule("state-miscounted", "The manifest counts the states as the leases have them.", state_miscounted),
+    ValidationRule("value-missing", "No value is missing where the schema wants one.", value_missing),
+    ValidationRule("unknown-reference", "Segments and decisions are of known leases and sites.", unknown_reference),
+    ValidationRule("counter-wrong", "A lease's counters agree with its segments.", counter_wrong),
+)
+
+
+_ANY_TYPE = ("completed", "killed", "refused", "cancelled")
+_FINAL_STATES: dict[str, tuple[str, ...]] = {
+    "cancelable": (*_ANY_TYPE, "terminated"),
+    "suspendable": _ANY_TYPE,
+    "migratable": (*_ANY_TYPE, "failed"),
+    "non-preemptable": _ANY_TYPE,
+}
+_WAITING_STATES = ("submitted", "held", "waiting", "running")
+_OPEN_STATES: dict[str, tuple[str, ...]] = {
+    "cancelable": _WAITING_STATES,
+    "suspendable": (*_WAITING_STATES, "suspending", "suspended", "resuming"),
+    "migratable": (*_WAITING_STATES, "suspending", "suspended", "resuming", "migrating"),
+    "non-preemptable": _WAITING_STATES,
+}
+_LAST_END: dict[str, str] = {
+    "completed": "completed",
+    "killed": "killed",
+    "terminated": "preempted",
+    "failed": "preempted",
+}
+"""How the last segment of a lease ends that came to this state."""
+
+
+def state_illegal(evidence: Evidence) -> pl.DataFrame:
+    """Find the leases in a state that their type does not allow, or open without a reason to be."""
+    final = _is_one_of(_FINAL_STATES) & pl.col("end_ms").is_not_null()
+    unfinished = (pl.col("reason") == "horizon-reached") & pl.col("end_ms").is_null()
+    wrong = evidence.leases.filter(~(final | (_is_one_of(_OPEN_STATES) & unfinished)))
+    sentence = pl.format("a {} lease ended as {} ({})", "lease_type", "state", "reason")
+    return findings(wrong, sentence, site="site", time_ms="end_ms")
+
+
+def _is_one_of(states: dict[str, tuple[str, ...]]) -> pl.Expr:
+    kind, state = pl.col("lease_type"), pl.col("state")
+    return pl.any_horizontal((kind == name) & state.is_in(allowed) for name, allowed in states.items())
+
+
+def segments_overlap(evidence: Evidence) -> pl.DataFrame:
+    """Find the segments that start before the same lease's previous one has ended."""
+    wrong = evidence.segments.filter(pl.col("start_ms") < pl.col("before_end_ms"))
+    sentence = pl.format("it holds VMs from {} ms, and still from before until {} ms", "start_ms", "before_end_ms")
+    return findings(wrong, sentence, site="site", time_ms="start_ms")
+
+
+def segment_malformed(evidence: Evidence) -> pl.DataFrame:
+    """Find segments that end before they start, hold part of a lease, or are of no known kind."""
+    whole = pl.col("vms") == pl.col("lease_vms")
+    known = pl.col("kind").is_in(SEGMENT_KINDS) & pl.col("ended_by").is_in(SEGMENT_ENDS)
+    wrong = evidence.segments.filter(~(whole & known & (pl.col("start_ms") <= pl.col("end_ms"))))
+    sentence = pl.format(
+        "a {} segment of {} VMs from {} to {} ms ended by {} cannot be",
+        "kind",
+        "vms",
+        "start_ms",
+        "end_ms",
+        "ended_by",
+    )
+    return findings(wrong, sentence, site="site", time_ms="start_ms")
+
+
+def start_before_ready(evidence: Evidence) -> pl.DataFrame:
+    """Find the leases that hold VMs before their ready time."""
+    wrong = evidence.segments.filter((pl.col("number") == 0) & (pl.col("start_ms") < pl.col("ready_ms")))
+    sentence = pl.format("it starts at {} ms, before its ready time {} ms", "start_ms", "ready_ms")
+    return findings(wrong, sentence, site="site", time_ms="start_ms")
+
+
+def end_disagrees(evidence: Evidence) -> pl.DataFrame:
+    """Find the leases whose last segment does not end as, and when, their state says."""
+    last = evidence.segments.filter("is_last").select("lease_id", "ended_by", seen_ms="end_ms")
+    served = pl.col("state").is_in(["completed", "killed"])
+    joined = evidence.leases.join(last, on="lease_id", how="left").with_columns(
+        wanted=pl.col("state").replace_strict(_LAST_END, default=None, return_dtype=pl.String)
+    )
+    same_end = pl.col("wanted").is_null() | pl.col("ended_by").eq_missing(pl.col("wanted"))
+    same_time = ~served | pl.col("end_ms").eq_missing(pl.col("seen_ms"))
+    never_ran = (pl.col("state") != "refused") | pl.col("seen_ms").is_null()
+    sentence = pl.format(
+        "it is {}, and its last segment ended by {}",
+        "state",
+        pl.col("ended_by").fill_null("nothing: it has none"),
+    )
+    return findings(joined.filter(~(same_end & same_time & never_ran)), sentence, time_ms="end_ms")
+
+
+def work_wrong(evidence: Evidence) -> pl.DataFrame:
+    """Find the completed leases that did more or less than their work."""
+    return _off(evidence, "completed", "actual_ms", "completed after {} of {} units of work")
+
+
+def killed_wrong(evidence: Evidence) -> pl.DataFrame:
+    """Find the leases ended at their requested time that had more or less than that."""
+    return _off(evidence, "killed", "requested_ms", "was ended after {} of the {} units of work it asked for")
+
+
+def _off(evidence: Evidence, state: str, wanted_ms: str, sentence: str) -> pl.DataFrame:
+    wanted = (pl.col(wanted_ms) * pl.col("reference_mips")).alias("wanted")
+    ended = evidence.work.filter(pl.col("state") == state).with_columns(wanted)
+    wrong = ended.filter((pl.col("done") - pl.col("wanted")).abs() >= pl.col("slack"))
+    return findings(wrong, pl.format(sentence, "done", "wanted"), site="site", time_ms="end_ms")
+
+
+LIFE = (
+    ValidationRule(
+        "state-illegal",
+        "Every lease ends in a state that its type allows, or open at the horizon.",
+        state_illegal,
+    ),
+    ValidationRule("segments-overlap", "A lease never holds VMs twice at the same time.", segments_overlap),
+    ValidationRule(
+        "segment-malformed", "Every segment holds all VMs of its lease for a span of time.", segment_malformed
+    ),
+    ValidationRule("start-before-ready", "No lease holds VMs before its ready time.", start_before_ready),
+    ValidationRule("end-disagrees", "A lease's last segment ends as and when its state says.", end_disagrees),
+    ValidationRule(
+        "work-wrong",
+        "A completed lease did its actual work, to less than a millisecond for each run segment.",
+        work_wrong,
+    ),
+    ValidationRule(
+        "killed-wrong",
+        "A lease ended at its requested time had that much, to less than a millisecond for each run segment.",
+        killed_wrong,
+    ),
+)
+
+
+_RUN = pl.col("kind") == "run"
+_OVERHEAD_FREE = pl.col("overhead_vm_ms") == 0
+_FOLLOWS_AT_ONCE = (pl.col("before_end_ms") == pl.col("start_ms")) & (pl.col("before_ended_by") == "phase")
+
+
+def local_disturbed(evidence: Evidence) -> pl.DataFrame:
+    """Find the local jobs that ran elsewhere, in pieces, or were preempted."""
+    at_home = pl.col("site").eq_missing(pl.col("home"))
+    whole = (pl.col("number") == 0) & _RUN & (pl.col("ended_by") != "preempted")
+    wrong = evidence.segments.filter(pl.col("is_local") & ~(at_home & whole))
+    sentence = pl.format(
+        "local job of {}: segment {} is a {} segment at {} that ended by {}",
+        pl.col("home").fill_null("no site"),
+        pl.col("number") + 1,
+        "kind",
+        "site",
+        "ended_by",
+    )
+    return findings(wrong, sentence, site="site", time_ms="start_ms")
+
+
+def non_preemptable_disturbed(evidence: Evidence) -> pl.DataFrame:
+    """Find the Non-preemptable guests that ran in pieces or were preempted; components may claim first."""
+    claims = (pl.col("number") == 0) & (pl.col("kind") == "claim")
+    after_claim = (pl.col("number") == 1) & (pl.col("before_kind") == "claim") & _FOLLOWS_AT_ONCE
+    whole = claims | (_RUN & ((pl.col("number") == 0) | after_claim.fill_null(value=False)))
+    wrong = _guests(evidence, "non-preemptable").filter(~(whole & (pl.col("ended_by") != "preempted")))
+    sentence = pl.format("segment {} ({}) ended by {}", pl.col("number") + 1, "kind", "ended_by")
+    return findings(wrong, sentence, site="site", time_ms="start_ms")
+
+
+def cancelable_went_on(evidence: Evidence) -> pl.DataFrame:
+    """Find the Cancelable leases that ran again after they were preempted."""
+    wrong = _guests(evidence, "cancelable").filter((pl.col("number") > 0) | ~_RUN)
+    sentence = pl.format("it holds VMs again from {} ms ({})", "start_ms", "kind")
+    return findings(wrong, sentence, site="site", time_ms="start_ms")
+
+
+def suspendable_moved(evidence: Evidence) -> pl.DataFrame:
+    """Find the Suspendable leases that went on at another site."""
+    moved = (pl.col("number") > 0) & (pl.col("site") != pl.col("before_site"))
+    wrong = _guests(evidence, "suspendable").filter(moved | (pl.col("kind") == "migrate"))
+    sentence = pl.format("it was at {} and goes on at {}", pl.col("before_site").fill_null("no site"), "site")
+    return findings(wrong, sentence, site="site", time_ms="start_ms")
+
+
+def resumed_without_resume(evidence: Evidence) -> pl.DataFrame:
+    """Find preempted leases that work again at their site without their memory being restored first."""
+    prepared = pl.col("before_kind").is_in(["resume", "migrate"]) & _FOLLOWS_AT_ONCE
+    stayed = pl.col("site") == pl.col("before_site")
+    again = evidence.segments.filter(_RUN & pl.col("after_preemption") & stayed & ~_OVERHEAD_FREE)
+    sentence = pl.format("it works again from {} ms, and was not resumed just before", "start_ms")
+    return findings(again.filter(~prepared), sentence, site="site", time_ms="start_ms")
+
+
+def moved_without_migration(evidence: Evidence) -> pl.DataFrame:
+    """Find the segments at another site than before that are not a migration."""
+    moved = (pl.col("number") > 0) & (pl.col("site") != pl.col("before_site"))
+    allowed = (pl.col("kind") == "migrate") | _OVERHEAD_FREE
+    wrong = _guests(evidence, "migratable").filter(moved & ~allowed)
+    sentence = pl.format("it was at {} and holds VMs at {} by {}", "before_site", "site", "kind")
+    return findings(wrong, sentence, site="site", time_ms="start_ms")
+
+
+def deadline_missed(evidence: Evidence) -> pl.DataFrame:
+    """Find the leases that got all their time, but after their deadline."""
+    served = pl.col("state").is_in(["completed", "killed"])
+    wrong = evidence.leases.filter(served & (pl.col("end_ms") > pl.col("deadline_ms")))
+    sentence = pl.format("{} at {} ms, after its deadline {} ms", "state", "end_ms", "deadline_ms")
+    return findings(wrong, sentence, site="site", time_ms="end_ms")
+
+
+def _guests(evidence: Evidence, lease_type: str) -> pl.DataFrame:
+    return evidence.segments.filter(~pl.col("is_local") & (pl.col("lease_type") == lease_type))
+
+
+TYPES = (
+    ValidationRule("local-disturbed", "A local job runs at its home, in one piece, never preempted.", local_disturbed),
+    ValidationRule(
+        "non-preemptable-disturbed",
+        "A Non-preemptable guest runs in one piece, never preempted.",
+        non_preemptable_disturbed,
+    ),
+    ValidationRule("cancelable-went-on", "A Cancelable lease never runs again after a preemption.", cancelable_went_on),
+    ValidationRule("suspendable-moved", "A Suspendable lease goes on at its own site only.", suspendable_moved),
+    ValidationRule(
+        "resumed-without-resume",
+        "A preempted lease is resumed just before it works again, unless it was charged no overhead.",
+        resumed_without_resume,
+    ),
+    ValidationRule(
+        "moved-without-migration",
+        "A Migratable lease changes its site by a migration only, unless it was charged no overhead.",
+        moved_without_migration,
+    ),
+    ValidationRule("deadline-missed", "Who got all their time got it before their deadline.", deadline_missed),
 )

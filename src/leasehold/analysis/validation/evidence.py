@@ -102,7 +102,7 @@ def _column(name: str | None, kind: type[pl.DataType]) -> pl.Expr:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class ValidationRule:
     """One thing that must be true of every run.
 
     ``meaning`` states it; ``check`` returns the findings that contradict it (`findings`).

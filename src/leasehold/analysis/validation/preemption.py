@@ -1,8 +1,42 @@
-"""Every preemption: for somebody entitled to it who starts there and then, and no more than it takes."""
+"""No site is over-booked, leases give way only where they must, and promises are kept."""
 
 import polars as pl
 
-from leasehold.analysis.validation.evidence import Evidence, Rule, findings
+from leasehold.analysis.facts import held_over_time
+from leasehold.analysis.validation.evidence import Evidence, ValidationRule, findings
+
+
+def slots_exceeded(evidence: Evidence) -> pl.DataFrame:
+    """Find the instants at which a site holds more VMs than it has slots."""
+    over = _held(evidence, evidence.run.segments).filter(pl.col("held_vms") > pl.col("slots"))
+    sentence = pl.format("{} VMs are held at {}, which has {} slots", "held_vms", "site", "slots")
+    return findings(over, sentence, lease_id=None, site="site", time_ms="time_ms")
+
+
+def share_exceeded(evidence: Evidence) -> pl.DataFrame:
+    """Find the instants at which Non-preemptable guests hold more than a site's share for them."""
+    is_guest = ~pl.col("is_local") & (pl.col("lease_type") == "non-preemptable")
+    cap = pl.col("non_preemptable_share_vms")
+    over = _held(evidence, evidence.segments.filter(is_guest)).filter(pl.col("held_vms") > cap)
+    sentence = pl.format(
+        "Non-preemptable guests hold {} VMs at {}, whose share for them is {}", "held_vms", "site", cap
+    )
+    return findings(over, sentence, lease_id=None, site="site", time_ms="time_ms")
+
+
+def _held(evidence: Evidence, segments: pl.DataFrame) -> pl.DataFrame:
+    return held_over_time(segments, ["site"]).join(evidence.run.sites, on="site", how="inner")
+
+
+CAPACITY = (
+    ValidationRule("slots-exceeded", "At no instant does a site hold more VMs than it has slots.", slots_exceeded),
+    ValidationRule(
+        "share-exceeded",
+        "At no instant do Non-preemptable guests hold more VMs than a site's share for them.",
+        share_exceeded,
+    ),
+)
+
 
 _ENOUGH = pl.col("freed_vms") >= pl.col("needed_vms")
 
@@ -93,19 +127,73 @@ def _sets(evidence: Evidence) -> pl.DataFrame:
     return victims.group_by("victim_set", maintain_order=True).agg(stated, **found)
 
 
-RULES = (
-    Rule(
+PREEMPTION = (
+    ValidationRule(
         "beneficiary-absent",
         "A lease gives way only to a local job, which starts at that instant at that site.",
         beneficiary_absent,
     ),
-    Rule(
+    ValidationRule(
         "preemption-unmatched",
         "Each preempted segment has one decision, and each such decision one segment.",
         preemption_unmatched,
     ),
-    Rule("victim-protected", "Local jobs and Non-preemptable guests are never preempted.", victim_protected),
-    Rule("too-little-freed", "The victims of a set free at least the VMs that were needed.", too_little_freed),
-    Rule("victim-superfluous", "No victim of a set could have been spared.", victim_superfluous),
-    Rule("set-miscounted", "A victim set's stated size is that of its rows.", set_miscounted),
+    ValidationRule("victim-protected", "Local jobs and Non-preemptable guests are never preempted.", victim_protected),
+    ValidationRule(
+        "too-little-freed", "The victims of a set free at least the VMs that were needed.", too_little_freed
+    ),
+    ValidationRule("victim-superfluous", "No victim of a set could have been spared.", victim_superfluous),
+    ValidationRule("set-miscounted", "A victim set's stated size is that of its rows.", set_miscounted),
+)
+
+
+_NAMED_CAUSE = "local-plan-changed"
+_MOVED_AT_ONCE = (pl.col("outcome") == "move") & pl.col("planned_ms").is_null()
+_IS_START = (pl.col("outcome") == "start") | _MOVED_AT_ONCE
+_IS_PROMISE = pl.col("outcome").is_in(["wait", "move"]) & pl.col("planned_ms").is_not_null()
+"""A wait is promised an end, and a plan that had to move is promised another."""
+_IS_CALLED_OFF = (pl.col("outcome") == "hold") & (pl.col("reason") == "component-unplaceable")
+"""What a component was promised is given back: the others had no room, and none of them holds anything."""
+
+
+def promise_broken(evidence: Evidence) -> pl.DataFrame:
+    """Find leases that started, or were promised anew without a named cause, later than promised."""
+    decided = evidence.run.decisions.filter(_IS_START | _IS_PROMISE | _IS_CALLED_OFF).sort("lease_id", "seq")
+    when = pl.when(_IS_START).then("time_ms").otherwise("planned_ms")
+    promised = pl.when(_IS_PROMISE).then("planned_ms").shift(1).over("lease_id")
+    later = decided.with_columns(when=when, promised=promised).filter(pl.col("when") > pl.col("promised"))
+    sentence = pl.format("it was promised {} ms and then {} ms ({})", "promised", "when", "reason")
+    unnamed = later.filter(pl.col("reason") != _NAMED_CAUSE)
+    return findings(unnamed, sentence, site="site", time_ms="time_ms")
+
+
+def home_noticed(evidence: Evidence) -> pl.DataFrame:
+    """Find local jobs that start otherwise than without guests, in a run without Non-preemptable ones."""
+    is_hard = ~pl.col("is_local") & (pl.col("lease_type") == "non-preemptable")
+    if evidence.segments.filter(is_hard).height:
+        return findings(evidence.leases.clear(), pl.lit(""))
+    alone = evidence.run.baseline.rename({"start_ms": "alone_ms"})
+    if alone.is_empty():
+        return findings(evidence.leases.clear(), pl.lit(""))
+    locals_ = evidence.leases.filter("is_local").join(alone, on="lease_id", how="left")
+    wrong = locals_.filter(~pl.col("first_start_ms").eq_missing(pl.col("alone_ms")))
+    sentence = pl.format(
+        "local job starts at {} ms, without guests at {} ms",
+        pl.col("first_start_ms").cast(pl.String).fill_null("no"),
+        pl.col("alone_ms").cast(pl.String).fill_null("no"),
+    )
+    return findings(wrong, sentence, site="home", time_ms="first_start_ms")
+
+
+PROMISES = (
+    ValidationRule(
+        "promise-broken",
+        f"A promised start never moves later, unless the reason says {_NAMED_CAUSE}.",
+        promise_broken,
+    ),
+    ValidationRule(
+        "home-noticed",
+        "Without Non-preemptable guests every local job starts when it would have started without any.",
+        home_noticed,
+    ),
 )

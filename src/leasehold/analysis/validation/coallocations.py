@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from leasehold.analysis.validation.evidence import Evidence, Rule, findings
+from leasehold.analysis.validation.evidence import Evidence, ValidationRule, findings
 
 _FINAL = ("completed", "failed", "refused", "cancelled")
 _SPAN_MS = pl.col("end_ms") - pl.col("start_ms")
@@ -123,24 +123,26 @@ def _components(evidence: Evidence) -> pl.DataFrame:
     return leases.join(held, on="lease_id", how="left", maintain_order="left")
 
 
-RULES = (
-    Rule(
+COALLOCATIONS = (
+    ValidationRule(
         "coallocation-incomplete",
         "Every co-allocation has a row and a lease for each component.",
         coallocation_incomplete,
     ),
-    Rule(
+    ValidationRule(
         "coallocation-apart",
         "All components of a co-allocation begin their work at the same instant, or none does.",
         coallocation_apart,
     ),
-    Rule(
+    ValidationRule(
         "coallocation-end-wrong",
         "A co-allocation ends as and when the last of its leases does.",
         coallocation_end_wrong,
     ),
-    Rule("idle-miscounted", "The idle time of a co-allocation is that of its claim segments.", idle_miscounted),
-    Rule(
+    ValidationRule(
+        "idle-miscounted", "The idle time of a co-allocation is that of its claim segments.", idle_miscounted
+    ),
+    ValidationRule(
         "claim-misplaced",
         "Only components hold machines idle, first of all, and work in them or give them back.",
         claim_misplaced,
