@@ -5,9 +5,19 @@ from math import nan
 
 import pytest
 
-from leasehold.experiments.beyond.evaluation import ROLES, page, possible, replications, summary, which_policy
-from leasehold.experiments.beyond.outcome import BeyondOutcome, Reach, outcome_of, reach_of
-from leasehold.experiments.beyond.plan import Plan, Setting, Wanted, plan, settings_named
+from leasehold.experiments.beyond.evaluation import (
+    ROLES,
+    BeyondOutcome,
+    Reach,
+    outcome_of,
+    page,
+    possible,
+    reach_of,
+    replications,
+    summary,
+    which_policy,
+)
+from leasehold.experiments.beyond.plan import BeyondPlan, Setting, TargetBounds, plan, settings_named
 from leasehold.experiments.intergrid.metrics import METRICS
 from leasehold.experiments.report import markdown
 from leasehold.experiments.statistics import Interval
@@ -32,7 +42,7 @@ def ratio(low: float, high: float) -> Interval:
     ],
 )
 def test_of_vms_preempted_the_upper_end_counts(found: Interval, reach: Reach) -> None:
-    assert reach_of(Wanted("vms_preempted", at_most=0.4), found) is reach
+    assert reach_of(TargetBounds("vms_preempted", at_most=0.4), found) is reach
 
 
 @pytest.mark.parametrize(
@@ -45,11 +55,11 @@ def test_of_vms_preempted_the_upper_end_counts(found: Interval, reach: Reach) ->
     ],
 )
 def test_of_all_else_what_is_not_sure_is_undecided(found: Interval, reach: Reach) -> None:
-    assert reach_of(Wanted("awrt_s", at_most=1.0), found) is reach
+    assert reach_of(TargetBounds("awrt_s", at_most=1.0), found) is reach
 
 
 def test_a_little_more_may_count_as_no_more() -> None:
-    wanted = Wanted("local_rejection_pct", at_most=1.0, spare=0.02)
+    wanted = TargetBounds("local_rejection_pct", at_most=1.0, spare=0.02)
     assert reach_of(wanted, ratio(0.98, 1.02)) is Reach.REACHED
     assert reach_of(wanted, ratio(0.98, 1.03)) is Reach.UNDECIDED
     assert reach_of(wanted, ratio(1.03, 1.05)) is Reach.NOT_REACHED
@@ -65,7 +75,7 @@ def test_a_little_more_may_count_as_no_more() -> None:
     ],
 )
 def test_what_should_not_be_less(found: Interval, reach: Reach) -> None:
-    assert reach_of(Wanted("guest_work_vm_h", at_least=1.0), found) is reach
+    assert reach_of(TargetBounds("guest_work_vm_h", at_least=1.0), found) is reach
 
 
 def test_every_contender_has_a_policy_and_a_name_of_its_own() -> None:
@@ -114,7 +124,7 @@ def preempting_less(contender: str, metric: str) -> float:
     return HALF.get(contender, 1.0) if metric == "vms_preempted" else 1.0
 
 
-def results(read: Plan, settings: list[Setting], part: Part = preempting_less) -> BeyondOutcome:
+def results(read: BeyondPlan, settings: list[Setting], part: Part = preempting_less) -> BeyondOutcome:
     """Ten replications in which policies differ from RR by a factor, and in nothing else."""
     found = {
         read.name_of(setting, one.name): {

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from leasehold.experiments.campaign import Progress, Task, carry_out, estimate_s, tasks
+from leasehold.experiments.campaign import CampaignProgress, Task, carry_out, estimate_s, tasks
 from leasehold.experiments.kept import Kept
 
 MARKS = {"one": "a", "two": "b"}
@@ -21,8 +21,8 @@ def results(kept: Kept) -> dict[str, dict[int, Mapping[str, float]]]:
     return {name: dict(sorted(kept.of(name).items())) for name in MARKS}
 
 
-def run(folder: Path | None, workers: int, seeds: range = SEEDS) -> tuple[Kept, list[Progress]]:
-    kept, told = Kept(folder, MARKS), list[Progress]()
+def run(folder: Path | None, workers: int, seeds: range = SEEDS) -> tuple[Kept, list[CampaignProgress]]:
+    kept, told = Kept(folder, MARKS), list[CampaignProgress]()
     carry_out(tasks(dict.fromkeys(MARKS, seeds), kept), measure, kept, workers, told.append)
     return kept, told
 

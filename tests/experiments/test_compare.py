@@ -2,10 +2,9 @@
 
 import pytest
 
-from leasehold.experiments.claims import Status
-from leasehold.experiments.statistics import interval
-from leasehold.experiments.usla.outcome import (
-    Order,
+from leasehold.experiments.statistics import Status, interval
+from leasehold.experiments.usla.evaluation import (
+    PolicyOrder,
     claims,
     control_results,
     is_inside,
@@ -90,9 +89,9 @@ class TestClaims:
 
     def test_an_ordering_that_is_not_even_printed_is_named(self) -> None:
         unprinted = {order for verdict in verdicts(plan(), as_printed()) for order in verdict.claim.unprinted}
-        assert Order(4, "util", "udecay", "decay") in unprinted
-        assert Order(4, "response", "decay", "udecay") in unprinted
-        assert Order(6, "violation", "decay", "udecay") in unprinted  # the misprint
+        assert PolicyOrder(4, "util", "udecay", "decay") in unprinted
+        assert PolicyOrder(4, "response", "decay", "udecay") in unprinted
+        assert PolicyOrder(6, "violation", "decay", "udecay") in unprinted  # the misprint
         assert len(unprinted) == 3
 
     def test_on_the_printed_numbers_the_claims_hold_but_for_those(self) -> None:

@@ -5,13 +5,12 @@ from zlib import crc32
 
 import pytest
 
-from leasehold.experiments.claims import Status, Verdict
-from leasehold.experiments.hybrid.evaluation import page
-from leasehold.experiments.hybrid.outcome import OrderingClaim, as_data, outcome_of, verdicts
+from leasehold.experiments.hybrid.evaluation import OrderingClaim, as_data, outcome_of, page, verdicts
 from leasehold.experiments.hybrid.plan import JobRun, plan
 from leasehold.experiments.hybrid.world import METRICS
 from leasehold.experiments.kept import Results
 from leasehold.experiments.report import markdown
+from leasehold.experiments.statistics import ClaimVerdict, Status
 
 SEEDS = 8
 REFUSES_LESS = "Hybrid refuses fewer jobs than physical-only"
@@ -34,7 +33,7 @@ def results(value: Value, wobble: float = 0.01) -> Results:
     }
 
 
-def judged(value: Value) -> dict[str, Verdict[OrderingClaim]]:
+def judged(value: Value) -> dict[str, ClaimVerdict[OrderingClaim]]:
     return {one.claim.text: one for one in verdicts(plan(), results(value))}
 
 

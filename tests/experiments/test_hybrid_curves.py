@@ -5,7 +5,7 @@ from math import prod
 
 import pytest
 
-from leasehold.experiments.hybrid.outcome import figure_6, figure_7
+from leasehold.experiments.hybrid.evaluation import figure_6, figure_7
 
 
 def by_counting(needed: int, nodes: int, q: float) -> float:

@@ -6,8 +6,7 @@ from random import Random
 import pytest
 
 from leasehold.experiments.intergrid import world
-from leasehold.experiments.intergrid.plan import plan
-from leasehold.experiments.intergrid.studies import LAST, STUDIES, Term
+from leasehold.experiments.intergrid.plan import LAST, STUDIES, Term, plan
 from leasehold.experiments.intergrid.world import WaitsForRoom
 from leasehold.model.request import LeaseType, Request
 from leasehold.routing.policy import Dispatch, Hold, Refuse, Verdict, newcomer

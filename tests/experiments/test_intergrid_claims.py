@@ -5,9 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from leasehold.experiments.claims import Status
-from leasehold.experiments.intergrid.metrics import METRICS
-from leasehold.experiments.intergrid.outcome import (
+from leasehold.experiments.intergrid.evaluation import (
     ONE_CLUSTER,
     ReadVerdict,
     Series,
@@ -15,10 +13,20 @@ from leasehold.experiments.intergrid.outcome import (
     status_of_gap,
     verdicts,
 )
-from leasehold.experiments.intergrid.plan import Plan, plan
-from leasehold.experiments.intergrid.studies import FIRST, LAST, STUDIES, Expects, FigureClaim, Study, Where
+from leasehold.experiments.intergrid.metrics import METRICS
+from leasehold.experiments.intergrid.plan import (
+    FIRST,
+    LAST,
+    STUDIES,
+    Expects,
+    FigureClaim,
+    IntergridPlan,
+    Study,
+    Where,
+    plan,
+)
 from leasehold.experiments.kept import Results
-from leasehold.experiments.statistics import Interval
+from leasehold.experiments.statistics import Interval, Status
 from leasehold.model.errors import UnknownName
 
 FIGURES, claims = STUDIES["003"].figures, STUDIES["003"].claims
@@ -41,7 +49,7 @@ def made(value: Value, letter: str) -> Results:
 
 def tried(claim: FigureClaim, value: Value) -> ReadVerdict:
     """What comes of one claim."""
-    read: Plan = plan("003")
+    read: IntergridPlan = plan("003")
     return verdicts(Series(read, read.readings[0], made(value, FIGURES[claim.figure].letter)), [claim])[0]
 
 

@@ -10,10 +10,9 @@ import polars as pl
 import pytest
 from tests.experiments.pretended import Measured, pretend_to_measure, reproduce
 
+from leasehold.experiments.intergrid.evaluation import FederationOutcome
 from leasehold.experiments.intergrid.metrics import METRICS
-from leasehold.experiments.intergrid.outcome import FederationOutcome
-from leasehold.experiments.intergrid.plan import plan
-from leasehold.experiments.intergrid.studies import STUDIES
+from leasehold.experiments.intergrid.plan import STUDIES, plan
 
 FIGURES, claims = STUDIES["003"].figures, STUDIES["003"].claims
 OF_ONE_SWEEP = 2 * 5 * 5

@@ -5,8 +5,7 @@ from math import exp
 import pytest
 
 from leasehold.experiments.intergrid import world
-from leasehold.experiments.intergrid.plan import FederationRun, configuration_named, plan
-from leasehold.experiments.intergrid.studies import STUDIES
+from leasehold.experiments.intergrid.plan import STUDIES, FederationRun, configuration_named, plan
 from leasehold.experiments.intergrid.world import as_keys, in_seconds, scenario
 from leasehold.routing.policies.pap_rnd import PAPER_SPREAD, cluster_load
 from leasehold.routing.queueing import allocate

@@ -4,11 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from leasehold.experiments.claims import Status
-from leasehold.experiments.intergrid.plan import plan
-from leasehold.experiments.intergrid.studies import STUDIES
+from leasehold.experiments.intergrid.plan import STUDIES, plan
 from leasehold.experiments.report import amount, bounded, signed
-from leasehold.experiments.statistics import Interval
+from leasehold.experiments.statistics import Interval, Status
 
 FIGURES, claims = STUDIES["003"].figures, STUDIES["003"].claims
 PAGE = Path(__file__).parents[2] / "docs" / "results" / "003.md"

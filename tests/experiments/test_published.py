@@ -2,14 +2,7 @@
 
 import pytest
 
-from leasehold.experiments.usla.plan import (
-    METRICS,
-    NOT_COMPARABLE,
-    REPEATED,
-    TABLES,
-    plan,
-    why_not_comparable,
-)
+from leasehold.experiments.usla.plan import METRICS, NOT_COMPARABLE, REPEATED, TABLES, plan, why_not_comparable
 
 JOBS = {1: 1500, 2: 1500, 3: 1360, 4: 1360, 5: 1500, 6: 1500, 7: 1500}
 

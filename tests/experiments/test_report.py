@@ -5,8 +5,15 @@ from pathlib import Path
 import pytest
 
 from leasehold.experiments.report import markdown
-from leasehold.experiments.usla.evaluation import metric_table, number_table, page, summary
-from leasehold.experiments.usla.outcome import AgreementsOutcome, as_data, outcome_of
+from leasehold.experiments.usla.evaluation import (
+    AgreementsOutcome,
+    as_data,
+    metric_table,
+    number_table,
+    outcome_of,
+    page,
+    summary,
+)
 from leasehold.experiments.usla.plan import METRIC_TITLES, METRICS, TABLES, UNITS, plan
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "results" / "usla.md"

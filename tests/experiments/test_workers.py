@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 from tests.waiting import PATIENCE_S
 
-from leasehold.experiments import workers
-from leasehold.experiments.campaign import carry_out, tasks
+from leasehold.experiments import campaign as workers
+from leasehold.experiments.campaign import OtherCode, Workers, carry_out, each, how_many, tasks
 from leasehold.experiments.kept import Kept
-from leasehold.experiments.workers import OtherCode, Workers, each, how_many
 from leasehold.model.errors import InvalidField
 
 SEEDS = range(1, 13)

@@ -12,7 +12,7 @@ from tests.experiments import oracle
 
 from leasehold.experiments.usla import world
 from leasehold.experiments.usla.plan import AgreementRun, plan
-from leasehold.experiments.usla.world import Work, workload
+from leasehold.experiments.usla.world import UslaWork, workload
 from leasehold.model.effect import Effect, StartLease, SuspendLease
 from leasehold.model.request import Request
 from leasehold.simulation.kernel import Handler, SimulatedWorld
@@ -48,7 +48,7 @@ class Starts:
         raise AssertionError(effect, now_ms)
 
 
-def starts_of(configuration: AgreementRun, works: list[Work]) -> dict[int, int]:
+def starts_of(configuration: AgreementRun, works: list[UslaWork]) -> dict[int, int]:
     noted = Starts()
     gateway = world.gateway(configuration, range(configuration.domains))
     for _ in SimulatedWorld(gateway, world.as_jobs(works), noted).run(HOUR_MS):
@@ -56,7 +56,7 @@ def starts_of(configuration: AgreementRun, works: list[Work]) -> dict[int, int]:
     return noted.at_ms
 
 
-def expected(works: list[Work], may: oracle.May) -> dict[int, int]:
+def expected(works: list[UslaWork], may: oracle.May) -> dict[int, int]:
     jobs = [(work.submit_ms, work.duration_ms, work.consumer) for work in works]
     return oracle.simulate(26, jobs, may, bounds_ms=300_000).starts
 

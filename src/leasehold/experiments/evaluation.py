@@ -18,7 +18,7 @@ import polars as pl
 
 from leasehold.experiments.campaign import Measure
 from leasehold.experiments.kept import Kept, Results, Runs
-from leasehold.experiments.report import Block, Table, markdown
+from leasehold.experiments.report import Block, MarkdownTable, markdown
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +56,9 @@ class Plan(Generic[C]):
         """How the publication is read."""
         return [Interpretation(**entry) for entry in self.stated["interpretation"]]
 
-    def readings_table(self, *heads: str) -> Table:
+    def readings_table(self, *heads: str) -> MarkdownTable:
         """List the interpretations."""
-        return Table(heads, [[one.key, one.reading, one.why] for one in self.interpretations])
+        return MarkdownTable(heads, [[one.key, one.reading, one.why] for one in self.interpretations])
 
 
 @cache
@@ -82,7 +82,7 @@ class Size:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class EvaluationReport:
     """What came of an evaluation.
 
     ``data``           the same as ``page``, for programs
@@ -95,7 +95,7 @@ class Report:
 
     name: str
     data: Mapping[str, Any]
-    page: Callable[[], Iterable[str | Table]]
+    page: Callable[[], Iterable[str | MarkdownTable]]
     screen: Callable[[], Iterable[Block]]
     draw: Callable[[Path], list[Path]] = lambda _: []
     every_result: Callable[[pl.DataFrame], pl.DataFrame] = lambda results: results
@@ -123,7 +123,7 @@ class Campaign:
     runs: Runs
     marks: Mapping[str, str]
     measure: Measure
-    report: Callable[[Results], Report]
+    report: Callable[[Results], EvaluationReport]
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ FEW_AND_SHORT = "Look at the shape, not at the words: few replications make wide
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class MarkdownTable:
     """A table; the columns with ``figures`` are flush right."""
 
     columns: Sequence[str]
@@ -33,17 +33,17 @@ class Title:
     text: str
 
 
-Block: TypeAlias = str | Table | Title
+Block: TypeAlias = str | MarkdownTable | Title
 """A piece of a report: a paragraph, heading or list as in Markdown; a table; a title in a terminal."""
 
 
-def markdown(blocks: Iterable[str | Table]) -> str:
+def markdown(blocks: Iterable[str | MarkdownTable]) -> str:
     """Write a page."""
     written = (block if isinstance(block, str) else "\n".join(_table(block)) for block in blocks if block)
     return "\n\n".join(written).rstrip() + "\n"
 
 
-def _table(table: Table) -> Iterator[str]:
+def _table(table: MarkdownTable) -> Iterator[str]:
     yield f"| {' | '.join(table.columns)} |"
     yield f"|{'|'.join('---:' if at in table.figures else '---' for at in range(len(table.columns)))}|"
     yield from (f"| {' | '.join(line)} |" for line in table.lines)

@@ -11,7 +11,7 @@ import typer
 from leasehold.cli.options import switch
 
 if TYPE_CHECKING:
-    from leasehold.experiments.workers import Workers
+    from leasehold.experiments.campaign import Workers
 
 Seeds = Annotated[
     int | None,

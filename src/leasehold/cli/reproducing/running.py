@@ -17,10 +17,10 @@ from leasehold.analysis.wording import count, duration
 from leasehold.cli.reproducing.options import Answer, Manner
 from leasehold.cli.screen import answer, answer_table, talk, wrapped
 from leasehold.experiments import campaign
-from leasehold.experiments.campaign import Measure, Progress, Reporter, Task
+from leasehold.experiments.campaign import CampaignProgress, Measure, Reporter, Task
 from leasehold.experiments.evaluation import Evaluation, Size
 from leasehold.experiments.kept import FOLDER, Kept, Runs
-from leasehold.experiments.report import Block, Table, Title
+from leasehold.experiments.report import Block, MarkdownTable, Title
 from leasehold.model.errors import InvalidField
 
 WHERE = Path("runs")
@@ -52,7 +52,7 @@ def _show(blocks: Iterable[Block]) -> None:
     """Print a report."""
     for block in blocks:
         match block:
-            case Table():
+            case MarkdownTable():
                 answer_table(block.columns, block.lines, figures=block.figures)
             case Title():
                 answer(f"\n{block.text}\n")
@@ -92,7 +92,7 @@ def _carry_out(how: Measure, todo: Sequence[Task], kept: Kept, manner: Manner) -
     try:
         with _reporting(quiet=manner.silent) as report:
 
-            def note(progress: Progress) -> None:
+            def note(progress: CampaignProgress) -> None:
                 nonlocal done
                 done = progress.done
                 report(progress)
@@ -123,7 +123,7 @@ def _reporting(*, quiet: bool) -> Iterator[Reporter]:
         yield _Lines()
 
 
-def _silence(_: Progress) -> None:
+def _silence(_: CampaignProgress) -> None:
     """Show nothing."""
 
 
@@ -134,7 +134,7 @@ def _bar() -> Iterator[Reporter]:
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
         shown = bar.add_task("", total=None)
 
-        def report(progress: Progress) -> None:
+        def report(progress: CampaignProgress) -> None:
             bar.update(shown, total=progress.total, completed=progress.done)
 
         yield report
@@ -146,7 +146,7 @@ class _Lines:
     def __init__(self) -> None:
         self._next_s = 0.0
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: CampaignProgress) -> None:
 
         now_s = monotonic()
         if now_s >= self._next_s:

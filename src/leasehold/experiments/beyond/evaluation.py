@@ -1,6 +1,8 @@
-"""Routing of our own beside the published policies: its campaign, its report and its pictures."""
+"""Routing of our own beside the published policies: its campaign, what came of it, its report and its pictures."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 from functools import partial
 from math import ceil, inf, isnan, nan
 from pathlib import Path
@@ -11,41 +13,182 @@ import polars as pl
 from leasehold.analysis.wording import listed
 from leasehold.experiments import pictures
 from leasehold.experiments.beyond import world
-from leasehold.experiments.beyond.outcome import (
-    REACH_IS,
-    WORST_FIRST,
-    BeyondOutcome,
-    ContenderResult,
-    Reach,
-    as_data,
-    outcome_of,
-)
 from leasehold.experiments.beyond.plan import (
     NAME,
     VMS,
+    BeyondPlan,
     Contender,
     ContenderRun,
-    Plan,
     Setting,
+    TargetBounds,
     part_name,
     plan,
     settings_named,
 )
-from leasehold.experiments.evaluation import Campaign, Evaluation, Report, Size
+from leasehold.experiments.evaluation import Campaign, Evaluation, EvaluationReport, Size
+from leasehold.experiments.intergrid.metrics import METRICS
 from leasehold.experiments.kept import DECIDES, Results, marks
 from leasehold.experiments.report import (
     FEW_AND_SHORT,
     NOTHING,
     Block,
-    Table,
+    MarkdownTable,
     Title,
     amount,
     bounded,
     bullets,
     markdown,
+    plain,
     where,
 )
+from leasehold.experiments.statistics import Interval, bootstrap_ratio, interval
 from leasehold.model.errors import InvalidField
+
+
+class Reach(StrEnum):
+    """Whether what is wanted was reached."""
+
+    REACHED = "reached"
+    UNDECIDED = "undecided"
+    NOT_REACHED = "not reached"
+
+
+REACH_IS = {
+    Reach.REACHED: "the 95 % interval of the ratio ends before the bound",
+    Reach.UNDECIDED: "the bound lies in the interval: these replications do not decide",
+    Reach.NOT_REACHED: "the interval lies beyond the bound; of VMs preempted, it does not end before it",
+}
+WORST_FIRST = (Reach.NOT_REACHED, Reach.UNDECIDED, Reach.REACHED)
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One thing that is wanted, and what came of it."""
+
+    wanted: TargetBounds
+    reach: Reach
+
+
+@dataclass(frozen=True, slots=True)
+class ContenderResult:
+    """A contender in a setting: its means, and their ratios to the reference, of ``count`` runs."""
+
+    setting: Setting
+    contender: Contender
+    count: int
+    means: Mapping[str, Interval]
+    ratios: Mapping[str, Interval]
+    judged: tuple[Judged, ...]
+
+    @property
+    def reach(self) -> Reach:
+        """Whether everything that is wanted was reached: the worst of all."""
+        return next(word for word in WORST_FIRST if any(one.reach is word for one in self.judged))
+
+    def is_at_goal(self) -> bool:
+        """Whether VMs preempted are surely no more than the goal; False where there is none."""
+        wanted = next(one.wanted for one in self.judged if one.wanted.metric == VMS)
+        return wanted.goal is not None and self.ratios[VMS].high <= wanted.goal
+
+
+@dataclass(frozen=True, slots=True)
+class BeyondOutcome:
+    """Everything that the report shows."""
+
+    plan: BeyondPlan
+    settings: tuple[Setting, ...]
+    counts: Mapping[str, int]
+    standings: tuple[ContenderResult, ...]
+
+    def of(self, setting: Setting) -> list[ContenderResult]:
+        """Give the results in a setting, in order of the contenders, the reference included."""
+        return [one for one in self.standings if one.setting == setting]
+
+    def one(self, setting: Setting, contender: Contender) -> ContenderResult | None:
+        """Give the result of a contender in a setting, None where it does not compete."""
+        return next((one for one in self.of(setting) if one.contender == contender), None)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is as large as the file has it."""
+        stated = self.plan.stated
+        is_long = self.plan.hours == stated["hours"]
+        return is_long and all(self.counts[one.name] >= one.replications for one in self.settings)
+
+
+def outcome_of(
+    read: BeyondPlan, settings: Sequence[Setting], counts: Mapping[str, int], found: Results
+) -> BeyondOutcome:
+    """Compare all contenders with the reference."""
+    standings = [
+        _standing(read, setting, contender, found) for setting in settings for contender in read.contenders_in(setting)
+    ]
+    return BeyondOutcome(read, tuple(settings), counts, tuple(standings))
+
+
+def _standing(read: BeyondPlan, setting: Setting, contender: Contender, found: Results) -> ContenderResult:
+    own = found[read.name_of(setting, contender.name)]
+    reference = found[read.name_of(setting, read.reference)]
+    count = len(own[VMS])
+    means = {metric: _mean(own[metric]) for metric in METRICS}
+    ratios = {metric: bootstrap_ratio(own[metric], reference[metric][:count]) for metric in METRICS}
+    judged = tuple(Judged(one, reach_of(one, ratios[one.metric])) for one in read.wanted_in(setting))
+    return ContenderResult(setting, contender, count, means, ratios, judged)
+
+
+def _mean(values: Sequence[float]) -> Interval:
+    known = [value for value in values if not isnan(value)]
+    return interval(known or list(values[:1]))
+
+
+def reach_of(wanted: TargetBounds, ratio: Interval) -> Reach:
+    """Judge one thing; undecided without an interval."""
+    if isnan(ratio.low):
+        return Reach.UNDECIDED
+    if wanted.at_least is not None:
+        return _reach(-ratio.high, -ratio.low, -wanted.at_least)
+    assert wanted.at_most is not None
+    found = _reach(ratio.low, ratio.high, wanted.at_most + wanted.spare)
+    is_strict = wanted.at_most < 1 and found is Reach.UNDECIDED
+    return Reach.NOT_REACHED if is_strict else found
+
+
+def _reach(low: float, high: float, bound: float) -> Reach:
+    if high <= bound:
+        return Reach.REACHED
+    return Reach.NOT_REACHED if low > bound else Reach.UNDECIDED
+
+
+# All of it as plain data
+
+
+def as_data(outcome: BeyondOutcome) -> dict[str, Any]:
+    """Give everything as plain data."""
+    return {
+        "evaluation": NAME,
+        "hours": outcome.plan.hours,
+        "replications": dict(outcome.counts),
+        "is_whole": outcome.is_whole,
+        "where": where(),
+        "level": 0.95,
+        "reference": outcome.plan.reference,
+        "wanted": plain(outcome.plan.wanted),
+        "settings": plain(outcome.settings),
+        "contenders": [plain(one) | {"information": outcome.plan.information(one)} for one in outcome.plan.contenders],
+        "standings": [
+            {
+                "setting": one.setting.name,
+                "contender": one.contender.name,
+                "replications": one.count,
+                "reach": one.reach,
+                "judged": [plain(judged.wanted) | {"reach": judged.reach} for judged in one.judged],
+                "means": plain(one.means),
+                "ratios": plain(one.ratios),
+            }
+            for one in outcome.standings
+        ],
+    }
+
 
 QUICK_SEEDS, QUICK_HOURS = 3, 6
 FEWEST_REPLICATIONS = 5
@@ -125,13 +268,13 @@ def possible(settings: Sequence[Setting], folder: Path | None, *, asked: bool) -
     return found
 
 
-def replications(read: Plan, setting: Setting, seeds: int | None) -> range:
+def replications(read: BeyondPlan, setting: Setting, seeds: int | None) -> range:
     """Number the replications of a setting: as the file says, or in proportion to other ``seeds``."""
     count = setting.replications if seeds is None else -(-seeds * setting.replications // read.replications)
     return range(1, 1 + max(2, count))
 
 
-def numbers(read: Plan, setting: Setting, contender: Contender, seeds: int | None) -> range:
+def numbers(read: BeyondPlan, setting: Setting, contender: Contender, seeds: int | None) -> range:
     """Number the replications of a contender in a setting: all of them, or the first."""
     most = len(replications(read, setting, seeds))
     return range(1, 1 + min(most, max(FEWEST_REPLICATIONS, ceil(contender.part * most))))
@@ -147,11 +290,11 @@ def _decides(one: ContenderRun) -> dict[str, Any]:
     }
 
 
-def report(read: Plan, settings: Sequence[Setting], seeds: int | None, results: Results) -> Report:
+def report(read: BeyondPlan, settings: Sequence[Setting], seeds: int | None, results: Results) -> EvaluationReport:
     """Report on these results."""
     counts = {one.name: len(replications(read, one, seeds)) for one in settings}
     outcome = outcome_of(read, settings, counts, results)
-    return Report(
+    return EvaluationReport(
         NAME,
         as_data(outcome),
         page=partial(page, outcome),
@@ -197,13 +340,13 @@ def screen(outcome: BeyondOutcome) -> Iterator[Block]:
             for one in _compared(outcome, setting)
         ]
         columns = ["contender", "runs", *(METRIC_TITLES[metric] for metric in FEW), "what is wanted"]
-        yield Table(columns, lines, range(1, len(columns) - 1))
+        yield MarkdownTable(columns, lines, range(1, len(columns) - 1))
     yield Title("What was reached")
     yield from summary(outcome)
     yield Title(_size(outcome))
 
 
-def page(outcome: BeyondOutcome) -> Iterator[str | Table]:
+def page(outcome: BeyondOutcome) -> Iterator[str | MarkdownTable]:
     """Give the whole report."""
     reference = "[How it is run, and what the words mean](../reference/reproduce.md#beyond)"
     yield "# Routing of our own beside the published policies"
@@ -216,7 +359,7 @@ def page(outcome: BeyondOutcome) -> Iterator[str | Table]:
         [one.title, f"`{one.gateway['policy']}`", outcome.plan.information(one), _besides(one)]
         for one in outcome.plan.contenders
     ]
-    yield Table(("contender", "policy", "knows", "besides"), lines)
+    yield MarkdownTable(("contender", "policy", "knows", "besides"), lines)
     yield from _wanted(outcome)
     yield from (f"![{CAPTIONS[name]}]({name}.svg)" for name in _pictures(outcome))
     for setting in outcome.settings:
@@ -289,7 +432,7 @@ def _besides(contender: Contender) -> str:
     return ", ".join(f"`{key} = {value}`" for key, value in {**rest, **contender.defaults}.items())
 
 
-def _wanted(outcome: BeyondOutcome) -> Iterator[str | Table]:
+def _wanted(outcome: BeyondOutcome) -> Iterator[str | MarkdownTable]:
     yield "## What is wanted, and what was reached"
     bounds = ", ".join(f"{METRIC_TITLES[one.metric]} {one.as_text}" for one in outcome.plan.wanted)
     at_most = outcome.plan.stated["logs"]["wanted_at_most"]
@@ -303,7 +446,7 @@ def _wanted(outcome: BeyondOutcome) -> Iterator[str | Table]:
         if settings:
             yield f"### {heading}"
             columns = ["contender", "knows", *(setting.name for setting in settings)]
-            yield Table(columns, _glance(outcome, settings), range(2, len(columns)))
+            yield MarkdownTable(columns, _glance(outcome, settings), range(2, len(columns)))
 
 
 def _glance(outcome: BeyondOutcome, settings: Sequence[Setting]) -> list[list[str]]:
@@ -323,7 +466,7 @@ def _glance(outcome: BeyondOutcome, settings: Sequence[Setting]) -> list[list[st
     ]
 
 
-def _setting(outcome: BeyondOutcome, setting: Setting) -> Iterator[str | Table]:
+def _setting(outcome: BeyondOutcome, setting: Setting) -> Iterator[str | MarkdownTable]:
     count, what, compared = outcome.counts[setting.name], setting.what, _compared(outcome, setting)
     yield f"## {setting.name}"
     yield f"{what[0].upper()}{what[1:]}; {count} replications. Ratios to {_reference(outcome)}:"
@@ -337,14 +480,14 @@ def _setting(outcome: BeyondOutcome, setting: Setting) -> Iterator[str | Table]:
         for one in compared
     ]
     columns = ["contender", "knows", *METRIC_TITLES.values(), "what is wanted"]
-    yield Table(columns, lines, range(2, len(columns) - 1))
+    yield MarkdownTable(columns, lines, range(2, len(columns) - 1))
     yield "What is not surely reached:"
-    yield Table(("contender", "what"), [[one.contender.title, _missed(one)] for one in compared])
+    yield MarkdownTable(("contender", "what"), [[one.contender.title, _missed(one)] for one in compared])
     yield "Means:"
     lines = [
         [one.contender.title, *(amount(one.means[metric]) for metric in METRIC_TITLES)] for one in outcome.of(setting)
     ]
-    yield Table(["contender", *METRIC_TITLES.values()], lines, range(1, len(METRIC_TITLES) + 1))
+    yield MarkdownTable(["contender", *METRIC_TITLES.values()], lines, range(1, len(METRIC_TITLES) + 1))
 
 
 def which_policy(outcome: BeyondOutcome) -> str:
@@ -367,7 +510,7 @@ def which_policy(outcome: BeyondOutcome) -> str:
     hours = f"Ratios to {_reference(outcome)}, over so many runs of {outcome.plan.hours} hours in each setting."
     caution = "" if outcome.is_whole else f" {_size(outcome)}"
     lines = [line(one) for one in outcome.plan.contenders]
-    table = Table(columns, lines, range(2, len(columns)))
+    table = MarkdownTable(columns, lines, range(2, len(columns)))
     return markdown([f"{hours}{caution} Made by `{_command(outcome)}`.", table])
 
 

@@ -15,7 +15,7 @@ VMS, LOCAL_REJECTION, LOCAL_WAIT = "vms_preempted", "local_rejection_pct", "loca
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class TargetBounds:
     """What the ratio of a metric to that of the reference should be.
 
     ``spare``  how much more still counts as no more: that two things are equal cannot be shown
@@ -111,7 +111,7 @@ class ContenderRun(evaluation.Configuration):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan(evaluation.Plan[ContenderRun]):
+class BeyondPlan(evaluation.Plan[ContenderRun]):
     """Everything that can be run, for a number of hours of requests.
 
     ``reference``  the contender to which the others are compared
@@ -122,7 +122,7 @@ class Plan(evaluation.Plan[ContenderRun]):
     replications: int
     reference: str
     foresight: str
-    wanted: tuple[Wanted, ...]
+    wanted: tuple[TargetBounds, ...]
     settings: tuple[Setting, ...]
     contenders: tuple[Contender, ...]
 
@@ -134,11 +134,11 @@ class Plan(evaluation.Plan[ContenderRun]):
         """Give the contenders of a setting."""
         return [one for one in self.contenders if one.is_in(setting)]
 
-    def wanted_in(self, setting: Setting) -> tuple[Wanted, ...]:
+    def wanted_in(self, setting: Setting) -> tuple[TargetBounds, ...]:
         """Give what is wanted in a setting: on logs, and where local requests queue, it differs."""
-        instead: dict[str, Wanted] = {}
+        instead: dict[str, TargetBounds] = {}
         if setting.log is not None:
-            instead[VMS] = Wanted(VMS, at_most=self.stated["logs"]["wanted_at_most"])
+            instead[VMS] = TargetBounds(VMS, at_most=self.stated["logs"]["wanted_at_most"])
         if setting.defaults.get("local_queue") == "queue":
             default = next(one for one in self.wanted if one.metric == LOCAL_REJECTION)
             instead[LOCAL_REJECTION] = replace(default, metric=LOCAL_WAIT)
@@ -155,7 +155,7 @@ class Plan(evaluation.Plan[ContenderRun]):
 
 
 @cache
-def plan(hours: int | None = None) -> Plan:
+def plan(hours: int | None = None) -> BeyondPlan:
     """Read the plan, for a number of hours of requests; None: as the file states."""
     stated = evaluation.read(__package__, "beyond.toml")
     hours = stated["hours"] if hours is None else hours
@@ -167,14 +167,14 @@ def plan(hours: int | None = None) -> Plan:
         for contender in contenders
         if contender.is_in(setting)
     ]
-    return Plan(
+    return BeyondPlan(
         stated=stated,
         configurations={one.name: one for one in made},
         hours=hours,
         replications=stated["replications"],
         reference=stated["reference"],
         foresight=stated["foresight"],
-        wanted=tuple(Wanted(**entry) for entry in stated["wanted"]),
+        wanted=tuple(TargetBounds(**entry) for entry in stated["wanted"]),
         settings=settings,
         contenders=contenders,
     )
@@ -195,7 +195,7 @@ def configuration_named(name: str) -> ContenderRun:
     return plan(int(hours)).configurations[name]
 
 
-def settings_named(read: Plan, parts: Sequence[str]) -> list[Setting]:
+def settings_named(read: BeyondPlan, parts: Sequence[str]) -> list[Setting]:
     """Give the settings with these names, ``beyond-r2`` for one; none named is all of them."""
     return [one for one in read.settings if not parts or part_name(one) in parts]
 

@@ -1,31 +1,226 @@
-"""The published evaluation of physical and virtual machines: its campaign, its report and its pictures."""
+"""The published evaluation of physical and virtual machines: campaign, curves and claims, report and pictures."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
+from itertools import pairwise
+from math import isnan
 from pathlib import Path
 from typing import Any
 
 import altair as alt
+import numpy as np
 
 from leasehold.analysis.report.render import FILE_STYLE, write_svg
-from leasehold.experiments.claims import in_words
-from leasehold.experiments.evaluation import Campaign, Evaluation, Report, Size
+from leasehold.experiments.evaluation import Campaign, Evaluation, EvaluationReport, Size
 from leasehold.experiments.hybrid import world
-from leasehold.experiments.hybrid.outcome import (
-    CLAIM_IS,
-    HybridOutcome,
-    ReliabilityCurve,
-    as_data,
-    figure_6,
-    figure_7,
-    gap,
-    outcome_of,
-    was_planned,
-)
-from leasehold.experiments.hybrid.plan import HYBRID, JobRun, Plan, plan, stated
+from leasehold.experiments.hybrid.plan import HYBRID, HybridPlan, JobRun, plan, stated
 from leasehold.experiments.kept import Results, marks
-from leasehold.experiments.report import Block, Table, Title, amount, bullets, reasons, signed
-from leasehold.experiments.statistics import interval
+from leasehold.experiments.report import Block, MarkdownTable, Title, amount, bullets, reasons, signed
+from leasehold.experiments.statistics import (
+    ALPHA,
+    ClaimVerdict,
+    Interval,
+    Status,
+    Values,
+    in_words,
+    interval,
+    paired,
+    status_of,
+    tally,
+    tested,
+)
+from leasehold.matching.reliability import at_least
+
+NEAR = 0.02
+"""How far success and formula may be apart, where chance does not explain it, to be called close."""
+
+CLAIM_IS = {
+    Status.REPRODUCED: "it follows from the formulas at every point; or each of its orderings holds "
+    f"significantly ({100 * ALPHA:.0f} %, paired by seed, Holm over all claims); or success and formula "
+    f"differ nowhere by more than chance explains, or by more than {NEAR:g}",
+    Status.IN_DIRECTION: "its orderings hold in the mean, and not all significantly",
+    Status.NOT_REPRODUCED: "neither is so",
+    Status.NOT_COMPARABLE: "both sides are the same in every run",
+}
+
+
+# Figures 6 to 8
+
+
+@dataclass(frozen=True, slots=True)
+class ReliabilityCurve:
+    """One curve and its points; ``kind`` is shown by its colour, ``dash`` by dashes."""
+
+    name: str
+    points: tuple[tuple[float, float], ...]
+    kind: str
+    dash: str = ""
+
+
+def figure_6() -> list[ReliabilityCurve]:
+    """Reliability by failure probability, for k of the units of Figure 6, and for one node alone."""
+    units, at = stated()["published"]["units"], stated()["curves"]["failure_probabilities"]
+    alone = ReliabilityCurve("one node alone", tuple((q, 1 - q) for q in at), "one node alone")
+    groups = [
+        ReliabilityCurve(name, tuple((q, at_least(needed, [1 - q] * units)) for q in at), name)
+        for needed in stated()["curves"]["needed"]
+        for name in [f"{needed} of {units}"]
+    ]
+    return [alone, *groups]
+
+
+def figure_7() -> list[ReliabilityCurve]:
+    """Reliability by the number of nodes, for jobs that need 1, 2 and 3 of them."""
+    curves = stated()["curves"]
+    return [
+        ReliabilityCurve(
+            f"{needed} needed, each fails with {q:g}",
+            tuple((size, at_least(needed, [1 - q] * size)) for size in curves["nodes"] if size >= needed),
+            f"q = {q:g}",
+            f"{needed} needed",
+        )
+        for q in curves["of_figure_7"]
+        for needed in curves["needed"]
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Ordering:
+    """One configuration has less of a metric than another."""
+
+    less: str
+    more: str
+    metric: str
+    where: str
+
+
+@dataclass(frozen=True, slots=True)
+class OrderingClaim:
+    """One sentence, with the orderings that it takes; none where a figure decides."""
+
+    text: str
+    orderings: tuple[Ordering, ...] = ()
+
+
+def verdicts(plan: HybridPlan, results: Results) -> list[ClaimVerdict[OrderingClaim]]:
+    """Judge everything that is claimed; all orderings are one family of hypotheses."""
+    listed = claims(plan)
+    found = tested([[_difference(one, results) for one in claim.orderings] for claim in listed])
+    judged = [
+        ClaimVerdict(
+            claim,
+            Status.NOT_COMPARABLE if all(one.is_zero for one in of_claim) else status_of(of_claim),
+            tally(of_claim),
+            of_claim,
+        )
+        for claim, of_claim in zip(listed, found, strict=True)
+    ]
+    return [*_of_curves(), _of_figure_8(plan, results), *judged]
+
+
+def _of_curves() -> Iterator[ClaimVerdict[OrderingClaim]]:
+    alone, *groups = figure_6()
+    above = {
+        group.name: [ours[1] > theirs[1] for ours, theirs in zip(group.points, alone.points, strict=True)]
+        for group in groups
+    }
+    text = "Figure 6: a group of three is surer than one node, however likely a node fails"
+    counts = "; ".join(f"{name}: at {sum(held)} of {len(held)} points" for name, held in above.items())
+    yield _figure(text, counts, holds=all(above[groups[0].name]))
+    rising = [later[1] > earlier[1] for curve in figure_7() for earlier, later in pairwise(curve.points)]
+    why = f"{sum(rising)} of {len(rising)} steps go up"
+    yield _figure("Figure 7: the more nodes there are, the surer is the group", why, holds=all(rising))
+
+
+def _of_figure_8(plan: HybridPlan, results: Results) -> ClaimVerdict[OrderingClaim]:
+    found = [gap(one, results) for one in plan.of("reliability") if was_planned(one, results)]
+    close = [abs(each.mean) <= NEAR or each.low <= 0 <= each.high for each in found]
+    widest = max(abs(each.mean) for each in found)
+    never = len(plan.of("reliability")) - len(found)
+    why = f"{sum(close)} of {len(close)} points agree; the widest gap is {widest:.3f}; {never} are out of reach"
+    return _figure("Figure 8: formula and implementation agree closely", why, holds=all(close))
+
+
+def _figure(text: str, why: str, *, holds: bool) -> ClaimVerdict[OrderingClaim]:
+    return ClaimVerdict(OrderingClaim(text), Status.REPRODUCED if holds else Status.NOT_REPRODUCED, why)
+
+
+def was_planned(configuration: JobRun, results: Results) -> bool:
+    """Whether anything was planned: what is out of reach is refused, and has no reliability."""
+    return not any(isnan(value) for value in results[configuration.name]["sure_by_plan"])
+
+
+def gap(configuration: JobRun, results: Results) -> Interval:
+    """Give the jobs done in time less those by formula, as parts of one."""
+    found = results[configuration.name]
+    return paired(found["done_in_time"], found["sure_by_plan"]).difference
+
+
+# Orderings
+
+
+def claims(plan: HybridPlan) -> list[OrderingClaim]:
+    """List what is claimed of ways and queues, as orderings of configurations that else are the same."""
+    return [OrderingClaim(one["text"], _orderings(plan, one)) for one in stated()["section_5"]["claims"]]
+
+
+def _orderings(plan: HybridPlan, entry: Mapping[str, str]) -> tuple[Ordering, ...]:
+    among, field = plan.of(entry["part"]), "queue" if entry["part"] == "queues" else "way"
+    less, more = ([one for one in among if getattr(one, field) == entry[side]] for side in ("less", "more"))
+    return tuple(
+        Ordering(one.name, other.name, entry["metric"], f"load {one.load:g}, tried for {one.retry_for_s:,} s")
+        for one, other in zip(less, more, strict=True)
+    )
+
+
+def _difference(ordering: Ordering, results: Results) -> Values:
+    return np.subtract(results[ordering.more][ordering.metric], results[ordering.less][ordering.metric])
+
+
+# All of it
+
+
+@dataclass(frozen=True, slots=True)
+class HybridOutcome:
+    """What was run, and how the claims came out."""
+
+    plan: HybridPlan
+    results: Results
+    verdicts: Sequence[ClaimVerdict[OrderingClaim]]
+    seeds: int
+
+
+def outcome_of(plan: HybridPlan, results: Results, seeds: int) -> HybridOutcome:
+    """Judge the results."""
+    return HybridOutcome(plan, results, verdicts(plan, results), seeds)
+
+
+def as_data(outcome: HybridOutcome) -> dict[str, Any]:
+    """Give all of it as plain data."""
+    return {
+        "source": stated()["published"]["source"],
+        "seeds": outcome.seeds,
+        "figure_6": [asdict(curve) for curve in figure_6()],
+        "figure_7": [asdict(curve) for curve in figure_7()],
+        "claims": [
+            {
+                "text": verdict.claim.text,
+                "status": verdict.status,
+                "why": verdict.why,
+                "tested": [
+                    {"ordering": asdict(ordering), "found": asdict(one.difference), "p": one.p}
+                    for ordering, one in zip(verdict.claim.orderings, verdict.tested, strict=True)
+                ],
+            }
+            for verdict in outcome.verdicts
+        ],
+        "configurations": {
+            name: {metric: asdict(interval(values)) for metric, values in metrics.items()}
+            for name, metrics in outcome.results.items()
+        },
+    }
+
 
 SEEDS, QUICK_SEEDS = 30, 6
 
@@ -53,10 +248,12 @@ def campaign(_: Sequence[str], size: Size) -> Campaign:
 EVALUATIONS = {"hybrid": Evaluation(campaign)}
 
 
-def report(read: Plan, seeds: int, results: Results) -> Report:
+def report(read: HybridPlan, seeds: int, results: Results) -> EvaluationReport:
     """Report on these results."""
     found = outcome_of(read, results, seeds)
-    return Report("hybrid", as_data(found), partial(page, found), partial(screen, found), partial(draw, found))
+    return EvaluationReport(
+        "hybrid", as_data(found), partial(page, found), partial(screen, found), partial(draw, found)
+    )
 
 
 def screen(outcome: HybridOutcome) -> Iterator[Block]:
@@ -76,7 +273,7 @@ def screen(outcome: HybridOutcome) -> Iterator[Block]:
     yield Title(f"{outcome.seeds} seeds. {_summary(outcome)}")
 
 
-def page(outcome: HybridOutcome) -> Iterator[str | Table]:
+def page(outcome: HybridOutcome) -> Iterator[str | MarkdownTable]:
     """Give the whole report."""
     quick = " --quick" if outcome.plan.is_quick else ""
     made_by = f"Made by `leasehold reproduce hybrid{quick} --seeds {outcome.seeds}`, never edited by hand."
@@ -104,12 +301,12 @@ def page(outcome: HybridOutcome) -> Iterator[str | Table]:
     yield "Everything that is drawn, and how, stands in `src/leasehold/experiments/hybrid/hybrid.toml`."
 
 
-def _claim_table(outcome: HybridOutcome) -> Table:
+def _claim_table(outcome: HybridOutcome) -> MarkdownTable:
     lines = [[one.claim.text, str(one.status), one.why] for one in outcome.verdicts]
-    return Table(("claim", "status", "what decided"), lines)
+    return MarkdownTable(("claim", "status", "what decided"), lines)
 
 
-def _figure_tables(outcome: HybridOutcome) -> dict[int, Table]:
+def _figure_tables(outcome: HybridOutcome) -> dict[int, MarkdownTable]:
     return {
         6: _curve_table(figure_6(), "q of a node"),
         7: _curve_table(figure_7(), "nodes"),
@@ -117,15 +314,15 @@ def _figure_tables(outcome: HybridOutcome) -> dict[int, Table]:
     }
 
 
-def _curve_table(curves: Sequence[ReliabilityCurve], axis: str) -> Table:
+def _curve_table(curves: Sequence[ReliabilityCurve], axis: str) -> MarkdownTable:
     """Give one line for each point of the axis; a curve that has no such point has none in its line."""
     at = sorted({x for curve in curves for x, _ in curve.points})
     values = [dict(curve.points) for curve in curves]
     lines = [[f"{x:g}", *(f"{one[x]:.3f}" if x in one else "-" for one in values)] for x in at]
-    return Table((axis, *(curve.name for curve in curves)), lines, range(len(curves) + 1))
+    return MarkdownTable((axis, *(curve.name for curve in curves)), lines, range(len(curves) + 1))
 
 
-def _agreement_table(outcome: HybridOutcome) -> Table:
+def _agreement_table(outcome: HybridOutcome) -> MarkdownTable:
     """Give one line for each point of Figure 8."""
     lines = [
         [
@@ -138,18 +335,18 @@ def _agreement_table(outcome: HybridOutcome) -> Table:
         for one in outcome.plan.of("reliability")
     ]
     columns = ("a node fails with", "asked", "by formula", "done in time", "difference", "copies")
-    return Table(columns, lines, range(6))
+    return MarkdownTable(columns, lines, range(6))
 
 
-def _ablation_table(outcome: HybridOutcome) -> Table:
+def _ablation_table(outcome: HybridOutcome) -> MarkdownTable:
     """Give one line for each way and load."""
     shown = ("refused_pct", "machines", "builds", "wait_s", "in_time_pct")
     lines = [[f"{one.load:g}", one.way, *_amounts(outcome, one, shown)] for one in outcome.plan.of("ablation")]
     columns = ("load", "way", "refused (%)", "machines", "images built", "wait (s)", "done in time (%)")
-    return Table(columns, lines, range(2, 7))
+    return MarkdownTable(columns, lines, range(2, 7))
 
 
-def _queue_table(outcome: HybridOutcome) -> Table:
+def _queue_table(outcome: HybridOutcome) -> MarkdownTable:
     """Give one line for each queue, load and patience."""
     shown = ("wait_s", "longest_wait_s", "refused_pct", "in_time_pct")
     lines = [
@@ -157,7 +354,7 @@ def _queue_table(outcome: HybridOutcome) -> Table:
         for one in outcome.plan.of("queues")
     ]
     columns = ("tried for (s)", "load", "queue", "wait (s)", "longest (s)", "refused (%)", "done in time (%)")
-    return Table(columns, lines, (0, 1, 3, 4, 5, 6))
+    return MarkdownTable(columns, lines, (0, 1, 3, 4, 5, 6))
 
 
 def _amounts(outcome: HybridOutcome, one: JobRun, metrics: Sequence[str]) -> list[str]:

@@ -40,7 +40,7 @@ class JobRun(evaluation.Configuration):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan(evaluation.Plan[JobRun]):
+class HybridPlan(evaluation.Plan[JobRun]):
     """All configurations; ``is_quick``: with fewer jobs in each."""
 
     is_quick: bool = False
@@ -56,10 +56,10 @@ def stated() -> Mapping[str, Any]:
 
 
 @cache
-def plan(*, quick: bool = False) -> Plan:
+def plan(*, quick: bool = False) -> HybridPlan:
     """Give what is run; the quick one has fewer jobs."""
     made = {one.name: one for one in _configurations(quick=quick)}
-    return Plan(stated(), made, quick)
+    return HybridPlan(stated(), made, quick)
 
 
 def configuration_named(name: str) -> JobRun:

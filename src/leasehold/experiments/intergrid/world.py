@@ -9,12 +9,13 @@ from typing import Any, ClassVar
 from leasehold.experiments.intergrid.metrics import LeaseObserver
 from leasehold.experiments.intergrid.plan import (
     GUESTS,
+    NEVER,
+    PREEMPTING,
     SECONDS_PER_HOUR,
     FederationRun,
     configuration_named,
     plan,
 )
-from leasehold.experiments.intergrid.studies import NEVER, PREEMPTING
 from leasehold.gateway.gateway import Gateway
 from leasehold.leasing.victims.registry import VICTIM_POLICIES
 from leasehold.model.request import LeaseType, Request

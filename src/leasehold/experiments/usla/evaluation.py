@@ -1,33 +1,295 @@
-"""The published evaluation of usage agreements: its campaign and its report."""
+"""The published evaluation of usage agreements: its campaign, each printed number beside ours, and its report."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from math import fsum, sqrt
+from typing import Any
 
-from leasehold.experiments.claims import Status, Verdict, counted, in_words
-from leasehold.experiments.evaluation import Campaign, Evaluation, Report, Size
+import numpy as np
+
+from leasehold.experiments.evaluation import Campaign, Evaluation, EvaluationReport, Size
 from leasehold.experiments.kept import Results, marks
-from leasehold.experiments.report import (
-    NOTHING,
-    Block,
-    Table,
-    Title,
-    bullets,
-    probability,
-    reasons,
+from leasehold.experiments.report import NOTHING, Block, MarkdownTable, Title, bullets, plain, probability, reasons
+from leasehold.experiments.statistics import (
+    ALPHA,
+    ClaimVerdict,
+    Interval,
+    Status,
+    Values,
+    counted,
+    in_words,
+    interval,
+    paired,
+    status_of,
+    tested,
 )
 from leasehold.experiments.usla import world
-from leasehold.experiments.usla.outcome import (
-    CLAIM_IS,
-    NUMBER_IS,
-    SOURCE,
-    AgreementsOutcome,
-    ControlResult,
-    PrintedNumber,
-    TableClaim,
-    as_data,
-    outcome_of,
+from leasehold.experiments.usla.plan import (
+    METRIC_TITLES,
+    METRICS,
+    TABLES,
+    UNITS,
+    Control,
+    PrintedTable,
+    UslaPlan,
+    plan,
+    why_not_comparable,
 )
-from leasehold.experiments.usla.plan import METRIC_TITLES, METRICS, TABLES, UNITS, Plan, plan
+
+SOURCE = (
+    "Dumitrescu, Iosup, Sonmez, Mohamed, Epema: Virtual domain sharing in e-science based on usage service "
+    "level agreements (2007)"
+)
+TOLERANCE = 0.05
+"""Relative to the printed number, whose spread is unknown: it comes from few runs, perhaps one."""
+
+NUMBER_IS = {
+    Status.REPRODUCED: "the printed number lies in our 95 % interval, widened on both sides by "
+    f"{100 * TOLERANCE:.0f} % of that number",
+    Status.IN_DIRECTION: "it does not; but of every row of its table from which it differs by more than "
+    f"{100 * TOLERANCE:.0f} % in print, ours is on the same side (95 % interval of the paired difference)",
+    Status.NOT_REPRODUCED: "neither is so",
+    Status.NOT_COMPARABLE: "none is printed, or it is a misprint, or it repeats another row",
+}
+CLAIM_IS = {
+    Status.REPRODUCED: f"each of its orderings holds, significantly ({100 * ALPHA:.0f} %, Holm over all)",
+    Status.IN_DIRECTION: "each holds in the mean, not every one significantly",
+    Status.NOT_REPRODUCED: "one of them does not hold in the mean",
+}
+
+
+# The printed numbers
+
+
+@dataclass(frozen=True, slots=True)
+class PrintedNumber:
+    """One printed number and ours; ``why`` is the reason why they cannot be compared."""
+
+    table: int
+    row: str
+    metric: str
+    published: float | None
+    ours: Interval
+    status: Status
+    why: str = ""
+
+
+def printed_numbers(plan: UslaPlan, results: Results) -> list[PrintedNumber]:
+    """Compare every number of every table."""
+    return [number for table in plan.tables for number in _of_table(table, results)]
+
+
+def _of_table(table: PrintedTable, results: Results) -> Iterator[PrintedNumber]:
+    for row, name in table.rows.items():
+        for metric in METRICS:
+            why = why_not_comparable(table.number, row, metric)
+            published, ours = TABLES[table.number][row][metric], interval(results[name][metric])
+            if why or published is None:
+                status = Status.NOT_COMPARABLE
+            elif is_inside(published, ours):
+                status = Status.REPRODUCED
+            else:
+                on_side = list(_on_printed_side(table, row, metric, results))
+                is_in_direction = bool(on_side) and all(on_side)
+                status = Status.IN_DIRECTION if is_in_direction else Status.NOT_REPRODUCED
+            yield PrintedNumber(table.number, row, metric, published, ours, status, why)
+
+
+def is_inside(published: float, ours: Interval) -> bool:
+    """Whether a printed number lies in our interval, widened by the tolerance."""
+    low, high = ours.widened(TOLERANCE * abs(published))
+    return low <= published <= high
+
+
+def _on_printed_side(table: PrintedTable, row: str, metric: str, results: Results) -> Iterator[bool]:
+    """Compare a row with each other one from which it differs in print by more than the tolerance."""
+    printed = {name: numbers[metric] for name, numbers in TABLES[table.number].items()}
+    one = printed.pop(row)
+    for other, two in printed.items():
+        is_misprint = why_not_comparable(table.number, other, metric).startswith("misprint")
+        if one is None or two is None or is_misprint or abs(one - two) <= TOLERANCE * abs(one):
+            continue
+        ours = paired(results[table.rows[row]][metric], results[table.rows[other]][metric]).difference
+        yield ours.low > 0 if one > two else ours.high < 0
+
+
+# The claims
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyOrder:
+    """Of one table and metric, the row ``more`` has more than the row ``less``."""
+
+    table: int
+    metric: str
+    more: str
+    less: str
+
+    @property
+    def as_text(self) -> str:
+        """Write it down: ``Util: no-limit > udecay``."""
+        return f"{METRIC_TITLES[self.metric]}: {self.more} > {self.less}"
+
+    @property
+    def is_printed(self) -> bool:
+        """Whether the printed numbers have this order."""
+        more, less = TABLES[self.table][self.more][self.metric], TABLES[self.table][self.less][self.metric]
+        return more is not None and less is not None and more > less
+
+
+@dataclass(frozen=True, slots=True)
+class TableClaim:
+    """One sentence about one table, as the orderings that it takes."""
+
+    text: str
+    table: int
+    orders: tuple[PolicyOrder, ...]
+
+    @property
+    def unprinted(self) -> list[PolicyOrder]:
+        """Give the orderings that the printed numbers themselves do not have."""
+        return [order for order in self.orders if not order.is_printed]
+
+
+def claims(plan: UslaPlan) -> list[TableClaim]:
+    """List what is claimed of Tables 1 to 7 (checklist of section 4.4)."""
+    return [
+        TableClaim(entry["text"], table, tuple(PolicyOrder(table, *order) for order in entry["orders"]))
+        for entry in plan.stated["section_4_4"]["claims"]
+        for table in entry["tables"]
+    ]
+
+
+def verdicts(plan: UslaPlan, results: Results) -> list[ClaimVerdict[TableClaim]]:
+    """Test every claim; an ordering that several claims take is one hypothesis of the family."""
+    listed = claims(plan)
+    orders = list(dict.fromkeys(order for claim in listed for order in claim.orders))
+    found = tested([[_difference(plan, results, order)] for order in orders])
+    by_order = {order: one for order, (one,) in zip(orders, found, strict=True)}
+    taken = [tuple(by_order[order] for order in claim.orders) for claim in listed]
+    return [ClaimVerdict(claim, status_of(one), tested=one) for claim, one in zip(listed, taken, strict=True)]
+
+
+def _difference(plan: UslaPlan, results: Results, order: PolicyOrder) -> Values:
+    more, less = (results[plan.of_row(order.table, row)][order.metric] for row in (order.more, order.less))
+    return np.subtract(more, less)
+
+
+# The readings that were not taken
+
+
+@dataclass(frozen=True, slots=True)
+class ControlRow:
+    """One row of a table in both readings, by metric."""
+
+    table: int
+    row: str
+    taken: Mapping[str, Interval]
+    control: Mapping[str, Interval]
+
+
+@dataclass(frozen=True, slots=True)
+class ControlResult:
+    """A control, and how far both readings are from print.
+
+    ``off, off_control``  root mean square of the relative differences, over all rows and metrics of it
+    ``is_nearer``         whether the control is nearer to the printed numbers
+    """
+
+    name: str
+    question: str
+    off: float
+    off_control: float
+    is_nearer: bool
+    rows: Sequence[ControlRow]
+
+
+def control_results(plan: UslaPlan, results: Results) -> list[ControlResult]:
+    """Compare both readings of every control with the printed numbers."""
+    return [_control(plan, control, results) for control in plan.controls]
+
+
+def _control(plan: UslaPlan, control: Control, results: Results) -> ControlResult:
+    def intervals(name: str) -> dict[str, Interval]:
+        return {metric: interval(results[name][metric]) for metric in METRICS}
+
+    rows = [
+        ControlRow(table, row, intervals(plan.of_row(table, row)), intervals(other))
+        for table, row, other in control.rows
+    ]
+    off = _off((row.table, row.row, row.taken) for row in rows)
+    off_control = _off((row.table, row.row, row.control) for row in rows)
+    return ControlResult(control.name, control.question, off, off_control, off_control < off, rows)
+
+
+def _off(rows: Iterable[tuple[int, str, Mapping[str, Interval]]]) -> float:
+    differences = [
+        ours[metric].mean / published - 1
+        for table, row, ours in rows
+        for metric, published in TABLES[table][row].items()
+        if published
+    ]
+    return sqrt(fsum(difference**2 for difference in differences) / len(differences))
+
+
+# All of it
+
+
+@dataclass(frozen=True, slots=True)
+class AgreementsOutcome:
+    """Everything that the report shows."""
+
+    plan: UslaPlan
+    seeds: int
+    numbers: Sequence[PrintedNumber]
+    verdicts: Sequence[ClaimVerdict[TableClaim]]
+    controls: Sequence[ControlResult]
+
+    def of_table(self, table: int) -> list[PrintedNumber]:
+        """Give the numbers of one table."""
+        return [number for number in self.numbers if number.table == table]
+
+
+def outcome_of(plan: UslaPlan, results: Results, seeds: int) -> AgreementsOutcome:
+    """Compare with the printed numbers, the claims and the controls."""
+    numbers, controls = printed_numbers(plan, results), control_results(plan, results)
+    return AgreementsOutcome(plan, seeds, numbers, verdicts(plan, results), controls)
+
+
+def as_data(outcome: AgreementsOutcome) -> dict[str, Any]:
+    """Give everything as plain data, for JSON."""
+    stated = outcome.plan.stated
+    numbers = [plain(number) for number in outcome.numbers]
+    return {
+        "evaluation": "usla",
+        "source": SOURCE,
+        "seeds": outcome.seeds,
+        "level": 0.95,
+        "tolerance": TOLERANCE,
+        "published": stated["published"],
+        "calibrated": stated["calibrated"],
+        "agreements": stated["agreement"],
+        "interpretations": plain(outcome.plan.interpretations),
+        "counts": counted(number.status for number in outcome.numbers),
+        "cells": [number | number.pop("ours") for number in numbers],
+        "claims": [
+            {
+                "claim": verdict.claim.text,
+                "table": verdict.claim.table,
+                "status": verdict.status,
+                "orders": [
+                    plain(order)
+                    | {"is_printed": order.is_printed, "difference": plain(found.difference)}
+                    | {"p_adjusted": found.p, "holds": found.holds, "is_significant": found.is_significant}
+                    for order, found in zip(verdict.claim.orders, verdict.tested, strict=True)
+                ],
+            }
+            for verdict in outcome.verdicts
+        ],
+        "controls": plain(outcome.controls),
+    }
+
 
 SEEDS, QUICK_SEEDS = 100, 10
 
@@ -57,10 +319,10 @@ def campaign(_: Sequence[str], size: Size) -> Campaign:
 EVALUATIONS = {"usla": Evaluation(campaign)}
 
 
-def report(seeds: int, results: Results) -> Report:
+def report(seeds: int, results: Results) -> EvaluationReport:
     """Report on these results."""
     outcome = outcome_of(plan(), results, seeds)
-    return Report("usla", as_data(outcome), partial(page, outcome), partial(screen, outcome))
+    return EvaluationReport("usla", as_data(outcome), partial(page, outcome), partial(screen, outcome))
 
 
 def screen(outcome: AgreementsOutcome) -> Iterator[Block]:
@@ -80,7 +342,7 @@ def screen(outcome: AgreementsOutcome) -> Iterator[Block]:
     yield Title(f"{outcome.seeds} seeds; calibrated, not published: {_calibrated(outcome.plan)}.")
 
 
-def page(outcome: AgreementsOutcome) -> Iterator[str | Table]:
+def page(outcome: AgreementsOutcome) -> Iterator[str | MarkdownTable]:
     """Give the whole report."""
     yield "# Usage agreements: the published evaluation, run again"
     made_by = f"leasehold reproduce usla --seeds {outcome.seeds}"
@@ -114,10 +376,10 @@ def page(outcome: AgreementsOutcome) -> Iterator[str | Table]:
         [name, ", ".join(f"{key} {_plain(value)}" for key, value in terms.items())]
         for name, terms in outcome.plan.stated["agreement"].items()
     ]
-    yield Table(("agreement", "terms"), lines)
+    yield MarkdownTable(("agreement", "terms"), lines)
 
 
-def number_table(numbers: Sequence[PrintedNumber]) -> Table:
+def number_table(numbers: Sequence[PrintedNumber]) -> MarkdownTable:
     """Give one line for each number of a table."""
     lines = [
         [
@@ -130,7 +392,7 @@ def number_table(numbers: Sequence[PrintedNumber]) -> Table:
         ]
         for number in numbers
     ]
-    return Table(("uSLA", "metric", "printed", "ours", "95 % interval", "status"), lines, {2, 3, 4})
+    return MarkdownTable(("uSLA", "metric", "printed", "ours", "95 % interval", "status"), lines, {2, 3, 4})
 
 
 def _printed(value: float | None) -> str:
@@ -141,13 +403,13 @@ def _titled(metric: str) -> str:
     return f"{METRIC_TITLES[metric]} ({UNITS[metric]})"
 
 
-def claim_table(outcome: AgreementsOutcome) -> Table:
+def claim_table(outcome: AgreementsOutcome) -> MarkdownTable:
     """Give one line for each claim."""
     lines = [[one.claim.text, str(one.claim.table), str(one.status), _remark(one)] for one in outcome.verdicts]
-    return Table(("claim", "table", "status", "remark"), lines, {1})
+    return MarkdownTable(("claim", "table", "status", "remark"), lines, {1})
 
 
-def _remark(verdict: Verdict[TableClaim]) -> str:
+def _remark(verdict: ClaimVerdict[TableClaim]) -> str:
     """Name the orderings that do not hold, or not surely, and those that are not printed so."""
     remarks = [
         f"{order.as_text}: {ours.mean:+.2f} ({ours.low:+.2f} to {ours.high:+.2f}, p {probability(one.p)})"
@@ -159,17 +421,17 @@ def _remark(verdict: Verdict[TableClaim]) -> str:
     return "; ".join(remarks)
 
 
-def metric_table(outcome: AgreementsOutcome) -> Table:
+def metric_table(outcome: AgreementsOutcome) -> MarkdownTable:
     """Give one line for each metric: how many numbers of it came out how."""
     lines = [
         [METRIC_TITLES[metric], *(str(count) for count in counted(statuses).values())]
         for metric in METRICS
         for statuses in [[number.status for number in outcome.numbers if number.metric == metric]]
     ]
-    return Table(("metric", *Status), lines, {1, 2, 3, 4})
+    return MarkdownTable(("metric", *Status), lines, {1, 2, 3, 4})
 
 
-def _control_table(result: ControlResult) -> Table:
+def _control_table(result: ControlResult) -> MarkdownTable:
     """Give one line for each row and metric of a control."""
     lines = [
         [
@@ -182,7 +444,7 @@ def _control_table(result: ControlResult) -> Table:
         for row in result.rows
         for metric in METRICS
     ]
-    return Table(("row", "metric", "printed", "as taken", "as the control"), lines, {2, 3, 4})
+    return MarkdownTable(("row", "metric", "printed", "as taken", "as the control"), lines, {2, 3, 4})
 
 
 def _nearer(result: ControlResult) -> str:
@@ -200,7 +462,7 @@ def summary(outcome: AgreementsOutcome) -> str:
     return f"Of {len(outcome.numbers)} numbers: {numbers}. Of {len(outcome.verdicts)} claims: {claims}."
 
 
-def _calibrated(plan: Plan) -> str:
+def _calibrated(plan: UslaPlan) -> str:
     """List what the publication does not state and every run needs."""
     return ", ".join(f"{key} {value}" for key, value in plan.stated["calibrated"].items())
 

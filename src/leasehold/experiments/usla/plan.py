@@ -89,7 +89,7 @@ class Control:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan(evaluation.Plan[AgreementRun]):
+class UslaPlan(evaluation.Plan[AgreementRun]):
     """All tables, and the readings that were not taken; configurations in this order."""
 
     tables: tuple[PrintedTable, ...]
@@ -101,13 +101,13 @@ class Plan(evaluation.Plan[AgreementRun]):
 
 
 @cache
-def plan() -> Plan:
+def plan() -> UslaPlan:
     """Read what is run; raises InvalidField for an unknown order among consumers."""
     stated = evaluation.read(__package__, "usla.toml")
     made: dict[str, AgreementRun] = {}
     tables = tuple(_table(stated, entry, made) for entry in stated["table"])
     controls = tuple(_control(entry, tables, made) for entry in stated["control"])
-    return Plan(stated, made, tables, controls)
+    return UslaPlan(stated, made, tables, controls)
 
 
 def _table(stated: Mapping[str, Any], entry: Mapping[str, Any], made: dict[str, AgreementRun]) -> PrintedTable:

@@ -89,7 +89,7 @@ def _ppm(fraction: float) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class UslaWork:
     """One job: one CPU of one virtual domain, for a consumer; both are numbers from 0 on."""
 
     submit_ms: int
@@ -103,13 +103,13 @@ class Work:
         return self.consumer, self.domain
 
 
-def workload(configuration: AgreementRun, seed: int) -> list[Work]:
+def workload(configuration: AgreementRun, seed: int) -> list[UslaWork]:
     """Draw all jobs of a run, in order of submission; those of the same moment by consumer."""
     every = [work for consumer in range(len(configuration.jobs)) for work in _of(configuration, seed, consumer)]
     return sorted(every, key=lambda work: (work.submit_ms, work.consumer))
 
 
-def _of(configuration: AgreementRun, seed: int, consumer: int) -> Iterator[Work]:
+def _of(configuration: AgreementRun, seed: int, consumer: int) -> Iterator[UslaWork]:
     jobs = configuration.jobs[consumer]
     from_s, until_s = configuration.window_of(consumer)
     when = np.sort(_stream(seed, consumer, "arrivals").random(jobs)) * (until_s - from_s) + from_s
@@ -118,7 +118,7 @@ def _of(configuration: AgreementRun, seed: int, consumer: int) -> Iterator[Work]
     domains = _stream(seed, consumer, "domains").integers(configuration.domains, size=jobs)
     whole_ms = np.floor(when * MS_PER_S)
     for submit_ms, length_ms, domain in zip(whole_ms, lengths_ms, domains, strict=True):
-        yield Work(int(submit_ms), int(length_ms), consumer, int(domain))
+        yield UslaWork(int(submit_ms), int(length_ms), consumer, int(domain))
 
 
 def _stream(seed: int, consumer: int, purpose: str) -> np.random.Generator:
@@ -284,7 +284,7 @@ def gateway(configuration: AgreementRun, domains: Sequence[int]) -> Gateway:
     )
 
 
-def as_jobs(works: Iterable[Work]) -> Iterator[tuple[int, WorkloadJob]]:
+def as_jobs(works: Iterable[UslaWork]) -> Iterator[tuple[int, WorkloadJob]]:
     """Give them as the simulated world takes them, numbered from 0 on."""
     for number, work in enumerate(works):
         consumer, domain = name_of("vo", work.consumer), name_of("vd", work.domain)
@@ -295,7 +295,7 @@ def as_jobs(works: Iterable[Work]) -> Iterator[tuple[int, WorkloadJob]]:
 class AgreementObserver:
     """Passes what happens on to the meter."""
 
-    def __init__(self, meter: Meter, works: list[Work]) -> None:
+    def __init__(self, meter: Meter, works: list[UslaWork]) -> None:
         """Observe these jobs, whose requests are numbered from 0 on."""
         self._meter = meter
         self._works = works

@@ -7,12 +7,12 @@ from typing import Any
 
 import polars as pl
 
-from leasehold.experiments.evaluation import Campaign, Evaluation, Report, Size
+from leasehold.experiments.evaluation import Campaign, Evaluation, EvaluationReport, Size
 from leasehold.experiments.kept import DECIDES, Results, marks
-from leasehold.experiments.report import NOTHING, Block, Table, Title, amount, bounded, bullets, signed
+from leasehold.experiments.report import NOTHING, Block, MarkdownTable, Title, amount, bounded, bullets, signed
 from leasehold.experiments.statistics import Interval, interval, paired, ratio
 from leasehold.experiments.victims import world
-from leasehold.experiments.victims.plan import INSTANTS, PARTS, Plan, Variant, plan
+from leasehold.experiments.victims.plan import INSTANTS, PARTS, Variant, VictimsPlan, plan
 from leasehold.experiments.victims.world import MEANS, OPTIMUM, SHARES
 
 HOURS, REPLICATIONS = 48, 100
@@ -76,10 +76,10 @@ def campaign(parts: Sequence[str], size: Size) -> Campaign:
 EVALUATIONS = {"victims": Evaluation(campaign, lambda: PARTS)}
 
 
-def report(read: Plan, parts: Sequence[str], replications: int, results: Results) -> Report:
+def report(read: VictimsPlan, parts: Sequence[str], replications: int, results: Results) -> EvaluationReport:
     """Report on these results."""
     outcome = outcome_of(read, results, parts, replications)
-    return Report(
+    return EvaluationReport(
         "victims",
         as_data(outcome),
         page=partial(page, outcome),
@@ -120,7 +120,7 @@ class OfVariant:
 class VictimsOutcome:
     """Everything that the report shows; counts of instants are those of all replications."""
 
-    plan: Plan
+    plan: VictimsPlan
     parts: Sequence[str]
     replications: int
     instants: int
@@ -130,7 +130,7 @@ class VictimsOutcome:
     variants: Sequence[OfVariant]
 
 
-def outcome_of(plan: Plan, results: Results, parts: Sequence[str], replications: int) -> VictimsOutcome:
+def outcome_of(plan: VictimsPlan, results: Results, parts: Sequence[str], replications: int) -> VictimsOutcome:
     """Put together what was measured of these parts."""
     asked = results.get(plan.name_of(INSTANTS), {})
     return VictimsOutcome(
@@ -158,7 +158,7 @@ def _of_rule(name: str, asked: Mapping[str, Sequence[float]]) -> OfRule:
     return OfRule(name, {key: interval(value) for key, value in values.items()}, ratios | differences)
 
 
-def _of_variant(plan: Plan, variant: Variant, results: Results) -> OfVariant:
+def _of_variant(plan: VictimsPlan, variant: Variant, results: Results) -> OfVariant:
     measured = results[plan.name_of(variant.name)]
     against = results[plan.name_of(variant.against)] if variant.against else None
     ratios = {key: ratio(measured[key], against[key]) for key in OF_A_RUN} if against else {}
@@ -207,7 +207,7 @@ def screen(outcome: VictimsOutcome) -> Iterator[Block]:
     yield Title(_size(outcome))
 
 
-def page(outcome: VictimsOutcome) -> Iterator[str | Table]:
+def page(outcome: VictimsOutcome) -> Iterator[str | MarkdownTable]:
     """Give the whole report."""
     names = " ".join(outcome.parts) or "victims"
     how_long = "" if outcome.plan.hours == HOURS else " --quick"
@@ -224,7 +224,7 @@ def page(outcome: VictimsOutcome) -> Iterator[str | Table]:
     yield "## Whose rules, and how they are read"
     yield ("Small functions of this project, written from the documentation; not a measurement of the products.")
     lines = [[other.name, other.documented, f"[{other.where}]({other.url})"] for other in outcome.plan.others.values()]
-    yield Table(("rule", "as documented", "where"), lines)
+    yield MarkdownTable(("rule", "as documented", "where"), lines)
     yield outcome.plan.readings_table("what is left open", "how it is read", "why")
 
 
@@ -262,7 +262,7 @@ def _mean(rule: OfRule, key: str) -> str:
     return amount(rule.means[key]) if key in rule.means else NOTHING
 
 
-def _instants(outcome: VictimsOutcome) -> Iterator[str | Table]:
+def _instants(outcome: VictimsOutcome) -> Iterator[str | MarkdownTable]:
     yield "## The same instants"
     yield (
         "Each time a local request is short of room, every rule is asked whom it would preempt. Means for "
@@ -283,20 +283,20 @@ def _instants(outcome: VictimsOutcome) -> Iterator[str | Table]:
         for one in outcome.rules[1:]
     ]
     columns = ("rule", *(COLUMNS[key] for key in AS_RATIO + AS_DIFFERENCE))
-    yield Table(columns, lines, range(1, len(columns)))
+    yield MarkdownTable(columns, lines, range(1, len(columns)))
 
 
-def _rule_table(outcome: VictimsOutcome) -> Table:
+def _rule_table(outcome: VictimsOutcome) -> MarkdownTable:
     """Give one line for each rule: its means over instants."""
     lines = [[one.name, *(_mean(one, key) for key in MEANS + SHARES)] for one in outcome.rules]
     columns = ("rule", *(COLUMNS[key] for key in MEANS + SHARES))
-    return Table(columns, lines, range(1, len(columns)))
+    return MarkdownTable(columns, lines, range(1, len(columns)))
 
 
-def _guarantees(outcome: VictimsOutcome) -> Iterator[str | Table]:
+def _guarantees(outcome: VictimsOutcome) -> Iterator[str | MarkdownTable]:
     yield "## Guarantees in whole runs"
     lines = [[one.variant.name, one.variant.what] for one in outcome.variants]
-    yield Table(("variant", "what it is"), lines)
+    yield MarkdownTable(("variant", "what it is"), lines)
     yield "Means for each run, with 95 % intervals."
     yield _variant_table(outcome, OF_A_RUN)
     yield "Ratios to the variant that each is compared with, the same requests in both."
@@ -306,10 +306,10 @@ def _guarantees(outcome: VictimsOutcome) -> Iterator[str | Table]:
         if one.variant.against
     ]
     columns = ("variant", "against", *(RUN_COLUMNS[key] for key in OF_A_RUN))
-    yield Table(columns, lines, range(2, len(columns)))
+    yield MarkdownTable(columns, lines, range(2, len(columns)))
 
 
-def _variant_table(outcome: VictimsOutcome, keys: Sequence[str]) -> Table:
+def _variant_table(outcome: VictimsOutcome, keys: Sequence[str]) -> MarkdownTable:
     """Give one line for each variant: its means over replications."""
     lines = [[one.variant.name, *(amount(one.means[key]) for key in keys)] for one in outcome.variants]
-    return Table(("variant", *(RUN_COLUMNS[key] for key in keys)), lines, range(1, len(keys) + 1))
+    return MarkdownTable(("variant", *(RUN_COLUMNS[key] for key in keys)), lines, range(1, len(keys) + 1))

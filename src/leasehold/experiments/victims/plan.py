@@ -45,7 +45,7 @@ class Variant(evaluation.Configuration):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan(evaluation.Plan[Variant]):
+class VictimsPlan(evaluation.Plan[Variant]):
     """Everything that is compared, for a number of hours; ``base`` is the run without a variant."""
 
     hours: int
@@ -66,14 +66,14 @@ class Plan(evaluation.Plan[Variant]):
 
 
 @cache
-def plan(hours: int) -> Plan:
+def plan(hours: int) -> VictimsPlan:
     """Read what is compared, for a number of hours of requests."""
     stated = evaluation.read(__package__, "victims.toml")
     others = {one["name"]: DocumentedRule(**(one | {"rule": getattr(rules, one["rule"])})) for one in stated["other"]}
     ours = {name: _as_rule(victim_policy(name)) for name in stated["ours"]["rules"]}
     variants = {one["name"]: Variant(**one, against=stated["against"].get(one["name"])) for one in stated["variant"]}
     every = (Variant(INSTANTS, "", {}), *variants.values())
-    return Plan(
+    return VictimsPlan(
         stated=stated,
         configurations={f"{one.name}-{hours}h": one for one in every},
         hours=hours,
@@ -84,7 +84,7 @@ def plan(hours: int) -> Plan:
     )
 
 
-def configuration_named(name: str) -> tuple[Plan, Variant]:
+def configuration_named(name: str) -> tuple[VictimsPlan, Variant]:
     """Find the plan of a configuration, and what it is there."""
     found = plan(int(name.rpartition("-")[2].removesuffix("h")))
     if name not in found.configurations:

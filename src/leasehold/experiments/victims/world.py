@@ -24,7 +24,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from leasehold.experiments.intergrid.metrics import LeaseObserver
 from leasehold.experiments.intergrid.plan import SECONDS_PER_HOUR
 from leasehold.experiments.intergrid.world import as_keys, observed
-from leasehold.experiments.victims.plan import INSTANTS, Plan, Variant, configuration_named
+from leasehold.experiments.victims.plan import INSTANTS, Variant, VictimsPlan, configuration_named
 from leasehold.experiments.victims.rules import Rule
 from leasehold.gateway.settings import SiteSettings
 from leasehold.leasing.victims.candidate import Candidate, VictimChoice, vms_of
@@ -128,7 +128,7 @@ def measure(name: str, replication: int) -> dict[str, float]:
     return run(*configuration_named(name), replication)
 
 
-def run(plan: Plan, variant: Variant, replication: int) -> dict[str, float]:
+def run(plan: VictimsPlan, variant: Variant, replication: int) -> dict[str, float]:
     """Run the requests of the period to their end; returns what was measured."""
     keys = as_keys(plan.base, replication)
     made = scenario_from_dict(keys | {"defaults": keys["defaults"] | variant.keys})
