@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from jsonschema_rs import Draft202012Validator, meta
 
 from leasehold.configuration.agreements import (
-    Document,
+    AgreementDocument,
     agreement_from_dict,
     agreement_schema,
     agreement_to_dict,
@@ -115,7 +115,7 @@ def test_what_is_written_for_a_run_reads_as_the_same(agreement: Agreement) -> No
 
 @given(st.lists(agreements(), min_size=1, max_size=4, unique_by=lambda agreement: agreement.name))
 def test_a_whole_file_reads_as_the_same(tmp_path_factory: Any, several: list[Agreement]) -> None:
-    document = Document(tuple(several), (DomainSpec("das", ("das2", "das3")),), SharingSpec("refuse", 3, 2))
+    document = AgreementDocument(tuple(several), (DomainSpec("das", ("das2", "das3")),), SharingSpec("refuse", 3, 2))
     path = tmp_path_factory.mktemp("agreements") / "agreements.toml"
     path.write_text(to_toml(document.to_dict()), encoding="utf-8")
     assert load_document(path) == document
@@ -123,7 +123,7 @@ def test_a_whole_file_reads_as_the_same(tmp_path_factory: Any, several: list[Agr
 
 @given(agreements())
 def test_the_schema_takes_whatever_the_reader_takes(agreement: Agreement) -> None:
-    SCHEMA.validate(Document((agreement,)).to_dict())
+    SCHEMA.validate(AgreementDocument((agreement,)).to_dict())
 
 
 # --- the examples of the paper ----------------------------------------------------------------------------

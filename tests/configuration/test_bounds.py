@@ -15,7 +15,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from leasehold.configuration.agreements import MOST_WINDOWS, agreement_from_dict, read_document
-from leasehold.configuration.job_description.fields import Looking, read_fields
+from leasehold.configuration.job_description.description import Looking, read_fields
 from leasehold.configuration.keys import Keys
 from leasehold.model.agreement import CPUS, TimeDecay, UsageDecay
 from leasehold.model.errors import InvalidField

@@ -7,21 +7,23 @@ from typing import Annotated, Any
 
 import pytest
 
-from leasehold.configuration.declaration import Below, Table, Within
-from leasehold.configuration.keys import Keys
-from leasehold.configuration.kinds import (
+from leasehold.configuration.declaration import (
+    Below,
     Choice,
     Counts,
     FilePath,
     Flag,
     Number,
     Seconds,
+    Table,
     Text,
     Texts,
     TextSet,
     TextTable,
     Whole,
+    Within,
 )
+from leasehold.configuration.keys import Keys
 from leasehold.model.errors import InvalidField
 from leasehold.service import config
 from leasehold.service.config_file import OPTIONS

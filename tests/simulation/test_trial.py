@@ -9,7 +9,7 @@ from tests.simulation.agreed import most_at_a_time, played, segments_of, used_sl
 from tests.simulation.test_agreed import AGREEMENTS, DOMAIN, GUESTS, agreed
 
 from leasehold.configuration import tables
-from leasehold.configuration.agreements import Document, read_document
+from leasehold.configuration.agreements import AgreementDocument, read_document
 from leasehold.configuration.keys import Keys
 from leasehold.configuration.times import RunTime
 from leasehold.model.errors import InvalidField
@@ -21,7 +21,7 @@ from leasehold.simulation.workload.job import WorkloadJob
 HOUR_MS = 3_600_000
 
 
-def document(*agreements: dict[str, Any], **tables: Any) -> Document:
+def document(*agreements: dict[str, Any], **tables: Any) -> AgreementDocument:
     return read_document(Keys({"agreement": list(agreements), **tables}), RunTime())
 
 

@@ -9,7 +9,7 @@ from leasehold.analysis.wording import NOTHING, count, number
 from leasehold.cli.live.times import show_duration
 from leasehold.cli.screen import answer, answer_table
 from leasehold.cli.source import scenario_of
-from leasehold.configuration.agreements import Document, read_document
+from leasehold.configuration.agreements import AgreementDocument, read_document
 from leasehold.configuration.keys import Keys
 from leasehold.configuration.toml import read_toml
 from leasehold.simulation.scenario.from_log import LogOptions
@@ -24,7 +24,7 @@ def past_of_run(source: str) -> PlayedRequests:
     return requests_of(scenario_of(source, LogOptions(), {}))
 
 
-def checked_document(path: Path, past: PlayedRequests) -> Document:
+def checked_document(path: Path, past: PlayedRequests) -> AgreementDocument:
     """Read a file of agreements that are to fit this past; raises InputError with file and line."""
     file = read_toml(path)
     with file.naming_lines():

@@ -1,5 +1,5 @@
 """What the files of scenarios and services have in common: how clusters lend, how guests are routed to them.
 
 Each key is declared once. From the declaration, `declaration.Table` reads, checks, writes and explains it.
-`kinds` has the kinds of keys, `terms` and `tables` the tables; `toml` reads files and finds lines.
+`terms` and `tables` have the tables; `toml` reads files and finds lines.
 """

@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from leasehold.configuration.declaration import Key, Plain, Table, Within, differing
+from leasehold.configuration.declaration import Flag, Key, Plain, Seconds, Table, Text, Whole, Within, differing
 from leasehold.configuration.keys import NOTHING, Keys
-from leasehold.configuration.kinds import Flag, Seconds, Text, Whole
 from leasehold.configuration.tables import (
     DOMAIN,
     SHARING,
@@ -72,7 +71,7 @@ def share_of(share_ppm: int) -> float:
     return share_ppm // MILLION if share_ppm % MILLION == 0 else share_ppm / MILLION
 
 
-class Share(Key):
+class AgreedShare(Key):
     """A share: ppm at a field ``..._ppm``, a number from 0 to 1 in a file under ``..._share``."""
 
     accepts = "number from 0 to 1"
@@ -152,7 +151,7 @@ def _window(doc: str) -> Seconds:
 
 
 _DECAYING: dict[str, Key] = {
-    "share_ppm": Share("use of the present and of past windows together stays below it"),
+    "share_ppm": AgreedShare("use of the present and of past windows together stays below it"),
     "window_ms": _window("how long a window is"),
 }
 _NORMALISED: dict[str, Key] = {
@@ -163,9 +162,9 @@ LIMITS: dict[str, Table[Any]] = {
     "commitment": Table(
         Commitment,
         keys={
-            "epoch_ppm": Share("average use over each epoch stays below it"),
+            "epoch_ppm": AgreedShare("average use over each epoch stays below it"),
             "epoch_ms": _window("how long an epoch is"),
-            "burst_ppm": Share("average use over each burst stays below it"),
+            "burst_ppm": AgreedShare("average use over each burst stays below it"),
             "burst_ms": _window("how long a burst is"),
         },
     ),
@@ -190,7 +189,7 @@ LIMITS: dict[str, Table[Any]] = {
 """How much an agreement gives, in four kinds (Dumitrescu et al. 2007, section 4.1), with the keys of each."""
 
 
-class Kind(Key):
+class LimitKind(Key):
     """``kind``, and the keys that go with it."""
 
     accepts = ", ".join(f"`{kind}`" for kind in LIMITS)
@@ -265,14 +264,14 @@ RULES = Table(
             " without it",
             unset="always",
         ),
-        "reserved_ppm": Share("the most that may be reserved in advance at a time", unset="all"),
+        "reserved_ppm": AgreedShare("the most that may be reserved in advance at a time", unset="all"),
         "reserved_longest_ms": Seconds("the longest advance reservation", unset="any", least_ms=1),
     },
 )
 
 
 @dataclass(frozen=True)
-class Moment(Key):
+class AgreementDate(Key):
     """A moment as a clock tells it: a date, or where a run begins at zero, seconds under ``..._s``."""
 
     clock: Clock
@@ -328,17 +327,19 @@ def _agreement_table(clock: Clock) -> Table[Agreement]:
                 more=": `cpus`, `memory_mib`, or a kind and a name, such as `licence:matlab`",
                 convert=_resource,
             ),
-            "limit": Kind("how much", more=", with the keys of the kind", name="kind"),
+            "limit": LimitKind("how much", more=", with the keys of the kind", name="kind"),
             "lending_limit": Whole("most units at a time", unset="any number", least=0),
             "rules": Within("about single requests", RULES),
-            "begin_ms": Moment(
+            "begin_ms": AgreementDate(
                 "in force from then",
                 clock,
                 more="; in a scenario also `begin_s`, seconds of the run",
                 unset="always",
                 name="begin",
             ),
-            "end_ms": Moment("and until just before then", clock, more="; or `end_s`", unset="for ever", name="end"),
+            "end_ms": AgreementDate(
+                "and until just before then", clock, more="; or `end_s`", unset="for ever", name="end"
+            ),
             "priority": Whole(
                 "where several say what one provider gives one consumer of one resource, those with the"
                 " highest hold alone",
@@ -437,7 +438,7 @@ def agreement_schema() -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class AgreementDocument:
     """What a file of agreements says. ``sharing`` is None where it does not say how they are applied."""
 
     agreements: tuple[Agreement, ...]
@@ -452,19 +453,19 @@ class Document:
         return plain | {"agreement": [agreement_to_dict(agreement, clock) for agreement in self.agreements]}
 
 
-def load_document(path: Path, clock: Clock = UNIX_TIME) -> Document:
+def load_document(path: Path, clock: Clock = UNIX_TIME) -> AgreementDocument:
     """Read a file of agreements; raises InputError with file and line."""
     file = read_toml(path)
     with file.naming_lines():
         return read_document(Keys(file.values), clock)
 
 
-def read_document(keys: Keys, clock: Clock = UNIX_TIME) -> Document:
+def read_document(keys: Keys, clock: Clock = UNIX_TIME) -> AgreementDocument:
     """Check the tables of a document, of which at least one is an ``[[agreement]]``.
 
     Raises InvalidField or UnknownName with the place of the key as field.
     """
-    document = Document(
+    document = AgreementDocument(
         agreements=read_agreements(keys, clock),
         domains=read_domains(keys),
         sharing=SHARING.read(keys.table("sharing")) if "sharing" in keys else None,

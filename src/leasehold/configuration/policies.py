@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+from leasehold.configuration.declaration import Text
 from leasehold.configuration.keys import Keys
-from leasehold.configuration.kinds import Text
 from leasehold.leasing.victims.from_function import from_function
 from leasehold.leasing.victims.policy import VictimPolicy
 from leasehold.leasing.victims.registry import victim_policy

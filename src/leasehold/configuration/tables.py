@@ -9,9 +9,8 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Annotated
 
-from leasehold.configuration.declaration import Table
+from leasehold.configuration.declaration import Choice, Counts, Flag, Seconds, Table, Text, Texts, Whole
 from leasehold.configuration.keys import Keys
-from leasehold.configuration.kinds import Choice, Counts, Flag, Seconds, Text, Texts, Whole
 from leasehold.configuration.policies import RoutingPolicyName
 from leasehold.configuration.times import Date
 from leasehold.model.agreement import CPUS, EVERYBODY, MEMORY

@@ -4,9 +4,20 @@ from dataclasses import dataclass, field
 from math import floor
 from typing import Annotated
 
-from leasehold.configuration.declaration import Below, Plain, Table, Within, differing
+from leasehold.configuration.declaration import (
+    Below,
+    Choice,
+    Flag,
+    Number,
+    Plain,
+    Seconds,
+    Table,
+    Text,
+    Whole,
+    Within,
+    differing,
+)
 from leasehold.configuration.keys import Keys
-from leasehold.configuration.kinds import Choice, Flag, Number, Seconds, Text, Whole
 from leasehold.configuration.policies import VictimPolicyName, find_victim_policy
 from leasehold.gateway.settings import SiteSettings
 from leasehold.leasing.backfill import REPAIRS, reservation_depth

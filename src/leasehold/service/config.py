@@ -10,9 +10,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from leasehold.configuration.declaration import Key, Plain, Table
+from leasehold.configuration.declaration import Choice, FilePath, Flag, Key, Number, Plain, Seconds, Table, Text, Whole
 from leasehold.configuration.keys import MOST_SLOTS, Keys
-from leasehold.configuration.kinds import Choice, FilePath, Flag, Number, Seconds, Text, Whole
 from leasehold.configuration.tables import (
     DOMAIN,
     GATEWAY,

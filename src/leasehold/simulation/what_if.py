@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import polars as pl
 
-from leasehold.configuration.agreements import Document
+from leasehold.configuration.agreements import AgreementDocument
 from leasehold.configuration.tables import domain_by_site
 from leasehold.model.effect import Decision, LeaseClosed, Used
 from leasehold.model.lease import Lease, LeaseState
@@ -186,7 +186,7 @@ def requests_of(scenario: Scenario) -> PlayedRequests:
 
 
 def try_out(
-    past: PlayedRequests, document: Document, passing: Callable[[RunProgress], None] = lambda _: None
+    past: PlayedRequests, document: AgreementDocument, passing: Callable[[RunProgress], None] = lambda _: None
 ) -> WhatIf:
     """Play the past without the agreements of a document and with them; ``passing`` is told how far it is.
 
@@ -206,7 +206,7 @@ def try_out(
     )
 
 
-def with_document(scenario: Scenario, document: Document) -> Scenario:
+def with_document(scenario: Scenario, document: AgreementDocument) -> Scenario:
     """Add a document to what is agreed: agreements of the same name give way, and domains of the same sites.
 
     Raises InvalidField or UnknownName with a place in the document as field.

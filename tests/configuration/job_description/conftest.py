@@ -2,7 +2,7 @@
 
 import pytest
 
-from leasehold.configuration.job_description.fields import Looking
+from leasehold.configuration.job_description.description import Looking
 from leasehold.model.errors import InvalidField
 
 SIZES = {"survey.fits": 2_000, "data/model.bin": 7}

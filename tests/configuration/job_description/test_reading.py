@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from leasehold.configuration.job_description.description import JobDescription, body_of
-from leasehold.configuration.job_description.fields import NOT_SERVED, Looking
-from leasehold.configuration.job_description.files import load_description, read_description, size_of
+from leasehold.configuration.job_description.description import NOT_SERVED, JobDescription, Looking, body_of
+from leasehold.configuration.job_description.documents import load_description, read_description, size_of
 from leasehold.jobs.job import Backup
 from leasehold.matching.needs import Amounts, InputFile, Needs
 from leasehold.matching.software import software

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leasehold.configuration.job_description.description import JobDescription
-from leasehold.configuration.job_description.fields import Looking
-from leasehold.configuration.job_description.files import read_description
+from leasehold.configuration.job_description.description import JobDescription, Looking
+from leasehold.configuration.job_description.documents import read_description
 from leasehold.configuration.job_description.writing import to_json, to_xml
 from leasehold.jobs.job import Backup
 from leasehold.matching.needs import Amounts, InputFile, Needs

@@ -9,8 +9,8 @@ from html.parser import HTMLParser
 import pytest
 from tests.service.api.house import House
 
-from leasehold.configuration.job_description.fields import Looking
-from leasehold.configuration.job_description.files import read_description
+from leasehold.configuration.job_description.description import Looking
+from leasehold.configuration.job_description.documents import read_description
 from leasehold.jobs.job import Backup, Fault, JobState
 from leasehold.matching.software import OPERATORS
 from leasehold.model.request import LEASE_TYPES

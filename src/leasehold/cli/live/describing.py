@@ -11,24 +11,20 @@ from leasehold.cli.live.times import now, read_moment
 from leasehold.client import JobSpec
 from leasehold.configuration.job_description.description import (
     DEFAULT_MEMORY_MIB,
-    JobDescription,
-    body_of,
-)
-from leasehold.configuration.job_description.fields import (
     MOST_CORES,
     MOST_NODES,
     MOST_RESTARTS,
+    JobDescription,
     Looking,
-    read_software,
-)
-from leasehold.configuration.job_description.files import SUFFIXES, load_description, size_of
-from leasehold.configuration.job_description.quantities import (
+    body_of,
     read_between,
     read_bytes,
     read_mhz,
     read_mib,
+    read_software,
     read_whole,
 )
+from leasehold.configuration.job_description.documents import SUFFIXES, load_description, size_of
 from leasehold.configuration.times import read_duration_ms
 from leasehold.jobs.job import Backup
 from leasehold.matching.needs import Amounts, InputFile, Needs

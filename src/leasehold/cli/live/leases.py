@@ -12,7 +12,7 @@ from leasehold.cli.live.table import Column, cell, columns_of, pick
 from leasehold.cli.live.times import show_distance, show_duration, show_moment, show_times
 from leasehold.cli.screen import answer, answer_json, talk
 from leasehold.client import Change, Client, JournalEntry, Lease, ProblemError, Site
-from leasehold.configuration.job_description.quantities import read_mib
+from leasehold.configuration.job_description.description import read_mib
 from leasehold.model.errors import InvalidField
 from leasehold.model.lease import LeaseState
 from leasehold.model.reason import Reason

@@ -7,9 +7,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from xml.sax.saxutils import escape
 
-from leasehold.configuration.job_description.description import JobDescription
-from leasehold.configuration.job_description.fields import address_of
-from leasehold.configuration.job_description.xml_form import JSDL, OURS, POSIX
+from leasehold.configuration.job_description.description import JobDescription, address_of
+from leasehold.configuration.job_description.documents import JSDL, OURS, POSIX
 from leasehold.matching.needs import InputFile
 from leasehold.model.errors import InvalidField
 

@@ -6,9 +6,8 @@ from fastapi import Request
 from starlette.datastructures import MutableHeaders
 from starlette.types import Message
 
-from leasehold.configuration.job_description.description import body_of
-from leasehold.configuration.job_description.fields import Looking, read_fields
-from leasehold.configuration.job_description.xml_form import JSDL, read_xml
+from leasehold.configuration.job_description.description import Looking, body_of, read_fields
+from leasehold.configuration.job_description.documents import JSDL, read_xml
 from leasehold.model.errors import InputError, InvalidField
 from leasehold.protocol.fields import read_moment, show_moment, unix_ms
 from leasehold.protocol.wrong_fields import NOT_SHOWN

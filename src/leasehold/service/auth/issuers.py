@@ -9,9 +9,8 @@ from types import MappingProxyType
 from typing import Annotated
 from urllib.parse import SplitResult, urlsplit
 
-from leasehold.configuration.declaration import Key, Plain, Table
+from leasehold.configuration.declaration import Choice, Key, Plain, Table, Text, Texts, TextSet, Whole
 from leasehold.configuration.keys import NOTHING, Keys
-from leasehold.configuration.kinds import Choice, Text, Texts, TextSet, Whole
 from leasehold.model.errors import InvalidField
 from leasehold.service.auth.permissions import Permission
 from leasehold.service.auth.principal import Role, check_roles

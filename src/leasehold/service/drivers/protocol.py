@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated, Protocol, runtime_checkable
 
 from leasehold.configuration.declaration import Table
-from leasehold.configuration.kinds import Flag
+from leasehold.configuration.declaration import Flag
 from leasehold.jobs.job import Fault
 from leasehold.leasing.overhead import OverheadModel
 from leasehold.model.errors import InvalidField

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
 from leasehold.configuration.agreements import agreement_to_dict
-from leasehold.configuration.declaration import Key, Plain, Table, Within
+from leasehold.configuration.declaration import Choice, Flag, Key, Number, Plain, Seconds, Table, Text, Whole, Within
 from leasehold.configuration.keys import MOST_ENTRIES, MOST_SEED, MOST_SLOTS, Keys
-from leasehold.configuration.kinds import Choice, Flag, Number, Seconds, Text, Whole
 from leasehold.configuration.tables import (
     CLAIMS,
     DOMAIN,

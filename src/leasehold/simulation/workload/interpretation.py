@@ -9,8 +9,7 @@ from operator import attrgetter
 from string import Formatter
 from typing import Annotated
 
-from leasehold.configuration.declaration import Table
-from leasehold.configuration.kinds import Choice, Whole
+from leasehold.configuration.declaration import Choice, Table, Whole
 from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.simulation.workload.job import WorkloadJob
 from leasehold.simulation.workload.lease_mix import EVEN_MIX, LeaseMix, LeaseTypeDraws

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from leasehold.configuration.declaration import Table
-from leasehold.configuration.kinds import Choice, Counts, Number, Seconds, Whole
+from leasehold.configuration.declaration import Choice, Counts, Number, Seconds, Table, Whole
 from leasehold.gateway.coallocation.placement.registry import placement_policy_names
 from leasehold.model.coallocation import MOST_COMPONENTS, Claim
 

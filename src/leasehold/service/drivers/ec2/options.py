@@ -5,9 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
-from leasehold.configuration.declaration import Table
+from leasehold.configuration.declaration import Flag, Seconds, Table, Text, Texts, Whole
 from leasehold.configuration.keys import Keys
-from leasehold.configuration.kinds import Flag, Seconds, Text, Texts, Whole
 from leasehold.model.errors import InvalidField
 from leasehold.service.drivers.reconciler.loop import ReconcilerSettings
 

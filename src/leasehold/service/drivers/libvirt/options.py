@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Annotated
 from xml.etree import ElementTree as ET
 
-from leasehold.configuration.declaration import Table
+from leasehold.configuration.declaration import Choice, FilePath, Flag, Seconds, Table, Text, Whole
 from leasehold.configuration.keys import Keys
-from leasehold.configuration.kinds import Choice, FilePath, Flag, Seconds, Text, Whole
 from leasehold.model.errors import InvalidField
 from leasehold.service.drivers.reconciler.loop import ReconcilerSettings
 

@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
-from leasehold.configuration.declaration import Table, Within
+from leasehold.configuration.declaration import Choice, FilePath, Flag, Seconds, Table, Whole, Within
 from leasehold.configuration.keys import NOTHING, Keys
-from leasehold.configuration.kinds import Choice, FilePath, Flag, Seconds, Whole
 from leasehold.model.errors import InvalidField
 from leasehold.service.drivers.protocol import CAPABILITIES, Capabilities
 from leasehold.service.drivers.qemu.machine import KVM, TCG

@@ -7,9 +7,8 @@ from enum import StrEnum
 from pwd import getpwnam
 from typing import Annotated
 
-from leasehold.configuration.declaration import Table
+from leasehold.configuration.declaration import Choice, Flag, Seconds, Table, Text, Texts, TextTable, Whole
 from leasehold.configuration.keys import Keys
-from leasehold.configuration.kinds import Choice, Flag, Seconds, Text, Texts, TextTable, Whole
 from leasehold.model.errors import InvalidField
 
 
