@@ -1,6 +1,7 @@
 """Tables of the documentation that are written from declarations: `python -m tests.reference`.
 
-Keys of configurations stand between ``<!-- keys: NAME -->`` and ``<!-- end of keys -->``. The options of a command
+Keys of configurations stand between ``<!-- keys: NAME -->`` and ``<!-- end of keys -->``, columns of the tables of a
+run folder between ``<!-- columns: TABLE -->`` and ``<!-- end of columns -->``. The options of a command
 follow the prose of its section in ``reference/commands.md``, as its help has them.
 """
 
@@ -16,6 +17,7 @@ from leasehold.configuration.agreements import AGREEMENT, RULES
 from leasehold.configuration.declaration import Table
 from leasehold.configuration.tables import DOMAIN, GATEWAY, SHARING, SHARING_OF_RUN
 from leasehold.configuration.terms import OVERHEAD, TERMS
+from leasehold.model.tables import COLUMNS
 from leasehold.service.auth.issuers import ISSUER
 from leasehold.service.config import (
     CLUSTER,
@@ -111,6 +113,20 @@ def names(page: str) -> list[str]:
 
 
 COMMANDS = "reference/commands.md"
+RUN_FOLDER = "reference/run-folder.md"
+_COLUMNS = re.compile(r"(?<=<!-- columns: )(\w+) -->\n.*?(?=\n<!-- end of columns -->)", re.DOTALL)
+
+
+def run_folder_page() -> str:
+    """Give the page of run folders with the columns as their rows declare them."""
+
+    def table(found: re.Match[str]) -> str:
+        rows = "\n".join(f"| `{column.name}` | {column.meaning} |" for column in COLUMNS[found[1]])
+        return f"{found[1]} -->\n\n| column | meaning |\n|---|---|\n{rows}\n"
+
+    return _COLUMNS.sub(table, (FOLDER / RUN_FOLDER).read_text(encoding="utf-8"))
+
+
 _SECTION = re.compile(r"^## `(leasehold [\w -]+)`\n\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 _OPTIONS = re.compile(r"(?:^[\w ,]+:\n\n)?^\| option \| meaning \|\n(?:\|.*\n)+\n?", re.MULTILINE)
 
@@ -174,3 +190,4 @@ if __name__ == "__main__":
     for name in ROWS:
         (FOLDER / name).write_text(written(name), encoding="utf-8")
     (FOLDER / COMMANDS).write_text(commands_page(), encoding="utf-8")
+    (FOLDER / RUN_FOLDER).write_text(run_folder_page(), encoding="utf-8")

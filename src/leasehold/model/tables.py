@@ -1,154 +1,233 @@
-"""The tables of a run folder: which columns they have, of which type, and where nothing may be missing.
+"""The tables of a run folder: one declaration of each row, from which schemas, nulls and documentation follow.
 
-Written by the simulation, read by the analysis, so that both mean the same. Plain data, no table
-library: a column is ``i64``, ``str`` or ``bool``. Times are milliseconds since the start of the run,
-sizes are VMs, costs are VM-milliseconds.
+Written by the simulation, read by the analysis, so that both mean the same. Plain data, no table library: a column is
+``i64``, ``str`` or ``bool``, and may be null where its type says None. Times are milliseconds since the start of the
+run, sizes are VMs, costs are VM-milliseconds. The annotation of a column is its meaning, as the reference of run
+folders shows it.
 """
+
+from types import NoneType, UnionType
+from typing import Annotated, Final, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 SCHEMA_VERSION = 1
 
 MANIFEST = "manifest.json"
 
-SITES_SCHEMA: dict[str, str] = {
-    "site": "str",
-    "slots": "i64",
-    "speed_mips": "i64",
-    "reference_mips": "i64",
-    "local_policy": "str",
-    "guest_policy": "str",
-    "victims": "str",
-    "local_queue": "str",
-    "non_preemptable_share_vms": "i64",
+LATER: Final = "later"
+"""Marks a column that run folders of earlier versions do not have: it is read as null."""
+
+
+class SiteRow(NamedTuple):
+    """One row for each cluster."""
+
+    site: Annotated[str, "its name"]
+    slots: Annotated[int, "VMs that fit at the same time"]
+    speed_mips: Annotated[int, "speed of each"]
+    reference_mips: Annotated[int, "speed to which requested and actual times refer"]
+    local_policy: Annotated[str, "discipline for local requests"]
+    guest_policy: Annotated[str, "discipline for guests"]
+    victims: Annotated[str, "victim policy, with `by-value:` where less valuable types give way first"]
+    local_queue: Annotated[str, "`queue` or `refuse`: what happens to a local request that cannot start at once"]
+    non_preemptable_share_vms: Annotated[
+        int | None,
+        "most VMs that Non-preemptable guests may hold; empty where nothing is capped",
+    ]
+
+
+class LeaseRow(NamedTuple):
+    """One row for each request that was read: what was asked (at the reference speed) and how it ended."""
+
+    lease_id: Annotated[
+        int,
+        "number of the request in this run, from 1 in order of submission; a co-allocation takes as many as "
+        "its components may need",
+    ]
+    source: Annotated[str, "stream that it came from"]
+    source_id: Annotated[str, "its number in the log or in the stream"]
+    consumer: Annotated[str, "who asked"]
+    origin: Annotated[str, "`local` or `external`"]
+    home: Annotated[str | None, "home cluster of a local request, else empty"]
+    lease_type: Annotated[str, "`cancelable`, `suspendable`, `migratable` or `non-preemptable`"]
+    vms: Annotated[int, "VMs asked for"]
+    requested_ms: Annotated[int, "time asked for, at the reference speed"]
+    actual_ms: Annotated[int, "time that the work takes, at the reference speed"]
+    memory_mib: Annotated[int, "memory of each VM, MiB"]
+    submit_ms: Annotated[int, "when it was asked"]
+    ready_ms: Annotated[int, "it cannot start before"]
+    deadline_ms: Annotated[int | None, "until when it must have ended; may be empty"]
+    site: Annotated[str | None, "where it last was planned or ran; empty where it never was"]
+    state: Annotated[str, "its last [state](../specs/lease-states.md)"]
+    reason: Annotated[str, "why it ended so: a [reason](reasons.md); `horizon-reached` where it did not end"]
+    first_start_ms: Annotated[int | None, "when it first held VMs; empty where it never did"]
+    end_ms: Annotated[int | None, "when it became final; empty where the run ended first"]
+    preemptions: Annotated[int, "how often it gave way"]
+    migrations: Annotated[int, "how often it moved"]
+    overhead_vm_ms: Annotated[int, "what it was charged for giving way and moving"]
+    dispatched_ms: Annotated[int | None, "when the gateway sent it to a site; empty where it did not"]
+    coallocation_id: Annotated[
+        int | None,
+        "co-allocation of which it is a component; empty for all others, and in folders of earlier versions",
+        LATER,
+    ]
+
+
+class SegmentRow(NamedTuple):
+    """One row for each interval in which a lease holds VMs."""
+
+    lease_id: Annotated[int, "whose"]
+    site: Annotated[str, "where"]
+    kind: Annotated[
+        str,
+        "`run`, or `resume` and `migrate` for the overhead before its work goes on, or `claim`: a component "
+        "holds machines idle until the others have theirs",
+    ]
+    start_ms: Annotated[int, "from when"]
+    end_ms: Annotated[int, "until when"]
+    vms: Annotated[int, "how many"]
+    ended_by: Annotated[
+        str,
+        "`completed`, `killed`, `preempted`, `cancelled`, `phase` (goes over into the next segment) or `horizon`",
+    ]
+
+
+class DecisionRow(NamedTuple):
+    """One row for each decision, in the order they were made; for a preemption one row for each victim.
+
+    Columns from ``beneficiary`` to ``exact`` are of preemptions only, those from ``agreement`` on of decisions of which
+    an agreement is the reason (`leasehold.model.agreement.Breach`).
+    """
+
+    seq: Annotated[int, "order"]
+    time_ms: Annotated[int, "when"]
+    lease_id: Annotated[int, "about whom"]
+    site: Annotated[str | None, "where; empty at the gateway"]
+    outcome: Annotated[str, "`dispatch`, `hold`, `refuse`, `wait`, `start`, `preempt` or `move`"]
+    reason: Annotated[str, "[why](reasons.md), from a closed list"]
+    rule: Annotated[str, "policy or rule that decided"]
+    planned_ms: Annotated[int | None, "start that was promised to one that waits; empty without a promise"]
+    beneficiary: Annotated[
+        int | None,
+        "lease that took the room: a local request, or a Non-preemptable guest whose promised time has come",
+    ] = None
+    victim_set: Annotated[
+        int | None,
+        "number of the choice, which is that of its beneficiary; all its victims share it",
+    ] = None
+    set_leases: Annotated[int | None, "leases of the chosen set"] = None
+    set_vms: Annotated[int | None, "their VMs"] = None
+    needed_vms: Annotated[int | None, "VMs that were missing"] = None
+    cost_vm_ms: Annotated[
+        int | None,
+        "[cost](semantics.md#what-a-preemption-costs) of the whole set, as it was chosen by",
+    ] = None
+    runner_up: Annotated[str | None, "second-best set, as lease numbers joined by `+`"] = None
+    runner_up_leases: Annotated[int | None, "its leases"] = None
+    runner_up_cost_vm_ms: Annotated[int | None, "its cost"] = None
+    exact: Annotated[bool | None, "whether the policy's own optimum [was found](../explanation/victims.md)"] = None
+    agreement: Annotated[
+        str | None,
+        "[agreement](agreements.md) that is the reason; empty where one is missing, or a resource",
+        LATER,
+    ] = None
+    provider: Annotated[str | None, "whose resources it is about", LATER] = None
+    account: Annotated[str | None, "whose use it is about", LATER] = None
+    resource: Annotated[str | None, "which resource", LATER] = None
+    used: Annotated[
+        int | None,
+        "what was used, or would be: millionths of what the provider has for a share, units, or milliseconds "
+        "for a length",
+        LATER,
+    ] = None
+    allowed: Annotated[int | None, "what is allowed, in the same unit", LATER] = None
+    window_ms: Annotated[int | None, "over which the use was looked at; 0 where it is about this moment", LATER] = None
+
+
+class BaselineRow(NamedTuple):
+    """When each local job starts in the same log without guests; only written for a run with guests."""
+
+    lease_id: Annotated[int, "a local job"]
+    start_ms: Annotated[int, "when it starts without guests"]
+
+
+class CoAllocationRow(NamedTuple):
+    """One row for each co-allocation; only written for a run with some."""
+
+    coallocation_id: Annotated[int, "number of the co-allocation in this run, from 1 in order of submission"]
+    source: Annotated[str, "stream that it came from"]
+    source_id: Annotated[str, "its number in the log or in the stream"]
+    consumer: Annotated[str, "who asked"]
+    components: Annotated[int, "how many it has"]
+    vms: Annotated[int, "VMs of all of them"]
+    claim: Annotated[str, "`incremental` or `reservation`"]
+    place: Annotated[str, "placement policy"]
+    submit_ms: Annotated[int, "when it was asked"]
+    ready_ms: Annotated[int, "it cannot start before"]
+    started_ms: Annotated[int | None, "when all components began their work; empty where they never did"]
+    ended_ms: Annotated[int | None, "when it was over; empty where the run ended first"]
+    state: Annotated[
+        str,
+        "`completed`, `refused`, `failed` or `cancelled`, or where it was when the run ended: `held`, "
+        "`placed`, `reserved` or `running`",
+    ]
+    reason: Annotated[str, "why: a [reason](reasons.md)"]
+    idle_vm_ms: Annotated[
+        int,
+        "VM-milliseconds for which claimed machines were held idle, failed tries included: what its `claim` "
+        "segments add up to",
+    ]
+    tries: Annotated[int, "how often all of it was placed; of a reservation, how often a start had to be given up"]
+
+
+ROWS: dict[str, type] = {
+    "sites": SiteRow,
+    "leases": LeaseRow,
+    "segments": SegmentRow,
+    "decisions": DecisionRow,
+    "baseline": BaselineRow,
+    "coallocations": CoAllocationRow,
 }
-"""One row for each cluster; ``non_preemptable_share_vms`` is null where nothing is capped."""
-
-LEASES_SCHEMA: dict[str, str] = {
-    "lease_id": "i64",
-    "source": "str",
-    "source_id": "str",
-    "consumer": "str",
-    "origin": "str",
-    "home": "str",
-    "lease_type": "str",
-    "vms": "i64",
-    "requested_ms": "i64",
-    "actual_ms": "i64",
-    "memory_mib": "i64",
-    "submit_ms": "i64",
-    "ready_ms": "i64",
-    "deadline_ms": "i64",
-    "site": "str",
-    "state": "str",
-    "reason": "str",
-    "first_start_ms": "i64",
-    "end_ms": "i64",
-    "preemptions": "i64",
-    "migrations": "i64",
-    "overhead_vm_ms": "i64",
-    "dispatched_ms": "i64",
-    "coallocation_id": "i64",
-}
-"""One row for each request that was read: what was asked (at the reference speed) and how it ended.
-
-``coallocation_id``: the co-allocation of which it is a component.
-"""
-
-SEGMENTS_SCHEMA: dict[str, str] = {
-    "lease_id": "i64",
-    "site": "str",
-    "kind": "str",
-    "start_ms": "i64",
-    "end_ms": "i64",
-    "vms": "i64",
-    "ended_by": "str",
-}
-"""One row for each interval in which a lease holds VMs."""
-
-DECISIONS_SCHEMA: dict[str, str] = {
-    "seq": "i64",
-    "time_ms": "i64",
-    "lease_id": "i64",
-    "site": "str",
-    "outcome": "str",
-    "reason": "str",
-    "rule": "str",
-    "planned_ms": "i64",
-    "beneficiary": "i64",
-    "victim_set": "i64",
-    "set_leases": "i64",
-    "set_vms": "i64",
-    "needed_vms": "i64",
-    "cost_vm_ms": "i64",
-    "runner_up": "str",
-    "runner_up_leases": "i64",
-    "runner_up_cost_vm_ms": "i64",
-    "exact": "bool",
-    "agreement": "str",
-    "provider": "str",
-    "account": "str",
-    "resource": "str",
-    "used": "i64",
-    "allowed": "i64",
-    "window_ms": "i64",
-}
-"""One row for each decision, in the order they were made; for a preemption one row for each victim.
-
-From ``agreement`` on: the agreement that is the reason, and its numbers (`leasehold.model.agreement.Breach`).
-"""
-
-ADDED: dict[str, frozenset[str]] = {
-    "leases": frozenset({"coallocation_id"}),
-    "decisions": frozenset({"agreement", "provider", "account", "resource", "used", "allowed", "window_ms"}),
-}
-"""Columns that run folders of earlier versions do not have: they are read as null."""
-
-BASELINE_SCHEMA: dict[str, str] = {"lease_id": "i64", "start_ms": "i64"}
-"""When each local job starts in the same log without guests; only written for a run with guests."""
-
-COALLOCATIONS_SCHEMA: dict[str, str] = {
-    "coallocation_id": "i64",
-    "source": "str",
-    "source_id": "str",
-    "consumer": "str",
-    "components": "i64",
-    "vms": "i64",
-    "claim": "str",
-    "place": "str",
-    "submit_ms": "i64",
-    "ready_ms": "i64",
-    "started_ms": "i64",
-    "ended_ms": "i64",
-    "state": "str",
-    "reason": "str",
-    "idle_vm_ms": "i64",
-    "tries": "i64",
-}
-"""One row for each co-allocation; only written for a run with some.
-
-``vms`` of all components, ``idle_vm_ms`` for which claimed room was held idle.
-"""
-
-TABLES: dict[str, dict[str, str]] = {
-    "sites": SITES_SCHEMA,
-    "leases": LEASES_SCHEMA,
-    "segments": SEGMENTS_SCHEMA,
-    "decisions": DECISIONS_SCHEMA,
-    "baseline": BASELINE_SCHEMA,
-    "coallocations": COALLOCATIONS_SCHEMA,
-}
+"""Each table with its rows."""
 
 OPTIONAL_TABLES = frozenset({"baseline", "coallocations"})
 
-MAY_BE_NULL: dict[str, frozenset[str]] = {
-    "sites": frozenset({"non_preemptable_share_vms"}),
-    "leases": frozenset(
-        {"home", "deadline_ms", "site", "first_start_ms", "end_ms", "dispatched_ms", "coallocation_id"}
-    ),
-    "segments": frozenset(),
-    "decisions": frozenset(DECISIONS_SCHEMA) - {"seq", "time_ms", "lease_id", "outcome", "reason", "rule"},
-    "baseline": frozenset(),
-    "coallocations": frozenset({"started_ms", "ended_ms"}),
+_KINDS = {int: "i64", str: "str", bool: "bool"}
+
+
+class Column(NamedTuple):
+    """A column as its row declares it."""
+
+    name: str
+    kind: str
+    may_be_null: bool
+    meaning: str
+    is_later: bool
+
+
+def _columns(row: type) -> tuple[Column, ...]:
+    found = []
+    for name, hint in get_type_hints(row, include_extras=True).items():
+        declared, meaning, *marks = get_args(hint)
+        types = get_args(declared) if get_origin(declared) in {Union, UnionType} else (declared,)
+        (kind,) = (_KINDS[one] for one in types if one is not NoneType)
+        found.append(Column(name, kind, NoneType in types, meaning, LATER in marks))
+    return tuple(found)
+
+
+COLUMNS: dict[str, tuple[Column, ...]] = {table: _columns(row) for table, row in ROWS.items()}
+
+TABLES: dict[str, dict[str, str]] = {
+    table: {column.name: column.kind for column in columns} for table, columns in COLUMNS.items()
 }
+"""By table and column: its kind."""
+
+MAY_BE_NULL: dict[str, frozenset[str]] = {
+    table: frozenset(column.name for column in columns if column.may_be_null) for table, columns in COLUMNS.items()
+}
+
+ADDED: dict[str, frozenset[str]] = {
+    table: frozenset(column.name for column in columns if column.is_later) for table, columns in COLUMNS.items()
+}
+"""Columns that run folders of earlier versions do not have: they are read as null."""
 
 ORIGINS = ("local", "external")
 SEGMENT_KINDS = ("run", "resume", "migrate", "claim")

@@ -23,6 +23,7 @@ from leasehold.model.effect import (
     LeaseClosed,
     MigrateLease,
     PartLeased,
+    Preemption,
     ResumeLease,
     StartLease,
     StopLease,
@@ -31,7 +32,7 @@ from leasehold.model.effect import (
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.reason import Reason
 from leasehold.model.request import Request
-from leasehold.model.tables import TABLES
+from leasehold.model.tables import TABLES, BaselineRow, CoAllocationRow, DecisionRow, LeaseRow, SegmentRow
 from leasehold.simulation.kernel import Handler
 from leasehold.simulation.workload.job import WorkloadJob
 
@@ -130,7 +131,7 @@ class CoAllocationRows:
         if self._table is None:
             self._table = TableWriter(self._folder, "coallocations")
         self._table.add(
-            (
+            CoAllocationRow(
                 coallocation.id,
                 one.job.source,
                 one.job.source_id,
@@ -158,10 +159,6 @@ class CoAllocationRows:
             self._write(one, Reason.HORIZON_REACHED, None)
         if self._table is not None:
             self._table.close()
-
-
-_NO_PREEMPTION = (None,) * 10
-_NO_BREACH = (None,) * 7
 
 
 @dataclass(slots=True)
@@ -233,16 +230,16 @@ class Recorder:
         site, start_ms, kind, vms = segment.site, segment.start_ms, segment.kind, lease.vms
         works_from_ms = start_ms + segment.overhead_ms
         if kind == "run" or now_ms <= works_from_ms:
-            self._segments.add((lease.id, site, kind, start_ms, now_ms, vms, ended_by))
+            self._segments.add(SegmentRow(lease.id, site, kind, start_ms, now_ms, vms, ended_by))
         else:
-            self._segments.add((lease.id, site, kind, start_ms, works_from_ms, vms, "phase"))
-            self._segments.add((lease.id, site, "run", works_from_ms, now_ms, vms, ended_by))
+            self._segments.add(SegmentRow(lease.id, site, kind, start_ms, works_from_ms, vms, "phase"))
+            self._segments.add(SegmentRow(lease.id, site, "run", works_from_ms, now_ms, vms, ended_by))
 
     # Decisions
 
     def _decided(self, effect: Decision, now_ms: int) -> None:
         self._sequence += 1
-        head = (
+        row = DecisionRow(
             self._sequence,
             now_ms,
             effect.lease.id,
@@ -252,8 +249,11 @@ class Recorder:
             effect.rule,
             effect.planned_ms,
         )
-        tail = _NO_PREEMPTION if effect.preemption is None else _preemption_row(effect)
-        self._decisions.add(head + tail + (_NO_BREACH if effect.breach is None else _breach_row(effect.breach)))
+        if effect.preemption is not None:
+            row = _with_preemption(row, effect.preemption)
+        if effect.breach is not None:
+            row = _with_breach(row, effect.breach)
+        self._decisions.add(row)
 
     # Leases
 
@@ -266,7 +266,7 @@ class Recorder:
         request, job = lease.request, self._jobs.pop(lease.id)
         self.by_state[str(lease.state)] += 1
         self._leases.add(
-            (
+            LeaseRow(
                 request.id,
                 job.source,
                 job.source_id,
@@ -316,7 +316,7 @@ class BaselineRecorder:
         """Nothing is kept of a submission."""
 
     def _started(self, effect: StartLease, now_ms: int) -> None:
-        self._table.add((effect.lease.id, now_ms))
+        self._table.add(BaselineRow(effect.lease.id, now_ms))
 
     def close(self) -> None:
         """Close the table."""
@@ -327,31 +327,29 @@ def _known(time_ms: int) -> int | None:
     return time_ms if time_ms >= 0 else None
 
 
-def _breach_row(breach: Breach) -> tuple[object, ...]:
-    return (
-        breach.agreement or None,
-        breach.provider,
-        breach.consumer,
-        breach.resource,
-        breach.used,
-        breach.limit,
-        breach.window_ms,
+def _with_breach(row: DecisionRow, breach: Breach) -> DecisionRow:
+    return row._replace(
+        agreement=breach.agreement or None,
+        provider=breach.provider,
+        account=breach.consumer,
+        resource=breach.resource,
+        used=breach.used,
+        allowed=breach.limit,
+        window_ms=breach.window_ms,
     )
 
 
-def _preemption_row(decision: Decision) -> tuple[object, ...]:
-    report = decision.preemption
-    assert report is not None
+def _with_preemption(row: DecisionRow, report: Preemption) -> DecisionRow:
     runner_up = report.runner_up
-    return (
-        report.beneficiary,
-        report.beneficiary,
-        len(report.victims),
-        report.freed_vms,
-        report.needed_vms,
-        report.cost_vm_ms,
-        None if runner_up is None else "+".join(map(str, runner_up)),
-        None if runner_up is None else len(runner_up),
-        report.runner_up_cost_vm_ms,
-        report.exact,
+    return row._replace(
+        beneficiary=report.beneficiary,
+        victim_set=report.beneficiary,
+        set_leases=len(report.victims),
+        set_vms=report.freed_vms,
+        needed_vms=report.needed_vms,
+        cost_vm_ms=report.cost_vm_ms,
+        runner_up=None if runner_up is None else "+".join(map(str, runner_up)),
+        runner_up_leases=None if runner_up is None else len(runner_up),
+        runner_up_cost_vm_ms=report.runner_up_cost_vm_ms,
+        exact=report.exact,
     )
