@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from leasehold.configuration.plugins import look_for_installed_policies
 from leasehold.leasing.victims.candidate import Candidate, ids_of
 from leasehold.leasing.victims.from_function import Preference, from_function
 from leasehold.leasing.victims.mov import Mov
@@ -141,6 +142,7 @@ class TestEntryPoints:
         lines = [f"{name} = neighbours_victims:{value}" for name, value in offers.items()]
         (dist_info / "entry_points.txt").write_text("\n".join([f"[{ENTRY_POINT_GROUP}]", *lines]))
         monkeypatch.syspath_prepend(tmp_path)
+        look_for_installed_policies()
 
     @pytest.mark.parametrize("name", ["as-class", "as-object", "as-function"])
     def test_offer_a_class_a_policy_or_a_function(self, name: str) -> None:

@@ -8,8 +8,8 @@ from leasehold.gateway.coallocation.placement.registry import placement_policy_n
 from leasehold.leasing.backfill import DISCIPLINES
 from leasehold.leasing.victims.registry import describe as describe_victims
 from leasehold.leasing.victims.registry import victim_policy_names
-from leasehold.model.description import PolicyDescription
 from leasehold.model.errors import UnknownName
+from leasehold.model.policies import PolicyDescription
 from leasehold.routing.registry import describe as describe_routing
 from leasehold.routing.registry import meanings, routing_policy, routing_policy_names, usual_values
 from leasehold.sharing.broker_policies.registry import broker_policy_names

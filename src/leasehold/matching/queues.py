@@ -8,8 +8,8 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from leasehold.matching.needs import Job
-from leasehold.model.description import PolicyDescription, described
 from leasehold.model.errors import InvalidField, UnknownName
+from leasehold.model.policies import PolicyDescription, described
 
 
 class JobQueue(ABC):

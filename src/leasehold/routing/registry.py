@@ -6,13 +6,12 @@ dataclass, and takes one as the second argument of its constructor.
 
 from collections.abc import Callable
 from dataclasses import fields
-from importlib.metadata import entry_points
 from random import Random
 from typing import Any
 
-from leasehold.model.description import PolicyDescription, described, described_fields
 from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.model.numbers import ABOVE_0, number_above_0
+from leasehold.model.policies import INSTALLED, PolicyDescription, described, described_fields
 from leasehold.routing.policies.back_off import BackOff
 from leasehold.routing.policies.bcf_rnd import BiggestClusterFirst
 from leasehold.routing.policies.late_binding import LateBinding
@@ -106,8 +105,7 @@ ROUTING_POLICIES: dict[str, type[RoutingPolicy]] = {
 
 def routing_policy_names() -> list[str]:
     """List the names of all policies, Leasehold's own first."""
-    others = sorted(entry_points(group=ENTRY_POINT_GROUP).names - ROUTING_POLICIES.keys())
-    return [*ROUTING_POLICIES, *others]
+    return INSTALLED.names(ENTRY_POINT_GROUP, ROUTING_POLICIES)
 
 
 def routing_policy(name: str) -> type[RoutingPolicy]:
@@ -117,12 +115,13 @@ def routing_policy(name: str) -> type[RoutingPolicy]:
     """
     if name in ROUTING_POLICIES:
         return ROUTING_POLICIES[name]
-    for entry_point in entry_points(group=ENTRY_POINT_GROUP, name=name):
-        found = entry_point.load()
-        if isinstance(found, type) and issubclass(found, RoutingPolicy):
-            return found
-        raise InvalidField(f"entry point {name}", entry_point.value, "a subclass of RoutingPolicy")
-    raise UnknownName("routing policy", name, routing_policy_names())
+    offered = INSTALLED.find(ENTRY_POINT_GROUP, name)
+    if offered is None:
+        raise UnknownName("routing policy", name, routing_policy_names())
+    found = offered.load()
+    if isinstance(found, type) and issubclass(found, RoutingPolicy):
+        return found
+    raise InvalidField(f"entry point {name}", offered.value, "a subclass of RoutingPolicy")
 
 
 def describe(name: str) -> PolicyDescription:

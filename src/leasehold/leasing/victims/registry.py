@@ -1,7 +1,6 @@
 """Which victim policies are there? Those of Leasehold in a literal dict, other people's by entry point."""
 
 import inspect
-from importlib.metadata import EntryPoint, entry_points
 
 from leasehold.leasing.victims.exact_cover import ExactCover
 from leasehold.leasing.victims.from_function import from_function
@@ -12,8 +11,8 @@ from leasehold.leasing.victims.mov import Mov
 from leasehold.leasing.victims.pareto import PARETO, pareto
 from leasehold.leasing.victims.policy import VictimPolicy
 from leasehold.leasing.victims.youngest_first import YOUNGEST_FIRST
-from leasehold.model.description import PolicyDescription, described
 from leasehold.model.errors import InvalidField, UnknownName
+from leasehold.model.policies import INSTALLED, Offered, PolicyDescription, described
 
 ENTRY_POINT_GROUP = "leasehold.victim_policies"
 """Where a package offers a VictimPolicy, a class of it, or a function for `from_function`."""
@@ -33,8 +32,7 @@ BY_VALUE = "by-value:"
 
 def victim_policy_names() -> list[str]:
     """List the names of all policies, Leasehold's own first; each may have ``by-value:`` before it."""
-    others = sorted(entry_points(group=ENTRY_POINT_GROUP).names - VICTIM_POLICIES.keys())
-    return [*VICTIM_POLICIES, *others]
+    return INSTALLED.names(ENTRY_POINT_GROUP, VICTIM_POLICIES)
 
 
 def victim_policy(name: str) -> VictimPolicy:
@@ -50,9 +48,10 @@ def victim_policy(name: str) -> VictimPolicy:
         return pareto(name.removeprefix(f"{PARETO}:"))
     if name in VICTIM_POLICIES:
         return VICTIM_POLICIES[name]
-    for entry_point in entry_points(group=ENTRY_POINT_GROUP, name=name):
-        return _offered(entry_point)
-    raise UnknownName("victim policy", name, victim_policy_names())
+    offered = INSTALLED.find(ENTRY_POINT_GROUP, name)
+    if offered is None:
+        raise UnknownName("victim policy", name, victim_policy_names())
+    return _made_of(name, offered)
 
 
 def describe(name: str) -> PolicyDescription:
@@ -60,17 +59,17 @@ def describe(name: str) -> PolicyDescription:
     return described(name, inspect.getdoc(victim_policy(name)))
 
 
-def _offered(entry_point: EntryPoint) -> VictimPolicy:
+def _made_of(name: str, offered: Offered) -> VictimPolicy:
     """Make a policy of what a package offers under an entry point."""
-    field = f"entry point {entry_point.name}"
+    field = f"entry point {name}"
     try:
-        offer: object = entry_point.load()
+        offer = offered.load()
     except (ImportError, AttributeError) as error:
-        raise InvalidField(field, entry_point.value, f"something to import ({error})") from error
+        raise InvalidField(field, offered.value, f"something to import ({error})") from error
     if isinstance(offer, VictimPolicy):
         return offer
     if isinstance(offer, type) and issubclass(offer, VictimPolicy):
         return offer()
     if callable(offer) and not isinstance(offer, type):
-        return from_function(offer, entry_point.name)
-    raise InvalidField(field, entry_point.value, "a VictimPolicy or a function")
+        return from_function(offer, name)
+    raise InvalidField(field, offered.value, "a VictimPolicy or a function")

@@ -1,6 +1,6 @@
 """Which broker policies are there? Those of Leasehold in a literal dict, other people's by entry point."""
 
-from leasehold.model.functions import Functions
+from leasehold.model.policies import PolicyFunctions
 from leasehold.sharing.broker_policies.at_random import at_random
 from leasehold.sharing.broker_policies.cheapest_penalty import cheapest_penalty
 from leasehold.sharing.broker_policies.least_used import least_used
@@ -17,5 +17,5 @@ BROKER_POLICIES: dict[str, BrokerPolicy] = {
     "random": at_random,
 }
 
-_ALL = Functions("broker policy", ENTRY_POINT_GROUP, BROKER_POLICIES, "a function of an offer and a stream")
+_ALL = PolicyFunctions("broker policy", ENTRY_POINT_GROUP, BROKER_POLICIES, "a function of an offer and a stream")
 broker_policy_names, broker_policy, describe = _ALL.names, _ALL.find, _ALL.describe

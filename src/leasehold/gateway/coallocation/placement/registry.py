@@ -3,7 +3,7 @@
 from leasehold.gateway.coallocation.placement.close_to_files import close_to_files
 from leasehold.gateway.coallocation.placement.policy import PlacementPolicy
 from leasehold.gateway.coallocation.placement.worst_fit import worst_fit
-from leasehold.model.functions import Functions
+from leasehold.model.policies import PolicyFunctions
 
 ENTRY_POINT_GROUP = "leasehold.placement_policies"
 """Where a package offers a function that ranks an `PlacementOption`."""
@@ -13,5 +13,5 @@ PLACEMENT_POLICIES: dict[str, PlacementPolicy] = {
     "close-to-files": close_to_files,
 }
 
-_ALL = Functions("placement policy", ENTRY_POINT_GROUP, PLACEMENT_POLICIES, "a function of an option")
+_ALL = PolicyFunctions("placement policy", ENTRY_POINT_GROUP, PLACEMENT_POLICIES, "a function of an option")
 placement_policy_names, placement_policy, describe = _ALL.names, _ALL.find, _ALL.describe

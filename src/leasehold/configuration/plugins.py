@@ -1,0 +1,16 @@
+"""Policies that installed packages offer: the one place where the decision core learns of entry points."""
+
+from collections.abc import Mapping
+from importlib.metadata import entry_points
+
+from leasehold.model.policies import INSTALLED, Offered
+
+
+def offers_of(group: str) -> Mapping[str, Offered]:
+    """Give what installed packages offer in a group, by name; each is imported when it is asked for."""
+    return {one.name: Offered(one.value, one.load) for one in reversed(tuple(entry_points(group=group)))}
+
+
+def look_for_installed_policies() -> None:
+    """Let policies be found by entry point."""
+    INSTALLED.look_with(offers_of)
