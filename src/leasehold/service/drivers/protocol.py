@@ -12,8 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Protocol, runtime_checkable
 
-from leasehold.configuration.declaration import Table
-from leasehold.configuration.declaration import Flag
+from leasehold.configuration.declaration import Flag, Table
 from leasehold.jobs.job import Fault
 from leasehold.leasing.overhead import OverheadModel
 from leasehold.model.errors import InvalidField

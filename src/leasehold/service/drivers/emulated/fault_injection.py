@@ -21,12 +21,8 @@ from math import ceil
 from random import Random
 from typing import Annotated
 
-from leasehold.configuration.declaration import Key
-from leasehold.configuration.declaration import Table
+from leasehold.configuration.declaration import Key, Number, Seconds, Table, Whole
 from leasehold.configuration.keys import MOST_SEED
-from leasehold.configuration.declaration import Number
-from leasehold.configuration.declaration import Seconds
-from leasehold.configuration.declaration import Whole
 from leasehold.jobs.job import Fault
 from leasehold.model.errors import InvalidField
 from leasehold.service.drivers.protocol import NOT_FOUND, Observation, Order, Problem, Verb

@@ -5,15 +5,8 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Annotated
 
-from leasehold.configuration.declaration import Key
-from leasehold.configuration.declaration import Plain
-from leasehold.configuration.declaration import Table
-from leasehold.configuration.declaration import Within
+from leasehold.configuration.declaration import Key, Plain, Seconds, Table, Text, Texts, Whole, Within
 from leasehold.configuration.keys import MOST_SLOTS, Keys
-from leasehold.configuration.declaration import Seconds
-from leasehold.configuration.declaration import Text
-from leasehold.configuration.declaration import Texts
-from leasehold.configuration.declaration import Whole
 from leasehold.leasing.overhead import OverheadModel
 from leasehold.matching.software import installed, version
 from leasehold.model.errors import InvalidField
