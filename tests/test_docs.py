@@ -17,8 +17,7 @@ from leasehold.analysis.measures import COALLOCATION_CATALOGUE
 from leasehold.analysis.metrics import CATALOGUE
 from leasehold.cli.live.jobs import FAULTS
 from leasehold.cli.live.names import LEASE_STATES
-from leasehold.configuration.job_description.description import NOT_SERVED
-from leasehold.configuration.job_description.description import read_fields
+from leasehold.configuration.job_description.description import NOT_SERVED, read_fields
 from leasehold.jobs.job import JobReason
 from leasehold.jobs.job import sentence as of_job
 from leasehold.matching.verdict import Why
