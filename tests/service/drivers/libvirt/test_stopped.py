@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from leasehold.service.drivers.protocol import Phase, Verb
-from leasehold.service.drivers.reconciler.provider import Desired, MachineInstance, MachineState, PermanentError, Step
+from leasehold.service.drivers.reconciler.desired import Desired
+from leasehold.service.drivers.reconciler.provider import MachineInstance, MachineState, PermanentError, Step
 from leasehold.service.drivers.reconciler.store import InstanceStore, Neighbour
 from leasehold.testing.driver_rig import order
 

@@ -21,6 +21,7 @@ from tests.waiting import PATIENCE_S
 from leasehold.service.drivers.protocol import Order, Phase, Verb
 from leasehold.service.drivers.qemu.instances import OtherSite
 from leasehold.service.drivers.qemu.output import console_text
+from leasehold.service.drivers.reconciler.desired import Desired
 from leasehold.testing.driver_rig import order
 
 pytestmark = pytest.mark.machines
@@ -56,7 +57,9 @@ class World:
 
     def is_on_its_way(self) -> bool:
         """Whether the site that it leaves has not handed it over yet, as its store has it."""
-        return any(one.to_site and not one.is_handed_over for one in OtherSite(self.here.folder).instances())
+        return any(
+            one.desired is Desired.AWAY and not one.is_handed_over for one in OtherSite(self.here.folder).instances()
+        )
 
     def counts(self) -> list[int]:
         """What the guest has said, as it can be read where it is now."""

@@ -29,6 +29,7 @@ from leasehold.service.drivers.qemu.instances import (
 from leasehold.service.drivers.qemu.machine import VmHardware
 from leasehold.service.drivers.qemu.options import read_options
 from leasehold.service.drivers.qemu.output import bound_consoles, console_text, keep_latest
+from leasehold.service.drivers.reconciler.desired import Desired
 from leasehold.service.drivers.reconciler.instances import Changes
 from leasehold.testing.driver_rig import order
 
@@ -45,15 +46,20 @@ AT_ONCE = OverheadModel(
 )
 
 
+def follow(instances: QemuInstances, told: Order, prechecks: Prechecks) -> Problem | None:
+    refuse = instances.refuses(told, prechecks)
+    return instances.follow(told, 0, refuse, **prechecks.fields(told))
+
+
 class Rules:
     """A site on which whatever is taken on is done at once."""
 
     def __init__(self) -> None:
-        self.instances = QemuInstances(SLOTS, Capabilities())
+        self.instances = QemuInstances(QemuInstance, SLOTS, Capabilities())
 
     def tell(self, told: Order) -> Problem | None:
-        source = QemuInstance.ordered(told, Phase.RUNNING, 0, hardware=HARDWARE)
-        problem = self.instances.follow(told, Prechecks(hardware=HARDWARE, source=source), 0)
+        source = QemuInstance.ordered(told, Phase.RUNNING, 0, hardware=HARDWARE) if told.other_site else None
+        problem = follow(self.instances, told, Prechecks(hardware=HARDWARE, source=source))
         for one in self.instances.all():
             if one.is_leaving:
                 self.instances.drop(one)
@@ -92,7 +98,7 @@ def an_instance(lease_id: int, incarnation: int, **more: Any) -> QemuInstance:
 
 
 def test_another_site_reads_what_is_sent_and_received(tmp_path: Path) -> None:
-    sent = an_instance(7, 2, to_site="b", handover=Handover.READY)
+    sent = an_instance(7, 2, desired=Desired.AWAY, handover=Handover.READY)
     received = an_instance(8, 2, memory=MemoryPlace.ELSEWHERE, from_site="b")
     store = open_store(tmp_path)
     store.write(Changes({sent.key: sent, received.key: received}, {9: 1}))
@@ -111,17 +117,16 @@ def test_a_site_that_is_not_there_yet_has_nothing(tmp_path: Path) -> None:
 
 
 def test_a_stop_ends_what_is_on_its_way_until_it_is_handed_over() -> None:
-    instances = QemuInstances(SLOTS, Capabilities())
-    hardware = Prechecks(hardware=HARDWARE)
+    instances = QemuInstances(QemuInstance, SLOTS, Capabilities())
     for lease_id in (1, 2):
-        assert instances.follow(order(Verb.START, lease_id), hardware, 0) is None
-        assert instances.follow(order(Verb.SEND, lease_id, other_site="b"), hardware, 0) is None
+        assert follow(instances, order(Verb.START, lease_id), Prechecks(hardware=HARDWARE)) is None
+        assert follow(instances, order(Verb.SEND, lease_id, other_site="b"), Prechecks()) is None
     on_its_way, handed_over = instances.all()
-    assert (on_its_way.handover, instances.free_slots, instances.observe()) == (Handover.LIVE, SLOTS, [])
+    assert (on_its_way.handover, instances.used_vms, instances.observe()) == (Handover.LIVE, 0, [])
     handed_over.handover = Handover.READY
     for lease_id in (1, 2):
-        assert instances.follow(order(Verb.STOP, lease_id), Prechecks(), 0) is None
-    assert [one.is_stopping for one in instances.all()] == [True, False]
+        assert follow(instances, order(Verb.STOP, lease_id), Prechecks()) is None
+    assert [one.desired for one in instances.all()] == [Desired.GONE, Desired.AWAY]
     assert [one.lease_id for one in instances.observe()] == [1], "it is reported until it is removed"
 
 

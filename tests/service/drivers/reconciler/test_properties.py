@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from leasehold.service.drivers.protocol import Capabilities, Observation, Order, Phase, Verb
 from leasehold.service.drivers.reconciler.backoff import Backoff
+from leasehold.service.drivers.reconciler.desired import Desired, DesiredState
 from leasehold.service.drivers.reconciler.instances import NEVER, Instances, Key
-from leasehold.service.drivers.reconciler.loop import DesiredState, Reconciler, ReconcilerSettings
+from leasehold.service.drivers.reconciler.loop import Reconciler, ReconcilerSettings
 from leasehold.service.drivers.reconciler.provider import (
-    Desired,
     Machine,
     MachineInstance,
     MachineState,
@@ -149,7 +149,8 @@ class Process:
     def __init__(self, folder: Path, cloud: Cloud) -> None:
         self.folder, self.cloud = folder, cloud
         self.store = InstanceStore(folder, MachineInstance, "machines")
-        self.instances = DesiredState(SLOTS, cloud.capabilities, self.store.instances(), self.store.tombstones())
+        stored, tombstones = self.store.instances(), self.store.tombstones()
+        self.instances = DesiredState(MachineInstance, SLOTS, cloud.capabilities, stored, tombstones)
         self._now_s = 0.0
         self.reconciler = Reconciler(
             self.instances, self.store, cloud, lambda: int(self._now_s), lambda _: None, ReconcilerSettings()

@@ -7,8 +7,8 @@ import pytest
 
 from leasehold.service.drivers.protocol import Phase
 from leasehold.service.drivers.reconciler.backoff import Backoff
+from leasehold.service.drivers.reconciler.desired import Desired
 from leasehold.service.drivers.reconciler.provider import (
-    Desired,
     Machine,
     MachineInstance,
     MachineState,

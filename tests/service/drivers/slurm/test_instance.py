@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leasehold.service.drivers.protocol import Phase, Verb
-from leasehold.service.drivers.reconciler.provider import Desired
+from leasehold.service.drivers.reconciler.desired import Desired
 from leasehold.service.drivers.reconciler.store import from_text, to_text
 from leasehold.service.drivers.slurm.cluster import Job, Node
 from leasehold.service.drivers.slurm.commands import Step

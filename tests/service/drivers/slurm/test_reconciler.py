@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leasehold.service.drivers.protocol import Order, Phase, Verb
+from leasehold.service.drivers.reconciler.desired import Desired
 from leasehold.service.drivers.reconciler.instances import Instances
-from leasehold.service.drivers.reconciler.provider import Desired
 from leasehold.service.drivers.reconciler.store import InstanceStore
 from leasehold.service.drivers.slurm import users as users_module
 from leasehold.service.drivers.slurm.cluster import Job, Node

@@ -16,10 +16,10 @@ from leasehold.model.errors import InvalidField
 from leasehold.service.drivers.bounds import LATEST_MS, exit_status_in, whole_in
 from leasehold.service.drivers.ec2.options import Ec2Options, read_options
 from leasehold.service.drivers.protocol import Capabilities, DriverSetup
+from leasehold.service.drivers.reconciler.desired import Desired
 from leasehold.service.drivers.reconciler.driver import ReconciledDriver
 from leasehold.service.drivers.reconciler.instances import Key
 from leasehold.service.drivers.reconciler.provider import (
-    Desired,
     Machine,
     MachineInstance,
     MachineState,

@@ -15,9 +15,9 @@ from leasehold.service.drivers.libvirt.guest import is_on_its_way, look_at, star
 from leasehold.service.drivers.libvirt.host import Host, find, layer_path, make_layer, remove_disks, unless_gone
 from leasehold.service.drivers.libvirt.options import LibvirtOptions, read_options
 from leasehold.service.drivers.protocol import Capabilities, DriverSetup
+from leasehold.service.drivers.reconciler.desired import Desired
 from leasehold.service.drivers.reconciler.driver import ReconciledDriver
 from leasehold.service.drivers.reconciler.provider import (
-    Desired,
     Machine,
     MachineInstance,
     MachineState,

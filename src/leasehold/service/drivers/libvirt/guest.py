@@ -16,7 +16,8 @@ import libvirt_qemu
 
 from leasehold.service.drivers.bounds import exit_status_in
 from leasehold.service.drivers.protocol import Phase
-from leasehold.service.drivers.reconciler.provider import Desired, MachineInstance, MachineState, Seen
+from leasehold.service.drivers.reconciler.desired import Desired
+from leasehold.service.drivers.reconciler.provider import MachineInstance, MachineState, Seen
 
 # --- the guest agent --------------------------------------------------------------------------------------------------
 

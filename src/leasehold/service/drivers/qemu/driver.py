@@ -32,6 +32,7 @@ from leasehold.service.drivers.qemu.steps import remove, rest, resume, start, su
 from leasehold.service.drivers.qemu.tasks import cancelled, uninterrupted
 from leasehold.service.drivers.qemu.warm import sweep_warm
 from leasehold.service.drivers.reconciler.backoff import Backoff
+from leasehold.service.drivers.reconciler.desired import Desired
 from leasehold.service.drivers.reconciler.instances import Key
 from leasehold.service.drivers.reconciler.order_rules import Action, is_out_of_date
 
@@ -56,11 +57,11 @@ def next_step(instance: QemuInstance) -> Step | None:
     """Choose the next step; None: there is none until the next order, as after a failure."""
     if instance.is_handed_over:
         return clean_up
-    if instance.is_stopping:
+    if instance.desired is Desired.GONE:
         return remove
     if instance.is_awaited:
         return receive
-    if instance.to_site:
+    if instance.desired is Desired.AWAY:
         return send
     return _BY_PHASE.get(instance.phase)
 
@@ -176,7 +177,8 @@ class QemuDriver:
 
     async def nodes(self) -> list[NodeFacts]:
         """Describe the computer that machines run on, and what of it is free for this site."""
-        free_slots = self._site.instances.free_slots
+        instances = self._site.instances
+        free_slots = instances.slots - instances.used_vms
         return [await asyncio.to_thread(node_facts, self._machines, self._options, self._catalogue, free_slots)]
 
     async def images(self) -> list[ImageFacts]:
@@ -209,7 +211,8 @@ class QemuDriver:
         """Follow an order. It is decided on again once steps are interrupted: until then the instance changes."""
         instances = self._site.instances
         prechecks = await self._precheck(order)
-        action = instances.decide(order, prechecks)
+        refuse = instances.refuses(order, prechecks)
+        action = instances.decide(order, refuse)
         if isinstance(action, Problem):
             return action
         changed = instances.changed_by(order, action)
@@ -218,16 +221,14 @@ class QemuDriver:
             return None
         for instance in changed:
             await self._reconciler.interrupt(instance.key)
-        problems: list[Problem | None] = []
-        now_ms = self._site.now_ms()
+        now_ms, fields = self._site.now_ms(), prechecks.fields(order)
         try:
-            await self._site.change(lambda: problems.append(instances.follow(order, prechecks, now_ms)))
+            return await self._site.change(lambda: instances.follow(order, now_ms, refuse, **fields))
         finally:
             current = instances.current(order.lease_id)
             new = [] if current is None or current in changed else [current]
             for instance in (*changed, *new):
                 self._reconciler.start(instance)
-        return problems[0]
 
     async def _precheck(self, order: Order) -> Prechecks:
         current = self._site.instances.current(order.lease_id)

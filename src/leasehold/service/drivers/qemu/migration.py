@@ -58,7 +58,7 @@ async def send(site: QemuSite, instance: QemuInstance) -> None:
 
 
 async def _move_live(site: QemuSite, instance: QemuInstance) -> None:
-    there = site.other(instance.to_site)
+    there = site.other(instance.other_site)
     theirs = await _wait_for(there, instance, lambda one: one.is_listening)
     within_s = site.options.move_ms / 1000
     await gathered(
@@ -78,13 +78,13 @@ async def _wait_for(there: OtherSite, instance: QemuInstance, is_so: Callable[[Q
                     return theirs
                 await asyncio.sleep(_POLL_S)
     except TimeoutError:
-        raise MachineFailed(f"site {instance.to_site} was not ready within {LISTENS_WITHIN_S:g} s") from None
+        raise MachineFailed(f"site {instance.other_site} was not ready within {LISTENS_WITHIN_S:g} s") from None
 
 
 async def clean_up(site: QemuSite, instance: QemuInstance) -> None:
     """Remove an instance that was handed over, as soon as the other site has everything."""
     await kill_all(site, instance)
-    there = site.other(instance.to_site)
+    there = site.other(instance.other_site)
     pause_s = _POLL_S
     while not _is_taken_over(there, instance):
         await asyncio.sleep(pause_s)

@@ -20,7 +20,7 @@ from leasehold.service.drivers.qemu.machine import GuestOver, MachineFiles, Virt
 from leasehold.service.drivers.qemu.options import QemuOptions
 from leasehold.service.drivers.qemu.output import console_file, output_folder
 from leasehold.service.drivers.qemu.process import MachineDied, MachineFailed, QemuProcess
-from leasehold.service.drivers.qemu.tasks import shielded
+from leasehold.service.drivers.qemu.tasks import Result, shielded
 from leasehold.service.drivers.reconciler.driver import News
 
 _PRIVATE = 0o700
@@ -36,7 +36,7 @@ class QemuSite:
         self.now_ms = setup.clock
         self._store = open_store(self.folder)
         stored, tombstones = self._store.instances(), self._store.tombstones()
-        self.instances = QemuInstances(setup.slots, options.capabilities, stored, tombstones)
+        self.instances = QemuInstances(QemuInstance, setup.slots, options.capabilities, stored, tombstones)
         self.limits = CgroupLimits(self.folder, wanted=options.limits)
         self._news = News()
         self._news.add(self.instances.observe())
@@ -45,16 +45,17 @@ class QemuSite:
 
     # changing instances
 
-    async def change(self, change: Callable[[], None]) -> None:
+    async def change(self, change: Callable[[], Result]) -> Result:
         """Change instances; this is durable when it returns, and done even if it is cancelled."""
-        await shielded(asyncio.ensure_future(self._change(change)))
+        return await shielded(asyncio.ensure_future(self._change(change)))
 
-    async def _change(self, change: Callable[[], None]) -> None:
+    async def _change(self, change: Callable[[], Result]) -> Result:
         async with self._changing:
-            change()
+            result = change()
             write = self._store.write
             await asyncio.get_running_loop().run_in_executor(self._thread, self.instances.flush, write)
             self._news.add(self.instances.take_news())
+            return result
 
     async def update(self, instance: QemuInstance, **fields: Any) -> None:  # noqa: ANN401 - fields of QemuInstance
         """Change fields of an instance."""

@@ -11,8 +11,9 @@ Each layer can be used without those below it:
                  current, how many slots are used, what has to be written and reported
 ``store``        `InstanceStore`, their durable record; `read_neighbour`, that of another site
 ``backoff``      `Backoff`: when something that went wrong is retried
+``desired``      `DesiredState`: what orders change of instances that have a desired state, and what they are refused
 ``provider``     `Provider`, one kind of machines; what the state of machines means, and which step is next
-``loop``         `Reconciler`: rounds of observing, comparing and acting, in threads; `DesiredState`, which orders set
+``loop``         `Reconciler`: rounds of observing, comparing and acting, in threads
 ``driver``       `ReconciledDriver`: all of this as a `leasehold.service.drivers.protocol.Driver`
 
 A driver of machines that are asked over a wire, as libvirt's and a cloud's, is a `Provider` given to a
@@ -28,6 +29,6 @@ emulated) takes from the upper layers:
   ``None`` and nested dataclasses are all right.
 * `InstanceStore`, with ``tables`` of its own, and functions in `write` that fill them in the same transaction;
   ``fact``, ``set_fact`` and ``publish`` for single values.
-* `Instances`, where it keeps them in memory and changes them in place: overriding ``room_changed`` it can count
-  more than slots.
+* `DesiredState`, where an order changes nothing but the desired state of an instance; else `Instances`, which keeps
+  them in memory, to be changed in place: overriding ``room_changed`` it can count more than slots.
 """

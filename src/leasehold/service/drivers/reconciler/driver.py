@@ -6,7 +6,8 @@ from contextlib import suppress
 from threading import Lock
 
 from leasehold.service.drivers.protocol import Capabilities, DriverSetup, Observation, Order, Problem
-from leasehold.service.drivers.reconciler.loop import DesiredState, Reconciler, ReconcilerSettings
+from leasehold.service.drivers.reconciler.desired import DesiredState
+from leasehold.service.drivers.reconciler.loop import Reconciler, ReconcilerSettings
 from leasehold.service.drivers.reconciler.provider import MachineInstance, Provider
 from leasehold.service.drivers.reconciler.store import InstanceStore
 
@@ -28,7 +29,8 @@ class ReconciledDriver:
             raise
         self._capabilities = provider.capabilities
         self._news = News()
-        instances = DesiredState(setup.slots, self._capabilities, store.instances(), store.tombstones())
+        stored, tombstones = store.instances(), store.tombstones()
+        instances = DesiredState(MachineInstance, setup.slots, self._capabilities, stored, tombstones)
         self._reconciler = Reconciler(instances, store, provider, setup.clock, self._news.add, settings)
         self._reconciler.start()
 

@@ -54,18 +54,16 @@ class Instance:
 
     @classmethod
     def ordered(cls, order: Order, phase: Phase, now_ms: int, **more: Any) -> Self:  # noqa: ANN401 - fields
-        """Make a new instance as an order asks for it; ``more`` are the driver's own fields."""
-        return cls(
-            lease_id=order.lease_id,
-            generation=order.incarnation,
-            incarnation=order.incarnation,
-            vms=order.vms,
-            memory_mib=order.memory_mib,
-            command=tuple(order.command),
-            phase=phase,
-            since_ms=now_ms,
-            **more,
-        )
+        """Make a new instance as an order asks for it; ``more`` are other fields, also in place of these."""
+        fields: dict[str, Any] = {
+            "lease_id": order.lease_id,
+            "generation": order.incarnation,
+            "incarnation": order.incarnation,
+            "vms": order.vms,
+            "memory_mib": order.memory_mib,
+            "command": tuple(order.command),
+        }
+        return cls(**fields | more, phase=phase, since_ms=now_ms)
 
     @property
     def key(self) -> Key:

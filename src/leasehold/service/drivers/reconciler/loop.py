@@ -12,12 +12,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from threading import Event, Lock, RLock, Thread
 
-from leasehold.service.drivers.protocol import Capabilities, Clock, Observation, Order, Phase, Problem, Verb
+from leasehold.service.drivers.protocol import Clock, Observation, Order, Phase, Problem
 from leasehold.service.drivers.reconciler.backoff import Backoff
-from leasehold.service.drivers.reconciler.instances import BRINGS_UP, Instances, Key
-from leasehold.service.drivers.reconciler.order_rules import Action, decide, no_room_for
+from leasehold.service.drivers.reconciler.desired import Desired, DesiredState
+from leasehold.service.drivers.reconciler.instances import BRINGS_UP, Key
+from leasehold.service.drivers.reconciler.order_rules import Action
 from leasehold.service.drivers.reconciler.provider import (
-    Desired,
     Machine,
     MachineInstance,
     MachineState,
@@ -49,106 +49,12 @@ class ReconcilerSettings:
     parallel: int = 4
 
 
-class DesiredState(Instances[MachineInstance]):
-    """The instances of a site, whose desired state orders change. Nothing here touches a machine."""
-
-    def __init__(
-        self,
-        slots: int,
-        capabilities: Capabilities,
-        instances: Iterable[MachineInstance] = (),
-        tombstones: Mapping[int, int] | None = None,
-    ) -> None:
-        super().__init__(instances, tombstones)
-        self.slots = slots
-        self._capabilities = capabilities
-
-    def follow(self, order: Order, now_ms: int) -> Problem | None:
-        """Follow an order; returns why it is not taken on."""
-        current, tombstone = self.current(order.lease_id), self.tombstone(order.lease_id)
-        if order.verb is Verb.STOP:
-            self._stop_sending(order)
-        action = decide(order, current, tombstone, self._capabilities, lambda action: self._refuse(action, order))
-        if isinstance(action, Problem):
-            return action
-        if action in {Action.CREATE, Action.RECEIVE}:
-            phase = Phase.STARTING if action is Action.CREATE else Phase.RECEIVING
-            site = order.other_site
-            instance = MachineInstance.ordered(order, phase, now_ms, other_site=site, from_site=site)
-            self.add(instance)
-            self.report(instance)
-        elif action in {Action.SEND, Action.STOP}:
-            self._let_go(order, Desired.AWAY if action is Action.SEND else Desired.GONE)
-        elif current is not None:
-            self._change(current, action, order, now_ms)
-        return None
-
-    def _refuse(self, action: Action, order: Order) -> Problem | None:
-        """Say what is asked for that machines cannot have whose provider places them."""
-        if action is not Action.RESUME and order.constraints.nodes:
-            return Problem(f"there is no node {order.constraints.nodes[0]} here", again=False)
-        if action is not Action.RESUME and order.constraints.image:
-            return Problem(f"there is no image {order.constraints.image} here", again=False)
-        current = self.current(order.lease_id)
-        return no_room_for(order.vms if current is None else current.vms, self.used_vms, self.slots)
-
-    def _change(self, current: MachineInstance, action: Action, order: Order, now_ms: int) -> None:
-        if action is Action.SAVE:
-            current.desired = Desired.SAVED
-            self.become(current, Phase.SAVING, now_ms)
-        elif action is Action.RESUME:
-            current.incarnation, current.desired = order.incarnation, Desired.UP
-            self.become(current, Phase.RESUMING, now_ms)
-        elif action is Action.END_AGAIN:
-            self.end_again(current, order.incarnation, now_ms)
-
-    def _let_go(self, order: Order, desired: Desired) -> None:
-        current = self.bury(order.lease_id, order.incarnation)
-        if current is not None:
-            current.desired, current.other_site = desired, order.other_site
-            self.drop_news(order.lease_id)
-
-    def _stop_sending(self, order: Order) -> None:
-        """A STOP also ends what was to go to another site, and has not gone."""
-        for one in self.all():
-            is_meant = one.lease_id == order.lease_id and one.incarnation <= order.incarnation
-            if is_meant and one.desired is Desired.AWAY:
-                one.desired = Desired.GONE
-                self.touch(one)
-
-    def add_unknown(self, key: Key, machines: Sequence[Machine], now_ms: int) -> None:
-        """Take in machines without an instance: to be removed if they are out of date, else as they are.
-
-        What is not wanted is stopped by the service, which knows.
-        """
-        lease_id, generation = key
-        is_saved = all(machine.state is MachineState.SAVED for machine in machines)
-        desired = Desired.SAVED if is_saved else Desired.UP
-        if generation <= self.tombstone(lease_id) or self.current(lease_id) is not None:
-            desired = Desired.GONE
-        unknown = MachineInstance(
-            lease_id=lease_id,
-            generation=generation,
-            incarnation=generation,
-            vms=len(machines),
-            memory_mib=0,
-            command=(),
-            phase=Phase.SAVED if is_saved else Phase.STARTING,
-            since_ms=now_ms,
-            desired=desired,
-            created=True,
-        )
-        self.add(unknown)
-        if not unknown.is_leaving:
-            self.report(unknown)
-
-
 class Reconciler:
     """Looks after the machines of one site; each method may be called from any thread."""
 
     def __init__(
         self,
-        instances: DesiredState,
+        instances: DesiredState[MachineInstance],
         store: InstanceStore[MachineInstance],
         provider: Provider,
         clock: Clock,
@@ -211,7 +117,15 @@ class Reconciler:
     def _follow(self, order: Order, site_problem: str) -> Problem | None:
         if site_problem and order.verb in BRINGS_UP:
             return Problem(site_problem)
-        return self._instances.follow(order, self._clock())
+        return self._instances.follow(order, self._clock(), lambda action: self._refuse(action, order))
+
+    def _refuse(self, action: Action, order: Order) -> Problem | None:
+        """Say what is asked for that machines cannot have whose provider places them."""
+        if action is not Action.RESUME and order.constraints.nodes:
+            return Problem(f"there is no node {order.constraints.nodes[0]} here", again=False)
+        if action is not Action.RESUME and order.constraints.image:
+            return Problem(f"there is no image {order.constraints.image} here", again=False)
+        return self._instances.no_room_for(order)
 
     def _write(self) -> None:
         self._instances.flush(self._store.write)
@@ -251,7 +165,7 @@ class Reconciler:
         """Compare; what was observed of instances with a step under way is not believed."""
         for key in observed:
             if self._instances.find(key) is None:  # left by a crash, or the file is lost
-                self._instances.add_unknown(key, observed[key], self._clock())
+                self._add_unknown(key, observed[key])
         for instance in self._instances.all():
             if instance.key not in under_way:
                 self._update(instance, observed.get(instance.key, ()))
@@ -259,6 +173,32 @@ class Reconciler:
         self._write()
         for job in jobs:
             self._pool.submit(self._act, *job)
+
+    def _add_unknown(self, key: Key, machines: Sequence[Machine]) -> None:
+        """Take in machines without an instance: to be removed if they are out of date, else as they are.
+
+        What is not wanted is stopped by the service, which knows.
+        """
+        lease_id, generation = key
+        is_saved = all(machine.state is MachineState.SAVED for machine in machines)
+        desired = Desired.SAVED if is_saved else Desired.UP
+        if generation <= self._instances.tombstone(lease_id) or self._instances.current(lease_id) is not None:
+            desired = Desired.GONE
+        unknown = MachineInstance(
+            lease_id=lease_id,
+            generation=generation,
+            incarnation=generation,
+            vms=len(machines),
+            memory_mib=0,
+            command=(),
+            phase=Phase.SAVED if is_saved else Phase.STARTING,
+            since_ms=self._clock(),
+            desired=desired,
+            created=True,
+        )
+        self._instances.add(unknown)
+        if not unknown.is_leaving:
+            self._instances.report(unknown)
 
     def _update(self, instance: MachineInstance, machines: Sequence[Machine]) -> None:
         if instance.is_leaving:

@@ -12,46 +12,22 @@ from typing import NamedTuple
 
 from leasehold.model.errors import LeaseholdError
 from leasehold.service.drivers.protocol import Capabilities, Phase, fault_of_exit
-from leasehold.service.drivers.reconciler.instances import Instance, Key
-
-
-class Desired(StrEnum):
-    """The desired state of an instance."""
-
-    UP = "up"
-    SAVED = "saved"
-    AWAY = "away"
-    """At another site, with its memory."""
-    GONE = "gone"
+from leasehold.service.drivers.reconciler.desired import Desired, DesiredInstance
+from leasehold.service.drivers.reconciler.instances import Key
 
 
 @dataclass(slots=True, kw_only=True)
-class MachineInstance(Instance):
+class MachineInstance(DesiredInstance):
     """An instance whose machines the reconciler looks after.
 
-    ``other_site``       where they come from, or go to
-    ``from_site``        where they came from, or will, also when they go on; empty where they are created here
     ``created``          whether something may have been created of them
     ``came_up``          whether all of them ran once, or may have been sent: none is created again after that
     ``command_started``  whether their command was started
     """
 
-    desired: Desired = Desired.UP
-    other_site: str = ""
-    from_site: str = ""
     created: bool = False
     came_up: bool = False
     command_started: bool = False
-
-    @property
-    def is_leaving(self) -> bool:
-        """Whether it is on its way out."""
-        return self.desired in {Desired.AWAY, Desired.GONE}
-
-    @property
-    def is_observed(self) -> bool:
-        """Whether it is reported; one on its way to another site is reported there."""
-        return self.desired is not Desired.AWAY
 
     @property
     def never_existed(self) -> bool:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 from leasehold.jobs.job import Fault
 from leasehold.service.drivers.protocol import Phase, fault_of_exit
+from leasehold.service.drivers.reconciler.desired import Desired
 from leasehold.service.drivers.reconciler.instances import Instance
-from leasehold.service.drivers.reconciler.provider import Desired
 from leasehold.service.drivers.slurm.cluster import Job, JobState
 from leasehold.service.drivers.slurm.commands import Step
 from leasehold.service.drivers.slurm.options import OnSuspend

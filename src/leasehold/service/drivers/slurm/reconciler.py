@@ -13,9 +13,9 @@ from uuid import uuid4
 from leasehold.jobs.job import Fault
 from leasehold.service.drivers.facts import not_one_per_node
 from leasehold.service.drivers.protocol import Capabilities, Clock, Observation, Order, Phase, Problem, Verb
+from leasehold.service.drivers.reconciler.desired import Desired
 from leasehold.service.drivers.reconciler.instances import Instances
 from leasehold.service.drivers.reconciler.order_rules import Action, decide, no_room_for
-from leasehold.service.drivers.reconciler.provider import Desired
 from leasehold.service.drivers.reconciler.store import InstanceStore
 from leasehold.service.drivers.slurm.cluster import Job, JobState
 from leasehold.service.drivers.slurm.commands import Slurm, SlurmRefused, SlurmUnavailable, Step
