@@ -17,7 +17,7 @@ from tests.gateway.coallocation.together import coallocation, part, two_sites
 from leasehold.gateway import snapshot as watching
 from leasehold.gateway.explaining import explain_request
 from leasehold.gateway.gateway import Gateway, Routing
-from leasehold.gateway.snapshot import Snapshot, undone, watch
+from leasehold.gateway.snapshot import StateSnapshot, undone, watch
 from leasehold.model.agreement import CPUS, Agreement, NoLimit
 from leasehold.model.coallocation import Part
 from leasehold.model.event import CoAllocationSubmitted, Event, Submitted
@@ -49,7 +49,7 @@ def holding(leases: int, coallocations: int = 0) -> Gateway:
 
 
 def visited(there: Gateway) -> int:
-    before = Snapshot(there, there.leases.values())
+    before = StateSnapshot(there, there.leases.values())
     before.restore()
     return before.visited
 

@@ -39,7 +39,7 @@ class Brokered:
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """Who would be asked to take a request, and decides by itself; ``free_vms`` when it was last heard of."""
+    """The site or peer that would be asked, and decides for itself; ``free_vms`` as last reported."""
 
     name: str
     is_peer: bool
@@ -52,8 +52,8 @@ class Explanation:
 
     ``state``      in which the lease would be
     ``site``       where it would start or wait, "" for nowhere or at the gateway
-    ``elsewhere``  who would be asked, where that is not decided here
-    ``start_ms``   now, or when it is planned to start; None where nobody can know
+    ``elsewhere``  the site or peer that would be asked, where that is not decided here
+    ``start_ms``   now, or when it is planned to start; None where that cannot be known
     ``end_ms``     when its requested time would be over, if it is not preempted before
     ``wall_ms``    how long its duration is by the clock at that site
     ``reason``     the last one that it would be given, with the ``breach`` of an agreement that it is about
@@ -188,12 +188,12 @@ def _reason_of(coallocation: CoAllocation, effects: Iterable[Effect]) -> Reason:
 
 
 def _probe(gateway: Gateway, request: Request) -> Lease:
-    """A lease that nobody knows of."""
+    """A lease that is not known to any part."""
     return Lease(request.id, request, request.vms, 0, request.duration_ms * gateway.reference_mips)
 
 
 def _no_view(request: Request) -> ComponentView:
-    """A local request has its home, and asks nobody."""
+    """A local request has its home, and no choice."""
     sites = () if request.site is None else (request.site,)
     return ComponentView(VirtualEnvironment(sites), ExtendedVirtualEnvironment(sites, {}))
 

@@ -74,7 +74,7 @@ class Gateway:
     ) -> None:
         """Make these sites, in this order; ``reference_mips`` is the speed that durations refer to.
 
-        Without ``sharing`` nothing is agreed, and nobody accounts for what is used. Co-allocations may take
+        Without ``sharing`` nothing is agreed, and use is not accounted for. Co-allocations may take
         ``most_looks`` in one instant. ``see_through`` wraps what the gateway knows, such as to let it be stale.
         """
         self.reference_mips = reference_mips

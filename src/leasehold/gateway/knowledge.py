@@ -173,9 +173,9 @@ class Knowledge:
         )
 
     def outlook(self, site_name: str, now_ms: int) -> DemandOutlook:
-        """Give what a site's own users are likely to take soon; it is learnt from when somebody first asks.
+        """Give what a site's own users are likely to take soon; it is learnt from the first question on.
 
-        Nobody tells what the users of a site take that decides for itself: of those, the least is believed.
+        A site that decides for itself does not report it: the least is assumed.
         """
         if site_name in self._registry.remotes:
             slots = self._registry.remotes[site_name].slots

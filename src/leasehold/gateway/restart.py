@@ -1,15 +1,15 @@
 """Go on where a record left off: the gateway's leases are put back into the places that they were in.
 
-What the planner keeps besides the leases (profiles, queues, heaps) follows from them and is built anew, so
-that there is nothing else that could be lost, or that could contradict them.
+What the planner keeps besides the leases (profiles, queues, heaps) follows from them and is rebuilt, so nothing else
+can be lost, or contradict them.
 
-If time has passed meanwhile, somebody's reservation may have come and gone with nobody there to start it, or
-the room of somebody whose machines have not been seen yet is booked for too short a time.
-Then everybody at that site who waits with a reservation is planned again, in the order of the planned starts.
+If time has passed meanwhile, the time of a reservation may have come and gone without a start, or the room of a lease
+whose machines have not been seen yet is booked for too short a time. Then all leases at that site that wait with a
+reservation are planned again, in the order of their planned starts.
 
-A site may have fewer slots than its leases hold or were promised. Preemptable guests give way until the rest
-fits; what cannot give way stays until its end, and nothing starts until all fits again. Who waits is planned
-again, and who is wider than the whole site has no place there any more.
+A site may have fewer slots than its leases hold or were promised. Preemptable guests give way until the rest fits; what
+cannot give way stays until its end, and nothing starts until all fits again. Leases that wait are planned again, and
+those that are wider than the whole site are turned away.
 """
 
 from collections.abc import Iterable
@@ -73,7 +73,7 @@ def _furnish(site: Site, leases: list[Lease], now_ms: int) -> bool:
 
 
 def _fit(gateway: Gateway, site: Site, leases: list[Lease], now_ms: int, *, was_late: bool) -> None:
-    """Let the leases of a site have no more than there is, and plan again what nobody was there to start."""
+    """Let the leases of a site have no more than there is, and plan again what should have started meanwhile."""
     allocations, too_wide = site.allocations, [lease for lease in leases if lease.vms > site.settings.slots]
     for lease in too_wide:
         if lease.held_since_ms < 0:
@@ -101,7 +101,7 @@ def _promised_too_much(guests: Guests) -> bool:
 def _part_with(gateway: Gateway, site: Site, lease: Lease, now_ms: int) -> None:
     """Turn away a lease that waits for more VMs than there are.
 
-    A guest that has never started is routed anew; of the others only a Migratable one may go on elsewhere.
+    A guest that has never started is routed again; of the others only a Migratable one may go on elsewhere.
     """
     if lease.request.is_local:
         site.locals.withdraw(lease, now_ms)
@@ -127,7 +127,7 @@ def _bookings(leases: Iterable[Lease]) -> Iterable[tuple[int, int, int]]:
 
 
 def _plan_again(site: Site, why: Reason, now_ms: int) -> None:
-    """Plan all reservations from now on, those at home first; ``why`` is told where that moves one."""
+    """Plan all reservations from now on, those at home first; ``why`` is recorded where that moves one."""
     guests = site.guests
     planned_ms = {lease.id: lease.reserved_ms for lease in _reserved(site)}
     at_home = list(site.locals.reserved.values())

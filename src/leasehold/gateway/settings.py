@@ -23,7 +23,7 @@ class SiteSettings:
     ``non_preemptable_share_vms``  most VMs that Non-preemptable guests may hold or have reserved
     ``non_preemptable_max_ms``     longest Non-preemptable guest
     ``can_suspend, can_migrate``   whether its machines' memory can be saved, and moved to another site
-    ``confirms_starts``            whether somebody tells when machines were seen (`LeaseStarted`,
+    ``confirms_starts``            whether starts are confirmed when machines were seen (`LeaseStarted`,
                                    `LeaseContinues`), and time counts from then; else they start at once
     """
 
@@ -71,9 +71,9 @@ class Routing:
     ``told_external, told_locals``  streams that an operator states; the others are learnt
     ``try_elsewhere``               ask the policy again, without the site that refused
     ``use_free_room``               send a request to a site that can start it now, if there is one, and let
-                                    who has not started and waits at a site go to another that can
+                                    requests that wait at a site and have not started go to another
     ``tick_ms``                     how often held requests are asked about again at the latest
-    ``learns``                      whether streams that nobody told are learnt; for nothing where no
+    ``learns``                      whether streams that are not stated are learnt; in vain where no
                                     guest can come, and not free
     """
 

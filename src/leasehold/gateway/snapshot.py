@@ -45,7 +45,7 @@ VALUES: tuple[type, ...] = (
     *(Agreement, Breach, Component, UsageGrant, Holding, CoAllocationRequest),
     *(Lease, Request, Segment, SiteFacts, Waiting),
 )
-"""Nouns of which there can be very many, and that nobody changes once they are made; of leases see above."""
+"""Nouns of which there can be very many, that never change once they are made; of leases see above."""
 
 WATCHED: tuple[type, ...] = (Part,)
 """Nouns of which there can be very many, and of which nothing changes but which plain values they have."""
@@ -61,14 +61,14 @@ _MISSING = object()
 @contextmanager
 def undone(root: object, leases: Iterable[Lease]) -> Iterator[None]:
     """Let everything that can be reached from ``root``, and these leases, be afterwards as it was before."""
-    before = Snapshot(root, leases)
+    before = StateSnapshot(root, leases)
     try:
         yield
     finally:
         before.restore()
 
 
-class Snapshot:
+class StateSnapshot:
     """How everything is that can be reached from ``root``, and the leases that are open."""
 
     def __init__(self, root: object, leases: Iterable[Lease]) -> None:

@@ -70,7 +70,7 @@ class Outage:
     since_ms: int
 
 
-class NodeInventory:
+class SchedulableNodes:
     """All nodes of all sites."""
 
     def __init__(self, network: Network) -> None:

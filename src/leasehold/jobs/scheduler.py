@@ -13,7 +13,7 @@ from leasehold.jobs.effects import JobEffect, WakeJobsAt
 from leasehold.jobs.event_handlers import EventHandlers, FaultHandlers
 from leasehold.jobs.events import JobEvent, RoomLeft, RoomTaken
 from leasehold.jobs.job import NOT_YET, AttemptState, JobRecord, JobRequest, JobState, site_of
-from leasehold.jobs.nodes import Holder, NodeInventory
+from leasehold.jobs.nodes import Holder, SchedulableNodes
 from leasehold.jobs.placement import PlaceFinder, Placer
 from leasehold.jobs.scheduling_cycle import Forecast, SchedulingCycle, Standbys
 from leasehold.jobs.settings import JobSettings
@@ -83,7 +83,7 @@ def _copies_run_apart(record: JobRecord) -> None:
         raise InvariantBroken(f"job {record.id} has two copies on one node: {counted}")
 
 
-def _promises_are_those_of_attempts(records: Iterable[JobRecord], inventory: NodeInventory) -> None:
+def _promises_are_those_of_attempts(records: Iterable[JobRecord], inventory: SchedulableNodes) -> None:
     promised: set[tuple[str, Holder]] = set()
     for name, held in inventory.held():
         promised.update((name, holder) for holder in held)
@@ -97,7 +97,7 @@ def _promises_are_those_of_attempts(records: Iterable[JobRecord], inventory: Nod
         raise InvariantBroken(f"promised and not open, or open and not promised: {promised ^ expected}")
 
 
-def _nothing_is_promised_twice(inventory: NodeInventory) -> None:
+def _nothing_is_promised_twice(inventory: SchedulableNodes) -> None:
     for name, _ in inventory.held():
         total, promised = inventory.total(name), inventory.promised(name)
         if total is not None and not total.holds(promised) and name not in inventory.shrunk:

@@ -7,7 +7,7 @@ from typing import Any
 from leasehold.jobs.effects import BuildImage, JobDecided, JobEffect
 from leasehold.jobs.events import ImagesSeen
 from leasehold.jobs.job import NOT_YET, Attempt, JobReason, JobRecord, Place
-from leasehold.jobs.nodes import NodeInventory
+from leasehold.jobs.nodes import SchedulableNodes
 from leasehold.jobs.settings import JobSettings
 from leasehold.matching.assignment import Solve
 from leasehold.matching.choice import Physical
@@ -369,7 +369,7 @@ class SchedulerState:
         self.network = network
         self.solve = solve
         self.jobs = JobTable()
-        self.inventory = NodeInventory(network)
+        self.inventory = SchedulableNodes(network)
         self.waiting = WaitingJobs(settings)
         self.images = ImageRegistry(settings, self.jobs)
         self.offers = StandingOffers(settings)

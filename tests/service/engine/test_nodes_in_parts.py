@@ -11,7 +11,7 @@ from tests.service.engine.job_worlds import S, Shop, facts, job, nodes
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.jobs.events import NodesSeen, SeenNode
 from leasehold.jobs.job import JobState
-from leasehold.jobs.nodes import NodeInventory
+from leasehold.jobs.nodes import SchedulableNodes
 from leasehold.model.request import LeaseType
 from leasehold.service.commands import JobNodesSeen, Surveyed
 from leasehold.service.drivers.facts import NodeFacts
@@ -69,9 +69,9 @@ def test_parts_come_to_the_same_as_the_whole(looks: list[list[NodeFacts]], size:
 def test_no_question_after_a_start_has_all_nodes_judged(sqlite_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """In parts is how all that is told of a large site is worked off, also where its leases are."""
     judged: list[str] = []
-    as_it_is = NodeInventory._as_it_is
+    as_it_is = SchedulableNodes._as_it_is
 
-    def counted(floor: NodeInventory, seen: SeenNode) -> SeenNode:
+    def counted(floor: SchedulableNodes, seen: SeenNode) -> SeenNode:
         judged.append(seen.node.name)
         return as_it_is(floor, seen)
 
@@ -98,7 +98,7 @@ def test_no_question_after_a_start_has_all_nodes_judged(sqlite_store: Store, mon
         shop.do(part)
     look_at_machines()
 
-    monkeypatch.setattr(NodeInventory, "_as_it_is", counted)
+    monkeypatch.setattr(SchedulableNodes, "_as_it_is", counted)
     assert prospect(shop.engine, job(), shop.now_ms).state is JobState.RUNNING
     assert len(judged) < 10
     shop.do(job())

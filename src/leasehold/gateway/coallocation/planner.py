@@ -64,7 +64,7 @@ class WorkBudget:
 
 @dataclass(frozen=True, slots=True)
 class NotNow:
-    """There is no room for all yet, or an agreement says no until it does not."""
+    """There is no room for all yet, or an agreement does not allow it now."""
 
     breach: Breach | None = None
 
@@ -157,8 +157,9 @@ class SitePlan:
 
 
 Window = Callable[[str, int, int], tuple[int, int] | None]
-"""From when until when a component holds machines of a site, told how long its files travel there and how
-long it runs (ms); None: it cannot be there in time."""
+"""From when until when a component would hold machines of a site: what its place has to be free for.
+
+It takes the site, how long files travel there and how long the component runs (ms); None: it cannot be in time."""
 
 
 def all_from(start_ms: int, now_ms: int, deadline_ms: int | None) -> Window:
@@ -230,7 +231,12 @@ class _Choice:
 
 
 class Assigner:
-    """Looks for places for components in ``rooms``, which it leaves as they were."""
+    """Decides which component goes to which site, so that all of them have room at the same time.
+
+    The widest component chooses first, then the next, as in KOALA. Where that leaves a component without a place, those
+    before it take their next best site: so a way is found if there is one, within `MOST_LOOKS` and the budget of the
+    instant. The ``rooms`` are left as they were.
+    """
 
     def __init__(
         self, rooms: Mapping[str, SitePlan], policy: PlacementPolicy, window: Window, budget: WorkBudget

@@ -1,6 +1,6 @@
 """Claiming by advance reservation: all components are promised their room for the earliest common start.
 
-The start is looked for on the sites' full plans, in which everybody is booked. A new start can become
+The start is looked for on the sites' full plans, in which everything is booked. A new start can become
 possible only where room comes free at some site, where files arrive, or where an agreement allows it again;
 so only those times are tried, in their order. A component that its site refuses is placed again. Where none
 will have it, whatever was promised is called off, and the next start is tried, as often as the request says.

@@ -10,7 +10,7 @@ from tests.jobs.making import seen
 
 from leasehold.jobs.events import RoomLeft, RoomTaken, SeenNode
 from leasehold.jobs.job import NOT_YET, Fault
-from leasehold.jobs.nodes import NodeInventory
+from leasehold.jobs.nodes import SchedulableNodes
 from leasehold.matching.needs import Amounts
 from leasehold.matching.nodes import Network, Node
 
@@ -24,8 +24,8 @@ STEPS = st.lists(
 )
 
 
-def played(steps: list[tuple[str, str]]) -> NodeInventory:
-    floor = NodeInventory(Network())
+def played(steps: list[tuple[str, str]]) -> SchedulableNodes:
+    floor = SchedulableNodes(Network())
     for now_ms, (what, name) in enumerate(steps, 1):
         if what in {"seen", "down", "fault"}:
             problem = "" if what == "seen" else "is down"
@@ -72,7 +72,7 @@ SITE_STEPS = st.lists(
 def test_whatever_happens_each_node_lies_with_what_can_be_promised_there(
     steps: list[tuple[str, str, int, int]],
 ) -> None:
-    floor, each = NodeInventory(Network()), Amounts(1, 100, 0)
+    floor, each = SchedulableNodes(Network()), Amounts(1, 100, 0)
     for now_ms, (what, name, number, ago_ms) in enumerate(steps, 3):
         since_ms = now_ms - ago_ms if ago_ms >= 0 else NOT_YET
         if what == "see":
@@ -93,7 +93,7 @@ def test_whatever_happens_each_node_lies_with_what_can_be_promised_there(
     assert lies(floor) == there(floor)
 
 
-def lies(floor: NodeInventory) -> dict[str, Node]:
+def lies(floor: SchedulableNodes) -> dict[str, Node]:
     """All nodes as they lie where they are looked for."""
     whole = {node.name: node for node in floor.whole.index.nodes()}
     by_site = {node.name: node for ground in floor.sites.values() for node in ground.index.nodes()}
@@ -101,13 +101,13 @@ def lies(floor: NodeInventory) -> dict[str, Node]:
     return whole
 
 
-def there(floor: NodeInventory) -> dict[str, Node]:
+def there(floor: SchedulableNodes) -> dict[str, Node]:
     """All nodes that can be used, each worked out by itself."""
     names = [name for site in "ab" for name in floor.names(site) if floor.is_usable(name)]
     return {name: node for name in names if (node := floor.node(name)) is not None}
 
 
-class Counted(NodeInventory):
+class Counted(SchedulableNodes):
     """Counts the nodes that are judged."""
 
     judged = 0
@@ -135,7 +135,7 @@ class TestALargeSite:
         self.look(floor, at_ms)
         return floor
 
-    def look(self, floor: NodeInventory, at_ms: int) -> None:
+    def look(self, floor: SchedulableNodes, at_ms: int) -> None:
         floor.see([seen(f"a/{number}", at_ms=at_ms) for number in range(self.NODES)], at_ms)
 
     def test_after_a_start_nothing_is_laid_twice(self) -> None:
