@@ -153,7 +153,7 @@ class TestParsers:
     @given(
         st.text()
         | st.lists(
-            st.sampled_from(["boot x", "mhz 9" + "9" * 5_000, "disk \N{ARABIC-INDIC DIGIT FIVE} 1", "package a 1"])
+            st.sampled_from(["module x", "mhz 9" + "9" * 5_000, "disk \N{ARABIC-INDIC DIGIT FIVE} 1", "package a 1"])
         ).map("\n".join)
     )
     def test_reports_of_nodes(self, text: str) -> None:

@@ -22,6 +22,7 @@ from leasehold.service.drivers.slurm.instance import JobInstance, Tag
 from leasehold.service.drivers.slurm.job_directory import JobDirectories
 from leasehold.service.drivers.slurm.options import SlurmOptions
 from leasehold.service.drivers.slurm.reconciler import NO_ROOM, JobReconciler
+from leasehold.service.drivers.slurm.users import JobUsers
 from leasehold.testing.driver_rig import order
 
 NOW_MS = 1_060_000
@@ -214,6 +215,13 @@ class TestAUserWhoIsNotKnownAnyMore:
         house.slurm.silent = True
         assert "sbatch took longer" in house.reconciler.carry_out([start()])["7.1.start"].text
         assert house.here.keys() == {7}
+
+
+def test_a_start_that_is_repeated_is_refused_where_its_consumer_has_no_user_any_more(house: House) -> None:
+    house.submitted()
+    house.reconciler._users = JobUsers(replace(OPTIONS, users={"cms": "nobody"}))
+    refused = house.reconciler.carry_out([start()])["7.1.start"]
+    assert (refused.again, house.here[7].job_id) == (False, None)
 
 
 class Counted(Instances[JobInstance]):

@@ -84,7 +84,6 @@ _MODULES = "leasehold-probe modules"
 
 PROBE = f"""\
 echo '{BEGINS}'
-echo "boot $(cat /proc/sys/kernel/random/boot_id 2>/dev/null)"
 awk -F: '/^cpu MHz/ {{ if ($2 + 0 > most) most = $2 + 0 }} END {{ printf "mhz %d\\n", most }}' /proc/cpuinfo 2>/dev/null
 df -Pm "${{TMPDIR:-/tmp}}" 2>/dev/null | awk 'NR == 2 {{ print "disk", $2, $4 }}'
 command -v dpkg-query > /dev/null && dpkg-query --show \\
@@ -117,17 +116,12 @@ class BadReport(LeaseholdError):
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a node says of itself: 0 and empty where it does not know.
-
-    ``boot_id``   changes whenever it is started
-    ``disk_mib``  of the place for temporary files, and what is free there
-    """
+    """What a node says of itself, 0 where it does not know; ``disk_mib`` is of the place for temporary files."""
 
     software: Software
     cpu_mhz: int = 0
     disk_mib: int = 0
     free_disk_mib: int = 0
-    boot_id: str = ""
 
 
 def read_report(text: str) -> Report:
@@ -137,7 +131,7 @@ def read_report(text: str) -> Report:
         raise BadReport(f"a probe has written something else: {repr(lines[0][:60]) if lines else 'nothing'}")
     if lines[-1] != ENDS:
         raise BadReport(f"a probe was cut off after {len(lines)} lines")
-    told: dict[str, list[str]] = {"boot": [], "mhz": [], "disk": [], "package": [], "module": []}
+    told: dict[str, list[str]] = {"mhz": [], "disk": [], "package": [], "module": []}
     for line in lines[1:-1]:
         word, _, rest = line.partition(" ")
         if word not in told:
@@ -145,7 +139,7 @@ def read_report(text: str) -> Report:
         told[word].append(rest)
     disk, (mhz,) = _numbers(told["disk"], "disk", 2), _numbers(told["mhz"], "mhz", 1)
     software = frozenset(map(_package, told["package"])) | frozenset(read_avail(told["module"]))
-    return Report(software, mhz, disk[0], min(disk), told["boot"][0].strip() if told["boot"] else "")
+    return Report(software, mhz, disk[0], min(disk))
 
 
 def _numbers(lines: list[str], what: str, count: int) -> list[int]:

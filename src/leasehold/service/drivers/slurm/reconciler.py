@@ -137,7 +137,8 @@ class JobReconciler:
         current, tombstone = self.instances.current(order.lease_id), self.instances.tombstone(order.lease_id)
         is_repeated = current is not None and current.incarnation == order.incarnation
         if current is not None and current.job_id is None and is_repeated and order.verb is Verb.START:
-            return self._submit(current, seen)  # Slurm may have it, or not: `singleton` holds a double back
+            # Slurm may have it, or not: `singleton` holds a double back.
+            return self._unacceptable(order) or self._submit(current, seen)
         refuse = lambda action: self._refuse(action, order, seen)  # noqa: E731 - the rest of its arguments
         action = decide(order, current, tombstone, self.capabilities, refuse)
         if isinstance(action, Problem):
@@ -155,13 +156,16 @@ class JobReconciler:
         current = self.instances.current(order.lease_id)
         if action is Action.RESUME and current is not None:
             return no_room_for(current.vms, self.instances.used_vms, self._slots) or self._no_cpus_for(current, seen)
+        return self._unacceptable(order) or no_room_for(order.vms, self.instances.used_vms, self._slots)
+
+    def _unacceptable(self, order: Order) -> Problem | None:
+        """Say why a job cannot come, whatever room there is."""
         if self._users.of(order.account) is None:
             text = f"no Unix user is named for {order.account}: name one in [cluster.slurm.users], or set user"
             return Problem(text, again=False)
         if order.constraints.image:
             return Problem(f"jobs boot from no image, and so not from {order.constraints.image}", again=False)
-        room = no_room_for(order.vms, self.instances.used_vms, self._slots)
-        return not_one_per_node(order.constraints, order.vms) or room or self._memory_problem()
+        return not_one_per_node(order.constraints, order.vms) or self._memory_problem()
 
     def _no_cpus_for(self, instance: JobInstance, seen: Snapshot) -> Problem | None:
         """Its memory lies on certain nodes: it is there that it needs its CPUs back."""
