@@ -17,8 +17,8 @@ from leasehold.matching.nodes import EvaluationTime, Link, Network, judge, judge
 from leasehold.service import jobs
 from leasehold.service.commands import JobNodesSeen, JobSiteSilent
 from leasehold.service.drivers.facts import NodeFacts
-from leasehold.service.engine.kinds import NOT_LISTED
-from leasehold.service.engine.nodebook import NodeBook, node_of
+from leasehold.service.engine.nodes import NOT_LISTED, NodeRepository, node_of
+from leasehold.service.engine.unit_of_work import UnitOfWork
 from leasehold.service.jobs import NodeGroup, Said, grouped
 from leasehold.service.store.rows import NodeRow
 
@@ -29,9 +29,9 @@ FACTS = NodeFacts(name="n", cores=4, memory_mib=1000, disk_mib=50, free_cores=4,
 Looks = Sequence[tuple[int, JobNodesSeen | JobSiteSilent]]
 
 
-def seen(looks: Looks) -> NodeBook:
+def seen(looks: Looks) -> NodeRepository:
     """What is known after sites were looked at, at these times."""
-    book = NodeBook((), ("a", "b"), GONE_AFTER_MS)
+    book = NodeRepository((), UnitOfWork(), ("a", "b"), GONE_AFTER_MS)
     for at_ms, look in looks:
         if isinstance(look, JobNodesSeen):
             book.see(look, (), at_ms)
@@ -44,7 +44,7 @@ def nodes(*names: str, site: str = "a", **facts: Any) -> JobNodesSeen:
     return JobNodesSeen(site, tuple(replace(FACTS, name=name, **facts) for name in names))
 
 
-def told(book: NodeBook, now_ms: int = 10, **asked: Any) -> tuple[NodeGroup, ...]:
+def told(book: NodeRepository, now_ms: int = 10, **asked: Any) -> tuple[NodeGroup, ...]:
     moment = EvaluationTime(now_ms, asked.pop("fresh_for_ms", None))
     return grouped(book.kinds(now_ms), make_job(**asked), NETWORK, moment)
 

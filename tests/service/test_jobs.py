@@ -64,13 +64,13 @@ class Sites:
 
     def state(self, job_id: int = 1) -> str:
         row = self.store.job(job_id)
-        return "" if row is None else row.state
+        return "" if row is None else row.record.state
 
     def is_over(self) -> bool:
         return self.state() in {"completed", "failed", "refused", "cancelled"}
 
     def tried(self) -> list[str]:
-        return ["+".join(row.nodes) for row in self.store.attempts([1])]
+        return ["+".join(row.attempt.nodes) for row in self.store.attempts([1])]
 
 
 @pytest.fixture
@@ -87,12 +87,12 @@ def waiting(**said: Any) -> SubmitJob:
 def test_a_job_runs_where_a_node_was_found_and_its_output_comes_back(sites: Sites) -> None:
     async def play(fed: Federation) -> None:
         row, is_new = await fed.jobs.submit(job("python3 >= 3.11", command=("hello", "world"), name="wave"))
-        assert (row.id, is_new) == (1, True)
+        assert (row.record.id, is_new) == (1, True)
         await until(fed, sites.is_over)
         assert await fed.jobs.result(1) == JobResult(1, 1, 0, "hello world", is_whole=True)
         assert await fed.jobs.result(1) == await fed.jobs.result(1)
         row, [attempt] = await fed.jobs.job(1)
-        assert (row.state, attempt.nodes, attempt.state) == ("completed", ("a/n1",), "succeeded")
+        assert (row.record.state, attempt.attempt.nodes, attempt.attempt.state) == ("completed", ("a/n1",), "succeeded")
         [(listed, _)] = await fed.jobs.jobs(JobFilter(EVERYTHING), 10)
         assert listed == row
         [node] = await fed.jobs.nodes()
@@ -112,7 +112,7 @@ def test_who_asks_for_what_is_not_there_hears_so(sites: Sites) -> None:
             await fed.jobs.cancel(7)
         await fed.jobs.submit(waiting())
         assert await fed.jobs.result(1) is None
-        assert (await fed.jobs.cancel(1)).state == "cancelled"
+        assert (await fed.jobs.cancel(1)).record.state == "cancelled"
 
     sites.run(play)
 
@@ -146,7 +146,7 @@ def test_an_output_that_is_lost_is_said_to_be(sites: Sites) -> None:
         await until(fed, sites.is_over)
         assert await fed.jobs.result(1) == JobResult(1, 1, 0, "", is_whole=False)
         _, [attempt] = await fed.jobs.job(1)
-        assert "could not be fetched: ConnectionError: reset by peer" in attempt.detail
+        assert "could not be fetched: ConnectionError: reset by peer" in attempt.attempt.detail
 
     sites.run(play, jobs=JobsSpec(look_every_ms=250, output_for_ms=0))
 
@@ -156,7 +156,7 @@ def test_what_was_being_fetched_when_the_service_stopped_is_fetched_when_it_goes
 
     async def begin(fed: Federation) -> None:
         await fed.jobs.submit(job(command=("hello",)))
-        await until(fed, lambda: bool(sites.store.attempts([1]) and sites.store.attempts([1])[0].came_to))
+        await until(fed, lambda: bool(sites.store.attempts([1]) and sites.store.attempts([1])[0].end))
 
     async def go_on(fed: Federation) -> None:
         await until(fed, sites.is_over)
@@ -176,7 +176,7 @@ def test_a_node_that_dies_while_the_service_is_away_loses_its_job(sites: Sites) 
 
     async def go_on(fed: Federation) -> None:
         await until(fed, lambda: len(sites.tried()) == 2)
-        [lease_id] = [row.lease_id for row in sites.store.attempts([1]) if row.state == "ordered"]
+        [lease_id] = [row.lease_id for row in sites.store.attempts([1]) if row.attempt.state == "ordered"]
         assert lease_id is not None
         await until(fed, lambda: lease_id in sites.b.seen)
         sites.b.end(lease_id, "from b")
@@ -197,8 +197,8 @@ def test_a_site_that_falls_silent_loses_its_jobs_and_its_late_result_does_not_co
         sites.a.silent = True
         await until(fed, lambda: len(sites.tried()) == 2)
         first, _ = sites.store.attempts([1])
-        assert (first.state, first.fault) == ("fenced", "network-failed")
-        assert first.detail.startswith("no answer for ")
+        assert (first.attempt.state, first.attempt.fault) == ("fenced", "network-failed")
+        assert first.attempt.detail.startswith("no answer for ")
         await until(fed, lambda: 2 in sites.b.seen)
         sites.b.end(2, "from b")
         await until(fed, sites.is_over)
@@ -238,8 +238,8 @@ def test_an_image_that_cannot_be_built_is_refused_with_why(sites: Sites) -> None
         await fed.jobs.submit(job("gromacs"))
         await until(fed, sites.is_over)
         row, attempts = await fed.jobs.job(1)
-        assert (row.state, row.reason, attempts) == ("refused", "image-failed", [])
-        assert row.what == sites.a.flaw
+        assert (row.record.state, row.record.reason, attempts) == ("refused", "image-failed", [])
+        assert row.record.what == sites.a.flaw
         assert [(one.state, one.problem) for one in await fed.jobs.images()] == [
             ("there", ""),
             ("failed", sites.a.flaw),

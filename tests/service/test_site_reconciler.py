@@ -13,7 +13,7 @@ from tests.service.reconciler_fixtures import LOOK_EVERY_S, SITE, Office, now_ms
 from leasehold.service.clock import SteadyClock
 from leasehold.service.commands import MachinesAnswer, MachinesSilent, Observed, Surveyed, Told
 from leasehold.service.drivers.protocol import Observation, Order, Phase, Problem, Verb, order_id
-from leasehold.service.engine.outbox import PENDING
+from leasehold.service.engine.orders import PENDING
 from leasehold.service.errors import Unavailable
 from leasehold.service.site_reconciler import (
     ANSWER_WITHIN_S,

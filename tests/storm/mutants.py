@@ -40,16 +40,16 @@ def no_idempotency(world: World) -> Iterator[None]:
 @contextmanager
 def doubled_messages(_world: World) -> Iterator[None]:
     """Messages between processes are taken in again each time that they come."""
-    from leasehold.service.engine.postbox import Postbox  # noqa: PLC0415 - what is broken
+    from leasehold.service.engine.remote_sites import MessageLog  # noqa: PLC0415 - what is broken
 
-    def take_in(self: Any, correspondent: str, messages: Any, read: Callable[[Any], Any]) -> list[Any]:
-        numbers, messages = self._of(correspondent), list(messages)
+    def take_in(self: Any, endpoint: str, messages: Any, read: Callable[[Any], Any]) -> list[Any]:
+        numbers, messages = self._of(endpoint), list(messages)
         if messages:
             numbers[1] = max(numbers[1], messages[-1][0])
-            self._received.add(correspondent)
+            self._received.add(endpoint)
         return [read(json.loads(text)) for _, text in messages]
 
-    with patch.object(Postbox, "take_in", take_in):
+    with patch.object(MessageLog, "take_in", take_in):
         yield
 
 

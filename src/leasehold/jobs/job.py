@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from leasehold.matching.assignment import Edge
 from leasehold.matching.choice import Physical, Virtual
-from leasehold.matching.images import Recipe
+from leasehold.matching.images import Image, Recipe
 from leasehold.matching.needs import Job
 from leasehold.matching.verdict import FITS, Verdict
 from leasehold.model.errors import InvalidField
@@ -265,6 +265,12 @@ class Attempt:
     def site(self) -> str:
         """The site of its nodes: all are of one."""
         return site_of(self.nodes[0])
+
+    @property
+    def image(self) -> str:
+        """The name of its machines' image; "" where it runs on nodes as they are, or the image is not built yet."""
+        place = self.place
+        return place.image.name if isinstance(place, Virtual) and isinstance(place.image, Image) else ""
 
 
 @dataclass(slots=True, eq=False)

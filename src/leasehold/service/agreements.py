@@ -19,7 +19,7 @@ from leasehold.service.commands import (
     SuspendAgreement,
 )
 from leasehold.service.engine.engine import Engine
-from leasehold.service.engine.use import GoingOn, going_on
+from leasehold.service.engine.usage import GoingOn, going_on
 from leasehold.service.errors import NoSuchAgreement
 from leasehold.service.store.rows import PenaltyRow
 from leasehold.sharing.parties import Providers
@@ -88,7 +88,7 @@ class Agreements:
         now_ms = self._federation.clock()
 
         def look(engine: Engine) -> Accounts:
-            providers = engine.handlers.agreements.providers
+            providers = engine.agreements.providers
             cpus = {name: providers.capacity(name, CPUS) for name in _names(providers)}
             ground = Ground(cpus, {site: providers.domain_of(site) for site in providers.places})
             return Accounts(_states(engine, now_ms), ground, going_on(engine.gateway, now_ms))
@@ -158,7 +158,7 @@ class Agreements:
 
 
 def _states(engine: Engine, now_ms: int) -> list[AgreementState]:
-    records = engine.handlers.agreements.records
+    records = engine.agreements.records
     return [_state(engine, records[name], now_ms) for name in sorted(records)]
 
 
@@ -168,7 +168,7 @@ def _names(providers: Providers) -> set[str]:
 
 def _finding(name: str, now_ms: int) -> Callable[[Engine], AgreementState]:
     def look(engine: Engine) -> AgreementState:
-        record = engine.handlers.agreements.records.get(name)
+        record = engine.agreements.records.get(name)
         if record is None:
             raise NoSuchAgreement(name)
         return _state(engine, record, now_ms)
@@ -177,7 +177,7 @@ def _finding(name: str, now_ms: int) -> Callable[[Engine], AgreementState]:
 
 
 def _state(engine: Engine, record: AgreementRecord, now_ms: int) -> AgreementState:
-    holds = in_force(engine.handlers.agreements.records, record.name, now_ms)
+    holds = in_force(engine.agreements.records, record.name, now_ms)
     provider, consumer = _parties(engine, record.agreement)
     sites = Party(sites=_sites(engine, record.agreement.provider))
     return AgreementState(record, holds, provider, consumer, sites)
@@ -185,7 +185,7 @@ def _state(engine: Engine, record: AgreementRecord, now_ms: int) -> AgreementSta
 
 def _parties(engine: Engine, agreement: Agreement) -> tuple[Party, Party]:
     """In a delegation the consumer of the parent speaks for the provider."""
-    parent = engine.handlers.agreements.records.get(agreement.parent)
+    parent = engine.agreements.records.get(agreement.parent)
     if parent is None:
         provider = Party(sites=_sites(engine, agreement.provider))
     else:
@@ -205,4 +205,4 @@ def _sites(engine: Engine, provider: str) -> tuple[str, ...]:
     """Name the sites of a provider; those of everybody are nobody's to speak for but an administrator's."""
     if provider == EVERYBODY:
         return ()
-    return tuple(sorted(engine.handlers.agreements.providers.sites_of(provider)))
+    return tuple(sorted(engine.agreements.providers.sites_of(provider)))

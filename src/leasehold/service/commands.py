@@ -359,13 +359,13 @@ class NativeJobsSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class Mail:
-    """Messages from a correspondent, each with its number, and the last of ours that arrived there.
+class MessageBatch:
+    """Messages from a endpoint, each with its number, and the last of ours that arrived there.
 
     ``about``  what a site says of itself; None from a gateway
     """
 
-    correspondent: str
+    endpoint: str
     messages: "tuple[tuple[int, str], ...]"
     acknowledged: int
     about: "About | None" = None
@@ -411,6 +411,6 @@ Command = (
     | MachinesAnswer
     | Surveyed
     | NativeJobsSeen
-    | Mail
+    | MessageBatch
     | Happened
 )

@@ -34,7 +34,7 @@ from leasehold.model.errors import InvalidField
 from leasehold.service.auth.issuers import ISSUER, TrustedIssuer
 from leasehold.service.connections import ConnectionLimits
 from leasehold.service.drivers.registry import driver_kinds
-from leasehold.service.engine.agenda import START_WITHIN_MS
+from leasehold.service.engine.timers import START_WITHIN_MS
 from leasehold.service.store.retention import Cutoffs
 from leasehold.service.tls import is_loopback
 from leasehold.sharing.enforcement import PREEMPTABLE

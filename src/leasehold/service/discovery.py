@@ -23,9 +23,8 @@ from leasehold.service.commands import (
 from leasehold.service.config import JobsSpec
 from leasehold.service.drivers.facts import Buildable, BuildsImages, HasNodes, HasOutput, NodeFacts, Output
 from leasehold.service.drivers.protocol import Driver
-from leasehold.service.engine.errands import Errands, Fetch
-from leasehold.service.engine.imagebook import Build
-from leasehold.service.engine.job_setup import JobSetup
+from leasehold.service.engine.jobs import JobSetup
+from leasehold.service.engine.tasks import BackgroundTasks, Build, Fetch
 from leasehold.service.engine_thread import Clock
 from leasehold.service.errors import Unavailable
 
@@ -81,7 +80,7 @@ class NodeDiscovery:
         for site in self._sites.values():
             self._start(site.run())
 
-    def send(self, errands: Errands) -> None:
+    def send(self, errands: BackgroundTasks) -> None:
         """Do what the engine wants done; what is under way when the service stops is asked for again.
 
         An engine that has read its store again asks again for what is under way: that is done once.

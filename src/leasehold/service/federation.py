@@ -243,7 +243,7 @@ class Federation:
         """A step is in the store: tell who waits for news, and send its orders out."""
         self.feed.advance(done.last_seq)
         self.post.has_messages_to(done.messages_to)
-        self._discovery.send(done.errands)
+        self._discovery.send(done.tasks)
         by_site: dict[str, list[OrderRow]] = {}
         for row in done.orders:
             by_site.setdefault(row.site, []).append(row)
@@ -440,7 +440,7 @@ class Federation:
         """Look at all sites, in the order of the configuration; peers are none."""
         now = await self._engine_thread.ask(lambda engine: occupancies(engine.gateway))
         own = [self._states.own(name, now[name]) for name in self._reconcilers]
-        abouts = await self._engine_thread.ask(lambda engine: dict(engine.handlers.correspondence.abouts))
+        abouts = await self._engine_thread.ask(lambda engine: dict(engine.remote_sites.remotes))
         remotes = {name: about for name, about in abouts.items() if not about.is_gateway}
         return own + [self._states.remote(name, about) for name, about in remotes.items()]
 
@@ -448,7 +448,7 @@ class Federation:
         """Look at all sites as a whole, as somebody may who sees these leases."""
 
         def look(engine: Engine) -> tuple[tuple[dict[str, Held], int], dict[str, About]]:
-            return held_now(engine.gateway, visible), dict(engine.handlers.correspondence.abouts)
+            return held_now(engine.gateway, visible), dict(engine.remote_sites.remotes)
 
         (held, waiting), abouts = await self._engine_thread.ask(look)
         slots = {spec.name: spec.slots for spec in self.config.clusters}
@@ -510,6 +510,6 @@ class Federation:
             orders[row.site, row.status] = orders.get((row.site, row.status), 0) + 1
         up = {name: self._states.is_up(name) for name in self._reconcilers}
         factors = overhead_factors(engine.gateway)
-        agreements, penalties = engine.handlers.agreements.count(self.clock())
-        jobs = Counter(record.state.value for record in engine.handlers.jobs.desk.records.values())
+        agreements, penalties = engine.agreements.count(self.clock())
+        jobs = Counter(record.state.value for record in engine.jobs.scheduler.records.values())
         return Standing(leases, vms, orders, up, factors, jobs, agreements, penalties)

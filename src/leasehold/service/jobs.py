@@ -22,8 +22,7 @@ from leasehold.matching.needs import Job
 from leasehold.matching.nodes import EvaluationTime, Network, judge, judge_machine
 from leasehold.matching.verdict import Verdict, Why
 from leasehold.service.engine.engine import Engine
-from leasehold.service.engine.kinds import Kind, facts_of, first_of
-from leasehold.service.engine.nodebook import node_of
+from leasehold.service.engine.nodes import Kind, facts_of, first_of, node_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +81,12 @@ class Prospect:
 
 def prospect(engine: Engine, command: SubmitJob, now_ms: int) -> Prospect:
     """Say what would become of a job; raises InvalidField for one that cannot be."""
-    book = engine.handlers.jobs
-    request = book.request(command, now_ms)
-    book.catch_up(now_ms)
-    seen = book.desk.forecast(request, now_ms)
+    jobs = engine.jobs
+    request = jobs.request(command, now_ms)
+    jobs.catch_up(now_ms)
+    seen = jobs.scheduler.forecast(request, now_ms)
     moment = EvaluationTime(now_ms, engine.setup.settings.fresh_for_ms)
-    groups = grouped(book.nodes.kinds(now_ms), request.job, engine.setup.network, moment)
+    groups = grouped(jobs.nodes.kinds(now_ms), request.job, engine.setup.network, moment)
     chosen = tuple(_chosen(place) for place in seen.places)
     return Prospect(seen.state, seen.reason, seen.what, chosen, seen.surest, groups)
 
@@ -195,10 +194,10 @@ class Jobs:
 
         def read() -> list[tuple[JobRow, list[AttemptRow]]]:
             rows = self._federation.store.jobs(which, limit, before_id)
-            attempts: dict[int, list[AttemptRow]] = {row.id: [] for row in rows}
+            attempts: dict[int, list[AttemptRow]] = {row.record.id: [] for row in rows}
             for attempt in self._federation.store.attempts(list(attempts)):
                 attempts[attempt.job_id].append(attempt)
-            return [(row, attempts[row.id]) for row in rows]
+            return [(row, attempts[row.record.id]) for row in rows]
 
         return await asyncio.to_thread(read)
 
@@ -240,10 +239,10 @@ class Jobs:
             row = self._federation.store.job(job_id)
             if row is None:
                 raise NoSuchJob(job_id)
-            if not row.delivered:
+            if not row.record.delivered:
                 return None
-            wrote = self._federation.store.output(job_id, row.delivered)
-            known = job_id, row.delivered, row.exit_status
+            wrote = self._federation.store.output(job_id, row.record.delivered)
+            known = job_id, row.record.delivered, row.exit_status
             if wrote is None:
                 return JobResult(*known, "", is_whole=False, is_kept=False)
             return JobResult(*known, wrote.text, bool(wrote.is_whole))

@@ -144,8 +144,7 @@ PRUNED = (
     "journal",
     "outputs",
     "usage",
-    "answers",
-    "job_answers",
+    "idempotency_keys",
     "orders",
     "attempts",
 )

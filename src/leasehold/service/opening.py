@@ -18,7 +18,7 @@ from leasehold.model.errors import InputError, InvalidField
 from leasehold.service.config import ServiceConfig, SiteSpec
 from leasehold.service.drivers.protocol import Capabilities, Driver, DriverSetup, HasNativeQueue
 from leasehold.service.drivers.registry import driver
-from leasehold.service.engine.recording import remembered_abouts
+from leasehold.service.engine.remote_sites import stored_remotes
 from leasehold.service.engine_thread import Clock
 from leasehold.service.native_queue_watcher import Do, NativeQueueWatcher
 from leasehold.service.store.store import Store
@@ -92,7 +92,7 @@ def check_sites(config: ServiceConfig, store: Store) -> None:
     also where a site is both.
     """
     own = {site.name for site in config.clusters}
-    remotes = remembered_abouts(store).keys() | {peer.name for peer in store.peers()}
+    remotes = stored_remotes(store).keys() | {peer.name for peer in store.peers()}
     for site in sorted(own & remotes):
         problem = f"has {site!r} as a site that decides for itself or as a peer, expected a new name"
         raise InputError(store, None, problem)

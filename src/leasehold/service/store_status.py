@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from sqlalchemy import URL, Engine, text
 
 from leasehold.model.errors import InputError
-from leasehold.service.engine.recording import remembered_abouts
+from leasehold.service.engine.remote_sites import stored_remotes
 from leasehold.service.store.errors import translated
 from leasehold.service.store.migrating import current_revision, needs_migration
 from leasehold.service.store.reading import Reading
@@ -87,7 +87,7 @@ def _contents(reading: Reading) -> Contents:
     return Contents(
         reading.count_by_state(),
         reading.last_seq(),
-        frozenset(remembered_abouts(reading)),
+        frozenset(stored_remotes(reading)),
         reading.held_vms(),
     )
 

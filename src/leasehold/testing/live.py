@@ -20,8 +20,8 @@ from leasehold.service.commands import Command, Observed, Surveyed, Told
 from leasehold.service.drivers.emulated.fault_injection import Faults, Line
 from leasehold.service.drivers.emulated.machines import EmulatedMachines
 from leasehold.service.drivers.protocol import Problem
-from leasehold.service.engine.agenda import START_WITHIN_MS
 from leasehold.service.engine.engine import Done, Engine
+from leasehold.service.engine.timers import START_WITHIN_MS
 from leasehold.service.metrics import Metrics
 from leasehold.service.site_reconciler import room_first
 from leasehold.service.store.rows import OrderRow

@@ -8,7 +8,7 @@ from leasehold.model.request import DEFAULT_MEMORY_MIB, LeaseType, Request
 from leasehold.service.commands import Submit
 from leasehold.service.drivers.protocol import Order, Verb, order_id
 from leasehold.service.store.rows import (
-    AnswerRow,
+    IdempotencyRow,
     JournalRow,
     LeaseMetadata,
     LeaseRow,
@@ -63,22 +63,15 @@ def order_row(lease_id: int, incarnation: int = 1, verb: Verb = Verb.START, **sa
     return replace(row, **said)
 
 
-def answer_row(key: str, lease_id: int, **said: Any) -> AnswerRow:  # noqa: ANN401 - any column
-    """What `physics` was answered under this Idempotency-Key."""
-    row = AnswerRow(
-        consumer="physics",
-        key=key,
-        request_hash="",
-        lease_id=lease_id,
-        created_ms=BEGIN_MS,
-    )
-    return replace(row, **said)
+def key_row(key: str, lease_id: int, **said: Any) -> IdempotencyRow:  # noqa: ANN401 - any column
+    """The lease that `physics` got under this Idempotency-Key."""
+    return replace(IdempotencyRow("physics", key, False, "", lease_id, None, BEGIN_MS), **said)  # noqa: FBT003
 
 
-def message_row(seq: int, correspondent: str = "a", **said: Any) -> MessageRow:  # noqa: ANN401 - any column
-    """A message to a correspondent."""
+def message_row(seq: int, endpoint: str = "a", **said: Any) -> MessageRow:  # noqa: ANN401 - any column
+    """A message to a endpoint."""
     row = MessageRow(
-        correspondent=correspondent,
+        endpoint=endpoint,
         seq=seq,
         body="{}",
         created_ms=BEGIN_MS,

@@ -65,4 +65,4 @@ async def _is_over(house: House, job_id: int) -> None:
 
 async def _has_ended(house: House, job_id: int) -> bool:
     row, _ = await house.federation.jobs.job(job_id)
-    return row.ended_ms is not None
+    return row.record.state.is_final

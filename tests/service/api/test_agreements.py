@@ -9,7 +9,7 @@ from tests.service.api.house import House
 
 from leasehold.model.errors import InvalidField
 from leasehold.service.auth.principal import Role
-from leasehold.service.engine.use import GoingOn, going_on
+from leasehold.service.engine.usage import GoingOn, going_on
 from leasehold.service.store.filters import EVERYTHING, UsageFilter
 
 TERMS: dict[str, Any] = {

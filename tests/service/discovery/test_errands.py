@@ -1,4 +1,4 @@
-"""Errands are done once, however often they are asked for, and end also where nobody takes them in."""
+"""BackgroundTasks are done once, however often they are asked for, and end also where nobody takes them in."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -11,7 +11,7 @@ from leasehold.service.commands import Command, JobOutput
 from leasehold.service.config import JobsSpec
 from leasehold.service.discovery import NodeDiscovery, report_until_accepted
 from leasehold.service.drivers.facts import Output
-from leasehold.service.engine.errands import Errands, Fetch
+from leasehold.service.engine.tasks import BackgroundTasks, Fetch
 from leasehold.service.errors import Unavailable
 
 
@@ -56,7 +56,7 @@ async def test_what_is_under_way_is_not_begun_again_by_an_engine_that_reads_its_
     engine, machines = Engine(), Slow()
     tasks = NodeDiscovery({"a": machines}, engine.do, lambda: 0, JobsSpec())  # type: ignore[dict-item]
     for _ in range(5):
-        tasks.send(Errands(fetches=[Fetch(7, "a")]))
+        tasks.send(BackgroundTasks(fetches=[Fetch(7, "a")]))
         await asyncio.sleep(0)
     machines.may.set()
     await engine.news.get()
@@ -71,7 +71,7 @@ async def test_what_is_done_may_be_asked_for_anew() -> None:
     machines.may.set()
     tasks = NodeDiscovery({"a": machines}, engine.do, lambda: 0, JobsSpec())  # type: ignore[dict-item]
     for _ in range(2):
-        tasks.send(Errands(fetches=[Fetch(7, "a")]))
+        tasks.send(BackgroundTasks(fetches=[Fetch(7, "a")]))
         await engine.news.get()
         await asyncio.sleep(0)
     await tasks.close()

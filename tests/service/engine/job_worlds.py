@@ -19,8 +19,8 @@ from leasehold.service.commands import (
 from leasehold.service.drivers.facts import NodeFacts, Output
 from leasehold.service.drivers.protocol import Observation, Order, Phase
 from leasehold.service.engine.engine import Done, Engine
-from leasehold.service.engine.errands import Errands
-from leasehold.service.engine.job_setup import JobSetup
+from leasehold.service.engine.jobs import JobSetup
+from leasehold.service.engine.tasks import BackgroundTasks
 from leasehold.service.metrics import Metrics
 from leasehold.service.store.rows import AttemptRow, JobRow, JournalRow, LeaseRow
 from leasehold.service.store.store import Store
@@ -48,7 +48,7 @@ class Shop:
         self.store = store
         self.now_ms = BEGIN_MS
         self.orders: dict[str, list[Order]] = {"a": [], "b": []}
-        self.errands = Errands()
+        self.errands = BackgroundTasks()
         self._setup = setup or JobSetup(SETTINGS)
         self._make_gateway = make_gateway
         self._most_open = most_open
@@ -56,7 +56,7 @@ class Shop:
 
     def restart(self) -> None:
         """Forget everything that is not in the store, and go on from there."""
-        self.errands = Errands()
+        self.errands = BackgroundTasks()
         self.metrics = Metrics()
         self.engine = Engine(self.store, self._make_gateway, self.metrics, self.now_ms, self._most_open, self._setup)
         self._next_ms: int | None = self.now_ms
@@ -64,7 +64,7 @@ class Shop:
     def do(self, *commands: Command) -> list[Any]:
         """Ask for these now."""
         done = self._step(commands)
-        self.engine.handlers.jobs.desk.check()
+        self.engine.jobs.scheduler.check()
         for answer in done.answers:
             if isinstance(answer, Exception):
                 raise answer
@@ -86,7 +86,7 @@ class Shop:
     def _step(self, commands: Sequence[Command]) -> Done:
         done = self.engine.step(commands, self.now_ms)
         self._next_ms = done.next_alarm_ms
-        self.errands = Errands.together((self.errands, done.errands))
+        self.errands = BackgroundTasks.together((self.errands, done.tasks))
         for row in done.orders:
             self.orders[row.site].append(row.order)
         return done
@@ -123,14 +123,16 @@ class Shop:
         return row
 
     def state(self, job_id: int = 1) -> tuple[str, str]:
-        return self.job(job_id).state, self.job(job_id).reason
+        return self.job(job_id).record.state, self.job(job_id).record.reason
 
     def attempts(self, job_id: int = 1) -> list[AttemptRow]:
         return self.store.attempts([job_id])
 
     def tried(self, job_id: int = 1) -> list[tuple[str, str, str]]:
         """Where a job was tried, how each stands, and which fault it was."""
-        return [(", ".join(row.nodes), row.state, row.fault) for row in self.attempts(job_id)]
+        return [
+            (", ".join(row.attempt.nodes), row.attempt.state, row.attempt.fault or "") for row in self.attempts(job_id)
+        ]
 
     def lease(self, lease_id: int) -> LeaseRow:
         row = self.store.lease(lease_id)

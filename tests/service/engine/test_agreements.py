@@ -30,7 +30,7 @@ from leasehold.service.commands import (
     ForgetSite,
     Happened,
     LiftPenalty,
-    Mail,
+    MessageBatch,
     ProposeAgreement,
     PublishAgreement,
     ResumeAgreement,
@@ -131,7 +131,7 @@ class TestLife:
         said(live, PublishAgreement(ATLAS.name, published=True, by="operators"))
         before = said(live, AmendAgreement(amended, "operators"))
         live.restart()
-        assert live.engine.handlers.agreements.records == {ATLAS.name: before}
+        assert live.engine.agreements.records == {ATLAS.name: before}
         assert sharing(live).book.agreements == {ATLAS.name: ATLAS}
 
     def test_an_amendment_holds_once_both_have_signed_it(self, live: Live) -> None:
@@ -269,7 +269,7 @@ class TestElsewhere:
 
     @pytest.fixture(autouse=True)
     def _heard_of(self, live: Live) -> None:
-        said(live, Mail("jena", (), 0, JENA))
+        said(live, MessageBatch("jena", (), 0, JENA))
 
     @pytest.mark.parametrize("restarts", [False, True])
     def test_there_can_be_an_agreement_with_it(self, live: Live, *, restarts: bool) -> None:
@@ -284,7 +284,7 @@ class TestElsewhere:
         assert isinstance(said(live, ProposeAgreement(replace(ATLAS, provider="jena"), "x")), UnknownName)
 
     def test_no_site_is_called_as_a_domain_is(self, live: Live) -> None:
-        assert "got 'ours', expected a name" in str(said(live, Mail("ours", (), 0, JENA)))
+        assert "got 'ours', expected a name" in str(said(live, MessageBatch("ours", (), 0, JENA)))
 
 
 class TestHeld:

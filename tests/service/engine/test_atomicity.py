@@ -20,7 +20,7 @@ from leasehold.model.event import Tick
 from leasehold.model.request import LeaseType
 from leasehold.routing.policy import Dispatch
 from leasehold.service.commands import Cancel, Command, Drain, Extend, Happened
-from leasehold.service.engine.recording import MEMORY
+from leasehold.service.engine.core import KNOWLEDGE
 from leasehold.service.errors import Unavailable
 from leasehold.service.store.batch import Batch
 from leasehold.service.store.errors import StoreUnavailable
@@ -52,14 +52,14 @@ def failing(store: Store) -> Iterator[None]:
 
 def contents(store: Store) -> dict[str, Any]:
     """Everything that a gateway goes on from, but for what policies have learnt."""
-    memories = store.memories()
-    memories.pop(MEMORY, None)
+    snapshots = store.snapshots()
+    snapshots.pop(KNOWLEDGE, None)
     return {
         "leases": store.live_leases(),
         "journal": store.journal(0, 10_000),
         "orders": store.open_orders(),
         "sites": store.sites(),
-        "memories": memories,
+        "snapshots": snapshots,
     }
 
 
@@ -79,7 +79,7 @@ class TestAStoreThatFails:
         [(row, is_new)] = live.do(request)
         assert (row.lease.id, row.lease.site, row.lease.state, is_new) == (1, "a", "starting", True)
         assert [line.seq for line in journal(live)] == [1, 2, 3, 4]
-        assert live.engine.open_of == {"physics": 1}
+        assert live.engine.leases.requests.counts == {"physics": 1}
 
     def test_no_order_leaves_the_house_before_it_is_written(self, live: Live) -> None:
         with failing(live.store), pytest.raises(Unavailable):
@@ -98,10 +98,10 @@ class TestAStoreThatFails:
         def away(_keys: object) -> None:
             raise StoreUnavailable("the server is away")
 
-        live.store.answers = away  # type: ignore[assignment,method-assign]
+        live.store.idempotency_keys = away  # type: ignore[assignment,method-assign]
         with pytest.raises(Unavailable, match="away"):
             live.do(guest(1, 60), guest(1, 60, key="k"))
-        del live.store.answers
+        del live.store.idempotency_keys
         assert submitted(live, guest(1, 60)) == [1]
 
     def test_an_answer_that_cannot_be_read_any_more_is_no_defect(self, live: Live) -> None:

@@ -22,8 +22,8 @@ from leasehold.service.drivers.emulated.options import EmulatedNode
 from leasehold.service.drivers.facts import Output
 from leasehold.service.drivers.protocol import Order, PlacementConstraints, Verb
 from leasehold.service.engine.engine import Done, Engine
-from leasehold.service.engine.errands import Errands
-from leasehold.service.engine.job_setup import JobSetup
+from leasehold.service.engine.jobs import JobSetup
+from leasehold.service.engine.tasks import BackgroundTasks
 from leasehold.service.store.store import Store
 from leasehold.testing.live import Live
 from leasehold.testing.rows import submit
@@ -43,7 +43,7 @@ class House(Live):
     def __init__(self, store: Store, cores: int = 4) -> None:
         retrying = Retrying(limit_ms=10**12)
         self._setup = JobSetup(JobSettings(sites=frozenset("a"), retrying=retrying))
-        self.errands = Errands()
+        self.errands = BackgroundTasks()
         nodes = tuple(EmulatedNode(f"n{number}", cores=cores) for number in range(1, SLOTS + 1))
         super().__init__(store, gateway, {"a": machines(SLOTS, nodes=nodes)})
         self.look_at_nodes()
@@ -57,7 +57,7 @@ class House(Live):
 
     def _step(self, commands: Sequence[Command]) -> Done:
         done = super()._step(commands)
-        self.errands = Errands.together((self.errands, done.errands))
+        self.errands = BackgroundTasks.together((self.errands, done.tasks))
         return done
 
     def look_at_nodes(self) -> None:
@@ -65,7 +65,7 @@ class House(Live):
         self.do(JobNodesSeen("a", tuple(there), self.now_ms))
 
     def run_errands(self) -> None:
-        errands, self.errands = self.errands, Errands()
+        errands, self.errands = self.errands, BackgroundTasks()
         for one in errands.fetches:
             text = self.sites["a"].machines.output(one.lease_id) or ""
             self.do(JobOutput(one.lease_id, Output(text)))
@@ -106,8 +106,8 @@ def test_a_job_runs_at_once_beside_a_lease_that_came_after_the_last_look(sqlite_
 
     row = house.store.job(1)
     assert row is not None
-    assert (row.state, row.restarts_used) == ("completed", 0)
-    assert [one.nodes for one in house.store.attempts([1])] == [("a/n2",)]
+    assert (row.record.state, row.record.restarts) == ("completed", 0)
+    assert [one.attempt.nodes for one in house.store.attempts([1])] == [("a/n2",)]
     assert all(node.failures == 0 for node in house.store.nodes())
 
 
@@ -117,7 +117,7 @@ def test_also_if_both_come_in_the_same_moment(sqlite_store: Store) -> None:
     house.live_on(MINUTE_MS)
 
     [attempt] = house.store.attempts([1])
-    assert (attempt.state, attempt.nodes) == ("succeeded", ("a/n2",))
+    assert (attempt.attempt.state, attempt.attempt.nodes) == ("succeeded", ("a/n2",))
 
 
 def test_a_node_that_somebody_else_has_filled_costs_nothing(sqlite_store: Store) -> None:
@@ -131,9 +131,9 @@ def test_a_node_that_somebody_else_has_filled_costs_nothing(sqlite_store: Store)
 
     row = house.store.job(1)
     assert row is not None
-    assert (row.state, row.restarts_used) == ("completed", 0)
-    tries = [(one.nodes, one.state, one.fault) for one in house.store.attempts([1])]
-    assert tries == [(("a/n1",), "fenced", ""), (("a/n2",), "succeeded", "")]
+    assert (row.record.state, row.record.restarts) == ("completed", 0)
+    tries = [(one.attempt.nodes, one.attempt.state, one.attempt.fault) for one in house.store.attempts([1])]
+    assert tries == [(("a/n1",), "fenced", None), (("a/n2",), "succeeded", None)]
     assert house.stories()[1][:3] == ["runs-on-nodes", "node-full", "runs-on-nodes"]
     assert all(node.failures == 0 for node in house.store.nodes())
 
@@ -144,12 +144,12 @@ def test_a_job_waits_as_long_as_its_lease_waits_and_says_so(sqlite_store: Store)
     house.do(job())
     row = house.store.job(1)
     assert row is not None
-    assert row.state == "waiting"
+    assert row.record.state == "waiting"
     house.live_on(3 * MINUTE_MS)
 
     row = house.store.job(1)
     assert row is not None
-    assert (row.state, row.restarts_used) == ("completed", 0)
+    assert (row.record.state, row.record.restarts) == ("completed", 0)
 
 
 WORLDS = st.lists(
@@ -202,5 +202,5 @@ def test_no_attempt_is_ever_sent_to_a_full_node(new_store: NewStore, world: list
             row = store.job(number)
             assert row is not None
             assert "node-full" not in story, (number, story)
-            assert row.restarts_used == 0
+            assert row.record.restarts == 0
         assert all(node.failures == 0 for node in store.nodes())

@@ -6,7 +6,7 @@ import pytest
 from tests.service.engine.job_worlds import Shop, facts, nodes
 
 from leasehold.service.commands import JobNodesSeen
-from leasehold.service.engine.garbage import collecting_no_garbage
+from leasehold.service.engine.engine import collecting_no_garbage
 from leasehold.service.store.store import Store
 
 
@@ -27,7 +27,7 @@ def test_nodes_that_are_told_of_again_are_never_many_that_nobody_has_looked_thro
 ) -> None:
     """By itself Python would not look: there are not more of them than before."""
     most, part = 20, 10
-    monkeypatch.setattr("leasehold.service.engine.garbage.MOST_UNSEEN", most)
+    monkeypatch.setattr("leasehold.service.engine.engine.MAX_UNSEEN_RECORDS", most)
     shop = Shop(store)
     there = [facts(f"n{number}") for number in range(100)]
     names = frozenset(one.name for one in there)

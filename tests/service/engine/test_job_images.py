@@ -8,8 +8,9 @@ from tests.service.engine.job_worlds import SETTINGS, S, Shop, facts, job, nodes
 
 from leasehold.service.commands import JobImageBuilt, JobImageFailed, JobImagesSeen, JobSiteSilent
 from leasehold.service.drivers.facts import Buildable, ImageFacts
-from leasehold.service.engine.imagebook import NOWHERE, Build
-from leasehold.service.engine.job_setup import JobSetup
+from leasehold.service.engine.images import NOWHERE
+from leasehold.service.engine.jobs import JobSetup
+from leasehold.service.engine.tasks import Build
 from leasehold.service.store.store import Store
 
 GROMACS = frozenset({("gromacs", "2022.5")})
@@ -39,24 +40,24 @@ def rows(shop: Shop) -> list[tuple[str, str, str]]:
 def test_nobody_is_refused_before_all_sites_have_told_of_their_images(shop: Shop) -> None:
     shop.do(job("gromacs"))
     shop.do(images(BASE))
-    assert shop.job().state == "waiting"
+    assert shop.job().record.state == "waiting"
     shop.do(images(FOLDING, site="b"))
     assert shop.tried() == [("b/h1", "ordered", "")]
-    assert shop.attempts()[0].image == "folding"
+    assert shop.attempts()[0].attempt.image == "folding"
     [order] = shop.orders["b"]
     assert (order.constraints.image, order.memory_mib) == ("folding", 1224)
 
 
 def test_a_site_that_is_silent_is_not_waited_for(shop: Shop) -> None:
     shop.do(job("gromacs"), images(FOLDING))
-    assert shop.job().state == "waiting"
+    assert shop.job().record.state == "waiting"
     shop.do(JobSiteSilent("b", "no answer"))
     assert shop.tried() == [("a/h1", "ordered", "")]
 
 
 def test_an_image_is_built_at_each_site_and_the_first_serves(shop: Shop) -> None:
     shop.do(images(BASE), images(BASE, site="b"), job("gromacs"))
-    assert shop.job().state == "building"
+    assert shop.job().record.state == "building"
     assert shop.errands.builds == [Build(KEY, "a", GROMACS), Build(KEY, "b", GROMACS)]
     shop.do(JobImageBuilt(KEY, "b", FOLDING))
     assert shop.tried() == [("b/h1", "ordered", "")]
@@ -71,10 +72,10 @@ def test_an_image_is_built_at_each_site_and_the_first_serves(shop: Shop) -> None
 def test_a_build_has_failed_when_all_have(shop: Shop) -> None:
     shop.do(images(BASE), images(BASE, site="b"), job("gromacs"))
     shop.do(JobImageFailed(KEY, "a", "unmet dependency; see a.log"))
-    assert shop.job().state == "building"
+    assert shop.job().record.state == "building"
     shop.do(JobImageFailed(KEY, "b", "unmet dependency; see b.log"))
     assert shop.state() == ("refused", "image-failed")
-    assert shop.job().what == "unmet dependency; see b.log"
+    assert shop.job().record.what == "unmet dependency; see b.log"
 
 
 def test_what_was_being_built_is_built_again_after_a_restart(shop: Shop) -> None:
@@ -93,7 +94,7 @@ def test_an_image_that_only_another_site_has_is_built_there_first(shop: Shop) ->
     full = facts("h1", is_host=True, runs=False, free_memory_mib=0)
     shop.do(nodes(full), images(BASE, FOLDING), job("gromacs"))
     assert shop.state(2) == ("waiting", "site-said-not-now")
-    assert shop.attempts(2)[0].detail == "b has not the image folding yet"
+    assert shop.attempts(2)[0].attempt.detail == "b has not the image folding yet"
     assert shop.errands.builds[-1] == Build("folding", "b", GROMACS)
     shop.do(JobImageBuilt("folding", "b", FOLDING))
     shop.pass_time(S)
@@ -108,12 +109,12 @@ def test_an_image_that_is_gone_is_in_no_catalogue(shop: Shop) -> None:
     assert ("folding", "a", "there") not in rows(shop)
     shop.do(images(BASE, site="b", packages=frozenset()))
     shop.do(job("gromacs"))
-    assert shop.job().state == "refused"
+    assert shop.job().record.state == "refused"
 
 
 def test_where_nothing_can_be_built_any_more_it_has_failed_for_now(shop: Shop) -> None:
     shop.do(images(BASE), images(BASE, site="b"))
-    book = shop.engine.handlers.jobs.images
+    book = shop.engine.jobs.images
     book._buildable.clear()
     shop.do(job("gromacs"))
-    assert (shop.job().state, shop.job().what) == ("waiting", NOWHERE)
+    assert (shop.job().record.state, shop.job().record.what) == ("waiting", NOWHERE)

@@ -40,8 +40,8 @@ def fetched(number: int) -> Step:
 
     def step(shop: Shop) -> None:
         for attempt in shop.attempts(number):
-            if attempt.came_to and attempt.lease_id is not None:
-                shop.do(JobOutput(attempt.lease_id, Output(f"{number}.{attempt.number}")))
+            if attempt.end and attempt.lease_id is not None:
+                shop.do(JobOutput(attempt.lease_id, Output(f"{number}.{attempt.attempt.number}")))
 
     return step
 
@@ -81,16 +81,16 @@ def play(shop: Shop, interrupt: Callable[[Shop], object], moments: set[int]) -> 
         step(shop)
         shop.pass_time(7 * S)
         shop.engine.check()
-        shop.engine.handlers.jobs.desk.check()
+        shop.engine.jobs.scheduler.check()
     shop.pass_time(600 * S)
     rows = shop.store.jobs(JobFilter(EVERYTHING), 100)
-    numbers = [row.id for row in rows]
+    numbers = [row.record.id for row in rows]
     return {
         "jobs": rows,
         "attempts": shop.store.attempts(numbers),
         "nodes": shop.store.nodes(),
         "outputs": [shop.store.output(number, n) for number in numbers for n in range(1, 5)],
-        "delivered": sorted(row.id for row in rows if row.delivered),
+        "delivered": sorted(row.record.id for row in rows if row.record.delivered),
     }
 
 
@@ -125,7 +125,7 @@ def test_how_often_nodes_failed_outlives_a_restart_and_is_written_only_with_news
         shop.do(nodes(facts(), facts("n2")))
         shop.pass_time(7 * S)
         shop.do(nodes(DEAD, facts("n2")))
-        watched = shop.engine.handlers.jobs.desk.failures.all()
+        watched = shop.engine.jobs.scheduler.failures.all()
         assert watched["a/n1"] == NodeHistory(1, 7 * S, -1)
         kept = store.nodes()
         assert [(row.charged, row.watched_ms, row.well_ms) for row in kept] == [
@@ -135,7 +135,7 @@ def test_how_often_nodes_failed_outlives_a_restart_and_is_written_only_with_news
         shop.do(job(cores=1, runs_s=30))
         assert store.nodes() == kept
         shop.restart()
-        assert shop.engine.handlers.jobs.desk.failures.all() == watched
+        assert shop.engine.jobs.scheduler.failures.all() == watched
         shop.pass_time(7 * S)
         shop.do(nodes(facts(), facts("n2")))
         assert store.nodes() != kept

@@ -9,6 +9,7 @@ import pytest
 from tests.service.engine.job_worlds import NUMPY, SETTINGS, S, Shop, facts, job, nodes, open_shop
 
 from leasehold.jobs.job import Backup
+from leasehold.matching.choice import Physical
 from leasehold.matching.needs import InputFile
 from leasehold.model.errors import InvalidField
 from leasehold.model.request import LeaseType
@@ -24,8 +25,8 @@ from leasehold.service.commands import (
 )
 from leasehold.service.drivers.facts import Output
 from leasehold.service.drivers.protocol import Phase, PlacementConstraints, Problem
-from leasehold.service.engine.errands import Fetch
-from leasehold.service.engine.job_setup import JobSetup
+from leasehold.service.engine.jobs import JobSetup
+from leasehold.service.engine.tasks import Fetch
 from leasehold.service.errors import IdempotencyConflict, NoSuchJob, TooManyOpen
 from leasehold.service.store.retention import Cutoffs
 from leasehold.service.store.store import Store
@@ -57,12 +58,12 @@ class TestOneJob:
         stands = []
         for step in steps:
             step()
-            stands.append(shop.job().state)
+            stands.append(shop.job().record.state)
             if restarts:
                 shop.restart()
         assert stands == ["starting", "running", "running", "completed"]
         assert shop.state() == ("completed", "completed")
-        assert (shop.job().delivered, shop.job().exit_status) == (1, 0)
+        assert (shop.job().record.delivered, shop.job().exit_status) == (1, 0)
         output = shop.store.output(1, 1)
         assert output is not None
         assert (output.text, output.is_whole) == ("42\n", 1)
@@ -100,21 +101,21 @@ class TestOneJob:
         shop.do(job(count=3))
         assert shop.lease(1).lease.vms == 3
         assert shop.orders["a"][0].constraints.nodes == ("n1", "n2", "n3")
-        assert shop.attempts()[0].nodes == ("a/n1", "a/n2", "a/n3")
+        assert shop.attempts()[0].attempt.nodes == ("a/n1", "a/n2", "a/n3")
 
     def test_is_over_only_when_its_output_is_here(self, shop: Shop) -> None:
         shop.do(job())
         shop.runs()
         shop.ends()
         assert shop.errands.fetches == [Fetch(1, "a")]
-        assert (shop.lease(1).lease.state, shop.job().state) == ("completed", "running")
+        assert (shop.lease(1).lease.state, shop.job().record.state) == ("completed", "running")
         shop.restart()
         shop.pass_time(0)
         assert shop.errands.fetches == [Fetch(1, "a")]
         shop.fetched()
         shop.restart()
         shop.pass_time(0)
-        assert (shop.errands.fetches, shop.job().state) == ([], "completed")
+        assert (shop.errands.fetches, shop.job().record.state) == ([], "completed")
 
     def test_whose_output_cannot_be_fetched_is_over_without_and_says_so(self, shop: Shop) -> None:
         shop.do(job())
@@ -124,7 +125,7 @@ class TestOneJob:
         output = shop.store.output(1, 1)
         assert output is not None
         assert (output.text, output.is_whole) == ("", 0)
-        assert shop.attempts()[0].detail == "what it wrote could not be fetched: the site does not answer"
+        assert shop.attempts()[0].attempt.detail == "what it wrote could not be fetched: the site does not answer"
 
     def test_a_second_output_changes_nothing(self, shop: Shop) -> None:
         shop.do(job())
@@ -181,7 +182,7 @@ class TestOneJob:
         shop.ends(exit_status=3, detail="exit status 3")
         shop.fetched(text="Traceback")
         assert shop.state() == ("failed", "job-error")
-        assert (shop.job().delivered, shop.job().exit_status) == (1, 3)
+        assert (shop.job().record.delivered, shop.job().exit_status) == (1, 3)
         assert shop.tried() == [("a/n1", "failed", "job-error")]
 
     def test_waits_for_what_nobody_has_seen_yet(self, sqlite_store: Store) -> None:
@@ -193,14 +194,14 @@ class TestOneJob:
 
     def test_that_can_run_nowhere_is_refused_with_what_is_lacking(self, shop: Shop) -> None:
         shop.do(job("gromacs"))
-        assert shop.job().state == "refused"
-        assert "gromacs" in shop.job().what
-        assert shop.job().ended_ms == shop.now_ms
+        assert shop.job().record.state == "refused"
+        assert "gromacs" in shop.job().record.what
+        assert shop.job().record.ended_ms == shop.now_ms
 
     def test_is_tried_again_at_set_times_and_then_refused(self, shop: Shop) -> None:
         shop.do(nodes(facts(free_cores=0)), nodes(facts("m1", free_cores=0), site="b"))
         shop.do(job())
-        assert shop.job().next_ms == BEGIN_MS + 120 * S
+        assert shop.job().record.next_ms == BEGIN_MS + 120 * S
         shop.restart()
         shop.pass_time(360 * S)
         assert shop.state() == ("refused", "waited-too-long")
@@ -222,7 +223,7 @@ class TestFaults:
         assert shop.lease(1).lease.state == "cancelled"
         shop.ends(2)
         shop.fetched(2)
-        assert (shop.state(), shop.job().delivered) == (("completed", "completed"), 2)
+        assert (shop.state(), shop.job().record.delivered) == (("completed", "completed"), 2)
         [row] = [node for node in shop.store.nodes() if node.name == "a/n1"]
         assert (row.failures, row.fault, row.failed_ms) == (1, "node-died", shop.now_ms)
 
@@ -248,12 +249,12 @@ class TestFaults:
         assert shop.tried() == [("a/n1", "fenced", "network-failed"), ("b/m1", "ordered", "")]
         shop.restart()
         shop.ends(1)  # back from the dead
-        assert (shop.job().delivered, shop.errands.fetches) == (0, [])
+        assert (shop.job().record.delivered, shop.errands.fetches) == (0, [])
         assert shop.story()[-1] == "result-fenced"
         shop.ends(2)
         shop.fetched(2, "of the second")
         shop.ends(1)
-        assert (shop.job().delivered, shop.store.output(1, 1)) == (2, None)
+        assert (shop.job().record.delivered, shop.store.output(1, 1)) == (2, None)
         assert shop.story().count("result-fenced") == 1
 
     def test_a_late_result_of_a_job_that_is_over_does_not_count_either(self, shop: Shop) -> None:
@@ -264,7 +265,7 @@ class TestFaults:
         shop.fetched(2)
         shop.restart()
         shop.ends(1)
-        assert (shop.job().delivered, shop.state()) == (2, ("completed", "completed"))
+        assert (shop.job().record.delivered, shop.state()) == (2, ("completed", "completed"))
         assert shop.story().count("result-fenced") == 1
 
     @pytest.mark.parametrize(
@@ -276,7 +277,7 @@ class TestFaults:
         shop.runs()
         shop.fails(1, "went away", said)
         assert shop.tried()[0] == ("a/n1", "fenced", fault)
-        assert shop.attempts()[0].detail == "went away"
+        assert shop.attempts()[0].attempt.detail == "went away"
         assert shop.tried()[1][0] == "b/m1"
 
     def test_machines_that_cannot_be_started_for_good_are_a_service_that_stopped(self, shop: Shop) -> None:
@@ -284,7 +285,7 @@ class TestFaults:
         order = shop.orders["a"][0].id
         shop.do(Told("a", (order,), {order: Problem("slurmctld refuses", again=False)}))
         assert shop.tried()[0] == ("a/n1", "fenced", "service-stopped")
-        assert shop.attempts()[0].detail == "its machines could not be started: slurmctld refuses"
+        assert shop.attempts()[0].attempt.detail == "its machines could not be started: slurmctld refuses"
 
     def test_software_that_is_gone_is_looked_for_elsewhere(self, shop: Shop) -> None:
         shop.do(job("python3-numpy"))
@@ -312,7 +313,7 @@ class TestFaults:
         shop.pass_time(120 * S)
         assert shop.lease(1).lease.state == "killed"
         said = "its lease 1 was ended at its requested time; is not carried out here"
-        assert shop.attempts()[0].detail == said
+        assert shop.attempts()[0].attempt.detail == said
         assert shop.tried() == [("a/n1", "failed", "time-over")]
         assert shop.state() == ("failed", "time-over")
 
@@ -355,12 +356,14 @@ class TestFaults:
 class TestCopies:
     def test_a_cold_backup_begins_where_a_place_was_kept_ready(self, shop: Shop) -> None:
         shop.do(job(backup=Backup.COLD))
-        assert json.loads(shop.job().standby)["nodes"][0][-1] == "b/m1"
+        standby = shop.job().record.standby
+        assert isinstance(standby, Physical)
+        assert standby.nodes[0].node == "b/m1"
         shop.restart()
         shop.runs()
         shop.do(nodes(facts(problem="is down", fault="node-died")))
         assert shop.tried()[1] == ("b/m1", "ordered", "")
-        assert shop.attempts()[1].is_backup == 1
+        assert shop.attempts()[1].attempt.is_backup == 1
         assert "takes-over" in shop.story()
 
     def test_hot_copies_run_along_and_the_first_result_counts(self, shop: Shop) -> None:
@@ -373,7 +376,7 @@ class TestCopies:
         shop.ends(1)
         shop.fetched(2, "of the copy")
         shop.fetched(1, "of the first")
-        assert (shop.state(), shop.job().delivered) == (("completed", "completed"), 2)
+        assert (shop.state(), shop.job().record.delivered) == (("completed", "completed"), 2)
         assert shop.store.output(1, 1) is None
         assert shop.story()[-1] == "result-fenced"
         assert not shop.engine.gateway.leases
@@ -384,7 +387,7 @@ class TestWhatIsAsked:
         shop.do(job(backup=Backup.HOT))
         shop.runs(1)
         [row] = shop.do(CancelJob(1))
-        assert (row.state, row.reason) == ("cancelled", "cancelled-by-user")
+        assert (row.record.state, row.record.reason) == ("cancelled", "cancelled-by-user")
         assert [shop.lease(number).lease.state for number in (1, 2)] == ["cancelled", "cancelled"]
         assert shop.told("a") == ["start", "stop"]
         [again] = shop.do(CancelJob(1))
@@ -393,12 +396,12 @@ class TestWhatIsAsked:
     def test_the_same_key_gets_the_same_job(self, shop: Shop) -> None:
         asked = job(key="k", request_hash="h")
         [(first, new), (again, old)] = shop.do(asked, asked)
-        assert (first.id, new, again.id, old) == (1, True, 1, False)
+        assert (first.record.id, new, again.record.id, old) == (1, True, 1, False)
         shop.ends()
         shop.fetched()
         shop.restart()
         [(again, old)] = shop.do(asked)
-        assert (again.state, old, shop.store.highest_job_id()) == ("completed", False, 1)
+        assert (again.record.state, old, shop.store.highest_job_id()) == ("completed", False, 1)
         assert isinstance(shop.ask(replace(asked, request_hash="other")), IdempotencyConflict)
 
     def test_a_key_of_a_lease_is_another_than_one_of_a_job(self, shop: Shop) -> None:
@@ -433,7 +436,7 @@ class TestWhatIsAsked:
         shop.fetched()
         shop.restart()
         [(row, _)] = shop.do(job())
-        assert row.id == 2
+        assert row.record.id == 2
 
     def test_each_line_of_its_journal_has_its_number(self, shop: Shop) -> None:
         shop.do(job(consumer="climate", group="atlas"))
@@ -462,7 +465,7 @@ class TestDrainedSites:
         shop.do(job())
         assert shop.lease(2).lease.state == "waiting"
         assert (shop.state(), shop.tried()) == (("waiting", "waits-at-site"), [("a/n1", "queued", "")])
-        assert shop.job().what == shop.lease(2).metadata.reason
+        assert shop.job().record.what == shop.lease(2).metadata.reason
         shop.do(nodes(facts("m1"), site="b"))
         shop.do(Drain("a", "operator"))
         assert (shop.lease(2).lease.state, shop.tried()) == ("cancelled", [("a/n1", "fenced", "")])
@@ -502,7 +505,7 @@ class TestNodes:
 def test_a_gateway_without_jobs_writes_nothing_about_them(sqlite_store: Store) -> None:
     shop = Shop(sqlite_store)
     shop.pass_time(10 * S)
-    assert "jobs" not in sqlite_store.memories()
+    assert "jobs" not in sqlite_store.snapshots()
     assert sqlite_store.journal(0, 10) == []
 
 
@@ -514,7 +517,7 @@ def test_a_machine_is_not_told_twice_to_start(shop: Shop) -> None:
     assert {order.id for order in shop.orders["a"]} == {"1.1.start"}
     assert len(shop.attempts()) == 1
     shop.see(1, Phase.RUNNING)
-    assert shop.attempts()[0].state == "running"
+    assert shop.attempts()[0].attempt.state == "running"
 
 
 class TestNodesThatAreDown:
@@ -523,7 +526,7 @@ class TestNodesThatAreDown:
         shop.runs()
         shop.do(nodes(facts(problem="is down", fault="node-died")), nodes(site="b"))
         assert shop.state() == ("waiting", "nodes-down")
-        assert shop.job().what == "a/n1, b/m1"
+        assert shop.job().record.what == "a/n1, b/m1"
         shop.do(job())
         assert shop.state(2) == ("waiting", "nodes-down")
         shop.restart()
@@ -563,7 +566,7 @@ class TestNodesThatAreDown:
     def test_of_a_silent_site_are_waited_for_too(self, shop: Shop) -> None:
         shop.do(JobSiteSilent("a", "no answer for 120 s"), JobSiteSilent("b", "no answer for 120 s"))
         shop.do(job())
-        assert (shop.state(), shop.job().what) == (("waiting", "nodes-down"), "a/n1, b/m1")
+        assert (shop.state(), shop.job().record.what) == (("waiting", "nodes-down"), "a/n1, b/m1")
 
 
 @pytest.mark.parametrize(
@@ -582,7 +585,7 @@ def test_a_job_that_is_too_large_is_told_of_what_it_asks_too_much(
 ) -> None:
     """And nothing of software, for which it did not ask."""
     shop.do(job(**asked))
-    assert (shop.state(), shop.job().what) == (("refused", "never-here"), lacking)
+    assert (shop.state(), shop.job().record.what) == (("refused", "never-here"), lacking)
 
 
 class TestBesideOtherLeases:
@@ -592,7 +595,7 @@ class TestBesideOtherLeases:
         shop.do(nodes(facts(), facts("n2")), nodes(site="b"))
         shop.do(submit("climate", LeaseType.SUSPENDABLE, 3, 600 * S))
         shop.do(job(cores=2))
-        assert (shop.state(), shop.job().what) == (("waiting", "tried-again-later"), "cores-in-use")
+        assert (shop.state(), shop.job().record.what) == (("waiting", "tried-again-later"), "cores-in-use")
         shop.now_ms += S
         shop.see(1, Phase.STARTING)
         assert "a" in shop.errands.looks
@@ -622,7 +625,7 @@ class TestBesideOtherLeases:
         full = Problem("node n1 has 0 cores free now", full=True, nodes=("n1",))
         shop.do(Told("a", (order,), {order: full}))
         assert shop.tried() == [("a/n1", "fenced", ""), ("b/m1", "ordered", "")]
-        assert (shop.story()[:3], shop.job().restarts_used) == (
+        assert (shop.story()[:3], shop.job().record.restarts) == (
             ["runs-on-nodes", "node-full", "runs-on-nodes"],
             0,
         )
@@ -634,4 +637,4 @@ class TestBesideOtherLeases:
         order = shop.orders["a"][0].id
         shop.do(Told("a", (order,), {order: Problem("no room for 1 VM", again=False, full=True)}))
         assert shop.tried() == [("a/n1", "fenced", ""), ("b/m1", "ordered", "")]
-        assert shop.job().restarts_used == 0
+        assert shop.job().record.restarts == 0

@@ -6,14 +6,14 @@ from typing import Any
 
 from tests.service.engine.examples import S, guest, lease
 
-from leasehold.service.engine.recording import LEARNING_LINES, LEARNING_MS
+from leasehold.service.engine.core import SNAPSHOT_LINES, SNAPSHOT_MS
 from leasehold.service.engine_thread import EngineThread
 from leasehold.testing.live import Live
 
 
 def kept(live: Live) -> Any:
     """What the store has of what was learnt."""
-    return json.loads(live.store.memories().get("gateway", "null"))
+    return json.loads(live.store.snapshots().get("gateway", "null"))
 
 
 def known(live: Live) -> Any:
@@ -34,11 +34,11 @@ def ask_every_second(live: Live, count: int) -> list[Any]:
 def test_it_is_not_written_in_every_step(live: Live) -> None:
     told = ask_every_second(live, 60)
     changes = sum(before != after for before, after in zip([None, *told], told, strict=False))
-    assert 60 * S // LEARNING_MS - 1 <= changes <= 60 * S // LEARNING_MS + 1
+    assert 60 * S // SNAPSHOT_MS - 1 <= changes <= 60 * S // SNAPSHOT_MS + 1
 
 
 def test_after_many_lines_it_is_written_at_once(live: Live) -> None:
-    live.do(*(guest(1, 60) for _ in range(LEARNING_LINES)))
+    live.do(*(guest(1, 60) for _ in range(SNAPSHOT_LINES)))
     assert kept(live) == known(live)
 
 
@@ -61,9 +61,9 @@ def test_after_a_clean_stop_everything_is_known(live: Live) -> None:
 def test_a_stop_at_which_nothing_is_new_writes_nothing(live: Live) -> None:
     ask_every_second(live, 5)
     live.engine.finish()
-    before = live.store.memories()
+    before = live.store.snapshots()
     live.engine.finish()
-    assert live.store.memories() == before
+    assert live.store.snapshots() == before
 
 
 def test_who_is_killed_forgets_the_last_of_it_and_no_promise(live: Live) -> None:

@@ -24,8 +24,8 @@ from leasehold.service.commands import Cancel
 from leasehold.service.drivers.emulated.fault_injection import FaultInjector, Faults
 from leasehold.service.drivers.emulated.record import brought_up_twice
 from leasehold.service.drivers.protocol import Observation, Order, Phase, Problem, Verb, order_id
-from leasehold.service.engine.observing import confirm
-from leasehold.service.engine.outbox import MOST_ATTEMPTS, Outbox
+from leasehold.service.engine.orders import MOST_ATTEMPTS, Outbox, confirm
+from leasehold.service.engine.unit_of_work import UnitOfWork
 from leasehold.testing.live import BEGIN_MS, Live
 
 MIGRATABLE = LeaseType.MIGRATABLE
@@ -303,7 +303,7 @@ class TestOrders:
     def test_what_is_written_is_not_written_again(self, live: Live) -> None:
         submitted(live, guest(4, 60))
         live.at(BEGIN_MS + 10 * S, local(1, 5))
-        assert live.engine.outbox.new == live.engine.outbox.changed == {}
+        assert live.engine.unit.is_empty()
 
     def test_what_came_to_nothing_is_told_again(self, live: Live) -> None:
         submitted(live, guest(4, 60))
@@ -354,7 +354,7 @@ class TestOrders:
         assert differences(live, "behind") == 0
 
     def test_whatever_comes_later_shows_that_the_earlier_was_done(self) -> None:
-        outbox = Outbox()
+        outbox = Outbox(UnitOfWork())
         for verb in (Verb.START, Verb.SUSPEND):
             outbox.give("a", Order(order_id(1, 1, verb), verb, 1, 1, 4, 512), BEGIN_MS)
         confirm(outbox, "a", Observation(1, 1, Phase.SAVED, BEGIN_MS + 10 * S))

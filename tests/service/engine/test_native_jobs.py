@@ -101,7 +101,7 @@ def test_a_restarted_gateway_knows_whom_its_leases_stand_for(live: Live) -> None
 
 def test_native_jobs_do_not_use_up_what_a_consumer_may_ask_for(live: Live) -> None:
     look(live, job("7", 3, running=True), job("8", 3))
-    assert live.engine.open_of == {}
+    assert live.engine.leases.requests.counts == {}
     live.restart()
     look(live)
-    assert live.engine.open_of == {}
+    assert live.engine.leases.requests.counts == {}

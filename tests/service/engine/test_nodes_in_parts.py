@@ -16,8 +16,9 @@ from leasehold.model.request import LeaseType
 from leasehold.service.commands import JobNodesSeen, Surveyed
 from leasehold.service.drivers.facts import NodeFacts
 from leasehold.service.drivers.protocol import Observation, Phase
-from leasehold.service.engine.jobbook import MUCH_NEWS
-from leasehold.service.engine.nodebook import NodeBook
+from leasehold.service.engine.jobs import MAX_PENDING_NEWS
+from leasehold.service.engine.nodes import NodeRepository
+from leasehold.service.engine.unit_of_work import UnitOfWork
 from leasehold.service.jobs import prospect
 from leasehold.service.store.filters import EVERYTHING, JobFilter
 from leasehold.service.store.store import Store
@@ -34,7 +35,7 @@ def in_parts(there: list[NodeFacts], size: int, at_ms: int) -> list[JobNodesSeen
     return [JobNodesSeen("a", tuple(there[first : first + size]), at_ms, names) for first in cuts]
 
 
-def told(book: NodeBook, command: JobNodesSeen, now_ms: int) -> NodesSeen:
+def told(book: NodeRepository, command: JobNodesSeen, now_ms: int) -> NodesSeen:
     (seen,) = (event for event in book.see(command, (), now_ms) if isinstance(event, NodesSeen))
     return seen
 
@@ -50,9 +51,13 @@ SITES = st.lists(
 )
 
 
+def node_repository() -> NodeRepository:
+    return NodeRepository([], UnitOfWork(), {"a"}, 20 * S)
+
+
 @given(st.lists(SITES, min_size=1, max_size=6), st.integers(1, 4))
 def test_parts_come_to_the_same_as_the_whole(looks: list[list[NodeFacts]], size: int) -> None:
-    whole, parts = NodeBook([], {"a"}, 20 * S), NodeBook([], {"a"}, 20 * S)
+    whole, parts = node_repository(), node_repository()
     for number, there in enumerate(looks):
         now_ms = number * 7 * S
         at_once = told(whole, JobNodesSeen("a", tuple(there), now_ms), now_ms)
@@ -76,12 +81,12 @@ def test_no_question_after_a_start_has_all_nodes_judged(sqlite_store: Store, mon
         return as_it_is(floor, seen)
 
     def gateway() -> Gateway:
-        sites = [live_site(name, slots, overhead=QUICK) for name, slots in (("a", 2 * MUCH_NEWS), ("b", 4))]
+        sites = [live_site(name, slots, overhead=QUICK) for name, slots in (("a", 2 * MAX_PENDING_NEWS), ("b", 4))]
         return Gateway(sites, Routing(to_the_first()))
 
     shop = Shop(sqlite_store, make_gateway=gateway)
-    there = [facts(f"n{number}", free_cores=3) for number in range(2 * MUCH_NEWS)]
-    guests = range(1, MUCH_NEWS + 1)
+    there = [facts(f"n{number}", free_cores=3) for number in range(2 * MAX_PENDING_NEWS)]
+    guests = range(1, MAX_PENDING_NEWS + 1)
 
     def look_at_machines() -> None:
         seen = [Observation(one, 1, Phase.RUNNING, shop.now_ms, nodes=(f"n{one}",)) for one in guests]
@@ -110,9 +115,9 @@ def test_no_job_is_refused_for_want_of_nodes_that_are_told_of_next(store: Store)
     first, last = in_parts([facts("n1"), replace(facts("n2"), cores=16, free_cores=16)], 1, shop.now_ms)
     shop.do(nodes(facts("m1"), site="b"), first)
     shop.do(job(cores=16))
-    assert [row.state for row in store.jobs(JobFilter(EVERYTHING), 9)] == ["waiting"]
+    assert [row.record.state for row in store.jobs(JobFilter(EVERYTHING), 9)] == ["waiting"]
     shop.do(last)
-    assert [row.state for row in store.jobs(JobFilter(EVERYTHING), 9)] == ["starting"]
+    assert [row.record.state for row in store.jobs(JobFilter(EVERYTHING), 9)] == ["starting"]
 
 
 def test_nor_after_a_restart_in_between(store: Store) -> None:
@@ -141,7 +146,7 @@ def test_what_no_part_names_is_missed_with_the_first_that_is_told(store: Store, 
 
 
 def test_a_node_that_is_gone_is_not_the_largest_one() -> None:
-    book = NodeBook([], {"a"}, 20 * S)
+    book = node_repository()
     small, large = facts("small"), replace(facts("large"), memory_mib=64 * 1024)
     too_much_mib = small.memory_mib + 1
     book.see(JobNodesSeen("a", (small, large)), (), 0)

@@ -26,8 +26,7 @@ from leasehold.model.event import Operation, OverheadMeasured
 from leasehold.model.request import LeaseType
 from leasehold.service.drivers.emulated.fault_injection import Faults
 from leasehold.service.drivers.protocol import Observation, Order, Phase, Problem, Verb, order_id
-from leasehold.service.engine.measuring import measured_by
-from leasehold.service.engine.outbox import PENDING, TAKEN
+from leasehold.service.engine.orders import PENDING, TAKEN, measured_by
 from leasehold.service.engine.sites import overheads
 from leasehold.service.store.rows import OrderRow
 from leasehold.service.store.store import Store
@@ -117,7 +116,7 @@ class TestSuspensions:
 
     def test_that_they_were_measured_is_written_at_once(self, slow: Live) -> None:
         submitted(slow, guest(4, 600))
-        kept = json.loads(slow.store.memories()["experience"])
+        kept = json.loads(slow.store.snapshots()["experience"])
         assert kept["a"]["start"] == [[1024, 4, 0]]
 
     def test_they_are_metrics(self, slow: Live) -> None:

@@ -92,7 +92,7 @@ class TestSubmit:
         assert isinstance(answer, InvalidField)
         assert answer.field == field
         assert row.lease.id == 1
-        assert live.engine.open_of == {"physics": 1}
+        assert live.engine.leases.requests.counts == {"physics": 1}
 
     def test_a_home_that_is_not_there_is_said_with_those_that_are(self, live: Live) -> None:
         [answer] = live.do(local(1, 60, site="aa"))
@@ -191,9 +191,9 @@ class TestLimit:
 
     def test_whoever_has_none_open_is_not_kept_in_mind(self, live: Live) -> None:
         submitted(live, guest(1, 10), guest(1, 20), guest(1, 30, consumer="climate"))
-        assert live.engine.open_of == {"physics": 2, "climate": 1}
+        assert live.engine.leases.requests.counts == {"physics": 2, "climate": 1}
         live.pass_time(20 * S)
-        assert live.engine.open_of == {"climate": 1}
+        assert live.engine.leases.requests.counts == {"climate": 1}
 
     def test_a_repeated_request_is_no_further_one(self, live: Live) -> None:
         request = guest(1, 60, key="k", request_hash="h")

@@ -28,8 +28,8 @@ from leasehold.service.drivers.emulated.fault_injection import FaultInjector, Fa
 from leasehold.service.drivers.emulated.machines import EmulatedMachines
 from leasehold.service.drivers.emulated.options import Hardware
 from leasehold.service.drivers.protocol import Phase, Problem, Verb
-from leasehold.service.engine.agenda import START_WITHIN_MS
-from leasehold.service.engine.outbox import MOST_ATTEMPTS
+from leasehold.service.engine.orders import MOST_ATTEMPTS
+from leasehold.service.engine.timers import START_WITHIN_MS
 from leasehold.service.store.filters import EVERYTHING, UsageFilter
 from leasehold.service.store.store import Store, open_store
 from leasehold.sharing.enforcement import Sharing

@@ -7,7 +7,7 @@ import pytest
 
 from leasehold.configuration.agreements import agreement_from_dict
 from leasehold.model.agreement import Standing
-from leasehold.service.engine.agreement_rows import record_of, row_of_record
+from leasehold.service.engine.agreements import record_of, row_of_record
 from leasehold.service.store.rows import AgreementRow
 from leasehold.sharing.records import AgreementSide, propose, sign
 

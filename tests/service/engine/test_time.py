@@ -5,7 +5,7 @@ from tests.service.engine.examples import S, end, guest, journal, lease, local, 
 
 from leasehold.model.request import LeaseType
 from leasehold.service.drivers.protocol import Phase
-from leasehold.service.engine.engine import PATIENCE_MS
+from leasehold.service.engine.engine import MAX_LATENESS_MS
 from leasehold.testing.live import BEGIN_MS, Live
 
 HOUR = 3600 * S
@@ -13,7 +13,7 @@ HOUR = 3600 * S
 
 def test_an_alarm_that_is_a_little_late_is_decided_at_its_time(live: Live) -> None:
     submitted(live, local(4, 10), local(4, 10), local(4, 10))
-    live.now_ms += 10 * S + PATIENCE_MS - 1
+    live.now_ms += 10 * S + MAX_LATENESS_MS - 1
     live.do()
     starts = [line.at_ms - BEGIN_MS for line in journal(live) if line.what == "start"]
     assert starts == [0, 10 * S]

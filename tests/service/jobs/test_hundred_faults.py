@@ -20,8 +20,8 @@ from leasehold.service.commands import Command, JobNodesSeen, JobOutput, SubmitJ
 from leasehold.service.drivers.emulated.options import EmulatedNode
 from leasehold.service.drivers.facts import Output
 from leasehold.service.engine.engine import Done, Engine
-from leasehold.service.engine.errands import Errands
-from leasehold.service.engine.job_setup import JobSetup
+from leasehold.service.engine.jobs import JobSetup
+from leasehold.service.engine.tasks import BackgroundTasks
 from leasehold.service.store.rows import JobRow
 from leasehold.service.store.store import Store
 from leasehold.testing.live import Live
@@ -46,7 +46,7 @@ class Grid(Live):
 
     def __init__(self, store: Store) -> None:
         self._setup = JobSetup(JobSettings(sites=frozenset("ab"), retrying=Retrying(limit_ms=60 * MINUTE_MS)))
-        self._errands = Errands()
+        self._errands = BackgroundTasks()
         nodes = tuple(EmulatedNode(f"n{number}", cores=1, software=GCC) for number in range(ROOM))
         super().__init__(store, gateway, {name: machines(ROOM, nodes=nodes) for name in "ab"})
 
@@ -59,7 +59,7 @@ class Grid(Live):
 
     def _step(self, commands: Sequence[Command]) -> Done:
         done = super()._step(commands)
-        self._errands = Errands.together((self._errands, done.errands))
+        self._errands = BackgroundTasks.together((self._errands, done.tasks))
         return done
 
     def look_at_nodes(self) -> None:
@@ -67,7 +67,7 @@ class Grid(Live):
         self.look()
         self.do(*(JobNodesSeen(name, tuple(one.machines.nodes(self.now_ms))) for name, one in self.sites.items()))
         while self._errands.fetches:
-            fetches, self._errands = self._errands.fetches, Errands()
+            fetches, self._errands = self._errands.fetches, BackgroundTasks()
             self.do(*(self._output(one.lease_id, one.site) for one in fetches))
 
     def _output(self, lease_id: int, name: str) -> JobOutput:
@@ -99,7 +99,7 @@ def strike(grid: Grid, fault: Fault, for_ms: int) -> None:
     """Let a fault befall the node of every first attempt, in the midst of its work."""
     for number in range(1, TIMES + 1):
         first = grid.store.attempts([number])[0]
-        name, _, node = first.nodes[0].partition("/")
+        name, _, node = first.attempt.nodes[0].partition("/")
         grid.sites[name].machines.inject(node, fault, grid.now_ms, for_ms)
 
 
@@ -113,7 +113,7 @@ def job(grid: Grid, number: int) -> JobRow:
 def told(grid: Grid) -> Counter[tuple[str, str]]:
     """How the jobs ended, and how often."""
     rows = [job(grid, number) for number in range(1, TIMES + 1)]
-    return Counter((row.state, row.reason) for row in rows)
+    return Counter((row.record.state, row.record.reason) for row in rows)
 
 
 def delivered(grid: Grid) -> Counter[int]:
@@ -132,8 +132,8 @@ def test_a_fault_of_its_node_costs_a_job_an_attempt_and_nothing_else(grid: Grid,
     assert delivered(grid) == dict.fromkeys(range(1, TIMES + 1), 1)
     for number in range(1, TIMES + 1):
         first, second = grid.store.attempts([number])
-        assert (first.state, first.fault) == ("fenced", fault)
-        assert (second.state, job(grid, number).delivered) == ("succeeded", 2)
+        assert (first.attempt.state, first.attempt.fault) == ("fenced", fault)
+        assert (second.attempt.state, job(grid, number).record.delivered) == ("succeeded", 2)
 
 
 def test_who_comes_back_from_the_dead_delivers_nothing(grid: Grid) -> None:

@@ -100,7 +100,7 @@ async def until(federation: Federation, job_id: int, holds: Callable[[JobRow, li
 
 async def result_of(federation: Federation, job_id: int) -> JobResult:
     """Wait until a job is over, and take its result."""
-    await until(federation, job_id, lambda row, _: row.ended_ms is not None)
+    await until(federation, job_id, lambda row, _: row.record.state.is_final)
     result = await federation.jobs.result(job_id)
     assert result is not None, await federation.jobs.job(job_id)
     return result
@@ -139,16 +139,16 @@ def test_a_job_runs_on_a_node_that_has_what_it_needs_and_in_a_machine_where_none
             nowhere, _ = await federation.jobs.submit(
                 asked("sh", "-c", f"command -v {missing} && echo in a machine", needs=missing)
             )
-            on_node = await result_of(federation, there.id)
+            on_node = await result_of(federation, there.record.id)
             assert (on_node.exit_status, on_node.output.strip()) == (0, "on a node")
-            _, [attempt] = await federation.jobs.job(there.id)
-            assert (attempt.site, attempt.image) == ("alpha", "")
-            in_machine = await result_of(federation, nowhere.id)
+            _, [attempt] = await federation.jobs.job(there.record.id)
+            assert (attempt.site, attempt.attempt.image) == ("alpha", "")
+            in_machine = await result_of(federation, nowhere.record.id)
             assert in_machine.exit_status == 0
             assert in_machine.output.splitlines()[-1] == "in a machine"
-            _, [attempt] = await federation.jobs.job(nowhere.id)
+            _, [attempt] = await federation.jobs.job(nowhere.record.id)
             assert attempt.site == "hosts"
-            assert attempt.image
+            assert attempt.attempt.image
 
     asyncio.run(story())
 
@@ -159,16 +159,16 @@ def test_the_result_of_a_job_arrives_once_whose_node_is_killed(cluster: SlurmClu
             await until_seen(federation)
             command = ("sh", "-c", "sleep 8; echo done on $SLURMD_NODENAME")
             job, _ = await federation.jobs.submit(asked(*command, backup=Backup.COLD))
-            await until(federation, job.id, lambda _, made: bool(made) and made[0].state == "running")
-            _, [first] = await federation.jobs.job(job.id)
-            [node] = first.nodes
+            await until(federation, job.record.id, lambda _, made: bool(made) and made[0].attempt.state == "running")
+            _, [first] = await federation.jobs.job(job.record.id)
+            [node] = first.attempt.nodes
             await asyncio.to_thread(cluster.kill_node, node.partition("/")[2])
-            result = await result_of(federation, job.id)
-            row, attempts = await federation.jobs.job(job.id)
-            assert row.state == "completed"
+            result = await result_of(federation, job.record.id)
+            row, attempts = await federation.jobs.job(job.record.id)
+            assert row.record.state == "completed"
             assert (result.attempt, result.output.startswith("done on ")) == (2, True)
-            assert [attempt.state for attempt in attempts] == ["fenced", "succeeded"]
-            assert attempts[0].fault
-            assert node not in attempts[1].nodes
+            assert [attempt.attempt.state for attempt in attempts] == ["fenced", "succeeded"]
+            assert attempts[0].attempt.fault
+            assert node not in attempts[1].attempt.nodes
 
     asyncio.run(story())

@@ -15,7 +15,7 @@ from leasehold.leasing.overhead import OverheadModel
 from leasehold.model.lease import LeaseState
 from leasehold.model.request import LeaseType
 from leasehold.routing.registry import routing_policy
-from leasehold.service.commands import Cancel, Command, Drain, Mail, Undrain
+from leasehold.service.commands import Cancel, Command, Drain, MessageBatch, Undrain
 from leasehold.service.drivers.emulated.fault_injection import FaultInjector, Faults
 from leasehold.service.drivers.emulated.machines import EmulatedMachines
 from leasehold.service.drivers.emulated.options import Hardware
@@ -60,7 +60,7 @@ class Message:
 
     to_gateway: bool
     site: str
-    mail: Mail
+    mail: MessageBatch
 
 
 class World:
@@ -245,10 +245,10 @@ def _agreed(row: LeaseRow) -> tuple[object, ...]:
     )
 
 
-def _written(live: Live, to: str, by: str) -> Mail:
+def _written(live: Live, to: str, by: str) -> MessageBatch:
     rows = live.store.messages(to, 0, _MANY)
-    _, received = live.store.mail_state(to)
-    return Mail(by, tuple((row.seq, row.body) for row in rows), received)
+    _, received = live.store.message_numbers(to)
+    return MessageBatch(by, tuple((row.seq, row.body) for row in rows), received)
 
 
 def _reads(live: Live, mail: Command) -> bool:

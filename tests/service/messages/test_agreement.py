@@ -17,7 +17,7 @@ from leasehold.model.errors import InputError, InvalidField
 from leasehold.model.event import SiteFellSilent
 from leasehold.model.lease import LeaseState
 from leasehold.model.request import LeaseType
-from leasehold.service.commands import Drain, ForgetSite, Happened, Mail
+from leasehold.service.commands import Drain, ForgetSite, Happened, MessageBatch
 from leasehold.service.config import ServiceConfig, SiteSpec
 from leasehold.service.errors import CannotForget, NoSuchSite
 from leasehold.service.messages.uplink import Uplink, check_gateway
@@ -86,7 +86,7 @@ def test_who_asks_for_now_starts_when_it_arrives_whatever_the_clocks_say(tmp_pat
 def test_guests_of_a_gateway_do_not_count_among_what_a_consumer_asks_for_itself(tmp_path: Path) -> None:
     world = World(tmp_path, home_slots=1)
     world.sites["far"] = live_of(world.stores["far"], "far", 4)
-    world.sites["far"].engine.most_open = 1
+    world.sites["far"].engine.leases.requests.most = 1
     world.exchange("far")
     world.submit(SUSPENDABLE, 2, 500)
     world.submit(SUSPENDABLE, 2, 500)
@@ -137,11 +137,11 @@ def test_a_message_that_is_not_understood_keeps_back_those_that_came_with_it(wor
     ]
     for strange in strangers:
         messages = ((1, offer.body), (2, json.dumps(strange)))
-        [answer] = far.do(Mail(GATEWAY, messages, 0))
+        [answer] = far.do(MessageBatch(GATEWAY, messages, 0))
         assert isinstance(answer, InvalidField), strange
         assert rows_of(far) == []
-        assert world.stores["far"].mail_state(GATEWAY) == (0, 0)
-    far.do(Mail(GATEWAY, ((1, offer.body),), 0))
+        assert world.stores["far"].message_numbers(GATEWAY) == (0, 0)
+    far.do(MessageBatch(GATEWAY, ((1, offer.body),), 0))
     assert len(rows_of(far)) == 1
 
 
@@ -188,7 +188,7 @@ class TestForgetting:
         world.gateway.do(ForgetSite("far", "operator"))
         lost = at_gateway(world, row.lease.id)
         assert (lost.lease.state, lost.metadata.reason) == (LeaseState.FAILED, "machines-lost")
-        assert world.stores[GATEWAY].mail_state("far") == (0, 0)
+        assert world.stores[GATEWAY].message_numbers("far") == (0, 0)
         world.gateway.restart()
         assert "far" not in world.gateway.gateway.registry.remotes
         assert not world.gateway.gateway.registry.not_lending
@@ -219,11 +219,11 @@ class Line:
 
     def __init__(self, *answers: httpx2.Response | Exception) -> None:
         self.answers = list(answers)
-        self.taken: list[Mail] = []
+        self.taken: list[MessageBatch] = []
         self.store = self
         self.post = self
 
-    def mail_state(self, _correspondent: str) -> tuple[int, int]:
+    def message_numbers(self, _endpoint: str) -> tuple[int, int]:
         return 0, 0
 
     async def about(self) -> "Line":
@@ -236,7 +236,7 @@ class Line:
         await asyncio.Event().wait()
         return []
 
-    async def take_in(self, mail: Mail) -> None:
+    async def take_in(self, mail: MessageBatch) -> None:
         self.taken.append(mail)
 
     def answer(self, _request: httpx2.Request) -> httpx2.Response:

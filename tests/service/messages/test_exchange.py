@@ -98,7 +98,7 @@ def test_what_makes_no_sense_is_refused_and_changes_nothing(
     exchange(house, peer)
     answer = exchange(house, peer, **body)
     assert (answer.status_code, answer.json()["field"]) == (422, field), answer.text
-    assert house.federation.store.mail_state("far") == (0, 0)
+    assert house.federation.store.message_numbers("far") == (0, 0)
 
 
 def test_a_site_may_write_for_itself_only(house: House, peer: str) -> None:

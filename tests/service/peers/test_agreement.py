@@ -14,7 +14,7 @@ from leasehold.gateway.peering import AskWhen
 from leasehold.model.errors import InvalidField
 from leasehold.model.event import SiteFellSilent
 from leasehold.model.lease import LeaseState
-from leasehold.service.commands import Drain, ForgetSite, Happened, KeepPeer, Mail, RemovePeer
+from leasehold.service.commands import Drain, ForgetSite, Happened, KeepPeer, MessageBatch, RemovePeer
 from leasehold.service.engine.engine import Engine
 from leasehold.service.errors import CannotForget, CannotRemovePeer, NoSuchPeer, NoSuchSite
 from leasehold.service.messages.names import asking
@@ -76,16 +76,16 @@ class TestTheirs:
         world.submit("a", 4, 1_000)
         [message] = world.stores["a"].messages("c", 0, 10)
         strange = json.loads(message.body) | {field: value}
-        answer = world.do("c", Mail(asking("a"), ((1, json.dumps(strange)),), 0))
+        answer = world.do("c", MessageBatch(asking("a"), ((1, json.dumps(strange)),), 0))
         assert isinstance(answer, InvalidField)
         assert rows_of(world.gateways["c"]) == []
-        assert world.stores["c"].mail_state(asking("a")) == (0, 0)
+        assert world.stores["c"].message_numbers(asking("a")) == (0, 0)
 
     def test_what_asks_for_nonsense_is_refused(self, world: World) -> None:
         world.submit("a", 4, 1_000)
         [message] = world.stores["a"].messages("c", 0, 10)
         strange = json.loads(message.body) | {"vms": -1}
-        assert world.do("c", Mail(asking("a"), ((1, json.dumps(strange)),), 0)) is None
+        assert world.do("c", MessageBatch(asking("a"), ((1, json.dumps(strange)),), 0)) is None
         world.exchange("c", "a")
         [row] = rows_of(world.gateways["a"])
         assert (row.lease.state, row.metadata.reason) == ("refused", "policy-refused")
@@ -154,9 +154,9 @@ class TestParting:
         world.do("c", RemovePeer("a", BOTH_SILENT, "operator"))
         assert world.row("c", guest.lease.id).lease.state == LeaseState.CANCELLED
         for name, other in (("a", "c"), ("c", "a")):
-            for correspondent in (other, asking(other)):
-                assert world.stores[name].mail_state(correspondent) == (0, 0)
-                assert not world.stores[name].messages(correspondent, 0, 10)
+            for endpoint in (other, asking(other)):
+                assert world.stores[name].message_numbers(endpoint) == (0, 0)
+                assert not world.stores[name].messages(endpoint, 0, 10)
             world.gateways[name].restart()
             assert other not in world.gateways[name].gateway.registry.remotes
             assert other not in {row.name for row in world.stores[name].peers()}
@@ -232,7 +232,7 @@ class TestWhatAPeerIsTold:
     def test_that_nothing_is_lent_where_no_site_lends(self, world: World) -> None:
         world.drain_or_resume("c")
         engine: Engine = world.gateways["c"].engine
-        assert not about_us(engine, engine.handlers.peers.rows["a"], "x").lends
+        assert not about_us(engine, engine.peers.rows["a"], "x").lends
         world.exchange("c", "a")
         assert world.submit("a", 4, 1_000).lease.state == "held"
         world.drain_or_resume("c")

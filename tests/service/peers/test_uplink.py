@@ -38,7 +38,7 @@ def exchange(*answers: httpx2.Response) -> tuple[Line, list[str]]:
 def test_it_asks_once_for_our_name() -> None:
     line, asked = exchange(ME, MESSAGES, MESSAGES)
     assert asked == ["GET /v1/tokens/self", *["POST /v1/sites/we%2Fst/messages"] * 2]
-    assert [mail.correspondent for mail in line.taken] == ["peer/east"] * 2
+    assert [mail.endpoint for mail in line.taken] == ["peer/east"] * 2
 
 
 @pytest.mark.parametrize("answer", [{"sites": []}, {"sites": ["a", "b"]}, {}, []])

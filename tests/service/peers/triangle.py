@@ -14,7 +14,7 @@ from tests.service.messages.line import live_of, rows_of
 from leasehold.gateway.peering import AskWhen
 from leasehold.model.lease import LeaseState
 from leasehold.model.request import LeaseType
-from leasehold.service.commands import Cancel, Command, Drain, KeepPeer, Mail, Undrain
+from leasehold.service.commands import Cancel, Command, Drain, KeepPeer, MessageBatch, Undrain
 from leasehold.service.drivers.emulated.record import BRINGS_UP, Action, AuditLine
 from leasehold.service.messages.names import asking, asking_peer
 from leasehold.service.messages.routing import identity_of
@@ -44,7 +44,7 @@ class Message:
 
     by: str
     to: str
-    mail: Mail
+    mail: MessageBatch
 
 
 class World:
@@ -107,7 +107,7 @@ class World:
     def call(self, by: str, to: str) -> None:
         """Who lends calls: what it has, what has become of leases, and how far it has read."""
         engine = self.gateways[by].engine
-        about = about_us(engine, engine.handlers.peers.rows[to], identity_of(self.stores[by], new_id))
+        about = about_us(engine, engine.peers.rows[to], identity_of(self.stores[by], new_id))
         mail = replace(self._written(by, asking(to), by), about=about)
         self.on_the_line.append(Message(by, to, mail))
 
@@ -130,11 +130,11 @@ class World:
         for by, to in WAYS:
             self.exchange(by, to)
 
-    def _written(self, by: str, to: str, name: str) -> Mail:
-        """What ``by`` has to tell a correspondent, who calls it ``name``."""
+    def _written(self, by: str, to: str, name: str) -> MessageBatch:
+        """What ``by`` has to tell a endpoint, who calls it ``name``."""
         rows = self.stores[by].messages(to, 0, _MANY)
-        _, received = self.stores[by].mail_state(to)
-        return Mail(name, tuple((row.seq, row.body) for row in rows), received)
+        _, received = self.stores[by].message_numbers(to)
+        return MessageBatch(name, tuple((row.seq, row.body) for row in rows), received)
 
     # Time
 
@@ -202,8 +202,8 @@ class World:
         assert self.is_quiet()
         for name, store in self.stores.items():
             for other in NAMES:
-                for correspondent in (other, asking(other)):
-                    assert not store.messages(correspondent, 0, 10), f"{name} has messages to {correspondent}"
+                for endpoint in (other, asking(other)):
+                    assert not store.messages(endpoint, 0, 10), f"{name} has messages to {endpoint}"
         for name, other in WAYS:
             there = self.guests(other, name)
             assert there.keys() <= {row.lease.id for row in rows_of(self.gateways[name])}

@@ -28,7 +28,7 @@ def main(url: str) -> None:
 
 
 def write_for_ever(store: Store) -> None:
-    number = int(store.memories().get("last", 0))
+    number = int(store.snapshots().get("last", 0))
     while sys.stdin.readline():  # the test says when to go on
         number += 1
         write(store, number)
@@ -43,7 +43,7 @@ def write(store: Store, number: int) -> None:
         batch.insert(JOURNAL, [journal_row(lease * LINES + n, lease) for lease in leases for n in range(1, LINES + 1)])
         say("journal")
         batch.insert(ORDERS, [order_row(lease) for lease in leases])
-        batch.set_memory("last", str(number))
+        batch.set_snapshot("last", str(number))
         say("all")
 
 

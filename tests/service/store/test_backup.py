@@ -16,11 +16,11 @@ from sqlalchemy import URL, make_url, text
 from leasehold.model.errors import InputError
 from leasehold.service.store import backup as backups
 from leasehold.service.store.backup import backup, restore
-from leasehold.service.store.rows import ANSWERS, JOURNAL, LEASES, ORDERS, SITES, SiteRow
+from leasehold.service.store.rows import IDEMPOTENCY_KEYS, JOURNAL, LEASES, MESSAGES, ORDERS, SITES, SiteRow
 from leasehold.service.store.store import Store, open_store
 from leasehold.service.store.store_url import writing_engine
 from leasehold.testing.postgres import USER, PostgresServer
-from leasehold.testing.rows import answer_row, journal_row, lease_row, message_row, order_row, token_row
+from leasehold.testing.rows import journal_row, key_row, lease_row, message_row, order_row, token_row
 
 
 @pytest.fixture
@@ -29,8 +29,8 @@ def full_store(store: Store) -> Store:
         batch.upsert(LEASES, [lease_row(number, name="naïve \\ 'quoted'\n") for number in range(1, 20)])
         batch.insert(JOURNAL, [journal_row(1, 1), journal_row(2)])
         batch.insert(ORDERS, [order_row(1), order_row(2, status="confirmed")])
-        batch.insert(ANSWERS, [answer_row("key", 1)])
-        batch.set_memory("gateway", "{}")
+        batch.insert(IDEMPOTENCY_KEYS, [key_row("key", 1)])
+        batch.set_snapshot("gateway", "{}")
         batch.upsert(
             SITES,
             [
@@ -42,7 +42,7 @@ def full_store(store: Store) -> Store:
                 )
             ],
         )
-        batch.add_messages([message_row(1)])
+        batch.insert(MESSAGES, [message_row(1)])
     store.add_token(token_row("t"))
     return store
 
@@ -65,11 +65,11 @@ def content(store: Store) -> list[object]:
         store.live_leases(),
         store.journal(0, 100),
         store.open_orders(),
-        store.answers([("physics", "key")]),
-        store.memories(),
+        store.idempotency_keys([("physics", "key", False)]),
+        store.snapshots(),
         store.sites(),
         store.messages("a", 0, 100),
-        store.mail_state("a"),
+        store.message_numbers("a"),
         store.tokens(),
     ]
 

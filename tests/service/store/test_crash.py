@@ -12,7 +12,7 @@ STAGES = ("claimed", "leases", "journal", "all", "kept")
 
 def transactions_in(store: Store) -> int:
     """How many transactions are in a store; all of each, or it fails."""
-    number = int(store.memories().get("last", 0))
+    number = int(store.snapshots().get("last", 0))
     assert len(store.live_leases()) == len(store.open_orders()) == number * 10
     assert [line.seq for line in store.journal(0, 10_000)] == list(range(1, number * 30 + 1))
     return number

@@ -14,22 +14,22 @@ from leasehold.matching.images import Image
 from leasehold.matching.needs import Amounts, InputFile, Job, Needs
 from leasehold.matching.software import software
 from leasehold.service.drivers.protocol import PlacementConstraints
-from leasehold.service.engine.job_rows import CameTo, came_to_of, record_of_job, row_of_attempt, row_of_job
 from leasehold.service.store import retention
 from leasehold.service.store.filters import EVERYTHING, JobFilter, Visible
 from leasehold.service.store.retention import Cutoffs
 from leasehold.service.store.rows import (
     ATTEMPTS,
+    IDEMPOTENCY_KEYS,
     IMAGES,
-    JOB_ANSWERS,
     JOBS,
     JOURNAL,
     LEASES,
     NODES,
     OUTPUTS,
     AttemptRow,
+    CommandEnd,
+    IdempotencyRow,
     ImageRow,
-    JobAnswerRow,
     JobRow,
     NodeRow,
     OutputRow,
@@ -76,12 +76,22 @@ def record(job_id: int = 1, **said: Any) -> JobRecord:
     return JobRecord(request, **cast("dict[str, Any]", usual | said))
 
 
-def job_row(job_id: int, **said: Any) -> JobRow:
-    return replace(row_of_job(record(job_id)), **said)
+def job_row(job_id: int, exit_status: int | None = None, **said: Any) -> JobRow:
+    """The row of a job; what is said is of its record, its request or its needs."""
+    made = record(job_id)
+    names = {name for name in said if name in JobRequest.__slots__}
+    job = replace(made.request.job, submitted_ms=said.pop("submitted_ms", BEGIN_MS))
+    made.request = replace(made.request, job=job, **{name: said.pop(name) for name in names})
+    for name, value in said.items():
+        setattr(made, name, value)
+    return JobRow(made, exit_status)
 
 
 def attempt_row(job_id: int, number: int = 1, **said: Any) -> AttemptRow:
-    return replace(row_of_attempt(job_id, record().attempt(number), None, None), **said)
+    attempt = record().attempt(number)
+    attempt.state = said.pop("state", attempt.state)
+    usual: dict[str, Any] = {"site": attempt.site}
+    return AttemptRow(job_id, attempt, **(usual | said))
 
 
 def write(store: Store, *jobs: JobRow, attempts: tuple[AttemptRow, ...] = ()) -> None:
@@ -91,19 +101,19 @@ def write(store: Store, *jobs: JobRow, attempts: tuple[AttemptRow, ...] = ()) ->
 
 
 def numbers(store: Store, which: JobFilter, before_id: int | None = None, limit: int = 10) -> list[int]:
-    return [row.id for row in store.jobs(which, limit, before_id)]
+    return [row.record.id for row in store.jobs(which, limit, before_id)]
 
 
 def test_a_job_comes_back_as_it_was(store: Store) -> None:
     before = record()
-    rows = [row_of_attempt(1, attempt, None, None) for attempt in before.attempts]
-    write(store, row_of_job(before), attempts=tuple(rows))
+    rows = [AttemptRow(1, attempt, attempt.site) for attempt in before.attempts]
+    write(store, JobRow(before), attempts=tuple(rows))
     [row] = store.open_jobs()
-    after = record_of_job(row, store.attempts([1]))
-    assert after.request == before.request
-    assert [_fields(one) for one in after.attempts] == [_fields(one) for one in before.attempts]
+    assert row.record.request == before.request
+    assert store.attempts([1]) == rows
+    assert [_fields(one.attempt) for one in store.attempts([1])] == [_fields(one) for one in before.attempts]
     without = ("request", "attempts")
-    assert _fields(after, without) == _fields(before, without)
+    assert _fields(row.record, without) == _fields(before, without)
 
 
 def _fields(thing: object, without: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -112,20 +122,19 @@ def _fields(thing: object, without: tuple[str, ...] = ()) -> dict[str, Any]:
 
 
 def test_how_a_command_ended_comes_back_until_its_output_is_here(store: Store) -> None:
-    ended = row_of_attempt(1, record().attempt(2), None, CameTo(3, "exit status 3"))
-    write(store, job_row(1), attempts=(ended,))
+    write(store, job_row(1), attempts=(attempt_row(1, 2, end=CommandEnd(3, "exit status 3")),))
     [row] = store.attempts([1])
-    assert came_to_of(row) == CameTo(3, "exit status 3")
+    assert row.end == CommandEnd(3, "exit status 3")
     write(store, attempts=(attempt_row(1, 2),))
-    assert came_to_of(store.attempts([1])[0]) is None
+    assert store.attempts([1])[0].end is None
 
 
 def test_what_is_written_again_is_changed(store: Store) -> None:
     write(store, job_row(1))
-    write(store, job_row(1, state="completed", ended_ms=BEGIN_MS + 1, delivered=2, exit_status=0))
+    write(store, job_row(1, state=JobState.COMPLETED, ended_ms=BEGIN_MS + 1, delivered=2, exit_status=0))
     row = store.job(1)
     assert row is not None
-    assert (row.state, row.delivered, row.exit_status) == ("completed", 2, 0)
+    assert (row.record.state, row.record.delivered, row.exit_status) == ("completed", 2, 0)
     assert (store.open_jobs(), store.highest_job_id()) == ([], 1)
     assert store.job(2) is None
 
@@ -134,14 +143,14 @@ class TestLists:
     @pytest.fixture(autouse=True)
     def _rows(self, store: Store) -> None:
         jobs = [
-            job_row(1, state="completed"),
+            job_row(1, state=JobState.COMPLETED),
             job_row(2, consumer="climate", group="cms"),
             job_row(3, consumer="climate", group="", submitted_ms=BEGIN_MS + 5),
-            job_row(4, group="cms", state="refused"),
+            job_row(4, group="cms", state=JobState.REFUSED),
         ]
         there = (
             *(attempt_row(1, 1), attempt_row(2, 1), attempt_row(2, 2)),
-            *(attempt_row(4, 1, site="c", state="failed"), attempt_row(4, 2, site="d")),
+            *(attempt_row(4, 1, site="c", state=AttemptState.FAILED), attempt_row(4, 2, site="d")),
         )
         write(store, *jobs, attempts=there)
 
@@ -181,7 +190,7 @@ class TestLists:
         assert numbers(store, JobFilter(visible)) == found
 
     def test_of_attempts_are_by_job_and_number(self, store: Store) -> None:
-        assert [(row.job_id, row.number) for row in store.attempts([2, 1])] == [(1, 1), (2, 1), (2, 2)]
+        assert [(row.job_id, row.attempt.number) for row in store.attempts([2, 1])] == [(1, 1), (2, 1), (2, 2)]
         assert store.attempts([]) == []
 
 
@@ -190,7 +199,7 @@ def test_an_attempt_is_found_by_its_lease(store: Store) -> None:
         batch.upsert(LEASES, [lease_row(7, job_id=1, constraints=PlacementConstraints(("n1",), cores=2))])
         batch.upsert(ATTEMPTS, [attempt_row(1, 1, lease_id=7)])
         batch.upsert(JOBS, [job_row(1)])
-    assert [row.number for row in store.attempts_of_leases([6, 7])] == [1]
+    assert [row.attempt.number for row in store.attempts_of_leases([6, 7])] == [1]
     lease = store.lease(7)
     assert lease is not None
     assert lease.metadata.job_id == 1
@@ -265,15 +274,19 @@ def test_outputs_are_kept_once(store: Store) -> None:
     assert store.output(1, 1) is None
 
 
-def test_answers_are_found_by_their_keys_and_go_when_they_are_old(store: Store) -> None:
-    write(store, job_row(1))
-    answer = JobAnswerRow(consumer="physics", key="k", request_hash="h", job_id=1, created_ms=BEGIN_MS)
+def test_keys_of_jobs_and_leases_are_apart_and_go_when_they_are_old(store: Store) -> None:
     with store.writing() as batch:
-        batch.insert(JOB_ANSWERS, [answer])
-    assert store.job_answers([("physics", "k"), ("climate", "k")]) == {("physics", "k"): answer}
+        batch.upsert(JOBS, [job_row(1)])
+        batch.upsert(LEASES, [lease_row(2)])
+        of_job = IdempotencyRow("physics", "k", True, "h", None, 1, BEGIN_MS)  # noqa: FBT003 - in the order of columns
+        of_lease = IdempotencyRow("physics", "k", False, "h", 2, None, BEGIN_MS)  # noqa: FBT003
+        batch.insert(IDEMPOTENCY_KEYS, [of_job, of_lease])
+    asked = [("physics", "k", True), ("climate", "k", True)]
+    assert store.idempotency_keys(asked) == {("physics", "k", True): of_job}
+    assert store.idempotency_keys([("physics", "k", False)]) == {("physics", "k", False): of_lease}
     with store.writing() as batch:
-        assert batch.prune(Cutoffs(answers_ms=BEGIN_MS + 1)) == {"job_answers": 1}
-    assert store.job_answers([("physics", "k")]) == {}
+        assert batch.prune(Cutoffs(answers_ms=BEGIN_MS + 1)) == {"idempotency_keys": 2}
+    assert store.idempotency_keys(asked) == {}
 
 
 def test_lines_about_a_job_are_found_by_its_number(store: Store) -> None:
@@ -354,8 +367,8 @@ NEEDS = st.builds(
 def test_needs_come_back_as_they_were(needs: Needs) -> None:
     request = record().request
     job = replace_needs(request.job, needs)
-    row = row_of_job(JobRecord(replace(request, job=job, reliability=None)))
-    assert asdict(record_of_job(row, ()).request.job.needs) == asdict(needs)
+    row = JobRow(JobRecord(replace(request, job=job, reliability=None)))
+    assert asdict(JOBS.record(JOBS.values(row)).record.request.job.needs) == asdict(needs)
 
 
 def replace_needs(job: Job, needs: Needs) -> Job:

@@ -95,7 +95,7 @@ def test_no_two_processes_migrate_at_a_time(store_url: str) -> None:
         (rows.LEASES.select().where(rows.LEASES.c.consumer == "physics"), "leases_consumer"),
         (rows.ORDERS.select().where(rows.OPEN).order_by(rows.ORDERS.c.number), "orders_open"),
         (rows.JOURNAL.select().where(rows.JOURNAL.c.lease_id == 1), "journal_lease"),
-        (rows.ANSWERS.select().where(rows.ANSWERS.c.created_ms < 1), "answers_created_ms"),
+        (rows.IDEMPOTENCY_KEYS.select().where(rows.IDEMPOTENCY_KEYS.c.created_ms < 1), "idempotency_keys_created_ms"),
         (rows.USAGE.select().where(rows.USAGE.c.end_ms > 1), "usage_end_ms"),
         (rows.JOBS.select().where(rows.OPEN_JOBS).order_by(rows.JOBS.c.id), "jobs_open"),
         (rows.JOBS.select().where(rows.JOBS.c.consumer == "physics"), "jobs_consumer"),

@@ -4,9 +4,9 @@ from typing import Any
 
 from leasehold.model.lease import LeaseState
 from leasehold.service.drivers.protocol import Verb
-from leasehold.service.store.rows import ANSWERS, JOURNAL, LEASES, ORDERS, JournalRow
+from leasehold.service.store.rows import IDEMPOTENCY_KEYS, JOURNAL, LEASES, ORDERS, JournalRow
 from leasehold.service.store.store import Store
-from leasehold.testing.rows import answer_row, journal_row, lease_row, order_row
+from leasehold.testing.rows import journal_row, key_row, lease_row, order_row
 
 MORE_THAN_A_STATEMENT_TAKES = 2_345
 TOO_LARGE_FOR_ANY_COLUMN = 10**30
@@ -93,10 +93,10 @@ class TestOrders:
         assert store.open_orders() == [order_row(1, place, status=statuses[place], **changed) for place in (0, 1)]
 
 
-def test_answers_are_found_by_consumer_and_key_together(store: Store) -> None:
-    asked = [("physics", str(number)) for number in range(MORE_THAN_A_STATEMENT_TAKES)]
-    rows = [answer_row(key, 1) for _, key in asked]
+def test_keys_are_found_by_consumer_and_key_together(store: Store) -> None:
+    asked = [("physics", str(number), False) for number in range(MORE_THAN_A_STATEMENT_TAKES)]
+    rows = [key_row(key, 1) for _, key, _ in asked]
     written(store, 1)
     with store.writing() as batch:
-        batch.insert(ANSWERS, [*rows, answer_row("0", 1, consumer="climate")])
-    assert store.answers([*asked, ("climate", "1")]) == dict(zip(asked, rows, strict=True))
+        batch.insert(IDEMPOTENCY_KEYS, [*rows, key_row("0", 1, consumer="climate")])
+    assert store.idempotency_keys([*asked, ("climate", "1", False)]) == dict(zip(asked, rows, strict=True))

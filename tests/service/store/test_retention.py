@@ -6,15 +6,15 @@ from leasehold.service.config import Retention
 from leasehold.service.store import retention
 from leasehold.service.store.filters import EVERYTHING, LeaseFilter, UsageFilter
 from leasehold.service.store.retention import Cutoffs
-from leasehold.service.store.rows import ANSWERS, JOURNAL, LEASES, ORDERS, USAGE
+from leasehold.service.store.rows import IDEMPOTENCY_KEYS, JOURNAL, LEASES, ORDERS, USAGE
 from leasehold.service.store.store import Store
-from leasehold.testing.rows import BEGIN_MS, answer_row, journal_row, lease_row, order_row, usage_row
+from leasehold.testing.rows import BEGIN_MS, journal_row, key_row, lease_row, order_row, usage_row
 
 BEFORE_MS = BEGIN_MS + 100
 
 
 def forgotten(store: Store, **before: int) -> int:
-    """Let go of what is older than this; by itself only of answers and orders."""
+    """Let go of what is older than this; by itself only of keys and orders."""
     with store.writing() as batch:
         return sum(batch.prune(Cutoffs(**(before or {"answers_ms": BEFORE_MS}))).values())
 
@@ -25,13 +25,15 @@ def everything(store: Store, **before: int) -> None:
         pass
 
 
-def test_old_answers_are_forgotten(store: Store) -> None:
+def test_old_keys_are_forgotten(store: Store) -> None:
     with store.writing() as batch:
         batch.upsert(LEASES, [lease_row(1)])
-        batch.insert(ANSWERS, [answer_row(str(at_ms), 1, created_ms=at_ms) for at_ms in (BEFORE_MS - 1, BEFORE_MS)])
+        batch.insert(
+            IDEMPOTENCY_KEYS, [key_row(str(at_ms), 1, created_ms=at_ms) for at_ms in (BEFORE_MS - 1, BEFORE_MS)]
+        )
     assert forgotten(store) == 1
-    keys = [("physics", str(at_ms)) for at_ms in (BEFORE_MS - 1, BEFORE_MS)]
-    assert list(store.answers(keys)) == keys[1:]
+    keys = [("physics", str(at_ms), False) for at_ms in (BEFORE_MS - 1, BEFORE_MS)]
+    assert list(store.idempotency_keys(keys)) == keys[1:]
 
 
 @pytest.mark.parametrize("status", ["pending", "taken", "confirmed", "dropped"])
@@ -52,7 +54,7 @@ def test_leases_and_journal_stay(store: Store) -> None:
         batch.upsert(LEASES, [lease_row(1, state="completed")])
         batch.insert(JOURNAL, [journal_row(1, 1)])
         batch.insert(ORDERS, [order_row(1, status="confirmed")])
-        batch.insert(ANSWERS, [answer_row("key", 1)])
+        batch.insert(IDEMPOTENCY_KEYS, [key_row("key", 1)])
     assert forgotten(store) == 2
     assert forgotten(store) == 0
     assert store.lease(1) is not None
@@ -63,7 +65,7 @@ def test_it_is_done_in_pieces_so_that_nobody_waits_for_long(store: Store, monkey
     monkeypatch.setattr(retention, "AT_ONCE", 2)
     with store.writing() as batch:
         batch.upsert(LEASES, [lease_row(1)])
-        batch.insert(ANSWERS, [answer_row(str(number), 1) for number in range(5)])
+        batch.insert(IDEMPOTENCY_KEYS, [key_row(str(number), 1) for number in range(5)])
     assert [forgotten(store) for _ in range(4)] == [2, 2, 1, 0]
 
 
@@ -82,7 +84,7 @@ def fill(store: Store) -> None:
             batch.upsert(LEASES, [lease_row(lease_id, state=state, end_ms=end_ms)])
             batch.insert(JOURNAL, [journal_row(lease_id, lease_id, at_ms=BEFORE_MS - 1)])
             batch.insert(ORDERS, [order_row(lease_id, status="confirmed", created_ms=BEFORE_MS - 1)])
-            batch.insert(ANSWERS, [answer_row(str(lease_id), lease_id, created_ms=BEFORE_MS)])
+            batch.insert(IDEMPOTENCY_KEYS, [key_row(str(lease_id), lease_id, created_ms=BEFORE_MS)])
             batch.insert(USAGE, [usage_row(lease_id, BEFORE_MS - 10, BEFORE_MS - 1)])
 
 
@@ -91,7 +93,7 @@ def test_closed_leases_go_with_all_of_theirs_but_their_use(store: Store) -> None
     everything(store, leases_ms=BEFORE_MS)
     assert numbers(store) == [2, 3, 4]  # numbers count up from the newest
     assert [row.lease_id for row in store.journal(0, 100)] == [2, 3, 4]
-    assert list(store.answers([("physics", "1"), ("physics", "3")])) == [("physics", "3")]
+    assert list(store.idempotency_keys([("physics", "1", False), ("physics", "3", False)])) == [("physics", "3", False)]
     assert len(store.usage(UsageFilter(EVERYTHING, 0, BEFORE_MS))) == 4
 
 

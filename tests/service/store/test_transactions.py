@@ -10,9 +10,9 @@ from sqlalchemy.exc import InvalidRequestError
 from leasehold.model.errors import InvariantBroken
 from leasehold.service.store.batch import Batch
 from leasehold.service.store.filters import EVERYTHING, LeaseFilter
-from leasehold.service.store.rows import ANSWERS, JOURNAL, LEASES, ORDERS, SITES, SiteRow
+from leasehold.service.store.rows import IDEMPOTENCY_KEYS, JOURNAL, LEASES, MESSAGES, ORDERS, SITES, SiteRow
 from leasehold.service.store.store import Store
-from leasehold.testing.rows import answer_row, journal_row, lease_row, message_row, order_row, token_row
+from leasehold.testing.rows import journal_row, key_row, lease_row, message_row, order_row, token_row
 
 READERS = 6
 ROUNDS = 40
@@ -22,8 +22,8 @@ def write_one_of_each(batch: Batch) -> None:
     batch.upsert(LEASES, [lease_row(1)])
     batch.insert(JOURNAL, [journal_row(1, 1)])
     batch.insert(ORDERS, [order_row(1)])
-    batch.insert(ANSWERS, [answer_row("key", 1)])
-    batch.set_memory("gateway", "{}")
+    batch.insert(IDEMPOTENCY_KEYS, [key_row("key", 1)])
+    batch.set_snapshot("gateway", "{}")
     batch.upsert(
         SITES,
         [
@@ -35,7 +35,7 @@ def write_one_of_each(batch: Batch) -> None:
             )
         ],
     )
-    batch.add_messages([message_row(1)])
+    batch.insert(MESSAGES, [message_row(1)])
 
 
 def write(store: Store, *then: Callable[[Batch], object]) -> None:
@@ -64,8 +64,8 @@ def test_a_transaction_that_raises_leaves_nothing(
 DEFECTS: dict[str, Callable[[Batch], None]] = {
     "a line with a number that was used": lambda batch: batch.insert(JOURNAL, [journal_row(1)]),
     "an order that was given before": lambda batch: batch.insert(ORDERS, [order_row(1)]),
-    "a second answer for a key": lambda batch: batch.insert(ANSWERS, [answer_row("key", 1)]),
-    "a message with a number that was used": lambda batch: batch.add_messages([message_row(1)]),
+    "a second answer for a key": lambda batch: batch.insert(IDEMPOTENCY_KEYS, [key_row("key", 1)]),
+    "a message with a number that was used": lambda batch: batch.insert(MESSAGES, [message_row(1)]),
     "a line about no lease": lambda batch: batch.insert(JOURNAL, [journal_row(2, lease_id=99)]),
     "an order for no lease": lambda batch: batch.insert(ORDERS, [order_row(99)]),
     "a lease without consumer": lambda batch: batch.upsert(LEASES, [lease_row(2, consumer=None)]),

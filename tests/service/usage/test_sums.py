@@ -17,7 +17,7 @@ from leasehold.protocol.usage import By
 from leasehold.routing.registry import routing_policy
 from leasehold.service import accounting
 from leasehold.service.accounting import MOST_WINDOWS, Use, account, month_of, read_month, together, windows
-from leasehold.service.engine.use import GoingOn, going_on
+from leasehold.service.engine.usage import GoingOn, going_on
 from leasehold.service.store.filters import EVERYTHING, UsageFilter, Visible
 from leasehold.service.store.rows import UsageRow
 from leasehold.sharing.enforcement import Sharing, SharingSettings

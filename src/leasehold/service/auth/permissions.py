@@ -125,10 +125,10 @@ class Target:
         return cls(row.lease.request.consumer, row.lease.request.group, frozenset(places))
 
     @classmethod
-    def job(cls, row: JobRow, attempts: Iterable[AttemptRow]) -> Self:
+    def job(cls, job: JobRow, attempts: Iterable[AttemptRow]) -> Self:
         """Make a target of a job: it is where it is tried now, or has succeeded; elsewhere it is no more."""
-        there = frozenset(attempt.site for attempt in attempts if attempt.state in HAS_JOB)
-        return cls(row.consumer, row.group, there)
+        there = frozenset(row.site for row in attempts if row.attempt.state in HAS_JOB)
+        return cls(job.record.request.consumer, job.record.request.group, there)
 
     @classmethod
     def site(cls, name: str) -> Self:

@@ -1,19 +1,24 @@
-"""The agreements of one engine: what is said about them, who is told, and what is to be written of that.
+"""The agreements of one engine, and the penalties for breaking them.
 
-What may follow what is `leasehold.sharing.records`'s to say. Whoever asks for the same thing twice gets the same
-answer, and nothing happens the second time.
+What may follow what is decided in `leasehold.sharing.records`. A command that is repeated gets the same answer, and
+nothing happens the second time.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
-from leasehold.gateway.gateway import Gateway
-from leasehold.model.agreement import CPUS, EVERYBODY, Agreement, Standing
+import structlog
+
+from leasehold.configuration.agreements import agreement_from_dict, agreement_to_dict
+from leasehold.model.agreement import CPUS, EVERYBODY, Agreement, Penalty, Standing
 from leasehold.model.errors import InvalidField, UnknownName
-from leasehold.model.event import Agreed, Event
+from leasehold.model.event import Agreed, Event, PenaltyLifted
 from leasehold.model.use import Segment
 from leasehold.service.commands import (
     AmendAgreement,
+    LiftPenalty,
     ProposeAgreement,
     PublishAgreement,
     ResumeAgreement,
@@ -21,54 +26,57 @@ from leasehold.service.commands import (
     SignAgreement,
     SuspendAgreement,
 )
-from leasehold.service.engine.agenda import AgreementsEnd
-from leasehold.service.engine.agreement_rows import record_of, row_of_record
-from leasehold.service.engine.penalties import PenaltyBook
-from leasehold.service.engine.use import segments
-from leasehold.service.errors import NoSuchAgreement
-from leasehold.service.store.batch import Batch
+from leasehold.service.engine.context import EngineContext
+from leasehold.service.engine.timers import AgreementsEnd
+from leasehold.service.engine.usage import segments
+from leasehold.service.errors import NoSuchAgreement, NoSuchPenalty
+from leasehold.service.messages.wire import About
 from leasehold.service.store.filters import EVERYTHING, UsageFilter
-from leasehold.service.store.rows import AGREEMENTS
+from leasehold.service.store.rows import AGREEMENTS, PENALTIES, USAGE, AgreementRow, PeerRow, PenaltyRow
 from leasehold.sharing import records as life
 from leasehold.sharing.book import check_delegation
 from leasehold.sharing.limits import reach_ms
 from leasehold.sharing.parties import Provider, Providers
-from leasehold.sharing.records import AgreementRecord, Revision, agreed, in_force
+from leasehold.sharing.records import AgreementRecord, Revision, Signature, Span, agreed, in_force
 
-if TYPE_CHECKING:
-    from leasehold.service.engine.engine import Engine
-    from leasehold.service.messages.wire import About
-
+Json = dict[str, Any]
+AgreementCommand = (
+    ProposeAgreement
+    | AmendAgreement
+    | SignAgreement
+    | PublishAgreement
+    | SuspendAgreement
+    | ResumeAgreement
+    | RevokeAgreement
+)
 Did = tuple[list[Event], AgreementRecord]
 """What the decision core is told, and how the agreement stands now."""
 
 
-class AgreementBook:
-    """Reads what is said about agreements; ``records`` are all that there are, or ever were."""
+class AgreementRepository:
+    """The agreements: ``records`` are all that there are, or ever were; ``penalties`` are for breaking them."""
 
-    def __init__(self, engine: "Engine") -> None:
-        """Begin with those in the store."""
-        self.records: dict[str, AgreementRecord] = {row.name: record_of(row) for row in engine.store.agreements()}
-        self._engine = engine
-        self._changed: dict[str, AgreementRecord] = {}
+    def __init__(self, context: EngineContext, peers: Mapping[str, PeerRow]) -> None:
+        """Begin with those in the store; ``peers`` are those that there are, by name."""
+        self.records: dict[str, AgreementRecord] = {row.name: record_of(row) for row in context.store.agreements()}
+        self.penalties = PenaltyRepository(context)
+        self._store = context.store
+        self._unit = context.unit
+        self._core = context.core
+        self._journal = context.journal
+        self._timers = context.timers
+        self._peers = peers
         self._agreed = agreed(self.records)
-        self.penalties = PenaltyBook(engine)
-        self.moves: Mapping[type, Callable[[Any, int], Did]] = {
-            ProposeAgreement: self._propose,
-            AmendAgreement: self._amend,
-            SignAgreement: self._sign,
-            PublishAgreement: self._publish,
-            SuspendAgreement: self._suspend,
-            ResumeAgreement: self._resume,
-            RevokeAgreement: self._revoke,
-        }
 
-    def furnish(self, gateway: Gateway, now_ms: int) -> Sequence[Segment]:
-        """Tell a new gateway what holds and who is punished; give what was used as far back as that looks."""
-        sharing = gateway.quotas.sharing
+    def brief(self, remotes: Mapping[str, About], now_ms: int) -> Sequence[Segment]:
+        """Tell a new gateway what holds and which penalties stand.
+
+        Gives what was used as far back as that looks.
+        """
+        sharing = self._core.gateway.quotas.sharing
         if sharing is None:
             return ()
-        for name, about in self._engine.handlers.correspondence.abouts.items():
+        for name, about in remotes.items():
             self.join(name, about)
         sharing.agree(self._agreed, now_ms)
         sharing.penalties.take_up(self.penalties.standing(now_ms))
@@ -77,17 +85,17 @@ class AgreementBook:
     def _history(self, reach_ms: int, now_ms: int) -> Sequence[Segment]:
         if not reach_ms:
             return ()
-        return segments(self._engine.store.usage(UsageFilter(EVERYTHING, now_ms - reach_ms, now_ms)))
+        return segments(self._store.usage(UsageFilter(EVERYTHING, now_ms - reach_ms, now_ms)))
 
-    def join(self, name: str, about: "About") -> None:
+    def join(self, name: str, about: About) -> None:
         """A site that decides for itself, or a peer, provides what it says that it has."""
-        sharing = self._engine.gateway.quotas.sharing
+        sharing = self._core.gateway.quotas.sharing
         if sharing is not None:
             sharing.join(Provider(name, {CPUS: about.slots}))
 
-    def part_with(self, name: str) -> None:
+    def leave(self, name: str) -> None:
         """A site that decides for itself, or a peer, provides nothing any more."""
-        sharing = self._engine.gateway.quotas.sharing
+        sharing = self._core.gateway.quotas.sharing
         if sharing is not None:
             sharing.part_with(name)
 
@@ -102,7 +110,7 @@ class AgreementBook:
     @property
     def providers(self) -> Providers:
         """Who there is to provide anything."""
-        sharing = self._engine.gateway.quotas.sharing
+        sharing = self._core.gateway.quotas.sharing
         return Providers(()) if sharing is None else sharing.providers
 
     @property
@@ -111,6 +119,24 @@ class AgreementBook:
         return self._agreed
 
     # What is asked
+
+    def carry_out(self, command: AgreementCommand, now_ms: int) -> Did:  # noqa: PLR0911 - one for each command
+        """Do what is asked; raises InvalidField, NoSuchAgreement."""
+        match command:
+            case ProposeAgreement():
+                return self._propose(command, now_ms)
+            case AmendAgreement():
+                return self._amend(command, now_ms)
+            case SignAgreement():
+                return self._sign(command, now_ms)
+            case PublishAgreement():
+                return self._publish(command, now_ms)
+            case SuspendAgreement():
+                return self._suspend(command, now_ms)
+            case ResumeAgreement():
+                return self._resume(command, now_ms)
+            case RevokeAgreement():
+                return self._revoke(command, now_ms)
 
     def _propose(self, command: ProposeAgreement, now_ms: int) -> Did:
         agreement, before = command.agreement, self.records.get(command.agreement.name)
@@ -159,42 +185,26 @@ class AgreementBook:
             return [], record
         revoked = life.revoke(self.records, command.name, command.by, now_ms, command.note)
         for below in revoked.values():
-            self._take_down("revoked", below, command.by, now_ms, note=command.note)
+            self._write("revoked", below, command.by, now_ms, note=command.note)
         return self._tell(now_ms, frozenset(revoked)), self.records[command.name]
 
     # What time brings
 
     def expire(self, now_ms: int) -> list[Event]:
-        """End the agreements whose end has come, and mind the next one."""
+        """End the agreements whose end has come, and set the timer for the next one."""
         for record in life.expire(self.records, now_ms).values():
-            self._take_down("expired", record, "", now_ms)
+            self._write("expired", record, "", now_ms)
         events = self._tell(now_ms)
         ends = (record.agreement.end_ms for record in self.records.values() if not record.is_over)
         next_ms = min((end_ms for end_ms in ends if end_ms is not None), default=None)
         if next_ms is not None:
-            self._engine.agenda.add(next_ms, AgreementsEnd())
+            self._timers.add(next_ms, AgreementsEnd())
         return events
 
     def count(self, now_ms: int) -> tuple[int, int]:
-        """Say how many agreements are in force, and how many punishments stand."""
+        """Say how many agreements are in force, and how many penalties stand."""
         holding = sum(in_force(self.records, name, now_ms) for name in self.records)
         return holding, len(self.penalties.standing(now_ms))
-
-    # What is written
-
-    def has_news(self) -> bool:
-        """Whether there is anything to write."""
-        return bool(self._changed) or self.penalties.has_news()
-
-    def save(self, batch: Batch) -> None:
-        """Write everything into the store."""
-        batch.upsert(AGREEMENTS, [row_of_record(record) for record in self._changed.values()])
-        self.penalties.save(batch)
-
-    def saved(self) -> None:
-        """Everything is in the store."""
-        self._changed.clear()
-        self.penalties.saved()
 
     # How
 
@@ -207,38 +217,39 @@ class AgreementBook:
         """Keep what has become of an agreement, if anything has."""
         if record == self.records.get(record.name):
             return [], record
-        self._take_down(what, record, by, now_ms, **told)
+        self._write(what, record, by, now_ms, **told)
         return self._tell(now_ms), record
 
-    def _take_down(self, what: str, record: AgreementRecord, by: str, now_ms: int, **told: object) -> None:
-        self.records[record.name] = self._changed[record.name] = record
+    def _write(self, what: str, record: AgreementRecord, by: str, now_ms: int, **told: object) -> None:
+        self.records[record.name] = record
+        self._unit.put(AGREEMENTS, row_of_record(record))
         provider, consumer = record.agreement.provider, record.agreement.consumer
         detail = {"agreement": record.name, "consumer": consumer, "by": by, **told}
-        self._engine.minutes.line_about_site(provider, f"agreement-{what}", now_ms, **detail)
+        self._journal.site(provider, f"agreement-{what}", now_ms, **detail)
 
     def _tell(self, now_ms: int, revoked: frozenset[str] = frozenset()) -> list[Event]:
-        """Tell the decision core what holds from now on, if that has changed; and mind its end."""
+        """Tell the decision core what holds from now on, if that has changed; and set the timer for its end."""
         now_agreed = agreed(self.records)
         if now_agreed == self._agreed:
             return []
         self._agreed = now_agreed
-        self._engine.agenda.add(now_ms, AgreementsEnd())
+        self._timers.add(now_ms, AgreementsEnd())
         reach = max((reach_ms(agreement.limit) for agreement in now_agreed), default=0)
-        history = (*self._history(reach, now_ms), *segments(self._engine.minutes.usage))
+        history = (*self._history(reach, now_ms), *segments(self._unit.rows(USAGE)))
         return [Agreed(now_agreed, history, revoked)]
 
     # Checks
 
     def check_domain(self, name: str) -> None:
         """Refuse to bind a request to what nobody provides; raises UnknownName."""
-        if name and not self.providers.sites_of(name) and name not in self._engine.handlers.peers.rows:
+        if name and not self.providers.sites_of(name) and name not in self._peers:
             raise UnknownName("domain", name, self._known() - {EVERYBODY})
 
     def _check(self, agreement: Agreement) -> None:
         """Refuse what could never mean anything here. Raises InvalidField."""
         provider, resource, providers = agreement.provider, agreement.resource, self.providers
         is_ours = bool(providers.sites_of(provider))
-        if not is_ours and provider not in self._engine.handlers.peers.rows:
+        if not is_ours and provider not in self._peers:
             raise UnknownName("provider", provider, self._known())
         if is_ours and resource != CPUS and not providers.capacity(provider, resource):
             raise InvalidField("resource", resource, f"something that {provider} has")
@@ -246,10 +257,187 @@ class AgreementBook:
             check_delegation(agreement, self._find(agreement.parent).agreement, providers)
 
     def _known(self) -> set[str]:
-        places, peers = self.providers.places, self._engine.handlers.peers.rows
+        places, peers = self.providers.places, self._peers
         return {*places, *map(self.domain_of, places), *peers, EVERYBODY} - {""}
 
 
 def _is_again(waiting: Revision | None, agreement: Agreement, by: str) -> bool:
     """Whether somebody has said the same before."""
     return waiting is not None and waiting.agreement == agreement and waiting.drawn_up.by == by
+
+
+class PenaltyRepository:
+    """Penalties as they are imposed and lifted."""
+
+    def __init__(self, context: EngineContext) -> None:
+        """Begin with those in the store."""
+        self._unit = context.unit
+        self._journal = context.journal
+        self._rows = {row.id: row for row in context.store.penalties()}
+        self._last_id = max(self._rows, default=0)
+
+    def standing(self, now_ms: int) -> list[Penalty]:
+        """Give those that stand."""
+        return [penalty_of(row) for row in self._rows.values() if stands(row, now_ms)]
+
+    def impose(self, penalty: Penalty, lease_id: int) -> None:
+        """A lease broke a rule, and its consumer is punished."""
+        self._last_id += 1
+        row = PenaltyRow(
+            id=self._last_id,
+            agreement=penalty.agreement,
+            provider=penalty.provider,
+            consumer=penalty.consumer,
+            points=penalty.points,
+            since_ms=penalty.since_ms,
+            until_ms=penalty.until_ms,
+            lease_id=lease_id,
+            lifted_ms=None,
+            lifted_by="",
+        )
+        self._keep(row)
+
+    def lift(self, command: LiftPenalty, now_ms: int) -> tuple[list[Event], PenaltyRow]:
+        """Let a penalty end now; one that has ended stays as it is. Raises NoSuchPenalty."""
+        row = self._rows.get(command.penalty_id)
+        if row is None:
+            raise NoSuchPenalty(command.penalty_id)
+        if not stands(row, now_ms):
+            return [], row
+        lifted = replace(row, lifted_ms=now_ms, lifted_by=command.by)
+        self._keep(lifted)
+        told = {"agreement": row.agreement, "consumer": row.consumer, "penalty": row.id}
+        self._journal.site(row.provider, "penalty-lifted", now_ms, by=command.by, **told)
+        return [PenaltyLifted(row.agreement, row.consumer)], lifted
+
+    def _keep(self, row: PenaltyRow) -> None:
+        self._rows[row.id] = row
+        self._unit.put(PENALTIES, row)
+
+
+def stands(row: PenaltyRow, now_ms: int) -> bool:
+    """Whether a penalty has neither ended nor been lifted."""
+    return row.lifted_ms is None and (row.until_ms is None or now_ms < row.until_ms)
+
+
+# --- rows ------------------------------------------------------------------------------------------------
+
+
+def row_of_record(record: AgreementRecord) -> AgreementRow:
+    """Write an agreement down, with its life so far."""
+    current, amendment = record.current, record.amendment
+    return AgreementRow(
+        name=record.name,
+        revision=current.number,
+        document=json.dumps(agreement_to_dict(current.agreement)),
+        drawn_up_ms=current.drawn_up.at_ms,
+        drawn_up_by=current.drawn_up.by,
+        signatures=json.dumps(_signatures(current)),
+        amendment="" if amendment is None else json.dumps(_told(amendment)),
+        revisions=record.revisions,
+        standing=record.standing.value,
+        since_ms=record.since.at_ms,
+        since_by=record.since.by,
+        published=record.published,
+        note=record.note,
+        held=json.dumps([_told_span(span) for span in record.held]),
+    )
+
+
+def record_of(row: AgreementRow) -> AgreementRecord:
+    """Read an agreement with its life so far.
+
+    One whose terms this version would refuse, kept by an earlier one, gives nothing until it is amended: it
+    is suspended, and its note says what is wrong with it. A start is not the time to refuse it.
+    """
+    try:
+        return _record(row)
+    except InvalidField as error:
+        note = f"suspended at a start: its stored terms are refused ({error})"
+        log = structlog.get_logger("leasehold.agreements")
+        log.warning("stored agreement refused", agreement=row.name, problem=str(error))
+        terms = json.dumps(_nothing(json.loads(row.document)))
+        is_signed = row.standing == Standing.SIGNED.value
+        standing = Standing.SUSPENDED.value if is_signed else row.standing
+        held = json.dumps([one | {"document": _nothing(one["document"])} for one in json.loads(row.held)])
+        return _record(replace(row, document=terms, amendment="", standing=standing, note=note, held=held))
+
+
+def _nothing(document: Json) -> Json:
+    """Give the terms of an agreement between the same two about the same resource that gives nothing."""
+    kept = {key: document[key] for key in ("name", "provider", "consumer", "resource") if key in document}
+    return kept | {"kind": "commitment", "lending_limit": 0} | {
+        "epoch_share": 0, "epoch_s": 3600, "burst_share": 0, "burst_s": 3600
+    }  # fmt: skip
+
+
+def _record(row: AgreementRow) -> AgreementRecord:
+    current = {
+        "number": row.revision,
+        "document": json.loads(row.document),
+        "drawn_up": {"by": row.drawn_up_by, "at_ms": row.drawn_up_ms},
+        "signatures": json.loads(row.signatures),
+    }
+    return AgreementRecord(
+        current=_revision(current),
+        standing=Standing(row.standing),
+        since=Signature(row.since_by, row.since_ms),
+        amendment=_revision(json.loads(row.amendment)) if row.amendment else None,
+        revisions=row.revisions,
+        published=row.published,
+        note=row.note,
+        held=tuple(_span(told) for told in json.loads(row.held)),
+    )
+
+
+def penalty_of(row: PenaltyRow) -> Penalty:
+    """Read a penalty as the decision core knows it."""
+    return Penalty(
+        row.agreement,
+        row.provider,
+        row.consumer,
+        row.points,
+        row.since_ms,
+        row.until_ms,
+    )
+
+
+def _told(revision: Revision) -> Json:
+    return {
+        "number": revision.number,
+        "document": agreement_to_dict(revision.agreement),
+        "drawn_up": _signature(revision.drawn_up),
+        "signatures": _signatures(revision),
+    }
+
+
+def _revision(told: Json) -> Revision:
+    signed = {side: Signature(**signature) for side, signature in told["signatures"].items()}
+    return Revision(
+        agreement_from_dict(told["document"]),
+        told["number"],
+        Signature(**told["drawn_up"]),
+        signed.get("provider"),
+        signed.get("consumer"),
+    )
+
+
+def _told_span(span: Span) -> Json:
+    return {
+        "document": agreement_to_dict(span.agreement),
+        "begin_ms": span.begin_ms,
+        "end_ms": span.end_ms,
+    }
+
+
+def _span(told: Json) -> Span:
+    return Span(agreement_from_dict(told["document"]), told["begin_ms"], told["end_ms"])
+
+
+def _signatures(revision: Revision) -> Json:
+    sides = {"provider": revision.provider, "consumer": revision.consumer}
+    return {side: _signature(signed) for side, signed in sides.items() if signed is not None}
+
+
+def _signature(signature: Signature) -> Json:
+    return {"by": signature.by, "at_ms": signature.at_ms}

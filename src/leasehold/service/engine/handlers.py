@@ -1,13 +1,18 @@
 """What each command means: which events it is for the decision core, and how it is answered."""
 
-from collections.abc import Callable, Iterable
-from copy import copy
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, assert_never
 
-from leasehold.model.errors import InvalidField, UnknownName
+import structlog
+
+from leasehold.model.errors import InvalidField
 from leasehold.model.event import (
     CancelRequested,
+    CoAllocationCancelled,
+    CoAllocationSubmitted,
     Event,
     ExtendRequested,
     LeaseFailed,
@@ -18,8 +23,8 @@ from leasehold.model.event import (
 )
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.reason import Outcome
-from leasehold.model.request import Request, check_request
 from leasehold.service.commands import (
+    AmendAgreement,
     Cancel,
     CancelCoAllocation,
     CancelJob,
@@ -28,33 +33,43 @@ from leasehold.service.commands import (
     Extend,
     ForgetSite,
     Happened,
+    JobImageBuilt,
+    JobImageFailed,
+    JobImagesSeen,
+    JobNodesSeen,
+    JobOutput,
+    JobSiteSilent,
     KeepPeer,
     LiftPenalty,
     MachinesAnswer,
     MachinesSilent,
-    Mail,
+    MessageBatch,
     NativeJobsSeen,
     Observed,
+    ProposeAgreement,
+    PublishAgreement,
     RemovePeer,
+    ResumeAgreement,
+    RevokeAgreement,
+    SignAgreement,
     Submit,
     SubmitCoAllocation,
     SubmitJob,
     Surveyed,
+    SuspendAgreement,
     Told,
     Undrain,
 )
-from leasehold.service.drivers.protocol import Phase, Verb
-from leasehold.service.engine.agreements import AgreementBook
-from leasehold.service.engine.answers import Answers
-from leasehold.service.engine.coallocation_book import CoAllocationBook
-from leasehold.service.engine.correspondence import Correspondence
-from leasehold.service.engine.jobbook import JobBook
+from leasehold.service.drivers.protocol import Observation, Phase, Verb
+from leasehold.service.engine.agreements import AgreementRepository
+from leasehold.service.engine.coallocations import CoAllocationRepository
+from leasehold.service.engine.context import EngineContext
+from leasehold.service.engine.jobs import JobController
+from leasehold.service.engine.leases import LeaseRepository
 from leasehold.service.engine.native_jobs import NativeJobs
-from leasehold.service.engine.observing import Comparison, confirm, news
-from leasehold.service.engine.outbox import DROPPED, PENDING
-from leasehold.service.engine.peerbook import PeerBook
-from leasehold.service.engine.recording import remembered_abouts
-from leasehold.service.engine.sitebook import SiteBook
+from leasehold.service.engine.orders import DROPPED, PENDING, Comparison, confirm, news
+from leasehold.service.engine.remote_sites import RemoteSiteProtocol
+from leasehold.service.engine.sites import PeerRepository, SiteRepository
 from leasehold.service.errors import (
     CannotExtend,
     CannotForget,
@@ -71,354 +86,349 @@ from leasehold.service.errors import (
     TooManyOpen,
 )
 from leasehold.service.metrics import Difference
-from leasehold.service.store.rows import LeaseRow, OrderRow
+from leasehold.service.store.rows import IDEMPOTENCY_KEYS, IdempotencyRow, LeaseRow, OrderRow
 
-if TYPE_CHECKING:
-    from leasehold.service.engine.engine import Engine
-
-_CANNOT_BE_OBEYED = (
+_REFUSALS = (
     *(InvalidField, IdempotencyConflict, TooManyOpen),
     *(NoSuchLease, NoSuchSite, NoSuchPeer, CannotForget, CannotRemovePeer),
     *(NoSuchAgreement, NoSuchPenalty, NoSuchCoAllocation, NoSuchJob),
 )
+_UNSEEN = (LeaseState.STARTING, LeaseState.SUSPENDING)
+"""A guest that gave way before its machines were seen is to be saved, if there is anything."""
 
 Answer = Callable[[], Any]
+Submission = Submit | SubmitCoAllocation | SubmitJob
+_Key = tuple[str, str, bool]
 
 
 @dataclass(slots=True)
-class Read:
+class Handled:
     """A command as it was understood.
 
-    ``terms``   what is agreed from now on: it holds for all that happens at this instant
-    ``news``    events about machines, which come before whatever is due at this instant
-    ``asked``   events that somebody asks for, which come after it
-    ``answer``  what to answer once everything is written
+    ``terms``     what is agreed from now on: it holds for all that happens at this instant
+    ``news``      events about machines, which come before whatever is due at this instant
+    ``requests``  events that are asked for, which come after it
+    ``answer``    gives the answer once everything is in the store
     """
 
     terms: list[Event] = field(default_factory=list)
     news: list[Event] = field(default_factory=list)
-    asked: list[Event] = field(default_factory=list)
+    requests: list[Event] = field(default_factory=list)
     answer: Answer = lambda: None
 
 
-class Handlers:
-    """Reads the commands of a step, or has the book of their noun read them; `answers` are to be written."""
+class CommandHandler:
+    """Handles the commands of a step, one after the other."""
 
-    def __init__(self, engine: "Engine") -> None:
-        self._engine = engine
-        self.sites = SiteBook(engine)
-        self.answers = Answers(engine.store)
-        self._accepted = self._repeated = 0
-        self.peers = PeerBook(engine)
-        self.agreements = AgreementBook(engine)
-        self.coallocations = CoAllocationBook(engine)
-        self.jobs = JobBook(engine)
-        self.correspondence = Correspondence(
-            engine, remembered_abouts(engine.store), lambda submit, now_ms: self._submit(submit, now_ms).asked
-        )
-        self._native_jobs = NativeJobs(engine)
+    def __init__(  # noqa: PLR0917 - a command may be about any of these
+        self,
+        context: EngineContext,
+        leases: LeaseRepository,
+        coallocations: CoAllocationRepository,
+        jobs: JobController,
+        agreements: AgreementRepository,
+        peers: PeerRepository,
+        remote_sites: RemoteSiteProtocol,
+    ) -> None:
+        self._unit = context.unit
+        self._core = context.core
+        self._journal = context.journal
+        self._outbox = context.outbox
+        self._telemetry = context.telemetry
+        self._keys = IdempotencyStore(context)
+        self._leases = leases
+        self._coallocations = coallocations
+        self._jobs = jobs
+        self._agreements = agreements
+        self._sites = SiteRepository(context, remote_sites)
+        self._peers = peers
+        self._remote_sites = remote_sites
+        self._native_jobs = NativeJobs(context)
+        self._extensions: Counter[int] = Counter()
         self._comparisons = {
-            name: Comparison(name, engine.outbox, self._differing(name), self._is_recorded, engine.is_native_job)
-            for name in engine.gateway.sites
-        }
-        self._read: dict[type, Callable[[Any, int], Read]] = {
-            Submit: self._submit,
-            SubmitCoAllocation: self._submit_coallocation,
-            CancelCoAllocation: self._cancel_coallocation,
-            SubmitJob: self._submit_job,
-            **dict.fromkeys(self.jobs.moves, self._about_jobs),
-            CancelJob: self._cancel_job,
-            Cancel: self._cancel,
-            Extend: self._extend,
-            Drain: _asking(self.sites.drain),
-            Undrain: _asking(self.sites.undrain),
-            ForgetSite: _asking(self.sites.forget),
-            KeepPeer: _asking(self.peers.keep),
-            RemovePeer: _asking(self.peers.remove),
-            **dict.fromkeys(self.agreements.moves, self._about_agreement),
-            LiftPenalty: self._lift_penalty,
-            Observed: self._observed,
-            Surveyed: self._surveyed,
-            NativeJobsSeen: self._native_jobs_seen,
-            Told: self._told,
-            MachinesSilent: self._machines_silent,
-            MachinesAnswer: self._machines_answer,
-            Mail: self._mail,
-            Happened: lambda command, _now_ms: Read(news=[command.event]),
+            name: Comparison(name, self._outbox, partial(self._differs, name), leases.is_recorded, leases.is_native_job)
+            for name in self._core.gateway.sites
         }
 
-    def begin(self, commands: Iterable[Command]) -> None:
-        """Look up, all at once, what was answered before under the keys of these commands."""
-        self._engine.minutes.extensions.clear()
-        self.answers.begin(commands)
+    def handle(self, commands: Sequence[Command], now_ms: int) -> list[Handled]:
+        """Understand the commands of a step; what cannot be obeyed is answered with its exception."""
+        self._keys.look_up(commands)
+        self._extensions.clear()
+        return [self._try(command, now_ms) for command in commands]
 
-    def read(self, command: Command, now_ms: int) -> Read:
-        """Understand a command; what cannot be obeyed is answered with its exception."""
+    def _try(self, command: Command, now_ms: int) -> Handled:
         try:
-            return self._read[type(command)](command, now_ms)
-        except _CANNOT_BE_OBEYED as error:
-            return Read(answer=_constantly(error))
+            return self._handle(command, now_ms)
+        except _REFUSALS as error:
+            return Handled(answer=_constantly(error))
 
-    # What is written and told besides the leases
-
-    def tell(self) -> None:
-        """Count what has become of requests, once it is written."""
-        teller = self._engine.teller
-        for _ in range(self._accepted):
-            teller.accepted()
-        for _ in range(self._repeated):
-            teller.repeated()
-        self._accepted = self._repeated = 0
-        self.answers.saved()
-        self.jobs.saved()
-        self.sites.saved()
-        self.peers.saved()
-        self.agreements.saved()
-        self.coallocations.saved()
-        self.correspondence.has_new_abouts = False
-
-    def forget(self, lease: Lease) -> None:
-        """A lease is over, and that is written."""
-        about = self._engine.about.pop(lease.id, None)
-        if about is not None and about.origin:
-            self.correspondence.over(about.origin, about.origin_id)
-            return  # it never counted among its consumer's own
-        if about is not None and (about.native_job or about.job_id is not None):
-            return  # of a job it is the job that counts
-        left = self._engine.open_of.get(lease.request.consumer, 0) - 1
-        if left > 0:
-            self._engine.open_of[lease.request.consumer] = left
-        else:
-            self._engine.open_of.pop(lease.request.consumer, None)
+    def _handle(self, command: Command, now_ms: int) -> Handled:  # noqa: C901, PLR0911, PLR0912 - one case for each command
+        match command:
+            case Submit():
+                return self._submit(command, now_ms)
+            case Cancel(lease_id):
+                self._leases.row(lease_id)
+                return Handled(requests=[CancelRequested(lease_id)], answer=lambda: self._leases.row(lease_id))
+            case Extend():
+                return self._extend(command)
+            case SubmitCoAllocation():
+                return self._submit_coallocation(command, now_ms)
+            case CancelCoAllocation(number):
+                self._coallocations.row(number)
+                cancelled = CoAllocationCancelled(number)
+                return Handled(requests=[cancelled], answer=lambda: self._coallocations.row(number))
+            case SubmitJob():
+                return self._submit_job(command, now_ms)
+            case CancelJob(job_id):
+                self._jobs.take_in(command, now_ms)
+                return Handled(answer=lambda: self._jobs.kept.row(job_id))
+            case JobNodesSeen() | JobSiteSilent() | JobImagesSeen() | JobImageBuilt() | JobImageFailed() | JobOutput():
+                self._jobs.take_in(command, now_ms)
+                return Handled()
+            case Observed(site, observations):
+                return Handled(news=self._observed(site, observations, now_ms))
+            case Surveyed():
+                return Handled(news=self._surveyed(command, now_ms))
+            case Told():
+                return Handled(news=self._told(command, now_ms))
+            case MachinesSilent():
+                return Handled(news=self._machines_silent(command, now_ms))
+            case MachinesAnswer(site):
+                self._core.silent.discard(site)
+                self._journal.site(site, "reachable", now_ms)
+                return Handled(news=[SiteAnswered(site)])
+            case NativeJobsSeen():
+                return self._native_jobs_seen(command, now_ms)
+            case MessageBatch():
+                news_of_leases, asked = self._remote_sites.receive(command, now_ms)
+                return Handled(news=news_of_leases, requests=asked)
+            case Drain():
+                return Handled(requests=self._sites.drain(command, now_ms))
+            case Undrain():
+                return Handled(requests=self._sites.undrain(command, now_ms))
+            case ForgetSite():
+                return Handled(requests=self._sites.forget(command, now_ms))
+            case KeepPeer():
+                return Handled(requests=self._peers.keep(command, now_ms))
+            case RemovePeer():
+                return Handled(requests=self._peers.remove(command, now_ms))
+            case (
+                ProposeAgreement()
+                | AmendAgreement()
+                | SignAgreement()
+                | PublishAgreement()
+                | SuspendAgreement()
+                | ResumeAgreement()
+                | RevokeAgreement()
+            ):
+                events, record = self._agreements.carry_out(command, now_ms)
+                return Handled(terms=events, answer=_constantly(record))
+            case LiftPenalty():
+                events, penalty = self._agreements.penalties.lift(command, now_ms)
+                return Handled(requests=events, answer=_constantly(penalty))
+            case Happened(event):
+                return Handled(news=[event])
+        assert_never(command)
 
     # Requests
 
-    def _submit(self, command: Submit, now_ms: int) -> Read:
-        before = self.answers.find(command)
+    def _submit(self, command: Submit, now_ms: int) -> Handled:
+        before = self._keys.find(command)
         if before is not None:
-            return self._repeat(lambda: self._row(before))
-        request = self.would_be(command, now_ms)
-        engine = self._engine
-        engine.last_lease_id = request.id
-        metadata = engine.about[request.id] = copy(command.metadata)
-        if metadata.origin:
-            self.correspondence.took_in(request.id, command)
-        elif not metadata.native_job:
-            engine.open_of[command.consumer] = engine.open_of.get(command.consumer, 0) + 1
-        engine.minutes.submitted(request, now_ms)
-        self._accepted += 1
-        self.answers.keep(command, request.id, now_ms)
-        return Read(asked=[Submitted(request)], answer=lambda: (self._row(request.id), True))
+            return self._repeated(lambda: self._leases.row(before))
+        request = self._leases.submit(command, now_ms)
+        self._keys.keep(command, request.id, now_ms)
+        return Handled(requests=[Submitted(request)], answer=lambda: (self._leases.row(request.id), True))
 
-    def _submit_coallocation(self, command: SubmitCoAllocation, now_ms: int) -> Read:
-        before = self.answers.find(command)
+    def _submit_coallocation(self, command: SubmitCoAllocation, now_ms: int) -> Handled:
+        before = self._keys.find(command)
         if before is not None:
-            return self._repeat(lambda: self.coallocations.row_with(before))
-        events, request = self.coallocations.submit(command, now_ms)
-        self._accepted += 1
-        self.answers.keep(command, request.first_lease_id, now_ms)
-        return Read(asked=events, answer=lambda: (self.coallocations.row(request.id), True))
+            return self._repeated(lambda: self._coallocations.row_with(before))
+        request = self._coallocations.submit(command, now_ms)
+        self._keys.keep(command, request.first_lease_id, now_ms)
+        self._unit.after_commit(self._telemetry.accepted)
+        submitted = CoAllocationSubmitted(request)
+        return Handled(requests=[submitted], answer=lambda: (self._coallocations.row(request.id), True))
 
-    def _cancel_coallocation(self, command: CancelCoAllocation, now_ms: int) -> Read:
-        events = self.coallocations.cancel(command, now_ms)
-        return Read(asked=events, answer=lambda: self.coallocations.row(command.coallocation_id))
+    def _submit_job(self, command: SubmitJob, now_ms: int) -> Handled:
+        before = self._keys.find(command)
+        if before is not None:
+            return self._repeated(lambda: self._jobs.kept.row(before))
+        request = self._jobs.submit(command, now_ms)
+        self._keys.keep(command, request.id, now_ms)
+        self._unit.after_commit(self._telemetry.accepted)
+        return Handled(answer=lambda: (self._jobs.kept.row(request.id), True))
 
-    def _request(self, command: Submit, now_ms: int) -> Request:
-        asked = command.request
-        if asked.site is not None and asked.site not in self._engine.gateway.sites:
-            raise UnknownName("site", asked.site, self._engine.gateway.sites)
-        self.agreements.check_domain(asked.domain)
-        if not command.metadata.native_job:
-            self._check_memory(asked, now_ms)
-        number, ready_ms = self._engine.last_lease_id + 1, max(now_ms, asked.ready_ms)
-        return check_request(replace(asked, id=number, submit_ms=now_ms, ready_ms=ready_ms))
+    def _repeated(self, row: Answer) -> Handled:
+        self._unit.after_commit(self._telemetry.repeated)
+        return Handled(answer=lambda: (row(), False))
 
-    def would_be(self, command: Submit, now_ms: int) -> Request:
-        """Give the request that a command would make now; raises what the command would be answered with."""
-        if not (command.metadata.origin or command.metadata.native_job):
-            self._check_limit(command.consumer)
-        return self._request(command, now_ms)
-
-    def _check_memory(self, asked: Request, now_ms: int) -> None:
-        """Refuse VMs that are larger than every node there is; where not all nodes are known, one may be."""
-        gateway = self._engine.gateway
-        sites = gateway.sites.keys() | gateway.registry.remotes.keys() if asked.site is None else {asked.site}
-        largest = self.jobs.nodes.too_small(asked.memory_mib, sites, now_ms)
-        if largest is not None:
-            expected = f"at most {largest.memory_mib}: no node is larger than {largest.name}"
-            raise InvalidField("memory_mib", asked.memory_mib, expected)
-
-    def _check_limit(self, consumer: str) -> None:
-        most = self._engine.most_open
-        if most is not None and self._engine.open_of.get(consumer, 0) >= most:
-            raise TooManyOpen(consumer, most)
-
-    def _repeat(self, row: Answer) -> Read:
-        self._repeated += 1
-        return Read(answer=lambda: (row(), False))
-
-    def _row(self, lease_id: int) -> LeaseRow:
-        """A lease as it is, open or over."""
-        row = self._engine.row(lease_id) or self._engine.store.lease(lease_id)
-        if row is None:
-            raise NoSuchLease(lease_id)
-        return row
-
-    # Leases
-
-    def _cancel(self, command: Cancel, now_ms: int) -> Read:  # noqa: ARG002 - all commands are read alike
-        self._row(command.lease_id)
-        return Read(asked=[CancelRequested(command.lease_id)], answer=lambda: self._row(command.lease_id))
-
-    def _extend(self, command: Extend, now_ms: int) -> Read:  # noqa: ARG002 - all commands are read alike
+    def _extend(self, command: Extend) -> Handled:
+        lease_id = command.lease_id
         if command.by_ms < 1:
             raise InvalidField("by_ms", command.by_ms, "a whole number of at least 1")
-        row = self._row(command.lease_id)
-        if command.lease_id not in self._engine.gateway.leases:
-            return Read(answer=_constantly(Closed(command.lease_id, row.lease.state)))
+        row = self._leases.row(lease_id)
+        if lease_id not in self._core.gateway.leases:
+            return Handled(answer=_constantly(Closed(lease_id, row.lease.state)))
+        earlier = self._extensions[lease_id]
+        self._extensions[lease_id] += 1
+        requested = ExtendRequested(lease_id, command.by_ms)
+        return Handled(requests=[requested], answer=lambda: self._extended(lease_id, earlier))
 
-        def answer() -> LeaseRow | CannotExtend | Closed:
-            decisions = self._engine.minutes.extensions.get(command.lease_id)
-            if not decisions:
-                return Closed(command.lease_id, self._row(command.lease_id).lease.state)
-            decision = decisions.pop(0)  # each answer takes its own: answers come in the order of requests
-            if decision.outcome is Outcome.DENY:
-                return CannotExtend(command.lease_id, decision.reason)
-            return self._row(command.lease_id)
-
-        return Read(asked=[ExtendRequested(command.lease_id, command.by_ms)], answer=answer)
-
-    # Jobs
-
-    def _submit_job(self, command: SubmitJob, now_ms: int) -> Read:
-        before = self.answers.find(command)
-        if before is not None:
-            return self._repeat(lambda: self.jobs.kept.row(before))
-        request = self.jobs.submit(command, now_ms)
-        self._accepted += 1
-        self.answers.keep(command, request.id, now_ms)
-        return Read(answer=lambda: (self.jobs.kept.row(request.id), True))
-
-    def _cancel_job(self, command: CancelJob, now_ms: int) -> Read:
-        self.jobs.tell(command, now_ms)
-        return Read(answer=lambda: self.jobs.kept.row(command.job_id))
-
-    def _about_jobs(self, command: Command, now_ms: int) -> Read:
-        self.jobs.tell(command, now_ms)
-        return Read()
-
-    # Agreements
-
-    def _about_agreement(self, command: Command, now_ms: int) -> Read:
-        events, record = self.agreements.moves[type(command)](command, now_ms)
-        return Read(terms=events, answer=_constantly(record))
-
-    def _lift_penalty(self, command: LiftPenalty, now_ms: int) -> Read:
-        events, row = self.agreements.penalties.lift(command, now_ms)
-        return Read(asked=events, answer=_constantly(row))
+    def _extended(self, lease_id: int, earlier: int) -> LeaseRow | CannotExtend | Closed:
+        """Answer the request that came after so many ``earlier`` ones of this step for the same lease."""
+        decisions = [
+            decision
+            for decision in self._unit.decisions
+            if decision.lease.id == lease_id and decision.outcome in {Outcome.EXTEND, Outcome.DENY}
+        ]
+        row = self._leases.row(lease_id)
+        if len(decisions) <= earlier:
+            return Closed(lease_id, row.lease.state)
+        decision = decisions[earlier]
+        return CannotExtend(lease_id, decision.reason) if decision.outcome is Outcome.DENY else row
 
     # Machines
 
-    def _observed(self, command: Observed, now_ms: int) -> Read:
+    def _observed(self, site: str, observations: Sequence[Observation], now_ms: int) -> list[Event]:
         events: list[Event] = []
-        for seen in command.observations:
-            events += confirm(self._engine.outbox, command.site, seen)
-            self.jobs.saw(command.site, seen, now_ms)
-            lease = self._engine.gateway.leases.get(seen.lease_id)
-            if lease is not None and lease.site == command.site:
+        for seen in observations:
+            events += confirm(self._outbox, site, seen)
+            if self._jobs.is_used:
+                self._jobs.saw(site, seen, now_ms)
+            lease = self._core.gateway.leases.get(seen.lease_id)
+            if lease is not None and lease.site == site:
                 events += news(lease, seen, self.not_started)
                 if seen.phase in {Phase.FAILED, Phase.ENDED} and seen.detail:
-                    self._engine.minutes.causes[lease.id] = seen.detail
-        return Read(news=events)
+                    self._unit.causes[lease.id] = seen.detail
+        return events
 
-    def _surveyed(self, command: Surveyed, now_ms: int) -> Read:
-        read = self._observed(Observed(command.site, command.observations), now_ms)
+    def _surveyed(self, command: Surveyed, now_ms: int) -> list[Event]:
+        events = self._observed(command.site, command.observations, now_ms)
         # No number is given out again that machines still know, whatever has become of the store.
         there = (seen.lease_id for seen in command.observations)
-        self._engine.last_lease_id = max(self._engine.last_lease_id, *there, 0)
-        comparison = self._comparisons[command.site]
-        leases = self._engine.gateway.leases
-        read.news += comparison.compare(leases, command.observations, command.asked_ms, now_ms)
-        return read
+        self._leases.last_id = max(self._leases.last_id, *there, 0)
+        comparison, leases = self._comparisons[command.site], self._core.gateway.leases
+        return events + comparison.compare(leases, command.observations, command.asked_ms, now_ms)
 
-    def _machines_silent(self, command: MachinesSilent, now_ms: int) -> Read:
-        minutes = self._engine.minutes
-        for lease in self._engine.gateway.sites[command.site].allocations.held.values():
+    def _differs(self, site: str, kind: str) -> None:
+        self._telemetry.difference(site, Difference(kind))
+
+    def _machines_silent(self, command: MachinesSilent, now_ms: int) -> list[Event]:
+        for lease in self._core.gateway.sites[command.site].allocations.held.values():
             if lease.state is LeaseState.STARTING:
-                minutes.causes[lease.id] = f"the machines of {command.site} do not answer: {command.problem}"
-        self._engine.silent.add(command.site)
-        minutes.line_about_site(command.site, "unreachable", now_ms, problem=command.problem)
-        return Read(news=[SiteFellSilent(command.site)])
+                cause = f"the machines of {command.site} do not answer: {command.problem}"
+                self._unit.causes[lease.id] = cause
+        self._core.silent.add(command.site)
+        self._journal.site(command.site, "unreachable", now_ms, problem=command.problem)
+        return [SiteFellSilent(command.site)]
 
-    def _machines_answer(self, command: MachinesAnswer, now_ms: int) -> Read:
-        self._engine.silent.discard(command.site)
-        self._engine.minutes.line_about_site(command.site, "reachable", now_ms)
-        return Read(news=[SiteAnswered(command.site)])
-
-    def _native_jobs_seen(self, command: NativeJobsSeen, now_ms: int) -> Read:
-        news = self._native_jobs.news(command)
-        read = Read(news=news, answer=lambda: self._native_jobs.with_room(command.site))
+    def _native_jobs_seen(self, command: NativeJobsSeen, now_ms: int) -> Handled:
+        handled = Handled(
+            news=self._native_jobs.news(command), answer=lambda: self._native_jobs.with_room(command.site)
+        )
         fresh: dict[str, int] = {}
         for submit in self._native_jobs.arrivals(command):
-            read.asked += self._submit(submit, now_ms).asked
-            fresh[submit.metadata.native_job] = self._engine.last_lease_id
-        read.asked += self._native_jobs.followed(command, fresh)
-        return read
+            request = self._leases.submit(submit, now_ms)
+            handled.requests.append(Submitted(request))
+            fresh[submit.metadata.native_job] = request.id
+        handled.requests += self._native_jobs.followed(command, fresh)
+        return handled
 
-    def _mail(self, command: Mail, now_ms: int) -> Read:
-        news_of_leases, asked = self.correspondence.read(command, now_ms)
-        return Read(news=news_of_leases, asked=asked)
-
-    def _told(self, command: Told, now_ms: int) -> Read:
-        read = Read()
+    def _told(self, command: Told, now_ms: int) -> list[Event]:
+        """Note which orders a driver took on, and which it refused."""
+        events: list[Event] = []
         for order in command.orders:
-            row = self._engine.outbox.find(int(order.partition(".")[0]), order)
+            row = self._outbox.find(int(order.partition(".")[0]), order)
             if row is None or row.status != PENDING:
                 continue
             problem = command.problems.get(order)
             if problem is None:
-                self._engine.outbox.taken(row, now_ms)
+                self._outbox.taken(row, now_ms)
                 continue
-            if problem.nodes and row.order.verb == Verb.START and self.jobs.hearing.sent_back(row, problem):
-                self._engine.outbox.close(row, DROPPED)
+            is_start = row.order.verb == Verb.START
+            if problem.nodes and is_start and self._jobs.attempts.send_back(row, problem):
+                self._outbox.close(row, DROPPED)
                 continue
-            self._engine.teller.order_failed(command.site, Verb(row.order.verb))
+            self._telemetry.order_failed(command.site, Verb(row.order.verb))
             is_first = row.attempts == 0
-            is_told_again = self._engine.outbox.failed(row, problem, now_ms, answered=command.answered)
+            is_told_again = self._outbox.failed(row, problem, now_ms, answered=command.answered)
             if command.answered and (is_first or not is_told_again):
-                self._engine.minutes.failing.append(row)
+                self._unit.after_commit(partial(_log_failure, row))
             if not is_told_again:
-                self._engine.minutes.causes[row.order.lease_id] = problem.text
-                self.jobs.hearing.refused(row.order.lease_id, problem)
-                read.news.append(self._given_up(row))
-        return read
+                self._unit.causes[row.order.lease_id] = problem.text
+                self._jobs.attempts.refused(row.order.lease_id, problem)
+                events.append(self._given_up(row))
+        return events
 
     def _given_up(self, row: OrderRow) -> Event:
-        """Say what it means that an order is not told any more."""
-        lease = self._engine.gateway.leases.get(row.order.lease_id)
-        # Who gave way before its machines were seen is to be saved, if there is anything.
-        unseen = (LeaseState.STARTING, LeaseState.SUSPENDING)
-        is_start = row.order.verb == Verb.START and lease is not None and lease.state in unseen
+        """Say what it means that an order is not sent any more."""
+        lease = self._core.gateway.leases.get(row.order.lease_id)
+        is_start = row.order.verb == Verb.START and lease is not None and lease.state in _UNSEEN
         if lease is not None and is_start and lease.incarnation == row.order.incarnation:
             return self.not_started(lease)
         return LeaseFailed(row.order.lease_id, row.order.incarnation)
 
     def not_started(self, lease: Lease) -> LeaseNotStarted:
         """Say that the machines of a lease did not start; the attempt of a job is bound to its nodes."""
-        elsewhere = self._engine.about[lease.id].job_id is None
+        elsewhere = self._leases.metadata[lease.id].job_id is None
         return LeaseNotStarted(lease.id, lease.incarnation, elsewhere)
 
-    def _is_recorded(self, lease_id: int) -> bool:
-        return self._engine.store.lease(lease_id) is not None
 
-    def _differing(self, site: str) -> Callable[[str], None]:
-        return lambda kind: self._engine.teller.difference(site, Difference(kind))
+class IdempotencyStore:
+    """What was taken in under which key: before, as far as a step asks for it, and in this step.
+
+    A request that is repeated under its key gets the same answer, and nothing happens twice. Leases and jobs have
+    their keys apart: the same key may be used for one of each.
+    """
+
+    def __init__(self, context: EngineContext) -> None:
+        self._store = context.store
+        self._unit = context.unit
+        self._known: dict[_Key, IdempotencyRow] = {}
+
+    def look_up(self, commands: Iterable[Command]) -> None:
+        """Read, all at once, what was taken in before under the keys of these commands."""
+        keys = [_key(one) for one in commands if isinstance(one, Submission) and one.key]
+        self._known = self._store.idempotency_keys(keys) if keys else {}
+
+    def find(self, command: Submission) -> int | None:
+        """Give the lease or job that came of the same key before; raises IdempotencyConflict."""
+        if not command.key:
+            return None
+        key = _key(command)
+        row = self._unit.find(IDEMPOTENCY_KEYS, key) or self._known.get(key)
+        if row is None:
+            return None
+        if row.request_hash != command.request_hash:
+            raise IdempotencyConflict(command.key)
+        return row.job_id if row.of_job else row.lease_id
+
+    def keep(self, command: Submission, number: int, now_ms: int) -> None:
+        """Remember the lease or job that came of a key."""
+        if not command.key:
+            return
+        consumer, key, of_job = _key(command)
+        lease_id, job_id = (None, number) if of_job else (number, None)
+        row = IdempotencyRow(consumer, key, of_job, command.request_hash, lease_id, job_id, now_ms)
+        self._unit.add(IDEMPOTENCY_KEYS, row)
 
 
-def _asking(read: Callable[[Any, int], list[Event]]) -> Callable[[Any, int], Read]:
-    """Read a command that is answered with nothing but that it was obeyed."""
-    return lambda command, now_ms: Read(asked=read(command, now_ms))
+def _key(command: Submission) -> _Key:
+    return command.consumer, command.key, isinstance(command, SubmitJob)
 
 
 def _constantly(value: object) -> Answer:
     return lambda: value
+
+
+def _log_failure(row: OrderRow) -> None:
+    """Log that an order fails: the first time, and when it is given up, not each time between."""
+    is_over = row.status == DROPPED
+    structlog.get_logger("leasehold.orders").warning(
+        "order given up" if is_over else "order failed, and is told again",
+        site=row.site,
+        order=row.order.verb,
+        lease=row.order.lease_id,
+        problem=row.problem,
+    )

@@ -4,33 +4,29 @@ Each native job that waits for room, or runs, is a local lease here; nothing is 
 started, changed or gone is seen, not decided.
 """
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from leasehold.model.event import CancelRequested, Event, LeaseEnded, LeaseStarted, NativeQueueSeen
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.request import LeaseType, Request
 from leasehold.service.commands import NativeJobsSeen, Submit
 from leasehold.service.drivers.protocol import NativeJob, Verb
+from leasehold.service.engine.context import EngineContext
 from leasehold.service.store.rows import LeaseMetadata
-
-if TYPE_CHECKING:
-    from leasehold.service.engine.engine import Engine
 
 _LONGER_MS = 60_000
 """A scheduler takes its time to end what has reached its limit."""
 
 _MAKES_ROOM = frozenset({Verb.SUSPEND, Verb.SEND, Verb.STOP})
 
-TakeIn = Callable[[Submit], int]
-"""Makes a request of it, and gives its number."""
-
 
 class NativeJobs:
     """Compares the native jobs of sites with the leases that stand for them."""
 
-    def __init__(self, engine: "Engine") -> None:
-        self._engine = engine
+    def __init__(self, context: EngineContext) -> None:
+        self._core = context.core
+        self._metadata = context.metadata
+        self._outbox = context.outbox
 
     def news(self, seen: NativeJobsSeen) -> list[Event]:
         """Say whose job is gone, or is not what it was: another lease will stand for it."""
@@ -58,7 +54,7 @@ class NativeJobs:
     def followed(self, seen: NativeJobsSeen, fresh: dict[str, int]) -> Iterable[Event]:
         """Tell what its scheduler has decided, where that is not what was planned here."""
         known = {name: lease.id for name, lease in self._leases(seen.site).items()} | fresh
-        held = self._engine.gateway.sites[seen.site].allocations.held
+        held = self._core.gateway.sites[seen.site].allocations.held
         if any(job.running and known[job.name] not in held for job in seen.jobs):
             running = tuple(known[job.name] for job in seen.jobs if job.running)
             waiting = tuple(known[job.name] for job in seen.jobs if not job.running)
@@ -66,20 +62,20 @@ class NativeJobs:
 
     def with_room(self, site: str) -> frozenset[str]:
         """Give the native jobs for which there is room now: in the books, and no guest is still leaving."""
-        if any(row.site == site and row.order.verb in _MAKES_ROOM for row in self._engine.outbox):
+        if any(row.site == site and row.order.verb in _MAKES_ROOM for row in self._outbox):
             return frozenset()
-        held = self._engine.gateway.sites[site].allocations.held
+        held = self._core.gateway.sites[site].allocations.held
         return frozenset(name for name, lease in self._leases(site).items() if lease.id in held)
 
     def _leases(self, name: str) -> dict[str, Lease]:
         """The open leases that stand for native jobs of a site."""
-        about, site = self._engine.about, self._engine.gateway.sites[name]
+        metadata, site = self._metadata, self._core.gateway.sites[name]
         here = [*site.locals.waiting(), *site.allocations.held.values()]
-        return {about[lease.id].native_job: lease for lease in here if about[lease.id].native_job}
+        return {metadata[lease.id].native_job: lease for lease in here if metadata[lease.id].native_job}
 
     def _vms(self, site: str, job: NativeJob) -> int:
         """How much room is asked for it: never more than there is, for that would be refused."""
-        return max(1, min(job.vms, self._engine.gateway.sites[site].settings.slots))
+        return max(1, min(job.vms, self._core.gateway.sites[site].settings.slots))
 
     def _request(self, site: str, job: NativeJob) -> Submit:
         request = Request(

@@ -1,12 +1,143 @@
-"""How the sites are, for people and for metrics."""
+"""The sites and peers of one engine: which lend, what was agreed with them, and who has what now."""
 
 from dataclasses import dataclass
 
 from leasehold.gateway.gateway import Gateway
+from leasehold.gateway.peering import AskWhen, Terms
 from leasehold.gateway.site import Site
 from leasehold.leasing.overhead import ONE, PLANNED, MeasuredOverheads
-from leasehold.model.event import Operation
+from leasehold.model.errors import InvalidField
+from leasehold.model.event import CancelRequested, Event, LendingChanged, Operation, SiteForgotten, Tick
 from leasehold.model.request import DEFAULT_MEMORY_MIB
+from leasehold.service.commands import Drain, ForgetSite, KeepPeer, RemovePeer, Undrain
+from leasehold.service.engine.context import EngineContext
+from leasehold.service.engine.remote_sites import RemoteSiteProtocol
+from leasehold.service.errors import CannotForget, CannotRemovePeer, NoSuchPeer, NoSuchSite
+from leasehold.service.messages.names import GATEWAY, asking
+from leasehold.service.store.rows import PEERS, SITES, PeerRow, SiteRow
+
+
+class SiteRepository:
+    """Drains sites, lets them lend again, and forgets those that decide for themselves."""
+
+    def __init__(self, context: EngineContext, remote_sites: RemoteSiteProtocol) -> None:
+        self._unit = context.unit
+        self._core = context.core
+        self._journal = context.journal
+        self._remote_sites = remote_sites
+
+    def drain(self, command: Drain, now_ms: int) -> list[Event]:
+        """Let a site take no new guests; raises NoSuchSite."""
+        self._check(command.site)
+        self._unit.put(SITES, SiteRow(command.site, now_ms, command.by, command.note))
+        self._journal.site(command.site, "drained", now_ms, by=command.by, note=command.note)
+        return [LendingChanged(command.site, lends=False)]
+
+    def undrain(self, command: Undrain, now_ms: int) -> list[Event]:
+        """Let a site take guests again; raises NoSuchSite."""
+        self._check(command.site)
+        self._unit.put(SITES, SiteRow(command.site, None, "", ""))
+        self._journal.site(command.site, "resumed", now_ms, by=command.by)
+        return [LendingChanged(command.site, lends=True)]
+
+    def forget(self, command: ForgetSite, now_ms: int) -> list[Event]:
+        """Forget a site that decides for itself; raises NoSuchSite, CannotForget."""
+        self._check(command.site)
+        remote = self._core.gateway.registry.remotes.get(command.site)
+        if remote is None:
+            raise CannotForget(command.site, "it is the gateway's own; take it out of the configuration")
+        if not remote.silent:
+            raise CannotForget(command.site, "it is in touch; stop its manager, and wait a minute")
+        self._remote_sites.forget(command.site)
+        self._unit.put(SITES, SiteRow(command.site, None, "", ""))
+        self._journal.site(command.site, "forgotten", now_ms, by=command.by)
+        return [SiteForgotten(command.site)]
+
+    def _check(self, site: str) -> None:
+        gateway = self._core.gateway
+        remote = gateway.registry.remotes.get(site)
+        if site not in gateway.sites and (remote is None or remote.is_peer):
+            remotes = (name for name, remote in gateway.registry.remotes.items() if not remote.is_peer)
+            raise NoSuchSite(site, [*gateway.sites, *remotes])
+
+
+class PeerRepository:
+    """Adds, changes and removes peers; ``rows`` are those that there are."""
+
+    def __init__(self, context: EngineContext, rows: dict[str, PeerRow], remote_sites: RemoteSiteProtocol) -> None:
+        """Begin with these."""
+        self.rows = rows
+        self._unit = context.unit
+        self._core = context.core
+        self._journal = context.journal
+        self._remote_sites = remote_sites
+
+    def keep(self, command: KeepPeer, now_ms: int) -> list[Event]:
+        """Add a peer, or change its terms; raises InvalidField for a name that is taken.
+
+        Leases that wait may be served by it now.
+        """
+        name, before = command.name, self.rows.get(command.name)
+        if before is None:
+            self._check_name(name)
+        row = PeerRow(
+            name=name,
+            url=command.url,
+            ask=AskWhen(command.ask).value,
+            max_vms=command.max_vms,
+            line=command.line if before is None else before.line,
+            added_ms=now_ms if before is None else before.added_ms,
+            added_by=command.by if before is None else before.added_by,
+        )
+        self.rows[name] = row
+        self._unit.put(PEERS, row)
+        gateway = self._core.gateway
+        agree(gateway, row)
+        gateway.peering.begin_to_count(name, now_ms)
+        gateway.retry_all()
+        what = "peer-added" if before is None else "peer-changed"
+        terms = {"url": row.url, "ask": row.ask, "max_vms": row.max_vms}
+        self._journal.site(name, what, now_ms, by=command.by, **terms)
+        return [Tick()] if gateway.has_pending_work else []
+
+    def remove(self, command: RemovePeer, now_ms: int) -> list[Event]:
+        """Remove a peer: what is there has failed, and what it has here is ended.
+
+        Raises NoSuchPeer, and CannotRemovePeer while there is anything of that and the peer is in touch.
+        """
+        name = command.name
+        if name not in self.rows:
+            raise NoSuchPeer(name, self.rows)
+        guests = list(self._core.gateway.peering.here.get(name, ()))
+        self._check_quiet(command, guests)
+        for lease_id in guests:
+            self._remote_sites.report_no_more(lease_id)
+        for endpoint in (name, asking(name)):
+            self._remote_sites.forget(endpoint)
+        del self.rows[name]
+        self._unit.remove(PEERS, name=name)
+        self._journal.site(name, "peer-removed", now_ms, by=command.by)
+        return [*map(CancelRequested, guests), SiteForgotten(name)]
+
+    def _check_name(self, name: str) -> None:
+        gateway = self._core.gateway
+        if name == GATEWAY or name in gateway.sites or name in gateway.registry.remotes:
+            raise InvalidField("name", name, "a name that neither this gateway nor one of its sites has")
+
+    def _check_quiet(self, command: RemovePeer, guests: list[int]) -> None:
+        name = command.name
+        remote = self._core.gateway.registry.remotes.get(name)
+        there = 0 if remote is None else len(remote.leases)
+        advice = "wait for their end, or until it has been silent for a minute"
+        if there and name not in command.silent:
+            raise CannotRemovePeer(name, f"leases of ours are there ({there}); {advice}")
+        if guests and asking(name) not in command.silent:
+            raise CannotRemovePeer(name, f"leases of its own are here ({len(guests)}); {advice}")
+
+
+def agree(gateway: Gateway, row: PeerRow) -> None:
+    """Let a gateway know on which terms requests are exchanged with a peer."""
+    gateway.peering.agree(row.name, Terms(AskWhen(row.ask), row.max_vms))
 
 
 @dataclass(frozen=True, slots=True)

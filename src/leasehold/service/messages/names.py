@@ -1,6 +1,6 @@
-"""How correspondents call each other.
+"""How endpoints call each other.
 
-A site calls its gateway ``gateway``. A peer gateway is two correspondents, one for each way: by its plain
+A site calls its gateway ``gateway``. A peer gateway is two endpoints, one for each way: by its plain
 name it is asked, as a site would be, and as ``peer/NAME`` it asks.
 """
 
@@ -18,6 +18,6 @@ def asking(name: str) -> str:
     return f"{_ASKING}{name}"
 
 
-def asking_peer(correspondent: str) -> str:
-    """Give the plain name of a peer that asks us, "" for any other correspondent."""
-    return correspondent.removeprefix(_ASKING) if correspondent.startswith(_ASKING) else ""
+def asking_peer(endpoint: str) -> str:
+    """Give the plain name of a peer that asks us, "" for any other endpoint."""
+    return endpoint.removeprefix(_ASKING) if endpoint.startswith(_ASKING) else ""

@@ -16,7 +16,7 @@ import httpx2
 import structlog
 
 from leasehold.model.errors import InvalidField, LeaseholdError
-from leasehold.service.commands import Mail
+from leasehold.service.commands import MessageBatch
 from leasehold.service.messages.names import GATEWAY
 from leasehold.service.messages.routing import MessageRouter
 from leasehold.service.messages.wire import About
@@ -65,7 +65,7 @@ class Uplink:
     """One site's line to its gateway.
 
     ``site``           how the gateway calls us; "": it is asked for that first
-    ``correspondent``  how we call the gateway
+    ``endpoint``  how we call the gateway
     ``transport``      carries the calls; None: sockets
 
     ``problem``  why the gateway cannot be reached now, empty while it can
@@ -77,14 +77,14 @@ class Uplink:
         site: str,
         gateway_url: str,
         token: str,
-        correspondent: str = GATEWAY,
+        endpoint: str = GATEWAY,
         *,
         transport: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
         self.problem = ""
         self._side = side
         self._site = site
-        self._correspondent = correspondent
+        self._endpoint = endpoint
         self._http = httpx2.AsyncClient(
             base_url=gateway_url,
             headers={"Authorization": f"Bearer {token}"},
@@ -114,7 +114,7 @@ class Uplink:
 
     def _note(self, problem: str) -> None:
         if problem != self.problem:
-            log = structlog.get_logger("leasehold.uplink").bind(gateway=self._correspondent)
+            log = structlog.get_logger("leasehold.uplink").bind(gateway=self._endpoint)
             if problem:
                 log.warning("gateway out of reach", problem=problem)
             else:
@@ -126,7 +126,7 @@ class Uplink:
 
     async def _carry_reports(self) -> None:
         """Wait for reports that the gateway has not got, and tell it."""
-        reports = await self._side.post.messages(self._correspondent, self._acknowledged, WAIT_S)
+        reports = await self._side.post.messages(self._endpoint, self._acknowledged, WAIT_S)
         if reports:
             await self._exchange(reports, 0.0)
         else:
@@ -134,7 +134,7 @@ class Uplink:
 
     async def _exchange(self, reports: Sequence[MessageRow], wait_s: float) -> None:
         site = self._site or await self._ask_for_our_name()
-        _, received = await asyncio.to_thread(self._side.store.mail_state, self._correspondent)
+        _, received = await asyncio.to_thread(self._side.store.message_numbers, self._endpoint)
         body = {
             "about": (await self._side.about()).to_dict(),
             "messages": [{"seq": row.seq, "body": json.loads(row.body)} for row in reports],
@@ -142,7 +142,7 @@ class Uplink:
             "wait_s": wait_s,
         }
         response = _insist(await self._http.post(f"/v1/sites/{quote(site, safe='')}/messages", json=body))
-        mail = _mail_in(response, self._correspondent)
+        mail = _mail_in(response, self._endpoint)
         await self._side.post.take_in(mail)
         self._acknowledged = max(self._acknowledged, mail.acknowledged)
         self._note("")
@@ -163,11 +163,11 @@ def _insist(response: httpx2.Response) -> httpx2.Response:
     return response
 
 
-def _mail_in(response: httpx2.Response, correspondent: str) -> Mail:
+def _mail_in(response: httpx2.Response, endpoint: str) -> MessageBatch:
     """Read what a gateway answers; raises InvalidField where that cannot be read."""
     try:
         answer = response.json()
         messages = tuple((int(message["seq"]), json.dumps(message["body"])) for message in answer["messages"])
-        return Mail(correspondent, messages, int(answer["acknowledged"]))
+        return MessageBatch(endpoint, messages, int(answer["acknowledged"]))
     except (KeyError, TypeError, ValueError):
         raise InvalidField("answer", response.text[:200], "messages: does a gateway listen there?") from None

@@ -141,16 +141,16 @@ class Recall:
 Message = Offer | Recall | SiteReported
 
 
-def read(body: Body, correspondent: str) -> Message:
+def read(body: Body, endpoint: str) -> Message:
     """Understand a message; raises InvalidField for what does not make sense."""
     try:
         kind = body["kind"]
         if kind == OFFER:
-            return Offer(_lease_id(body), _submit_of(body, correspondent))
+            return Offer(_lease_id(body), _submit_of(body, endpoint))
         if kind == RECALL:
             return Recall(_lease_id(body))
         if kind == REPORT:
-            return _news_of(body, correspondent)
+            return _news_of(body, endpoint)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         problem = f"{type(error).__name__}: {error}"
         raise InvalidField("message", body, f"one that can be read ({problem})") from None

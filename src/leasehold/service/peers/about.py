@@ -74,7 +74,7 @@ def places(engine: Engine) -> Iterator[Place]:
             now.waiting_guest_vms,
             name not in registry.closed,
         )
-    for name, about in engine.handlers.correspondence.abouts.items():
+    for name, about in engine.remote_sites.remotes.items():
         remote = registry.remotes.get(name)
         if remote is not None and not remote.silent and not remote.is_peer:
             lends = about.lends and name not in registry.closed

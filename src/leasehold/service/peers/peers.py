@@ -182,12 +182,12 @@ class Peers:
 
 
 def _about_us(engine: Engine, row: PeerRow, identity: str) -> About:
-    current = engine.handlers.peers.rows.get(row.name, row)
+    current = engine.peers.rows.get(row.name, row)
     return about_us(engine, current, identity)
 
 
 def _look(engine: Engine) -> list[_Seen]:
-    book, abouts = engine.handlers.peers, engine.handlers.correspondence.abouts
+    book, abouts = engine.peers, engine.remote_sites.remotes
     return [
         _Seen(row, abouts.get(name), _asked(engine, name), _asking(engine, name))
         for name, row in sorted(book.rows.items())

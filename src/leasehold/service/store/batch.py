@@ -8,19 +8,11 @@ from sqlalchemy import Connection
 from leasehold.model.errors import InvariantBroken
 from leasehold.service.store.mapping import RecordTable, Statements
 from leasehold.service.store.retention import Cutoffs, drop_outputs, prune
-from leasehold.service.store.rows import MAIL, MEMORIES, MESSAGES, MemoryRow, MessageRow
+from leasehold.service.store.rows import SNAPSHOTS, SnapshotRow
 
 R = TypeVar("R")
 
-_SET_SENT = (
-    "INSERT INTO mail (correspondent, last_sent_seq, last_received_seq) VALUES (:correspondent, :seq, 0)"
-    " ON CONFLICT (correspondent) DO UPDATE SET last_sent_seq = excluded.last_sent_seq"
-)
-_SET_RECEIVED = (
-    "INSERT INTO mail (correspondent, last_sent_seq, last_received_seq) VALUES (:correspondent, 0, :seq)"
-    " ON CONFLICT (correspondent) DO UPDATE SET last_received_seq = excluded.last_received_seq"
-)
-_DROP_MESSAGES = "DELETE FROM messages WHERE correspondent = :correspondent AND seq <= :seq"
+_DROP_MESSAGES = "DELETE FROM messages WHERE endpoint = :endpoint AND seq <= :seq"
 
 
 class Batch:
@@ -55,28 +47,13 @@ class Batch:
         """Let go of the rows of which these columns have these values."""
         self._write(self._statements.delete(table, tuple(columns)), [tuple(columns.values())])
 
-    def set_memory(self, name: str, text: str) -> None:
+    def set_snapshot(self, name: str, text: str) -> None:
         """Keep a JSON text under this name."""
-        self.upsert(MEMORIES, [MemoryRow(name, text)])
+        self.upsert(SNAPSHOTS, [SnapshotRow(name, text)])
 
-    def add_messages(self, rows: Sequence[MessageRow]) -> None:
-        """Keep messages until they are acknowledged, and how far was written to each correspondent."""
-        self.insert(MESSAGES, rows)
-        if rows:
-            self._write(self._statements.text(_SET_SENT), [(row.correspondent, row.seq) for row in rows])
-
-    def acknowledge_messages(self, correspondent: str, up_to_seq: int) -> None:
-        """Let go of the messages to this correspondent up to this one."""
-        self._write(self._statements.text(_DROP_MESSAGES), [(correspondent, up_to_seq)])
-
-    def set_received(self, correspondent: str, seq: int) -> None:
-        """Remember the last message from this correspondent that was taken in."""
-        self._write(self._statements.text(_SET_RECEIVED), [(correspondent, seq)])
-
-    def forget_correspondent(self, correspondent: str) -> None:
-        """Let go of all messages to somebody, and of the numbers: the next ones begin anew."""
-        for table in (MESSAGES, MAIL):
-            self.delete(table, correspondent=correspondent)
+    def acknowledge_messages(self, endpoint: str, up_to_seq: int) -> None:
+        """Delete the messages to this endpoint up to this one."""
+        self._write(self._statements.text(_DROP_MESSAGES), [(endpoint, up_to_seq)])
 
     def drop_outputs(self, consumer: str, least_bytes: int) -> tuple[int, int]:
         """Let go of the oldest outputs of a consumer, of so many bytes; see `retention`."""

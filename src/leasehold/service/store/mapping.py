@@ -109,6 +109,8 @@ class RecordTable(Generic[R]):
     ``without``  paths of fields that are kept elsewhere, and have a default
     ``sql``      what the database is to know of a column, where no annotation says so
     ``extra``    columns that the database fills in, and no record has
+
+    ``key`` gives that of a record: the values of its primary key, or of its unique column.
     """
 
     def __init__(
@@ -135,6 +137,9 @@ class RecordTable(Generic[R]):
         codecs = [each.codec for each in self._fields]
         self._encoded = [(number, codec.encode) for number, codec in enumerate(codecs) if codec.encode]
         self._decoded = [(number, codec.decode) for number, codec in enumerate(codecs) if codec.decode]
+        primary = tuple(name for name, column in self._columns.items() if column.primary_key)
+        self.key_columns = primary or tuple(name for name, column in self._columns.items() if column.unique)
+        self.key = attrgetter(*(self._fields[self.names.index(name)].path for name in self.key_columns))
 
     def select(self) -> Select[Any]:
         """Ask for rows as `record` reads them."""
@@ -161,6 +166,8 @@ class RecordTable(Generic[R]):
         plan: dict[str, Callable[[list[Any]], Any]] = {}
         for each in fields(kind):
             where = f"{path}{each.name}"
+            if not each.init:
+                continue
             if where in self._parts:
                 plan[each.name] = self._maker(hints[each.name], f"{where}.")
             elif where not in self._without:
@@ -268,8 +275,11 @@ def _codec(hint: Any) -> _Codec:  # noqa: ANN401 - any annotation
         return _Codec(WHOLE, int, bool)
     if hint is LeaseType:
         return _Codec(Text(), attrgetter("label"), LEASE_TYPES.__getitem__)
-    if isinstance(hint, type) and issubclass(hint, Enum):
-        return _Codec(Text(), attrgetter("value"), {one.value: one for one in hint}.__getitem__)
+    if isinstance(inner, type) and issubclass(inner, Enum):
+        members = {one.value: one for one in inner}
+        if inner is hint:
+            return _Codec(Text(), attrgetter("value"), members.__getitem__)
+        return _Codec(Text(), lambda one: None if one is None else one.value, members.get, nullable=True)
     return _json(hint)
 
 

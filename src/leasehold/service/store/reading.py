@@ -34,19 +34,17 @@ from leasehold.service.store.filters import (
 from leasehold.service.store.mapping import RecordTable
 from leasehold.service.store.rows import (
     AGREEMENTS,
-    ANSWERS,
     ATTEMPTS,
     CLOSED,
     CLOSED_JOBS,
     COALLOCATIONS,
+    ENDPOINTS,
+    IDEMPOTENCY_KEYS,
     IMAGES,
-    JOB_ANSWERS,
     JOBS,
     JOURNAL,
     LEASES,
     LIVE,
-    MAIL,
-    MEMORIES,
     MESSAGES,
     NODES,
     OF_A_COALLOCATION,
@@ -57,14 +55,14 @@ from leasehold.service.store.rows import (
     PEERS,
     PENALTIES,
     SITES,
+    SNAPSHOTS,
     TOKENS,
     USAGE,
     AgreementRow,
-    AnswerRow,
     AttemptRow,
     CoAllocationRow,
+    IdempotencyRow,
     ImageRow,
-    JobAnswerRow,
     JobRow,
     JournalRow,
     LeaseRow,
@@ -166,15 +164,17 @@ class Reading:
         """The orders that are pending or taken, in the order of their creation."""
         return self._rows(ORDERS, ORDERS.select().where(OPEN).order_by(ORDERS.c.number))
 
-    def answers(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], AnswerRow]:
-        """The answers that were given before, by (consumer, Idempotency-Key)."""
-        key = tuple_(ANSWERS.c.consumer, ANSWERS.c.key)
-        found = self._all(ANSWERS, (ANSWERS.select().where(key.in_(some)) for some in _some(keys)))
-        return {(answer.consumer, answer.key): answer for answer in found}
+    def idempotency_keys(self, keys: Sequence[tuple[str, str, bool]]) -> dict[tuple[str, str, bool], IdempotencyRow]:
+        """What came of requests before, by consumer, Idempotency-Key, and whether they were for a job."""
+        table = IDEMPOTENCY_KEYS
+        key = tuple_(table.c.consumer, table.c.key, table.c.of_job)
+        asked = [(consumer, word, int(of_job)) for consumer, word, of_job in keys]
+        found = self._all(table, (table.select().where(key.in_(some)) for some in _some(asked)))
+        return {(row.consumer, row.key, row.of_job): row for row in found}
 
-    def memories(self) -> dict[str, str]:
+    def snapshots(self) -> dict[str, str]:
         """JSON texts by the names under which they were kept."""
-        return {row.name: row.text for row in self._rows(MEMORIES, MEMORIES.select())}
+        return {row.name: row.text for row in self._rows(SNAPSHOTS, SNAPSHOTS.select())}
 
     def sites(self) -> list[SiteRow]:
         """What is remembered of sites, by name."""
@@ -230,15 +230,15 @@ class Reading:
 
     # Messages
 
-    def messages(self, correspondent: str, after_seq: int, limit: int) -> list[MessageRow]:
+    def messages(self, endpoint: str, after_seq: int, limit: int) -> list[MessageRow]:
         """Messages that were not acknowledged yet, later than ``after_seq``, in order."""
-        to_them = MESSAGES.select().where(MESSAGES.c.correspondent == correspondent, MESSAGES.c.seq > within(after_seq))
+        to_them = MESSAGES.select().where(MESSAGES.c.endpoint == endpoint, MESSAGES.c.seq > within(after_seq))
         return self._rows(MESSAGES, to_them.order_by(MESSAGES.c.seq).limit(limit))
 
-    def mail_state(self, correspondent: str) -> tuple[int, int]:
-        """The numbers of the last message to a correspondent and of the last one from there; 0 for none."""
-        state = self._row(MAIL, MAIL.select().where(MAIL.c.correspondent == correspondent))
-        return (0, 0) if state is None else (state.last_sent_seq, state.last_received_seq)
+    def message_numbers(self, endpoint: str) -> tuple[int, int]:
+        """The numbers of the last message to an endpoint and of the last one from there; 0 for none."""
+        row = self._row(ENDPOINTS, ENDPOINTS.select().where(ENDPOINTS.c.endpoint == endpoint))
+        return (0, 0) if row is None else (row.last_sent_seq, row.last_received_seq)
 
     # Tokens
 
@@ -294,12 +294,6 @@ class Reading:
     def highest_job_id(self) -> int:
         """The highest number that a job ever had; 0 before the first."""
         return self._number(select(func.max(JOBS.c.id)))
-
-    def job_answers(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], JobAnswerRow]:
-        """The jobs that were answered with before, by (consumer, Idempotency-Key)."""
-        key = tuple_(JOB_ANSWERS.c.consumer, JOB_ANSWERS.c.key)
-        found = self._all(JOB_ANSWERS, (JOB_ANSWERS.select().where(key.in_(some)) for some in _some(keys)))
-        return {(answer.consumer, answer.key): answer for answer in found}
 
     def nodes(self) -> list[NodeRow]:
         """All nodes that were ever seen, by name."""

@@ -10,12 +10,11 @@ from dataclasses import dataclass, fields
 from sqlalchemy import Column, Connection, Delete, Select, Table, delete, exists, func, select, tuple_
 
 from leasehold.service.store.rows import (
-    ANSWERS,
     ATTEMPTS,
     CLOSED,
     CLOSED_JOBS,
     COALLOCATIONS,
-    JOB_ANSWERS,
+    IDEMPOTENCY_KEYS,
     JOBS,
     JOURNAL,
     LEASES,
@@ -27,9 +26,7 @@ from leasehold.service.store.rows import (
     USAGE,
 )
 
-answers, attempts, job_answers, jobs, coallocations = (
-    each.table for each in (ANSWERS, ATTEMPTS, JOB_ANSWERS, JOBS, COALLOCATIONS)
-)
+keys, attempts, jobs, coallocations = (each.table for each in (IDEMPOTENCY_KEYS, ATTEMPTS, JOBS, COALLOCATIONS))
 journal, leases, orders, outputs, usage = (each.table for each in (JOURNAL, LEASES, ORDERS, OUTPUTS, USAGE))
 
 AT_ONCE = 2_000
@@ -43,7 +40,7 @@ LOOKED_AT = 50_000
 class Cutoffs:
     """What is older than these moments (Unix ms) is let go of; 0 keeps everything.
 
-    ``answers_ms``  answers to idempotency keys, and orders that were carried out
+    ``answers_ms``  idempotency keys, and orders that were carried out
     ``journal_ms``  lines about what is closed
     ``outputs_ms``  what commands of closed jobs wrote
     ``leases_ms``   closed leases, co-allocations and jobs, since they ended
@@ -100,8 +97,7 @@ Old = tuple[Table, Delete]
 
 
 def _old(connection: Connection, cutoffs: Cutoffs) -> Iterator[Old]:
-    yield answers, _old_answers(answers, cutoffs.answers_ms)
-    yield job_answers, _old_answers(job_answers, cutoffs.answers_ms)
+    yield keys, _old_keys(cutoffs.answers_ms)
     yield orders, _old_orders(cutoffs.answers_ms)
     yield journal, _old_lines(cutoffs.journal_ms)
     yield outputs, _old_outputs(cutoffs.outputs_ms)
@@ -117,10 +113,10 @@ def _first(number: Column[int]) -> Select[tuple[int]]:
     return select(oldest.c[number.name])
 
 
-def _old_answers(answers: Table, before_ms: int) -> Delete:
-    key = tuple_(answers.c.consumer, answers.c.key)
-    old = select(answers.c.consumer, answers.c.key).where(answers.c.created_ms < before_ms)
-    return delete(answers).where(key.in_(old.order_by(answers.c.created_ms).limit(AT_ONCE)))
+def _old_keys(before_ms: int) -> Delete:
+    key = keys.c.consumer, keys.c.key, keys.c.of_job
+    old = select(*key).where(keys.c.created_ms < before_ms)
+    return delete(keys).where(tuple_(*key).in_(old.order_by(keys.c.created_ms).limit(AT_ONCE)))
 
 
 def _old_orders(before_ms: int) -> Delete:
@@ -161,7 +157,7 @@ def _of_jobs(connection: Connection, old: Select[tuple[int]]) -> Iterator[Old]:
     found = list(connection.execute(old).scalars())
     if found:
         yield journal, delete(journal).where(journal.c.job_id.in_(found), journal.c.lease_id.is_(None))
-        for table in (outputs, attempts, job_answers):
+        for table in (outputs, attempts, keys):
             yield table, delete(table).where(table.c.job_id.in_(found))
         yield jobs, delete(jobs).where(jobs.c.id.in_(found))
 
@@ -180,7 +176,7 @@ def _of_leases(connection: Connection, old: Select[tuple[int]]) -> Iterator[Old]
     """Everything of these leases but their use, they themselves last."""
     found = list(connection.execute(old).scalars())
     if found:
-        for table in (journal, orders, answers):
+        for table in (journal, orders, keys):
             yield table, delete(table).where(table.c.lease_id.in_(found))
         yield leases, delete(leases).where(leases.c.id.in_(found))
 

@@ -10,7 +10,7 @@ from typing import Annotated
 from sqlalchemy import Column, Identity, Index
 from sqlalchemy import text as sql
 
-from leasehold.jobs.job import JobState
+from leasehold.jobs.job import Attempt, JobRecord, JobState
 from leasehold.matching.software import Installed
 from leasehold.model.agreement import Breach
 from leasehold.model.coallocation import CoAllocation
@@ -117,13 +117,15 @@ class OrderRow:
 
 
 @dataclass(slots=True)
-class AnswerRow:
-    """An answer that a consumer will get again for the same Idempotency-Key."""
+class IdempotencyRow:
+    """The lease or job that a consumer will get again for the same Idempotency-Key; jobs have their keys apart."""
 
     consumer: Annotated[str, KEY]
     key: Annotated[str, KEY]
+    of_job: Annotated[bool, KEY]
     request_hash: str
-    lease_id: Annotated[int, Sql(references="leases.id")]
+    lease_id: Annotated[int | None, Sql(references="leases.id")]
+    job_id: Annotated[int | None, Sql(references="jobs.id")]
     created_ms: Annotated[int, INDEXED]
 
 
@@ -222,64 +224,39 @@ class UsageRow:
 
 @dataclass(slots=True)
 class MessageRow:
-    """One message to a correspondent, kept until it was acknowledged; ``seq`` counts up for each of them."""
+    """One message to an endpoint, kept until it was acknowledged; ``seq`` counts up for each endpoint."""
 
-    correspondent: Annotated[str, KEY]
+    endpoint: Annotated[str, KEY]
     seq: Annotated[int, KEY]
     body: str  # JSON
     created_ms: int
 
 
-@dataclass(slots=True)
-class JobRow:
-    """One job: what was asked for, and where it is in its life; as `leasehold.jobs.job` has it."""
+@dataclass(slots=True, eq=False)
+class JobRow(EqualAsWritten):
+    """One job: what was asked for, and where it is in its life; its attempts are rows of their own."""
 
-    id: Annotated[int, KEY]
-    name: str
-    consumer: str
-    group: str
-    state: str  # `JobState`
-    reason: str  # `JobReason`
-    what: str  # what it is about, where something is missing
-    submitted_ms: int
-    deadline_ms: int | None
-    ended_ms: int | None
-    needs: str  # JSON, `leasehold.service.engine.needs`
-    command: tuple[str, ...]
-    lease_type: str
-    backup: str  # `Backup`
-    reliability: float | None
-    surest: float | None
-    restarts: int
-    restarts_used: int
-    next_ms: int | None  # when it is tried again
-    since_ms: int | None  # from when on its tries are counted
-    standby: str  # JSON: the place that is kept ready, "" for none
-    delivered: int  # the number of the attempt whose result is the job's, 0 while there is none
-    exit_status: int | None  # of that attempt
-    is_foreign: bool  # as in `leasehold.model.request.Request`
+    record: JobRecord
+    exit_status: int | None = None  # of the attempt whose result is the job's
 
 
-@dataclass(slots=True)
-class AttemptRow:
-    """One try to run a job."""
+@dataclass(frozen=True, slots=True)
+class CommandEnd:
+    """How the command of an attempt ended, while its output is still to be fetched."""
+
+    exit_status: int
+    detail: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class AttemptRow(EqualAsWritten):
+    """One try to run a job; ``lease_id`` is None for a place that is only kept ready."""
 
     job_id: Annotated[int, Sql(key=True, references="jobs.id")]
-    number: Annotated[int, KEY]
-    lease_id: Annotated[int | None, Sql(references="leases.id")]  # None for a place that is only kept ready
+    attempt: Attempt
     site: str
-    nodes: tuple[str, ...]  # names as site/node
-    image: str  # "" where it runs on the nodes as they are
-    is_backup: bool
-    state: str  # `AttemptState`
-    fault: str  # `Fault`, "" for none
-    detail: str
-    exit_status: int | None
-    ordered_ms: int
-    started_ms: int | None
-    ended_ms: int | None
-    place: str  # JSON: why these nodes, as matching has chosen them
-    came_to: str  # JSON: how its command ended, while what it wrote is still being fetched; "" else
+    lease_id: Annotated[int | None, Sql(references="leases.id")] = None
+    end: CommandEnd | None = None
 
 
 @dataclass(slots=True)
@@ -293,17 +270,6 @@ class OutputRow:
     fetched_ms: int
     consumer: str
     size_bytes: int
-
-
-@dataclass(slots=True)
-class JobAnswerRow:
-    """The job that a consumer will get again for the same Idempotency-Key."""
-
-    consumer: Annotated[str, KEY]
-    key: Annotated[str, KEY]
-    request_hash: str
-    job_id: Annotated[int, Sql(references="jobs.id")]
-    created_ms: Annotated[int, INDEXED]
 
 
 @dataclass(slots=True)
@@ -351,18 +317,18 @@ class ImageRow:
 
 
 @dataclass(slots=True)
-class MemoryRow:
-    """A JSON text that is kept under a name."""
+class SnapshotRow:
+    """Some state that is written as a whole, as JSON."""
 
     name: Annotated[str, KEY]
     text: str
 
 
 @dataclass(slots=True)
-class MailRow:
-    """The numbers of the last message to a correspondent, and of the last one from there that was taken in."""
+class EndpointRow:
+    """The numbers of the last message to an endpoint, and of the last one from there that was taken in."""
 
-    correspondent: Annotated[str, KEY]
+    endpoint: Annotated[str, KEY]
     last_sent_seq: int
     last_received_seq: int
 
@@ -389,8 +355,8 @@ ORDERS = RecordTable(
     parts=("order",),
     sql={"id": UNIQUE, "lease_id": Sql(references="leases.id")},
 )
-ANSWERS = RecordTable("answers", AnswerRow)
-MEMORIES = RecordTable("memories", MemoryRow)
+IDEMPOTENCY_KEYS = RecordTable("idempotency_keys", IdempotencyRow)
+SNAPSHOTS = RecordTable("snapshots", SnapshotRow)
 SITES = RecordTable("sites", SiteRow)
 # Gateways that requests are exchanged with; their tokens are in files of their own.
 PEERS = RecordTable("peers", PeerRow)
@@ -401,19 +367,25 @@ PENALTIES = RecordTable("penalties", PenaltyRow)
 # the lease, so that statements and the windows of agreements stay right.
 USAGE = RecordTable("usage", UsageRow)
 MESSAGES = RecordTable("messages", MessageRow)
-# How far the exchange with each correspondent is; it outlives the messages, which go when acknowledged.
-MAIL = RecordTable("mail", MailRow)
+# How far the exchange with each endpoint is; it outlives the messages, which go when acknowledged.
+ENDPOINTS = RecordTable("endpoints", EndpointRow)
 TOKENS = RecordTable("tokens", TokenRow)
 # Each attempt is a lease; what ties them together, and what `leasehold.jobs.job` keeps of it, is here.
-JOBS = RecordTable("jobs", JobRow)
-ATTEMPTS = RecordTable("attempts", AttemptRow)
+JOBS = RecordTable(
+    "jobs",
+    JobRow,
+    parts=("record", "record.request", "record.request.job"),
+    names={"record.request.job.job_id": "id", "record.restarts": "restarts_used"},
+    without=("record.attempts",),
+    sql={"id": KEY},
+)
+ATTEMPTS = RecordTable("attempts", AttemptRow, parts=("attempt",), sql={"number": KEY})
 # What commands wrote: apart from the attempts, which are read more often.
 OUTPUTS = RecordTable("outputs", OutputRow)
 # What nodes were last seen to be like, and how often they failed.
 NODES = RecordTable("nodes", NodeRow)
 # Images that sites have, those that are being built, and those that could not be.
 IMAGES = RecordTable("images", ImageRow)
-JOB_ANSWERS = RecordTable("job_answers", JobAnswerRow)
 
 # Conditions have the words of the indexes: that is how SQLite knows that it may use these.
 _FINAL = ", ".join(f"'{state}'" for state in LeaseState if state.is_final)

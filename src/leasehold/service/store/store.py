@@ -87,7 +87,7 @@ class Store(Reading):
             # its open file would take everything, and nothing of that would be found after a restart
             raise StoreUnavailable(f"{self}: the file has been removed")
         with self.writing() as batch:
-            batch.set_memory(_PROBE, json.dumps("0" * room_bytes))
+            batch.set_snapshot(_PROBE, json.dumps("0" * room_bytes))
 
     # Tokens are written in transactions of their own, between the writer's, from whatever thread
 

@@ -26,7 +26,7 @@ from leasehold.service.api.authorizer import Authorized, Call, GuardedRoute, nee
 from leasehold.service.api.openapi import headers, refuses
 from leasehold.service.api.parties import concerns, may_see, require_to_speak
 from leasehold.service.auth.permissions import Permission
-from leasehold.service.engine.penalties import stands
+from leasehold.service.engine.agreements import stands
 from leasehold.service.errors import NoSuchAgreement, NoSuchPenalty
 from leasehold.service.store.rows import PenaltyRow
 from leasehold.sharing.records import AgreementSide

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, cast
 
 from fastapi import APIRouter, Query, Request, Response
 
-from leasehold.jobs.job import Backup, JobReason, JobState
+from leasehold.jobs.job import Backup
 from leasehold.matching.needs import Amounts, InputFile, Needs
 from leasehold.matching.software import software
 from leasehold.matching.verdict import Verdict, sentence
@@ -37,7 +37,6 @@ from leasehold.service.api.xml_body import DECLARED, JobRoute
 from leasehold.service.auth.permissions import Permission, Target, allowed, require, require_job, visible
 from leasehold.service.auth.principal import Principal
 from leasehold.service.commands import SubmitJob
-from leasehold.service.engine.needs import needs_of
 from leasehold.service.errors import NoResult, NoSuchJob
 from leasehold.service.jobs import Chosen, Prospect
 from leasehold.service.store import filters
@@ -72,9 +71,9 @@ async def submit_job(call: Authorized, body: JobSpec, response: Response, idempo
     whatever happens then, it is run to its end, and its result is one.
     """
     row, new = await call.federation.jobs.submit(_submission(body, call.principal, idempotency_key))
-    response.headers["Location"] = f"{router.prefix}/{row.id}"
+    response.headers["Location"] = f"{router.prefix}/{row.record.id}"
     response.status_code = 201 if new else 200
-    return show_job(*await call.federation.jobs.job(row.id))
+    return show_job(*await call.federation.jobs.job(row.record.id))
 
 
 @router.post("/explain", operation_id="explainJob", openapi_extra=DECLARED)
@@ -100,7 +99,7 @@ async def list_jobs(
     )
     found = await call.federation.jobs.jobs(which, query.limit + 1, place_of(query.cursor))
     page = found[: query.limit]
-    cursor = cursor_at(page[-1][0].id) if len(found) > len(page) else None
+    cursor = cursor_at(page[-1][0].record.id) if len(found) > len(page) else None
     link_next(request, response, cursor)
     return JobPage(jobs=tuple(show_job(*one) for one in page), next=cursor)
 
@@ -133,7 +132,7 @@ async def show_job_result(call: Authorized, job_id: Number) -> JobResult:
     row, _ = await _visible_job(call, job_id)
     result = await call.federation.jobs.result(job_id)
     if result is None:
-        raise NoResult(job_id, row.state)
+        raise NoResult(job_id, row.record.state)
     return show_result(result)
 
 
@@ -184,27 +183,28 @@ def _needs_of(body: JobSpec) -> Needs:
 
 def show_job(row: JobRow, attempts: Iterable[AttemptRow]) -> Job:
     """Show a job as it is in the store."""
+    record, request = row.record, row.record.request
     return Job(
-        id=row.id,
-        name=row.name,
-        state=JobState(row.state),
-        reason=row.reason,
-        explanation=explanation_of(JobReason(row.reason), row.what),
-        what=row.what,
-        consumer=row.consumer,
-        group=row.group,
-        submitted_at=moment_at(row.submitted_ms),
-        deadline=planned(row.deadline_ms),
-        ended_at=planned(row.ended_ms),
-        next_try_at=planned(row.next_ms),
-        command=tuple(row.command),
-        type=cast("LeaseTypeName", row.lease_type),
-        backup=row.backup,
-        reliability=row.reliability,
-        surest=row.surest,
-        needs=_needs(needs_of(row.needs)),
-        restarts=row.restarts,
-        restarts_used=row.restarts_used,
+        id=record.id,
+        name=request.name,
+        state=record.state,
+        reason=record.reason.value,
+        explanation=explanation_of(record.reason, record.what),
+        what=record.what,
+        consumer=request.consumer,
+        group=request.group,
+        submitted_at=moment_at(request.job.submitted_ms),
+        deadline=planned(request.job.deadline_ms),
+        ended_at=planned(record.ended_ms),
+        next_try_at=planned(record.next_ms),
+        command=tuple(request.command),
+        type=cast("LeaseTypeName", request.lease_type.label),
+        backup=request.backup.value,
+        reliability=request.reliability,
+        surest=record.surest,
+        needs=_needs(request.job.needs),
+        restarts=request.restarts,
+        restarts_used=record.restarts,
         exit_status=row.exit_status,
         attempts=tuple(_attempt(attempt) for attempt in attempts),
     )
@@ -225,20 +225,20 @@ def _needs(needs: Needs) -> JobNeeds:
 
 def _attempt(row: AttemptRow) -> Attempt:
     return Attempt(
-        number=row.number,
+        number=row.attempt.number,
         lease=row.lease_id,
         site=row.site,
-        nodes=tuple(row.nodes),
-        image=row.image,
-        virtual=bool(row.image),
-        backup=bool(row.is_backup),
-        state=row.state,
-        fault=row.fault,
-        detail=row.detail,
-        exit_status=row.exit_status,
-        ordered_at=moment_at(row.ordered_ms),
-        started_at=planned(row.started_ms),
-        ended_at=planned(row.ended_ms),
+        nodes=tuple(row.attempt.nodes),
+        image=row.attempt.image,
+        virtual=bool(row.attempt.image),
+        backup=row.attempt.is_backup,
+        state=row.attempt.state.value,
+        fault=row.attempt.fault or "",
+        detail=row.attempt.detail,
+        exit_status=row.attempt.exit_status,
+        ordered_at=moment_at(row.attempt.ordered_ms),
+        started_at=planned(row.attempt.started_ms),
+        ended_at=planned(row.attempt.ended_ms),
     )
 
 

@@ -13,7 +13,7 @@ from leasehold.protocol.base import RequestModel, ResponseModel
 from leasehold.protocol.fields import MAX_INT64, MAX_VMS, Name
 from leasehold.service.api.authorizer import Authorized, GuardedRoute, needs
 from leasehold.service.auth.permissions import Permission, Target, require
-from leasehold.service.commands import Mail
+from leasehold.service.commands import MessageBatch
 from leasehold.service.messages.routing import MOST_AT_ONCE
 from leasehold.service.messages.wire import LARGEST, About
 
@@ -100,7 +100,7 @@ async def exchange_messages(call: Authorized, name: Name, body: Exchange) -> Exc
     messages = tuple((message.seq, message.body.model_dump_json()) for message in body.messages)
     about = About.from_dict(body.about.model_dump())
     post = call.federation.post
-    received = await post.take_in(Mail(name, messages, body.acknowledged, about))
+    received = await post.take_in(MessageBatch(name, messages, body.acknowledged, about))
     waiting = await post.messages(name, body.acknowledged, body.wait_s)
     shown = [MessageShown(seq=row.seq, body=json.loads(row.body)) for row in waiting]
     return Exchanged(messages=shown, acknowledged=received)

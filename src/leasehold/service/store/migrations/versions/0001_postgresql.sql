@@ -16,52 +16,6 @@ CREATE TABLE agreements (
     CONSTRAINT agreements_key PRIMARY KEY (name)
 );
 
-CREATE TABLE images (
-    name TEXT NOT NULL,
-    site TEXT NOT NULL,
-    software TEXT NOT NULL,
-    packages TEXT NOT NULL,
-    size_bytes BIGINT NOT NULL,
-    least_memory_mib BIGINT NOT NULL,
-    state TEXT NOT NULL,
-    problem TEXT NOT NULL,
-    since_ms BIGINT NOT NULL,
-    seen_ms BIGINT NOT NULL,
-    CONSTRAINT images_key PRIMARY KEY (name, site)
-);
-
-CREATE TABLE jobs (
-    id BIGINT NOT NULL,
-    name TEXT NOT NULL,
-    consumer TEXT NOT NULL,
-    "group" TEXT NOT NULL,
-    state TEXT NOT NULL,
-    reason TEXT NOT NULL,
-    what TEXT NOT NULL,
-    submitted_ms BIGINT NOT NULL,
-    deadline_ms BIGINT,
-    ended_ms BIGINT,
-    needs TEXT NOT NULL,
-    command TEXT NOT NULL,
-    lease_type TEXT NOT NULL,
-    backup TEXT NOT NULL,
-    reliability DOUBLE PRECISION,
-    surest DOUBLE PRECISION,
-    restarts BIGINT NOT NULL,
-    restarts_used BIGINT NOT NULL,
-    next_ms BIGINT,
-    since_ms BIGINT,
-    standby TEXT NOT NULL,
-    delivered BIGINT NOT NULL,
-    exit_status BIGINT,
-    is_foreign BIGINT NOT NULL,
-    CONSTRAINT jobs_key PRIMARY KEY (id)
-);
-
-CREATE INDEX jobs_consumer ON jobs (consumer, id);
-
-CREATE INDEX jobs_open ON jobs (id) WHERE state NOT IN ('completed', 'failed', 'refused', 'cancelled');
-
 CREATE TABLE coallocations (
     id BIGINT NOT NULL,
     components TEXT NOT NULL,
@@ -90,6 +44,59 @@ CREATE TABLE coallocations (
     command TEXT NOT NULL,
     CONSTRAINT coallocations_key PRIMARY KEY (id)
 );
+
+CREATE TABLE endpoints (
+    endpoint TEXT NOT NULL,
+    last_sent_seq BIGINT NOT NULL,
+    last_received_seq BIGINT NOT NULL,
+    CONSTRAINT endpoints_key PRIMARY KEY (endpoint)
+);
+
+CREATE TABLE images (
+    name TEXT NOT NULL,
+    site TEXT NOT NULL,
+    software TEXT NOT NULL,
+    packages TEXT NOT NULL,
+    size_bytes BIGINT NOT NULL,
+    least_memory_mib BIGINT NOT NULL,
+    state TEXT NOT NULL,
+    problem TEXT NOT NULL,
+    since_ms BIGINT NOT NULL,
+    seen_ms BIGINT NOT NULL,
+    CONSTRAINT images_key PRIMARY KEY (name, site)
+);
+
+CREATE TABLE jobs (
+    id BIGINT NOT NULL,
+    submitted_ms BIGINT NOT NULL,
+    needs TEXT NOT NULL,
+    deadline_ms BIGINT,
+    command TEXT NOT NULL,
+    consumer TEXT NOT NULL,
+    "group" TEXT NOT NULL,
+    name TEXT NOT NULL,
+    lease_type TEXT NOT NULL,
+    backup TEXT NOT NULL,
+    reliability DOUBLE PRECISION,
+    restarts BIGINT NOT NULL,
+    is_foreign BIGINT NOT NULL,
+    state TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    what TEXT NOT NULL,
+    restarts_used BIGINT NOT NULL,
+    next_ms BIGINT NOT NULL,
+    since_ms BIGINT NOT NULL,
+    standby TEXT NOT NULL,
+    delivered BIGINT NOT NULL,
+    surest DOUBLE PRECISION,
+    ended_ms BIGINT NOT NULL,
+    exit_status BIGINT,
+    CONSTRAINT jobs_key PRIMARY KEY (id)
+);
+
+CREATE INDEX jobs_consumer ON jobs (consumer, id);
+
+CREATE INDEX jobs_open ON jobs (id) WHERE state NOT IN ('completed', 'failed', 'refused', 'cancelled');
 
 CREATE TABLE leases (
     id BIGINT NOT NULL,
@@ -139,31 +146,18 @@ CREATE TABLE leases (
     CONSTRAINT leases_key PRIMARY KEY (id)
 );
 
-CREATE INDEX leases_consumer ON leases (consumer, id);
-
 CREATE INDEX leases_coallocation ON leases (coallocation_id) WHERE coallocation_id IS NOT NULL;
+
+CREATE INDEX leases_consumer ON leases (consumer, id);
 
 CREATE INDEX leases_live ON leases (id, site, state) WHERE state NOT IN ('completed', 'killed', 'terminated', 'failed', 'refused', 'cancelled');
 
 CREATE TABLE messages (
-    correspondent TEXT NOT NULL,
+    endpoint TEXT NOT NULL,
     seq BIGINT NOT NULL,
     body TEXT NOT NULL,
     created_ms BIGINT NOT NULL,
-    CONSTRAINT messages_key PRIMARY KEY (correspondent, seq)
-);
-
-CREATE TABLE mail (
-    correspondent TEXT NOT NULL,
-    last_sent_seq BIGINT NOT NULL,
-    last_received_seq BIGINT NOT NULL,
-    CONSTRAINT mail_key PRIMARY KEY (correspondent)
-);
-
-CREATE TABLE memories (
-    name TEXT NOT NULL,
-    text TEXT NOT NULL,
-    CONSTRAINT memories_key PRIMARY KEY (name)
+    CONSTRAINT messages_key PRIMARY KEY (endpoint, seq)
 );
 
 CREATE TABLE nodes (
@@ -225,6 +219,12 @@ CREATE TABLE sites (
     CONSTRAINT sites_key PRIMARY KEY (name)
 );
 
+CREATE TABLE snapshots (
+    name TEXT NOT NULL,
+    text TEXT NOT NULL,
+    CONSTRAINT snapshots_key PRIMARY KEY (name)
+);
+
 CREATE TABLE tokens (
     id TEXT NOT NULL,
     hash TEXT NOT NULL,
@@ -258,35 +258,21 @@ CREATE TABLE usage (
 
 CREATE INDEX usage_end_ms ON usage (end_ms);
 
-CREATE TABLE answers (
-    consumer TEXT NOT NULL,
-    key TEXT NOT NULL,
-    request_hash TEXT NOT NULL,
-    lease_id BIGINT NOT NULL,
-    created_ms BIGINT NOT NULL,
-    CONSTRAINT answers_key PRIMARY KEY (consumer, key),
-    CONSTRAINT answers_lease_id_known FOREIGN KEY(lease_id) REFERENCES leases (id) DEFERRABLE INITIALLY DEFERRED
-);
-
-CREATE INDEX answers_created_ms ON answers (created_ms);
-
 CREATE TABLE attempts (
     job_id BIGINT NOT NULL,
     number BIGINT NOT NULL,
-    lease_id BIGINT,
-    site TEXT NOT NULL,
-    nodes TEXT NOT NULL,
-    image TEXT NOT NULL,
+    place TEXT NOT NULL,
+    ordered_ms BIGINT NOT NULL,
     is_backup BIGINT NOT NULL,
     state TEXT NOT NULL,
-    fault TEXT NOT NULL,
+    started_ms BIGINT NOT NULL,
+    ended_ms BIGINT NOT NULL,
+    fault TEXT,
     detail TEXT NOT NULL,
     exit_status BIGINT,
-    ordered_ms BIGINT NOT NULL,
-    started_ms BIGINT,
-    ended_ms BIGINT,
-    place TEXT NOT NULL,
-    came_to TEXT NOT NULL,
+    site TEXT NOT NULL,
+    lease_id BIGINT,
+    "end" TEXT NOT NULL,
     CONSTRAINT attempts_key PRIMARY KEY (job_id, number),
     CONSTRAINT attempts_job_id_known FOREIGN KEY(job_id) REFERENCES jobs (id) DEFERRABLE INITIALLY DEFERRED,
     CONSTRAINT attempts_lease_id_known FOREIGN KEY(lease_id) REFERENCES leases (id) DEFERRABLE INITIALLY DEFERRED
@@ -296,17 +282,20 @@ CREATE INDEX attempts_lease ON attempts (lease_id);
 
 CREATE INDEX attempts_site ON attempts (site);
 
-CREATE TABLE job_answers (
+CREATE TABLE idempotency_keys (
     consumer TEXT NOT NULL,
     key TEXT NOT NULL,
+    of_job BIGINT NOT NULL,
     request_hash TEXT NOT NULL,
-    job_id BIGINT NOT NULL,
+    lease_id BIGINT,
+    job_id BIGINT,
     created_ms BIGINT NOT NULL,
-    CONSTRAINT job_answers_key PRIMARY KEY (consumer, key),
-    CONSTRAINT job_answers_job_id_known FOREIGN KEY(job_id) REFERENCES jobs (id) DEFERRABLE INITIALLY DEFERRED
+    CONSTRAINT idempotency_keys_key PRIMARY KEY (consumer, key, of_job),
+    CONSTRAINT idempotency_keys_lease_id_known FOREIGN KEY(lease_id) REFERENCES leases (id) DEFERRABLE INITIALLY DEFERRED,
+    CONSTRAINT idempotency_keys_job_id_known FOREIGN KEY(job_id) REFERENCES jobs (id) DEFERRABLE INITIALLY DEFERRED
 );
 
-CREATE INDEX job_answers_created_ms ON job_answers (created_ms);
+CREATE INDEX idempotency_keys_created_ms ON idempotency_keys (created_ms);
 
 CREATE TABLE journal (
     seq BIGINT NOT NULL,

@@ -17,54 +17,6 @@ CREATE TABLE agreements (
 )
  STRICT;
 
-CREATE TABLE images (
-    name TEXT NOT NULL,
-    site TEXT NOT NULL,
-    software TEXT NOT NULL,
-    packages TEXT NOT NULL,
-    size_bytes INTEGER NOT NULL,
-    least_memory_mib INTEGER NOT NULL,
-    state TEXT NOT NULL,
-    problem TEXT NOT NULL,
-    since_ms INTEGER NOT NULL,
-    seen_ms INTEGER NOT NULL,
-    CONSTRAINT images_key PRIMARY KEY (name, site)
-)
- STRICT;
-
-CREATE TABLE jobs (
-    id INTEGER NOT NULL,
-    name TEXT NOT NULL,
-    consumer TEXT NOT NULL,
-    "group" TEXT NOT NULL,
-    state TEXT NOT NULL,
-    reason TEXT NOT NULL,
-    what TEXT NOT NULL,
-    submitted_ms INTEGER NOT NULL,
-    deadline_ms INTEGER,
-    ended_ms INTEGER,
-    needs TEXT NOT NULL,
-    command TEXT NOT NULL,
-    lease_type TEXT NOT NULL,
-    backup TEXT NOT NULL,
-    reliability REAL,
-    surest REAL,
-    restarts INTEGER NOT NULL,
-    restarts_used INTEGER NOT NULL,
-    next_ms INTEGER,
-    since_ms INTEGER,
-    standby TEXT NOT NULL,
-    delivered INTEGER NOT NULL,
-    exit_status INTEGER,
-    is_foreign INTEGER NOT NULL,
-    CONSTRAINT jobs_key PRIMARY KEY (id)
-)
- STRICT;
-
-CREATE INDEX jobs_consumer ON jobs (consumer, id);
-
-CREATE INDEX jobs_open ON jobs (id) WHERE state NOT IN ('completed', 'failed', 'refused', 'cancelled');
-
 CREATE TABLE coallocations (
     id INTEGER NOT NULL,
     components TEXT NOT NULL,
@@ -94,6 +46,62 @@ CREATE TABLE coallocations (
     CONSTRAINT coallocations_key PRIMARY KEY (id)
 )
  STRICT;
+
+CREATE TABLE endpoints (
+    endpoint TEXT NOT NULL,
+    last_sent_seq INTEGER NOT NULL,
+    last_received_seq INTEGER NOT NULL,
+    CONSTRAINT endpoints_key PRIMARY KEY (endpoint)
+)
+ STRICT;
+
+CREATE TABLE images (
+    name TEXT NOT NULL,
+    site TEXT NOT NULL,
+    software TEXT NOT NULL,
+    packages TEXT NOT NULL,
+    size_bytes INTEGER NOT NULL,
+    least_memory_mib INTEGER NOT NULL,
+    state TEXT NOT NULL,
+    problem TEXT NOT NULL,
+    since_ms INTEGER NOT NULL,
+    seen_ms INTEGER NOT NULL,
+    CONSTRAINT images_key PRIMARY KEY (name, site)
+)
+ STRICT;
+
+CREATE TABLE jobs (
+    id INTEGER NOT NULL,
+    submitted_ms INTEGER NOT NULL,
+    needs TEXT NOT NULL,
+    deadline_ms INTEGER,
+    command TEXT NOT NULL,
+    consumer TEXT NOT NULL,
+    "group" TEXT NOT NULL,
+    name TEXT NOT NULL,
+    lease_type TEXT NOT NULL,
+    backup TEXT NOT NULL,
+    reliability REAL,
+    restarts INTEGER NOT NULL,
+    is_foreign INTEGER NOT NULL,
+    state TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    what TEXT NOT NULL,
+    restarts_used INTEGER NOT NULL,
+    next_ms INTEGER NOT NULL,
+    since_ms INTEGER NOT NULL,
+    standby TEXT NOT NULL,
+    delivered INTEGER NOT NULL,
+    surest REAL,
+    ended_ms INTEGER NOT NULL,
+    exit_status INTEGER,
+    CONSTRAINT jobs_key PRIMARY KEY (id)
+)
+ STRICT;
+
+CREATE INDEX jobs_consumer ON jobs (consumer, id);
+
+CREATE INDEX jobs_open ON jobs (id) WHERE state NOT IN ('completed', 'failed', 'refused', 'cancelled');
 
 CREATE TABLE leases (
     id INTEGER NOT NULL,
@@ -144,33 +152,18 @@ CREATE TABLE leases (
 )
  STRICT;
 
-CREATE INDEX leases_consumer ON leases (consumer, id);
-
 CREATE INDEX leases_coallocation ON leases (coallocation_id) WHERE coallocation_id IS NOT NULL;
+
+CREATE INDEX leases_consumer ON leases (consumer, id);
 
 CREATE INDEX leases_live ON leases (id, site, state) WHERE state NOT IN ('completed', 'killed', 'terminated', 'failed', 'refused', 'cancelled');
 
 CREATE TABLE messages (
-    correspondent TEXT NOT NULL,
+    endpoint TEXT NOT NULL,
     seq INTEGER NOT NULL,
     body TEXT NOT NULL,
     created_ms INTEGER NOT NULL,
-    CONSTRAINT messages_key PRIMARY KEY (correspondent, seq)
-)
- STRICT;
-
-CREATE TABLE mail (
-    correspondent TEXT NOT NULL,
-    last_sent_seq INTEGER NOT NULL,
-    last_received_seq INTEGER NOT NULL,
-    CONSTRAINT mail_key PRIMARY KEY (correspondent)
-)
- STRICT;
-
-CREATE TABLE memories (
-    name TEXT NOT NULL,
-    text TEXT NOT NULL,
-    CONSTRAINT memories_key PRIMARY KEY (name)
+    CONSTRAINT messages_key PRIMARY KEY (endpoint, seq)
 )
  STRICT;
 
@@ -237,6 +230,13 @@ CREATE TABLE sites (
 )
  STRICT;
 
+CREATE TABLE snapshots (
+    name TEXT NOT NULL,
+    text TEXT NOT NULL,
+    CONSTRAINT snapshots_key PRIMARY KEY (name)
+)
+ STRICT;
+
 CREATE TABLE tokens (
     id TEXT NOT NULL,
     hash TEXT NOT NULL,
@@ -272,36 +272,21 @@ CREATE TABLE usage (
 
 CREATE INDEX usage_end_ms ON usage (end_ms);
 
-CREATE TABLE answers (
-    consumer TEXT NOT NULL,
-    "key" TEXT NOT NULL,
-    request_hash TEXT NOT NULL,
-    lease_id INTEGER NOT NULL,
-    created_ms INTEGER NOT NULL,
-    CONSTRAINT answers_key PRIMARY KEY (consumer, "key"),
-    CONSTRAINT answers_lease_id_known FOREIGN KEY(lease_id) REFERENCES leases (id) DEFERRABLE INITIALLY DEFERRED
-)
- STRICT;
-
-CREATE INDEX answers_created_ms ON answers (created_ms);
-
 CREATE TABLE attempts (
     job_id INTEGER NOT NULL,
     number INTEGER NOT NULL,
-    lease_id INTEGER,
-    site TEXT NOT NULL,
-    nodes TEXT NOT NULL,
-    image TEXT NOT NULL,
+    place TEXT NOT NULL,
+    ordered_ms INTEGER NOT NULL,
     is_backup INTEGER NOT NULL,
     state TEXT NOT NULL,
-    fault TEXT NOT NULL,
+    started_ms INTEGER NOT NULL,
+    ended_ms INTEGER NOT NULL,
+    fault TEXT,
     detail TEXT NOT NULL,
     exit_status INTEGER,
-    ordered_ms INTEGER NOT NULL,
-    started_ms INTEGER,
-    ended_ms INTEGER,
-    place TEXT NOT NULL,
-    came_to TEXT NOT NULL,
+    site TEXT NOT NULL,
+    lease_id INTEGER,
+    "end" TEXT NOT NULL,
     CONSTRAINT attempts_key PRIMARY KEY (job_id, number),
     CONSTRAINT attempts_job_id_known FOREIGN KEY(job_id) REFERENCES jobs (id) DEFERRABLE INITIALLY DEFERRED,
     CONSTRAINT attempts_lease_id_known FOREIGN KEY(lease_id) REFERENCES leases (id) DEFERRABLE INITIALLY DEFERRED
@@ -312,18 +297,21 @@ CREATE INDEX attempts_lease ON attempts (lease_id);
 
 CREATE INDEX attempts_site ON attempts (site);
 
-CREATE TABLE job_answers (
+CREATE TABLE idempotency_keys (
     consumer TEXT NOT NULL,
     "key" TEXT NOT NULL,
+    of_job INTEGER NOT NULL,
     request_hash TEXT NOT NULL,
-    job_id INTEGER NOT NULL,
+    lease_id INTEGER,
+    job_id INTEGER,
     created_ms INTEGER NOT NULL,
-    CONSTRAINT job_answers_key PRIMARY KEY (consumer, "key"),
-    CONSTRAINT job_answers_job_id_known FOREIGN KEY(job_id) REFERENCES jobs (id) DEFERRABLE INITIALLY DEFERRED
+    CONSTRAINT idempotency_keys_key PRIMARY KEY (consumer, "key", of_job),
+    CONSTRAINT idempotency_keys_lease_id_known FOREIGN KEY(lease_id) REFERENCES leases (id) DEFERRABLE INITIALLY DEFERRED,
+    CONSTRAINT idempotency_keys_job_id_known FOREIGN KEY(job_id) REFERENCES jobs (id) DEFERRABLE INITIALLY DEFERRED
 )
  STRICT;
 
-CREATE INDEX job_answers_created_ms ON job_answers (created_ms);
+CREATE INDEX idempotency_keys_created_ms ON idempotency_keys (created_ms);
 
 CREATE TABLE journal (
     seq INTEGER NOT NULL,

@@ -1,11 +1,12 @@
-"""The nodes of all sites: what was last seen of each, how often it failed, and what is to be written of that.
+"""The nodes of all sites: what was last seen of each, and how often it failed.
 
-What a node is like is found, and kept with the time at which it was seen: after a restart it is what is known
-until somebody has looked again. A failure counts once, however often the node is seen with it.
+What a node is like is discovered, and kept with the time at which it was seen: after a restart that is what is
+known until the next look. A failure counts once, however often the node is seen with it.
 """
 
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import fields, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from heapq import nsmallest
 from operator import attrgetter
 
 from leasehold.jobs.events import (
@@ -25,14 +26,25 @@ from leasehold.model.lease import Lease, LeaseState
 from leasehold.service.commands import JobNodesSeen, JobSiteSilent
 from leasehold.service.drivers.facts import NodeFacts
 from leasehold.service.drivers.protocol import Observation, Phase
-from leasehold.service.engine.kinds import NOT_LISTED, Kind, Kinds
-from leasehold.service.store.batch import Batch
+from leasehold.service.engine.unit_of_work import UnitOfWork
 from leasehold.service.store.rows import NODES, NodeRow
 
+NOT_LISTED = "is not among the nodes of its site any more"
 SITE_CLOSED = "its site takes nobody now"
 _IN_ROOM = frozenset({Phase.STARTING, Phase.RUNNING, Phase.RESUMING, Phase.RECEIVING})
 _USUAL_BYTES_PER_S = 125_000_000
 _FAULTS = {fault.value: fault for fault in Fault}
+
+NAMED = 5
+"""So many nodes of a kind are named."""
+
+_OF_EACH = frozenset(
+    ("name", "seen_ms", "first_ms", "fault", "failures", "failed_ms", "charged", "watched_ms", "well_ms")
+)
+_FACTS = tuple(column for column in NodeRow.__annotations__ if column not in _OF_EACH)
+facts_of = attrgetter(*_FACTS)
+"""All that is known of a node, but for its name, when it was seen, and how it failed before."""
+_seen_facts_of = attrgetter("seen_ms", *_FACTS)
 
 _LIGHT = ("free_cores", "free_memory_mib", "free_disk_mib", "seen_ms", "charged", "watched_ms", "well_ms")
 """What may change of a node at each look."""
@@ -41,15 +53,80 @@ _heavy = attrgetter(*(each.name for each in fields(NodeRow) if each.name not in 
 """The rest of it."""
 
 
-class NodeBook:
-    """Reads what is seen of nodes; ``rows`` are all that were ever seen.
+@dataclass(slots=True)
+class Kind:
+    """Nodes of a site of which the same was seen at the same time; ``row`` is one of them, as it was then."""
+
+    key: object
+    row: NodeRow
+    names: set[str] = field(default_factory=set)
+    first: tuple[str, ...] | None = None
+    """The first few by name, once somebody has asked."""
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self.names)
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The first few by name."""
+        if self.first is None:
+            self.first = first_of(self.names)
+        return self.first
+
+
+class Kinds:
+    """All nodes, those together that differ in nothing but their names, and in how they failed before."""
+
+    def __init__(self) -> None:
+        """Begin without any."""
+        self._of_node: dict[str, Kind] = {}
+        self._kinds: dict[object, Kind] = {}
+
+    def __iter__(self) -> Iterator[Kind]:
+        return iter(self._kinds.values())
+
+    def put(self, row: NodeRow) -> None:
+        """Take in a node, in place of what was known of it."""
+        name, key = row.name, _key(row)
+        before = self._of_node.get(name)
+        if before is not None:
+            if before.key == key:
+                return
+            before.names.remove(name)
+            before.first = None
+            if not before.names:
+                del self._kinds[before.key]
+        kind = self._kinds.get(key)
+        if kind is None:
+            kind = self._kinds[key] = Kind(key, row)
+        kind.names.add(name)
+        kind.first = None
+        self._of_node[name] = kind
+
+
+def _key(row: NodeRow) -> object:
+    """Give all in which nodes of a kind are equal; of those that were missed also when that was."""
+    seen = _seen_facts_of(row)
+    return (seen, row.failed_ms) if row.problem == NOT_LISTED else seen
+
+
+def first_of(names: Iterable[str]) -> tuple[str, ...]:
+    """Give the first few names."""
+    return tuple(nsmallest(NAMED, names))
+
+
+class NodeRepository:
+    """Takes in what is seen of nodes; ``rows`` are all that were ever seen.
 
     A node that its site does not list any more counts as dead, and for ``gone_after_ms`` as one that may come
     back; then it is gone for good. One that is listed as down may always come back.
     """
 
-    def __init__(self, rows: Collection[NodeRow], sites: Collection[str], gone_after_ms: int) -> None:
+    def __init__(self, rows: Collection[NodeRow], unit: UnitOfWork, sites: Collection[str], gone_after_ms: int) -> None:
         """Begin with those in the store; ``sites`` tell of their nodes."""
+        self._unit = unit
         self._sites = sites
         self._rooms: dict[int, tuple[int, RoomTaken]] = {}
         self.room_news: dict[int, RoomTaken | RoomLeft] = {}
@@ -62,8 +139,8 @@ class NodeBook:
             self._kinds.put(row)
         self._awaited: dict[str, Collection[str]] = {}
         """All nodes of a site that tells of them in parts, until all have been told of."""
-        self._changed: dict[str, NodeRow] = {}
-        self._seen: dict[str, NodeRow] = {}
+        self._held_back: dict[str, dict[str, NodeRow]] = {}
+        """What is not written yet of such sites: a restart must not take a part for all."""
 
     def sites(self) -> list[str]:
         """List the sites that ever told of their nodes."""
@@ -108,15 +185,17 @@ class NodeBook:
         listed = there.keys() if command.names is None else {f"{site}/{name}" for name in command.names}
         before = {name: self.rows[name] for name in there if name in self.rows}
         asked_ms = now_ms if command.asked_ms is None else min(command.asked_ms, now_ms)
+        if listed <= self._of_site.get(site, set()) | there.keys():
+            self._awaited.pop(site, None)
+            for row in self._held_back.pop(site, {}).values():
+                self._unit.put(NODES, row)
+        else:
+            self._awaited[site] = listed
         for name, facts in there.items():
             self._keep(_row(name, site, facts, before.get(name), asked_ms))
         missed = self._of_site.get(site, set()) - listed
         for name in missed:
             self._be_missed(self.rows[name], now_ms)
-        if listed <= self._of_site.get(site, set()):
-            self._awaited.pop(site, None)
-        else:
-            self._awaited[site] = listed
         known = frozenset(self._known(site, now_ms).union(listed))
         told = sorted((there.keys() | missed) & known)
         seen = NodesSeen(site, tuple(_seen_node(self.rows[name], closed) for name in told), known)
@@ -180,7 +259,7 @@ class NodeBook:
         self.room_news.clear()
         return news
 
-    # What is written
+    # How reliable they are
 
     def watched(self) -> dict[str, NodeHistory]:
         """Tell again how long nodes were watched, and how often they failed."""
@@ -196,25 +275,6 @@ class NodeBook:
             if noted != row:
                 self._keep(noted)
 
-    def has_news(self) -> bool:
-        """Whether there is anything to write."""
-        return bool(self._seen or self._to_save())
-
-    def save(self, batch: Batch) -> None:
-        """Write everything into the store."""
-        batch.upsert(NODES, self._to_save())
-        batch.update(NODES, list(self._seen.values()), "name", _LIGHT)
-
-    def saved(self) -> None:
-        """Everything is in the store."""
-        for row in self._to_save():
-            del self._changed[row.name]
-        self._seen.clear()
-
-    def _to_save(self) -> list[NodeRow]:
-        """Give what changed, but for sites that are still telling: a restart must not take a part for all."""
-        return [row for row in self._changed.values() if row.site not in self._awaited]
-
     # How
 
     def _keep(self, row: NodeRow) -> None:
@@ -223,11 +283,13 @@ class NodeBook:
         self.rows[row.name] = row
         self._of_site.setdefault(row.site, set()).add(row.name)
         self._kinds.put(row)
-        is_known = before is not None and _heavy(before) == _heavy(row)
-        if not is_known or row.name in self._changed:
-            self._changed[row.name] = row
+        held_back = self._held_back.get(row.site, {})
+        if before is not None and _heavy(before) == _heavy(row) and row.name not in held_back:
+            self._unit.change(NODES, row, _LIGHT)
+        elif row.site in self._awaited:
+            self._held_back.setdefault(row.site, {})[row.name] = row
         else:
-            self._seen[row.name] = row
+            self._unit.put(NODES, row)
 
     def _be_missed(self, row: NodeRow, now_ms: int) -> None:
         if row.problem != NOT_LISTED:

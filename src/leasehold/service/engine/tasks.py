@@ -1,9 +1,9 @@
-"""What somebody has to do for jobs outside: fetch what commands wrote, build images, look at nodes."""
+"""What is to be done for jobs outside of the engine: fetch what commands wrote, build images, look at nodes."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from leasehold.service.engine.imagebook import Build
+from leasehold.matching.software import Installed
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,8 +14,17 @@ class Fetch:
     site: str
 
 
+@dataclass(frozen=True, slots=True)
+class Build:
+    """An image to be built at a site, and under which key that is asked for."""
+
+    key: str
+    site: str
+    packages: Installed
+
+
 @dataclass(slots=True)
-class Errands:
+class BackgroundTasks:
     """What is to be done once the step is in the store; ``looks`` are sites to be looked at now."""
 
     fetches: list[Fetch] = field(default_factory=list)
@@ -23,14 +32,20 @@ class Errands:
     looks: set[str] = field(default_factory=set)
 
     @classmethod
-    def together(cls, parts: "Iterable[Errands]") -> "Errands":
-        """Put the errands of several steps together."""
+    def together(cls, parts: "Iterable[BackgroundTasks]") -> "BackgroundTasks":
+        """Put the tasks of several steps together."""
         whole = cls()
         for part in parts:
             whole.fetches += part.fetches
             whole.builds += part.builds
             whole.looks |= part.looks
         return whole
+
+    def take(self) -> "BackgroundTasks":
+        """Take out what is to be done now."""
+        taken = BackgroundTasks(self.fetches, self.builds, self.looks)
+        self.fetches, self.builds, self.looks = [], [], set()
+        return taken
 
     def __bool__(self) -> bool:
         """Whether there is anything to do."""

@@ -1,13 +1,13 @@
-"""The images of all sites: which are there, which are being built, and what is to be written of that.
+"""The images of all sites: which are there, and which are being built.
 
-Sites have images of their own, and the desk for jobs knows one catalogue: images of the same name are the
-same image. It is told to the desk once every site has been heard that has images, or does not answer.
+Sites have images of their own, and the job scheduler knows one catalogue: images of the same name are the
+same image. The scheduler gets it once every site that has images was heard, or does not answer.
 An image is built at each site that has the base for it; the first to be done serves at once, and it has
 failed when all have.
 """
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from leasehold.jobs.effects import BuildImage
 from leasehold.jobs.events import ImageBuilt, ImageFailed, ImagesSeen, JobEvent
@@ -16,7 +16,8 @@ from leasehold.matching.needs import Amounts
 from leasehold.matching.software import Installed
 from leasehold.service.commands import JobImageBuilt, JobImageFailed, JobImagesSeen
 from leasehold.service.drivers.facts import Buildable, ImageFacts
-from leasehold.service.store.batch import Batch
+from leasehold.service.engine.tasks import BackgroundTasks, Build
+from leasehold.service.engine.unit_of_work import UnitOfWork
 from leasehold.service.store.rows import IMAGES, ImageRow
 
 Packages = tuple[tuple[str, str], ...]
@@ -26,27 +27,20 @@ NOWHERE = "no site can build it now"
 _MIB = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Build:
-    """An image to be built at a site, and under which key that is asked for."""
+class ImageRepository:
+    """Takes in what is seen of images, and has them built by background tasks."""
 
-    key: str
-    site: str
-    packages: Installed
-
-
-class ImageBook:
-    """Reads what is seen of images; ``builds`` are to be begun."""
-
-    def __init__(self, rows: Collection[ImageRow], awaited: Iterable[str]) -> None:
+    def __init__(
+        self, rows: Collection[ImageRow], unit: UnitOfWork, tasks: BackgroundTasks, awaited: Iterable[str]
+    ) -> None:
         """Begin with those in the store; what was being built is built again. ``awaited`` have images."""
         self.rows: dict[tuple[str, str], ImageRow] = {(row.name, row.site): row for row in rows}
-        self.builds = [Build(row.name, row.site, row.packages) for row in rows if row.state == BUILDING]
+        self._unit = unit
+        self._tasks = tasks
+        tasks.builds += [Build(row.name, row.site, row.packages) for row in rows if row.state == BUILDING]
         self._awaited = set(awaited)
         self._buildable: dict[str, Buildable] = {}
         self._packages: dict[str, Packages] = {}
-        self._changed: dict[tuple[str, str], ImageRow] = {}
-        self._dropped: set[tuple[str, str]] = set()
 
     # What is seen
 
@@ -113,7 +107,7 @@ class ImageBook:
         return [ImageFailed(command.key, command.why, command.again)]
 
     def _begin(self, build: Build, now_ms: int) -> None:
-        self.builds.append(build)
+        self._tasks.builds.append(build)
         self._keep(
             ImageRow(
                 name=build.key,
@@ -137,36 +131,18 @@ class ImageBook:
         self._drop(key, site)
         return row.packages
 
-    # What is written
-
-    def has_news(self) -> bool:
-        """Whether there is anything to write."""
-        return bool(self._changed or self._dropped)
-
-    def save(self, batch: Batch) -> None:
-        """Write everything into the store."""
-        for name, site in sorted(self._dropped - self._changed.keys()):
-            batch.delete(IMAGES, name=name, site=site)
-        batch.upsert(IMAGES, list(self._changed.values()))
-
-    def saved(self) -> None:
-        """Everything is in the store."""
-        self._changed.clear()
-        self._dropped.clear()
-
     # How
 
     def _keep(self, row: ImageRow) -> None:
         key = (row.name, row.site)
         before = self.rows.get(key)
         if before is None or before != replace(row, seen_ms=before.seen_ms):
-            self._changed[key] = row
+            self._unit.put(IMAGES, row)
         self.rows[key] = row
 
     def _drop(self, name: str, site: str) -> None:
         del self.rows[name, site]
-        self._changed.pop((name, site), None)
-        self._dropped.add((name, site))
+        self._unit.remove(IMAGES, name=name, site=site)
 
     def _catalogue(self) -> ImagesSeen:
         names = sorted({name for (name, _), row in self.rows.items() if row.state == THERE})

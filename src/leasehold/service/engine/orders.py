@@ -1,6 +1,13 @@
-"""From what is seen on machines to what that means: news for the decision core, and what to order again."""
+"""Orders: those that are not yet confirmed, and what observations of machines mean for them.
+
+What should be so on machines and is not known to be is in the outbox. An observation confirms orders, is news for
+the decision core, or shows that an order has to be sent again.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import copy
+from itertools import takewhile
+from zlib import crc32
 
 from leasehold.model.event import (
     Event,
@@ -9,14 +16,140 @@ from leasehold.model.event import (
     LeaseFailed,
     LeaseSaved,
     LeaseStarted,
+    Operation,
     OverheadMeasured,
 )
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.service.commands import Command, Observed, Surveyed
-from leasehold.service.drivers.protocol import REACHES, Observation, Order, Phase, Verb
-from leasehold.service.engine.measuring import measured_by
-from leasehold.service.engine.outbox import TAKEN, Outbox
-from leasehold.service.store.rows import OrderRow
+from leasehold.service.drivers.protocol import REACHES, Observation, Order, Phase, Problem, Verb
+from leasehold.service.engine.unit_of_work import UnitOfWork
+from leasehold.service.store.rows import ORDERS, OrderRow
+
+PENDING = "pending"
+TAKEN = "taken"
+CONFIRMED = "confirmed"
+DROPPED = "dropped"
+
+MOST_ATTEMPTS = 8
+_MOST_UNANSWERED = MOST_ATTEMPTS - 2
+"""So many attempts, at most, count of those to which nobody answered: they make pauses longer, no more."""
+_LONGEST_PAUSE_MS = 60_000
+_PROGRESS = ("status", "attempts", "next_try_ms", "problem")
+"""What changes of an order once it was given."""
+_NEVER_DROPPED = frozenset({Verb.STOP, Verb.SEND})
+_MOVES = frozenset({Verb.SEND, Verb.RECEIVE})
+
+
+class Outbox:
+    """Orders by lease, in the order in which they were given.
+
+    ``outgoing`` are those that are to be sent to drivers now, until `take_outgoing`. Where machines move, each
+    site gets its order only when the one before it has taken its own: else they would be in two places for as
+    long as one of them does not answer.
+    """
+
+    def __init__(self, unit: UnitOfWork, rows: Iterable[OrderRow] = ()) -> None:
+        self._unit = unit
+        self._by_lease: dict[int, dict[str, OrderRow]] = {}
+        self.outgoing: list[OrderRow] = []
+        for row in rows:
+            self._by_lease.setdefault(row.order.lease_id, {})[row.order.id] = row
+            self.outgoing.append(row)
+
+    def __iter__(self) -> Iterator[OrderRow]:
+        for rows in self._by_lease.values():
+            yield from rows.values()
+
+    def of(self, lease_id: int) -> list[OrderRow]:
+        """The open orders about a lease, the oldest first."""
+        return list(self._by_lease.get(lease_id, {}).values())
+
+    def find(self, lease_id: int, order: str) -> OrderRow | None:
+        """One open order; None where it is not open any more."""
+        return self._by_lease.get(lease_id, {}).get(order)
+
+    def give(self, site: str, order: Order, now_ms: int) -> None:
+        """Give an order. Machines that are to be stopped need not do anything else first."""
+        self._unit.add(ORDERS, self._new(site, order, now_ms))
+
+    def give_unrecorded(self, site: str, order: Order, now_ms: int) -> None:
+        """Give one about a lease that the store has never known; after a restart it is given again."""
+        self._new(site, order, now_ms)
+
+    def _new(self, site: str, order: Order, now_ms: int) -> OrderRow:
+        row = OrderRow(order, site, PENDING, 0, now_ms, "", now_ms)
+        if order.verb is Verb.STOP:
+            for earlier in self.of(order.lease_id):
+                if earlier.site == site:
+                    self.close(earlier, DROPPED)
+        self._by_lease.setdefault(order.lease_id, {})[order.id] = row
+        self.outgoing.append(row)
+        return row
+
+    def taken(self, row: OrderRow, now_ms: int) -> None:
+        """The driver has taken it on; ``next_try_ms`` keeps when."""
+        row.status, row.next_try_ms, row.problem = TAKEN, now_ms, ""
+        self._unit.change(ORDERS, row, _PROGRESS)
+        self._let_follow(row)
+
+    def failed(self, row: OrderRow, problem: Problem, now_ms: int, *, answered: bool = True) -> bool:
+        """The driver did not take it on: tell it again later. False where that makes no sense any more.
+
+        Where nobody ``answered``, nothing is known of what the machines would say: that is never the end.
+        """
+        row.attempts = row.attempts + 1 if answered else min(row.attempts + 1, _MOST_UNANSWERED)
+        row.problem = problem.text
+        for_good = answered and (not problem.again or row.attempts >= MOST_ATTEMPTS)
+        if for_good and row.order.verb not in _NEVER_DROPPED:
+            self.close(row, DROPPED)
+            return False
+        row.status, row.next_try_ms = PENDING, now_ms + pause_ms(row.order.id, row.attempts)
+        self._unit.change(ORDERS, row, _PROGRESS)
+        self.outgoing.append(row)
+        return True
+
+    def tell_again(self, row: OrderRow, now_ms: int) -> None:
+        """What it asks for is not so: it is told once more, now."""
+        row.status, row.next_try_ms = PENDING, now_ms
+        self._unit.change(ORDERS, row, _PROGRESS)
+        self.outgoing.append(row)
+
+    def close(self, row: OrderRow, status: str = CONFIRMED) -> None:
+        """It was carried out, or is of no use any more."""
+        row.status = status
+        self._unit.change(ORDERS, row, _PROGRESS)
+        rows = self._by_lease[row.order.lease_id]
+        del rows[row.order.id]
+        if not rows:
+            del self._by_lease[row.order.lease_id]
+        self._let_follow(row)
+
+    def take_outgoing(self) -> list[OrderRow]:
+        """Take out what is to be sent now; what was closed meanwhile is not sent."""
+        outgoing, self.outgoing = self.outgoing, []
+        is_open = (row for row in outgoing if row.status in (PENDING, TAKEN))
+        return [copy(row) for row in is_open if not self._waits_for_a_move(row)]
+
+    def _waits_for_a_move(self, row: OrderRow) -> bool:
+        """Whether machines are to come or go first, by an order that was not taken yet; no STOP waits."""
+        if row.order.verb == Verb.STOP:
+            return False
+        earlier = takewhile(lambda other: other is not row, self.of(row.order.lease_id))
+        return any(other.order.verb in _MOVES and other.status == PENDING for other in earlier)
+
+    def _let_follow(self, move: OrderRow) -> None:
+        """Tell whatever may have waited for this one."""
+        if move.order.verb in _MOVES:
+            self.outgoing += [row for row in self.of(move.order.lease_id) if row.status == PENDING]
+
+
+def pause_ms(order: str, attempts: int) -> int:
+    """How long to wait before the next attempt: twice as long each time, and not all at the same time."""
+    longest_ms: int = min(_LONGEST_PAUSE_MS, 500 << min(attempts, MOST_ATTEMPTS))
+    return longest_ms // 2 + crc32(f"{order} {attempts}".encode()) % (longest_ms // 2)
+
+
+# --- observations --------------------------------------------------------------------------------------
 
 ON_THE_WAY: dict[Verb, Phase] = {
     Verb.START: Phase.STARTING,
@@ -27,6 +160,17 @@ ON_THE_WAY: dict[Verb, Phase] = {
 _CONTINUING = (LeaseState.RESUMING, LeaseState.MIGRATING)
 _SAVING_OR_SAVED = (LeaseState.SUSPENDING, LeaseState.SUSPENDED)
 _ON_MACHINES = (LeaseState.STARTING, LeaseState.RUNNING, *_CONTINUING, *_SAVING_OR_SAVED)
+
+_DONE: dict[tuple[str, Phase], Operation] = {
+    (Verb.START.value, Phase.RUNNING): Operation.START,
+    (Verb.SUSPEND.value, Phase.SAVED): Operation.SUSPEND,
+    (Verb.RESUME.value, Phase.RUNNING): Operation.RESUME,
+    (Verb.RECEIVE.value, Phase.RUNNING): Operation.MIGRATE,
+}
+"""What was measured when an order of this verb is seen to have led to this phase.
+
+That a command has *ended* says only that it was started at some time before.
+"""
 
 LOST, STRAY, BEHIND = "lost", "stray", "behind"
 Report = Callable[[str], None]
@@ -207,3 +351,24 @@ def _is_on_the_way(row: OrderRow, seen: Observation | None) -> bool:
         and seen.incarnation == row.order.incarnation
         and seen.phase in (ON_THE_WAY.get(Verb(row.order.verb)), Phase.FAILED)
     )
+
+
+def measured_by(row: OrderRow, seen: Observation) -> OverheadMeasured | None:
+    """Say how long an order took that this observation shows to be done; None where it shows nothing of it.
+
+    It is counted from when the driver took it on, as far as that is known by now, else from when it was
+    given; one that had to be told several times, and is not known to be taken on, tells nothing.
+    """
+    operation = _DONE.get((row.order.verb, seen.phase))
+    began_ms = _began_ms(row, seen.since_ms)
+    if operation is None or row.order.incarnation != seen.incarnation or began_ms is None:
+        return None
+    order = row.order
+    return OverheadMeasured(row.site, operation, order.memory_mib, order.vms, seen.since_ms - began_ms)
+
+
+def _began_ms(row: OrderRow, done_ms: int) -> int | None:
+    if row.status == TAKEN and row.next_try_ms <= done_ms:
+        return row.next_try_ms
+    was_told_once = row.attempts == 0 and row.created_ms <= done_ms
+    return row.created_ms if was_told_once else None

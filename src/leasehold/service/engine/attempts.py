@@ -1,0 +1,304 @@
+"""From an attempt to the lease that it is, and from what becomes of that back to the attempt.
+
+The end of a command is passed to the job scheduler only with its output, in the transaction that keeps that: a
+job is completed with its output in the store, or not yet.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from leasehold.jobs.events import (
+    AttemptEnded,
+    AttemptFailed,
+    AttemptNotNow,
+    AttemptRuns,
+    AttemptStands,
+    JobEvent,
+)
+from leasehold.jobs.job import Attempt, AttemptState, Fault, JobRecord
+from leasehold.matching.choice import Physical
+from leasehold.matching.images import Image
+from leasehold.model.effect import Decision, Effect, LeaseClosed
+from leasehold.model.event import CancelRequested
+from leasehold.model.lease import Lease, LeaseState
+from leasehold.model.reason import Outcome, Reason, sentence
+from leasehold.model.request import Request, check_request
+from leasehold.service.commands import JobOutput
+from leasehold.service.drivers.protocol import Observation, Phase, PlacementConstraints, Problem
+from leasehold.service.engine.context import EngineContext
+from leasehold.service.engine.job_repository import JobRepository, Try
+from leasehold.service.engine.tasks import BackgroundTasks, Fetch
+from leasehold.service.store.rows import OUTPUTS, CommandEnd, LeaseMetadata, OrderRow, OutputRow
+
+FAULTS = {fault.value: fault for fault in Fault}
+ORDER_REFUSED = "its machines could not be started: {}"
+NOT_FETCHED = "what it wrote could not be fetched: {}"
+_SENT_BACK = frozenset({Reason.NO_SITE_AVAILABLE, Reason.SITE_DRAINED, Reason.SITE_UNREACHABLE})
+
+
+_STANDS = {
+    **dict.fromkeys((LeaseState.SUBMITTED, LeaseState.HELD, LeaseState.WAITING), AttemptState.QUEUED),
+    **dict.fromkeys((LeaseState.SUSPENDING, LeaseState.SUSPENDED), AttemptState.SUSPENDED),
+}
+"""How an attempt stands whose lease is in these states; in others it has machines, or is to have them."""
+
+
+@dataclass(slots=True)
+class AttemptStatus:
+    """What machines have said of an attempt's lease, until that is over.
+
+    ``ended``         whether its command has ended by itself, and then how
+    ``fault``         as which fault it counts, where the machines know that
+    ``refused``       why they could not be told to start, or to go on
+    ``full``          whether that was because others had their room
+    ``while_it_ran``  what there was to say of its command while that ran
+    ``restarted``     whether it had run, and its machines were restarted (a node of a Slurm cluster died)
+    """
+
+    ended: bool = False
+    exit_status: int | None = None
+    detail: str = ""
+    fault: str = ""
+    refused: str = ""
+    full: bool = False
+    while_it_ran: str = ""
+    restarted: bool = False
+
+    def take(self, seen: Observation, *, ended: bool) -> None:
+        """Take in the last thing that was seen of it."""
+        self.ended, self.exit_status, self.detail, self.fault = (
+            ended,
+            seen.exit_status,
+            seen.detail,
+            seen.fault,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Speeds:
+    """Of a site, and the one that durations refer to, in MIPS."""
+
+    site: int = 1
+    reference: int = 1
+
+
+def request_of(
+    record: JobRecord, attempt: Attempt, lease_id: int, wall_ms: int, speeds: Speeds, now_ms: int
+) -> Request:
+    """Make the request for the lease of an attempt, bound to its site. Raises InvalidField for what no lease can be.
+
+    It takes ``wall_ms`` by the clock: its duration is given at the reference speed, since leases are shorter on
+    faster sites and jobs are not.
+    """
+    asked = record.request
+    return check_request(
+        Request(
+            id=lease_id,
+            lease_type=asked.lease_type,
+            vms=len(attempt.nodes),
+            duration_ms=-(-wall_ms * speeds.site // speeds.reference),
+            submit_ms=now_ms,
+            ready_ms=now_ms,
+            consumer=asked.consumer,
+            memory_mib=max(1, asked.job.needs.amounts.memory_mib + _of_its_system_mib(attempt)),
+            group=asked.group,
+            domain=attempt.site,
+            is_foreign=asked.is_foreign,
+        )
+    )
+
+
+def metadata_of(record: JobRecord, attempt: Attempt) -> LeaseMetadata:
+    """Say what the machines of an attempt are to be, and to run."""
+    asked = record.request
+    nodes = tuple(name.partition("/")[2] for name in attempt.nodes)
+    constraints = PlacementConstraints(nodes, attempt.image, asked.job.needs.amounts.cores)
+    return LeaseMetadata(asked.name, asked.command, job_id=record.id, constraints=constraints)
+
+
+def _of_its_system_mib(attempt: Attempt) -> int:
+    place = attempt.place
+    if isinstance(place, Physical) or not isinstance(place.image, Image):
+        return 0
+    return place.image.needs.memory_mib
+
+
+def came_to_nothing(
+    record: JobRecord, attempt: Attempt, lease: Lease, reason: Reason, status: AttemptStatus, now_ms: int
+) -> JobEvent:
+    """Say what it means for an attempt that its lease is over, and its command has not ended by itself.
+
+    Rule: an attempt that never began has met a *not now*, and so has one that finds its room taken when it is
+    to go on. Lost machines are the fault that they themselves name; else a service that would not start them
+    has stopped, and what was lost has died. Any other lease was taken away, unless its time is over and its
+    command has had it.
+    """
+    job_id, number = record.id, attempt.number
+    if reason in {Reason.MACHINES_LOST, Reason.NEVER_STARTED}:
+        if status.full:
+            return AttemptNotNow(job_id, number, status.refused, full=attempt.nodes)
+        if status.refused:
+            detail = ORDER_REFUSED.format(status.refused)
+            return AttemptFailed(job_id, number, Fault.SERVICE_STOPPED, detail)
+        fault = FAULTS.get(status.fault, Fault.NODE_DIED)
+        return AttemptFailed(job_id, number, fault, status.detail)
+    said = f"its lease {lease.id} {sentence(reason)}"
+    if attempt.started_ms < 0:
+        return AttemptNotNow(job_id, number, said)
+    if reason is Reason.WALLTIME_REACHED and _had_its_time(record, attempt, status, now_ms):
+        told = "; ".join(filter(None, (said, status.while_it_ran)))
+        return AttemptFailed(job_id, number, Fault.TIME_OVER, told)
+    return AttemptFailed(job_id, number, Fault.TAKEN_AWAY, said)
+
+
+def _had_its_time(record: JobRecord, attempt: Attempt, status: AttemptStatus, now_ms: int) -> bool:
+    """Whether a command ran as long as it was thought to take: no machines came late, or began anew."""
+    return not status.restarted and now_ms - attempt.started_ms >= record.request.job.needs.execution_ms
+
+
+def lost_its_software(record: JobRecord, status: AttemptStatus) -> bool:
+    """Whether a command that ended did so because what it needs is not there; else it is its own affair."""
+    return bool(record.request.job.needs.software) and status.fault == Fault.SOFTWARE_GONE
+
+
+class AttemptTracker:
+    """Follows the leases of attempts; ``inbox`` is for the job scheduler, ``withdrawn`` for the gateway."""
+
+    def __init__(self, context: EngineContext, jobs: JobRepository, tasks: BackgroundTasks, output_kib: int) -> None:
+        """Have what was to be fetched fetched again."""
+        self.inbox: list[JobEvent] = []
+        self.withdrawn: list[CancelRequested] = []
+        self._unit = context.unit
+        self._core = context.core
+        self._metadata = context.metadata
+        self._jobs = jobs
+        self._tasks = tasks
+        self._most_bytes = output_kib << 10
+        self._statuses: dict[int, AttemptStatus] = {}
+        tasks.fetches += [Fetch(lease_id, site) for lease_id, site in jobs.to_fetch()]
+
+    # Machines
+
+    def saw(self, seen: Observation) -> None:
+        """Machines say something of a lease; what comes of one that is over is told, and counts no more."""
+        tried = self._jobs.find(seen.lease_id)
+        if tried is None:
+            return
+        lease = self._core.gateway.leases.get(seen.lease_id)
+        if lease is not None and lease.incarnation == seen.incarnation:
+            self._follow(tried, seen)
+        elif lease is None and seen.phase is Phase.ENDED and not tried.attempt.state.is_open:
+            self.inbox.append(AttemptEnded(*tried.key, seen.exit_status or 0, seen.detail))
+
+    def _follow(self, tried: Try, seen: Observation) -> None:
+        if seen.phase in {Phase.RUNNING, Phase.ENDED} and tried.attempt.started_ms < 0:
+            self.inbox.append(AttemptRuns(*tried.key))
+        if seen.phase is Phase.STARTING and tried.attempt.started_ms >= 0:
+            self._status(seen.lease_id).restarted = True
+        if seen.phase is Phase.RUNNING and seen.detail:
+            self._status(seen.lease_id).while_it_ran = seen.detail
+        if seen.phase in {Phase.ENDED, Phase.FAILED}:
+            self._status(seen.lease_id).take(seen, ended=seen.phase is Phase.ENDED)
+
+    def send_back(self, row: OrderRow, problem: Problem) -> bool:
+        """Others have the nodes of an attempt: it goes back into the queue; False where it is none."""
+        tried = self._jobs.find(row.order.lease_id)
+        if tried is None or not tried.attempt.state.is_open or tried.attempt.started_ms >= 0:
+            return False
+        nodes = tuple(f"{row.site}/{name}" for name in problem.nodes)
+        self.inbox.append(AttemptNotNow(*tried.key, problem.text, full=nodes))
+        self.withdrawn.append(CancelRequested(row.order.lease_id))
+        return True
+
+    def refused(self, lease_id: int, problem: Problem) -> None:
+        """Machines cannot be told to start, for good."""
+        if self._jobs.find(lease_id) is not None:
+            status = self._status(lease_id)
+            status.refused, status.full = problem.text, problem.full
+
+    def _status(self, lease_id: int) -> AttemptStatus:
+        return self._statuses.setdefault(lease_id, AttemptStatus())
+
+    # The gateway
+
+    def follow(self, effects: Iterable[Effect], moved: Iterable[Lease], now_ms: int) -> None:
+        """See what the gateway's decisions mean for attempts."""
+        for lease in moved:
+            self._stands(lease)
+        for effect in effects:
+            if isinstance(effect, LeaseClosed):
+                self._closed(effect, now_ms)
+            elif isinstance(effect, Decision) and effect.outcome is Outcome.HOLD:
+                self._held(effect)
+
+    def _stands(self, lease: Lease) -> None:
+        """How the lease of an attempt stands, where its machines do not say more."""
+        tried = self._jobs.find(lease.id)
+        state = _STANDS.get(lease.state, AttemptState.ORDERED)
+        if tried is None or lease.state.is_final or not tried.attempt.state.is_open:
+            return
+        if lease.state is LeaseState.RUNNING:
+            state = AttemptState.RUNNING  # its machines were seen
+        elif state is AttemptState.QUEUED and tried.attempt.started_ms >= 0:
+            state = AttemptState.SUSPENDED
+        is_waiting = state in {AttemptState.QUEUED, AttemptState.SUSPENDED}
+        why = self._metadata[lease.id].reason if is_waiting else ""
+        self.inbox.append(AttemptStands(*tried.key, state, why))
+
+    def _closed(self, effect: LeaseClosed, now_ms: int) -> None:
+        lease = effect.lease
+        tried, status = self._jobs.find(lease.id), self._statuses.pop(lease.id, AttemptStatus())
+        if tried is None or not tried.attempt.state.is_open:
+            return  # it is nobody's attempt, or was fenced and its lease taken back
+        if effect.reason is not Reason.COMPLETED or not status.ended:
+            self.inbox.append(came_to_nothing(*tried, lease, effect.reason, status, now_ms))
+        elif lost_its_software(tried.record, status):
+            self.inbox.append(AttemptFailed(*tried.key, Fault.SOFTWARE_GONE, status.detail))
+        else:
+            self._jobs.set_end(tried, CommandEnd(status.exit_status or 0, status.detail))
+            self._tasks.fetches.append(Fetch(lease.id, tried.attempt.site))
+
+    def _held(self, effect: Decision) -> None:
+        """A site that takes nobody now has no room; what was chosen by its nodes waits for no other."""
+        tried = self._jobs.find(effect.lease.id)
+        if tried is not None and effect.reason in _SENT_BACK and tried.attempt.state.is_open:
+            self.inbox.append(AttemptNotNow(*tried.key, f"{tried.attempt.site} takes nobody now"))
+            self.withdrawn.append(CancelRequested(effect.lease.id))
+
+    # What was fetched
+
+    def take(self, command: JobOutput, now_ms: int) -> None:
+        """Take in what a command wrote: now its end is told. A second time it is nobody's."""
+        tried = self._jobs.find(command.lease_id)
+        end = None if tried is None else self._jobs.end_of(tried)
+        if tried is None or end is None:
+            return
+        self._jobs.set_end(tried, None)
+        detail = [end.detail] if end.detail else []
+        if command.problem:
+            detail.append(NOT_FETCHED.format(command.problem))
+        self.inbox.append(AttemptEnded(*tried.key, end.exit_status, "; ".join(detail)))
+        if tried.attempt.state.is_open:
+            self._keep(tried, command, now_ms)
+
+    def _keep(self, tried: Try, command: JobOutput, now_ms: int) -> None:
+        text, is_cut = shortened(command.output.text, self._most_bytes)
+        job_id, number = tried.key
+        self._unit.add(
+            OUTPUTS,
+            OutputRow(
+                job_id=job_id,
+                number=number,
+                text=text,
+                is_whole=command.output.is_whole and not is_cut and not command.problem,
+                fetched_ms=now_ms,
+                consumer=tried.record.request.consumer,
+                size_bytes=len(text.encode()),
+            ),
+        )
+
+
+def shortened(text: str, most_bytes: int) -> tuple[str, bool]:
+    """Keep the end of a text that is too long, as a database can keep it; whether anything was cut off."""
+    told = text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace")
+    return told[-most_bytes:].decode("utf-8", "ignore"), len(told) > most_bytes

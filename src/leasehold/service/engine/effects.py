@@ -1,0 +1,233 @@
+"""What follows from the effects of an instant: journal lines, orders, messages, timers and use."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import partial
+
+from leasehold.model.effect import (
+    CoAllocationClosed,
+    CoAllocationStarted,
+    Decision,
+    Effect,
+    LeaseClosed,
+    MigrateLease,
+    OfferLease,
+    PartLeased,
+    PenaltyImposed,
+    Preemption,
+    RecallLease,
+    ResumeLease,
+    StartLease,
+    StopLease,
+    SuspendLease,
+    Used,
+    WakeAt,
+    WithdrawLease,
+)
+from leasehold.model.event import (
+    Event,
+    LeaseContinues,
+    LeaseIsLate,
+    LeaseSaved,
+    LeaseStarted,
+    OverheadMeasured,
+    SiteReported,
+    Tick,
+)
+from leasehold.model.lease import Lease
+from leasehold.model.reason import PREEMPTED, Outcome, Reason
+from leasehold.service.drivers.protocol import Order, Verb, order_id
+from leasehold.service.engine.agreements import AgreementRepository
+from leasehold.service.engine.coallocations import CoAllocationRepository
+from leasehold.service.engine.context import EngineContext
+from leasehold.service.engine.remote_sites import RemoteSiteProtocol
+from leasehold.service.engine.usage import usage_row
+from leasehold.service.store.rows import LEASES, USAGE, LeaseRow
+
+REPORTED = "reported"
+_MACHINES_ARE_THE_CAUSE = frozenset({Reason.NEVER_STARTED, Reason.SITE_UNREACHABLE})
+_REPLANNED = frozenset({Reason.LOCAL_PLAN_CHANGED, Reason.DELAYED_BY_SLOW_START})
+_ACTIONS: dict[type, str] = {LeaseSaved: "saved", LeaseStarted: "started", LeaseContinues: "continues"}
+
+
+class EffectRecorder:
+    """Turns events and effects of an instant into what the step writes."""
+
+    def __init__(
+        self,
+        context: EngineContext,
+        agreements: AgreementRepository,
+        coallocations: CoAllocationRepository,
+        remote_sites: RemoteSiteProtocol,
+    ) -> None:
+        self._unit = context.unit
+        self._metadata = context.metadata
+        self._journal = context.journal
+        self._outbox = context.outbox
+        self._timers = context.timers
+        self._telemetry = context.telemetry
+        self._agreements = agreements
+        self._coallocations = coallocations
+        self._remote_sites = remote_sites
+        self._reference_mips = context.core.gateway.reference_mips
+
+    def record(
+        self, events: Sequence[Event], effects: Sequence[Effect], moved: Mapping[int, Lease], now_ms: int
+    ) -> None:
+        """Record an instant: its news of machines, what was decided, and the leases that are not as they were."""
+        self._record_news(events, effects, moved, now_ms)
+        touched = dict(moved)
+        for effect in effects:
+            if not isinstance(effect, WakeAt | CoAllocationStarted | CoAllocationClosed):
+                touched[effect.lease.id] = effect.lease
+            self._record(effect, now_ms)
+        for lease in touched.values():
+            self._unit.put(LEASES, LeaseRow(lease, self._metadata[lease.id]))
+
+    def _record_news(
+        self, events: Sequence[Event], effects: Sequence[Effect], moved: Mapping[int, Lease], now_ms: int
+    ) -> None:
+        """Record the news that changed a lease, and where: it may have moved on since."""
+        for event in events:
+            if isinstance(event, OverheadMeasured):
+                took_s = event.took_ms / 1000
+                self._unit.after_commit(partial(self._telemetry.took, event.site, event.operation, took_s))
+            elif isinstance(event, SiteReported) and event.lease_id in moved:
+                lease, planned = moved[event.lease_id], {"planned_ms": event.planned_ms}
+                self._metadata[lease.id].say(event.reason)
+                self._journal.lease(lease, REPORTED, now_ms, planned, site=event.site, state=event.state.value)
+        for event in events:
+            if isinstance(event, LeaseStarted | LeaseContinues | LeaseIsLate) and event.lease_id in moved:
+                self._schedule_end(moved[event.lease_id], now_ms)
+        news = [event for event in events if isinstance(event, LeaseSaved | LeaseStarted | LeaseContinues)]
+        if news:
+            sources = {one.lease.id: one.source for one in reversed(effects) if isinstance(one, MigrateLease)}
+            # Each once: machines may say so twice.
+            for lease_id, what in dict.fromkeys((event.lease_id, _ACTIONS[type(event)]) for event in news):
+                if lease_id in moved:
+                    self._step(moved[lease_id], what, now_ms, site=sources.get(lease_id, ""))
+
+    def _record(self, effect: Effect, now_ms: int) -> None:  # noqa: C901, PLR0912 - one case for each effect
+        match effect:
+            case Decision():
+                self._decision(effect, now_ms)
+            case StartLease(lease):
+                self._order(lease, Verb.START, now_ms)
+                self._timers.schedule_end(lease, now_ms)
+                self._timers.schedule_start(lease, now_ms)
+            case SuspendLease(lease, save_ms):
+                self._order(lease, Verb.SUSPEND, now_ms)
+                self._step(lease, "suspending", now_ms, save_ms=save_ms)
+            case ResumeLease(lease, resume_ms):
+                self._order(lease, Verb.RESUME, now_ms)
+                self._timers.schedule_end(lease, now_ms)
+                self._step(lease, "resuming", now_ms, resume_ms=resume_ms)
+            case MigrateLease():
+                self._migrate(effect, now_ms)
+            case WithdrawLease(lease, site, incarnation):
+                # Stop what was ordered of a lease that is not over: its end may be ordered of this start too.
+                if not self._metadata[lease.id].native_job:
+                    stop = self._order_for(lease, Verb.STOP, incarnation)
+                    self._outbox.give(site, replace(stop, id=f"{stop.id}~withdrawn"), now_ms)
+            case LeaseClosed():
+                self._close(effect, now_ms)
+            case OfferLease(lease, wait):
+                self._remote_sites.offer(lease, wait=wait, now_ms=now_ms)
+            case RecallLease(lease):
+                self._remote_sites.recall(lease, now_ms)
+                self._step(lease, "recalled", now_ms)
+            case Used():
+                if effect.end_ms > effect.begin_ms:
+                    self._unit.add(USAGE, usage_row(effect, self._agreements.domain_of(effect.site)))
+            case PenaltyImposed(lease, penalty):
+                self._agreements.penalties.impose(penalty, lease.id)
+                self._step(lease, "punished", now_ms, agreement=penalty.agreement, until_ms=penalty.until_ms)
+            case PartLeased():
+                self._coallocations.leased(effect, now_ms)
+            case WakeAt(site, at_ms):
+                self._timers.add(max(at_ms, now_ms + 1), Tick(site))
+            case StopLease() | CoAllocationStarted() | CoAllocationClosed():
+                pass  # every lease that is stopped is closed too, and co-allocations are written as they are
+
+    def _step(self, lease: Lease, what: str, now_ms: int, *, site: str = "", **detail: object) -> None:
+        self._journal.lease(lease, what, now_ms, detail, site=site, has_reason=False)
+
+    def _decision(self, effect: Decision, now_ms: int) -> None:
+        self._unit.decisions.append(effect)
+        if effect.outcome is Outcome.EXTEND:
+            self._schedule_end(effect.lease, now_ms)
+        metadata = self._metadata[effect.lease.id]
+        before, breach_before = metadata.reason, metadata.breach
+        metadata.say(effect.reason, effect.breach)
+        detail = _detail(effect)
+        if effect.reason in _MACHINES_ARE_THE_CAUSE:
+            detail |= self._cause_of(effect.lease)
+        self._journal.lease(effect.lease, effect.outcome, now_ms, detail, site=effect.site, rule=effect.rule)
+        if effect.outcome is Outcome.DENY or (effect.reason in _REPLANNED and before in PREEMPTED):
+            # Why it gave way is still why it does not run, however often its return is replanned.
+            metadata.reason, metadata.breach = before, breach_before
+
+    def _migrate(self, effect: MigrateLease, now_ms: int) -> None:
+        lease = effect.lease
+        away = self._order_for(lease, Verb.SEND, lease.incarnation - 1, lease.site)
+        self._outbox.give(effect.source, away, now_ms)
+        here = self._order_for(lease, Verb.RECEIVE, lease.incarnation, effect.source)
+        self._outbox.give(lease.site, here, now_ms)
+        self._timers.schedule_end(lease, now_ms)
+        self._step(lease, "migrating", now_ms, source=effect.source, transfer_ms=effect.transfer_ms)
+
+    def _close(self, effect: LeaseClosed, now_ms: int) -> None:
+        lease = effect.lease
+        metadata = self._metadata[lease.id]
+        if effect.reason.value != metadata.reason:
+            metadata.say(effect.reason)
+        metadata.end_ms = now_ms
+        if lease.incarnation > 0 and lease.site:
+            self._order(lease, Verb.STOP, now_ms)
+        cause = self._cause_of(lease)
+        self._unit.causes.pop(lease.id, None)
+        self._journal.lease(lease, "closed", now_ms, cause)
+
+    def _schedule_end(self, lease: Lease, now_ms: int) -> None:
+        if lease.held_since_ms >= 0:
+            self._timers.schedule_end(lease, now_ms)
+
+    def _cause_of(self, lease: Lease) -> dict[str, object]:
+        cause = self._unit.causes.get(lease.id, "")
+        return {"cause": cause} if cause else {}
+
+    def _order(self, lease: Lease, verb: Verb, now_ms: int) -> None:
+        if not self._metadata[lease.id].native_job:  # its own scheduler looks after that
+            self._outbox.give(lease.site, self._order_for(lease, verb, lease.incarnation), now_ms)
+
+    def _order_for(self, lease: Lease, verb: Verb, incarnation: int, other_site: str = "") -> Order:
+        request, metadata = lease.request, self._metadata[lease.id]
+        return Order(
+            order_id(lease.id, incarnation, verb),
+            verb,
+            lease.id,
+            incarnation,
+            lease.vms,
+            request.memory_mib,
+            metadata.command,
+            work_done=request.duration_ms * self._reference_mips - lease.work_left,
+            other_site=other_site,
+            constraints=metadata.constraints,
+            account=request.path,
+        )
+
+
+def _detail(decision: Decision) -> dict[str, object]:
+    detail: dict[str, object] = {}
+    if decision.planned_ms is not None:
+        detail["planned_ms"] = decision.planned_ms
+    if decision.breach is not None:
+        detail["breach"] = asdict(decision.breach)
+    if decision.preemption is not None:
+        detail["preemption"] = _preemption(decision.preemption)
+    return detail
+
+
+def _preemption(preemption: Preemption) -> dict[str, object]:
+    fields = asdict(preemption)
+    return {"for_lease": fields.pop("beneficiary"), **fields}

@@ -1,0 +1,353 @@
+"""The jobs of one engine: what is asked of them, and what the job scheduler wants done.
+
+The scheduler of `leasehold.jobs` decides beside the gateway. Within one step the gateway decides first; what its
+leases mean for attempts is passed to the scheduler; what that wants becomes requests for the gateway, until
+neither has anything more to decide. All of it is written in the transaction of that step.
+"""
+
+import json
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from math import ceil
+
+from leasehold.jobs.effects import (
+    BuildImage,
+    JobClosed,
+    JobDecided,
+    JobEffect,
+    LookAtNode,
+    StartAttempt,
+    StopAttempt,
+    WakeJobsAt,
+)
+from leasehold.jobs.events import AttemptNotNow, JobCancelled, JobEvent, JobSubmitted, JobTick
+from leasehold.jobs.job import Attempt, JobRecord, JobRequest
+from leasehold.jobs.scheduler import JobScheduler
+from leasehold.jobs.settings import JobSettings
+from leasehold.matching.choice import Virtual
+from leasehold.matching.needs import Job
+from leasehold.matching.nodes import Network
+from leasehold.model.effect import Effect
+from leasehold.model.errors import InvalidField, UnknownName
+from leasehold.model.event import CancelRequested, Event, Submitted
+from leasehold.model.lease import Lease
+from leasehold.service.assignment_solver import best_solver
+from leasehold.service.commands import (
+    CancelJob,
+    JobImageBuilt,
+    JobImageFailed,
+    JobImagesSeen,
+    JobNodesSeen,
+    JobOutput,
+    JobSiteSilent,
+    SubmitJob,
+)
+from leasehold.service.drivers.protocol import Observation
+from leasehold.service.engine.attempts import AttemptTracker, Speeds, metadata_of, request_of
+from leasehold.service.engine.context import EngineContext
+from leasehold.service.engine.images import ImageRepository
+from leasehold.service.engine.job_repository import JobRepository, OutputQuota, Try
+from leasehold.service.engine.leases import LeaseRepository
+from leasehold.service.engine.nodes import NodeRepository
+from leasehold.service.engine.tasks import BackgroundTasks
+from leasehold.service.engine.timers import JobsDue
+from leasehold.service.store.rows import SNAPSHOTS, SnapshotRow
+
+SCHEDULER = "jobs"
+"""The name of the snapshot of the scheduler."""
+MAX_PENDING_NEWS = 500
+"""Less than this waits until the scheduler is asked something: much of it is soon out of date."""
+IMAGE_NOT_THERE = "{} has not the image {} yet"
+
+JobNews = CancelJob | JobNodesSeen | JobSiteSilent | JobImagesSeen | JobImageBuilt | JobImageFailed | JobOutput
+
+
+@dataclass(frozen=True, slots=True)
+class JobSetup:
+    """How jobs are served.
+
+    ``margin``       how many times its estimate a job may take before its lease is over
+    ``output_kib``   so much is kept of what a command writes
+    ``outputs_mib``  and of what all commands of one consumer wrote, the newest; 0: everything
+    ``image_sites``  the sites whose machines boot from images
+    ``gone_after_ms``  for so long a node is waited for that its site does not list any more
+    """
+
+    settings: JobSettings = field(default_factory=JobSettings)
+    network: Network = field(default_factory=Network)
+    margin: float = 2.0
+    output_kib: int = 1024
+    outputs_mib: int = 0
+    image_sites: frozenset[str] = frozenset()
+    gone_after_ms: int = 3_600_000
+
+    def scheduler(self) -> JobScheduler:
+        """Make a scheduler that knows nothing yet."""
+        return JobScheduler(self.settings, self.network, best_solver())
+
+    def wall_ms(self, record: JobRecord, attempt: Attempt) -> int:
+        """How long the lease of an attempt lasts: the job with the margin, and the start of machines."""
+        boot_ms = self.settings.making.boot_ms if isinstance(attempt.place, Virtual) else 0
+        return ceil(record.request.job.needs.execution_ms * self.margin) + boot_ms
+
+
+class JobController:
+    """Takes in what is said about jobs, and carries between the scheduler and the gateway.
+
+    ``scheduler``  decides; ``attempts`` tells it what becomes of the leases that it wanted
+    ``is_used``    whether there are, or may be, jobs; while there are none nothing here need be called
+    ``tasks``      what is to be done outside, once it is written why
+    """
+
+    def __init__(
+        self, context: EngineContext, leases: LeaseRepository, nodes: NodeRepository, setup: JobSetup, now_ms: int
+    ) -> None:
+        """Begin with what is in the store."""
+        self.setup = setup
+        self.tasks = BackgroundTasks()
+        self.kept = JobRepository(context.store, context.unit, (row.order.lease_id for row in context.outbox))
+        self.quota = OutputQuota(context.store, setup.outputs_mib << 20)
+        self.nodes = nodes
+        self.images = ImageRepository(context.store.images(), context.unit, self.tasks, setup.image_sites)
+        self.attempts = AttemptTracker(context, self.kept, self.tasks, setup.output_kib)
+        self._unit = context.unit
+        self._core = context.core
+        self._leases = leases
+        self._journal = context.journal
+        self._timers = context.timers
+        self._telemetry = context.telemetry
+        self._snapshot = context.store.snapshots().get(SCHEDULER, "{}")
+        self._inbox: list[JobEvent] = []
+        self._closed_sites: set[str] | None = None
+        self._has_decided = False
+        self.scheduler = setup.scheduler()
+        self.scheduler.take_up(self.kept.records, now_ms)
+        self.scheduler.failures.restore(nodes.watched())
+        self.scheduler.restore(json.loads(self._snapshot))  # what it still has of nodes is written where it belongs
+        for consumer in self.kept.consumers():
+            leases.requests.count(consumer, 1)
+        self.is_used = bool(
+            setup.settings.sites or setup.image_sites or self.kept.records or nodes.rows or self.images.rows
+        )
+
+    # What is asked
+
+    def submit(self, command: SubmitJob, now_ms: int) -> JobRequest:
+        """Take a job in; raises InvalidField, TooManyOpen."""
+        request = self.request(command, now_ms)
+        self._leases.requests.check(command.consumer)
+        self.kept.last_id = request.id
+        self._leases.requests.count(command.consumer, 1)
+        self.is_used = True
+        self._inbox.append(JobSubmitted(request))
+        return request
+
+    def request(self, command: SubmitJob, now_ms: int) -> JobRequest:
+        """Read what is asked for; raises InvalidField."""
+        if not command.command:
+            raise InvalidField("command", [], "a command to run")
+        places = self._places()
+        for number, file in enumerate(command.needs.inputs):
+            if file.place and file.place not in places:
+                raise UnknownName(f"inputs[{number}].place", file.place, places)
+        job = Job(
+            job_id=self.kept.last_id + 1,
+            submitted_ms=now_ms,
+            needs=command.needs,
+            deadline_ms=command.deadline_ms,
+        )
+        return JobRequest(
+            job=job,
+            command=command.command,
+            consumer=command.consumer,
+            group=command.group,
+            name=command.name,
+            lease_type=command.lease_type,
+            backup=command.backup,
+            reliability=command.reliability,
+            restarts=command.restarts,
+            is_foreign=command.is_foreign,
+        )
+
+    def _places(self) -> set[str]:
+        """Where files may lie: at a site, or where the operator has said that a way begins."""
+        gateway, ways = self._core.gateway, self.setup.network.ways
+        return {*gateway.sites, *gateway.registry.remotes, *(place for way in ways for place in way)}
+
+    def take_in(self, news: JobNews, now_ms: int) -> None:
+        """Take in what is said of jobs, nodes and images; raises NoSuchJob."""
+        self.is_used = True
+        match news:
+            case CancelJob(job_id):
+                self.kept.row(job_id)
+                self._inbox.append(JobCancelled(job_id))
+            case JobNodesSeen():
+                self._inbox += self.nodes.see(news, self._not_lending, now_ms)
+            case JobSiteSilent():
+                self._inbox += self.nodes.lose(news, now_ms)
+                self._inbox += self.images.heard(news.site)
+            case JobImagesSeen():
+                self._inbox += self.images.see(news, now_ms)
+            case JobImageBuilt():
+                self._inbox += self.images.built(news, now_ms)
+            case JobImageFailed():
+                self._inbox += self.images.failed(news, now_ms)
+            case JobOutput():
+                self.attempts.take(news, now_ms)
+
+    @property
+    def _not_lending(self) -> Collection[str]:
+        return self._core.gateway.registry.closed
+
+    # Deciding
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there is anything that the scheduler does not know yet."""
+        if self._closed_sites != self._not_lending:
+            return True
+        has_room_news = self.scheduler.has_waiting and bool(self.nodes.room_news)
+        return bool(self._inbox or self.attempts.inbox or self.attempts.withdrawn) or has_room_news
+
+    def due(self) -> None:
+        """The time has come for which the scheduler asked."""
+        self._inbox.append(JobTick())
+
+    def decide(self, now_ms: int) -> list[Event]:
+        """Let the scheduler decide about all that is new; gives what it wants of the gateway."""
+        if not self.has_news:
+            return []
+        events: list[Event] = [*self.attempts.withdrawn]
+        inbox = [*self._as_they_lend(now_ms), *self.attempts.inbox, *self._inbox]
+        for box in (self.attempts.inbox, self.attempts.withdrawn, self._inbox):
+            box.clear()
+        self.catch_up(now_ms)
+        effects = self.scheduler.handle(inbox, now_ms)
+        self.kept.follow(self.scheduler.moved.values())
+        for effect in effects:
+            events += self._carry_out(effect, now_ms)
+        self.kept.follow(self.scheduler.moved.values())
+        self._has_decided = True
+        return events
+
+    def _as_they_lend(self, now_ms: int) -> Iterable[JobEvent]:
+        """What was last seen of nodes: of all at the start, and whenever a site is drained or lends again.
+
+        Of sites that are not in the configuration any more nothing is told: their nodes are gone.
+        """
+        before, closed = self._closed_sites, set(self._not_lending)
+        self._closed_sites = closed
+        if before == closed:
+            return ()
+        if before is None:
+            for lease in self._core.gateway.leases.values():
+                self._follow_room(lease, now_ms, after_a_restart=True)
+        sites = self.nodes.sites() if before is None else sorted(before ^ closed)
+        there = self._core.gateway.sites
+        return [self.nodes.remembered(site, closed, now_ms) for site in sites if site in there]
+
+    def follow(self, effects: Iterable[Effect], moved: Collection[Lease], now_ms: int) -> None:
+        """See what the gateway's decisions mean for attempts, and what it has given to others."""
+        self.attempts.follow(effects, moved, now_ms)
+        for lease in moved:
+            self._follow_room(lease, now_ms)
+
+    def _follow_room(self, lease: Lease, now_ms: int, *, after_a_restart: bool = False) -> None:
+        metadata = self._leases.metadata[lease.id]
+        if metadata.job_id is not None or metadata.native_job:
+            return
+        left = self.nodes.follow(lease, now_ms, after_a_restart=after_a_restart)
+        if left is not None and not left.nodes:
+            self._look_if_jobs_wait(left.site)
+
+    def saw(self, site: str, seen: Observation, now_ms: int) -> None:
+        """Machines say something of a lease, be it an attempt or any other."""
+        self.attempts.saw(seen)
+        room = self.nodes.saw(site, seen, now_ms)
+        if room is not None and not room.nodes:
+            self._look_if_jobs_wait(site)
+
+    def _look_if_jobs_wait(self, site: str) -> None:
+        """It is not known on which nodes machines are, or were: only a look at them tells."""
+        if self.scheduler.has_waiting:
+            self.tasks.looks.add(site)
+
+    def catch_up(self, now_ms: int) -> None:
+        """Let the scheduler know what other leases have been given, and have given back."""
+        self.scheduler.observe(self.nodes.take_room_news(), now_ms)
+
+    def keep_up(self, now_ms: int) -> None:
+        """Let the scheduler know of much news now: a question to it need not wait for that."""
+        if len(self.nodes.room_news) >= MAX_PENDING_NEWS:
+            self.catch_up(now_ms)
+
+    # What the scheduler wants
+
+    def _carry_out(self, effect: JobEffect, now_ms: int) -> Iterable[Event]:
+        match effect:
+            case StartAttempt():
+                return self._start(effect, now_ms)
+            case StopAttempt(record, attempt):
+                lease_id = self.kept.lease_of(Try(record, attempt))
+                if lease_id in self._core.gateway.leases:
+                    return [CancelRequested(lease_id)]
+                # else it is over; where machines still have it, they are ordered to stop
+            case BuildImage():
+                self._inbox += self.images.build(effect, now_ms)
+            case LookAtNode(node):
+                self.tasks.looks.add(node.partition("/")[0])
+            case JobDecided():
+                self._decided(effect, now_ms)
+            case JobClosed(record):
+                self._leases.requests.count(record.request.consumer, -1)
+            case WakeJobsAt(at_ms):
+                self._timers.add(max(at_ms, now_ms + 1), JobsDue())
+        return ()
+
+    def _start(self, effect: StartAttempt, now_ms: int) -> Iterable[Event]:
+        """Make a request of an attempt, which counts with its job among the requests of its consumer."""
+        tried = Try(effect.record, effect.attempt)
+        site, image = effect.attempt.site, effect.attempt.image
+        if isinstance(effect.attempt.place, Virtual) and not self.images.is_at(image, site):
+            self.images.build_at(image, site, now_ms)
+            problem = IMAGE_NOT_THERE.format(site, image or "that it needs")
+            self._inbox.append(AttemptNotNow(*tried.key, problem))
+            return ()
+        try:
+            wall_ms, number = self.setup.wall_ms(*tried), self._leases.last_id + 1
+            request = request_of(*tried, number, wall_ms, self._speeds(site), now_ms)
+        except InvalidField as error:
+            self._inbox.append(AttemptNotNow(*tried.key, str(error)))
+            return ()
+        self._leases.take_in(request, metadata_of(*tried), now_ms)
+        self.kept.tie(tried, request.id)
+        return [Submitted(request)]
+
+    def _speeds(self, site: str) -> Speeds:
+        gateway = self._core.gateway
+        if site not in gateway.sites:
+            return Speeds()
+        return Speeds(gateway.sites[site].allocations.settings.speed_mips, gateway.reference_mips)
+
+    def _decided(self, effect: JobDecided, now_ms: int) -> None:
+        record = effect.record
+        site = record.attempt(effect.attempt).site if effect.attempt else ""
+        detail: dict[str, object] = {"attempt": effect.attempt} if effect.attempt else {}
+        detail |= {"what": effect.what} if effect.what else {}
+        self._journal.job(record, effect.reason, now_ms, site, detail)
+        self._unit.after_commit(partial(self._telemetry.decided_about_job, effect.reason, site))
+
+    # What is written
+
+    def close_step(self) -> None:
+        """Write what the scheduler has learnt, where there is anything else to write."""
+        self.nodes.note_watched(self.scheduler.failures.news)
+        self.scheduler.failures.news.clear()
+        if not self._has_decided or self._unit.is_empty():
+            return
+        snapshot = json.dumps(self.scheduler.snapshot())
+        if snapshot != self._snapshot:
+            self._unit.put(SNAPSHOTS, SnapshotRow(SCHEDULER, snapshot))
+            self._snapshot = snapshot
+        self._has_decided = False

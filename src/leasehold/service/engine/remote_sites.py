@@ -1,0 +1,268 @@
+"""Sites that decide for themselves, and peers: offers and recalls to them, reports from them, or the other way.
+
+A message is numbered by its sender for each endpoint, and taken in once, in the transaction in which the engine
+does what it asks for.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeVar
+
+from leasehold.model.errors import InvalidField
+from leasehold.model.event import CancelRequested, Event, SiteReported, Submitted, Tick
+from leasehold.model.lease import Lease
+from leasehold.model.reason import Reason
+from leasehold.service.commands import MessageBatch
+from leasehold.service.engine.agreements import AgreementRepository
+from leasehold.service.engine.context import EngineContext
+from leasehold.service.engine.leases import LeaseRepository
+from leasehold.service.engine.unit_of_work import UnitOfWork
+from leasehold.service.messages import wire
+from leasehold.service.messages.names import asking_peer
+from leasehold.service.messages.wire import About, Offer
+from leasehold.service.store.reading import Reading
+from leasehold.service.store.rows import (
+    ENDPOINTS,
+    LEASES,
+    MESSAGES,
+    SNAPSHOTS,
+    EndpointRow,
+    MessageRow,
+    PeerRow,
+    SnapshotRow,
+)
+
+REMOTE_SITES = "remotes"
+"""The name of a snapshot."""
+
+T = TypeVar("T")
+NumberedText = tuple[int, str]
+"""A message: its number, and what it says as JSON."""
+
+
+class MessageLog:
+    """Numbers what is sent to each endpoint, and knows what came last from there."""
+
+    def __init__(self, store: Reading, unit: UnitOfWork) -> None:
+        self._store = store
+        self._unit = unit
+        self._endpoints: dict[str, EndpointRow] = {}
+        self._acknowledged: dict[str, int] = {}
+
+    def send(self, endpoint: str, body: dict[str, Any], now_ms: int) -> None:
+        """Write a message; it goes out once it is in the store."""
+        state = self._of(endpoint)
+        state.last_sent_seq += 1
+        self._unit.put(ENDPOINTS, state)
+        self._unit.add(MESSAGES, MessageRow(endpoint, state.last_sent_seq, json.dumps(body), now_ms))
+
+    def take_in(self, endpoint: str, messages: Iterable[NumberedText], read: Callable[[Any], T]) -> list[T]:
+        """Take in, as ``read`` understands them, those that follow the last one; others are passed over.
+
+        Raises InvalidField where one in between is missing, and what ``read`` raises: then none is taken in.
+        """
+        state = self._of(endpoint)
+        new = [(number, text) for number, text in messages if number > state.last_received_seq]
+        for expected, (number, _) in enumerate(new, state.last_received_seq + 1):
+            if number != expected:
+                raise InvalidField("messages", number, f"number {expected} from {endpoint}")
+        understood = [read(json.loads(text)) for _, text in new]
+        if new:
+            state.last_received_seq = new[-1][0]
+            self._unit.put(ENDPOINTS, state)
+        return understood
+
+    def acknowledge(self, endpoint: str, up_to: int) -> None:
+        """The endpoint has taken in the messages up to this one.
+
+        Raises InvalidField for one that was never sent: then one of the two has forgotten something, and
+        whatever is sent next would be taken for what is known already.
+        """
+        last = self._of(endpoint).last_sent_seq
+        if up_to > last:
+            expected = f"at most {last}, the last message to {endpoint}: was an older store put back?"
+            raise InvalidField("acknowledged", up_to, expected)
+        if up_to > self._acknowledged.get(endpoint, 0):
+            self._unit.acknowledged[endpoint] = self._acknowledged[endpoint] = up_to
+
+    def forget(self, endpoint: str) -> None:
+        """Forget all messages and numbers of an endpoint; another under its name begins with number 1."""
+        for table in (MESSAGES, ENDPOINTS):
+            self._unit.remove(table, endpoint=endpoint)
+        self._unit.acknowledged.pop(endpoint, None)
+        self._acknowledged.pop(endpoint, None)
+        self._endpoints[endpoint] = EndpointRow(endpoint, 0, 0)
+
+    def _of(self, endpoint: str) -> EndpointRow:
+        if endpoint not in self._endpoints:
+            self._endpoints[endpoint] = EndpointRow(endpoint, *self._store.message_numbers(endpoint))
+        return self._endpoints[endpoint]
+
+
+class RemoteSiteProtocol:
+    """Both ends of the protocol: a gateway offers leases and takes reports in, a site takes offers and reports.
+
+    ``remotes``  what the sites that decide for themselves, and peers, last said of themselves
+    """
+
+    def __init__(
+        self,
+        context: EngineContext,
+        leases: LeaseRepository,
+        agreements: AgreementRepository,
+        peers: Mapping[str, PeerRow],
+    ) -> None:
+        """Begin with what is in the store, and let the gateway know of its remote sites."""
+        self.remotes = stored_remotes(context.store)
+        self._log = MessageLog(context.store, context.unit)
+        self._unit = context.unit
+        self._core = context.core
+        self._leases = leases
+        self._agreements = agreements
+        self._peers = peers
+        self._by_origin = {
+            (metadata.origin, metadata.origin_id): lease_id
+            for lease_id, metadata in leases.metadata.items()
+            if metadata.origin
+        }
+        for name, about in self.remotes.items():
+            remote = about.as_remote(name)
+            remote.silent = True  # until it is heard of
+            context.core.gateway.join(remote)
+
+    def receive(self, batch: MessageBatch, now_ms: int) -> tuple[list[Event], list[Event]]:
+        """Take messages in; returns news of leases, and what is asked for.
+
+        Raises InvalidField, and then nothing of it was taken in.
+        """
+        endpoint = batch.endpoint
+        if batch.about is not None:
+            self._check(endpoint, batch.about)
+        elif asking_peer(endpoint) and asking_peer(endpoint) not in self._peers:
+            raise InvalidField("peer", asking_peer(endpoint), "the name of a peer")
+        self._log.acknowledge(endpoint, batch.acknowledged)
+        messages = self._log.take_in(endpoint, batch.messages, lambda body: wire.read(body, endpoint))
+        news: list[Event] = []
+        asked = [] if batch.about is None else self._update(endpoint, batch.about)
+        for message in messages:
+            if isinstance(message, SiteReported):
+                news.append(message)
+            elif isinstance(message, Offer):
+                asked += self._consider(message, endpoint, now_ms)
+            else:
+                asked += self._give_up(message.lease_id, endpoint)
+        return news, asked
+
+    # What is sent
+
+    def offer(self, lease: Lease, *, wait: bool, now_ms: int) -> None:
+        """Offer a lease to the site that it was routed to, where it may wait or not."""
+        self._log.send(lease.site, wire.offer(lease, self._leases.metadata[lease.id], wait=wait), now_ms)
+
+    def recall(self, lease: Lease, now_ms: int) -> None:
+        """Ask its site to give a lease up."""
+        self._log.send(lease.site, wire.recall(lease), now_ms)
+
+    def report(self, now_ms: int) -> None:
+        """Report to their gateways what this step has made of leases that came from there."""
+        if not self._by_origin:
+            return
+        for row in self._unit.rows(LEASES):
+            lease, metadata = row.lease, row.metadata
+            if not metadata.origin:
+                continue
+            if lease.state.is_final:
+                origin = metadata.origin, metadata.origin_id
+                self._unit.after_commit(partial(self._by_origin.pop, origin, None))
+            status = f"{lease.state} {metadata.reason} {lease.preemptions}"
+            if metadata.origin_id and status != metadata.reported:
+                metadata.reported = status
+                self._log.send(metadata.origin, wire.report(lease, metadata), now_ms)
+
+    # Who is there
+
+    def report_no_more(self, lease_id: int) -> None:
+        """Stop reporting on a lease that came from elsewhere."""
+        metadata = self._leases.metadata[lease_id]
+        self._by_origin.pop((metadata.origin, metadata.origin_id), None)
+        metadata.origin_id = 0
+
+    def forget(self, name: str) -> None:
+        """Forget a site or peer that will not come back."""
+        if self.remotes.pop(name, None) is not None:
+            self._keep_remotes()
+        self._agreements.leave(name)
+        self._log.forget(name)
+
+    def _update(self, name: str, about: About) -> list[Event]:
+        """A site says how it is; leases that waited for that are routed now."""
+        gateway = self._core.gateway
+        if self.remotes.get(name) != about:
+            self.remotes[name] = about
+            self._keep_remotes()
+        self._agreements.join(name, about)
+        remote = gateway.registry.remotes.get(name)
+        if remote is None or not about.is_like(remote):
+            gateway.join(about.as_remote(name))
+        else:
+            was_open = remote.is_open
+            remote.live, remote.lends, remote.silent = about.live(), about.lends, False
+            if remote.is_open and not was_open:
+                gateway.retry_all()
+        gateway.mark_dirty()
+        return [Tick()] if gateway.has_pending_work else []
+
+    def _keep_remotes(self) -> None:
+        text = json.dumps({name: about.to_dict() for name, about in self.remotes.items()})
+        self._unit.put(SNAPSHOTS, SnapshotRow(REMOTE_SITES, text))
+
+    def _check(self, name: str, about: About) -> None:
+        """Refuse a site that is not who it was, or that counts work differently."""
+        gateway, known = self._core.gateway, self.remotes.get(name)
+        is_peer = name in self._peers
+        is_ours = name in gateway.sites or self._agreements.is_domain(name)
+        if is_ours or name == wire.GATEWAY or (is_peer and not about.is_gateway):
+            raise InvalidField("site", name, "a name that neither the gateway nor one of its own sites has")
+        if about.is_gateway and not is_peer:
+            expected = f"the name of a peer; an administrator can make it one: leasehold peer add {name}"
+            raise InvalidField("peer", name, expected)
+        if known is not None and known.identity != about.identity:
+            verb = "peer remove" if is_peer else "site forget"
+            expected = (
+                f"{known.identity}, the store that {name} had before;"
+                f" if that is lost, an administrator can let go of it: leasehold {verb} {name}"
+            )
+            raise InvalidField("identity", about.identity, expected)
+        if about.reference_mips != gateway.reference_mips:
+            raise InvalidField("reference_mips", about.reference_mips, f"the gateway's {gateway.reference_mips}")
+
+    # What is asked of us
+
+    def _consider(self, offer: Offer, gateway: str, now_ms: int) -> Iterable[Event]:
+        """Take a request in, or say why that makes no sense: a deadline may have passed on the way."""
+        submit, providers = offer.submit, self._agreements.providers
+        asked = submit.request
+        if asked.domain and not providers.sites_of(asked.domain):  # the gateway's, which has chosen in it
+            asked = replace(asked, domain="")
+        try:
+            wire.check_offer(asked)
+            request = self._leases.submit(replace(submit, request=asked), now_ms)
+        except InvalidField as error:
+            is_late = error.field == "deadline_ms"
+            reason = Reason.DEADLINE_TOO_TIGHT if is_late else Reason.POLICY_REFUSED
+            self._log.send(gateway, wire.refusal(offer.lease_id, reason), now_ms)
+            return ()
+        self._by_origin[submit.metadata.origin, submit.metadata.origin_id] = request.id
+        return [Submitted(request)]
+
+    def _give_up(self, origin_id: int, gateway: str) -> Iterable[Event]:
+        lease_id = self._by_origin.get((gateway, origin_id))
+        return () if lease_id is None else [CancelRequested(lease_id)]
+
+
+def stored_remotes(store: Reading) -> dict[str, About]:
+    """Read what the sites that decide for themselves last said of themselves."""
+    kept = json.loads(store.snapshots().get(REMOTE_SITES, "{}"))
+    return {name: About.from_dict(fields) for name, fields in kept.items()}
