@@ -240,8 +240,9 @@ def test_a_refusal_of_a_token_with_scopes_says_so() -> None:
 )
 def test_an_operator_sees_and_cancels_a_job_only_where_it_is(state: str, *, may: bool) -> None:
     operator = Principal("keeper", frozenset({Role.SITE_OPERATOR}), sites=frozenset({"das3"}))
-    attempts = [SimpleNamespace(site="das3", state=state), SimpleNamespace(site="lyon", state="running")]
-    job = SimpleNamespace(consumer="climate", group="")
+    at = {"das3": state, "lyon": "running"}
+    attempts = [SimpleNamespace(site=site, attempt=SimpleNamespace(state=stands)) for site, stands in at.items()]
+    job = SimpleNamespace(record=SimpleNamespace(request=SimpleNamespace(consumer="climate", group="")))
     target = Target.job(cast("JobRow", job), cast("list[AttemptRow]", attempts))
     for permission in (Permission.JOB_SEE, Permission.JOB_CANCEL):
         assert allowed(operator, permission, target) == may
