@@ -1,8 +1,8 @@
 """What follows from each event, before anything is decided; and from each fault of an attempt or a node."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import assert_never
 
 from leasehold.jobs.effects import LookAtNode, StopAttempt
 from leasehold.jobs.events import (
@@ -173,35 +173,55 @@ class EventHandlers:
         self._transitions = transitions
         self._faults = faults
         self._falling: frozenset[str] = frozenset()
-        self._note: dict[type, Callable[[Any, int], None]] = {
-            JobSubmitted: self._submitted,
-            JobCancelled: self._cancelled,
-            NodesSeen: self._nodes_seen,
-            NodeOffers: self._offers,
-            NodeFell: self._node_fell,
-            ImagesSeen: self._images_seen,
-            ImageBuilt: self._image_built,
-            ImageFailed: self._image_failed,
-            AttemptStands: self._stands,
-            AttemptRuns: self._runs,
-            AttemptEnded: self._ended,
-            AttemptFailed: self._failed,
-            AttemptNotNow: self._not_now,
-            RoomTaken: self._room_taken,
-            RoomLeft: self._room_left,
-            JobTick: self._tick,
-        }
 
     def handle(self, events: Iterable[JobEvent], now_ms: int) -> None:
         """Take note of all events of an instant; a node that falls in it was not seen well in it."""
         listed = list(events)
         self._falling = frozenset(event.node for event in listed if isinstance(event, NodeFell))
         for event in listed:
-            self._note[type(event)](event, now_ms)
+            self._note(event, now_ms)
+
+    def _note(self, event: JobEvent, now_ms: int) -> None:  # noqa: C901, PLR0912 - one line for each kind of event
+        match event:
+            case JobSubmitted():
+                self._submitted(event)
+            case JobCancelled():
+                self._cancelled(event, now_ms)
+            case NodesSeen():
+                self._nodes_seen(event, now_ms)
+            case NodeOffers():
+                self._offers(event, now_ms)
+            case NodeFell():
+                self._faults.fell(event.node, event.fault, event.detail, now_ms)
+            case ImagesSeen():
+                self._images_seen(event, now_ms)
+            case ImageBuilt():
+                self._image_built(event, now_ms)
+            case ImageFailed():
+                self._image_failed(event, now_ms)
+            case AttemptStands():
+                self._stands(event)
+            case AttemptRuns():
+                self._runs(event, now_ms)
+            case AttemptEnded():
+                self._ended(event, now_ms)
+            case AttemptFailed():
+                self._failed(event, now_ms)
+            case AttemptNotNow():
+                self._not_now(event, now_ms)
+            case RoomTaken():
+                # What was promised of nodes whose occupant is known better than before may be more, or less.
+                self._jobs.roomier.update(self._state.inventory.take(event))
+            case RoomLeft():
+                self._jobs.roomier.update(self._state.inventory.leave(event))
+            case JobTick():
+                pass  # nothing happened but time
+            case _:
+                assert_never(event)
 
     # --- jobs ----------------------------------------------------------------------------------------------
 
-    def _submitted(self, event: JobSubmitted, _now_ms: int) -> None:
+    def _submitted(self, event: JobSubmitted) -> None:
         if event.request.id in self._jobs.records:
             raise InvalidField("job_id", event.request.id, "a job that is not here already")
         self._transitions.begin(event.request)
@@ -210,9 +230,6 @@ class EventHandlers:
         record = self._jobs.records.get(event.job_id)
         if record is not None:
             self._transitions.close(record, JobState.CANCELLED, JobReason.CANCELLED_BY_USER, now_ms)
-
-    def _tick(self, _event: JobTick, _now_ms: int) -> None:
-        """Nothing happened but time."""
 
     # --- nodes ---------------------------------------------------------------------------------------------
 
@@ -251,16 +268,6 @@ class EventHandlers:
         self._see([event.seen], now_ms)
         if not self._state.inventory.has_fallen(event.seen.node.name):
             self._state.offers.make(event.seen.node.name, now_ms)
-
-    def _node_fell(self, event: NodeFell, now_ms: int) -> None:
-        self._faults.fell(event.node, event.fault, event.detail, now_ms)
-
-    def _room_taken(self, event: RoomTaken, _now_ms: int) -> None:
-        """What was promised of nodes whose occupant is known better than before may be more, or less."""
-        self._jobs.roomier.update(self._state.inventory.take(event))
-
-    def _room_left(self, event: RoomLeft, _now_ms: int) -> None:
-        self._jobs.roomier.update(self._state.inventory.leave(event))
 
     # --- images --------------------------------------------------------------------------------------------
 
@@ -301,7 +308,7 @@ class EventHandlers:
         attempt = record.attempt(number)
         return (record, attempt) if attempt.state.is_open else None
 
-    def _stands(self, event: AttemptStands, _now_ms: int) -> None:
+    def _stands(self, event: AttemptStands) -> None:
         found = self._open(event.job_id, event.number)
         if found is not None:
             self._transitions.stands(*found, event.state, event.why)
