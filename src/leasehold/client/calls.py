@@ -5,10 +5,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from leasehold.client.response import Response
-from leasehold.protocol.base import RequestModel, ResponseModel
+from leasehold.protocol.base import NextPage, RequestModel, ResponseModel
 
 T = TypeVar("T")
 M = TypeVar("M", bound=ResponseModel)
+N = TypeVar("N", bound=NextPage)
 Query = tuple[tuple[str, str], ...]
 
 PAGE = 1000
@@ -75,7 +76,12 @@ class Pages(Source[T]):
         return None if page.next is None else replace(self.first, query=(*self.first.query, ("cursor", page.next)))
 
 
-def pages(path: str, spec: RequestModel | None, read: Callable[[Response], Page[T]]) -> Pages[T]:
-    """Ask for all pages of a list."""
+def pages(path: str, spec: RequestModel | None, kind: type[N], items: Callable[[N], tuple[T, ...]]) -> Pages[T]:
+    """Ask for all pages of a list, each of this kind, with these items."""
+
+    def read(response: Response) -> Page[T]:
+        found = response.read(kind)
+        return Page(items(found), found.next)
+
     query = () if spec is None else query_of(spec)
     return Pages(Call("GET", path, read, query=(*query, ("limit", str(PAGE)))))

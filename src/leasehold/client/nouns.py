@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote
 from uuid import uuid4
 
-from leasehold.client.calls import Call, Page, Pages, nothing, pages, query_of, reads
+from leasehold.client.calls import Call, Pages, nothing, pages, query_of, reads
 from leasehold.client.response import Response
 from leasehold.client.transport import Asking, Iterating, Noun, W
 from leasehold.client.watching import Looks, Opened, Watch
@@ -62,12 +62,7 @@ class Leases(Noun[W]):
     @Iterating
     def list(self, which: LeaseFilter | None = None) -> Pages[Lease]:
         """Go through those that are asked for, the newest first, one page after the other."""
-
-        def page(response: Response) -> Page[Lease]:
-            found = response.read(LeasePage)
-            return Page(found.leases, found.next)
-
-        return pages("/v1/leases", which, page)
+        return pages("/v1/leases", which, LeasePage, lambda page: page.leases)
 
     @Asking
     def cancel(self, lease_id: int) -> Call[Lease]:
@@ -83,12 +78,7 @@ class Leases(Noun[W]):
     @Iterating
     def journal(self, lease_id: int) -> Pages[JournalEntry]:
         """Tell what happened to one, the oldest first."""
-
-        def page(response: Response) -> Page[JournalEntry]:
-            found = response.read(JournalPage)
-            return Page(found.entries, found.next)
-
-        return pages(f"/v1/leases/{lease_id}/journal", None, page)
+        return pages(f"/v1/leases/{lease_id}/journal", None, JournalPage, lambda page: page.entries)
 
     @Asking
     def console(self, lease_id: int) -> Call[str]:
@@ -129,12 +119,7 @@ class CoAllocations(Noun[W]):
     @Iterating
     def list(self) -> Pages[CoAllocation]:
         """Go through those that are visible, the newest first."""
-
-        def page(response: Response) -> Page[CoAllocation]:
-            found = response.read(CoAllocationPage)
-            return Page(found.coallocations, found.next)
-
-        return pages("/v1/coallocations", None, page)
+        return pages("/v1/coallocations", None, CoAllocationPage, lambda page: page.coallocations)
 
     @Asking
     def cancel(self, coallocation_id: int) -> Call[CoAllocation]:
@@ -163,12 +148,7 @@ class Jobs(Noun[W]):
     @Iterating
     def list(self, which: JobFilter | None = None) -> Pages[Job]:
         """Go through those that are asked for, the newest first, one page after the other."""
-
-        def page(response: Response) -> Page[Job]:
-            found = response.read(JobPage)
-            return Page(found.jobs, found.next)
-
-        return pages("/v1/jobs", which, page)
+        return pages("/v1/jobs", which, JobPage, lambda page: page.jobs)
 
     @Asking
     def cancel(self, job_id: int) -> Call[Job]:
@@ -197,12 +177,7 @@ class Nodes(Noun[W]):
     @Iterating
     def list(self, which: NodeFilter | None = None) -> Pages[Node]:
         """Go through them by name."""
-
-        def page(response: Response) -> Page[Node]:
-            found = response.read(NodePage)
-            return Page(found.nodes, found.next)
-
-        return pages("/v1/nodes", which, page)
+        return pages("/v1/nodes", which, NodePage, lambda page: page.nodes)
 
 
 class Images(Noun[W]):

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
-from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, ValidationError
 from pydantic_core import CoreSchema
 
 from leasehold.model.errors import InvalidField
@@ -64,6 +64,12 @@ class ResponseModel(BaseModel):
     def told(self) -> dict[str, Any]:
         """Give it as it is on the wire."""
         return self.model_dump(mode="json")
+
+
+class NextPage(ResponseModel):
+    """A part of a list, and where the next part begins."""
+
+    next: str | None = Field(description="The `cursor` of the next page; null: this was the last.")
 
 
 def examples(*bodies: Mapping[str, Any]) -> ConfigDict:

@@ -7,7 +7,7 @@ from pydantic.types import Strict
 
 from leasehold.model.coallocation import MOST_COMPONENTS, CoAllocationState
 from leasehold.model.request import DEFAULT_MEMORY_MIB
-from leasehold.protocol.base import A_MOMENT, PageQuery, RequestModel, ResponseModel, examples
+from leasehold.protocol.base import A_MOMENT, NextPage, PageQuery, RequestModel, ResponseModel, examples
 from leasehold.protocol.fields import (
     AnyNumberOf,
     CommandWords,
@@ -148,8 +148,7 @@ class CoAllocation(ResponseModel):
         return self.ended_at is not None
 
 
-class CoAllocationPage(ResponseModel):
+class CoAllocationPage(NextPage):
     """Some co-allocations, newest first."""
 
     coallocations: tuple[CoAllocation, ...]
-    next: str | None = Field(description="The `cursor` of the next page; null: this was the last.")

@@ -8,7 +8,7 @@ from pydantic.types import Strict
 from leasehold.jobs.job import JobState
 from leasehold.matching.software import software
 from leasehold.model.errors import InvalidField
-from leasehold.protocol.base import A_MOMENT, RequestModel, ResponseModel, examples
+from leasehold.protocol.base import A_MOMENT, NextPage, RequestModel, ResponseModel, examples
 from leasehold.protocol.fields import (
     MAX_MEMORY_MIB,
     AnyNumberOf,
@@ -208,11 +208,10 @@ class Job(ResponseModel):
         return self.state.is_final
 
 
-class JobPage(ResponseModel):
+class JobPage(NextPage):
     """Some jobs, newest first."""
 
     jobs: tuple[Job, ...] = Field(description="The jobs.")
-    next: str | None = Field(description="The `cursor` of the next page; null: this was the last.")
 
 
 class JobResult(ResponseModel):

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from leasehold.protocol.base import A_MOMENT, PageQuery, RequestModel, ResponseModel, examples
+from leasehold.protocol.base import A_MOMENT, NextPage, PageQuery, RequestModel, ResponseModel, examples
 from leasehold.protocol.fields import MAX_FOLLOWED, Moment, Number, OrEmpty, OrNone
 
 _ENTRY = {
@@ -54,8 +54,7 @@ class Change(JournalEntry):
     consumer: OrEmpty = Field(description="Whose lease it is.")
 
 
-class JournalPage(ResponseModel):
+class JournalPage(NextPage):
     """A part of a lease's journal, oldest first."""
 
     entries: tuple[JournalEntry, ...]
-    next: str | None = Field(description="The `cursor` of the next page; null: this was the last.")

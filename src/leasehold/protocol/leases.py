@@ -4,7 +4,7 @@ from pydantic import Field
 
 from leasehold.model.lease import LeaseState
 from leasehold.model.request import DEFAULT_MEMORY_MIB
-from leasehold.protocol.base import A_MOMENT, RequestModel, ResponseModel, examples
+from leasehold.protocol.base import A_MOMENT, NextPage, RequestModel, ResponseModel, examples
 from leasehold.protocol.fields import (
     AnyNumberOf,
     Claims,
@@ -159,8 +159,7 @@ class Lease(ResponseModel):
         return self.state.is_final
 
 
-class LeasePage(ResponseModel):
+class LeasePage(NextPage):
     """Some leases, newest first."""
 
     leases: tuple[Lease, ...]
-    next: str | None = Field(description="The `cursor` of the next page; null: this was the last.")

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from leasehold.protocol.base import A_MOMENT, RequestModel, ResponseModel, examples
+from leasehold.protocol.base import A_MOMENT, NextPage, RequestModel, ResponseModel, examples
 from leasehold.protocol.fields import AnyNumberOf, Cursor, Moment, Name, OrEmpty, OrFalse, OrNone, OrZero, PageSize
 from leasehold.protocol.jobs import SoftwareText
 
@@ -54,8 +54,7 @@ class Node(ResponseModel):
     seen_at: Moment = Field(description="When it was seen last.")
 
 
-class NodePage(ResponseModel):
+class NodePage(NextPage):
     """Some nodes, by name."""
 
     nodes: tuple[Node, ...] = Field(description="The nodes.")
-    next: str | None = Field(description="The `cursor` of the next page; null: this was the last.")

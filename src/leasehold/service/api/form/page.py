@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 
-from leasehold.service.api.page_headers import page_headers, source_hash
+from leasehold.service.api.home.page import page_headers, source_hash
 
 _HERE = files(__package__)
 

@@ -1,8 +1,10 @@
 """The pages, rendered here: they need no script, and nothing comes from elsewhere."""
 
 import json
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from functools import cache
+from hashlib import sha256
 from importlib.resources import files
 from itertools import islice
 from typing import Any
@@ -11,7 +13,6 @@ import jinja2
 from markupsafe import Markup
 
 from leasehold.model.request import LEASE_TYPES
-from leasehold.service.api.page_headers import page_headers, source_hash
 from leasehold.service.overview import FREE, GUESTS, LOCAL, OUT, Glance, Overview
 
 KINDS = (LOCAL, *reversed(LEASE_TYPES), GUESTS, FREE, OUT)
@@ -98,3 +99,28 @@ def _environment() -> jinja2.Environment:
 @cache
 def _style() -> str:
     return (files(__package__) / "home.css").read_text(encoding="utf-8")
+
+
+# What a browser may do with a page of ours: nothing but what the page says that it needs
+
+
+def page_headers(policy: Mapping[str, str], *, cache: str) -> dict[str, str]:
+    """Give the headers of a page; ``policy`` are the sources that it is allowed beside images in itself."""
+    allowed = {
+        "default-src": "'none'",
+        "img-src": "data:",
+        "base-uri": "'none'",
+        "frame-ancestors": "'none'",
+        **policy,
+    }
+    return {
+        "Content-Security-Policy": "; ".join(f"{name} {source}" for name, source in allowed.items()),
+        "Referrer-Policy": "no-referrer",
+        "X-Content-Type-Options": "nosniff",
+        "Cache-Control": cache,
+    }
+
+
+def source_hash(text: str) -> str:
+    """Name an inline style or script as a source, by its hash."""
+    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
