@@ -411,12 +411,14 @@ COALLOCATIONS = (
         "Co-allocations that could not be, or whose tries were used up.",
         (pl.col("state") == "refused").sum(),
     ),
-    _measure("coallocation_wait_mean_s", "mean wait", "s", f"Mean time {_WAITED}.", _COALLOCATION_WAIT_S.mean()),
+    _measure(
+        "coallocation_wait_mean_s", "mean wait", "s", f"Mean time {_COALLOCATION_WAITED}.", _COALLOCATION_WAIT_S.mean()
+    ),
     _measure(
         "coallocation_wait_p95_s",
         "95 % waited less",
         "s",
-        f"95th percentile of the time {_WAITED}.",
+        f"95th percentile of the time {_COALLOCATION_WAITED}.",
         _COALLOCATION_WAIT_S.quantile(0.95),
     ),
     _measure(

@@ -43,11 +43,6 @@ def cost_of(leases: Iterable[Candidate]) -> int:
     return sum([lease.cost_vm_ms for lease in leases])
 
 
-def lost_of(leases: Iterable[Candidate]) -> int:
-    """How much work all of them would lose, in VM-milliseconds."""
-    return sum([lease.lost_vm_ms for lease in leases])
-
-
 def ids_of(leases: Iterable[Candidate]) -> tuple[int, ...]:
     """Their numbers in rising order: the last tie-break of every policy."""
     return tuple(sorted([lease.lease_id for lease in leases]))
