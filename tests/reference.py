@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import typer
+from tests.error_reference import PAGE, errors_page
 
 from leasehold.cli.main import app
 from leasehold.configuration.agreements import AGREEMENT, RULES
@@ -191,3 +192,4 @@ if __name__ == "__main__":
         (FOLDER / name).write_text(written(name), encoding="utf-8")
     (FOLDER / COMMANDS).write_text(commands_page(), encoding="utf-8")
     (FOLDER / RUN_FOLDER).write_text(run_folder_page(), encoding="utf-8")
+    (FOLDER / PAGE).write_text(errors_page(), encoding="utf-8")

@@ -9,6 +9,7 @@ from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
+from tests.error_reference import REMEDIES, errors_page, expectations
 from tests.playing import BACKGROUND, Block, blocks, play, play_block
 from tests.reference import COMMANDS, ROWS, commands, commands_page, names, run_folder_page, written
 from tests.service.drivers.qemu.machines import end_machines
@@ -128,6 +129,13 @@ class TestTheTablesOfKeys:
         assert (REPOSITORY / "docs" / page).read_text("utf-8") == written(page), (
             "python -m tests.reference writes them anew"
         )
+
+
+def test_the_page_of_errors_is_current() -> None:
+    assert reference("errors.md") == errors_page(), "make keys writes it"
+    assert REMEDIES.keys() == set(Kind)
+    listed = {key for key, _ in expectations()}
+    assert {"service.port", "limits.body_kib", "cluster.slots", "cluster.repair", "cluster.qemu.image"} <= listed
 
 
 def test_the_service_page_has_every_variable_of_our_own() -> None:

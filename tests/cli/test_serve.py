@@ -97,7 +97,7 @@ class TestBadInput:
             port = str(other.getsockname()[1])
             ended = cli("serve", "--port", port)
         assert ended.code == 2
-        assert f"127.0.0.1 port {port}: cannot be listened at: Address already in use" in ended.err
+        assert f"127.0.0.1 port {port}: cannot be bound: Address already in use" in ended.err
         assert not (data / "leasehold.db").exists()
 
 

@@ -12,7 +12,7 @@ import pytest
 from leasehold.cli.demo_load import GUESTS, HEAD_START_S, OWNERS, PACE, DemoLoad, demo_requests
 from leasehold.client import AsyncClient
 from leasehold.service.config import demo
-from leasehold.service.serving import Listening, Place, serve
+from leasehold.service.serving import DataFolder, Listening, serve
 
 
 class TestRequests:
@@ -54,5 +54,5 @@ def test_guests_run_and_give_way_and_are_suspended(tmp_path: Path) -> None:
         await asyncio.gather(working, return_exceptions=True)
 
     config = replace(demo(), service=replace(demo().service, port=0))
-    asyncio.run(serve(config, Place(tmp_path, tmp_path / "demo"), watch))
+    asyncio.run(serve(config, DataFolder(tmp_path, tmp_path / "demo"), watch))
     assert {"running", "suspending", "suspended"} <= set(seen)

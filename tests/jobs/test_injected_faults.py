@@ -3,6 +3,7 @@
 from random import Random
 
 import pytest
+from tests.jobs.job_world import JobWorld
 from tests.jobs.making import BASE, MINUTE, S, ask
 
 from leasehold.jobs.effects import JobClosed, JobDecided
@@ -12,7 +13,6 @@ from leasehold.jobs.settings import JobSettings
 from leasehold.matching.needs import Amounts
 from leasehold.matching.nodes import NodeCapabilities
 from leasehold.matching.software import installed
-from leasehold.testing.job_world import JobWorld
 
 NODES = 8
 TIMES = 100

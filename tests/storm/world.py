@@ -141,7 +141,8 @@ class Process:
                 uplink_token = await self.uplink_token
                 (site,) = SLOTS[self.name]
                 wire = Wire(world.network, self.name)
-                await Uplink(federation, site, "https://home", uplink_token, transport=wire).run()
+                messages, status = federation.messages, federation.sites.own_status
+                await Uplink(messages, status, "https://home", uplink_token, site=site, transport=wire).run()
             self.up.set()
             await asyncio.Event().wait()
 

@@ -10,7 +10,7 @@ import typer
 
 if TYPE_CHECKING:
     from leasehold.service.config import ServiceConfig
-    from leasehold.service.serving import Place
+    from leasehold.service.serving import DataFolder
 
 CONFIG_FILE = "leasehold.toml"
 """Looked for in the data folder where no configuration is named."""
@@ -79,12 +79,12 @@ class Wanted:
         service = replace(config.service, **{key: value for key, value in options.items() if value not in {None, ""}})
         return fitting(replace(config, service=service))
 
-    def place(self, config: "ServiceConfig") -> "Place":
+    def place(self, config: "ServiceConfig") -> "DataFolder":
         """Say where the gateway's things are; those of the demonstration do not mix with others."""
-        from leasehold.service.serving import Place
+        from leasehold.service.serving import DataFolder
 
         folder = _folder(config.service.data)
-        return Place(folder, folder / "demo" if self.demo else folder)
+        return DataFolder(folder, folder / "demo" if self.demo else folder)
 
 
 def _folder(named: Path | None) -> Path:

@@ -14,8 +14,8 @@ from leasehold.client.local_gateway import data_folder
 from leasehold.service.config import ServiceConfig
 from leasehold.service.config_file import without_password
 from leasehold.service.logs import is_for_people, set_up_logs
-from leasehold.service.serving import Listening, Place, loop_for, serve
-from leasehold.service.site_states import allowed_at, summary
+from leasehold.service.serving import DataFolder, Listening, loop_for, serve
+from leasehold.service.sites import allowed_at, summary
 
 
 def be_a_gateway(wanted: Wanted, config: ServiceConfig, stream: TextIO, *, json: bool) -> None:
@@ -33,7 +33,7 @@ class Herald:
     """Says where the gateway is: to people in a few lines, in a log as one."""
 
     config: ServiceConfig
-    place: Place
+    place: DataFolder
     wanted: Wanted
     for_people: bool
     json: bool

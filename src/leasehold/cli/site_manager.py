@@ -19,7 +19,7 @@ from leasehold.service.config import ServiceConfig, SiteSpec, default_sharing, d
 from leasehold.service.logs import is_for_people, set_up_logs
 from leasehold.service.messages.uplink import Uplink, check_gateway
 from leasehold.service.serving import Listening, serve
-from leasehold.service.site_states import allowed_at
+from leasehold.service.sites import allowed_at
 from leasehold.sharing.enforcement import MEMBERS
 
 TOKEN = "LEASEHOLD_GATEWAY_TOKEN"  # noqa: S105 - the name of a variable
@@ -77,7 +77,8 @@ def manage(line: Line, wanted: Wanted, config: ServiceConfig, stream: TextIO) ->
         else:
             fields = {"url": listening.url, "site": line.site, "allowed": allowed_at(config.clusters[0])}
             structlog.get_logger("leasehold.serving").info("listening", **fields)
-        await Uplink(listening.federation, line.site, line.gateway_url, line.token).run()
+        messages, status = listening.federation.messages, listening.federation.sites.own_status
+        await Uplink(messages, status, line.gateway_url, line.token, site=line.site).run()
 
     with asyncio.Runner(loop_factory=auto_loop_factory()) as runner:
         runner.run(serve(config, wanted.place(config), keep_in_touch))

@@ -156,7 +156,7 @@ def _content_of_named(path: Path) -> str:
         problem = getattr(error, "strerror", None) or type(error).__name__
         raise InputError(path, None, f"BEARER_TOKEN_FILE names it, and it cannot be read: {problem}") from None
     if stat.S_ISREG(mode) and mode & (stat.S_IRWXG | stat.S_IRWXO):
-        problem = f"holds a token and can be read by others; if nobody has, say: chmod 600 {path}"
+        problem = f"holds a token and can be read by others; if no one has read it, run: chmod 600 {path}"
         raise InputError(path, None, problem)
     if not text:
         raise InputError(path, None, "is empty, and BEARER_TOKEN_FILE names it for a token")

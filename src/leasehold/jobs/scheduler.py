@@ -2,7 +2,7 @@
 
 ``handle`` is called with all events of an instant and gives what is to be done and what has become known. It
 never asks what time it is and never waits. The service uses it, and so do the simulated worlds of
-`leasehold.experiments.hybrid` and `leasehold.testing.job_world`; `leasehold sim` knows leases alone.
+`leasehold.experiments.hybrid` and the tests; `leasehold sim` knows leases alone.
 """
 
 from collections import Counter

@@ -1,6 +1,9 @@
-"""What was used between two moments: by whom, of which virtual domain, in all or window by window.
+"""What was used between two moments, by consumer and virtual domain, in all or window by window; and statements.
 
-Everything is summed from the times for which leases held machines, and exact to the VM-millisecond.
+Everything is summed from the times for which leases held machines, and exact to the VM-millisecond. A statement
+says what was agreed, used and punished. An agreement counts for the time in which it was in force: from the second
+signature on, not while it, or what it is a part of, was suspended, and not after its end. What is passed on counts
+as it reads beneath that.
 """
 
 from bisect import bisect_right

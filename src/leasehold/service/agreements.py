@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TypeVar, cast
 
 from leasehold.model.agreement import CPUS, EVERYBODY, Agreement
 from leasehold.service.accounting import Ground
@@ -20,13 +20,11 @@ from leasehold.service.commands import (
 )
 from leasehold.service.engine.engine import Engine
 from leasehold.service.engine.usage import GoingOn, going_on
+from leasehold.service.engine_thread import Clock, EngineThread
 from leasehold.service.errors import NoSuchAgreement
 from leasehold.service.store.rows import PenaltyRow
 from leasehold.sharing.parties import Providers
 from leasehold.sharing.records import AgreementRecord, AgreementSide, in_force
-
-if TYPE_CHECKING:
-    from leasehold.service.federation import Federation
 
 T = TypeVar("T")
 
@@ -71,21 +69,22 @@ class Accounts:
 
 
 class Agreements:
-    """What `Federation` has to do with agreements."""
+    """The agreements of one gateway."""
 
-    def __init__(self, federation: "Federation") -> None:
-        self._federation = federation
+    def __init__(self, engine: EngineThread, clock: Clock) -> None:
+        self._engine = engine
+        self._clock = clock
         self._one_at_a_time = asyncio.Lock()
 
     async def list(self) -> list[AgreementState]:
         """Give all agreements that there are, or ever were, by name."""
-        now_ms = self._federation.clock()
+        now_ms = self._clock()
 
-        return await self._federation.ask(lambda engine: _states(engine, now_ms))
+        return await self._engine.ask(lambda engine: _states(engine, now_ms))
 
     async def _accounts(self) -> Accounts:
         """Look at everything that accounts are drawn up from, all at one moment."""
-        now_ms = self._federation.clock()
+        now_ms = self._clock()
 
         def look(engine: Engine) -> Accounts:
             providers = engine.agreements.providers
@@ -93,24 +92,24 @@ class Agreements:
             ground = Ground(cpus, {site: providers.domain_of(site) for site in providers.places})
             return Accounts(_states(engine, now_ms), ground, going_on(engine.gateway, now_ms))
 
-        return await self._federation.ask(look)
+        return await self._engine.ask(look)
 
     async def drawn_up(self, work: Callable[[Accounts], T]) -> T:
         """Draw accounts up beside the engine: one at a time, so that they never take most of a processor.
 
-        What they are drawn up from is looked up when it is their turn, so that whoever waits holds no copy of
-        all leases: while Python looks through what is new for garbage, everybody waits.
+        What they are drawn up from is looked up when it is their turn, so that a waiting question holds no copy of
+        all leases: while Python collects garbage among what is new, all threads wait.
         """
         async with self._one_at_a_time:
             return await asyncio.to_thread(work, await self._accounts())
 
     async def get(self, name: str) -> AgreementState:
         """Look at one; raises NoSuchAgreement."""
-        return await self._federation.ask(_finding(name, self._federation.clock()))
+        return await self._engine.ask(_finding(name, self._clock()))
 
     async def parties(self, agreement: Agreement) -> tuple[Party, Party]:
         """Say who would speak for provider and consumer of an agreement."""
-        return await self._federation.ask(lambda engine: _parties(engine, agreement))
+        return await self._engine.ask(lambda engine: _parties(engine, agreement))
 
     async def sides_of(self, penalties: Sequence[PenaltyRow]) -> Sequence[tuple[Party, Party]]:
         """Say who speaks for provider and consumer of these punishments."""
@@ -118,7 +117,7 @@ class Agreements:
         def look(engine: Engine) -> Sequence[tuple[Party, Party]]:
             return [(Party(sites=_sites(engine, row.provider)), _consumer(engine, row.consumer)) for row in penalties]
 
-        return await self._federation.ask(look)
+        return await self._engine.ask(look)
 
     async def propose(self, agreement: Agreement, by: str) -> AgreementState:
         """Draw one up; raises InvalidField for what could not be."""
@@ -133,7 +132,7 @@ class Agreements:
         return await self._do(SignAgreement(name, side, revision, by), name)
 
     async def publish(self, name: str, by: str, *, published: bool) -> AgreementState:
-        """Let everybody see one, or only its parties."""
+        """Publish one, or show it to its parties only."""
         return await self._do(PublishAgreement(name, published, by), name)
 
     async def suspend(self, name: str, by: str, note: str) -> AgreementState:
@@ -150,10 +149,10 @@ class Agreements:
 
     async def lift(self, penalty_id: int, by: str) -> PenaltyRow:
         """Let a punishment end now; raises NoSuchPenalty."""
-        return cast("PenaltyRow", await self._federation.do(LiftPenalty(penalty_id, by)))
+        return cast("PenaltyRow", await self._engine.do(LiftPenalty(penalty_id, by)))
 
     async def _do(self, command: Command, name: str) -> AgreementState:
-        await self._federation.do(command)
+        await self._engine.do(command)
         return await self.get(name)
 
 
@@ -202,7 +201,7 @@ def _consumer(engine: Engine, consumer: str) -> Party:
 
 
 def _sites(engine: Engine, provider: str) -> tuple[str, ...]:
-    """Name the sites of a provider; those of everybody are nobody's to speak for but an administrator's."""
+    """Name the sites of a provider; only an administrator speaks for those of everybody."""
     if provider == EVERYBODY:
         return ()
     return tuple(sorted(engine.agreements.providers.sites_of(provider)))

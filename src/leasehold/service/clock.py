@@ -1,6 +1,6 @@
 """The time of a gateway: Unix milliseconds that pass as real time does, whatever happens to the clock.
 
-Somebody may set the machine's clock forward and back, and a gateway whose time follows would end every lease
+The machine's clock may be set forward and back, and a gateway whose time follows would end every lease
 at once, or none for a day. So its time passes with the clock that the system counts up since it was booted,
 sleep included, and the clock on the wall only says where to begin. While the two differ afterwards, time
 passes a little faster or slower until they agree again.
@@ -14,7 +14,7 @@ SLEW = 100
 """Time passes by at most one part in so many faster or slower: a second is made good in 100 seconds."""
 
 FAR_OFF_S = 60.0
-"""Beyond this difference somebody should look at the clock: dates of leases and tokens are off by as much."""
+"""Beyond this difference an operator should look at the clock: dates of leases and tokens are off by as much."""
 
 Milliseconds = Callable[[], int]
 

@@ -15,7 +15,7 @@ from leasehold.service.store.rows import LeaseMetadata
 from leasehold.sharing.records import AgreementSide
 
 if TYPE_CHECKING:
-    from leasehold.service.messages.wire import About
+    from leasehold.service.messages.site_status import SiteStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,15 +360,15 @@ class NativeJobsSeen:
 
 @dataclass(frozen=True, slots=True)
 class MessageBatch:
-    """Messages from a endpoint, each with its number, and the last of ours that arrived there.
+    """Messages from an endpoint, each with its number, and the last of ours that arrived there.
 
-    ``about``  what a site says of itself; None from a gateway
+    ``status``  what a site says of itself; None from a gateway
     """
 
     endpoint: str
     messages: "tuple[tuple[int, str], ...]"
     acknowledged: int
-    about: "About | None" = None
+    status: "SiteStatus | None" = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,7 +92,7 @@ class ServiceSpec:
         None
     )
     tls_key: Annotated[Path | None, FilePath("PEM file of its key, without a password")] = None
-    behind_tls_proxy: Annotated[bool, Flag("whoever reaches it has come through a proxy that speaks TLS")] = False
+    behind_tls_proxy: Annotated[bool, Flag("every connection comes through a proxy that speaks TLS")] = False
     reference_mips: Annotated[
         int,
         Whole("the speed that requested durations refer to", more="; the same at a gateway and all its sites"),
@@ -117,7 +117,7 @@ class ServiceSpec:
         str,
         Choice(
             "who may ask for /healthz and /readyz: open, token, or auto (open on this machine)",
-            more=". `open`: everybody; `token`: whoever has the permission `metrics.see`; `auto`: everybody"
+            more=". `open`: everyone; `token`: those with the permission `metrics.see`; `auto`: everyone"
             " while only this machine can reach it",
             of=ACCESS,
         ),
@@ -161,7 +161,7 @@ class Limits:
         int,
         Whole(
             "leases, co-allocations and jobs that one consumer asks for; 0: any number",
-            more=". After a restart the hour begins anew",
+            more=". After a restart the hour begins again",
             least=0,
         ),
     ] = 50_000
@@ -179,7 +179,7 @@ class Limits:
     open_connections: Annotated[
         int,
         Whole(
-            "connections that are open, of everybody together",
+            "open connections in all",
             more="; fewer where the system allows fewer open files",
         ),
     ] = 4_000
@@ -195,7 +195,7 @@ class Limits:
     ] = 10_000
     body_within_ms: Annotated[int, Seconds("and its body", more=", after that", least_ms=1_000)] = 60_000
     answer_within_ms: Annotated[
-        int, Seconds("how long an answer waits for somebody to take some of it in", least_ms=1_000)
+        int, Seconds("how long an answer waits for its reader to take some of it", least_ms=1_000)
     ] = 60_000
 
     def connections(self) -> ConnectionLimits:
@@ -317,7 +317,7 @@ class JobsSpec:
         int,
         Seconds(
             "after so long without an answer the nodes of a site count as out of reach",
-            more=": they get no more jobs, and what runs there begins anew elsewhere",
+            more=": they get no more jobs, and what runs there starts again elsewhere",
             least_ms=1,
         ),
     ] = 120_000
@@ -335,7 +335,7 @@ class JobsSpec:
     queue: Annotated[str, Choice("who is looked at first: leasehold policy list", of=JOB_QUEUES)] = (
         "min-wait-deadline-first"
     )
-    patience_ms: Annotated[int, Seconds("who has waited that long goes ahead of all others; 0: nobody does")] = 240_000
+    patience_ms: Annotated[int, Seconds("jobs that have waited that long go ahead of all others; 0: none do")] = 240_000
     retry_every_ms: Annotated[int, Seconds("how often a job that found no room is tried again", least_ms=1)] = 120_000
     retry_for_ms: Annotated[int, Seconds("and for how long; then it is refused")] = 360_000
     eager: Annotated[bool, Flag("waiting jobs are looked at whenever there may be room, not only at their times")] = (
@@ -370,7 +370,7 @@ class JobsSpec:
         float,
         Number(
             "how many times its estimate a job may take before its lease is over",
-            more=", from its start; what is not done by then begins anew, or has failed",
+            more=", from its start; what is not done by then starts again, or fails",
             least=1,
         ),
     ] = 2.0

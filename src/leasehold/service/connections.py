@@ -1,6 +1,6 @@
 """The connections of a gateway: how many there are, and how long one may take to say what it wants.
 
-uvicorn waits without end for whoever has connected and says nothing, or says a little now and then. Here
+uvicorn waits without end for a client that has connected and sends nothing, or a little now and then. Here
 each connection has so long for the head of a request, so long for its body, and so long to take its answer;
 and there are at most so many connections. Where there are too many, those go first that have waited longest
 without having asked for anything: of the address that has the most of them, or of all. A request that was
@@ -67,12 +67,12 @@ def fitting_descriptors(limits: ConnectionLimits, descriptors: int) -> Connectio
 
 
 class Connected(Protocol):
-    """Whoever has connected: ``address`` is where from."""
+    """A client's connection: ``address`` is where it is from."""
 
     address: str
 
     def drop(self) -> None:
-        """Let go of it at once, whatever was still to be written."""
+        """Abort it at once, whatever was still to be written."""
 
 
 class Connections:
@@ -151,7 +151,7 @@ class Connection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]  # whichev
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Read on; whoever has begun a request has to end it in time."""
+        """Read on; a request that has begun has to end in time."""
         if self._phase == "idle":
             self._enter("head", self._all.limits.head_s)
         super().data_received(data)
@@ -166,7 +166,7 @@ class Connection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]  # whichev
         self._look()
 
     def pause_writing(self) -> None:
-        """Nobody takes in what is written: wait, but not for ever."""
+        """The client does not read what is written: wait, but not for ever."""
         super().pause_writing()
         self._slow_reader = self.loop.call_later(self._all.limits.answer_s, self.drop)
 
@@ -176,7 +176,7 @@ class Connection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]  # whichev
         self._stop(self._slow_reader)
 
     def drop(self) -> None:
-        """Let go of it at once."""
+        """Abort it at once."""
         self._all.is_busy(self)
         self.transport.abort()
 
@@ -220,7 +220,7 @@ class Connection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]  # whichev
 class Handshake(asyncio.Protocol):
     """A connection until TLS stands: counted from the first, it gives way like those that ask for nothing.
 
-    asyncio's TLS servers make a protocol only when the handshake is over; until then nobody would count it.
+    asyncio's TLS servers make a protocol only when the handshake is over; until then it would not be counted.
     """
 
     def __init__(self, connections: Connections, context: ssl.SSLContext, make: Callable[[], asyncio.Protocol]) -> None:
@@ -251,11 +251,11 @@ class Handshake(asyncio.Protocol):
         self._early += data
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio calls it so
-        """There is nobody to go on with."""
+        """The client is gone."""
         self._is_lost = True
 
     def drop(self) -> None:
-        """Let go of it at once."""
+        """Abort it at once."""
         self._all.is_busy(self)
         self._transport.abort()
 
@@ -271,7 +271,7 @@ class Handshake(asyncio.Protocol):
                 ssl_handshake_timeout=within_s,
                 ssl_shutdown_timeout=within_s,
             )
-        except OSError:  # of TLS too: whoever does not speak it, or leaves, or takes too long
+        except OSError:  # of TLS too: a client that does not speak it, leaves, or takes too long
             return
         finally:
             self._all.leave(self)

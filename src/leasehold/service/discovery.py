@@ -80,16 +80,16 @@ class NodeDiscovery:
         for site in self._sites.values():
             self._start(site.run())
 
-    def send(self, errands: BackgroundTasks) -> None:
+    def send(self, tasks: BackgroundTasks) -> None:
         """Do what the engine wants done; what is under way when the service stops is asked for again.
 
         An engine that has read its store again asks again for what is under way: that is done once.
         """
-        for fetch in errands.fetches:
+        for fetch in tasks.fetches:
             self._start_once(fetch, self._fetch)
-        for build in errands.builds:
+        for build in tasks.builds:
             self._start_once(build, self._build)
-        for site in errands.looks & self._sites.keys():
+        for site in tasks.looks & self._sites.keys():
             self._sites[site].look_soon()
 
     async def close(self) -> None:

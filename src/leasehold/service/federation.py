@@ -16,20 +16,15 @@ import structlog
 
 from leasehold.gateway.explaining import CoAllocationExplanation, Explanation
 from leasehold.gateway.gateway import Gateway
-from leasehold.model.errors import InvariantBroken, LeaseholdError, UnknownName
-from leasehold.model.event import SiteFellSilent
+from leasehold.model.errors import InvariantBroken, LeaseholdError
 from leasehold.service.agreements import Agreements
 from leasehold.service.clock import FAR_OFF_S
 from leasehold.service.commands import (
     Cancel,
     Command,
-    Drain,
     Extend,
-    ForgetSite,
-    Happened,
     Submit,
     SubmitCoAllocation,
-    Undrain,
 )
 from leasehold.service.config import ServiceConfig
 from leasehold.service.discovery import NodeDiscovery, job_setup
@@ -37,19 +32,16 @@ from leasehold.service.drivers.protocol import Driver
 from leasehold.service.engine.engine import Done, Engine
 from leasehold.service.engine.sites import occupancies, overhead_factors
 from leasehold.service.engine_thread import Clock, EngineThread
-from leasehold.service.errors import CannotForget, ConsoleElsewhere, NoSuchLease, NoSuchSite
+from leasehold.service.errors import ConsoleElsewhere, NoSuchLease
 from leasehold.service.feed import Feed
 from leasehold.service.jobs import Jobs
 from leasehold.service.messages.routing import MessageRouter, identity_of
-from leasehold.service.messages.wire import About
-from leasehold.service.metrics import Metrics, Standing
+from leasehold.service.metrics import GaugeSnapshot, Metrics
 from leasehold.service.opening import Reloaded, check_sites, make_gateway, native_queues, open_drivers, reloaded
-from leasehold.service.overview import GUESTS, LOCAL, Glance, Held, Overview, glance, held_now, idle_kind
 from leasehold.service.peers.peers import Peers
 from leasehold.service.site_reconciler import SiteReconciler
-from leasehold.service.site_states import SiteState, SiteStates
-from leasehold.service.store.filters import Visible
-from leasehold.service.store.rows import LeaseRow, OrderRow, SiteRow
+from leasehold.service.sites import UNREACHABLE, Sites
+from leasehold.service.store.rows import LeaseRow, OrderRow
 from leasehold.service.store.store import Store
 from leasehold.service.surroundings import REAL, Surroundings
 
@@ -139,7 +131,6 @@ class Federation:
         self.metrics = metrics
         self.health = Health()
         self.feed = Feed(store.last_seq())
-        self.identity = identity_of(store, surroundings.new_id)
         self._can = {name: driver.capabilities for name, driver in drivers.items()}
         self._opened_slots = {site.name: site.slots for site in config.clusters}
         self._random = surroundings.random
@@ -163,14 +154,15 @@ class Federation:
         }
         self._discovery = NodeDiscovery(drivers, self.do, clock, config.jobs)
         self._native_queues = native_queues(config, drivers, self.do)
-        self._drained = {row.name: row for row in store.sites() if row.drained_ms is not None}
-        self._standing = Standing()
-        metrics.show(lambda: self._standing)
-        self.post = MessageRouter(self.do, store, clock)
-        self._states = SiteStates(config, self._reconcilers, self._drained, self.post)
-        self.peers = Peers(self, folder, surroundings)
-        self.agreements = Agreements(self)
-        self.jobs = Jobs(self)
+        self._gauges = GaugeSnapshot()
+        metrics.show(lambda: self._gauges)
+        thread, identity = self._engine_thread, identity_of(store, surroundings.new_id)
+        drained = {row.name: row for row in store.sites() if row.drained_ms is not None}
+        self.messages = MessageRouter(thread, store, clock)
+        self.sites = Sites(config, thread, self._reconcilers, drained, self.messages, identity=identity, clock=clock)
+        self.peers = Peers(thread, self.messages, identity, folder, surroundings)
+        self.agreements = Agreements(thread, clock)
+        self.jobs = Jobs(thread, store, clock)
 
     @classmethod
     @asynccontextmanager
@@ -242,7 +234,7 @@ class Federation:
     def _passed(self, done: Done) -> None:
         """A step is in the store: tell who waits for news, and send its orders out."""
         self.feed.advance(done.last_seq)
-        self.post.has_messages_to(done.messages_to)
+        self.messages.notify(done.messages_to)
         self._discovery.send(done.tasks)
         by_site: dict[str, list[OrderRow]] = {}
         for row in done.orders:
@@ -263,7 +255,7 @@ class Federation:
             self.health.cause = None if error is None else error.__cause__ or error
 
     def _driver_ended(self, driving: "asyncio.Task[None]") -> None:
-        """Without an engine thread nobody would ever be answered: only a new start helps."""
+        """Without an engine thread no request would ever be answered: only a restart helps."""
         if not driving.cancelled() and (error := driving.exception()) is not None:
             self.health.broken = self.health.broken or "the engine has stopped"
             self.health.trouble = self.health.trouble or "the engine has stopped"
@@ -282,7 +274,7 @@ class Federation:
                 _log.info("the step of the engine is done", took_s=round(longest_s))
 
     async def _watch_clock(self) -> None:
-        """Say once that somebody should look at the machine's clock, and once that it is right again."""
+        """Log once that the machine's clock is off, and once that it is right again."""
         was_off = False
         while True:
             warnings = self.health.warnings
@@ -294,7 +286,7 @@ class Federation:
             await asyncio.sleep(_WATCH_EVERY_S)
 
     async def _prune_now_and_then(self) -> None:
-        """Let go of what nobody will ask for again, a little at a time."""
+        """Delete what is older than the configuration keeps, a little at a time."""
         while True:
             before = self.config.retention.cutoffs(self.clock())
             with suppress(LeaseholdError):
@@ -322,13 +314,7 @@ class Federation:
         while True:
             await asyncio.sleep(LISTEN_EVERY_S)
             with suppress(LeaseholdError):  # where the store does not answer now, the next time will do
-                await self._mark_the_silent()
-
-    async def _mark_the_silent(self) -> None:
-        remotes = await self._engine_thread.ask(lambda engine: list(engine.gateway.registry.remotes.values()))
-        for remote in remotes:
-            if not remote.silent and self.post.is_silent(remote.name):
-                await self.do(Happened(SiteFellSilent(remote.name)))
+                await self.sites.mark_silent()
 
     # Configuration
 
@@ -347,7 +333,7 @@ class Federation:
             most_open = config.limits.open_requests_per_consumer or None
             await self._engine_thread.ask(lambda engine: engine.reconfigure(make, most_open))
             self.config = config
-            self._states = SiteStates(config, self._reconcilers, self._drained, self.post)
+            self.sites.configure(config)
             await self._check()  # after the step that decides what follows; by now all of it is applied
         return outcome
 
@@ -393,96 +379,6 @@ class Federation:
             raise ConsoleElsewhere(lease_id, row.lease.site)
         return "" if reconciler is None else await reconciler.console(lease_id)
 
-    # Sites
-
-    async def drain(self, site: str, by: str, note: str = "") -> None:
-        """Lend nothing more at a site; raises NoSuchSite."""
-        await self.do(Drain(site, by, note))
-        row: SiteRow = SiteRow(
-            name=site,
-            drained_ms=self.clock(),
-            drained_by=by,
-            note=note,
-        )
-        self._drained[site] = row
-
-    async def undrain(self, site: str, by: str) -> None:
-        """Lend again; raises NoSuchSite."""
-        await self.do(Undrain(site, by))
-        self._drained.pop(site, None)
-
-    async def forget(self, site: str, by: str) -> None:
-        """Let go of a site that decides for itself and will not come back; what is there has failed.
-
-        Raises NoSuchSite, and CannotForget for one that may still be there.
-        """
-        state = await self.site(site)
-        if site not in self._reconcilers and not self.post.is_silent(site):
-            raise CannotForget(site, f"it is {state.status}; wait until it has been silent for a minute")
-        await self.do(ForgetSite(site, by))
-        self._drained.pop(site, None)
-
-    async def site(self, name: str) -> SiteState:
-        """Look at one site; raises NoSuchSite."""
-        states = {state.name: state for state in await self.sites()}
-        if name not in states:
-            raise NoSuchSite(name, states)
-        return states[name]
-
-    async def check_place(self, name: str) -> None:
-        """Refuse the name of what is neither a site nor a peer; raises UnknownName."""
-        remotes = await self._engine_thread.ask(lambda engine: dict(engine.gateway.registry.remotes))
-        if name not in remotes and name not in self._reconcilers:
-            sites = [other for other, remote in remotes.items() if not remote.is_peer]
-            raise UnknownName("site", name, [*self._reconcilers, *sites])
-
-    async def sites(self) -> list[SiteState]:
-        """Look at all sites, in the order of the configuration; peers are none."""
-        now = await self._engine_thread.ask(lambda engine: occupancies(engine.gateway))
-        own = [self._states.own(name, now[name]) for name in self._reconcilers]
-        abouts = await self._engine_thread.ask(lambda engine: dict(engine.remote_sites.remotes))
-        remotes = {name: about for name, about in abouts.items() if not about.is_gateway}
-        return own + [self._states.remote(name, about) for name, about in remotes.items()]
-
-    async def overview(self, visible: Visible) -> Overview:
-        """Look at all sites as a whole, as somebody may who sees these leases."""
-
-        def look(engine: Engine) -> tuple[tuple[dict[str, Held], int], dict[str, About]]:
-            return held_now(engine.gateway, visible), dict(engine.remote_sites.remotes)
-
-        (held, waiting), abouts = await self._engine_thread.ask(look)
-        slots = {spec.name: spec.slots for spec in self.config.clusters}
-        sites = [glance(name, slots[name], self._states.status(name), held[name]) for name in self._reconcilers]
-        for name, about in abouts.items():
-            if not about.is_gateway:
-                state = self._states.remote(name, about)
-                kinds = {LOCAL: state.local_vms, GUESTS: state.guest_vms}
-                kinds[idle_kind(state.status)] = state.free_vms
-                sites.append(Glance(name, state.slots, state.status, kinds))
-        return Overview(sites, waiting)
-
-    async def about(self) -> About:
-        """Say of the one site here what its gateway is to know."""
-        (spec,) = self.config.clusters
-        now = (await self._engine_thread.ask(lambda engine: occupancies(engine.gateway)))[spec.name]
-        can = self._reconcilers[spec.name].driver.capabilities
-        return About(
-            identity=self.identity,
-            slots=spec.slots,
-            speed_mips=spec.terms.speed_mips,
-            reference_mips=self.config.service.reference_mips,
-            driver=spec.driver,
-            can_suspend=can.suspend,
-            can_migrate=can.migrate,
-            lends=spec.name not in self._drained and not self._reconcilers[spec.name].is_silent,
-            local_vms=now.local_vms,
-            guest_vms=now.guest_vms,
-            waiting_local=now.waiting_local,
-            waiting_guests=now.waiting_guests,
-            waiting_local_vms=now.waiting_local_vms,
-            waiting_guest_vms=now.waiting_guest_vms,
-        )
-
     # Metrics
 
     async def render_metrics(self) -> tuple[bytes, str]:
@@ -495,9 +391,9 @@ class Federation:
     async def _look_around(self) -> None:
         """Let the gauges show how things stand."""
         leases = await asyncio.to_thread(self.store.count_by_state)
-        self._standing = await self._engine_thread.ask(lambda engine: self._stand(engine, leases))
+        self._gauges = await self._engine_thread.ask(lambda engine: self._measure(engine, leases))
 
-    def _stand(self, engine: Engine, leases: Mapping[tuple[str, str], int]) -> Standing:
+    def _measure(self, engine: Engine, leases: Mapping[tuple[str, str], int]) -> GaugeSnapshot:
         vms: dict[tuple[str, str], int] = {}
         for name, now in occupancies(engine.gateway).items():
             vms |= {
@@ -508,8 +404,8 @@ class Federation:
         orders: dict[tuple[str, str], int] = {}
         for row in engine.outbox:
             orders[row.site, row.status] = orders.get((row.site, row.status), 0) + 1
-        up = {name: self._states.is_up(name) for name in self._reconcilers}
+        up = {name: self.sites.status(name) != UNREACHABLE for name in self._reconcilers}
         factors = overhead_factors(engine.gateway)
         agreements, penalties = engine.agreements.count(self.clock())
         jobs = Counter(record.state.value for record in engine.jobs.scheduler.records.values())
-        return Standing(leases, vms, orders, up, factors, jobs, agreements, penalties)
+        return GaugeSnapshot(leases, vms, orders, up, factors, jobs, agreements, penalties)

@@ -1,4 +1,4 @@
-"""Tells whoever waits that the journal has grown."""
+"""Wakes what waits for the journal to grow."""
 
 import asyncio
 

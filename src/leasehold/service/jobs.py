@@ -1,19 +1,14 @@
-"""Jobs of a live gateway: taken in, looked at, and what came of them; the nodes and images for them."""
+"""Jobs of a live gateway: submitted, looked at, explained, and their results; the nodes and images for them.
+
+For an explanation nodes are judged by kind, and grouped by what they answer: a site may have ten thousand that are
+alike. Nothing is changed by it.
+"""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
-
-from leasehold.service.commands import CancelJob, SubmitJob
-from leasehold.service.errors import NoSuchJob
-from leasehold.service.store.filters import JobFilter
-from leasehold.service.store.rows import AttemptRow, ImageRow, JobRow, NodeRow
-
-if TYPE_CHECKING:
-    from leasehold.service.federation import Federation
-from collections.abc import Iterable
 from itertools import chain
+from typing import cast
 
 from leasehold.jobs.job import JobReason, JobState, Place
 from leasehold.matching.choice import Physical
@@ -21,8 +16,14 @@ from leasehold.matching.images import Recipe
 from leasehold.matching.needs import Job
 from leasehold.matching.nodes import EvaluationTime, Network, judge, judge_machine
 from leasehold.matching.verdict import Verdict, Why
+from leasehold.service.commands import CancelJob, SubmitJob
 from leasehold.service.engine.engine import Engine
 from leasehold.service.engine.nodes import Kind, facts_of, first_of, node_of
+from leasehold.service.engine_thread import Clock, EngineThread
+from leasehold.service.errors import NoSuchJob
+from leasehold.service.store.filters import JobFilter
+from leasehold.service.store.rows import AttemptRow, ImageRow, JobRow, NodeRow
+from leasehold.service.store.store import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,30 +161,32 @@ class JobResult:
 
 
 class Jobs:
-    """What `Federation` has to do with jobs."""
+    """The jobs of one gateway."""
 
-    def __init__(self, federation: "Federation") -> None:
-        self._federation = federation
+    def __init__(self, engine: EngineThread, store: Store, clock: Clock) -> None:
+        self._engine = engine
+        self._store = store
+        self._clock = clock
 
     async def submit(self, command: SubmitJob) -> tuple[JobRow, bool]:
         """Take a job in; True with it if it is new, False if it came before under the same key.
 
         Raises InvalidField, TooManyOpen, IdempotencyConflict.
         """
-        return cast("tuple[JobRow, bool]", await self._federation.do(command))
+        return cast("tuple[JobRow, bool]", await self._engine.do(command))
 
     async def cancel(self, job_id: int) -> JobRow:
         """Take a job back; one that is over stays as it is. Raises NoSuchJob."""
-        return cast("JobRow", await self._federation.do(CancelJob(job_id)))
+        return cast("JobRow", await self._engine.do(CancelJob(job_id)))
 
     async def job(self, job_id: int) -> tuple[JobRow, list[AttemptRow]]:
         """Look at one, with its attempts in their order; raises NoSuchJob."""
 
         def read() -> tuple[JobRow, list[AttemptRow]]:
-            row = self._federation.store.job(job_id)
+            row = self._store.job(job_id)
             if row is None:
                 raise NoSuchJob(job_id)
-            return row, self._federation.store.attempts([job_id])
+            return row, self._store.attempts([job_id])
 
         return await asyncio.to_thread(read)
 
@@ -193,9 +196,9 @@ class Jobs:
         """The newest jobs first, ``limit`` of them; ``before_id`` goes on where a page ended."""
 
         def read() -> list[tuple[JobRow, list[AttemptRow]]]:
-            rows = self._federation.store.jobs(which, limit, before_id)
+            rows = self._store.jobs(which, limit, before_id)
             attempts: dict[int, list[AttemptRow]] = {row.record.id: [] for row in rows}
-            for attempt in self._federation.store.attempts(list(attempts)):
+            for attempt in self._store.attempts(list(attempts)):
                 attempts[attempt.job_id].append(attempt)
             return [(row, attempts[row.record.id]) for row in rows]
 
@@ -203,8 +206,8 @@ class Jobs:
 
     async def explain(self, command: SubmitJob) -> Prospect:
         """Say what would become of a job that came now; nothing is changed. Raises InvalidField."""
-        now_ms = self._federation.clock()
-        return await self._federation.ask(lambda engine: prospect(engine, command, now_ms), whose=command.consumer)
+        now_ms = self._clock()
+        return await self._engine.ask(lambda engine: prospect(engine, command, now_ms), whose=command.consumer)
 
     async def nodes(
         self,
@@ -219,7 +222,7 @@ class Jobs:
             found: list[NodeRow] = []
             last = after
             while len(found) < limit:
-                rows = self._federation.store.nodes_after(last, NODES_AT_ONCE, site)
+                rows = self._store.nodes_after(last, NODES_AT_ONCE, site)
                 found += [row for row in rows if is_wanted(row)]
                 if len(rows) < NODES_AT_ONCE:
                     break
@@ -230,18 +233,18 @@ class Jobs:
 
     async def images(self) -> list[ImageRow]:
         """All images, and those that are being built or could not be, by name and site."""
-        return await asyncio.to_thread(self._federation.store.images)
+        return await asyncio.to_thread(self._store.images)
 
     async def result(self, job_id: int) -> JobResult | None:
         """Give what came of a job, always the same; None while there is nothing. Raises NoSuchJob."""
 
         def read() -> JobResult | None:
-            row = self._federation.store.job(job_id)
+            row = self._store.job(job_id)
             if row is None:
                 raise NoSuchJob(job_id)
             if not row.record.delivered:
                 return None
-            wrote = self._federation.store.output(job_id, row.record.delivered)
+            wrote = self._store.output(job_id, row.record.delivered)
             known = job_id, row.record.delivered, row.exit_status
             if wrote is None:
                 return JobResult(*known, "", is_whole=False, is_kept=False)

@@ -1,7 +1,12 @@
-"""What the service says while it works: lines for people on a terminal, JSON lines for machines elsewhere.
+"""What the service logs: lines for people on a terminal, JSON lines for machines elsewhere.
 
-Everything goes one way: Leasehold's own words, those of the web server and of every library. Nothing secret
-gets out: each line passes `leasehold.service.logs` right before it is written.
+Everything goes one way: Leasehold's own lines, those of the web server and of every library. What looks like a
+token or a password is replaced right before a line is written: rather too much than too little, as a log with a
+hole can still be read, and a secret in a log cannot be taken back. Tokens of Leasehold keep their id, which is not
+secret and says which one it was.
+
+Each request has one line and an ID, which is in the answer and in every line that is logged meanwhile; it is the
+caller's own where it sends one.
 """
 
 import logging
@@ -84,7 +89,7 @@ def _for_people(stream: TextIO) -> Processor:
 
 
 def _in_order(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """Say first when it was, how grave, and what; and milliseconds to the tenth: nobody reads the rest."""
+    """Say first when it was, how grave, and what; and milliseconds to the tenth."""
     if isinstance(event.get("ms"), float):
         event["ms"] = round(event["ms"], 1)
     return {**{key: event[key] for key in _FIRST if key in event}, **event}
@@ -154,7 +159,7 @@ REQUEST_LOGGER = "leasehold.request"
 ID_HEADER = "X-Request-ID"
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _UNREMARKABLE = ("/healthz", "/readyz", "/metrics")
-"""Asked for by machines every few seconds; said only where somebody wants to hear everything."""
+"""Asked for by machines every few seconds; logged only at level debug."""
 
 
 class RequestLog:

@@ -1,4 +1,4 @@
-"""What an operator's monitoring sees: counters, durations, and how things stand when it looks.
+"""What an operator's monitoring sees: counters, durations, and the state of the gateway when it is scraped.
 
 Every label has a closed list of values, sites being those of the configuration: no lease, consumer or
 address ever becomes a label. `deploy/grafana` and `deploy/prometheus` show and watch these metrics.
@@ -31,8 +31,8 @@ LIVE_STATES = tuple(state.value for state in LeaseState if not state.is_final)
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """How many there are, now; whatever is left out is nought.
+class GaugeSnapshot:
+    """How many there are now; what is left out is 0.
 
     ``leases``      live leases by site ("" is the gateway) and state
     ``vms``         VMs by site and who has them: local, guest, free
@@ -54,11 +54,11 @@ class Standing:
     penalties: int = 0
 
 
-class StandingCollector(Collector):
-    """Gauges from a `Standing` that is asked for at each look; without a source they have no values."""
+class GaugeCollector(Collector):
+    """Gauges from a `GaugeSnapshot` taken at each scrape; without a source they have no values."""
 
     def __init__(self) -> None:
-        self.source: Callable[[], Standing] = Standing
+        self.source: Callable[[], GaugeSnapshot] = GaugeSnapshot
 
     def collect(self) -> Iterable[Metric]:
         """Give all gauges."""
@@ -70,8 +70,8 @@ class StandingCollector(Collector):
         yield _up(now.up)
         yield _factors(now.factors)
         yield _jobs(now.jobs)
-        yield _number("agreements_in_force", "Agreements that hold now", now.agreements)
-        yield _number("penalties_standing", "Penalties for breaking agreements that stand", now.penalties)
+        yield _number("agreements_in_force", "Agreements in force", now.agreements)
+        yield _number("penalties_active", "Penalties for breaches of agreements that have not ended", now.penalties)
 
 
 def _gauge(
@@ -82,7 +82,7 @@ def _gauge(
     sites: Iterable[str],
     known: Iterable[str],
 ) -> Metric:
-    """Make a gauge by site and one label more; every combination is told, so that none vanishes at nought."""
+    """Make a gauge by site and one label more; every combination is given, so that none disappears at 0."""
     gauge = GaugeMetricFamily(f"leasehold_{name}", f"{meaning}.", labels=["site", label])
     for site in sites:
         for value in known:
@@ -148,7 +148,7 @@ PRUNED = (
     "orders",
     "attempts",
 )
-"""The tables of which the store lets old rows go."""
+"""The tables from which the store deletes old rows."""
 
 OTHER = "other"
 """Stands for whatever is not in a closed list."""
@@ -159,7 +159,7 @@ _HTTP_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10
 _OPERATION_S = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0)
 _COMMANDS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
-# else each series has a second one, of when it began, which nobody asks for
+# else each series has a second one, of when it began, which is of no use
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
@@ -175,10 +175,10 @@ class Metrics:
             "leasehold_ready", "Whether requests can be decided, as /readyz says.", registry=self.registry
         )
         self._busy_s = Gauge(
-            "leasehold_step_seconds", "For how long the engine has been at its step.", registry=self.registry
+            "leasehold_engine_step_seconds", "For how long the engine has been at its step.", registry=self.registry
         )
-        self._standing = StandingCollector()
-        self.registry.register(self._standing)
+        self._gauges = GaugeCollector()
+        self.registry.register(self._gauges)
         ProcessCollector(registry=self.registry)
 
     def _define_requests(self) -> None:
@@ -186,11 +186,11 @@ class Metrics:
         for outcome in TAKEN:
             self._requests.labels(outcome)
         self._http = self._histogram(
-            "http_request_seconds", "Time to answer over HTTP", _HTTP_S, "route", "method", "status"
+            "http_request_duration_seconds", "Time to answer over HTTP", _HTTP_S, "route", "method", "status"
         )
-        self._streams = Gauge("leasehold_streams", "Open streams of changes", registry=self.registry)
+        self._streams = Gauge("leasehold_open_streams", "Open streams of changes", registry=self.registry)
         self._clock_ahead = Gauge(
-            "leasehold_clock_ahead_seconds",
+            "leasehold_clock_offset_seconds",
             "How far the gateway's time is ahead of the machine's clock",
             registry=self.registry,
         )
@@ -203,9 +203,9 @@ class Metrics:
         self._job_decisions = self._counter("job_decisions", "Decisions about jobs", "site", "reason")
         self._preemptions = self._counter("preemptions", "Leases that gave way at a site", "site", "reason")
         self._decision_s = self._histogram(
-            "decision_seconds", "Time in the decision core for a batch of commands", _DECISION_S
+            "decision_duration_seconds", "Time that the decision core takes for a batch", _DECISION_S
         )
-        self._commit_s = self._histogram("commit_seconds", "Time to write what followed from a batch", _COMMIT_S)
+        self._commit_s = self._histogram("commit_duration_seconds", "Time to write the outcome of a batch", _COMMIT_S)
         self._batch = self._histogram("batch_commands", "Commands decided together", _COMMANDS)
         self._checks = self._counter("invariant_checks", "Checks of every promise, by result", "result")
         for result in ("kept", "broken"):
@@ -216,13 +216,13 @@ class Metrics:
             "order_failures", "Orders that a site's machines did not follow", "site", "verb"
         )
         self._operation_s = self._histogram(
-            "operation_seconds",
+            "operation_duration_seconds",
             "Time that machines took for what was ordered",
             _OPERATION_S,
             "site",
             "operation",
         )
-        self._pruned = self._counter("pruned_rows", "Rows that the store let go of", "table")
+        self._pruned = self._counter("pruned_rows", "Rows that the store deleted because they were old", "table")
         for table in PRUNED:
             self._pruned.labels(table)
         self._differences = self._counter(
@@ -276,7 +276,7 @@ class Metrics:
         self._operation_s.labels(site, operation).observe(took_s)
 
     def pruned(self, rows: Mapping[str, int]) -> None:
-        """Count rows that the store let go of, by table."""
+        """Count rows that the store deleted because they were old, by table."""
         for table, count in rows.items():
             self._pruned.labels(table).inc(count)
 
@@ -308,9 +308,9 @@ class Metrics:
         self._ready.set_function(ready)
         self._busy_s.set_function(busy_s)
 
-    def show(self, source: Callable[[], Standing]) -> None:
+    def show(self, source: Callable[[], GaugeSnapshot]) -> None:
         """Fill the gauges from this source, which is asked at each look and must not block."""
-        self._standing.source = source
+        self._gauges.source = source
 
     def render(self) -> tuple[bytes, str]:
         """Write everything in the format of Prometheus, and give the type of that content."""

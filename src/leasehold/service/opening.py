@@ -1,4 +1,4 @@
-"""From what a configuration says to a gateway and the drivers of its sites."""
+"""From a configuration to a gateway and the drivers of its sites; and what can be reloaded."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace

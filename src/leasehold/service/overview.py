@@ -15,7 +15,7 @@ from leasehold.service.store.filters import Visible
 LOCAL = "own users"
 FREE = "free"
 OUT = "out of reach"
-"""Machines of a site that does not answer, as far as nobody is known to hold them."""
+"""Machines of a site that does not answer, as far as no lease is known to hold them."""
 
 GUESTS = "guests"
 """Guests of a site that decides for itself: their types are not told."""
@@ -55,7 +55,7 @@ class Held:
 
 
 def held_now(gateway: Gateway, visible: Visible) -> tuple[dict[str, Held], int]:
-    """Look at every site of this gateway, as somebody may who sees these leases; and count who waits."""
+    """Look at every site of this gateway, as far as a reader may who sees these leases; and count those that wait."""
     found: dict[str, Held] = {}
     holding = 0
     for name, site in gateway.sites.items():
@@ -77,7 +77,7 @@ def glance(name: str, slots: int, status: str, held: Held) -> Glance:
 
 
 def idle_kind(status: str) -> str:
-    """Say what machines are that nobody holds."""
+    """Say what machines are that no lease holds."""
     return OUT if status == "unreachable" else FREE
 
 

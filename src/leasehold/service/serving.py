@@ -2,7 +2,7 @@
 
 In this order: what may listen is bound, so that a port in use is known before anything is touched; the store
 is opened and locked; the sites' machines are looked at and every promise is checked; the first token is
-made; and only then is anybody answered. Stopping goes back the same way.
+made; and only then are requests answered. Stopping goes back the same way.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ READERS = 4
 """How many threads at a time make pages of what is in the store."""
 
 LONGEST_TURN_S = 0.001
-"""After how long Python lets another thread have its turn; it is five times that if nobody says."""
+"""After how long Python lets another thread have its turn; the default is five times that."""
 
 _PRIVATE = 0o700
 _FOR_NOBODY_ELSE = 0o077
@@ -64,7 +64,7 @@ _OURS = frozenset({ADDRESS_FILE, STORE_FILE, "admin.token", "demo", "images", "l
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class DataFolder:
     """Where a gateway keeps its things.
 
     ``folder``  its token and its address, which the command line on this machine looks for
@@ -85,7 +85,7 @@ class Place:
         return self.folder / ADDRESS_FILE
 
     def make(self) -> None:
-        """Make the folders where they are missing, for nobody else to read; raises InputError.
+        """Make the folders where they are missing, readable by their owner only; raises InputError.
 
         One of ours that others can enter is closed; one of somebody else's, or with other things in it, is
         not ours to close, and is refused.
@@ -99,7 +99,7 @@ class Place:
 
 
 def _close_to_others(folder: Path) -> None:
-    """See to it that nobody else can enter a folder; raises InputError where that is not for us to do."""
+    """Close a folder to others; raises InputError where that is not for us to do."""
     found = folder.stat()
     is_ours = found.st_uid == os.geteuid()
     if not found.st_mode & (0o077 if is_ours else 0o007):  # the group of a folder that was given to us is meant
@@ -126,7 +126,7 @@ Companion = Callable[[Listening], Awaitable[None]]
 
 async def serve(
     config: ServiceConfig,
-    place: Place,
+    data: DataFolder,
     companion: Companion,
     reread: Callable[[], ServiceConfig] | None = None,
 ) -> None:
@@ -138,9 +138,9 @@ async def serve(
     service, metrics = config.service, Metrics()
     if service.tls_certificate and service.tls_key:
         check_key_pair(service.tls_certificate, service.tls_key)
-    place.make()
+    data.make()
     descriptors = raise_descriptor_limit()
-    store_url = place.store_url(service)
+    store_url = data.store_url(service)
     with (
         _files_for_nobody_else(),
         bound(service.host, service.port) as listener,
@@ -148,17 +148,17 @@ async def serve(
     ):
         clock = SteadyClock(last_written_ms(store))
         metrics.watch_clock(clock.ahead_s)
-        async with Federation.open(config, store, place.work, clock, metrics) as federation:
+        async with Federation.open(config, store, data.work, clock, metrics) as federation:
             federation.health.ahead_s = clock.ahead_s
             _let_the_engine_go_first()
-            token_file = bootstrap_admin_token(store, place.folder, clock())
+            token_file = bootstrap_admin_token(store, data.folder, clock())
             listening = Listening(_url(service, listener), token_file, federation)
             app = _application(config, federation)
             connections = Connections(fitting_descriptors(config.limits.connections(), descriptors))
             server = Server(_uvicorn_config(app, service), connections, lambda: companion(listening))
             with (
                 _collecting_little_garbage(),
-                announced(place.address_file, listening.url),
+                announced(data.address_file, listening.url),
                 _stopping_on_signals(server, app),
             ):
                 if reread is not None:
@@ -359,7 +359,7 @@ def bound(host: str, port: int) -> socket.socket:
             listener.close()
             raise
     except OSError as error:
-        raise InputError(f"{host} port {port}", None, f"cannot be listened at: {error.strerror}") from None
+        raise InputError(f"{host} port {port}", None, f"cannot be bound: {error.strerror}") from None
     return listener
 
 
@@ -375,7 +375,12 @@ def _url(service: ServiceSpec, listener: socket.socket) -> str:
 
 @contextmanager
 def announced(path: Path, url: str) -> Iterator[None]:
-    """Have the file at ``path`` say ``url`` while the block lasts; it is locked before it can be seen."""
+    """Have the file at ``path`` say ``url`` while the block lasts; it is locked before it can be seen.
+
+    A client that reads it may send the administrator's token to that address, and once the gateway is dead, any
+    process on the machine may listen there. So the gateway holds the file locked while it lives, which only a living
+    process can; `leasehold.client` looks at that lock.
+    """
     descriptor, temporary = mkstemp(dir=path.parent, prefix=f".{path.name}.")
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -393,7 +398,7 @@ STOPPING = "STOPPING=1"
 
 
 def notify(state: str, environment: Mapping[str, str] = os.environ) -> None:
-    """Tell a state such as `READY`, see sd_notify(3); where nobody wants to know, nothing happens."""
+    """Tell systemd a state such as `READY`, see sd_notify(3), by the socket that it names; without one do nothing."""
     address = environment.get("NOTIFY_SOCKET", "")
     if not address.startswith(("/", "@")):
         return

@@ -103,7 +103,7 @@ def _latest_ms(engine: Engine, *, is_old: bool) -> int:
 
 
 def _is_in_use(url: URL) -> bool:
-    """Try to have it, and let go at once; a lock that nobody has made yet is not made."""
+    """Try to acquire its lock, and release it at once; a lock that does not exist is not made."""
     path = sqlite_path(url)
     if path is not None and not path.with_name(f"{path.name}.lock").exists():
         return False

@@ -1,6 +1,6 @@
 """What a process takes from outside besides its store and the time: chance, names, and the way to others.
 
-A process in earnest uses `REAL`; whoever wants to repeat a run to the last bit gives seeded ones.
+A real process uses `REAL`; a run that is to be repeated to the last bit gets seeded ones.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ import httpx2
 
 
 def new_id() -> str:
-    """Make a name that nobody else has."""
+    """Make a unique name."""
     return uuid4().hex
 
 
@@ -21,7 +21,7 @@ class Surroundings:
     """What differs from run to run.
 
     ``random``     makes the random numbers of a routing policy
-    ``new_id``     makes a name that nobody else has
+    ``new_id``     makes a unique name
     ``transport``  makes what carries calls to other gateways; None: sockets
     """
 
@@ -31,4 +31,4 @@ class Surroundings:
 
 
 REAL = Surroundings()
-"""Those of a process in earnest."""
+"""Those of a real process."""

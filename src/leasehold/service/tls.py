@@ -1,4 +1,7 @@
-"""Tokens are secrets on the way: where the service may listen, and whether its certificate and key can be used."""
+"""TLS: where the service may listen without it, and whether its certificate and key can be used.
+
+Bearer tokens are secrets on the way, so that without TLS only this machine may reach the service.
+"""
 
 import ssl
 from datetime import datetime

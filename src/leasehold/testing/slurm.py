@@ -7,7 +7,7 @@
         alpha.kill_node("alpha1")
 
 Each has a controller and three nodes of four CPUs, all on loopback, with a munge daemon between them.
-Everything runs in namespaces of its own (`leasehold.testing.quarters`), which end with the process that made
+Everything runs in namespaces of its own (`Namespaces`), which end with the process that made
 them, jobs and all, even by kill -9. Only root can have that. ``python -m leasehold.testing.slurm alpha --
 COMMAND`` runs a cluster for as long as a command runs; meanwhile ``alpha.conf`` leads to its slurm.conf, and
 ``alpha.jobs`` to a folder that other users can get to.
@@ -21,14 +21,171 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 from leasehold.model.errors import LeaseholdError
 from leasehold.testing.debian import ProgramMissing, find_or_install
-from leasehold.testing.quarters import HOST, Quarters, Resident
+
+HOST = "leasehold"
+
+_FIRST = (
+    'echo "$1" > /proc/sys/kernel/hostname && mount --bind "$2" /etc/hosts && echo ready'
+    " && trap '' CHLD && exec cat"  # an ignored SIGCHLD: the kernel buries orphans
+)
+_GRACE_S = 20
+
+
+class NoNamespaces(LeaseholdError):
+    """The kernel gives us no namespaces of our own; says what it said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resident:
+    """One program that runs in namespaces."""
+
+    process: subprocess.Popen[bytes]
+    pid: int
+
+    def stop(self) -> None:
+        """Ask it to end, and wait until it has; kill it where it does not."""
+        self._send(signal.SIGTERM)
+        try:
+            self.process.wait(_GRACE_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+    def reload(self) -> None:
+        """Ask it to read its configuration again."""
+        self._send(signal.SIGHUP)
+
+    def kill(self) -> None:
+        """Kill it, and wait until it is gone."""
+        self._send(signal.SIGKILL)
+        self.process.wait()
+
+    def _send(self, number: signal.Signals) -> None:
+        with suppress(ProcessLookupError):  # it has ended by itself
+            os.kill(self.pid, number)
+
+
+class Namespaces:
+    """Namespaces of processes, mounts and host name for the length of a ``with`` block.
+
+    With the first process in them, the kernel ends all others, also those that have become daemons of their own.
+    The first ends with the thread that made it, so that nothing is left of a maker that was killed with kill -9.
+    Inside, the host is called `HOST`; the network is that of the machine. ``home`` is a folder for their own files.
+
+    Raises NoNamespaces where they cannot be had: only root can make them.
+    """
+
+    def __init__(self, home: Path) -> None:
+        hosts = home / "hosts"
+        hosts.write_text(f"127.0.0.1 localhost {HOST}\n", encoding="utf-8")
+        namespaces = ("--pid", "--mount", "--uts", "--fork", "--kill-child", "--mount-proc")
+        self._maker = subprocess.Popen(  # noqa: S603 - our own
+            ["setpriv", "--pdeathsig", "KILL", "unshare", *namespaces, "sh", "-c", _FIRST, "sh", HOST, hosts],  # noqa: S607
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        assert self._maker.stdout is not None
+        if self._maker.stdout.readline() != b"ready\n":
+            raise NoNamespaces(f"no namespaces: {self._maker.communicate()[1].decode().strip()}")
+        (self._first,) = _children(self._maker.pid)
+        self._residents: list[Resident] = []
+
+    def start(self, command: Sequence[str], log: Path, environment: Mapping[str, str]) -> Resident:
+        """Start a program that stays in the foreground."""
+        enter = ["nsenter", "--target", str(self._first), "--pid", "--mount", "--uts"]
+        with log.open("ab") as output:
+            process = subprocess.Popen(  # noqa: S603 - our own
+                [*enter, *command],
+                env=dict(environment),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        resident = Resident(process, _only_child(process))
+        self._residents.append(resident)
+        return resident
+
+    def kill_with_makers(self, environment: str) -> None:
+        """Kill all that has this in its environment (``NAME=value``), those that started it first."""
+        wanted = environment.encode()
+        inside = self._inside()
+        for pid in inside:
+            if wanted in _read(pid, "environ").split(b"\0"):
+                for maker in _line_of(pid, inside):
+                    with suppress(ProcessLookupError):
+                        os.kill(maker, signal.SIGKILL)
+
+    def close(self) -> None:
+        """End everything inside, and wait until it is gone."""
+        self._maker.communicate()
+        for one in self._residents:
+            one.process.wait()
+
+    def _inside(self) -> set[int]:
+        """Find everybody who lives here, but for the first, with whom all would end."""
+        namespace = _namespace(self._first)
+        everybody = (int(folder.name) for folder in Path("/proc").glob("[0-9]*"))
+        return {pid for pid in everybody if _namespace(pid) == namespace} - {self._first}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _line_of(pid: int, inside: set[int]) -> list[int]:
+    """Give a process and those it descends from, the oldest first, none of whom lives outside."""
+    line: list[int] = []
+    while pid in inside:
+        line.insert(0, pid)
+        pid = _parent(pid)
+    return line
+
+
+def _namespace(pid: int) -> str:
+    try:
+        return str(Path(f"/proc/{pid}/ns/pid").readlink())
+    except OSError:
+        return ""
+
+
+def _read(pid: int, name: str) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/{name}").read_bytes()
+    except OSError:
+        return b""
+
+
+def _parent(pid: int) -> int:
+    fields = _read(pid, "stat").rpartition(b")")[2].split()
+    return int(fields[1]) if fields else 0
+
+
+def _children(pid: int) -> list[int]:
+    return [int(child) for child in _read(pid, f"task/{pid}/children").split()]
+
+
+def _only_child(process: "subprocess.Popen[bytes]") -> int:
+    """Wait for the child that nsenter makes in the namespace."""
+    while process.poll() is None:
+        for child in _children(process.pid):
+            return child
+    raise NoNamespaces(f"nsenter ended with status {process.returncode}")
+
 
 PACKAGES = ("slurm-wlm", "slurm-wlm-basic-plugins", "munge")
 NODES = 3
@@ -58,7 +215,7 @@ class SlurmCluster:
     name: str
     folder: Path
     nodes: tuple[str, ...]
-    _quarters: Quarters
+    _namespaces: Namespaces
     _port: int
     _daemons: dict[str, Resident] = field(default_factory=dict)
 
@@ -149,7 +306,7 @@ class SlurmCluster:
     def kill_node(self, node: str) -> None:
         """Lose a node: its slurmd, and all that runs on it."""
         self._daemons.pop(node).kill()
-        self._quarters.kill_with_makers(f"SLURMD_NODENAME={node}")
+        self._namespaces.kill_with_makers(f"SLURMD_NODENAME={node}")
 
     def kill_slurmd(self, node: str) -> None:
         """Kill slurmd on a node, and nothing else: what it runs goes on."""
@@ -158,7 +315,7 @@ class SlurmCluster:
     def _start(self, name: str, command: Sequence[str]) -> None:
         if name not in self._daemons:
             log = self.folder / "log" / f"{name}.out"
-            self._daemons[name] = self._quarters.start(command, log, self.environment())
+            self._daemons[name] = self._namespaces.start(command, log, self.environment())
 
     def _controller_answers(self) -> bool:
         """Whether it takes connections, and then answers: who asks too early waits for seconds."""
@@ -187,9 +344,9 @@ def slurm_clusters(*names: str, **settings: str) -> Iterator[tuple[SlurmCluster,
     home = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
     home.chmod(0o755)  # guests' jobs may run as another user
     try:
-        with Quarters(home) as quarters:
-            _start_munge(home, quarters)
-            yield tuple(_start(name, home, quarters, settings) for name in names)
+        with Namespaces(home) as namespaces:
+            _start_munge(home, namespaces)
+            yield tuple(_start(name, home, namespaces, settings) for name in names)
     finally:
         shutil.rmtree(home, ignore_errors=True)
 
@@ -221,7 +378,7 @@ def _path() -> str:
     return f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
 
 
-def _start_munge(home: Path, quarters: Quarters) -> None:
+def _start_munge(home: Path, namespaces: Namespaces) -> None:
     folder = home / "munge"
     folder.mkdir(mode=0o755)
     key = folder / "key"
@@ -230,7 +387,7 @@ def _start_munge(home: Path, quarters: Quarters) -> None:
     files = {"key-file": key, "socket": _munge_socket(home), "pid-file": folder / "pid"}
     files |= {"log-file": folder / "log", "seed-file": folder / "seed"}
     options = [f"--{name}={path}" for name, path in files.items()]
-    quarters.start(["munged", "--foreground", "--force", *options], folder / "out", os.environ | {"PATH": _path()})
+    namespaces.start(["munged", "--foreground", "--force", *options], folder / "out", os.environ | {"PATH": _path()})
     give_up_s = time.monotonic() + _PATIENCE_S
     while not _munge_socket(home).exists():
         if time.monotonic() > give_up_s:
@@ -242,13 +399,13 @@ def _munge_socket(home: Path) -> Path:
     return home / "munge" / "socket"
 
 
-def _start(name: str, home: Path, quarters: Quarters, settings: dict[str, str]) -> SlurmCluster:
+def _start(name: str, home: Path, namespaces: Namespaces, settings: dict[str, str]) -> SlurmCluster:
     folder = home / name
     for part in ("state", "spool", "log"):
         (folder / part).mkdir(parents=True)
     nodes = tuple(f"{name}{number}" for number in range(1, NODES + 1))
     port, *ports = _free_ports(1 + len(nodes))
-    cluster = SlurmCluster(name, folder, nodes, quarters, port)
+    cluster = SlurmCluster(name, folder, nodes, namespaces, port)
     cluster.conf.write_text(_conf(cluster, home, [port, *ports], settings), encoding="utf-8")
     cluster.start_controller()
     for node in nodes:

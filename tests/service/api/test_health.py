@@ -69,8 +69,8 @@ def test_metrics_count_answers_by_route_and_never_by_lease(house: House) -> None
     house.ask("GET", "/no/such/path")
     answer = house.ask("GET", "/metrics", token)
     assert answer.headers["Content-Type"].startswith("text/plain")
-    counted = [line for line in answer.text.splitlines() if "http_request_seconds_count" in line]
-    assert [line.removeprefix("leasehold_http_request_seconds_count") for line in counted] == [
+    counted = [line for line in answer.text.splitlines() if "http_request_duration_seconds_count" in line]
+    assert [line.removeprefix("leasehold_http_request_duration_seconds_count") for line in counted] == [
         '{method="POST",route="/v1/leases",status="201"} 1.0',
         '{method="GET",route="/v1/leases/{lease_id}",status="200"} 1.0',
         '{method="GET",route="other",status="404"} 1.0',

@@ -203,7 +203,7 @@ def test_a_defect_is_told_without_details_and_logged_under_the_same_name(
     async def broken() -> None:
         raise error
 
-    monkeypatch.setattr(house.federation, "sites", broken)
+    monkeypatch.setattr(house.federation.sites, "list", broken)
     with caplog.at_level(logging.ERROR):
         problem = told(house.ask("GET", "/v1/sites", house.token()), Kind.DEFECT)
     assert "secret" not in str(problem)

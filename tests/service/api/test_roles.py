@@ -160,7 +160,7 @@ COALLOCATIONS = {"own coallocation": "lyon", "coallocation at das3": "das3"}
 """Where all of its components are; the second is of climate."""
 
 MESSAGES = {
-    "about": {
+    "status": {
         "identity": "1", "slots": 1, "speed_mips": 1, "reference_mips": 1, "driver": "emulated",
         "can_suspend": True, "can_migrate": True, "lends": True, "local_vms": 0, "guest_vms": 0,
         "waiting_local": 0, "waiting_guests": 0, "waiting_local_vms": 0, "waiting_guest_vms": 0,

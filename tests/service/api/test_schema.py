@@ -19,7 +19,7 @@ from leasehold.service.api.routers import changes
 from leasehold.service.auth.principal import Role
 from leasehold.service.config import ServiceConfig, SiteSpec
 from leasehold.service.metrics import Metrics
-from leasehold.service.peers.lines import Lines
+from leasehold.service.peers.links import PeerLinks
 
 CONFIG = {
     "generation": {"deterministic": True, "max-examples": examples(30), "database": "none"},
@@ -93,8 +93,8 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     ):
         patch.setattr(changes, "follow", listen_for_a_while)
         patch.setattr(streams, "HEARTBEAT_S", 0)
-        patch.setattr(Lines, "hold", Lines.cut)  # so that no peer is called
-        house.portal.call(house.federation.post.close)  # so that nobody waits for messages
+        patch.setattr(PeerLinks, "open", PeerLinks.close)  # so that no peer is called
+        house.portal.call(house.federation.messages.close)  # so that nobody waits for messages
         token = house.token(sites=("das3",))
         for number in range(42):
             house.submit(token, type=None, local=True, vms=32, name=f"night-{number}")
@@ -106,7 +106,7 @@ def token(house: House) -> str:
     return house.token(Role.FEDERATION_ADMIN, consumer="operator")
 
 
-NOBODY: Any = SimpleNamespace(metrics=Metrics(), post=None)
+NOBODY: Any = SimpleNamespace(metrics=Metrics(), messages=None)
 UNINHABITED = create_app(NOBODY, NOBODY, NOBODY, SETTINGS)
 """Has the same document as every other."""
 

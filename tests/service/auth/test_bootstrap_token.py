@@ -145,7 +145,7 @@ def test_a_link_to_nowhere_is_not_taken_for_a_missing_file(store: MemoryTokens, 
 
 def test_a_folder_of_that_name_is_no_token(store: MemoryTokens, tmp_path: Path) -> None:
     (tmp_path / "admin.token").mkdir(0o700)
-    with pytest.raises(InputError, match="is no plain file"):
+    with pytest.raises(InputError, match="is not a regular file"):
         bootstrap_admin_token(store, tmp_path, NOW_MS)
 
 
@@ -156,5 +156,5 @@ def test_a_file_without_a_token_is_named_and_not_quoted(store: MemoryTokens, tmp
     with pytest.raises(InputError) as error:
         bootstrap_admin_token(store, tmp_path, NOW_MS)
     assert str(error.value) == (
-        f"{tmp_path / 'admin.token'}: holds no token; remove it, and a new one is made at the next start"
+        f"{tmp_path / 'admin.token'}: does not hold a token; remove it, and a new one is created at the next start"
     )

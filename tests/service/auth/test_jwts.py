@@ -300,7 +300,7 @@ WRONG_CLAIMS = [
         )
         for subject in ("atlas/evil", "/atlas", "atlas/", "@das3", "*", "*x", "two words", " x", "a/../b")
     ),
-    ({"scope": ["compute.read"]}, "the token has scopes that are no text"),
+    ({"scope": ["compute.read"]}, "the token has scopes that are not text"),
 ]
 WRONG_IN_WLCG = [
     ({"jti": None}, "the token lacks a claim that its profile requires"),
@@ -310,9 +310,9 @@ WRONG_IN_WLCG = [
     ({"wlcg.ver": "1"}, "the token is of another version than the profile of its issuer"),
     ({"wlcg.ver": "1.0-beta"}, "the token is of another version than the profile of its issuer"),
     ({"wlcg.ver": 1.0}, "the token is of another version than the profile of its issuer"),
-    ({"scope": None, "wlcg.groups": "/cms"}, "the token has groups that are no list of WLCG group names"),
-    ({"scope": None, "wlcg.groups": [7]}, "the token has groups that are no list of WLCG group names"),
-    ({"scope": None, "wlcg.groups": ["cms"]}, "the token has groups that are no list of WLCG group names"),
+    ({"scope": None, "wlcg.groups": "/cms"}, "the token has groups that are not a list of WLCG group names"),
+    ({"scope": None, "wlcg.groups": [7]}, "the token has groups that are not a list of WLCG group names"),
+    ({"scope": None, "wlcg.groups": ["cms"]}, "the token has groups that are not a list of WLCG group names"),
 ]
 WRONG_IN_SCITOKENS = [
     ({"nbf": None}, "the token lacks a claim that its profile requires"),

@@ -121,12 +121,12 @@ def test_an_issuer_that_is_away_is_asked_once_a_minute(issuer: LocalIssuer, keys
 
 
 OTHERS = "its metadata are not those of this issuer"
-NO_ADDRESS = "its metadata name no HTTPS address of its keys"
+NO_ADDRESS = "its metadata give no HTTPS address for its keys"
 BAD_METADATA: list[tuple[object, str]] = [
     (None, "the answer is 404"),
-    (b"<html>", "the answer is no JSON"),
-    (b"[" * 100_000, "the answer is no JSON"),
-    (b"\xff\xfe", "the answer is no JSON"),
+    (b"<html>", "the answer is not valid JSON"),
+    (b"[" * 100_000, "the answer is not valid JSON"),
+    (b"\xff\xfe", "the answer is not valid JSON"),
     ([], OTHERS),
     ({}, OTHERS),
     ({"jwks_uri": "{url}/keys"}, OTHERS),

@@ -187,9 +187,9 @@ async def _obey(federation: Federation, what: Command | Ask) -> object:
         case Extend():
             return await federation.extend(what.lease_id, what.by_ms)
         case Drain():
-            await federation.drain(what.site, what.by)
+            await federation.sites.drain(what.site, what.by)
         case Undrain():
-            await federation.undrain(what.site, what.by)
+            await federation.sites.undrain(what.site, what.by)
         case Ask.LOOK:
             return await _look(federation)
         case _ if isinstance(what, _MOVES):
@@ -206,7 +206,7 @@ async def _look(federation: Federation) -> Look:
     except LeaseholdError as error:
         wrong = str(error)
     machines = {name: await reconciler.driver.observe() for name, reconciler in federation._reconcilers.items()}
-    drained = {state.name for state in await federation.sites() if state.status == "drained"}
+    drained = {state.name for state in await federation.sites.list() if state.status == "drained"}
     # last, and sent without another pause: so nothing that was told of before is newer than this
     leases, orders = federation.store.leases(LeaseFilter(EVERYTHING), _ALL), federation.store.open_orders()
     agreements = federation.store.agreements()

@@ -18,7 +18,7 @@ from leasehold.service.auth.bootstrap_token import FILE_NAME
 from leasehold.service.config import LogSpec, ServiceConfig
 from leasehold.service.logs import set_up_logs
 from leasehold.service.messages import uplink
-from leasehold.service.serving import Listening, Place, serve
+from leasehold.service.serving import DataFolder, Listening, serve
 from leasehold.service.store.store import Store, open_store
 from leasehold.testing.killable import Killable
 
@@ -37,7 +37,7 @@ class Line:
     site: str
 
 
-def be_served(connection: Connection, config: ServiceConfig, place: Place, line: Line | None) -> None:
+def be_served(connection: Connection, config: ServiceConfig, place: DataFolder, line: Line | None) -> None:
     """Serve until the pipe says or breaks anything."""
     log_errors(place.folder / "errors.log")
     set_up_logs(LogSpec(format="json", level="error"), sys.stderr)
@@ -51,7 +51,8 @@ def be_served(connection: Connection, config: ServiceConfig, place: Place, line:
         asyncio.get_running_loop().add_reader(connection.fileno(), stop)
         connection.send("ready")
         if line is not None:
-            await uplink.Uplink(listening.federation, line.site, line.gateway_url, line.token).run()
+            messages, status = listening.federation.messages, listening.federation.sites.own_status
+            await uplink.Uplink(messages, status, line.gateway_url, line.token, site=line.site).run()
 
     asyncio.run(serve(config, place, accompany))
 
@@ -62,7 +63,7 @@ class Served:
     def __init__(self, config: ServiceConfig, folder: Path, line: Line | None = None) -> None:
         folder.mkdir(mode=0o700)
         self.witness = Witness()
-        self.place = Place(folder, folder / "work")
+        self.place = DataFolder(folder, folder / "work")
         self._port = _kept_port()
         number = self._port.getsockname()[1]
         self._config = replace(config, service=replace(config.service, port=number))

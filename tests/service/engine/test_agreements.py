@@ -39,7 +39,7 @@ from leasehold.service.commands import (
     SuspendAgreement,
 )
 from leasehold.service.errors import NoSuchAgreement, NoSuchPenalty
-from leasehold.service.messages.wire import About
+from leasehold.service.messages.site_status import SiteStatus
 from leasehold.service.store.filters import EVERYTHING, UsageFilter
 from leasehold.service.store.rows import UsageRow
 from leasehold.service.store.store import Store
@@ -53,7 +53,7 @@ HOUR = 3_600 * S
 HALF = Commitment(epoch_ppm=500_000, epoch_ms=60 * S, burst_ppm=500_000, burst_ms=60 * S)
 """Half of it, in each minute of the clock; `BEGIN_MS` is a full hour."""
 
-JENA = About("1", 16, 1, 1, "emulated", True, True, True, 0, 0, 0, 0, 0, 0)  # noqa: FBT003 - as on the wire
+JENA = SiteStatus("1", 16, 1, 1, "emulated", True, True, True, 0, 0, 0, 0, 0, 0)  # noqa: FBT003 - as on the wire
 ATLAS = Agreement("atlas-at-ours", "ours", "atlas", HALF)
 
 

@@ -123,10 +123,10 @@ class TestSuspensions:
         disturb(slow, 2)
         value = slow.metrics.registry.get_sample_value
         labels = {"site": "a", "operation": "suspend"}
-        assert value("leasehold_operation_seconds_count", labels) == 2
-        assert value("leasehold_operation_seconds_sum", labels) == 8
+        assert value("leasehold_operation_duration_seconds_count", labels) == 2
+        assert value("leasehold_operation_duration_seconds_sum", labels) == 8
         steady = {"site": "b", "operation": "suspend"}
-        assert value("leasehold_operation_seconds_count", steady) is None
+        assert value("leasehold_operation_duration_seconds_count", steady) is None
 
     def test_they_can_be_looked_at(self, slow: Live) -> None:
         disturb(slow, 2)

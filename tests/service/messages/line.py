@@ -21,8 +21,9 @@ from leasehold.service.drivers.emulated.machines import EmulatedMachines
 from leasehold.service.drivers.emulated.options import Hardware
 from leasehold.service.drivers.emulated.record import BRINGS_UP, Action, AuditLine
 from leasehold.service.engine.sites import occupancies
+from leasehold.service.messages.endpoints import GATEWAY
 from leasehold.service.messages.routing import identity_of
-from leasehold.service.messages.wire import GATEWAY, About
+from leasehold.service.messages.site_status import SiteStatus
 from leasehold.service.store.filters import EVERYTHING, LeaseFilter
 from leasehold.service.store.rows import LeaseRow
 from leasehold.service.store.store import Store, open_store
@@ -105,10 +106,10 @@ class World:
 
     # What lines do
 
-    def about(self, name: str) -> About:
+    def about(self, name: str) -> SiteStatus:
         live = self.sites[name]
         now = occupancies(live.gateway)[name]
-        return About(
+        return SiteStatus(
             identity=identity_of(live.store, new_id), slots=FAR[name], speed_mips=1, reference_mips=1,
             driver="emulated",
             can_suspend=True, can_migrate=True, lends=self.lends[name],
@@ -119,7 +120,7 @@ class World:
 
     def call(self, name: str) -> None:
         """A site writes: how it is, its messages, and how far it has read."""
-        mail = replace(_written(self.sites[name], GATEWAY, name), about=self.about(name))
+        mail = replace(_written(self.sites[name], GATEWAY, name), status=self.about(name))
         self.on_the_line.append(Message(to_gateway=True, site=name, mail=mail))
 
     def deliver(self, index: int, *, again: bool = False) -> None:

@@ -20,8 +20,9 @@ from leasehold.model.request import LeaseType
 from leasehold.service.commands import Drain, ForgetSite, Happened, MessageBatch
 from leasehold.service.config import ServiceConfig, SiteSpec
 from leasehold.service.errors import CannotForget, NoSuchSite
+from leasehold.service.messages.endpoints import GATEWAY
+from leasehold.service.messages.site_status import SiteStatus
 from leasehold.service.messages.uplink import Uplink, check_gateway
-from leasehold.service.messages.wire import GATEWAY
 from leasehold.service.opening import check_sites
 from leasehold.service.store.rows import LeaseRow
 from leasehold.service.store.store import open_store
@@ -220,23 +221,18 @@ class Line:
     def __init__(self, *answers: httpx2.Response | Exception) -> None:
         self.answers = list(answers)
         self.taken: list[MessageBatch] = []
-        self.store = self
-        self.post = self
 
-    def message_numbers(self, _endpoint: str) -> tuple[int, int]:
-        return 0, 0
+    async def received(self, _endpoint: str) -> int:
+        return 0
 
-    async def about(self) -> "Line":
-        return self
-
-    def to_dict(self) -> dict[str, Any]:
-        return {}
+    async def status(self) -> SiteStatus:
+        return SiteStatus("x", 1, 1, 1, "emulated", True, True, True, 0, 0, 0, 0, 0, 0)  # noqa: FBT003 - as it is told
 
     async def messages(self, *_which: object) -> list[Any]:
         await asyncio.Event().wait()
         return []
 
-    async def take_in(self, mail: MessageBatch) -> None:
+    async def receive(self, mail: MessageBatch) -> None:
         self.taken.append(mail)
 
     def answer(self, _request: httpx2.Request) -> httpx2.Response:
@@ -268,7 +264,7 @@ def test_an_uplink_outlives_whatever_is_answered_and_waits_longer_each_time(
         if not line.answers:
             raise asyncio.CancelledError
 
-    uplink = Uplink(line, "far", "http://127.0.0.1:1", "secret")  # type: ignore[arg-type]  # as much as it needs
+    uplink = Uplink(line, line.status, "http://127.0.0.1:1", "secret", site="far")  # type: ignore[arg-type]  # as much as it needs
     transport = httpx2.MockTransport(line.answer)
     uplink._http = httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:1")
     monkeypatch.setattr("leasehold.service.messages.uplink.asyncio.sleep", lie_down)

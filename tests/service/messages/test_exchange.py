@@ -11,7 +11,7 @@ from tests.service.api.house import House, house_in
 from leasehold.service.auth.principal import Role
 from leasehold.service.messages import routing as post_
 
-ABOUT: dict[str, Any] = {
+STATUS: dict[str, Any] = {
     "identity": "store-1", "slots": 100, "speed_mips": 1, "reference_mips": 1, "driver": "emulated",
     "can_suspend": True, "can_migrate": True, "lends": True, "local_vms": 0, "guest_vms": 0,
     "waiting_local": 0, "waiting_guests": 0, "waiting_local_vms": 0, "waiting_guest_vms": 0,
@@ -34,9 +34,9 @@ def peer(house: House) -> str:
 
 
 def exchange(house: House, token: str, name: str = "far", **body: Any) -> httpx2.Response:
-    about = ABOUT | body.pop("about", {})
+    status = STATUS | body.pop("status", {})
     path = f"/v1/sites/{name}/messages"
-    return house.ask("POST", path, token, json={"about": about, "acknowledged": 0} | body)
+    return house.ask("POST", path, token, json={"status": status, "acknowledged": 0} | body)
 
 
 def wide(house: House) -> dict[str, Any]:
@@ -85,10 +85,10 @@ def test_the_clock_of_a_site_need_not_be_right(house: House, peer: str) -> None:
         ({"messages": [{"seq": 1, "body": RUNNING | {"kind": "offer"}}]}, "messages[0].body.kind"),
         ({"messages": [{"seq": 1, "body": RUNNING | {"state": "asleep"}}]}, "messages[0].body.state"),
         ({"messages": [{"seq": 1, "body": RUNNING | {"preemptions": 2**63}}]}, "messages[0].body.preemptions"),
-        ({"about": {"slots": 0}}, "about.slots"),
-        ({"about": {"slots": "many"}}, "about.slots"),
-        ({"about": {"reference_mips": 2}}, "reference_mips"),
-        ({"about": {"mood": "good"}}, "about.mood"),
+        ({"status": {"slots": 0}}, "status.slots"),
+        ({"status": {"slots": "many"}}, "status.slots"),
+        ({"status": {"reference_mips": 2}}, "reference_mips"),
+        ({"status": {"mood": "good"}}, "status.mood"),
         ({"wait_s": 1e9}, "wait_s"),
     ],
 )
@@ -150,7 +150,7 @@ class TestForSomebodyWhoWillNotComeBack:
 
     def fall_silent(self, monkeypatch: pytest.MonkeyPatch, house: House) -> None:
         monkeypatch.setattr(post_, "SILENT_AFTER_MS", -1)
-        house.portal.call(house.federation._mark_the_silent)
+        house.portal.call(house.federation.sites.mark_silent)
 
     def test_an_operator_sees_that_it_is_away(self, house: House) -> None:
         site = house.ask("GET", "/v1/sites/far", house.token()).json()
@@ -159,7 +159,7 @@ class TestForSomebodyWhoWillNotComeBack:
     def test_it_is_forgotten_and_comes_again_with_an_empty_store(self, house: House, peer: str) -> None:
         admin = house.token(Role.FEDERATION_ADMIN)
         again = {"identity": "store-2"}
-        refused = exchange(house, peer, about=again)
+        refused = exchange(house, peer, status=again)
         assert (refused.status_code, refused.json()["field"]) == (422, "identity")
         assert "leasehold site forget far" in refused.json()["expected"]
         assert house.ask("DELETE", "/v1/sites/far", admin).status_code == 204
@@ -167,9 +167,9 @@ class TestForSomebodyWhoWillNotComeBack:
         assert (lease["state"], lease["reason"]) == ("failed", "machines-lost")
         assert house.ask("GET", "/v1/sites/far", admin).status_code == 404
         assert house.federation.store.messages("far", 0, 10) == []
-        assert exchange(house, peer, about=again).json() == {"messages": [], "acknowledged": 0}
+        assert exchange(house, peer, status=again).json() == {"messages": [], "acknowledged": 0}
         assert wide(house)["site"] == "far"
-        assert [message["seq"] for message in exchange(house, peer, about=again).json()["messages"]] == [1]
+        assert [message["seq"] for message in exchange(house, peer, status=again).json()["messages"]] == [1]
 
     def test_who_comes_again_with_the_old_store_is_refused(self, house: House, peer: str) -> None:
         house.ask("DELETE", "/v1/sites/far", house.token(Role.FEDERATION_ADMIN))

@@ -13,7 +13,7 @@ from tests.service.messages.line import FAR, World
 from leasehold.model.event import SiteFellSilent
 from leasehold.model.request import LeaseType
 from leasehold.service.commands import Happened
-from leasehold.service.messages.wire import GATEWAY
+from leasehold.service.messages.endpoints import GATEWAY
 
 NAMES = st.sampled_from(list(FAR))
 SPANS_MS = st.integers(1, 8).map(lambda seconds: seconds * 500)

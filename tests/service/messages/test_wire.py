@@ -1,6 +1,7 @@
 """Messages: what is asked for arrives whole, and nothing is believed that cannot be so."""
 
 import json
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
@@ -15,11 +16,12 @@ from leasehold.model.lifecycle import MOVES, Step
 from leasehold.model.reason import Reason
 from leasehold.model.request import LeaseType, Request
 from leasehold.service.messages import wire
-from leasehold.service.messages.wire import MOST_VMS, About, Offer
+from leasehold.service.messages.site_status import MOST_VMS, SiteStatus
+from leasehold.service.messages.wire import Offer
 from leasehold.service.store.rows import LeaseMetadata
 from leasehold.simulation.workload.job import job_of
 
-ABOUT = About("id", 8, 1000, 1000, "emulated", True, True, True, 0, 0, 0, 0, 0, 0)  # noqa: FBT003 - as it is told
+STATUS = SiteStatus("id", 8, 1000, 1000, "emulated", True, True, True, 0, 0, 0, 0, 0, 0)  # noqa: FBT003 - as it is told
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
@@ -42,23 +44,51 @@ def reported(state: LeaseState, **fields: int) -> SiteReported:
     return SiteReported(7, "far", state, Reason.ROUTED, **fields)
 
 
-def test_what_is_asked_for_arrives_whole() -> None:
-    lease = leased(group="atlas", domain="das3", claims=(("licence:matlab", 2), ("gpu", 1)), memory_mib=512)
-    offer = wire.read(offered(lease), "gateway")
+NAMES = st.from_regex(r"[a-z]{1,8}(/[a-z]{1,8}){0,2}", fullmatch=True)
+TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20)
+AMOUNTS = st.integers(1, 2**30)
+FIELDS: dict[str, st.SearchStrategy[Any]] = {
+    "id": AMOUNTS,
+    "lease_type": st.sampled_from(LeaseType),
+    "vms": AMOUNTS,
+    "duration_ms": AMOUNTS,
+    "submit_ms": AMOUNTS,
+    "ready_ms": AMOUNTS,
+    "deadline_ms": st.none() | AMOUNTS,
+    "site": st.none() | NAMES,
+    "consumer": NAMES,
+    "memory_mib": AMOUNTS,
+    "from_peer": NAMES,
+    "group": st.just("") | NAMES,
+    "domain": TEXTS,
+    "claims": st.lists(st.tuples(TEXTS, AMOUNTS), max_size=4).map(tuple),
+    "wait": st.booleans(),
+    "is_foreign": st.booleans(),
+}
+OF_EACH_END = {"id", "submit_ms", "site", "from_peer", "is_foreign"}
+"""What each end says of a request for itself; anything else has to arrive as it was."""
+
+
+@given(st.builds(Request, **FIELDS), TEXTS, st.lists(TEXTS, max_size=4), st.booleans())
+def test_what_is_asked_for_arrives_whole(request: Request, name: str, command: list[str], wait: bool) -> None:  # noqa: FBT001
+    lease = Lease(7, request, request.vms, 0, 0, site="far")
+    body = json.loads(json.dumps(wire.offer(lease, LeaseMetadata(name, tuple(command)), wait=wait)))
+    offer = wire.read(body, "gateway")
     assert isinstance(offer, Offer)
-    asked = offer.submit.request
-    for name in (
-        "consumer",
-        "group",
-        "lease_type",
-        "vms",
-        "duration_ms",
-        "memory_mib",
-        "domain",
-        "claims",
-        "wait",
-    ):
-        assert getattr(asked, name) == getattr(lease.request, name), name
+    own = {name: getattr(offer.submit.request, name) for name in OF_EACH_END}
+    assert own == {"id": 0, "submit_ms": 0, "site": None, "from_peer": "", "is_foreign": False}
+    assert offer.submit.request == replace(request, wait=wait, **own)
+    assert offer.submit.metadata == LeaseMetadata(name, tuple(command), "gateway", 7)
+
+
+def test_every_field_of_a_request_is_drawn() -> None:
+    assert FIELDS.keys() == {field.name for field in fields(Request)}
+
+
+def test_a_time_that_has_come_is_not_sent_as_the_sites_clock_may_be_behind() -> None:
+    lease = leased(ready_ms=5)
+    lease.dispatched_ms = 5
+    assert wire.offer(lease, LeaseMetadata())["ready_ms"] is None
 
 
 def test_a_request_that_becomes_a_job_keeps_what_it_is_bound_to() -> None:
@@ -131,9 +161,9 @@ def test_whatever_a_message_says_it_is_read_or_refused(body: dict[str, Any]) -> 
     ],
 )
 def test_a_site_cannot_have_more_than_it_has(lie: dict[str, int], field: str) -> None:
-    with pytest.raises(InvalidField, match=f"about.{field}"):
-        About.from_dict(ABOUT.to_dict() | lie)
-    assert About.from_dict(ABOUT.to_dict()) == ABOUT
+    with pytest.raises(InvalidField, match=f"status.{field}"):
+        SiteStatus.from_dict(STATUS.to_dict() | lie)
+    assert SiteStatus.from_dict(STATUS.to_dict()) == STATUS
 
 
 @pytest.mark.parametrize("first_start_ms", [-1, 5])

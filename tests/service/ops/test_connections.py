@@ -23,7 +23,7 @@ from leasehold.service.connections import (
     Connections,
     fitting_descriptors,
 )
-from leasehold.service.serving import Listening, Place
+from leasehold.service.serving import DataFolder, Listening
 
 Pair = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 HALF = b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Slow: "
@@ -34,8 +34,8 @@ def limited(**limits: int) -> ServiceConfig:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path / "data", tmp_path / "data")
+def place(tmp_path: Path) -> DataFolder:
+    return DataFolder(tmp_path / "data", tmp_path / "data")
 
 
 async def connect(listening: Listening) -> Pair:
@@ -53,7 +53,7 @@ async def is_closed(reader: asyncio.StreamReader) -> bytes:
 
 def visiting(
     config: ServiceConfig,
-    place: Place,
+    place: DataFolder,
     visit: Callable[[Listening, AsyncExitStack], Awaitable[None]],
 ) -> None:
     """Visit a gateway, and close all connections in the end."""
@@ -72,7 +72,7 @@ async def opened(listening: Listening, stack: AsyncExitStack, say: bytes = HALF)
     return reader, writer
 
 
-def test_two_thousand_half_open_connections_harm_nobody(place: Place) -> None:
+def test_two_thousand_half_open_connections_harm_nobody(place: DataFolder) -> None:
     async def visit(listening: Listening, stack: AsyncExitStack) -> None:
         async with admin(listening) as client:
             assert (await client.health()).ready
@@ -96,7 +96,9 @@ def with_tls(
 
 
 class TestTls:
-    def test_handshakes_without_end_harm_nobody(self, place: Place, with_tls: Callable[..., ServiceConfig]) -> None:
+    def test_handshakes_without_end_harm_nobody(
+        self, place: DataFolder, with_tls: Callable[..., ServiceConfig]
+    ) -> None:
         async def visit(listening: Listening, stack: AsyncExitStack) -> None:
             async with admin(listening) as client:
                 assert (await client.health()).ready
@@ -112,7 +114,7 @@ class TestTls:
 
     @pytest.mark.parametrize("say", [b"", b"\x16\x03\x01\x02", b"GET / HTTP/1.1\r\n\r\n"])
     def test_whoever_does_not_get_on_with_it_is_let_go(
-        self, place: Place, with_tls: Callable[..., ServiceConfig], say: bytes
+        self, place: DataFolder, with_tls: Callable[..., ServiceConfig], say: bytes
     ) -> None:
         async def visit(listening: Listening, stack: AsyncExitStack) -> None:
             silent, _ = await opened(listening, stack, say)
@@ -121,7 +123,7 @@ class TestTls:
         visiting(with_tls(head_within_ms=50), place, visit)
 
     def test_a_request_may_come_with_the_end_of_the_handshake(
-        self, place: Place, with_tls: Callable[..., ServiceConfig]
+        self, place: DataFolder, with_tls: Callable[..., ServiceConfig]
     ) -> None:
         async def visit(listening: Listening, stack: AsyncExitStack) -> None:
             reader, writer = await opened(listening, stack, b"")
@@ -148,7 +150,7 @@ class TestTls:
         visiting(with_tls(), place, visit)
 
 
-def test_where_all_connections_are_taken_those_who_asked_for_nothing_make_room(place: Place) -> None:
+def test_where_all_connections_are_taken_those_who_asked_for_nothing_make_room(place: DataFolder) -> None:
     async def visit(listening: Listening, stack: AsyncExitStack) -> None:
         first, _ = await opened(listening, stack)
         for _ in range(10):
@@ -161,7 +163,7 @@ def test_where_all_connections_are_taken_those_who_asked_for_nothing_make_room(p
 
 
 @pytest.mark.parametrize("say", [b"", b"GET", HALF])
-def test_whoever_does_not_ask_in_time_is_told_so_and_let_go(place: Place, say: bytes) -> None:
+def test_whoever_does_not_ask_in_time_is_told_so_and_let_go(place: DataFolder, say: bytes) -> None:
     async def visit(listening: Listening, stack: AsyncExitStack) -> None:
         reader, _ = await opened(listening, stack, say)
         assert (await is_closed(reader)).startswith(b"HTTP/1.1 408 ")
@@ -170,7 +172,7 @@ def test_whoever_does_not_ask_in_time_is_told_so_and_let_go(place: Place, say: b
 
 
 @pytest.mark.parametrize("begin", [HALF, b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n" + HALF])
-def test_a_byte_now_and_then_gives_no_more_time(place: Place, begin: bytes) -> None:
+def test_a_byte_now_and_then_gives_no_more_time(place: DataFolder, begin: bytes) -> None:
     async def visit(listening: Listening, stack: AsyncExitStack) -> None:
         reader, writer = await opened(listening, stack, begin)
         closed = asyncio.ensure_future(is_closed(reader))
@@ -182,7 +184,7 @@ def test_a_byte_now_and_then_gives_no_more_time(place: Place, begin: bytes) -> N
     visiting(limited(head_within_ms=100), place, visit)
 
 
-def test_a_head_without_end_is_let_go(place: Place) -> None:
+def test_a_head_without_end_is_let_go(place: DataFolder) -> None:
     async def visit(listening: Listening, stack: AsyncExitStack) -> None:
         reader, writer = await opened(listening, stack)
         closed = asyncio.ensure_future(is_closed(reader))
@@ -195,7 +197,7 @@ def test_a_head_without_end_is_let_go(place: Place) -> None:
     visiting(limited(head_within_ms=600_000), place, visit)
 
 
-def test_a_body_that_does_not_come_is_not_waited_for(place: Place) -> None:
+def test_a_body_that_does_not_come_is_not_waited_for(place: DataFolder) -> None:
     async def visit(listening: Listening, stack: AsyncExitStack) -> None:
         assert listening.token_file is not None
         token = listening.token_file.read_bytes().strip()
@@ -207,7 +209,7 @@ def test_a_body_that_does_not_come_is_not_waited_for(place: Place) -> None:
     visiting(limited(body_within_ms=50), place, visit)
 
 
-def test_a_stream_lasts_longer_than_any_of_these_times(place: Place) -> None:
+def test_a_stream_lasts_longer_than_any_of_these_times(place: DataFolder) -> None:
     async def visit(listening: Listening, stack: AsyncExitStack) -> None:
         assert listening.token_file is not None
         token = listening.token_file.read_bytes().strip()

@@ -19,7 +19,7 @@ from leasehold.service.doctor.findings import Finding, Severity, examine, ok
 from leasehold.service.doctor.gateway import GATEWAY, Subject, checks_of
 from leasehold.service.doctor.machine import INSTALLED, MACHINE, Requirement
 from leasehold.service.drivers.qemu.limits import find_hierarchy
-from leasehold.service.serving import Place
+from leasehold.service.serving import DataFolder
 from leasehold.service.store.store import open_store
 from leasehold.service.store_status import Contents, StoreStatus
 
@@ -28,7 +28,7 @@ OK, NOTE, WARNING, PROBLEM = Severity
 
 def subject(folder: Path, config_file: Path | None = None, **service: Any) -> Subject:
     config = ServiceConfig((SiteSpec("das3", 8),), ServiceSpec(**{"port": 0, **service}))
-    return Subject(config, config_file, Place(folder, folder))
+    return Subject(config, config_file, DataFolder(folder, folder))
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import pytest
 from leasehold.service.config import ServiceConfig, SiteSpec, default_sharing, default_terms
 from leasehold.service.doctor.findings import Severity
 from leasehold.service.doctor.gateway import Subject, check_lending
-from leasehold.service.serving import Place
-from leasehold.service.site_states import allowed_at, summary
+from leasehold.service.serving import DataFolder
+from leasehold.service.sites import allowed_at, summary
 
 HOUR_MS = 3_600_000
 
@@ -22,7 +22,7 @@ def lending(without_agreement: str = "", **terms: Any) -> ServiceConfig:
 
 
 def warnings(config: ServiceConfig, folder: Path) -> list[str]:
-    found = check_lending(Subject(config, None, Place(folder, folder)))
+    found = check_lending(Subject(config, None, DataFolder(folder, folder)))
     assert all(one.cure for one in found if one.severity is Severity.WARNING)
     assert {one.severity for one in found} <= {Severity.OK, Severity.WARNING}
     return [one.text for one in found if one.severity is Severity.WARNING]
@@ -55,7 +55,7 @@ def test_the_doctor_has_nothing_to_say_against_what_is_usual(tmp_path: Path) -> 
 
 def test_it_warns_where_everybody_is_let_in(tmp_path: Path) -> None:
     (said,) = warnings(lending("allow"), tmp_path)
-    assert said.startswith("without an agreement machines are for everybody")
+    assert said.startswith("without an agreement machines are for everyone")
 
 
 def test_it_warns_where_owners_could_not_have_their_machines_back(tmp_path: Path) -> None:

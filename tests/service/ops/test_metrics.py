@@ -9,11 +9,11 @@ from leasehold.jobs.job import JobReason
 from leasehold.model.event import Operation
 from leasehold.model.reason import Outcome, Reason
 from leasehold.service.drivers.protocol import Verb
-from leasehold.service.metrics import Difference, Metrics, Standing
+from leasehold.service.metrics import Difference, GaugeSnapshot, Metrics
 
 Labels = dict[str, str]
 
-STANDING = Standing(
+SNAPSHOT = GaugeSnapshot(
     leases={("das3", "running"): 3, ("das3", "suspended"): 1, ("", "held"): 2},
     vms={("das3", "local"): 40, ("das3", "guest"): 20, ("das3", "free"): 4},
     orders={("das3", "pending"): 2},
@@ -67,8 +67,8 @@ class TestCounting:
     def test_a_batch_is_measured(self, metrics: Metrics) -> None:
         metrics.batch(7, 0.002, 0.03)
         assert value(metrics, "leasehold_batch_commands_sum") == 7
-        assert value(metrics, "leasehold_decision_seconds_sum") == pytest.approx(0.002)
-        assert value(metrics, "leasehold_commit_seconds_sum") == pytest.approx(0.03)
+        assert value(metrics, "leasehold_decision_duration_seconds_sum") == pytest.approx(0.002)
+        assert value(metrics, "leasehold_commit_duration_seconds_sum") == pytest.approx(0.03)
 
     @pytest.mark.parametrize(("ok", "result"), [(True, "kept"), (False, "broken")])
     def test_a_check_of_the_promises(self, metrics: Metrics, result: str, *, ok: bool) -> None:
@@ -84,12 +84,12 @@ class TestCounting:
     def test_how_long_machines_took(self, metrics: Metrics) -> None:
         metrics.took("das3", Operation.RESUME, 12.5)
         labels = {"site": "das3", "operation": "resume"}
-        assert value(metrics, "leasehold_operation_seconds_sum", **labels) == pytest.approx(12.5)
+        assert value(metrics, "leasehold_operation_duration_seconds_sum", **labels) == pytest.approx(12.5)
 
     def test_streams_count_while_they_are_open(self, metrics: Metrics) -> None:
         with metrics.streaming(), metrics.streaming():
-            assert value(metrics, "leasehold_streams") == 2
-        assert value(metrics, "leasehold_streams") == 0
+            assert value(metrics, "leasehold_open_streams") == 2
+        assert value(metrics, "leasehold_open_streams") == 0
 
 
 class TestBounds:
@@ -97,7 +97,7 @@ class TestBounds:
         for _ in range(2):
             metrics.answered("", "BREW", 404, 0.1)
         labels = {"route": "other", "method": "other", "status": "404"}
-        assert value(metrics, "leasehold_http_request_seconds_count", **labels) == 2
+        assert value(metrics, "leasehold_http_request_duration_seconds_count", **labels) == 2
 
     def test_two_gateways_in_one_process_do_not_meet(self, metrics: Metrics) -> None:
         Metrics().accepted()
@@ -106,39 +106,39 @@ class TestBounds:
 
 class TestStanding:
     def test_is_asked_for_at_each_look(self, metrics: Metrics) -> None:
-        metrics.show(lambda: STANDING)
+        metrics.show(lambda: SNAPSHOT)
         assert value(metrics, "leasehold_leases", site="das3", state="running") == 3
-        metrics.show(Standing)
+        metrics.show(GaugeSnapshot)
         assert value(metrics, "leasehold_leases", site="das3", state="running") is None
 
     def test_what_is_at_no_site_is_at_the_gateway(self, metrics: Metrics) -> None:
-        metrics.show(lambda: STANDING)
+        metrics.show(lambda: SNAPSHOT)
         assert value(metrics, "leasehold_leases", site="gateway", state="held") == 2
 
     def test_nought_is_told_too(self, metrics: Metrics) -> None:
-        metrics.show(lambda: STANDING)
+        metrics.show(lambda: SNAPSHOT)
         assert value(metrics, "leasehold_leases", site="das4", state="running") == 0
         assert value(metrics, "leasehold_vms", site="das4", use="guest") == 0
         assert value(metrics, "leasehold_orders", site="das3", status="taken") == 0
 
     def test_a_site_is_up_or_not(self, metrics: Metrics) -> None:
-        metrics.show(lambda: STANDING)
+        metrics.show(lambda: SNAPSHOT)
         assert value(metrics, "leasehold_site_up", site="das3") == 1
         assert value(metrics, "leasehold_site_up", site="das4") == 0
 
     def test_open_jobs_by_state(self, metrics: Metrics) -> None:
-        metrics.show(lambda: Standing(jobs={"waiting": 3}))
+        metrics.show(lambda: GaugeSnapshot(jobs={"waiting": 3}))
         assert value(metrics, "leasehold_jobs", state="waiting") == 3
         assert value(metrics, "leasehold_jobs", state="building") == 0
         assert value(metrics, "leasehold_jobs", state="completed") is None
 
     def test_agreements_and_penalties(self, metrics: Metrics) -> None:
-        metrics.show(lambda: Standing(agreements=3, penalties=1))
+        metrics.show(lambda: GaugeSnapshot(agreements=3, penalties=1))
         assert value(metrics, "leasehold_agreements_in_force") == 3
-        assert value(metrics, "leasehold_penalties_standing") == 1
+        assert value(metrics, "leasehold_penalties_active") == 1
 
     def test_what_is_planned_beside_what_is_configured(self, metrics: Metrics) -> None:
-        metrics.show(lambda: Standing(factors={("das3", "suspend"): 0.25}))
+        metrics.show(lambda: GaugeSnapshot(factors={("das3", "suspend"): 0.25}))
         assert value(metrics, "leasehold_overhead_factor", site="das3", operation="suspend") == 0.25
 
 

@@ -16,7 +16,7 @@ from leasehold.service.config import ServiceConfig, ServiceSpec, SiteSpec
 from leasehold.service.engine.engine import Engine
 from leasehold.service.errors import Unavailable
 from leasehold.service.opening import Reloaded, reloaded
-from leasehold.service.serving import Listening, Place, serve
+from leasehold.service.serving import DataFolder, Listening, serve
 
 DAS3, LYON = CONFIG.clusters
 OPENED = {"das3": 64, "lyon": 32}
@@ -70,14 +70,14 @@ def test_a_site_shrinks_at_once_and_its_guests_give_way(tmp_path: Path) -> None:
             house.submit(token, vms=30)
         reload(house, having(replace(DAS3, slots=10), replace(LYON, slots=30)))
         for name, slots in (("das3", 10), ("lyon", 30)):
-            site = house.portal.call(house.federation.site, name)
+            site = house.portal.call(house.federation.sites.get, name)
             assert site.slots == slots
         leases = house.ask("GET", "/v1/leases", token).json()["leases"]
         assert sum(lease["vms"] for lease in leases if lease["state"] == "running") <= 30
         gave_way = {"suspending", "suspended", "failed", "waiting"}  # who had not begun waits
         assert {lease["state"] for lease in leases} <= {"starting", "running"} | gave_way
         house.portal.call(house.federation.ask, lambda engine: engine.check())
-        assert house.portal.call(house.federation.site, "das3").slots == 10
+        assert house.portal.call(house.federation.sites.get, "das3").slots == 10
 
 
 def test_what_cannot_be_served_is_refused_and_changes_nothing(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_what_cannot_be_served_is_refused_and_changes_nothing(tmp_path: Path) ->
         with pytest.raises(LeaseholdError, match="nowhere"):
             reload(house, bad)
         assert house.federation.config == CONFIG
-        assert house.portal.call(house.federation.site, "das3").slots == 64
+        assert house.portal.call(house.federation.sites.get, "das3").slots == 64
         house.submit(house.token(), vms=50)
 
 
@@ -125,16 +125,16 @@ def test_sighup_reads_the_file_again_and_says_what_came_of_it(tmp_path: Path) ->
 
         os.kill(os.getpid(), signal.SIGHUP)
         await asyncio.to_thread(until, lambda: said("configuration not reloaded"))
-        assert (await listening.federation.site("das3")).slots == 8
+        assert (await listening.federation.sites.get("das3")).slots == 8
         os.kill(os.getpid(), signal.SIGHUP)
         await asyncio.to_thread(until, lambda: said("configuration reloaded"))
-        assert (await listening.federation.site("das3")).slots == 4
+        assert (await listening.federation.sites.get("das3")).slots == 4
         seen.append("all")
         os.kill(os.getpid(), signal.SIGTERM)
 
     seen: list[str] = []
     with capture_logs() as logs:
-        asyncio.run(serve(first, Place(tmp_path / "data", tmp_path / "data"), visit, reread))
+        asyncio.run(serve(first, DataFolder(tmp_path / "data", tmp_path / "data"), visit, reread))
     assert seen == ["all"]
     (told,) = [one for one in logs if one["event"] == "configuration reloaded"]
     assert (told["applied"], told["needs_restart"]) == (["cluster.das3.slots"], [])

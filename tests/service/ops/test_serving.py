@@ -18,7 +18,7 @@ from leasehold.client import AsyncClient, LeaseSpec
 from leasehold.client.local_gateway import is_at_work
 from leasehold.model.errors import InputError
 from leasehold.service.config import ServiceConfig, ServiceSpec, SiteSpec
-from leasehold.service.serving import Listening, Place, loop_for, serve
+from leasehold.service.serving import DataFolder, Listening, loop_for, serve
 from leasehold.service.store.store import open_store
 
 Visit = Callable[[Listening], Awaitable[None]]
@@ -29,15 +29,15 @@ def config(**service: Any) -> ServiceConfig:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path / "data", tmp_path / "data")
+def place(tmp_path: Path) -> DataFolder:
+    return DataFolder(tmp_path / "data", tmp_path / "data")
 
 
 def stop() -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def served(config: ServiceConfig, place: Place, visit: Visit) -> None:
+def served(config: ServiceConfig, place: DataFolder, visit: Visit) -> None:
     """Serve until the visit is over, on the loop of `leasehold serve`; what goes wrong in it is raised."""
     troubles: list[BaseException] = []
 
@@ -60,7 +60,7 @@ def admin(listening: Listening) -> AsyncClient:
 
 
 class TestListening:
-    def test_whoever_finds_it_can_ask_at_once(self, place: Place) -> None:
+    def test_whoever_finds_it_can_ask_at_once(self, place: DataFolder) -> None:
         async def visit(listening: Listening) -> None:
             async with admin(listening) as client:
                 assert (await client.health()).ready
@@ -68,7 +68,7 @@ class TestListening:
 
         served(config(), place, visit)
 
-    def test_its_address_and_its_token_are_in_the_data_folder(self, place: Place) -> None:
+    def test_its_address_and_its_token_are_in_the_data_folder(self, place: DataFolder) -> None:
         async def visit(listening: Listening) -> None:
             assert (place.folder / "url").read_text(encoding="utf-8").strip() == listening.url
             assert is_at_work(place.folder)
@@ -79,14 +79,14 @@ class TestListening:
         assert stat.S_IMODE(place.folder.stat().st_mode) == 0o700
         assert stat.S_IMODE((place.folder / "admin.token").stat().st_mode) == 0o600
 
-    def test_its_address_may_be_another_for_its_users(self, place: Place) -> None:
+    def test_its_address_may_be_another_for_its_users(self, place: DataFolder) -> None:
         async def visit(listening: Listening) -> None:
             assert listening.url == "https://leasehold.example.org"
 
         served(config(url="https://leasehold.example.org"), place, visit)
 
     def test_over_tls(
-        self, place: Place, key_pair: Callable[..., tuple[Path, Path]], monkeypatch: pytest.MonkeyPatch
+        self, place: DataFolder, key_pair: Callable[..., tuple[Path, Path]], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         certificate, key = key_pair()
         monkeypatch.setenv("LEASEHOLD_CA", str(certificate))
@@ -99,7 +99,7 @@ class TestListening:
         served(config(tls_certificate=certificate, tls_key=key), place, visit)
 
     @pytest.mark.parametrize(("metrics", "status"), [("auto", 200), ("token", 401)])
-    def test_metrics_need_a_token_where_that_is_said(self, place: Place, metrics: str, status: int) -> None:
+    def test_metrics_need_a_token_where_that_is_said(self, place: DataFolder, metrics: str, status: int) -> None:
         async def visit(listening: Listening) -> None:
             async with httpx2.AsyncClient() as client:
                 answer = await client.get(f"{listening.url}/metrics")
@@ -109,22 +109,22 @@ class TestListening:
 
 
 class TestNotListening:
-    def test_where_somebody_else_does(self, place: Place) -> None:
+    def test_where_somebody_else_does(self, place: DataFolder) -> None:
         with closing(socket.create_server(("127.0.0.1", 0))) as other:
             port = other.getsockname()[1]
             taken = replace(config(), service=ServiceSpec(port=port))
-            with pytest.raises(InputError, match=rf"127\.0\.0\.1 port {port}: cannot be listened at: Address already"):
+            with pytest.raises(InputError, match=rf"127\.0\.0\.1 port {port}: cannot be bound: Address already"):
                 served(taken, place, nobody)
         assert not (place.work / "leasehold.db").exists()
 
-    def test_where_another_gateway_has_the_store(self, place: Place) -> None:
+    def test_where_another_gateway_has_the_store(self, place: DataFolder) -> None:
         place.make()
         with open_store(place.store_url(ServiceSpec())) as store:
             store.acquire_writer_lock()
             with pytest.raises(InputError, match="in use by another gateway"):
                 served(config(), place, nobody)
 
-    def test_with_a_certificate_that_is_none(self, place: Place, tmp_path: Path) -> None:
+    def test_with_a_certificate_that_is_none(self, place: DataFolder, tmp_path: Path) -> None:
         missing = tmp_path / "tls.crt"
         with pytest.raises(InputError, match=r"tls\.crt: cannot be read"):
             served(config(tls_certificate=missing, tls_key=missing), place, nobody)
@@ -137,7 +137,7 @@ async def nobody(_listening: Listening) -> None:
 
 class TestStopping:
     @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-    def test_lets_go_of_the_store(self, place: Place, number: signal.Signals) -> None:
+    def test_lets_go_of_the_store(self, place: DataFolder, number: signal.Signals) -> None:
         async def visit(_listening: Listening) -> None:
             os.kill(os.getpid(), number)
             await asyncio.Event().wait()
@@ -146,7 +146,7 @@ class TestStopping:
         with open_store(place.store_url(ServiceSpec())) as store:
             store.acquire_writer_lock()
 
-    def test_keeps_what_was_accepted(self, place: Place) -> None:
+    def test_keeps_what_was_accepted(self, place: DataFolder) -> None:
         async def ask(listening: Listening) -> None:
             async with admin(listening) as client:
                 await client.leases.submit(LeaseSpec(type="suspendable", vms=2, duration_s=3600))
@@ -158,7 +158,7 @@ class TestStopping:
         served(config(), place, ask)
         served(config(), place, look)
 
-    def test_ends_streams_that_would_never_end_by_themselves(self, place: Place) -> None:
+    def test_ends_streams_that_would_never_end_by_themselves(self, place: DataFolder) -> None:
         heard: list[str] = []
 
         async def listen(listening: Listening) -> None:
@@ -181,7 +181,7 @@ class TestStopping:
         asyncio.run(_with_all(serve(config(shutdown_ms=3_600_000), place, visit), listeners))
         assert heard[-1] == "the end"
 
-    def test_does_not_wait_for_ever_for_a_request_that_does_not_end(self, place: Place) -> None:
+    def test_does_not_wait_for_ever_for_a_request_that_does_not_end(self, place: DataFolder) -> None:
         with socket.socket() as slow:
 
             async def visit(listening: Listening) -> None:
@@ -189,14 +189,14 @@ class TestStopping:
 
             served(config(shutdown_ms=0), place, visit)
 
-    def test_a_companion_that_fails_stops_nothing(self, place: Place) -> None:
+    def test_a_companion_that_fails_stops_nothing(self, place: DataFolder) -> None:
         async def visit(_listening: Listening) -> None:
             asyncio.get_running_loop().call_soon(stop)
             raise ConnectionError
 
         asyncio.run(serve(config(), place, visit))
 
-    def test_systemd_is_told_of_both_ends(self, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_systemd_is_told_of_both_ends(self, place: DataFolder, monkeypatch: pytest.MonkeyPatch) -> None:
         name = f"leasehold-serving-{os.getpid()}"
         monkeypatch.setenv("NOTIFY_SOCKET", f"@{name}")
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
@@ -236,7 +236,7 @@ async def _with_all(serving: Awaitable[None], listeners: list[asyncio.Task[None]
 class TestItsFiles:
     """Whatever a gateway writes is its own user's alone, also what machines leave."""
 
-    def test_are_read_by_nobody_else_whatever_is_usual(self, place: Place) -> None:
+    def test_are_read_by_nobody_else_whatever_is_usual(self, place: DataFolder) -> None:
         async def visit(_: Listening) -> None:
             (place.folder / "written").touch()
 
@@ -251,7 +251,7 @@ class TestItsFiles:
         assert [path for path in written if path.stat().st_mode & 0o077] == []
 
     @pytest.mark.parametrize("names", [(), ("leasehold.toml", "notes")])
-    def test_lie_in_a_folder_that_is_closed_where_it_is_ours(self, place: Place, names: tuple[str, ...]) -> None:
+    def test_lie_in_a_folder_that_is_closed_where_it_is_ours(self, place: DataFolder, names: tuple[str, ...]) -> None:
         place.folder.mkdir()
         place.folder.chmod(0o755)
         for name in names:
@@ -259,7 +259,7 @@ class TestItsFiles:
         place.make()
         assert place.folder.stat().st_mode & 0o777 == 0o700
 
-    def test_are_not_put_where_somebody_else_looks(self, place: Place) -> None:
+    def test_are_not_put_where_somebody_else_looks(self, place: DataFolder) -> None:
         place.folder.mkdir()
         place.folder.chmod(0o777)
         (place.folder / "somebodys.txt").touch()

@@ -17,8 +17,9 @@ from leasehold.model.lease import LeaseState
 from leasehold.service.commands import Drain, ForgetSite, Happened, KeepPeer, MessageBatch, RemovePeer
 from leasehold.service.engine.engine import Engine
 from leasehold.service.errors import CannotForget, CannotRemovePeer, NoSuchPeer, NoSuchSite
-from leasehold.service.messages.names import asking
-from leasehold.service.peers.about import Place, about_us, add_up
+from leasehold.service.messages.endpoints import asking
+from leasehold.service.messages.site_status import SiteStatus
+from leasehold.service.peers.summary import add_up, status_for
 from leasehold.service.store.rows import LeaseRow
 
 BOTH_SILENT = frozenset({"b", asking("b"), "a", asking("a"), "c", asking("c")})
@@ -111,8 +112,8 @@ class TestNobodyElse:
     def test_a_site_is_no_peer(self, world: World) -> None:
         world.call("c", "a")
         mail = world.on_the_line.pop().mail
-        assert mail.about is not None
-        answer = world.do("a", replace(mail, about=replace(mail.about, is_gateway=False)))
+        assert mail.status is not None
+        answer = world.do("a", replace(mail, status=replace(mail.status, is_gateway=False)))
         assert isinstance(answer, InvalidField)
 
     @pytest.mark.parametrize("name", ["gateway", site_of("a")])
@@ -198,12 +199,24 @@ class TestParting:
         world.check_that_all_agree()
 
 
-def place(slots: int, speed_mips: int = 1, *, can: str = "suspend migrate", **said: Any) -> Place:
-    return Place(slots, speed_mips, "suspend" in can, "migrate" in can, **said)
+COUNTS = (
+    "local_vms",
+    "guest_vms",
+    "waiting_local",
+    "waiting_guests",
+    "waiting_local_vms",
+    "waiting_guest_vms",
+)
+
+
+def place(slots: int, speed_mips: int = 1, *, can: str = "suspend migrate", **said: Any) -> SiteStatus:
+    counts = dict.fromkeys(COUNTS, 0)
+    able: dict[str, Any] = {"can_suspend": "suspend" in can, "can_migrate": "migrate" in can, "lends": True}
+    return SiteStatus("", slots, speed_mips, 1, "emulated", **counts | able | said)
 
 
 class TestWhatAPeerIsTold:
-    def told(self, *lending: Place, most_vms: int | None = None, here_vms: int = 0) -> Any:
+    def told(self, *lending: SiteStatus, most_vms: int | None = None, here_vms: int = 0) -> Any:
         return add_up(list(lending), "x", 1, most_vms=most_vms, here_vms=here_vms)
 
     def test_how_much_there_is_and_how_much_of_it_for_one_lease(self) -> None:
@@ -232,7 +245,7 @@ class TestWhatAPeerIsTold:
     def test_that_nothing_is_lent_where_no_site_lends(self, world: World) -> None:
         world.drain_or_resume("c")
         engine: Engine = world.gateways["c"].engine
-        assert not about_us(engine, engine.peers.rows["a"], "x").lends
+        assert not status_for(engine, engine.peers.rows["a"], "x").lends
         world.exchange("c", "a")
         assert world.submit("a", 4, 1_000).lease.state == "held"
         world.drain_or_resume("c")

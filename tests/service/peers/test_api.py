@@ -14,7 +14,7 @@ from leasehold.service.messages import routing as post_
 from leasehold.service.messages.uplink import Uplink
 
 NOWHERE = "http://127.0.0.1:1"
-ABOUT: dict[str, Any] = {
+STATUS: dict[str, Any] = {
     "identity": "store-1", "slots": 100, "speed_mips": 1, "reference_mips": 1, "driver": "gateway",
     "can_suspend": True, "can_migrate": True, "lends": True, "local_vms": 0, "guest_vms": 0,
     "waiting_local": 0, "waiting_guests": 0, "waiting_local_vms": 0, "waiting_guest_vms": 0,
@@ -52,7 +52,7 @@ def keep(house: House, admin: str, name: str = "north", **body: Any) -> Any:
 def call(house: House, name: str = "north", token: str = "", **body: Any) -> Any:
     token = token or house.token(Role.PEER, consumer=f"peer/{name}", sites=(name,))
     path = f"/v1/sites/{name}/messages"
-    return house.ask("POST", path, token, json={"about": ABOUT, "acknowledged": 0} | body)
+    return house.ask("POST", path, token, json={"status": STATUS, "acknowledged": 0} | body)
 
 
 def test_one_that_lends_only_needs_no_address(house: House, admin: str) -> None:

@@ -16,9 +16,9 @@ from leasehold.model.lease import LeaseState
 from leasehold.model.request import LeaseType
 from leasehold.service.commands import Cancel, Command, Drain, KeepPeer, MessageBatch, Undrain
 from leasehold.service.drivers.emulated.record import BRINGS_UP, Action, AuditLine
-from leasehold.service.messages.names import asking, asking_peer
+from leasehold.service.messages.endpoints import asking, asking_peer
 from leasehold.service.messages.routing import identity_of
-from leasehold.service.peers.about import about_us
+from leasehold.service.peers.summary import status_for
 from leasehold.service.store.rows import LeaseRow
 from leasehold.service.store.store import open_store
 from leasehold.service.surroundings import new_id
@@ -107,15 +107,15 @@ class World:
     def call(self, by: str, to: str) -> None:
         """Who lends calls: what it has, what has become of leases, and how far it has read."""
         engine = self.gateways[by].engine
-        about = about_us(engine, engine.peers.rows[to], identity_of(self.stores[by], new_id))
-        mail = replace(self._written(by, asking(to), by), about=about)
+        status = status_for(engine, engine.peers.rows[to], identity_of(self.stores[by], new_id))
+        mail = replace(self._written(by, asking(to), by), status=status)
         self.on_the_line.append(Message(by, to, mail))
 
     def deliver(self, index: int, *, again: bool = False) -> None:
         """Something arrives; ``again``: and is still on the line. Whoever reads a call answers it."""
         message = self.on_the_line[index] if again else self.on_the_line.pop(index)
         is_read = not isinstance(self.do(message.to, message.mail), Exception)
-        if is_read and message.mail.about is not None:
+        if is_read and message.mail.status is not None:
             answer = self._written(message.to, message.by, asking(message.to))
             fresh = tuple(one for one in answer.messages if one[0] > message.mail.acknowledged)
             self.on_the_line.append(Message(message.to, message.by, replace(answer, messages=fresh)))

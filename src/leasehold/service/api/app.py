@@ -49,7 +49,7 @@ class Api(FastAPI):
     def close_streams(self) -> None:
         """End all streams of changes, and begin no new ones; listeners go on with the next process."""
         self.state.streams.close()
-        self.state.post.close()
+        self.state.messages.close()
 
     def openapi(self) -> dict[str, Any]:
         """Give the OpenAPI document."""
@@ -73,7 +73,7 @@ def create_app(federation: Federation, authenticator: Authenticator, tokens: Tok
     )
     app.state.settings = settings
     app.state.tokens = tokens
-    app.state.post = federation.post
+    app.state.messages = federation.messages
     app.state.last_look = home.LastLook()
     app.state.streams = Streams(settings.streams_per_consumer, federation.metrics)
     limiter = Limiter(settings.rate, "there were too many requests")

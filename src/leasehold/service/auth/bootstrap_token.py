@@ -1,12 +1,12 @@
 """The first administrator's token: a file that only its owner can read, made before anything listens.
 
-Whoever may read the data folder may do everything anyway: the store is in it. So the command line on the same
+Who can read the data folder can do everything anyway: the store is in it. So the command line on the same
 machine finds its token there, and no password has to be thought of.
 
 When the file is there, and no administrator's token is live in the store, the token of the file is taken in:
 its making was interrupted, or the store is new. When the file is not there, it is made only if no
 administrator's token is live: a file that was taken away on purpose does not come back. A token of the file
-that was revoked or has expired stays so; `renew_admin_token` is the way out for whoever has lost everything
+that was revoked or has expired stays so; `renew_admin_token` is the way out where everything is lost
 but the data folder.
 """
 
@@ -53,9 +53,9 @@ def renew_admin_token(store: TokenStore, data_folder: Path, now_ms: int) -> Path
 
 
 def read_token_file(path: Path) -> str:
-    """Read a token from a file that nobody but its owner can read.
+    """Read a token from a file that only its owner can read.
 
-    Raises InputError: it cannot be read, is no plain file, is open to others, or holds no token.
+    Raises InputError: it cannot be read, is not a regular file, is open to others, or holds no token.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -67,15 +67,15 @@ def read_token_file(path: Path) -> str:
     finally:
         os.close(descriptor)
     if id_of(text) is None:
-        raise InputError(path, None, "holds no token; remove it, and a new one is made at the next start")
+        raise InputError(path, None, "does not hold a token; remove it, and a new one is created at the next start")
     return text
 
 
 def _check_mode(path: Path, mode: int) -> None:
     if not stat.S_ISREG(mode):
-        raise InputError(path, None, "is no plain file")
+        raise InputError(path, None, "is not a regular file")
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise InputError(path, None, f"can be read by others; if nobody has, say: chmod 600 {path}")
+        raise InputError(path, None, f"can be read by others; if no one has read it, run: chmod 600 {path}")
 
 
 def _write(path: Path) -> str:

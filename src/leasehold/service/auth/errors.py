@@ -1,10 +1,10 @@
-"""Why somebody is not let in, or may not do what they ask for; each one clear line without a secret in it.
+"""Why a request is not authenticated or not permitted; each one clear line without a secret in it.
 
 ::
 
     LeaseholdError
-    ├── Unauthenticated     nobody known asks: 401, or 400 where the header cannot be read
-    ├── Forbidden           somebody known asks for what is not theirs: 403
+    ├── Unauthenticated     the caller is not known: 401, or 400 where the header cannot be read
+    ├── Forbidden           the caller may not do this: 403
     ├── TooManyRequests     too often: 429
     └── Unavailable
         └── IssuerUnreachable   who they are cannot be said now: 503
@@ -30,7 +30,7 @@ class BearerError(StrEnum):
 class Unauthenticated(LeaseholdError):
     """No token was shown, or not one that is valid here.
 
-    ``problem`` is one of a few constant sentences: whoever guesses learns nothing from it.
+    ``problem`` is one of a few constant sentences: guessing learns nothing from it.
     """
 
     def __init__(self, error: BearerError, problem: str) -> None:
@@ -50,7 +50,7 @@ class Unauthenticated(LeaseholdError):
 
 
 class Forbidden(LeaseholdError):
-    """Somebody known asked for what they may not do.
+    """A known caller asked for what it may not do.
 
     ``who``     the consumer, and what it is here
     ``act``     the permission that was needed, such as ``lease.cancel``
@@ -70,7 +70,7 @@ class Forbidden(LeaseholdError):
 
 
 class TooManyRequests(LeaseholdError):
-    """Somebody asks more often than they may; ``wait_s`` seconds from now they may ask again."""
+    """A caller asks more often than it may; ``wait_s`` seconds from now they may ask again."""
 
     def __init__(self, problem: str, wait_s: float) -> None:
         self.wait_s = wait_s

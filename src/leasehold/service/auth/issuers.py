@@ -121,7 +121,7 @@ class TrustedIssuer:
         tuple[str, ...],
         Texts(
             "what this gateway is called in the claim aud",
-            more="; values that stand for everybody, `https://wlcg.cern.ch/jwt/v1/any` (WLCG) and `ANY`"
+            more="; values that stand for every audience, `https://wlcg.cern.ch/jwt/v1/any` (WLCG) and `ANY`"
             " (SciTokens), count only where they are listed",
         ),
     ]
@@ -134,7 +134,7 @@ class TrustedIssuer:
         ),
     ]
     roles: Annotated[
-        frozenset[Role], TextSet("of whoever shows a token with scopes", more="; those give no more", of=Role)
+        frozenset[Role], TextSet("of the bearer of a token with scopes", more="; those give no more", of=Role)
     ] = frozenset({Role.MEMBER})
     sites: Annotated[frozenset[str], TextSet("home sites of theirs")] = frozenset()
     clock_skew_s: Annotated[
@@ -153,7 +153,7 @@ class TrustedIssuer:
     grants: Annotated[
         Mapping[str, Grant],
         Grants(
-            "what groups give to whoever shows a token without scopes",
+            "what groups give to the bearer of a token without scopes",
             more=" (WLCG only)",
             unset="none",
             optional=True,

@@ -1,7 +1,17 @@
-"""JWTs of trusted issuers: is this one genuine, still good, and meant for us? Then who shows it?
+"""JWTs of trusted issuers: is this one genuine, still valid, and meant for us? Then who is its bearer?
 
 Everything about signatures and times is PyJWT's; this says what is asked of it. What a token itself says (its
 issuer, its key, its algorithm) only chooses among what the configuration trusts.
+
+Both profiles know capabilities (scopes such as ``compute.create``); WLCG knows groups besides. A token with
+capabilities is judged by these alone, and its groups are ignored, as the WLCG profile wants it (section
+2.2.3): its bearer gets the roles that the configuration gives to the issuer, and of their permissions what
+the scopes name. A scope with a path (``compute.read:/x``) is narrower than anything that can be told apart
+here, and gives nothing. A token without capabilities is judged by its groups: the first that the
+configuration knows gives its roles.
+
+The profiles let a capability concern everything of its issuer. Here it concerns what is the subject's own, so
+that members of one organisation do not cancel each other's leases; a role gives more.
 """
 
 import re
@@ -171,7 +181,7 @@ def _subject(claims: Claims) -> str:
 def _scopes(claims: Claims) -> list[str]:
     scope = claims.get("scope", "")
     if not isinstance(scope, str):
-        raise _invalid("has scopes that are no text")
+        raise _invalid("has scopes that are not text")
     return scope.split()
 
 
@@ -191,7 +201,7 @@ def _groups(claims: Claims) -> list[str]:
     if not isinstance(groups, list) or not all(
         isinstance(name, str) and GROUP_NAME.fullmatch(name) and is_path(group_path(name)) for name in groups
     ):
-        raise _invalid("has groups that are no list of WLCG group names")
+        raise _invalid("has groups that are not a list of WLCG group names")
     return list(dict.fromkeys(groups))
 
 

@@ -1,4 +1,10 @@
-"""How is a JSON document fetched from elsewhere? With bounds on its size and on the time that it takes."""
+"""The keys that an issuer signs with: those that it publishes, cached, fetched again when they change.
+
+Keys are fetched when there are none, when they are older than ``keys_cached_s``, and when a token names one
+that is not among them: the issuer may have changed them. Fetching is limited to once a minute, whatever tokens
+are shown. While the issuer cannot be reached, the keys that are there are relied on until they are
+``keys_kept_s`` old. A document is fetched with bounds on its size and on the time that it takes.
+"""
 
 import asyncio
 import json
@@ -32,7 +38,7 @@ async def fetch_json(url: str) -> object:
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         raise FetchError(f"no answer: {type(error).__name__}") from None
     except (ValueError, RecursionError):
-        raise FetchError("the answer is no JSON") from None
+        raise FetchError("the answer is not valid JSON") from None
 
 
 _certificates = cache(httpx2.create_ssl_context)
@@ -82,7 +88,7 @@ class KeySet:
     async def key(self, kid: str) -> jwt.PyJWK:
         """Give the key with this id.
 
-        Raises Unauthenticated where the issuer does not have it, IssuerUnreachable where nobody can tell.
+        Raises Unauthenticated where the issuer does not have it, IssuerUnreachable where that cannot be told.
         """
         await self._refresh_for(kid)
         if self._will_do(kid):
@@ -111,7 +117,7 @@ class KeySet:
         return self._fetched_s is not None and self._clock() - self._fetched_s < age_s
 
     async def _ask(self) -> None:
-        """Ask, and note when; whoever goes away while waiting for the answer has not asked."""
+        """Ask, and note when; a caller that is cancelled while it waits has not asked."""
         try:
             metadata = await self._fetch(self._issuer.discovery_url)
             self._keys = _usable_keys(await self._fetch(_keys_url(self._issuer, metadata)))
@@ -128,7 +134,7 @@ def _keys_url(issuer: TrustedIssuer, metadata: object) -> str:
         raise FetchError("its metadata are not those of this issuer")
     url = metadata.get("jwks_uri")
     if not isinstance(url, str) or not is_fetchable(url):
-        raise FetchError("its metadata name no HTTPS address of its keys")
+        raise FetchError("its metadata give no HTTPS address for its keys")
     if is_inside(url) and not is_inside(issuer.url):
         raise FetchError("its metadata lead to this machine or a private network for its keys")
     return url

@@ -1,4 +1,4 @@
-"""How often may somebody ask? A limit for each of many, in bounded memory, with the time as an argument."""
+"""Rate limits: one for each of many keys, in bounded memory, with the time as an argument."""
 
 import math
 from collections import OrderedDict
@@ -45,7 +45,7 @@ class Limiter:
     """
 
     def __init__(self, limit: RateLimit, problem: str, most: int = MOST_KEYS) -> None:
-        """Say ``problem`` to whoever is over the limit."""
+        """``problem`` is said to a caller that is over the limit."""
         self._limit = limit
         self._problem = problem
         self._most = most

@@ -1,7 +1,7 @@
 """May they? One table says which role gives which permission over what.
 
 A route asks `require` with its permission and what it is about; a list asks `visible` whose rows to look for.
-Where somebody has several roles, whatever one of them gives is given. A token with scopes (see
+With several roles, a principal has what each of them gives. A token with scopes (see
 `leasehold.service.auth.jwts`) leaves of that only what its scopes name.
 """
 
@@ -51,7 +51,7 @@ class Permission(StrEnum):
 
 
 class Scope(Flag):
-    """Over what somebody has a permission; `|` joins them. None includes another, ALL apart."""
+    """Over what a principal has a permission; `|` joins them. None includes another, ALL apart."""
 
     NOTHING = 0
     OWN = auto()  # what is accounted to themselves
@@ -100,7 +100,7 @@ PERMISSIONS: Mapping[Permission, Mapping[Role, Scope]] = {
 
 @dataclass(frozen=True, slots=True)
 class ScopedPrincipal(Principal):
-    """Somebody whose token has scopes: of what the roles give, only ``permissions`` are left."""
+    """The bearer of a token with scopes: of what the roles give, only ``permissions`` are left."""
 
     permissions: frozenset[Permission] = frozenset()
 
@@ -161,7 +161,7 @@ _REACHES: Mapping[Scope, Callable[[Principal, Target], bool]] = {
 
 
 def reach(principal: Principal, permission: Permission) -> Scope:
-    """Tell over what somebody has a permission: NOTHING, or several scopes joined."""
+    """Tell over what a principal has a permission: NOTHING, or several scopes joined."""
     if isinstance(principal, ScopedPrincipal) and permission not in principal.permissions:
         return Scope.NOTHING
     given = PERMISSIONS[permission]
@@ -169,12 +169,12 @@ def reach(principal: Principal, permission: Permission) -> Scope:
 
 
 def allowed(principal: Principal, permission: Permission, target: Target) -> bool:
-    """Whether somebody has a permission over this target."""
+    """Whether a principal has a permission over this target."""
     return any(_REACHES[scope](principal, target) for scope in reach(principal, permission))
 
 
 def require(principal: Principal, permission: Permission, target: Target) -> None:
-    """Let pass who has a permission over this target. Raises Forbidden for everybody else."""
+    """Let pass who has a permission over this target. Raises Forbidden for all others."""
     if not allowed(principal, permission, target):
         raise _forbidden(principal, permission)
 
@@ -182,7 +182,7 @@ def require(principal: Principal, permission: Permission, target: Target) -> Non
 def require_some(principal: Principal, permission: Permission) -> None:
     """Let pass who has a permission over anything at all, before it is known what a request is about.
 
-    Raises Forbidden for everybody else.
+    Raises Forbidden for all others.
     """
     if not reach(principal, permission):
         raise _forbidden(principal, permission)
@@ -209,7 +209,7 @@ def require_job(principal: Principal, group: str) -> None:
 
 
 def visible(principal: Principal, permission: Permission) -> Visible:
-    """Say whose leases, or whose changes, somebody may see; raises Forbidden where it is nobody's."""
+    """Say whose leases, or whose changes, a principal may see; raises Forbidden where it may see none."""
     require_some(principal, permission)
     scope = reach(principal, permission)
     return Visible(

@@ -1,11 +1,11 @@
-"""Who asks: the outcome of looking at a token, whatever kind it was; and what must go with each role."""
+"""Who a request is from: the outcome of looking at its token; and what must go with each role to be worth something."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from leasehold.model.errors import InvalidField
 from leasehold.protocol.tokens import Role
-from leasehold.service.messages.names import OF_PEERS
+from leasehold.service.messages.endpoints import OF_PEERS
 from leasehold.sharing.parties import A_NAME, A_PATH, MOST_NAME, is_name, is_path
 
 __all__ = ["Principal", "Role"]
@@ -13,7 +13,7 @@ __all__ = ["Principal", "Role"]
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Somebody who has shown a valid token.
+    """The bearer of a valid token.
 
     ``consumer``  the name under which leases are accounted
     ``groups``    whose leases a group manager manages; a member's first group is that of its leases

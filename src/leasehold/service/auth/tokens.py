@@ -1,8 +1,8 @@
 """Tokens that Leasehold gives out itself: ``lh_<id>_<secret>``.
 
 The id may be seen by anybody: it names the token in lists and logs. The secret is 32 random bytes; it is
-shown once, and of the whole token only the SHA-256 is kept. A plain hash is enough for a secret that nobody
-can guess.
+shown once, and of the whole token only the SHA-256 is kept. A plain hash is enough for a secret that cannot
+be guessed.
 """
 
 import re
@@ -76,7 +76,7 @@ class Tokens:
         self._cache = cache or TokenCache()
 
     def issue(self, owner: Principal, *, expires_in_ms: int | None = None, note: str = "") -> tuple[TokenRow, str]:
-        """Give out a token for somebody: its row, and its text, which nobody can give a second time.
+        """Issue a token: its row, and its text, which cannot be had a second time.
 
         Raises InvalidField; see `leasehold.service.auth.principal.check_roles` for what goes with which role.
         """

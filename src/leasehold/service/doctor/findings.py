@@ -1,4 +1,4 @@
-"""What a check found, how bad that is, and what to do about it."""
+"""What a check found, how bad that is, and what to do about it; and how checks are run."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -64,6 +64,6 @@ def examine(part: str, checks: Mapping[str, Check]) -> Iterator[Told]:
         try:
             findings = check()
         except Exception as error:  # noqa: BLE001 - whatever it stumbled over, the others are wanted
-            text = f"this check could not be made: {type(error).__name__}: {error}"
+            text = f"this check failed: {type(error).__name__}: {error}"
             findings = [problem(text, "this is a defect of Leasehold: please report it")]
         yield from (Told(part, name, finding) for finding in findings)

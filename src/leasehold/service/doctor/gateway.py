@@ -1,4 +1,7 @@
-"""The checks of one gateway: its files, what it lends, its network, its store, and its sites."""
+"""The checks of one gateway: its files, what it lends, its network, its store, and its sites.
+
+One more is a function of `Subject`, and its line in `GATEWAY`.
+"""
 
 import asyncio
 import os
@@ -29,8 +32,8 @@ from leasehold.service.drivers.qemu.machine import KVM, TCG
 from leasehold.service.drivers.qemu.options import QemuOptions
 from leasehold.service.drivers.slurm import options as slurm
 from leasehold.service.drivers.slurm.users import site_faults
-from leasehold.service.serving import Place, bound
-from leasehold.service.site_states import allowed_at, allowed_without_agreement, most_non_preemptable_vms
+from leasehold.service.serving import DataFolder, bound
+from leasehold.service.sites import allowed_at, allowed_without_agreement, most_non_preemptable_vms
 from leasehold.service.store.store_url import read_url, sqlite_path
 from leasehold.service.store_status import Contents, StoreStatus, look_at
 from leasehold.service.tls import check_key_pair, valid_until
@@ -44,16 +47,16 @@ class Subject:
 
     config: ServiceConfig
     config_file: Path | None
-    place: Place
+    data: DataFolder
 
     @property
     def store_url(self) -> str:
         """Where its store is."""
-        return self.place.store_url(self.config.service)
+        return self.data.store_url(self.config.service)
 
 
 def is_open_to_others(path: Path) -> bool:
-    """Whether somebody else than its owner may read, write or enter this."""
+    """Whether others than its owner may read, write or enter this."""
     return bool(path.stat().st_mode & 0o077)
 
 
@@ -74,8 +77,8 @@ def check_configuration(subject: Subject) -> list[Finding]:
 
 
 def check_data_folder(subject: Subject) -> list[Finding]:
-    """Can the gateway write to its folder, and nobody else read it?"""
-    folder = subject.place.folder
+    """Can the gateway write to its folder, and only its owner read it?"""
+    folder = subject.data.folder
     if not folder.exists():
         return _missing(folder)
     if not folder.is_dir():
@@ -96,8 +99,8 @@ def _missing(folder: Path) -> list[Finding]:
 
 
 def check_token(subject: Subject) -> list[Finding]:
-    """Is the administrator's token there for its owner, and for nobody else?"""
-    path = subject.place.folder / FILE_NAME
+    """Is the administrator's token there, readable by its owner only?"""
+    path = subject.data.folder / FILE_NAME
     if not os.path.lexists(path):
         return [note(f"{path} does not exist", "leasehold serve creates it when it first starts")]
     try:
@@ -110,7 +113,7 @@ def check_token(subject: Subject) -> list[Finding]:
 
 def check_disk_space(subject: Subject) -> list[Finding]:
     """Is there room for what a gateway writes?"""
-    folder = subject.place.folder
+    folder = subject.data.folder
     there = next(path for path in (folder, *folder.parents) if path.exists())
     return [_room(shutil.disk_usage(there).free // _MIB, there)]
 
@@ -178,14 +181,14 @@ def check_port(subject: Subject) -> list[Finding]:
 
 
 def _taken(subject: Subject, where: str, error: InputError) -> Finding:
-    """Say who has it: this very gateway, which is as it should be, or somebody else."""
+    """Say which process has it: this very gateway, as it should be, or another."""
     if not _answers(subject.config.service.host, subject.config.service.port):
         return problem(str(error), "name another address with --host, or another port with --port")
-    file = subject.place.address_file
+    file = subject.data.address_file
     ours = file.read_text(encoding="utf-8").strip() if file.is_file() else ""
     if ours.endswith(f":{subject.config.service.port}"):
         return ok(f"{where} is in use, and {ours} is where this gateway says that it listens")
-    return problem(f"{where} is in use by somebody else", "name another port with --port, or in [service]")
+    return problem(f"{where} is in use by another process", "name another port with --port, or in [service]")
 
 
 def _answers(host: str, port: int) -> bool:
@@ -332,7 +335,7 @@ _CURES = {
 
 def check_slurm_sites(subject: Subject) -> list[Finding]:
     """Can every site of Slurm be opened, and who are guests there? Silent where there is none."""
-    private = (subject.place.folder, subject.place.work)
+    private = (subject.data.folder, subject.data.work)
     sites = [site for site in subject.config.clusters if site.driver == _SLURM]
     return [finding for site in sites for finding in _check_slurm_site(site, private)]
 
@@ -375,7 +378,7 @@ def _check_qemu() -> Finding:
 
 
 def _check_qemu_site(subject: Subject, site: SiteSpec) -> list[Finding]:
-    options, work = qemu.read_options(site.options), subject.place.work
+    options, work = qemu.read_options(site.options), subject.data.work
     try:
         image = open_image(options.image or default_folder(work))
     except LeaseholdError as error:
@@ -396,7 +399,7 @@ def _isolation(subject: Subject, site: SiteSpec) -> list[Finding]:
         cure = f"run the gateway, or leasehold site {site.name}, as a user with nothing but /dev/kvm"
         findings.append(warning(text, cure))
     store = sqlite_path(read_url(subject.store_url))
-    machines = subject.place.work / "machines"
+    machines = subject.data.work / "machines"
     if store is not None and _file_system(store) == _file_system(machines):
         text = f"site {site.name}: guests' disks and saved memory are in one file system with the store"
         findings.append(warning(text, f"mount a file system of its own at {machines}, or use PostgreSQL"))
@@ -425,10 +428,10 @@ def _speed(site: SiteSpec, options: QemuOptions, image: Image, cache_folder: Pat
     """Say whether machines run at full speed; nothing is booted to find that out here."""
     slowly = "its machines are interpreted (TCG), about ten times slower than with KVM"
     if options.accelerator == KVM:
-        return ok(f"site {site.name}: KVM, as it is told")
+        return ok(f"site {site.name}: KVM, as configured")
     if options.accelerator == TCG:
         cure = 'accelerator = "auto" uses KVM where it works'
-        return note(f"site {site.name}: {slowly}, as it is told", cure)
+        return note(f"site {site.name}: {slowly}, as configured", cure)
     works = kvm_known_to_work(image, cache_folder)
     if works is None and could_have_kvm():
         text = f"site {site.name}: whether KVM works is tried when the first machine starts"

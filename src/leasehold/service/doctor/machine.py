@@ -1,4 +1,4 @@
-"""Which parts of Leasehold are installed, and in versions that they work with?
+"""What is installed, in versions that work together, and what this machine can do for QEMU and Slurm.
 
 Needs nothing but Python, so that it can say that the rest is missing.
 """
@@ -103,7 +103,7 @@ def check_kvm(device: Path = _KVM) -> list[Finding]:
         cure = "on bare metal switch virtualisation on in the firmware; in a virtual machine let its host nest"
         return [note(f"no {device}: machines under QEMU would be interpreted, about ten times slower", cure)]
     if not os.access(device, os.R_OK | os.W_OK):
-        return [note(f"{device} is there, and not for this user", "add the user to the group kvm, log in anew")]
+        return [note(f"{device} is there, and not for this user", "add the user to the group kvm, log in again")]
     return [ok(f"{device} can be used")]
 
 

@@ -30,7 +30,7 @@ from leasehold.service.engine.context import EngineContext
 from leasehold.service.engine.timers import AgreementsEnd
 from leasehold.service.engine.usage import segments
 from leasehold.service.errors import NoSuchAgreement, NoSuchPenalty
-from leasehold.service.messages.wire import About
+from leasehold.service.messages.site_status import SiteStatus
 from leasehold.service.store.filters import EVERYTHING, UsageFilter
 from leasehold.service.store.rows import AGREEMENTS, PENALTIES, USAGE, AgreementRow, PeerRow, PenaltyRow
 from leasehold.sharing import records as life
@@ -68,7 +68,7 @@ class AgreementRepository:
         self._peers = peers
         self._agreed = agreed(self.records)
 
-    def brief(self, remotes: Mapping[str, About], now_ms: int) -> Sequence[Segment]:
+    def brief(self, remotes: Mapping[str, SiteStatus], now_ms: int) -> Sequence[Segment]:
         """Tell a new gateway what holds and which penalties stand.
 
         Gives what was used as far back as that looks.
@@ -76,8 +76,8 @@ class AgreementRepository:
         sharing = self._core.gateway.quotas.sharing
         if sharing is None:
             return ()
-        for name, about in remotes.items():
-            self.join(name, about)
+        for name, status in remotes.items():
+            self.join(name, status)
         sharing.agree(self._agreed, now_ms)
         sharing.penalties.take_up(self.penalties.standing(now_ms))
         return self._history(sharing.ledger.watched.reach_ms, now_ms)
@@ -87,11 +87,11 @@ class AgreementRepository:
             return ()
         return segments(self._store.usage(UsageFilter(EVERYTHING, now_ms - reach_ms, now_ms)))
 
-    def join(self, name: str, about: About) -> None:
+    def join(self, name: str, status: SiteStatus) -> None:
         """A site that decides for itself, or a peer, provides what it says that it has."""
         sharing = self._core.gateway.quotas.sharing
         if sharing is not None:
-            sharing.join(Provider(name, {CPUS: about.slots}))
+            sharing.join(Provider(name, {CPUS: status.slots}))
 
     def leave(self, name: str) -> None:
         """A site that decides for itself, or a peer, provides nothing any more."""

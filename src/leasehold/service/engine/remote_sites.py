@@ -20,8 +20,9 @@ from leasehold.service.engine.context import EngineContext
 from leasehold.service.engine.leases import LeaseRepository
 from leasehold.service.engine.unit_of_work import UnitOfWork
 from leasehold.service.messages import wire
-from leasehold.service.messages.names import asking_peer
-from leasehold.service.messages.wire import About, Offer
+from leasehold.service.messages.endpoints import GATEWAY, asking_peer
+from leasehold.service.messages.site_status import SiteStatus
+from leasehold.service.messages.wire import Offer
 from leasehold.service.store.reading import Reading
 from leasehold.service.store.rows import (
     ENDPOINTS,
@@ -127,8 +128,8 @@ class RemoteSiteProtocol:
             for lease_id, metadata in leases.metadata.items()
             if metadata.origin
         }
-        for name, about in self.remotes.items():
-            remote = about.as_remote(name)
+        for name, status in self.remotes.items():
+            remote = status.as_remote(name)
             remote.silent = True  # until it is heard of
             context.core.gateway.join(remote)
 
@@ -138,14 +139,14 @@ class RemoteSiteProtocol:
         Raises InvalidField, and then nothing of it was taken in.
         """
         endpoint = batch.endpoint
-        if batch.about is not None:
-            self._check(endpoint, batch.about)
+        if batch.status is not None:
+            self._check(endpoint, batch.status)
         elif asking_peer(endpoint) and asking_peer(endpoint) not in self._peers:
             raise InvalidField("peer", asking_peer(endpoint), "the name of a peer")
         self._log.acknowledge(endpoint, batch.acknowledged)
         messages = self._log.take_in(endpoint, batch.messages, lambda body: wire.read(body, endpoint))
         news: list[Event] = []
-        asked = [] if batch.about is None else self._update(endpoint, batch.about)
+        asked = [] if batch.status is None else self._update(endpoint, batch.status)
         for message in messages:
             if isinstance(message, SiteReported):
                 news.append(message)
@@ -196,47 +197,47 @@ class RemoteSiteProtocol:
         self._agreements.leave(name)
         self._log.forget(name)
 
-    def _update(self, name: str, about: About) -> list[Event]:
+    def _update(self, name: str, status: SiteStatus) -> list[Event]:
         """A site says how it is; leases that waited for that are routed now."""
         gateway = self._core.gateway
-        if self.remotes.get(name) != about:
-            self.remotes[name] = about
+        if self.remotes.get(name) != status:
+            self.remotes[name] = status
             self._keep_remotes()
-        self._agreements.join(name, about)
+        self._agreements.join(name, status)
         remote = gateway.registry.remotes.get(name)
-        if remote is None or not about.is_like(remote):
-            gateway.join(about.as_remote(name))
+        if remote is None or not status.is_like(remote):
+            gateway.join(status.as_remote(name))
         else:
             was_open = remote.is_open
-            remote.live, remote.lends, remote.silent = about.live(), about.lends, False
+            remote.live, remote.lends, remote.silent = status.live(), status.lends, False
             if remote.is_open and not was_open:
                 gateway.retry_all()
         gateway.mark_dirty()
         return [Tick()] if gateway.has_pending_work else []
 
     def _keep_remotes(self) -> None:
-        text = json.dumps({name: about.to_dict() for name, about in self.remotes.items()})
+        text = json.dumps({name: status.to_dict() for name, status in self.remotes.items()})
         self._unit.put(SNAPSHOTS, SnapshotRow(REMOTE_SITES, text))
 
-    def _check(self, name: str, about: About) -> None:
+    def _check(self, name: str, status: SiteStatus) -> None:
         """Refuse a site that is not who it was, or that counts work differently."""
         gateway, known = self._core.gateway, self.remotes.get(name)
         is_peer = name in self._peers
         is_ours = name in gateway.sites or self._agreements.is_domain(name)
-        if is_ours or name == wire.GATEWAY or (is_peer and not about.is_gateway):
+        if is_ours or name == GATEWAY or (is_peer and not status.is_gateway):
             raise InvalidField("site", name, "a name that neither the gateway nor one of its own sites has")
-        if about.is_gateway and not is_peer:
+        if status.is_gateway and not is_peer:
             expected = f"the name of a peer; an administrator can make it one: leasehold peer add {name}"
             raise InvalidField("peer", name, expected)
-        if known is not None and known.identity != about.identity:
+        if known is not None and known.identity != status.identity:
             verb = "peer remove" if is_peer else "site forget"
             expected = (
                 f"{known.identity}, the store that {name} had before;"
                 f" if that is lost, an administrator can let go of it: leasehold {verb} {name}"
             )
-            raise InvalidField("identity", about.identity, expected)
-        if about.reference_mips != gateway.reference_mips:
-            raise InvalidField("reference_mips", about.reference_mips, f"the gateway's {gateway.reference_mips}")
+            raise InvalidField("identity", status.identity, expected)
+        if status.reference_mips != gateway.reference_mips:
+            raise InvalidField("reference_mips", status.reference_mips, f"the gateway's {gateway.reference_mips}")
 
     # What is asked of us
 
@@ -262,7 +263,7 @@ class RemoteSiteProtocol:
         return () if lease_id is None else [CancelRequested(lease_id)]
 
 
-def stored_remotes(store: Reading) -> dict[str, About]:
+def stored_remotes(store: Reading) -> dict[str, SiteStatus]:
     """Read what the sites that decide for themselves last said of themselves."""
     kept = json.loads(store.snapshots().get(REMOTE_SITES, "{}"))
-    return {name: About.from_dict(fields) for name, fields in kept.items()}
+    return {name: SiteStatus.from_dict(fields) for name, fields in kept.items()}

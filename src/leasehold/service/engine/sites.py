@@ -13,7 +13,7 @@ from leasehold.service.commands import Drain, ForgetSite, KeepPeer, RemovePeer, 
 from leasehold.service.engine.context import EngineContext
 from leasehold.service.engine.remote_sites import RemoteSiteProtocol
 from leasehold.service.errors import CannotForget, CannotRemovePeer, NoSuchPeer, NoSuchSite
-from leasehold.service.messages.names import GATEWAY, asking
+from leasehold.service.messages.endpoints import GATEWAY, asking
 from leasehold.service.store.rows import PEERS, SITES, PeerRow, SiteRow
 
 

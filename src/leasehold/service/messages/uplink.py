@@ -1,6 +1,6 @@
 """The line from a site to its gateway: the site calls, so that nothing need reach through its firewall.
 
-A gateway that lends to a peer calls it in the same way (`leasehold.service.peers.lines`).
+A gateway that lends to a peer calls it in the same way (`leasehold.service.peers.links`).
 
 Two calls go on side by side. One waits for messages from the gateway; the other carries reports there as soon
 as they are written. Whatever goes wrong, messages stay in the store and are told again.
@@ -9,7 +9,6 @@ as they are written. Whatever goes wrong, messages stay in the store and are tol
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol
 from urllib.parse import quote
 
 import httpx2
@@ -17,17 +16,16 @@ import structlog
 
 from leasehold.model.errors import InvalidField, LeaseholdError
 from leasehold.service.commands import MessageBatch
-from leasehold.service.messages.names import GATEWAY
+from leasehold.service.messages.endpoints import GATEWAY
 from leasehold.service.messages.routing import MessageRouter
-from leasehold.service.messages.wire import About
+from leasehold.service.messages.site_status import SiteStatus
 from leasehold.service.store.rows import MessageRow
-from leasehold.service.store.store import Store
 from leasehold.service.tls import is_loopback
 
 WAIT_S = 20.0
 _ANSWER_WITHIN_S = 15.0
 _BREATH_S = 0.1
-"""A post office that is closing gives nothing at once, again and again."""
+"""A router that is closing returns nothing at once, again and again."""
 _SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
 
 
@@ -46,43 +44,32 @@ class GatewayRefuses(LeaseholdError):
     """The gateway answers, and does not want what this site says."""
 
 
-class Side(Protocol):
-    """What an uplink needs of whom it calls for."""
-
-    @property
-    def store(self) -> Store:
-        """Where messages are kept."""
-
-    @property
-    def post(self) -> MessageRouter:
-        """Who takes messages in, and knows of new ones."""
-
-    async def about(self) -> About:
-        """Say what the gateway is to know."""
-
-
 class Uplink:
     """One site's line to its gateway.
 
-    ``site``           how the gateway calls us; "": it is asked for that first
-    ``endpoint``  how we call the gateway
-    ``transport``      carries the calls; None: sockets
+    ``messages``   gives the messages to the gateway, and takes in those from it
+    ``status``     says how the site is
+    ``site``       how the gateway calls us; "": it is asked for that first
+    ``endpoint``   how we call the gateway
+    ``transport``  carries the calls; None: sockets
 
     ``problem``  why the gateway cannot be reached now, empty while it can
     """
 
     def __init__(
         self,
-        side: Side,
-        site: str,
+        messages: MessageRouter,
+        status: Callable[[], Awaitable[SiteStatus]],
         gateway_url: str,
         token: str,
-        endpoint: str = GATEWAY,
         *,
+        site: str = "",
+        endpoint: str = GATEWAY,
         transport: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
         self.problem = ""
-        self._side = side
+        self._messages = messages
+        self._status = status
         self._site = site
         self._endpoint = endpoint
         self._http = httpx2.AsyncClient(
@@ -126,7 +113,7 @@ class Uplink:
 
     async def _carry_reports(self) -> None:
         """Wait for reports that the gateway has not got, and tell it."""
-        reports = await self._side.post.messages(self._endpoint, self._acknowledged, WAIT_S)
+        reports = await self._messages.messages(self._endpoint, self._acknowledged, WAIT_S)
         if reports:
             await self._exchange(reports, 0.0)
         else:
@@ -134,17 +121,16 @@ class Uplink:
 
     async def _exchange(self, reports: Sequence[MessageRow], wait_s: float) -> None:
         site = self._site or await self._ask_for_our_name()
-        _, received = await asyncio.to_thread(self._side.store.message_numbers, self._endpoint)
         body = {
-            "about": (await self._side.about()).to_dict(),
+            "status": (await self._status()).to_dict(),
             "messages": [{"seq": row.seq, "body": json.loads(row.body)} for row in reports],
-            "acknowledged": received,
+            "acknowledged": await self._messages.received(self._endpoint),
             "wait_s": wait_s,
         }
         response = _insist(await self._http.post(f"/v1/sites/{quote(site, safe='')}/messages", json=body))
-        mail = _mail_in(response, self._endpoint)
-        await self._side.post.take_in(mail)
-        self._acknowledged = max(self._acknowledged, mail.acknowledged)
+        batch = _batch_in(response, self._endpoint)
+        await self._messages.receive(batch)
+        self._acknowledged = max(self._acknowledged, batch.acknowledged)
         self._note("")
 
     async def _ask_for_our_name(self) -> str:
@@ -163,7 +149,7 @@ def _insist(response: httpx2.Response) -> httpx2.Response:
     return response
 
 
-def _mail_in(response: httpx2.Response, endpoint: str) -> MessageBatch:
+def _batch_in(response: httpx2.Response, endpoint: str) -> MessageBatch:
     """Read what a gateway answers; raises InvalidField where that cannot be read."""
     try:
         answer = response.json()

@@ -1,126 +1,124 @@
-"""What the messages say, and what a site says of itself whenever it writes.
+"""The bodies of messages: offers and recalls to a site, reports to a gateway.
 
-A message is kept by its writer until it was acknowledged, and told again until then. Its reader takes in those
-that follow the last one that he has taken in, in the transaction in which he does what they ask for.
+A message is kept by its sender until it was acknowledged, and sent again until then. Its receiver takes in those
+that follow the last one that it has taken in, in the transaction in which it does what they ask for.
+
+The fields of an offer are those of a request, except the ones that each end has for itself: a field that a request
+gains travels, or this module cannot be imported because it does not say how.
 """
 
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, dataclass, fields
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, get_type_hints
 
-from leasehold.gateway.sites import RemoteSite
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
+from pydantic.types import Strict
+
 from leasehold.model.errors import InvalidField
 from leasehold.model.event import SiteReported
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.reason import Reason
-from leasehold.model.request import LEASE_TYPES, Request
-from leasehold.routing.view import SiteLive
+from leasehold.model.request import LEASE_TYPES, LeaseType, Request
 from leasehold.service.commands import Submit
-from leasehold.service.messages.names import GATEWAY, asking_peer
+from leasehold.service.messages.endpoints import asking_peer
+from leasehold.service.messages.site_status import MOST_VMS, first_of
 from leasehold.service.store.rows import LeaseMetadata
 from leasehold.sharing.parties import is_path
 
-__all__ = ["GATEWAY", "About", "Message", "Offer", "Recall", "offer", "read", "recall", "refusal", "report"]
-
 Body = dict[str, Any]
-OFFER, RECALL, REPORT = "offer", "recall", "report"
 LARGEST = 2**53
 """No whole number in a message is larger: so far any JSON can be trusted."""
-MOST_VMS = 1_000_000
-"""Nor does any count of VMs, or any speed, go beyond this, as in requests."""
 MOST_DURATION_MS, MOST_MEMORY_MIB = 10 * 365 * 86_400_000, 2**31
 _MOST_TEXT, _MOST_WORDS, _MOST_CLAIMS = 131_072, 1_024, 64
 """Of characters in a text, of words in a command, and of further resources."""
 
 
-@dataclass(frozen=True, slots=True)
-class About:
-    """A site as it is now; ``identity`` is that of its store, the same for as long as that lives.
+# What stands in a body
 
-    A peer tells of all its sites that lend, as if they were one; ``widest_vms`` is then the most that one
-    lease can have there, ``widest_free_vms`` the most that one could have now.
-    """
 
-    identity: str
-    slots: int
-    speed_mips: int
-    reference_mips: int
-    driver: str
-    can_suspend: bool
-    can_migrate: bool
-    lends: bool
-    local_vms: int
-    guest_vms: int
-    waiting_local: int
-    waiting_guests: int
-    waiting_local_vms: int
-    waiting_guest_vms: int
-    is_gateway: bool = False
-    widest_vms: int = 0
-    widest_free_vms: int = 0
+def _storable(text: str) -> str:
+    if "\0" in text:
+        raise ValueError("no NUL character can be stored")
+    text.encode()  # neither can half a character: UnicodeEncodeError is a ValueError
+    return text
 
-    def to_dict(self) -> Body:
-        """Give it as JSON would."""
-        return asdict(self)
 
-    @classmethod
-    def from_dict(cls, told: Mapping[str, Any]) -> Self:
-        """Read it; raises InvalidField for what is missing or is of another kind than it should be."""
-        said: Body = {}
-        for field in fields(cls):
-            value = said[field.name] = told.get(field.name, None if field.default is MISSING else field.default)
-            kind = {"int": int, "bool": bool, "str": str}[str(getattr(field.type, "__name__", field.type))]
-            if type(value) is not kind:
-                raise InvalidField(f"about.{field.name}", value, f"a value of type {kind.__name__}")
-            if isinstance(value, int) and not 0 <= value <= MOST_VMS:
-                raise InvalidField(f"about.{field.name}", value, f"a whole number from 0 to {MOST_VMS}")
-        about = cls(**said)
-        about.check()
-        return about
+def _path(text: str) -> str:
+    if not is_path(text):
+        raise ValueError("not the path of a consumer or group")
+    return text
 
-    def check(self) -> None:
-        """Refuse what cannot be so, as more that is free than there is; raises InvalidField."""
-        for name in ("slots", "speed_mips", "reference_mips"):
-            if getattr(self, name) < 1:
-                raise InvalidField(f"about.{name}", getattr(self, name), "a whole number of at least 1")
-        for name, most in (("widest_vms", self.slots), ("widest_free_vms", self.widest_vms)):
-            if getattr(self, name) > most:
-                raise InvalidField(f"about.{name}", getattr(self, name), f"a whole number from 0 to {most}")
 
-    def as_remote(self, name: str) -> RemoteSite:
-        """Give it as the decision core knows it."""
-        site = RemoteSite(name, self.most_vms, self.speed_mips, self.can_suspend, self.can_migrate, self.lends)
-        site.is_peer = self.is_gateway
-        site.live = self.live()
-        return site
+def _lease_type(label: object) -> object:
+    return LEASE_TYPES.get(label) if isinstance(label, str) else None
 
-    @property
-    def free_vms(self) -> int:
-        """How many VMs nobody has; none where the site has become smaller than what it holds."""
-        return max(0, self.slots - self.local_vms - self.guest_vms)
 
-    @property
-    def most_vms(self) -> int:
-        """How many VMs one lease can have there at most."""
-        return max(1, self.widest_vms) if self.is_gateway else self.slots
+Whole = Annotated[int, Strict(), Field(ge=-LARGEST, le=LARGEST)]
+Natural = Annotated[int, Strict(), Field(ge=0, le=LARGEST)]
+Id = Annotated[int, Strict(), Field(ge=1, le=LARGEST)]
+Moment = Annotated[int, Strict(), Field(ge=-1, le=LARGEST)]
+Text = Annotated[str, Strict(), Field(max_length=_MOST_TEXT), AfterValidator(_storable)]
+Path = Annotated[Text, AfterValidator(_path)]
+Claims = Annotated[tuple[tuple[Text, Whole], ...], Field(max_length=_MOST_CLAIMS)]
 
-    def live(self) -> SiteLive:
-        """Give how the site is now, for routing."""
-        return SiteLive(
-            free_vms=self.widest_free_vms if self.is_gateway else self.free_vms,
-            local_waiting_vms=self.waiting_local_vms,
-            guest_waiting_vms=self.waiting_guest_vms,
-            running_guest_vms=self.guest_vms,
-        )
+_OWN_FIELDS = {"id", "submit_ms", "site", "from_peer", "is_foreign"}
+"""What each end says of a request for itself."""
 
-    def is_like(self, remote: RemoteSite) -> bool:
-        """Whether nothing has changed of what routing takes for granted."""
-        return (
-            self.most_vms == remote.slots
-            and self.speed_mips == remote.speed_mips
-            and self.can_suspend == remote.can_suspend
-            and self.can_migrate == remote.can_migrate
-        )
+_BY_NAME: Mapping[str, Any] = {
+    "consumer": Path,
+    "group": Path | Literal[""],
+    "ready_ms": Natural | None,
+    "deadline_ms": Natural | None,
+}
+_BY_TYPE: Mapping[Any, Any] = {
+    int: Whole,
+    str: Text,
+    bool: Annotated[bool, Strict()],
+    LeaseType: Annotated[LeaseType, BeforeValidator(_lease_type)],
+    tuple[tuple[str, int], ...]: Claims,
+}
+"""How a value of a request is checked when it comes in, by its name or else by its type."""
+
+_OFFERED = {name: hint for name, hint in get_type_hints(Request).items() if name not in _OWN_FIELDS}
+
+
+class _Named(BaseModel):
+    """What travels of a lease besides its request."""
+
+    kind: Literal["offer"]
+    lease: Id
+    name: Text
+    command: Annotated[tuple[Text, ...], Field(max_length=_MOST_WORDS)]
+
+
+_FIELDS: Any = {name: (_BY_NAME.get(name) or _BY_TYPE[hint], ...) for name, hint in _OFFERED.items()}
+_OfferBody = create_model("_OfferBody", __base__=_Named, **_FIELDS)
+
+
+class _RecallBody(BaseModel):
+    kind: Literal["recall"]
+    lease: Id
+
+
+class Report(BaseModel):
+    """What has become of a lease that the gateway sent there."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kind: Literal["report"]
+    lease: Id
+    state: LeaseState
+    reason: Reason | Literal[""]
+    planned_ms: Moment
+    first_start_ms: Moment
+    preemptions: Natural
+    overhead_vm_ms: Natural
+
+
+_KINDS: Mapping[str, type[BaseModel]] = {"offer": _OfferBody, "recall": _RecallBody, "report": Report}
+
+
+# Reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,77 +139,43 @@ class Recall:
 Message = Offer | Recall | SiteReported
 
 
-def read(body: Body, endpoint: str) -> Message:
+def read(body: object, sender: str) -> Message:
     """Understand a message; raises InvalidField for what does not make sense."""
+    kind = body.get("kind") if isinstance(body, dict) else None
+    model = _KINDS.get(kind) if isinstance(kind, str) else None
+    if model is None:
+        raise InvalidField("message.kind", kind, "offer, recall or report: is one of the two of another version?")
     try:
-        kind = body["kind"]
-        if kind == OFFER:
-            return Offer(_lease_id(body), _submit_of(body, endpoint))
-        if kind == RECALL:
-            return Recall(_lease_id(body))
-        if kind == REPORT:
-            return _news_of(body, endpoint)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        problem = f"{type(error).__name__}: {error}"
-        raise InvalidField("message", body, f"one that can be read ({problem})") from None
-    raise InvalidField("message.kind", kind, "offer, recall or report: is one of the two of another version?")
+        read = dict(model.model_validate(body))
+    except ValidationError as error:
+        raise first_of(error, "message") from None
+    del read["kind"]
+    lease_id = read.pop("lease")
+    if model is _RecallBody:
+        return Recall(lease_id)
+    if model is Report:
+        return SiteReported(lease_id, sender, **read | {"reason": read["reason"] or Reason.ROUTED})
+    return Offer(lease_id, _submit(read, sender, lease_id))
 
 
-def _lease_id(body: Body) -> int:
-    return _whole(body["lease"])
-
-
-def offer(lease: Lease, about: LeaseMetadata, *, wait: bool = False) -> Body:
-    """Ask a site to take a lease in.
-
-    A ready time that has come is left out: the site's clock may be behind, and it would wait for nothing.
-    """
-    request = lease.request
-    return {
-        "kind": OFFER,
-        "lease": lease.id,
-        "consumer": request.consumer,
-        "group": request.group,
-        "name": about.name,
-        "lease_type": request.lease_type.label,
-        "vms": request.vms,
-        "duration_ms": request.duration_ms,
-        "memory_mib": request.memory_mib,
-        "ready_ms": request.ready_ms if request.ready_ms > lease.dispatched_ms else None,
-        "deadline_ms": request.deadline_ms,
-        "wait": wait,
-        "domain": request.domain,
-        "claims": [list(claim) for claim in request.claims],
-        "command": list(about.command),
-    }
-
-
-def _submit_of(body: Body, gateway: str) -> Submit:
-    group = body["group"]
+def _submit(read: Body, gateway: str, lease_id: int) -> Submit:
     peer = asking_peer(gateway)
-    request = Request(
-        id=0,
-        lease_type=LEASE_TYPES[body["lease_type"]],
-        vms=_whole(body["vms"], -LARGEST),
-        duration_ms=_whole(body["duration_ms"], -LARGEST),
-        submit_ms=0,
-        ready_ms=_whole_or_none(body["ready_ms"]) or 0,
-        deadline_ms=_whole_or_none(body["deadline_ms"]),
-        consumer=_called_here(gateway, body["consumer"]),
-        memory_mib=_whole(body["memory_mib"], -LARGEST),
-        from_peer=peer,
-        group=_called_here(gateway, group) if group else "",
-        domain=_text(body["domain"]),
-        claims=_claims(body["claims"]),
-        wait=_truth(body["wait"]),
-        is_foreign=bool(peer),
-    )
-    metadata = LeaseMetadata(_text(body["name"]), _words(body["command"]), gateway, _lease_id(body))
-    return Submit(request, metadata)
+    metadata = LeaseMetadata(read.pop("name"), read.pop("command"), gateway, lease_id)
+    read |= {
+        "ready_ms": read["ready_ms"] or 0,
+        "consumer": _called_here(gateway, read["consumer"]),
+        "group": _called_here(gateway, read["group"]) if read["group"] else "",
+    }
+    return Submit(Request(id=0, submit_ms=0, from_peer=peer, is_foreign=bool(peer), **read), metadata)
+
+
+def _called_here(gateway: str, name: str) -> str:
+    """Give the path by which a consumer or group is known here: a peer's are not ours, even if called alike."""
+    return f"{gateway}/{name}" if asking_peer(gateway) else name
 
 
 def check_offer(request: Request) -> None:
-    """Refuse a request that was understood, and that nobody here could have made; raises InvalidField."""
+    """Refuse a request that was understood, and that could not have been made here; raises InvalidField."""
     for name, most in (("vms", MOST_VMS), ("duration_ms", MOST_DURATION_MS), ("memory_mib", MOST_MEMORY_MIB)):
         if not 1 <= getattr(request, name) <= most:
             raise InvalidField(name, getattr(request, name), f"a whole number from 1 to {most}")
@@ -220,89 +184,51 @@ def check_offer(request: Request) -> None:
             raise InvalidField(f"claims.{name}", units, "a whole number of at least 1")
 
 
-def _called_here(gateway: str, name: object) -> str:
-    """Name somebody: a peer's consumers and groups are not ours, even where they are called alike."""
-    if not isinstance(name, str) or not is_path(name):
-        raise TypeError(f"{name!r:.40} is not the path of a consumer or group")
-    return f"{gateway}/{name}" if asking_peer(gateway) else name
+# Writing
 
 
-def _text(value: object) -> str:
-    if not isinstance(value, str) or "\0" in value or len(value) > _MOST_TEXT:
-        raise TypeError(f"{value!r:.40} is no text that can be kept")
-    value.encode()  # half a character cannot be kept either
-    return value
+def offer(lease: Lease, metadata: LeaseMetadata, *, wait: bool = False) -> Body:
+    """Ask a site to take a lease in.
 
-
-def _claims(value: object) -> tuple[tuple[str, int], ...]:
-    if not isinstance(value, list) or len(value) > _MOST_CLAIMS:
-        raise TypeError(f"{value!r:.40} is no list of further resources")
-    return tuple((_text(name), _whole(units, -LARGEST)) for name, units in value)
-
-
-def _truth(value: object) -> bool:
-    if not isinstance(value, bool):
-        raise TypeError(f"{value!r:.40} is neither true nor false")
-    return value
-
-
-def _words(value: object) -> tuple[str, ...]:
-    if not isinstance(value, list) or len(value) > _MOST_WORDS:
-        raise TypeError(f"{value!r:.40} is no list of words")
-    return tuple(_text(word) for word in value)
-
-
-def _whole(value: object, least: int = 0, most: int = LARGEST) -> int:
-    if type(value) is not int or not least <= value <= most:
-        raise TypeError(f"{value!r:.40} is no whole number from {least} to {most}")
-    return value
-
-
-def _whole_or_none(value: object) -> int | None:
-    return None if value is None else _whole(value)
+    A ready time that has come is left out: the site's clock may be behind, and it would wait for nothing.
+    """
+    request = lease.request
+    return {name: getattr(request, name) for name in _OFFERED} | {
+        "kind": "offer",
+        "lease": lease.id,
+        "lease_type": request.lease_type.label,
+        "ready_ms": request.ready_ms if request.ready_ms > lease.dispatched_ms else None,
+        "wait": wait,
+        "name": metadata.name,
+        "command": metadata.command,
+    }
 
 
 def recall(lease: Lease) -> Body:
     """Ask a site to give a lease up."""
-    return {"kind": RECALL, "lease": lease.id}
+    return {"kind": "recall", "lease": lease.id}
 
 
-def report(lease: Lease, about: LeaseMetadata) -> Body:
+def report(lease: Lease, metadata: LeaseMetadata) -> Body:
     """Tell the gateway what has become of a lease that it sent."""
-    return {
-        "kind": REPORT,
-        "lease": about.origin_id,
-        "state": lease.state.value,
-        "reason": about.reason,
-        "planned_ms": lease.reserved_ms,
-        "first_start_ms": lease.first_start_ms,
-        "preemptions": lease.preemptions,
-        "overhead_vm_ms": lease.overhead_vm_ms,
-    }
+    told = SiteReported(
+        metadata.origin_id,
+        "",
+        lease.state,
+        Reason(metadata.reason or Reason.ROUTED),
+        lease.reserved_ms,
+        lease.first_start_ms,
+        lease.preemptions,
+        lease.overhead_vm_ms,
+    )
+    return _report(told)
 
 
 def refusal(lease_id: int, reason: Reason) -> Body:
     """Tell the gateway that an offer makes no sense here."""
-    return {
-        "kind": REPORT,
-        "lease": lease_id,
-        "state": LeaseState.REFUSED.value,
-        "reason": reason.value,
-        "planned_ms": -1,
-        "first_start_ms": -1,
-        "preemptions": 0,
-        "overhead_vm_ms": 0,
-    }
+    return _report(SiteReported(lease_id, "", LeaseState.REFUSED, reason))
 
 
-def _news_of(body: Body, site: str) -> SiteReported:
-    return SiteReported(
-        _lease_id(body),
-        site,
-        LeaseState(body["state"]),
-        Reason(body["reason"] or Reason.ROUTED),
-        _whole(body["planned_ms"], -1),
-        _whole(body["first_start_ms"], -1),
-        _whole(body["preemptions"]),
-        _whole(body["overhead_vm_ms"]),
-    )
+def _report(news: SiteReported) -> Body:
+    own = {"kind": "report", "lease": news.lease_id}
+    return own | {name: getattr(news, name) for name in Report.model_fields.keys() - own.keys()}

@@ -2,27 +2,23 @@
 
 import re
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from leasehold.gateway.peering import AskWhen, PeerTraffic
 from leasehold.model.errors import InvalidField
 from leasehold.service.auth.tokens import id_of
 from leasehold.service.commands import KeepPeer, RemovePeer
 from leasehold.service.engine.engine import Engine
+from leasehold.service.engine_thread import EngineThread
 from leasehold.service.errors import NoSuchPeer
-from leasehold.service.messages.names import asking
+from leasehold.service.messages.endpoints import asking
+from leasehold.service.messages.routing import MessageRouter
+from leasehold.service.messages.site_status import SiteStatus
 from leasehold.service.messages.uplink import check_gateway
-from leasehold.service.messages.wire import About
-from leasehold.service.peers.about import about_us
-from leasehold.service.peers.lines import Lines
-from leasehold.service.peers.purse import Purse
+from leasehold.service.peers.links import PeerCredentials, PeerLinks
+from leasehold.service.peers.summary import status_for
 from leasehold.service.store.rows import PeerRow
 from leasehold.service.surroundings import Surroundings
-
-if TYPE_CHECKING:
-    from leasehold.service.federation import Federation
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 FOLDER = "peers"
@@ -31,7 +27,7 @@ UP, CLOSED, SILENT, OFF = "up", "closed", "silent", "off"
 
 
 @dataclass(frozen=True, slots=True)
-class Agreement:
+class PeerTerms:
     """What is agreed with a peer.
 
     ``url``      where it is called, so that it can ask us; "" where we lend it nothing
@@ -57,10 +53,10 @@ class Traffic:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """One way between two gateways.
+class LinkState:
+    """One direction between two gateways.
 
-    ``status``  up; closed (who is asked takes nothing now); silent (not heard of for too long, or never); off
+    ``status``  up; closed (the one that is asked takes nothing now); silent (not heard of for too long, or never); off
     """
 
     traffic: Traffic
@@ -73,13 +69,13 @@ class Way:
 class PeerState:
     """One peer as it is now: ``borrowing`` is what we ask of it, ``lending`` what it asks of us.
 
-    ``about``  what it last said of itself
+    ``status``  what it last said of itself
     """
 
     row: PeerRow
-    borrowing: Way
-    lending: Way
-    about: About | None
+    borrowing: LinkState
+    lending: LinkState
+    status: SiteStatus | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,57 +83,60 @@ class _Seen:
     """A peer as the engine knows it."""
 
     row: PeerRow
-    about: About | None
+    status: SiteStatus | None
     asked: Traffic
     asking: Traffic
 
 
 class Peers:
-    """What `Federation` has to do with peers."""
+    """The peers of one gateway."""
 
-    def __init__(self, federation: "Federation", folder: Path, surroundings: Surroundings) -> None:
-        self._federation = federation
+    def __init__(
+        self, engine: EngineThread, messages: MessageRouter, identity: str, folder: Path, surroundings: Surroundings
+    ) -> None:
+        self._engine = engine
+        self._messages = messages
+        self._identity = identity
         self._new_id = surroundings.new_id
-        self._purse = Purse(folder / FOLDER)
-        self._lines = Lines(federation.store, federation.post, self._tell, self._purse, surroundings)
+        self._credentials = PeerCredentials(folder / FOLDER)
+        self._links = PeerLinks(messages, self._status_for, self._credentials, surroundings)
 
     async def open(self) -> None:
-        """Call all who are called."""
-        for seen in await self._federation.ask(_look):
-            await self._lines.hold(seen.row)
+        """Call all peers that are to be called."""
+        for seen in await self._engine.ask(_look):
+            await self._links.open(seen.row)
 
     async def close(self) -> None:
-        """Call nobody any more."""
-        await self._lines.close()
+        """Stop calling peers."""
+        await self._links.close_all()
 
-    async def keep(self, name: str, agreement: Agreement, token: str | None, by: str) -> PeerState:
+    async def keep(self, name: str, terms: PeerTerms, token: str | None, by: str) -> PeerState:
         """Exchange requests with another gateway from now on, or on these terms.
 
         ``token`` is what it gave us; without one, what it gave before goes on. Raises InvalidField.
         """
-        self._check(name, agreement, token)
-        ask, most = agreement.ask.value, agreement.max_vms
-        await self._federation.do(KeepPeer(name, agreement.url, ask, most, by, self._new_id()))
-        if not agreement.url:
-            self._purse.drop(name)
+        self._check(name, terms, token)
+        ask, most = terms.ask.value, terms.max_vms
+        await self._engine.do(KeepPeer(name, terms.url, ask, most, by, self._new_id()))
+        if not terms.url:
+            self._credentials.drop(name)
         elif token is not None:
-            self._purse.put(name, token)
+            self._credentials.put(name, token)
         state = await self.get(name)
-        await self._lines.hold(state.row)
+        await self._links.open(state.row)
         return state
 
     async def remove(self, name: str, by: str) -> None:
         """Exchange nothing with a peer any more; raises NoSuchPeer, CannotRemovePeer."""
-        post = self._federation.post
-        silent = frozenset(one for one in (name, asking(name)) if post.is_silent(one))
-        await self._federation.do(RemovePeer(name, silent, by))
-        await self._lines.cut(name)
-        self._purse.drop(name)
-        post.forget((name, asking(name)))
+        silent = frozenset(one for one in (name, asking(name)) if self._messages.is_silent(one))
+        await self._engine.do(RemovePeer(name, silent, by))
+        await self._links.close(name)
+        self._credentials.drop(name)
+        self._messages.forget((name, asking(name)))
 
     async def list(self) -> list[PeerState]:
         """Look at all peers, by name."""
-        return [self._state(seen) for seen in await self._federation.ask(_look)]
+        return [self._state(seen) for seen in await self._engine.ask(_look)]
 
     async def get(self, name: str) -> PeerState:
         """Look at one; raises NoSuchPeer."""
@@ -146,51 +145,47 @@ class Peers:
             raise NoSuchPeer(name, states)
         return states[name]
 
-    def _check(self, name: str, agreement: Agreement, token: str | None) -> None:
+    def _check(self, name: str, terms: PeerTerms, token: str | None) -> None:
         if NAME.fullmatch(name) is None:
             raise InvalidField("name", name, "letters, digits, dots, dashes and underscores, 64 at most")
         if token is not None and id_of(token) is None:
             raise InvalidField("token", "(not shown)", "a token as `leasehold token create` prints it")
-        if not agreement.url:
+        if not terms.url:
             return
-        check_gateway(agreement.url, "url")
-        if token is None and not self._purse.has(name):
+        check_gateway(terms.url, "url")
+        if token is None and not self._credentials.has(name):
             raise InvalidField("token", None, "a token of the other gateway, with the role peer")
 
-    async def _tell(self, row: PeerRow) -> About:
-        return await self._federation.ask(partial(_about_us, row=row, identity=self._federation.identity))
+    async def _status_for(self, row: PeerRow) -> SiteStatus:
+        def look(engine: Engine) -> SiteStatus:
+            return status_for(engine, engine.peers.rows.get(row.name, row), self._identity)
+
+        return await self._engine.ask(look)
 
     def _state(self, seen: _Seen) -> PeerState:
-        return PeerState(seen.row, self._borrowing(seen), self._lending(seen), seen.about)
+        return PeerState(seen.row, self._borrowing(seen), self._lending(seen), seen.status)
 
-    def _borrowing(self, seen: _Seen) -> Way:
-        name, post = seen.row.name, self._federation.post
-        heard_ms = post.last_heard_ms(name)
-        is_away = heard_ms is None or post.is_silent(name)
-        is_closed = seen.about is not None and not seen.about.lends
+    def _borrowing(self, seen: _Seen) -> LinkState:
+        is_away = self._messages.is_away(seen.row.name)
+        is_closed = seen.status is not None and not seen.status.lends
         status = SILENT if is_away else CLOSED if is_closed else UP
-        return Way(seen.asked, status, heard_ms, "it does not call" if is_away else "")
+        heard_ms = self._messages.last_heard_ms(seen.row.name)
+        return LinkState(seen.asked, status, heard_ms, "it does not call" if is_away else "")
 
-    def _lending(self, seen: _Seen) -> Way:
-        name, post = seen.row.name, self._federation.post
-        heard_ms = post.last_heard_ms(asking(name))
-        problem = self._lines.problem(name)
-        is_away = heard_ms is None or post.is_silent(asking(name)) or bool(problem)
-        is_closed = seen.row.max_vms == 0
-        status = CLOSED if is_closed else SILENT if is_away else UP
-        return Way(seen.asking, status if seen.row.url else OFF, heard_ms, problem)
-
-
-def _about_us(engine: Engine, row: PeerRow, identity: str) -> About:
-    current = engine.peers.rows.get(row.name, row)
-    return about_us(engine, current, identity)
+    def _lending(self, seen: _Seen) -> LinkState:
+        endpoint = asking(seen.row.name)
+        problem = self._links.problem(seen.row.name)
+        is_away = self._messages.is_away(endpoint) or bool(problem)
+        status = CLOSED if seen.row.max_vms == 0 else SILENT if is_away else UP
+        heard_ms = self._messages.last_heard_ms(endpoint)
+        return LinkState(seen.asking, status if seen.row.url else OFF, heard_ms, problem)
 
 
 def _look(engine: Engine) -> list[_Seen]:
-    book, abouts = engine.peers, engine.remote_sites.remotes
+    rows, statuses = engine.peers.rows, engine.remote_sites.remotes
     return [
-        _Seen(row, abouts.get(name), _asked(engine, name), _asking(engine, name))
-        for name, row in sorted(book.rows.items())
+        _Seen(row, statuses.get(name), _asked(engine, name), _asking(engine, name))
+        for name, row in sorted(rows.items())
     ]
 
 

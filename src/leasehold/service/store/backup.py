@@ -64,7 +64,7 @@ def restore(path: Path, url: str, *, replace: bool = False) -> None:
         refuse_newer(kind.revision(path), path)
         store.acquire_writer_lock()
         if not (replace or store.is_empty()):
-            raise InputError(store.url, None, "is not empty; --replace lets go of what is in it")
+            raise InputError(store.url, None, "is not empty; --replace deletes what is in it")
         kind.load(path, store)
     open_store(url).close()
 
@@ -169,7 +169,7 @@ def _revision_of_postgresql(path: Path) -> str:
     version = _run(path, "pg_restore", "--data-only", "--table=alembic_version", "--file=-", str(path))
     found = _REVISION.search(version)
     if found is None:
-        raise InputError(path, None, "is a copy of a database that is no store")
+        raise InputError(path, None, "is a copy of a database that is not a store")
     return found[1]
 
 

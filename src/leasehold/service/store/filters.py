@@ -1,4 +1,4 @@
-"""Which rows somebody asks for, and which they may see at all."""
+"""Which rows a reader asks for, and which it may see at all."""
 
 from dataclasses import dataclass
 
@@ -7,10 +7,10 @@ from leasehold.jobs.job import AttemptState
 
 @dataclass(frozen=True, slots=True)
 class Visible:
-    """Whose leases somebody may see: everybody's, or their own, their groups' and their sites' together.
+    """Whose leases a reader may see: all, or its own, its groups' and its sites' together.
 
-    Without anything said it is nobody's. An empty name is nobody's either: a lease without group is not
-    seen by whoever manages a group without name.
+    By default none. An empty name matches none either: a lease without group is not seen by a manager of a
+    group without name.
 
     ``consumer``  their own leases
     ``groups``    the leases of these groups

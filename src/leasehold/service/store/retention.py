@@ -1,4 +1,4 @@
-"""What a store lets go of: what nobody will ask for again, and what is older than the configuration keeps.
+"""What a store deletes: what will not be asked for again, and what is older than the configuration keeps.
 
 A closed lease goes with everything of it, but for its use, which has a time of its own. The newest lease, job
 and co-allocation, and the last line of the journal, always stay: numbers count up from them.
@@ -38,7 +38,7 @@ LOOKED_AT = 50_000
 
 @dataclass(frozen=True, slots=True)
 class Cutoffs:
-    """What is older than these moments (Unix ms) is let go of; 0 keeps everything.
+    """What is older than these moments (Unix ms) is deleted; 0 keeps everything.
 
     ``answers_ms``  idempotency keys, and orders that were carried out
     ``journal_ms``  lines about what is closed

@@ -1,6 +1,6 @@
 """What the store keeps: each kind of row is declared here once, and its table derives from that.
 
-All times are Unix milliseconds, and -1 (UNPLANNED) where a row has none yet. Whoever changes a row writes the
+All times are Unix milliseconds, and -1 (UNPLANNED) where a row has none yet. What changes a row writes the
 migration that makes its table so (``migrations/versions``); a test compares the two.
 """
 

@@ -163,7 +163,7 @@ class _Writer:
             yield connection
 
     def acquire_writer_lock(self) -> None:
-        """Be the only one who writes, until `release`; InputError where somebody else is."""
+        """Be the only one who writes, until `release`; InputError where another process does."""
         with self._turn, self._surviving() as connection:
             self._take(connection)
             self._is_locked = True

@@ -1,4 +1,8 @@
-"""The URL of a store: read, its file made private, and connections to it."""
+"""The URL of a store, a SQLite file or a database of a PostgreSQL server, and connections to it.
+
+One connection writes, and as many read as there are readers. SQLite is in WAL mode, so that readers never wait
+for the writer; each transaction is on the disk when it has been committed (``synchronous=FULL``).
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -120,5 +124,5 @@ def _on_connect(statements: tuple[str, ...]) -> Callable[[DBAPIConnection, objec
 
 
 def _begin_immediately(connection: Connection) -> None:
-    """A transaction that begins by reading and then writes could find that somebody wrote in between."""
+    """A transaction that begins by reading and then writes could find that another wrote in between."""
     connection.exec_driver_sql("BEGIN IMMEDIATE")

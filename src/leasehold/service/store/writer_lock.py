@@ -1,7 +1,7 @@
 """The right to write: one gateway has it at a time, and it ends with its process, however that ends.
 
 On SQLite it is a lock on a file beside the store; on PostgreSQL an advisory lock of the very connection
-that writes, so that whoever lost the lock cannot write either.
+that writes, so that a process that lost the lock cannot write either.
 """
 
 import fcntl
@@ -25,16 +25,16 @@ class WriterLock(Protocol):
     """The right to write to one store."""
 
     def acquire(self, connection: Connection) -> bool:
-        """Take it, or say that somebody else has it."""
+        """Take it, or say that another process has it."""
         ...
 
     def release(self) -> None:
-        """Let go of what does not end with the writing connection."""
+        """Release what does not end with the writing connection."""
         ...
 
 
 class FileLock:
-    """A lock on a file; the operating system lets go of it when the process ends."""
+    """A lock on a file; the operating system releases it when the process ends."""
 
     def __init__(self, store: Path) -> None:
         self._path = store.with_name(f"{store.name}.lock")

@@ -9,12 +9,12 @@ from leasehold.service.doctor import gateway
 from leasehold.service.doctor.findings import Severity
 from leasehold.service.doctor.gateway import Subject, check_virtual_machines
 from leasehold.service.drivers.qemu.process import MachineFailed
-from leasehold.service.serving import Place
+from leasehold.service.serving import DataFolder
 
 
 def subject(folder: Path, driver: str = "qemu", **options: object) -> Subject:
     config = ServiceConfig((SiteSpec("das3", 8, driver=driver, options=options),))
-    return Subject(config, None, Place(folder, folder))
+    return Subject(config, None, DataFolder(folder, folder))
 
 
 def test_it_is_silent_where_no_site_has_any(tmp_path: Path) -> None:

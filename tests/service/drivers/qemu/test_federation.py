@@ -96,13 +96,13 @@ def test_local_users_take_their_room_and_no_guest_loses_anything(place: Path, im
 
     async def play() -> None:
         async with live(two_sites(image), place) as world:
-            await world.federation.drain("b", "operator")
+            await world.federation.sites.drain("b", "operator")
             types = [*LeaseType]
             guests = {one: await world.submit(one) for one in types}
             for lease in guests.values():
                 await world.until_is(lease, LeaseState.RUNNING, "a")
             said = {one: await world.counts_on(lease, 2) for one, lease in guests.items()}
-            await world.federation.undrain("b", "operator")
+            await world.federation.sites.undrain("b", "operator")
 
             local = await world.submit(
                 LeaseType.NON_PREEMPTABLE, "a", vms=3, command=("sh", "-c", "echo COUNT 1; sleep 3")

@@ -10,7 +10,7 @@ import pytest
 from leasehold.service.config import ServiceConfig, SiteSpec
 from leasehold.service.doctor.findings import Finding, Severity
 from leasehold.service.doctor.gateway import Subject, check_slurm_sites
-from leasehold.service.serving import Place
+from leasehold.service.serving import DataFolder
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may name other users")
 
@@ -25,7 +25,7 @@ def jobs() -> Iterator[str]:
 
 def found(data: Path, driver: str = "slurm", **options: object) -> list[Finding]:
     config = ServiceConfig((SiteSpec("das3", 8, driver=driver, options=options),))
-    return check_slurm_sites(Subject(config, None, Place(data, data)))
+    return check_slurm_sites(Subject(config, None, DataFolder(data, data)))
 
 
 def test_it_is_silent_where_no_site_has_any(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ class LastLook:
     async def overview(self, call: Call) -> Overview:
         """Look, or give the last look where that is fresh."""
         if self._overview is None or monotonic() - self._at_s > FRESH_S:
-            self._overview = await call.federation.overview(NOBODY)
+            self._overview = await call.federation.sites.overview(NOBODY)
             self._at_s = monotonic()
         return self._overview
 
@@ -68,7 +68,7 @@ async def show_home_to(request: Request) -> HTMLResponse:
         return _page(nobody, request, _NOTHING, error.status, problem=f"{error}.")
     who = call.principal
     sees = visible(who, Permission.LEASE_SEE) if reach(who, Permission.LEASE_SEE) else NOBODY
-    return _page(call, request, shown(await call.federation.overview(sees)), who=who.consumer)
+    return _page(call, request, shown(await call.federation.sites.overview(sees)), who=who.consumer)
 
 
 def _showing(request: Request, token: str) -> Request:

@@ -94,7 +94,7 @@ async def list_leases(
     before_id = place_of(query.cursor)
     rows = await run_in_threadpool(call.federation.store.leases, which, query.limit + 1, before_id=before_id)
     if query.site and not rows:
-        await call.federation.check_place(query.site)
+        await call.federation.sites.check_name(query.site)
     page = rows[: query.limit]
     cursor = cursor_at(page[-1].lease.id) if len(rows) > len(page) else None
     link_next(request, response, cursor)

@@ -13,8 +13,8 @@ from leasehold.service.api.openapi import refuses
 from leasehold.service.auth.permissions import Permission
 from leasehold.service.auth.principal import Role
 from leasehold.service.auth.tokens import Tokens, roles_of
-from leasehold.service.messages.wire import About
-from leasehold.service.peers.peers import Agreement, PeerState, Way
+from leasehold.service.messages.site_status import SiteStatus
+from leasehold.service.peers.peers import LinkState, PeerState, PeerTerms
 
 router = APIRouter(prefix="/v1/peers", tags=["peers"], route_class=GuardedRoute)
 
@@ -37,8 +37,8 @@ async def show_one_peer(call: Authorized, name: Name) -> Peer:
 @needs(Permission.PEER_MANAGE)
 async def keep_peer(call: Authorized, name: Name, body: PeerSpec) -> Peer:
     """Exchange requests with another gateway from now on, or on these terms; what is left out is as usual."""
-    by, agreement = call.principal.consumer, Agreement(body.url, body.ask, body.max_vms)
-    return show_peer(await call.federation.peers.keep(name, agreement, body.token, by))
+    by, terms = call.principal.consumer, PeerTerms(body.url, body.ask, body.max_vms)
+    return show_peer(await call.federation.peers.keep(name, terms, body.token, by))
 
 
 @router.delete(
@@ -76,26 +76,26 @@ def show_peer(state: PeerState) -> Peer:
         added_by=row.added_by,
         borrowing=_link(state.borrowing),
         lending=_link(state.lending),
-        has=None if state.about is None else _has(state.about),
+        has=None if state.status is None else _has(state.status),
     )
 
 
-def _link(way: Way) -> LinkStatus:
-    traffic = way.traffic
+def _link(link: LinkState) -> LinkStatus:
+    traffic = link.traffic
     return LinkStatus(
-        status=way.status,
+        status=link.status,
         offered=traffic.offered,
         taken=traffic.taken,
         refused=traffic.refused,
         open=traffic.open,
         open_vms=traffic.open_vms,
         rate_per_hour=traffic.rate_per_hour,
-        last_heard_at=planned(way.last_heard_ms),
-        problem=way.problem,
+        last_heard_at=planned(link.last_heard_ms),
+        problem=link.problem,
     )
 
 
-def _has(about: About) -> PeerCapacity:
+def _has(status: SiteStatus) -> PeerCapacity:
     return PeerCapacity(
-        slots=about.slots, free=about.free_vms, widest=about.widest_vms, widest_free=about.widest_free_vms
+        slots=status.slots, free=status.free_vms, widest=status.widest_vms, widest_free=status.widest_free_vms
     )

@@ -9,7 +9,7 @@ from leasehold.service.api.authorizer import Authorized, GuardedRoute, needs
 from leasehold.service.api.openapi import refuses
 from leasehold.service.auth.permissions import Permission, Target, require
 from leasehold.service.engine.sites import Overhead as MeasuredOverhead
-from leasehold.service.site_states import SiteState
+from leasehold.service.sites import SiteState
 
 router = APIRouter(prefix="/v1/sites", tags=["sites"], route_class=GuardedRoute)
 
@@ -18,14 +18,14 @@ router = APIRouter(prefix="/v1/sites", tags=["sites"], route_class=GuardedRoute)
 @needs(Permission.SITE_SEE)
 async def list_sites(call: Authorized) -> SiteList:
     """List all sites, with who has their machines and who waits for them."""
-    return SiteList(sites=tuple(show_site(state) for state in await call.federation.sites()))
+    return SiteList(sites=tuple(show_site(state) for state in await call.federation.sites.list()))
 
 
 @router.get("/{name}", operation_id="showSite", responses=refuses(Kind.NO_SUCH_SITE))
 @needs(Permission.SITE_SEE)
 async def show_one_site(call: Authorized, name: Name) -> Site:
     """Show one site."""
-    return show_site(await call.federation.site(name))
+    return show_site(await call.federation.sites.get(name))
 
 
 @router.post("/{name}/drain", operation_id="drainSite", responses=refuses(Kind.NO_SUCH_SITE))
@@ -34,8 +34,8 @@ async def drain_site(call: Authorized, name: Name, body: DrainSpec | None = None
     """Lend nothing more at a site; who runs there stays. One that is drained already gets the new note."""
     require(call.principal, Permission.SITE_DRAIN, Target.site(name))
     note = body.note if body else ""
-    await call.federation.drain(name, by=call.principal.consumer, note=note)
-    return show_site(await call.federation.site(name))
+    await call.federation.sites.drain(name, by=call.principal.consumer, note=note)
+    return show_site(await call.federation.sites.get(name))
 
 
 @router.post("/{name}/resume", operation_id="resumeSite", responses=refuses(Kind.NO_SUCH_SITE))
@@ -43,8 +43,8 @@ async def drain_site(call: Authorized, name: Name, body: DrainSpec | None = None
 async def resume_site(call: Authorized, name: Name) -> Site:
     """Let a drained site take leases again; for one that is not drained nothing changes."""
     require(call.principal, Permission.SITE_DRAIN, Target.site(name))
-    await call.federation.undrain(name, by=call.principal.consumer)
-    return show_site(await call.federation.site(name))
+    await call.federation.sites.undrain(name, by=call.principal.consumer)
+    return show_site(await call.federation.sites.get(name))
 
 
 @router.delete(
@@ -60,7 +60,7 @@ async def forget_site(call: Authorized, name: Name) -> None:
     Only one that has been silent for a minute can be forgotten.
     """
     require(call.principal, Permission.SITE_FORGET, Target.site(name))
-    await call.federation.forget(name, by=call.principal.consumer)
+    await call.federation.sites.forget(name, by=call.principal.consumer)
 
 
 def show_site(state: SiteState) -> Site:

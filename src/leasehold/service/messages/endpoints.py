@@ -1,14 +1,14 @@
-"""How endpoints call each other.
+"""The names of the two ends of an exchange.
 
-A site calls its gateway ``gateway``. A peer gateway is two endpoints, one for each way: by its plain
-name it is asked, as a site would be, and as ``peer/NAME`` it asks.
+A site calls its gateway ``gateway``. A peer gateway is two endpoints, one for each direction: under its plain name
+it is asked, as a site would be, and as ``peer/NAME`` it asks.
 """
 
 GATEWAY = "gateway"
 """How a site calls its gateway."""
 
 OF_PEERS = "peer"
-"""The first part of the path of every peer that asks us, and of its consumers and groups: nobody else's."""
+"""The first part of the path of every peer that asks us, and of its consumers and groups, and of no other."""
 
 _ASKING = f"{OF_PEERS}/"
 

@@ -1,0 +1,115 @@
+"""What a site says of itself whenever it writes; the API, the engine and the store know it by this declaration."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Annotated, Any, ClassVar
+
+from pydantic import ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
+from pydantic.types import Strict
+
+from leasehold.gateway.sites import RemoteSite
+from leasehold.model.errors import InvalidField
+from leasehold.routing.view import SiteLive
+
+MOST_VMS = 1_000_000
+"""No count of VMs, and no speed, goes beyond this, as in requests."""
+
+Count = Annotated[int, Strict(), Field(ge=0, le=MOST_VMS)]
+AtLeastOne = Annotated[int, Strict(), Field(ge=1, le=MOST_VMS)]
+Flag = Annotated[bool, Strict()]
+Name = Annotated[str, StringConstraints(strict=True, min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")]
+
+
+@dataclass(frozen=True, slots=True)
+class SiteStatus:
+    """How a site is, as it says itself; counts are of VMs and, of those that wait, of leases and VMs.
+
+    A peer tells of all its sites that lend, as if they were one.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
+    identity: Annotated[Name, Field(description="Of the site's store: the same for as long as that lives.")]
+    slots: AtLeastOne
+    speed_mips: AtLeastOne
+    reference_mips: AtLeastOne
+    driver: Name
+    can_suspend: Flag
+    can_migrate: Flag
+    lends: Annotated[Flag, Field(description="Whether it takes new guests.")]
+    local_vms: Count
+    guest_vms: Count
+    waiting_local: Count
+    waiting_guests: Count
+    waiting_local_vms: Count
+    waiting_guest_vms: Count
+    is_gateway: Annotated[Flag, Field(description="A peer, which tells of its sites as of one.")] = False
+    widest_vms: Annotated[Count, Field(description="The most that one lease can have at a peer.")] = 0
+    widest_free_vms: Annotated[Count, Field(description="The most that one lease could have there at once.")] = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give it as JSON would."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, body: Mapping[str, Any]) -> "SiteStatus":
+        """Read it; raises InvalidField for a field that is missing, of another type or out of bounds."""
+        known = {field.name for field in fields(cls)}
+        try:
+            status = _ADAPTER.validate_python({name: value for name, value in body.items() if name in known})
+        except ValidationError as error:
+            raise first_of(error, "status") from None
+        status.check()
+        return status
+
+    def check(self) -> None:
+        """Refuse what cannot be so, as more that is free than there is; raises InvalidField."""
+        for name, most in (("widest_vms", self.slots), ("widest_free_vms", self.widest_vms)):
+            if getattr(self, name) > most:
+                raise InvalidField(f"status.{name}", getattr(self, name), f"a whole number from 0 to {most}")
+
+    def as_remote(self, name: str) -> RemoteSite:
+        """Give it as the decision core knows it."""
+        site = RemoteSite(name, self.most_vms, self.speed_mips, self.can_suspend, self.can_migrate, self.lends)
+        site.is_peer = self.is_gateway
+        site.live = self.live()
+        return site
+
+    @property
+    def free_vms(self) -> int:
+        """How many VMs are free; none where the site has become smaller than what it holds."""
+        return max(0, self.slots - self.local_vms - self.guest_vms)
+
+    @property
+    def most_vms(self) -> int:
+        """How many VMs one lease can have there at most."""
+        return max(1, self.widest_vms) if self.is_gateway else self.slots
+
+    def live(self) -> SiteLive:
+        """Give how the site is now, for routing."""
+        return SiteLive(
+            free_vms=self.widest_free_vms if self.is_gateway else self.free_vms,
+            local_waiting_vms=self.waiting_local_vms,
+            guest_waiting_vms=self.waiting_guest_vms,
+            running_guest_vms=self.guest_vms,
+        )
+
+    def is_like(self, remote: RemoteSite) -> bool:
+        """Whether nothing has changed of what routing takes for granted."""
+        return (
+            self.most_vms == remote.slots
+            and self.speed_mips == remote.speed_mips
+            and self.can_suspend == remote.can_suspend
+            and self.can_migrate == remote.can_migrate
+        )
+
+
+def first_of(error: ValidationError, above: str) -> InvalidField:
+    """Give the first thing that is wrong with a body; ``above`` is what its fields are fields of."""
+    first = error.errors(include_url=False, include_context=False)[0]
+    field = ".".join(str(part) for part in (above, *first["loc"]))
+    expected = first["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
+    return InvalidField(field, first["input"], expected)
+
+
+_ADAPTER = TypeAdapter(SiteStatus)

@@ -1,0 +1,101 @@
+"""What a gateway tells a peer of itself: all its sites that lend, as if they were one, and nothing too good.
+
+A lease is served by one site, so the peer is told how wide the widest is beside how many VMs there are. Of
+the speeds it is told the lowest, since that holds wherever the lease is put. What some site can do can be
+asked for, since the gateway knows which. What is agreed for this peer bounds what a lease can have.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from leasehold.gateway.settings import can_serve
+from leasehold.gateway.site import Site
+from leasehold.model.request import LeaseType
+from leasehold.service.engine.engine import Engine
+from leasehold.service.engine.sites import occupancy
+from leasehold.service.messages.site_status import SiteStatus
+from leasehold.service.store.rows import PeerRow
+
+DRIVER = "gateway"
+
+
+def status_of(site: Site, identity: str, reference_mips: int, driver: str, *, lends: bool) -> SiteStatus:
+    """Say how a site of one's own is."""
+    now, settings = occupancy(site), site.settings
+    return SiteStatus(
+        identity=identity,
+        slots=settings.slots,
+        speed_mips=settings.speed_mips,
+        reference_mips=reference_mips,
+        driver=driver,
+        can_suspend=settings.can_suspend,
+        can_migrate=settings.can_migrate,
+        lends=lends,
+        local_vms=now.local_vms,
+        guest_vms=now.guest_vms,
+        waiting_local=now.waiting_local,
+        waiting_guests=now.waiting_guests,
+        waiting_local_vms=now.waiting_local_vms,
+        waiting_guest_vms=now.waiting_guest_vms,
+    )
+
+
+def status_for(engine: Engine, peer: PeerRow, identity: str) -> SiteStatus:
+    """Say to a peer how this gateway is now; ``identity`` is that of its store."""
+    here = engine.gateway.peering.vms_here(peer.name)
+    known = f"{identity}.{peer.line}"
+    return add_up(list(sites(engine)), known, engine.gateway.reference_mips, most_vms=peer.max_vms, here_vms=here)
+
+
+def sites(engine: Engine) -> Iterator[SiteStatus]:
+    """Give all sites that are in touch: one's own, and those that decide for themselves; no peers."""
+    registry, reference_mips = engine.gateway.registry, engine.gateway.reference_mips
+    for name, site in engine.gateway.sites.items():
+        yield status_of(site, "", reference_mips, DRIVER, lends=name not in registry.closed)
+    for name, status in engine.remote_sites.remotes.items():
+        remote = registry.remotes.get(name)
+        if remote is not None and not remote.silent and not remote.is_peer:
+            yield replace(status, lends=status.lends and name not in registry.closed)
+
+
+def add_up(
+    sites: list[SiteStatus], identity: str, reference_mips: int, *, most_vms: int | None, here_vms: int
+) -> SiteStatus:
+    """Make one of those sites that lend, for a peer that may have ``most_vms`` of them (None: any number).
+
+    ``here_vms`` is what the peer has of them already, or waits for. Where none lends now, it is told how all
+    of them are, so that it knows what it may wait for.
+    """
+    lending = [site for site in sites if site.lends]
+    shown = lending or sites
+    widest = max((site.slots for site in shown), default=0)
+    widest_free = max((site.free_vms for site in lending), default=0)
+    if most_vms is not None:
+        widest = min(widest, most_vms)
+        widest_free = min(widest_free, max(0, most_vms - here_vms))
+
+    def total(count: str) -> int:
+        return sum(getattr(site, count) for site in shown)
+
+    def is_able(lease_type: LeaseType) -> bool:
+        return any(can_serve(lease_type, suspend=site.can_suspend, migrate=site.can_migrate) for site in shown)
+
+    return SiteStatus(
+        identity=identity,
+        slots=max(1, total("slots")),
+        speed_mips=min((site.speed_mips for site in shown), default=1),
+        reference_mips=reference_mips,
+        driver=DRIVER,
+        can_suspend=is_able(LeaseType.SUSPENDABLE),
+        can_migrate=is_able(LeaseType.MIGRATABLE),
+        lends=bool(lending) and widest > 0,
+        local_vms=total("local_vms"),
+        guest_vms=total("guest_vms"),
+        waiting_local=total("waiting_local"),
+        waiting_guests=total("waiting_guests"),
+        waiting_local_vms=total("waiting_local_vms"),
+        waiting_guest_vms=total("waiting_guest_vms"),
+        is_gateway=True,
+        widest_vms=widest,
+        widest_free_vms=widest_free,
+    )

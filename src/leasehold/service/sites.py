@@ -1,0 +1,260 @@
+"""The sites of a gateway as they are now, as engine, reconcilers and messages know them, and what owners allow."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from leasehold.configuration.tables import domain_by_site
+from leasehold.configuration.terms import site_settings
+from leasehold.model.errors import UnknownName
+from leasehold.model.event import SiteFellSilent
+from leasehold.service.commands import Drain, ForgetSite, Happened, Undrain
+from leasehold.service.config import ServiceConfig, SiteSpec
+from leasehold.service.drivers.protocol import Capabilities
+from leasehold.service.engine.engine import Engine
+from leasehold.service.engine.sites import Occupancy, Overhead, occupancies
+from leasehold.service.engine_thread import Clock, EngineThread
+from leasehold.service.errors import CannotForget, NoSuchSite
+from leasehold.service.messages.routing import MessageRouter
+from leasehold.service.messages.site_status import SiteStatus
+from leasehold.service.overview import GUESTS, LOCAL, Glance, Overview, glance, held_now, idle_kind
+from leasehold.service.peers.summary import status_of
+from leasehold.service.site_reconciler import SiteReconciler
+from leasehold.service.store.filters import Visible
+from leasehold.service.store.rows import SiteRow
+from leasehold.sharing.enforcement import ALLOW, MEMBERS, PREEMPTABLE, REFUSE
+from leasehold.sharing.wording import span
+
+UP, DRAINED, UNREACHABLE = "up", "drained", "unreachable"
+
+
+@dataclass(frozen=True, slots=True)
+class SiteState:
+    """One site as it is now; counts of VMs and of waiting leases.
+
+    ``domain`` is the virtual domain that it is in, "" for none; ``resources`` are units besides its slots.
+    ``allows`` says which guests its owner takes, "" where only its own manager knows.
+    """
+
+    name: str
+    slots: int
+    speed_mips: int
+    driver: str
+    capabilities: Capabilities
+    status: str
+    drained_by: str
+    note: str
+    local_vms: int
+    guest_vms: int
+    free_vms: int
+    waiting_local: int
+    waiting_guest: int
+    last_seen_ms: int | None
+    problem: str
+    overheads: tuple[Overhead, ...] = ()
+    domain: str = ""
+    resources: Mapping[str, int] = field(default_factory=dict)
+    allows: str = ""
+
+
+class Sites:
+    """The sites of one gateway: its own, and those that decide for themselves; peers are none.
+
+    ``drained`` are those that lend nothing now, by name.
+    """
+
+    def __init__(
+        self,
+        config: ServiceConfig,
+        engine: EngineThread,
+        reconcilers: Mapping[str, SiteReconciler],
+        drained: dict[str, SiteRow],
+        messages: MessageRouter,
+        *,
+        identity: str,
+        clock: Clock,
+    ) -> None:
+        self._engine = engine
+        self._reconcilers = reconcilers
+        self._drained = drained
+        self._messages = messages
+        self._identity = identity
+        self._clock = clock
+        self.configure(config)
+
+    def configure(self, config: ServiceConfig) -> None:
+        """Show sites as they are configured now."""
+        self._config = config
+        self._specs = {site.name: site for site in config.clusters}
+        self._domains = domain_by_site(config.domains)
+
+    # Looking
+
+    async def list(self) -> list[SiteState]:
+        """Look at all sites, in the order of the configuration."""
+        now, statuses = await self._engine.ask(lambda engine: (occupancies(engine.gateway), _remotes(engine)))
+        own = [self._own(name, now[name]) for name in self._reconcilers]
+        return own + [self._remote(name, status) for name, status in statuses.items()]
+
+    async def get(self, name: str) -> SiteState:
+        """Look at one site; raises NoSuchSite."""
+        states = {state.name: state for state in await self.list()}
+        if name not in states:
+            raise NoSuchSite(name, states)
+        return states[name]
+
+    async def check_name(self, name: str) -> None:
+        """Refuse the name of what is neither a site nor a peer; raises UnknownName."""
+        remotes = await self._engine.ask(lambda engine: dict(engine.gateway.registry.remotes))
+        if name not in remotes and name not in self._reconcilers:
+            sites = [other for other, remote in remotes.items() if not remote.is_peer]
+            raise UnknownName("site", name, [*self._reconcilers, *sites])
+
+    async def overview(self, visible: Visible) -> Overview:
+        """Look at all sites as a whole, as far as a reader may who sees these leases."""
+        (held, waiting), statuses = await self._engine.ask(
+            lambda engine: (held_now(engine.gateway, visible), _remotes(engine))
+        )
+        sites = [glance(name, self._specs[name].slots, self.status(name), held[name]) for name in self._reconcilers]
+        for name, status in statuses.items():
+            state = self._remote(name, status)
+            kinds = {LOCAL: state.local_vms, GUESTS: state.guest_vms}
+            kinds[idle_kind(state.status)] = state.free_vms
+            sites.append(Glance(name, state.slots, state.status, kinds))
+        return Overview(sites, waiting)
+
+    async def own_status(self) -> SiteStatus:
+        """Say of the one site here what its gateway is to know."""
+        (spec,) = self._config.clusters
+        lends = spec.name not in self._drained and not self._reconcilers[spec.name].is_silent
+        mips = self._config.service.reference_mips
+        return await self._engine.ask(
+            lambda engine: status_of(engine.gateway.sites[spec.name], self._identity, mips, spec.driver, lends=lends)
+        )
+
+    def status(self, name: str) -> str:
+        """Say of a site of this gateway whether it is `UP`, `DRAINED` or `UNREACHABLE`."""
+        if self._reconcilers[name].is_silent:
+            return UNREACHABLE
+        return DRAINED if name in self._drained else UP
+
+    # Changing
+
+    async def drain(self, site: str, by: str, note: str = "") -> None:
+        """Lend nothing more at a site; raises NoSuchSite."""
+        await self._engine.do(Drain(site, by, note))
+        self._drained[site] = SiteRow(name=site, drained_ms=self._clock(), drained_by=by, note=note)
+
+    async def undrain(self, site: str, by: str) -> None:
+        """Lend again; raises NoSuchSite."""
+        await self._engine.do(Undrain(site, by))
+        self._drained.pop(site, None)
+
+    async def forget(self, site: str, by: str) -> None:
+        """Forget a site that decides for itself and will not come back; what is there has failed.
+
+        Raises NoSuchSite, and CannotForget for one that may still be there.
+        """
+        state = await self.get(site)
+        if site not in self._reconcilers and not self._messages.is_silent(site):
+            raise CannotForget(site, f"it is {state.status}; wait until it has been silent for a minute")
+        await self._engine.do(ForgetSite(site, by))
+        self._drained.pop(site, None)
+
+    async def mark_silent(self) -> None:
+        """Send nothing more to sites that have not been heard of for too long."""
+        for remote in await self._engine.ask(lambda engine: list(engine.gateway.registry.remotes.values())):
+            if not remote.silent and self._messages.is_silent(remote.name):
+                await self._engine.do(Happened(SiteFellSilent(remote.name)))
+
+    def _own(self, name: str, now: Occupancy) -> SiteState:
+        spec = self._specs[name]
+        reconciler, drained = self._reconcilers[name], self._drained.get(name)
+        return SiteState(
+            name=name,
+            slots=spec.slots,
+            speed_mips=spec.terms.speed_mips,
+            driver=spec.driver,
+            capabilities=reconciler.driver.capabilities,
+            status=self.status(name),
+            drained_by="" if drained is None else drained.drained_by,
+            note="" if drained is None else drained.note,
+            local_vms=now.local_vms,
+            guest_vms=now.guest_vms,
+            free_vms=now.free_vms,
+            waiting_local=now.waiting_local,
+            waiting_guest=now.waiting_guests,
+            last_seen_ms=reconciler.last_seen_ms,
+            problem=reconciler.problem or reconciler.order_problem,
+            overheads=now.overheads,
+            domain=self._domains.get(name, ""),
+            resources=spec.resources,
+            allows=f"{allowed_at(spec)}. Without an agreement: {allowed_without_agreement(self._config)}",
+        )
+
+    def _remote(self, name: str, status: SiteStatus) -> SiteState:
+        """Give the state of a site that decides for itself, as it last said it was."""
+        drained = self._drained.get(name)
+        is_drained = drained is not None or not status.lends
+        is_away = self._messages.is_away(name)
+        return SiteState(
+            name=name,
+            slots=status.slots,
+            speed_mips=status.speed_mips,
+            driver=status.driver,
+            capabilities=Capabilities(suspend=status.can_suspend, migrate=status.can_migrate),
+            status=UNREACHABLE if is_away else DRAINED if is_drained else UP,
+            drained_by="" if drained is None else drained.drained_by,
+            note="" if drained is None else drained.note,
+            local_vms=status.local_vms,
+            guest_vms=status.guest_vms,
+            free_vms=status.free_vms,
+            waiting_local=status.waiting_local,
+            waiting_guest=status.waiting_guests,
+            last_seen_ms=self._messages.last_heard_ms(name),
+            problem="its manager does not call" if is_away else "",
+            domain=self._domains.get(name, ""),
+        )
+
+
+def _remotes(engine: Engine) -> dict[str, SiteStatus]:
+    """Give what the sites that decide for themselves last said, without peers."""
+    statuses = engine.remote_sites.remotes
+    return {name: status for name, status in statuses.items() if not status.is_gateway}
+
+
+# What owners allow, in words
+
+
+_WITHOUT_AGREEMENT = {
+    ALLOW: "everyone, including users of other issuers and peers",
+    MEMBERS: "members; other issuers' users and peers only under one",
+    PREEMPTABLE: "members' guests that can be preempted; other issuers' users and peers only under one",
+    REFUSE: "no one",
+}
+
+
+def most_non_preemptable_vms(site: SiteSpec) -> int:
+    """Give how many VMs of a site Non-preemptable guests may have at a time."""
+    share_vms = site_settings(site.name, site.slots, site.terms).non_preemptable_share_vms
+    return site.slots if share_vms is None else share_vms
+
+
+def allowed_at(site: SiteSpec) -> str:
+    """Say which guests the owner of a site takes."""
+    vms, longest_ms = most_non_preemptable_vms(site), site.terms.non_preemptable_max_ms
+    if not vms:
+        return "guests that can be preempted; no Non-preemptable ones"
+    how_long = "for any time" if longest_ms is None else f"for up to {span(longest_ms)} each"
+    return f"guests that can be preempted; Non-preemptable ones on up to {vms} of {site.slots} VMs, {how_long}"
+
+
+def allowed_without_agreement(config: ServiceConfig) -> str:
+    """Say who is let in to whom no agreement applies."""
+    return _WITHOUT_AGREEMENT[config.sharing.without_agreement]
+
+
+def summary(config: ServiceConfig) -> list[str]:
+    """Give a line for each site, and one for who needs no agreement."""
+    width = max(len(site.name) for site in config.clusters)
+    sites = [f"{site.name:<{width}}  {allowed_at(site)}" for site in config.clusters]
+    return [*sites, f"without an agreement: {allowed_without_agreement(config)}"]
