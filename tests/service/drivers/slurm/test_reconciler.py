@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leasehold.service.drivers.protocol import Order, Phase, Verb
-from leasehold.service.drivers.reconciler.desired import Desired
-from leasehold.service.drivers.reconciler.instances import Instances
+from leasehold.service.drivers.reconciler.desired import Desired, DesiredState
 from leasehold.service.drivers.reconciler.store import InstanceStore
 from leasehold.service.drivers.slurm import users as users_module
 from leasehold.service.drivers.slurm.cluster import Job, Node
@@ -224,7 +223,7 @@ def test_a_start_that_is_repeated_is_refused_where_its_consumer_has_no_user_any_
     assert (refused.again, house.here[7].job_id) == (False, None)
 
 
-class Counted(Instances[JobInstance]):
+class Counted(DesiredState[JobInstance]):
     """Instances that count how often all of them are gone through."""
 
     times = 0
@@ -236,7 +235,7 @@ class Counted(Instances[JobInstance]):
 
 def test_native_jobs_are_told_from_guests_without_going_through_all_leases_for_each(house: House) -> None:
     one = replace(house.submitted(), job_id=1)
-    house.reconciler.instances = counted = Counted([one])
+    house.reconciler.instances = counted = Counted(JobInstance, 4, house.reconciler.capabilities, [one])
     native = [Job(number, ("RUNNING",), cpus_by_node={"n1": 1}, uid=0) for number in range(2, 40)]
     guest = job(one.tag, 1, cpus_by_node={"n1": 1})
     renamed = Job(1, ("RUNNING",), uid=ATLAS, cpus_by_node={"n1": 1})

@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 
 from leasehold.jobs.job import Fault
 from leasehold.service.drivers.protocol import Phase, fault_of_exit
-from leasehold.service.drivers.reconciler.desired import Desired
-from leasehold.service.drivers.reconciler.instances import Instance
+from leasehold.service.drivers.reconciler.desired import Desired, DesiredInstance
 from leasehold.service.drivers.slurm.cluster import Job, JobState
 from leasehold.service.drivers.slurm.commands import Step
 from leasehold.service.drivers.slurm.options import OnSuspend
@@ -56,7 +55,7 @@ def tag_of(job: Job) -> Tag | None:
 
 
 @dataclass(slots=True, kw_only=True)
-class JobInstance(Instance):
+class JobInstance(DesiredInstance):
     """The job of one lease, from the order to start it until nothing is left of it.
 
     ``job_id``    None until Slurm is known to have it: then it is looked for by its tag
@@ -66,7 +65,6 @@ class JobInstance(Instance):
     ``owner``     of its tag, with ``secret``
     """
 
-    desired: Desired = Desired.UP
     job_id: int | None = None
     restarts: int = 0
     on_nodes: tuple[str, ...] = ()
@@ -76,11 +74,6 @@ class JobInstance(Instance):
     gid: int
     owner: str
     secret: str
-
-    @property
-    def is_leaving(self) -> bool:
-        """Whether it is on its way out."""
-        return self.desired is Desired.GONE
 
     @property
     def is_observed(self) -> bool:

@@ -13,9 +13,8 @@ from uuid import uuid4
 from leasehold.jobs.job import Fault
 from leasehold.service.drivers.facts import not_one_per_node
 from leasehold.service.drivers.protocol import Capabilities, Clock, Observation, Order, Phase, Problem, Verb
-from leasehold.service.drivers.reconciler.desired import Desired
-from leasehold.service.drivers.reconciler.instances import Instances
-from leasehold.service.drivers.reconciler.order_rules import Action, decide, no_room_for
+from leasehold.service.drivers.reconciler.desired import Desired, DesiredState
+from leasehold.service.drivers.reconciler.order_rules import Action
 from leasehold.service.drivers.reconciler.store import InstanceStore
 from leasehold.service.drivers.slurm.cluster import Job, JobState
 from leasehold.service.drivers.slurm.commands import Slurm, SlurmRefused, SlurmUnavailable, Step
@@ -44,17 +43,16 @@ class JobReconciler:
         slots: int,
         clock: Clock,
     ) -> None:
-        self.instances = Instances(store.instances(), store.tombstones())
-        self.suspect_since_ms: dict[str, int] = {}
         self.capabilities = Capabilities(
             suspend=options.suspend is not OnSuspend.NONE, migrate=False, commands=True, native_queue=True
         )
+        self.instances = DesiredState(JobInstance, slots, self.capabilities, store.instances(), store.tombstones())
+        self.suspect_since_ms: dict[str, int] = {}
         self._slurm = slurm
         self._store = store
         self._directories = directories
         self._options = options
         self._users = JobUsers(options)
-        self._slots = slots
         self._clock = clock
         self._memory_is_settled = options.memory
 
@@ -134,29 +132,37 @@ class JobReconciler:
         return problems
 
     def _follow(self, order: Order, seen: Snapshot) -> Problem | None:
-        current, tombstone = self.instances.current(order.lease_id), self.instances.tombstone(order.lease_id)
-        is_repeated = current is not None and current.incarnation == order.incarnation
-        if current is not None and current.job_id is None and is_repeated and order.verb is Verb.START:
-            # Slurm may have it, or not: `singleton` holds a double back.
-            return self._unacceptable(order) or self._submit(current, seen)
-        refuse = lambda action: self._refuse(action, order, seen)  # noqa: E731 - the rest of its arguments
-        action = decide(order, current, tombstone, self.capabilities, refuse)
-        if isinstance(action, Problem):
-            return action
-        if action is Action.CREATE:
-            return self._submit(self._create(order), seen)
-        if action is Action.STOP:
-            current = self.instances.bury(order.lease_id, order.incarnation)
-        if current is not None and action is not Action.NOTHING:
-            self._change(current, action, order, seen)
+        """Follow an order: what is desired is written, and the first step towards it taken."""
+        before = self.instances.current(order.lease_id)
+        fields = self._fields(order) if order.verb is Verb.START else {}
+        problem = self.instances.follow(
+            order, self._clock(), lambda action: self._refuse(action, order, seen), **fields
+        )
+        if problem is not None:
+            return problem
+        self._write()
+        now = self.instances.current(order.lease_id)
+        if order.verb is Verb.START and now is not None and (now.incarnation, now.job_id) == (order.incarnation, None):
+            # Where it was there before, Slurm may have it, or not: `singleton` holds a double back.
+            return self._unacceptable(order) or self._submit(now, seen)
+        if before is not None:
+            self._take_step(before, seen)
         return None
+
+    def _fields(self, order: Order) -> dict[str, object]:
+        """What a new instance has of its own; without a user it is refused."""
+        user = self._users.of(order.account)
+        whose = {} if user is None else {"user": user.name, "uid": user.uid, "gid": user.gid}
+        cores = order.constraints.cores or self._options.cpus_per_vm
+        tag = {"owner": self._store.identity, "secret": uuid4().hex}
+        return {"on_nodes": order.constraints.nodes, "cores": cores, **whose, **tag}
 
     def _refuse(self, action: Action, order: Order, seen: Snapshot) -> Problem | None:
         """Say why a job cannot come, or come back."""
         current = self.instances.current(order.lease_id)
         if action is Action.RESUME and current is not None:
-            return no_room_for(current.vms, self.instances.used_vms, self._slots) or self._no_cpus_for(current, seen)
-        return self._unacceptable(order) or no_room_for(order.vms, self.instances.used_vms, self._slots)
+            return self.instances.no_room_for(order) or self._no_cpus_for(current, seen)
+        return self._unacceptable(order) or self.instances.no_room_for(order)
 
     def _unacceptable(self, order: Order) -> Problem | None:
         """Say why a job cannot come, whatever room there is."""
@@ -182,41 +188,7 @@ class JobReconciler:
             self._memory_is_settled = True
         return None
 
-    def _change(self, instance: JobInstance, action: Action, order: Order, seen: Snapshot) -> None:
-        now_ms = self._clock()
-        if action is Action.END_AGAIN:
-            self.instances.end_again(instance, order.incarnation, now_ms)
-        elif action is Action.SAVE:
-            instance.desired = Desired.SAVED
-            self.instances.become(instance, Phase.SAVING, now_ms)
-        elif action is Action.RESUME:
-            instance.incarnation, instance.desired = order.incarnation, Desired.UP
-            self.instances.become(instance, Phase.RESUMING, now_ms)
-        elif action is Action.STOP:
-            instance.desired = Desired.GONE
-        self._write()
-        self._take_step(instance, seen)
-
     # submitting
-
-    def _create(self, order: Order) -> JobInstance:
-        user = self._users.of(order.account)
-        assert user is not None, "refused before"
-        instance = JobInstance.ordered(
-            order,
-            Phase.STARTING,
-            self._clock(),
-            on_nodes=order.constraints.nodes,
-            cores=order.constraints.cores or self._options.cpus_per_vm,
-            user=user.name,
-            uid=user.uid,
-            gid=user.gid,
-            owner=self._store.identity,
-            secret=uuid4().hex,
-        )
-        self.instances.add(instance)
-        self._write()
-        return instance
 
     def _submit(self, instance: JobInstance, seen: Snapshot) -> Problem | None:
         """Submit a job. That Slurm may have it is on file, and its tag says whether it does."""
