@@ -60,10 +60,10 @@ class Site:
         self.probes = Probes(self.slurm, self.folder, OWNER, self.options, JobUser.of_gateway(), lambda: self.now_ms)
         (self.folder / WORK).mkdir(exist_ok=True)
 
-    def look(self, *nodes: Node, **doubted: int) -> list[str]:
+    def look(self, *nodes: Node, **suspect: int) -> list[str]:
         """Look once; returns the nodes to which probes were sent at that."""
         before = len(self.slurm.submitted)
-        self.probes.look(nodes or (NODE,), self.jobs, doubted)
+        self.probes.look(nodes or (NODE,), self.jobs, suspect)
         sent = self.slurm.submitted[before:]
         first = before + 1
         self.jobs += [
@@ -79,8 +79,8 @@ class Site:
             (self.folder / WORK / node).write_text(text)
             os.utime(self.folder / WORK / node, ns=(self.now_ms * 10**6, self.now_ms * 10**6))
 
-    def software(self, node: Node = NODE, doubted_ms: int = 0) -> frozenset[tuple[str, str]]:
-        report, _ = self.probes.report(node, doubted_ms)
+    def software(self, node: Node = NODE, suspect_ms: int = 0) -> frozenset[tuple[str, str]]:
+        report, _ = self.probes.report(node, suspect_ms)
         return report.software if report else frozenset()
 
     @property
@@ -199,11 +199,11 @@ def test_what_has_proved_wrong_is_not_believed_until_somebody_has_looked_again(s
     site.ends()
     site.look()
     site.now_ms += 1_000
-    assert site.software(doubted_ms=site.now_ms) == frozenset()
+    assert site.software(suspect_ms=site.now_ms) == frozenset()
     assert site.look(n1=site.now_ms) == ["n1"]
     site.now_ms += 1_000
     site.ends()
-    assert site.software(doubted_ms=site.now_ms - 1_000) == {("gcc", "12.2")}
+    assert site.software(suspect_ms=site.now_ms - 1_000) == {("gcc", "12.2")}
 
 
 def test_what_slurm_does_not_take_is_said(site: Site) -> None:
