@@ -228,3 +228,15 @@ class TestThisTest:
                 tmp_path,
             )
         play("```console\n$ leasehold lease list\nleasehold: no gateway answers at ...\n```\n", tmp_path)
+
+
+def test_the_stops_of_the_tour_exist() -> None:
+    page = (REPOSITORY / "docs" / "explanation" / "tour.md").read_text(encoding="utf-8")
+    stops = re.findall(r"`([a-z_/]+\.py)`: `([\w.]+)`", page)
+    assert len(stops) >= 12
+    for file, name in stops:
+        module = import_module("leasehold." + file.removesuffix(".py").replace("/", "."))
+        target: Any = module
+        for part in name.split("."):
+            target = getattr(target, part)
+    assert all((REPOSITORY / "src" / "leasehold" / file).is_file() for file in re.findall(r"`([a-z_/]+\.py)`", page))
