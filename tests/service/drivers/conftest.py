@@ -7,5 +7,4 @@ pytest.register_assert_rewrite(
     "leasehold.testing.drivers",
     "leasehold.testing.driver_rig",
     "leasehold.testing.driver_jobs",
-    "leasehold.testing.driver_naps",
 )
