@@ -12,6 +12,7 @@ from unittest.mock import patch
 from tests.storm.world import World
 
 from leasehold.service.store.filters import EVERYTHING
+from leasehold.service.store.rows import ENDPOINTS
 
 Mutant = Callable[[World], Any]
 
@@ -43,10 +44,10 @@ def doubled_messages(_world: World) -> Iterator[None]:
     from leasehold.service.engine.remote_sites import MessageLog  # noqa: PLC0415 - what is broken
 
     def take_in(self: Any, endpoint: str, messages: Any, read: Callable[[Any], Any]) -> list[Any]:
-        numbers, messages = self._of(endpoint), list(messages)
+        state, messages = self._of(endpoint), list(messages)
         if messages:
-            numbers[1] = max(numbers[1], messages[-1][0])
-            self._received.add(endpoint)
+            state.last_received_seq = max(state.last_received_seq, messages[-1][0])
+            self._unit.put(ENDPOINTS, state)
         return [read(json.loads(text)) for _, text in messages]
 
     with patch.object(MessageLog, "take_in", take_in):

@@ -69,7 +69,7 @@ def key_row(key: str, lease_id: int, **said: Any) -> IdempotencyRow:  # noqa: AN
 
 
 def message_row(seq: int, endpoint: str = "a", **said: Any) -> MessageRow:  # noqa: ANN401 - any column
-    """A message to a endpoint."""
+    """A message to an endpoint."""
     row = MessageRow(
         endpoint=endpoint,
         seq=seq,

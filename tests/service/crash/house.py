@@ -15,7 +15,7 @@ from tests.waiting import PATIENCE_S
 from leasehold.client import AsyncClient, Change, Lease, LeaseSpec, TokenSpec
 from leasehold.client import LeaseFilter as Which
 from leasehold.model.lease import LeaseState
-from leasehold.model.request import LeaseType
+from leasehold.model.request import LEASE_TYPES, LeaseType
 from leasehold.service.auth.principal import Role
 from leasehold.service.commands import Submit
 from leasehold.service.drivers.emulated.record import AuditLine, read_audit
@@ -221,7 +221,7 @@ def _row(lease: Lease) -> LeaseRow:
         lease.id,
         name=lease.name,
         consumer=lease.consumer,
-        lease_type=lease.type,
+        lease_type=LEASE_TYPES[lease.type],
         vms=lease.vms,
         home=lease.home,
         duration_ms=duration_ms,

@@ -131,7 +131,7 @@ class World:
             self.exchange(by, to)
 
     def _written(self, by: str, to: str, name: str) -> MessageBatch:
-        """What ``by`` has to tell a endpoint, who calls it ``name``."""
+        """What ``by`` has to tell an endpoint, who calls it ``name``."""
         rows = self.stores[by].messages(to, 0, _MANY)
         _, received = self.stores[by].message_numbers(to)
         return MessageBatch(name, tuple((row.seq, row.body) for row in rows), received)
