@@ -11,10 +11,10 @@ from leasehold.routing.policies.pap_rnd import PAPER_SPREAD, cluster_load
 from leasehold.routing.queueing import allocate
 from leasehold.routing.view import SiteFacts
 from leasehold.simulation.scenario.sites import told_moments
-from leasehold.simulation.workload.das2 import Das2Parameters, StreamMoments
+from leasehold.simulation.workload.das2 import Das2Moments, Das2Parameters
 
 
-def moments(configuration: FederationRun, stream: str) -> StreamMoments:
+def moments(configuration: FederationRun, stream: str) -> Das2Moments:
     keys = as_keys(configuration, 1)
     named = next(entry for entry in keys["stream"] if entry["name"] == stream)
     names = ("l", "m", "h", "q", "p_one", "p_pow2", "a", "b", "alpha", "beta")

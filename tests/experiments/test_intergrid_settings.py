@@ -6,13 +6,13 @@ from math import exp
 
 import pytest
 
-from leasehold.experiments.intergrid.plan import FederationRun, Reading, plan
+from leasehold.experiments.intergrid.plan import FederationRun, PaperReading, plan
 from leasehold.experiments.intergrid.world import as_keys, scenario
 from leasehold.routing.policies.pap_rnd import PAPER_SPREAD, cluster_load
 from leasehold.routing.queueing import ClusterLoad, allocate
 from leasehold.routing.view import SiteFacts
 from leasehold.simulation.scenario.sites import told_moments
-from leasehold.simulation.workload.das2 import Das2Parameters, StreamMoments
+from leasehold.simulation.workload.das2 import Das2Moments, Das2Parameters
 
 POLICIES = 5
 
@@ -22,11 +22,11 @@ def at(reading: str, point: str, policy: str = "pap-rtdp") -> FederationRun:
     return read.configurations[read.name_of(named(reading), point, policy)]
 
 
-def named(reading: str) -> Reading:
+def named(reading: str) -> PaperReading:
     return next(one for one in plan("003").readings if one.name == reading)
 
 
-def moments(configuration: FederationRun, stream: str) -> StreamMoments:
+def moments(configuration: FederationRun, stream: str) -> Das2Moments:
     keys = as_keys(configuration, 1)
     named_so = next(entry for entry in keys["stream"] if entry["name"] == stream)
     names = ("l", "m", "h", "q", "p_one", "p_pow2", "a", "b", "alpha", "beta")

@@ -17,7 +17,7 @@ LATER: Final = "later"
 """Marks a column that run folders of earlier versions do not have: it is read as null."""
 
 
-class SiteRow(NamedTuple):
+class SiteTableRow(NamedTuple):
     """One row for each cluster."""
 
     site: Annotated[str, "its name"]
@@ -34,7 +34,7 @@ class SiteRow(NamedTuple):
     ]
 
 
-class LeaseRow(NamedTuple):
+class LeaseTableRow(NamedTuple):
     """One row for each request that was read: what was asked (at the reference speed) and how it ended."""
 
     lease_id: Annotated[
@@ -71,7 +71,7 @@ class LeaseRow(NamedTuple):
     ]
 
 
-class SegmentRow(NamedTuple):
+class SegmentTableRow(NamedTuple):
     """One row for each interval in which a lease holds VMs."""
 
     lease_id: Annotated[int, "whose"]
@@ -90,7 +90,7 @@ class SegmentRow(NamedTuple):
     ]
 
 
-class DecisionRow(NamedTuple):
+class DecisionTableRow(NamedTuple):
     """One row for each decision, in the order they were made; for a preemption one row for each victim.
 
     Columns from ``beneficiary`` to ``exact`` are of preemptions only, those from ``agreement`` on of decisions of which
@@ -142,14 +142,14 @@ class DecisionRow(NamedTuple):
     window_ms: Annotated[int | None, "over which the use was looked at; 0 where it is about this moment", LATER] = None
 
 
-class BaselineRow(NamedTuple):
+class BaselineTableRow(NamedTuple):
     """When each local job starts in the same log without guests; only written for a run with guests."""
 
     lease_id: Annotated[int, "a local job"]
     start_ms: Annotated[int, "when it starts without guests"]
 
 
-class CoAllocationRow(NamedTuple):
+class CoAllocationTableRow(NamedTuple):
     """One row for each co-allocation; only written for a run with some."""
 
     coallocation_id: Annotated[int, "number of the co-allocation in this run, from 1 in order of submission"]
@@ -179,12 +179,12 @@ class CoAllocationRow(NamedTuple):
 
 
 ROWS: dict[str, type] = {
-    "sites": SiteRow,
-    "leases": LeaseRow,
-    "segments": SegmentRow,
-    "decisions": DecisionRow,
-    "baseline": BaselineRow,
-    "coallocations": CoAllocationRow,
+    "sites": SiteTableRow,
+    "leases": LeaseTableRow,
+    "segments": SegmentTableRow,
+    "decisions": DecisionTableRow,
+    "baseline": BaselineTableRow,
+    "coallocations": CoAllocationTableRow,
 }
 """Each table with its rows."""
 
@@ -193,7 +193,7 @@ OPTIONAL_TABLES = frozenset({"baseline", "coallocations"})
 _KINDS = {int: "i64", str: "str", bool: "bool"}
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """A column as its row declares it."""
 
     name: str
@@ -203,17 +203,17 @@ class Column(NamedTuple):
     is_later: bool
 
 
-def _columns(row: type) -> tuple[Column, ...]:
+def _columns(row: type) -> tuple[TableColumn, ...]:
     found = []
     for name, hint in get_type_hints(row, include_extras=True).items():
         declared, meaning, *marks = get_args(hint)
         types = get_args(declared) if get_origin(declared) in {Union, UnionType} else (declared,)
         (kind,) = (_KINDS[one] for one in types if one is not NoneType)
-        found.append(Column(name, kind, NoneType in types, meaning, LATER in marks))
+        found.append(TableColumn(name, kind, NoneType in types, meaning, LATER in marks))
     return tuple(found)
 
 
-COLUMNS: dict[str, tuple[Column, ...]] = {table: _columns(row) for table, row in ROWS.items()}
+COLUMNS: dict[str, tuple[TableColumn, ...]] = {table: _columns(row) for table, row in ROWS.items()}
 
 TABLES: dict[str, dict[str, str]] = {
     table: {column.name: column.kind for column in columns} for table, columns in COLUMNS.items()

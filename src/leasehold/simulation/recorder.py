@@ -32,7 +32,14 @@ from leasehold.model.effect import (
 from leasehold.model.lease import Lease, LeaseState
 from leasehold.model.reason import Reason
 from leasehold.model.request import Request
-from leasehold.model.tables import TABLES, BaselineRow, CoAllocationRow, DecisionRow, LeaseRow, SegmentRow
+from leasehold.model.tables import (
+    TABLES,
+    BaselineTableRow,
+    CoAllocationTableRow,
+    DecisionTableRow,
+    LeaseTableRow,
+    SegmentTableRow,
+)
 from leasehold.simulation.kernel import Handler
 from leasehold.simulation.workload.job import WorkloadJob
 
@@ -131,7 +138,7 @@ class CoAllocationRows:
         if self._table is None:
             self._table = TableWriter(self._folder, "coallocations")
         self._table.add(
-            CoAllocationRow(
+            CoAllocationTableRow(
                 coallocation.id,
                 one.job.source,
                 one.job.source_id,
@@ -230,16 +237,16 @@ class Recorder:
         site, start_ms, kind, vms = segment.site, segment.start_ms, segment.kind, lease.vms
         works_from_ms = start_ms + segment.overhead_ms
         if kind == "run" or now_ms <= works_from_ms:
-            self._segments.add(SegmentRow(lease.id, site, kind, start_ms, now_ms, vms, ended_by))
+            self._segments.add(SegmentTableRow(lease.id, site, kind, start_ms, now_ms, vms, ended_by))
         else:
-            self._segments.add(SegmentRow(lease.id, site, kind, start_ms, works_from_ms, vms, "phase"))
-            self._segments.add(SegmentRow(lease.id, site, "run", works_from_ms, now_ms, vms, ended_by))
+            self._segments.add(SegmentTableRow(lease.id, site, kind, start_ms, works_from_ms, vms, "phase"))
+            self._segments.add(SegmentTableRow(lease.id, site, "run", works_from_ms, now_ms, vms, ended_by))
 
     # Decisions
 
     def _decided(self, effect: Decision, now_ms: int) -> None:
         self._sequence += 1
-        row = DecisionRow(
+        row = DecisionTableRow(
             self._sequence,
             now_ms,
             effect.lease.id,
@@ -266,7 +273,7 @@ class Recorder:
         request, job = lease.request, self._jobs.pop(lease.id)
         self.by_state[str(lease.state)] += 1
         self._leases.add(
-            LeaseRow(
+            LeaseTableRow(
                 request.id,
                 job.source,
                 job.source_id,
@@ -316,7 +323,7 @@ class BaselineRecorder:
         """Nothing is kept of a submission."""
 
     def _started(self, effect: StartLease, now_ms: int) -> None:
-        self._table.add(BaselineRow(effect.lease.id, now_ms))
+        self._table.add(BaselineTableRow(effect.lease.id, now_ms))
 
     def close(self) -> None:
         """Close the table."""
@@ -327,7 +334,7 @@ def _known(time_ms: int) -> int | None:
     return time_ms if time_ms >= 0 else None
 
 
-def _with_breach(row: DecisionRow, breach: Breach) -> DecisionRow:
+def _with_breach(row: DecisionTableRow, breach: Breach) -> DecisionTableRow:
     return row._replace(
         agreement=breach.agreement or None,
         provider=breach.provider,
@@ -339,7 +346,7 @@ def _with_breach(row: DecisionRow, breach: Breach) -> DecisionRow:
     )
 
 
-def _with_preemption(row: DecisionRow, report: Preemption) -> DecisionRow:
+def _with_preemption(row: DecisionTableRow, report: Preemption) -> DecisionTableRow:
     runner_up = report.runner_up
     return row._replace(
         beneficiary=report.beneficiary,

@@ -18,7 +18,7 @@ from leasehold.gateway.invariants import Invariants
 from leasehold.gateway.knowledge import Knowledge
 from leasehold.model.coallocation import CoAllocationState
 from leasehold.model.errors import InvalidField, InvariantBroken, LeaseholdError
-from leasehold.model.tables import MANIFEST, SCHEMA_VERSION, SiteRow
+from leasehold.model.tables import MANIFEST, SCHEMA_VERSION, SiteTableRow
 from leasehold.sharing.enforcement import Sharing
 from leasehold.simulation.kernel import NEVER_MS, SimulatedWorld
 from leasehold.simulation.recorder import BaselineRecorder, Recorder, TableWriter
@@ -220,7 +220,7 @@ def _write_sites(scenario: Scenario, out: Path) -> None:
     for settings, cluster in zip(site_settings(scenario), scenario.clusters, strict=True):
         terms = cluster.terms
         table.add(
-            SiteRow(
+            SiteTableRow(
                 settings.name,
                 settings.slots,
                 settings.speed_mips,

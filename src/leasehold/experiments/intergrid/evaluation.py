@@ -22,9 +22,9 @@ from leasehold.experiments.intergrid.plan import (
     Expects,
     FigureClaim,
     IntergridPlan,
+    PaperReading,
     Point,
     PublishedFigure,
-    Reading,
     Study,
     Sweep,
     Where,
@@ -85,7 +85,7 @@ CLAIM_IS = {
 class Series:
     """What was measured under one reading, by figure."""
 
-    def __init__(self, plan: IntergridPlan, reading: Reading, results: Results) -> None:
+    def __init__(self, plan: IntergridPlan, reading: PaperReading, results: Results) -> None:
         """Read these results."""
         self._plan = plan
         self.reading = reading
@@ -209,7 +209,7 @@ class FigureResult:
 class AtBase:
     """A policy under a reading where the sweeps meet; ``ratios`` are those of means to the reference."""
 
-    reading: Reading
+    reading: PaperReading
     policy: str
     means: Mapping[str, Interval]
     ratios: Mapping[str, Interval]
@@ -309,7 +309,7 @@ def _at_base(plan: IntergridPlan, results: Results) -> Iterator[AtBase]:
                 yield AtBase(reading, policy, means, ratios)
 
 
-def _association(plan: IntergridPlan, reading: Reading, results: Results) -> Association:
+def _association(plan: IntergridPlan, reading: PaperReading, results: Results) -> Association:
     named = plan.configurations.items()
     runs = [results[name] for name, one in named if one.reading == reading and name in results]
     vms, response = (np.asarray([run[key] for run in runs]).T for key in ("vms_preempted", "response_s"))

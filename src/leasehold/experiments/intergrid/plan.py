@@ -242,7 +242,7 @@ CONTROL = "control"
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class PaperReading:
     """How the units of Table 2 are read.
 
     ``role``            the ``main`` reading, the one always ``beside`` it, or a ``control``
@@ -300,7 +300,7 @@ class FederationRun(evaluation.Configuration):
     """Requests to a gateway; ``guests``, ``local_per_s`` and ``types`` are those of its point."""
 
     study: str
-    reading: Reading
+    reading: PaperReading
     point: str
     guests: Mapping[str, float]
     local_per_s: float
@@ -321,16 +321,16 @@ class IntergridPlan(evaluation.Plan[FederationRun]):
 
     study: Study
     hours: int
-    readings: tuple[Reading, ...]
+    readings: tuple[PaperReading, ...]
     sweeps: Mapping[str, Sweep]
     policies: tuple[str, ...]
 
     @property
-    def swept(self) -> list[Reading]:
+    def swept(self) -> list[PaperReading]:
         """The readings of the figures: the main one, and the one beside it."""
         return [reading for reading in self.readings if reading.has_sweeps]
 
-    def name_of(self, reading: Reading, point: str, policy: str) -> str:
+    def name_of(self, reading: PaperReading, point: str, policy: str) -> str:
         """Name a configuration."""
         return _name(self.study, reading, point, policy, self.hours)
 
@@ -351,7 +351,7 @@ def plan(study: str, hours: int | None = None) -> IntergridPlan:
     """Read the plan of a study, by its number, for a number of hours of requests; None: as published."""
     found, stated = STUDIES[study], STUDIES[study].stated
     hours = stated["published"]["hours"] if hours is None else hours
-    readings = tuple(Reading(**entry) for entry in stated["reading"])
+    readings = tuple(PaperReading(**entry) for entry in stated["reading"])
     sweeps = {entry["letter"]: _sweep(entry, stated) for entry in stated["sweep"]}
     policies = tuple(stated["published"]["policies"])
     points = {point.name: point for sweep in sweeps.values() for point in sweep.points}
@@ -409,5 +409,5 @@ def _point(letter: str, stated: Mapping[str, Any], entry: Mapping[str, Any]) -> 
     return Point(name, entry["shown"], guests, local_per_s, types)
 
 
-def _name(study: Study, reading: Reading, point: str, policy: str, hours: int) -> str:
+def _name(study: Study, reading: PaperReading, point: str, policy: str, hours: int) -> str:
     return f"{study.number}-{reading.name.lower()}-{point}-{policy}-{hours}h"

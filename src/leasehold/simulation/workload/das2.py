@@ -193,7 +193,7 @@ PARAMETER_NAMES = ("l", "m", "h", "q", "p_one", "p_pow2", "a", "b", "alpha", "be
 
 
 @dataclass(frozen=True, slots=True)
-class StreamMoments:
+class Das2Moments:
     """What a routing policy may be told of a stream: its rate, and two moments each of size and duration."""
 
     rate_per_s: float
@@ -241,9 +241,9 @@ class Das2Parameters:
             WeibullGaps(values["alpha"], values["beta"]),
         )
 
-    def moments(self) -> StreamMoments:
+    def moments(self) -> Das2Moments:
         """Return the true moments, of the rounded sizes and the cut durations."""
-        return StreamMoments(
+        return Das2Moments(
             self.gaps.rate_per_s(),
             self.sizes.mean(),
             self.sizes.mean_square(),
