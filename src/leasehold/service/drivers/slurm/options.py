@@ -53,7 +53,7 @@ class SlurmOptions:
         str,
         Text(
             "the user of probes, and of guests' jobs that `users` does not name",
-            more=" ([why](#as-whom-guests-commands-run))",
+            more=" ([why](#users-for-guests-commands))",
             unset="none",
             convert=_user,
         ),
