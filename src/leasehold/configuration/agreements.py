@@ -151,28 +151,28 @@ def _window(doc: str) -> Seconds:
 
 
 _DECAYING: dict[str, Key] = {
-    "share_ppm": AgreedShare("use of the present and of past windows together stays below it"),
-    "window_ms": _window("how long a window is"),
+    "share_ppm": AgreedShare("upper bound of the weighted sum of use in the present and past windows"),
+    "window_ms": _window("length of a window"),
 }
 _NORMALISED: dict[str, Key] = {
-    "normalise": Flag("divide by the sum of the weights, so that steady use weighs as much as it is")
+    "normalise": Flag("divide by the sum of the weights, so that constant use counts at its own value")
 }
 LIMITS: dict[str, Table[Any]] = {
     "no-limit": Table(NoLimit),
     "commitment": Table(
         Commitment,
         keys={
-            "epoch_ppm": AgreedShare("average use over each epoch stays below it"),
-            "epoch_ms": _window("how long an epoch is"),
-            "burst_ppm": AgreedShare("average use over each burst stays below it"),
-            "burst_ms": _window("how long a burst is"),
+            "epoch_ppm": AgreedShare("upper bound of average use over each epoch"),
+            "epoch_ms": _window("length of an epoch"),
+            "burst_ppm": AgreedShare("upper bound of average use over each burst"),
+            "burst_ms": _window("length of a burst"),
         },
     ),
     "decay": Table(
         TimeDecay,
         keys={
             **_DECAYING,
-            "factors_ppm": Factors("the weight of each window, the present one first", name="factors"),
+            "factors_ppm": Factors("weight of each window, the present one first", name="factors"),
             **_NORMALISED,
         },
     ),
@@ -180,8 +180,8 @@ LIMITS: dict[str, Table[Any]] = {
         UsageDecay,
         keys={
             **_DECAYING,
-            "windows": Whole("how many past windows count", most=MOST_WINDOWS - 1),
-            "steps": Steps("from which utilisation on which part of a window is kept"),
+            "windows": Whole("number of past windows that count", most=MOST_WINDOWS - 1),
+            "steps": Steps("pairs of a utilisation and the part of a window that is kept from it on"),
             **_NORMALISED,
         },
     ),
@@ -255,17 +255,16 @@ def _time_text(minutes: int) -> str:
 
 RULES = Table(
     Rules,
-    "Rules about one request at a time (Dumitrescu et al. 2007, section 2.1).",
+    "Rules about single requests (Dumitrescu et al. 2007, section 2.1).",
     {
-        "longest_ms": Seconds("nothing runs for longer than this", unset="no such rule", least_ms=1),
+        "longest_ms": Seconds("longest duration of a lease", unset="no limit", least_ms=1),
         "hours": Hours(
-            "from when until when `longest_s` holds",
-            more="; an end before the begin is on the next day. `zone` is the time zone of these hours, `UTC`"
-            " without it",
+            "hours of the day in which `longest_s` applies",
+            more="; an end before the start is on the next day. `zone` is their time zone, by default `UTC`",
             unset="always",
         ),
-        "reserved_ppm": AgreedShare("the most that may be reserved in advance at a time", unset="all"),
-        "reserved_longest_ms": Seconds("the longest advance reservation", unset="any", least_ms=1),
+        "reserved_ppm": AgreedShare("share of the resource that may be reserved in advance at any time", unset="all"),
+        "reserved_longest_ms": Seconds("longest duration of an advance reservation", unset="any", least_ms=1),
     },
 )
 
@@ -309,57 +308,57 @@ def _agreement_table(clock: Clock) -> Table[Agreement]:
     is_name = _checked(lambda text: _NAME.fullmatch(text) is not None, _A_NAME)
     return Table(
         Agreement,
-        "Who lends what to whom, how much of it, when and on which terms.",
+        "What a provider lends to a consumer: how much, when and on which terms.",
         {
-            "name": Text("names it, once and for all", more=": letters, digits, `.`, `_` and `-`", convert=is_name),
+            "name": Text("name, which never changes", more=": letters, digits, `.`, `_` and `-`", convert=is_name),
             "provider": Text(
-                "whose resources",
+                "owner of the resources",
                 more=": a site, a virtual domain, a peer gateway, or `*`, all of them together",
             ),
             "consumer": Text(
-                "who uses them",
+                "consumer of the resources",
                 more=": a path such as `atlas/production`; `*`, all guests together; `@das3`, the virtual"
                 " domain to which a site lends",
                 convert=_checked(_is_consumer, _A_CONSUMER),
             ),
             "resource": Text(
-                "which of them",
+                "resource that is lent",
                 more=": `cpus`, `memory_mib`, or a kind and a name, such as `licence:matlab`",
                 convert=_resource,
             ),
-            "limit": LimitKind("how much", more=", with the keys of the kind", name="kind"),
-            "lending_limit": Whole("most units at a time", unset="any number", least=0),
-            "rules": Within("about single requests", RULES),
+            "limit": LimitKind("kind of limit", more=", with the keys of the kind", name="kind"),
+            "lending_limit": Whole("maximum number of units at a time", unset="unlimited", least=0),
+            "rules": Within("rules about single requests", RULES),
             "begin_ms": AgreementDate(
-                "in force from then",
+                "start of the agreement",
                 clock,
                 more="; in a scenario also `begin_s`, seconds of the run",
                 unset="always",
                 name="begin",
             ),
             "end_ms": AgreementDate(
-                "and until just before then", clock, more="; or `end_s`", unset="for ever", name="end"
+                "end of the agreement, exclusive", clock, more="; or `end_s`", unset="never", name="end"
             ),
             "priority": Whole(
-                "where several say what one provider gives one consumer of one resource, those with the"
-                " highest hold alone",
-                more=": an exception for a week, say",
+                "of several agreements on one provider, consumer and resource, only those with the highest"
+                " priority apply",
+                more=": for example, an exception for a week",
                 least=0,
             ),
             "penalty": Whole(
-                "how grave it is to break it",
-                more="; above the `threshold` of `[sharing]` it is never broken",
+                "severity of breaking it",
+                more="; an agreement above the `threshold` of `[sharing]` is never broken",
                 least=0,
             ),
             "penalty_ms": Seconds(
-                "how long a punishment stands",
-                more=", during which nothing between these two may be broken",
-                unset="until somebody lifts it",
+                "duration of the penalty",
+                more=", during which no agreement between these two parties may be broken",
+                unset="until it is lifted",
                 name="penalty_lasts_s",
                 least_ms=1,
             ),
-            "parent": Text("the agreement of which this one passes a part on", unset="none"),
-            "relative": Flag("its shares are shares of what the parent has, not of the provider"),
+            "parent": Text("agreement of which this one delegates a part", unset="none"),
+            "relative": Flag("its shares are relative to those of the parent, not to the provider"),
         },
     )
 

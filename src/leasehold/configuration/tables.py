@@ -28,37 +28,37 @@ class GatewaySpec:
     policy: Annotated[
         str,
         RoutingPolicyName(
-            "where guests go: leasehold policy list",
-            more=" ([routing policies](policies.md)), with [parameters](policies.md#parameters) where they"
-            " are not the default ones, or `file.py:Name`",
+            "routing policy of guests (leasehold policy list)",
+            more=": [routing policies](policies.md), with [parameters](policies.md#parameters) that differ"
+            " from the defaults, or `file.py:Name`",
         ),
     ] = "pap-rtdp"
     moments: Annotated[
         str,
         Choice(
-            "rates and sizes of the streams are learnt from what comes",
-            more=" (`learnt`), or `told`: the true ones of the model, which a service has not. Those of a log"
-            " are always learnt, and those of guests if some are co-allocations",
+            "source of the rates and sizes of the streams: estimated from arrivals",
+            more=" (`learnt`), or the true ones of the model (`told`), which a service does not have. Those"
+            " of a log are always estimated, and so are those of guests if some are co-allocations",
             of=MOMENTS,
         ),
     ] = "learnt"
-    try_elsewhere: Annotated[bool, Flag("whether a guest that its cluster refuses is offered to the others")] = False
+    try_elsewhere: Annotated[bool, Flag("offer a guest that its cluster refuses to the other clusters")] = False
     use_free_room: Annotated[
         bool,
         Flag(
-            "whether guests go where they can start now, also those who wait elsewhere",
-            more=": the policy chooses among the clusters that can start a guest now, if there are any; and a"
-            " guest that waits at a cluster, and has never started, goes to another one as soon as that can"
-            " start it",
+            "send guests to clusters where they can start now, waiting guests too",
+            more=": the policy chooses among the clusters that can start a guest now, if there are any; a"
+            " guest that waits at a cluster and has never started moves to another one as soon as that"
+            " can start it",
         ),
     ] = False
     tick_ms: Annotated[
         int,
-        Seconds("how often requests that the policy holds are asked about again at the latest", least_ms=1),
+        Seconds("maximum interval at which the policy is asked again about requests that it holds", least_ms=1),
     ] = 10_000
 
 
-GATEWAY = Table(GatewaySpec, "How guests are sent to clusters.")
+GATEWAY = Table(GatewaySpec, "How guests are routed to clusters.")
 
 
 def _broker_policy(name: str) -> str:
@@ -77,26 +77,26 @@ class SharingSpec:
     without_agreement: Annotated[
         str,
         Choice(
-            "who needs none: allow, members, preemptable or refuse",
-            more=". `allow`: everybody; `members`: those to whom the administrator gave a token;"
-            " `preemptable`: of those, only guests that can be preempted; `refuse`: nobody. Whoever shows a"
-            " token of another issuer, or comes from a peer, needs an agreement that names them, or a group"
-            " above them, unless this is `allow`",
+            "guests admitted without an agreement: allow, members, preemptable or refuse",
+            more=". `allow`: all; `members`: those of consumers with a token from the administrator;"
+            " `preemptable`: of those, only guests that can be preempted; `refuse`: none. A consumer"
+            " with a token of another issuer, or from a peer, needs an agreement that names it or a"
+            " group above it, unless this is `allow`",
             of=WITHOUT_AGREEMENT,
         ),
     ] = ALLOW
     threshold: Annotated[
         int,
-        Whole("agreements of a higher penalty are never broken; to break others is punished", least=0),
+        Whole("agreements with a higher penalty are never broken; breaking others is penalised", least=0),
     ] = 0
     top_n: Annotated[
         int | None,
-        Whole("to how many virtual domains the broker narrows the choice; left out: all", unset="all"),
+        Whole("number of virtual domains to which the broker narrows the choice; absent: all", unset="all"),
     ] = None
     broker_policy: Annotated[
         str,
         Text(
-            "how it scores them",
+            "broker policy, which scores virtual domains",
             more=": `most-room`, `least-used`, `cheapest-penalty`, `random`, or one of an installed package",
             convert=_broker_policy,
         ),
@@ -117,7 +117,7 @@ class SharingSpec:
 SHARING = Table(SharingSpec, "How agreements are applied.")
 SHARING_OF_RUN = replace(
     SHARING,
-    keys={**SHARING.declared, "starts_at_ms": Date("the date of second zero of the run", name="starts_at")},
+    keys={**SHARING.declared, "starts_at_ms": Date("date of second zero of the run", name="starts_at")},
 )
 """``[sharing]`` of a run, whose clock begins at zero."""
 
@@ -126,11 +126,11 @@ SHARING_OF_RUN = replace(
 class DomainSpec:
     """A virtual domain (Dumitrescu et al. 2007, section 2.2) and the names of its sites."""
 
-    name: Annotated[str, Text("what agreements and requests call it", more="; no site may be called so")]
+    name: Annotated[str, Text("name in agreements and requests", more="; no site may have the same name")]
     sites: Annotated[
         tuple[str, ...],
         Texts(
-            "the clusters that form it, sites with a manager of their own among them",
+            "its clusters, including sites with their own site manager",
             more="; `serve` and `doctor` warn of one that is not configured and has never joined",
         ),
     ]
@@ -219,8 +219,8 @@ class Units(Counts):
 
 
 RESOURCES = Units(
-    "units of what it has besides its slots",
-    more=', as in `{ memory_mib = 65536, "licence:matlab" = 5 }`; no request that claims more of one gets it',
+    "units of its resources other than slots",
+    more=', such as `{ memory_mib = 65536, "licence:matlab" = 5 }`; a request for more of one never starts there',
     unset="none",
     optional=True,
     least=0,
@@ -228,7 +228,7 @@ RESOURCES = Units(
 )
 CLAIMS = Units(
     "units of further resources that each request holds while it runs",
-    more=', as in `{ "licence:matlab" = 1 }`',
+    more=', such as `{ "licence:matlab" = 1 }`',
     unset="none",
     optional=True,
     without={

@@ -39,38 +39,42 @@ GUARD = Table(
     Guard,
     keys={
         "least_run_ms": Seconds(
-            "how long a guest works before it is preempted while others could be",
-            more=", after it started or came back; 0: no time",
+            "minimum run time of a guest before it is preempted, if others can be",
+            more=", counted from its start or its return; 0: none",
         ),
         "least_run_resumes": Whole(
-            "and so many times as long as it took to come back",
-            more=", which is to load its memory again, or to move it",
+            "the same, as a multiple of the time that its return took",
+            more=": to load its memory again, or to move it",
             least=0,
         ),
-        "most_preemptions": Whole("how often one guest is preempted while others could be; 0: any number", least=0),
+        "most_preemptions": Whole(
+            "maximum number of preemptions of a guest, if others can be preempted; 0: unlimited", least=0
+        ),
         "surcharge": Number(
-            "how much dearer each earlier preemption makes a guest",
-            more=" to a policy that weighs costs, as a share of its cost",
+            "surcharge on the cost of a guest for each earlier preemption",
+            more=", for policies that weigh costs, as a share of its cost",
             name="repeat_surcharge",
             least=0,
             most=1_000,
         ),
-        "halves_ms": Seconds("after so much work since, that is half", name="repeat_surcharge_halves_s", least_ms=1),
+        "halves_ms": Seconds(
+            "run time after which a surcharge is halved", name="repeat_surcharge_halves_s", least_ms=1
+        ),
     },
 )
 """What a cluster guarantees its guests, whoever chooses the victims."""
 
 OVERHEAD = Table(
     OverheadModel,
-    "What it costs to preempt a guest.",
+    "Cost of preempting a guest.",
     {
         "suspend_ms_per_gib": Whole("milliseconds to save 1 GiB of memory", least=0),
-        "resume_ms_per_gib": Whole("milliseconds to load it", least=0),
-        "network_mbps": Whole("the link to other clusters, in 10^6 bit/s"),
-        "migrate_fixed_ms": Whole("milliseconds of each move, whatever its size", least=0),
-        "terminate_ms": Whole("milliseconds to end a Cancelable lease", least=0),
+        "resume_ms_per_gib": Whole("milliseconds to load 1 GiB of memory", least=0),
+        "network_mbps": Whole("bandwidth of the link to other clusters, in 10^6 bit/s"),
+        "migrate_fixed_ms": Whole("milliseconds of each migration, independent of its size", least=0),
+        "terminate_ms": Whole("milliseconds to terminate a Cancelable lease", least=0),
         "storage": Choice(
-            "whether nodes save side by side (`local`), or the VMs of a lease one after the other (`shared`)",
+            "nodes save in parallel (`local`), or the VMs of a lease one after the other (`shared`)",
             of=Storage,
         ),
         "vms_per_node": Whole("VMs that share the disk of a node"),
@@ -86,32 +90,31 @@ class ClusterTerms:
         int,
         Whole(
             "speed of one slot",
-            more=": a request of *d* seconds takes *d* · `reference_mips` / `speed_mips`; without this key"
-            " it is `reference_mips`",
+            more=": a request of *d* seconds takes *d* · `reference_mips` / `speed_mips`; absent: `reference_mips`",
         ),
     ] = 1
     local_policy: Annotated[
         str,
         Text(
-            "backfilling for the owner's users: fcfs, easy, conservative, ...",
+            "backfilling of local requests: fcfs, easy, conservative, ...",
             more=" or `hybrid:N`, with at most N reservations",
             convert=_discipline,
         ),
     ] = "conservative"
-    guest_policy: Annotated[str, Text("backfilling for guests", more=", the same", convert=_discipline)] = (
+    guest_policy: Annotated[str, Text("backfilling of guests", more=", with the same values", convert=_discipline)] = (
         "conservative"
     )
     victims: Annotated[
         str,
         VictimPolicyName(
-            "who gives way: leasehold policy list",
-            more=" ([victim policies](policies.md)), or `file.py:name`",
+            "victim policy (leasehold policy list)",
+            more=": [victim policies](policies.md), or `file.py:name`",
         ),
     ] = "moml"
     value_order: Annotated[
         bool,
         Flag(
-            "and only after all less valuable lease types",
+            "preempt the less valuable lease types first",
             more=": a more valuable type is preempted only if the less valuable ones are not enough",
         ),
     ] = True
@@ -122,9 +125,9 @@ class ClusterTerms:
     non_preemptable_share: Annotated[
         float | None,
         Number(
-            "part of the slots that Non-preemptable guests may have",
-            more=", components of co-allocations among them; 1 caps nothing. `leasehold serve` requires"
-            " `non_preemptable_max_s` beside a share above 0",
+            "maximum share of the slots for Non-preemptable guests",
+            more=", including components of co-allocations; 1: no limit. `leasehold serve` requires"
+            " `non_preemptable_max_s` with a share above 0",
             unset="all",
             least=0,
             most=1,
@@ -132,23 +135,23 @@ class ClusterTerms:
     ] = None
     non_preemptable_max_ms: Annotated[
         int | None,
-        Seconds("the longest such guest", more=", also after it was extended", unset="any", least_ms=1),
+        Seconds("longest duration of a Non-preemptable guest", more=", including extensions", unset="any", least_ms=1),
     ] = None
     repair: Annotated[
         str,
         Choice(
-            "which guests are planned anew after the owner's users took room",
-            more=": only those in conflict (`conflicts`), or all (`replan`)",
+            "guests that are replanned after local requests took room",
+            more=": those in conflict (`conflicts`), or all (`replan`)",
             of=REPAIRS,
         ),
     ] = "conflicts"
     overhead: Annotated[
         OverheadModel,
-        Below("what it costs to preempt a guest", OVERHEAD, more=": the table below", unset="that of JPDC 2012"),
+        Below("cost of preempting a guest", OVERHEAD, more=": the table below", unset="that of JPDC 2012"),
     ] = field(default_factory=OverheadModel)
 
 
-TERMS = Table(ClusterTerms, "On which terms clusters lend that say nothing else.")
+TERMS = Table(ClusterTerms, "Terms of clusters that do not set their own.")
 
 
 def read_terms(keys: Keys, defaults: ClusterTerms) -> ClusterTerms:

@@ -63,70 +63,68 @@ class ServiceSpec:
     host: Annotated[
         str,
         Text(
-            "where it listens; beyond this machine only with TLS",
-            more=": then it needs `tls_certificate` and `tls_key`, or `behind_tls_proxy`",
+            "address to listen on; other than loopback only with TLS",
+            more=": this needs `tls_certificate` and `tls_key`, or `behind_tls_proxy`",
         ),
     ] = "127.0.0.1"
-    port: Annotated[int, Whole("0 is any free one", least=0, most=65_535)] = 8470
+    port: Annotated[int, Whole("port to listen on; 0: any free port", least=0, most=65_535)] = 8470
     url: Annotated[
         str,
         Text(
-            "the address under which users reach it, where that is another",
+            "public URL, if it differs from the address",
             more=", such as `https://leasehold.example.org`",
-            unset="where it listens",
+            unset="the address",
             optional=True,
             convert=_address,
         ),
     ] = ""
-    data: Annotated[Path | None, FilePath("its folder", unset="see [below](#the-data-folder)")] = None
+    data: Annotated[Path | None, FilePath("data folder", unset="see [below](#the-data-folder)")] = None
     store: Annotated[
         str,
         Text(
-            "URL of the database; left out, a SQLite file in the folder",
+            "URL of the database; absent: SQLite in the data folder",
             more=": `sqlite:///PATH` or `postgresql+psycopg://USER@HOST/DATABASE`",
             unset="SQLite in the data folder",
             optional=True,
         ),
     ] = ""
-    tls_certificate: Annotated[Path | None, FilePath("PEM file of the certificate, with those that vouch for it")] = (
-        None
-    )
-    tls_key: Annotated[Path | None, FilePath("PEM file of its key, without a password")] = None
-    behind_tls_proxy: Annotated[bool, Flag("every connection comes through a proxy that speaks TLS")] = False
+    tls_certificate: Annotated[Path | None, FilePath("certificate chain, as a PEM file")] = None
+    tls_key: Annotated[Path | None, FilePath("private key of the certificate, as a PEM file without a password")] = None
+    behind_tls_proxy: Annotated[bool, Flag("all connections come through a proxy that terminates TLS")] = False
     reference_mips: Annotated[
         int,
-        Whole("the speed that requested durations refer to", more="; the same at a gateway and all its sites"),
+        Whole("speed to which requested durations refer", more="; the same at a gateway and all its sites"),
     ] = 1
     check_every_ms: Annotated[
         int,
-        Seconds("how often all promises are checked; 0: never", more=" but at the start"),
+        Seconds("interval of the checks of all invariants; 0: never", more=", except at the start"),
     ] = 60_000
     reconcile_every_ms: Annotated[
-        int, Seconds("how often all machines are looked at as a whole", more=", site by site", least_ms=1)
+        int, Seconds("interval of full reconciliation", more=", site by site", least_ms=1)
     ] = 30_000
     start_within_ms: Annotated[
         int,
         Seconds(
-            "how long a guest's machines may take to start before it is tried elsewhere",
+            "time for the machines of a guest to start before it is tried elsewhere",
             least_ms=1_000,
             most_ms=_DAY_MS,
         ),
     ] = START_WITHIN_MS
-    shutdown_ms: Annotated[int, Seconds("how long requests under way may take when it is stopped")] = 20_000
+    shutdown_ms: Annotated[int, Seconds("time for open requests to finish at shutdown")] = 20_000
     probes: Annotated[
         str,
         Choice(
-            "who may ask for /healthz and /readyz: open, token, or auto (open on this machine)",
-            more=". `open`: everyone; `token`: those with the permission `metrics.see`; `auto`: everyone"
-            " while only this machine can reach it",
+            "access to /healthz and /readyz: open, token, or auto (open on loopback)",
+            more=". `open`: without a token; `token`: with the permission `metrics.see`; `auto`: open if"
+            " only this machine can reach the gateway",
             of=ACCESS,
         ),
     ] = "auto"
-    metrics: Annotated[str, Choice("the same for /metrics", of=ACCESS)] = "auto"
+    metrics: Annotated[str, Choice("access to /metrics, with the same values", of=ACCESS)] = "auto"
     page: Annotated[
         str,
         Choice(
-            "the same for the numbers on the page at /",
+            "access to the numbers on the page at /, with the same values",
             more=", but with any token that may see sites",
             of=ACCESS,
         ),
@@ -142,7 +140,7 @@ class ServiceSpec:
         return access == "token" or (access == "auto" and not self.is_private)
 
 
-SERVICE = Table(ServiceSpec, "Where the gateway listens, where it keeps what it knows, how often it looks after it.")
+SERVICE = Table(ServiceSpec, "Address, storage and checks of the gateway.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,51 +150,55 @@ class Limits:
     body_kib: Annotated[
         int,
         # A hundred reports of a site have to fit, as they come in one call of its manager.
-        Whole("the largest body of a request", more=", in KiB", least=32, most=2**20),
+        Whole("maximum size of a request body", more=", in KiB", least=32, most=2**20),
     ] = 64
-    open_requests_per_consumer: Annotated[int, Whole("leases of one consumer that are not over")] = 10_000
-    requests_per_s: Annotated[float, Number("requests of one consumer in the long run; 0: any number", least=0)] = 200.0
-    burst: Annotated[int, Whole("and so many at once")] = 400
+    open_requests_per_consumer: Annotated[int, Whole("open leases of one consumer")] = 10_000
+    requests_per_s: Annotated[
+        float, Number("requests of one consumer per second, on average; 0: unlimited", least=0)
+    ] = 200.0
+    burst: Annotated[int, Whole("size of a burst of requests of one consumer")] = 400
     submissions_per_hour: Annotated[
         int,
         Whole(
-            "leases, co-allocations and jobs that one consumer asks for; 0: any number",
-            more=". After a restart the hour begins again",
+            "leases, co-allocations and jobs of one consumer per hour; 0: unlimited",
+            more=". A restart begins a new hour",
             least=0,
         ),
     ] = 50_000
     output_mib_per_consumer: Annotated[
         int,
         Whole(
-            "kept of what its jobs wrote, the newest; 0: any amount",
-            more=". At least `output_kib` of [`[jobs]`](#jobs), else 0. The oldest outputs of a consumer"
-            " who has more are deleted, and their results say so (`is_kept`)",
+            "stored output of the jobs of one consumer; 0: unlimited",
+            more=". If it is not 0, it is at least `output_kib` of [`[jobs]`](#jobs). Above the limit the"
+            " oldest outputs of the consumer are deleted, and their results say so (`is_kept`)",
             least=0,
             most=2**30,
         ),
     ] = 1_024
-    streams_per_consumer: Annotated[int, Whole("streams of changes that one consumer has open")] = 8
+    streams_per_consumer: Annotated[int, Whole("open streams of changes of one consumer")] = 8
     open_connections: Annotated[
         int,
         Whole(
-            "open connections in all",
-            more="; fewer where the system allows fewer open files",
+            "open connections in total",
+            more="; fewer if the system allows fewer open files",
         ),
     ] = 4_000
     idle_per_address: Annotated[
         int,
         Whole(
-            "of them, those of one address that have not asked for anything",
-            more="; an address is a /64 of IPv6, and beyond that the oldest is closed",
+            "open connections of one address without a request",
+            more="; an address is a /64 of IPv6. Above the limit the oldest connection is closed",
         ),
     ] = 200
     head_within_ms: Annotated[
-        int, Seconds("how long the head of a request may take", more=", and TLS before it", least_ms=1_000)
+        int, Seconds("time to receive the header of a request", more=", including the TLS handshake", least_ms=1_000)
     ] = 10_000
-    body_within_ms: Annotated[int, Seconds("and its body", more=", after that", least_ms=1_000)] = 60_000
-    answer_within_ms: Annotated[
-        int, Seconds("how long an answer waits for its reader to take some of it", least_ms=1_000)
+    body_within_ms: Annotated[
+        int, Seconds("time to receive the body of a request", more=", after its header", least_ms=1_000)
     ] = 60_000
+    answer_within_ms: Annotated[int, Seconds("time that a response waits for its client to read", least_ms=1_000)] = (
+        60_000
+    )
 
     def connections(self) -> ConnectionLimits:
         """Give the bounds on connections."""
@@ -209,7 +211,7 @@ class Limits:
         )
 
 
-LIMITS = Table(Limits, "How much one consumer may ask for.")
+LIMITS = Table(Limits, "Limits on the requests of one consumer.")
 
 
 def _days(doc: str, more: str = "") -> Whole:
@@ -243,7 +245,7 @@ class Retention:
         return Cutoffs(**moments)
 
 
-RETENTION = Table(Retention, "For how many days the store keeps what is over; 0: for ever.")
+RETENTION = Table(Retention, "Days for which closed records are stored; 0: for ever.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +256,7 @@ class LogSpec:
         str,
         Choice(
             "console, json, or auto: console on a terminal",
-            more=", else one JSON object a line",
+            more=", else one JSON object per line",
             of=LOG_FORMATS,
         ),
     ] = "auto"
@@ -262,26 +264,26 @@ class LogSpec:
     requests: Annotated[
         bool,
         Flag(
-            "whether each request is a line",
-            more="; those of `/healthz`, `/readyz` and `/metrics` are logged at `debug` only",
+            "log each request",
+            more="; those of `/healthz`, `/readyz` and `/metrics` only at `debug`",
         ),
     ] = True
 
 
-LOG = Table(LogSpec, "What is logged while it works.")
+LOG = Table(LogSpec, "Log of the service.")
 
 
 @dataclass(frozen=True, slots=True)
 class WaySpec:
     """The way from one place to another, as a file has it."""
 
-    source: Annotated[str, Text("where it begins", name="from")]
-    target: Annotated[str, Text("where it ends", name="to")]
-    mbps: Annotated[float, Number("its bandwidth, in 10^6 bit/s", least=0.001)] = _MBPS
-    delay_ms: Annotated[int, Whole("how long the first byte takes, in milliseconds", least=0)] = _DELAY_MS
+    source: Annotated[str, Text("start of the link", name="from")]
+    target: Annotated[str, Text("end of the link", name="to")]
+    mbps: Annotated[float, Number("bandwidth, in 10^6 bit/s", least=0.001)] = _MBPS
+    delay_ms: Annotated[int, Whole("latency, in milliseconds", least=0)] = _DELAY_MS
 
 
-WAY = Table(WaySpec, "The way from one place to another.")
+WAY = Table(WaySpec, "The link from one place to another.")
 
 
 class Ways(Key):
@@ -312,107 +314,111 @@ def _way(mbps: float, delay_ms: int) -> Link:
 class JobsSpec:
     """How jobs are served; what each setting does is said in `leasehold.jobs.settings.JobSettings`."""
 
-    look_every_ms: Annotated[int, Seconds("how often sites are asked for their nodes and images", least_ms=1)] = 30_000
+    look_every_ms: Annotated[
+        int, Seconds("interval at which the nodes and images of sites are queried", least_ms=1)
+    ] = 30_000
     silent_after_ms: Annotated[
         int,
         Seconds(
-            "after so long without an answer the nodes of a site count as out of reach",
-            more=": they get no more jobs, and what runs there starts again elsewhere",
+            "time without an answer after which the nodes of a site are out of reach",
+            more=": they get no more jobs, and their running jobs start again elsewhere",
             least_ms=1,
         ),
     ] = 120_000
     gone_after_ms: Annotated[
         int,
         Seconds(
-            "after so long a node that its site does not list any more is not waited for",
-            more="; a job that only it could run is then refused. A node that is listed as down is waited"
-            " for without limit",
+            "time after which jobs stop waiting for a node that its site no longer lists",
+            more="; a job that only it could run is then refused. A node that is listed as down is never given up",
         ),
     ] = 3_600_000
-    fresh_for_ms: Annotated[
-        int, Seconds("how long what was seen of a node can be relied upon; 0: until it is seen again")
-    ] = 300_000
-    queue: Annotated[str, Choice("who is looked at first: leasehold policy list", of=JOB_QUEUES)] = (
+    fresh_for_ms: Annotated[int, Seconds("time for which an observation of a node is valid; 0: until the next one")] = (
+        300_000
+    )
+    queue: Annotated[str, Choice("order of the queue of jobs (leasehold policy list)", of=JOB_QUEUES)] = (
         "min-wait-deadline-first"
     )
-    patience_ms: Annotated[int, Seconds("jobs that have waited that long go ahead of all others; 0: none do")] = 240_000
-    retry_every_ms: Annotated[int, Seconds("how often a job that found no room is tried again", least_ms=1)] = 120_000
-    retry_for_ms: Annotated[int, Seconds("and for how long; then it is refused")] = 360_000
-    eager: Annotated[bool, Flag("waiting jobs are looked at whenever there may be room, not only at their times")] = (
-        True
-    )
+    patience_ms: Annotated[int, Seconds("jobs that have waited longer go first; 0: no such rule")] = 240_000
+    retry_every_ms: Annotated[int, Seconds("interval at which a job without room is tried again", least_ms=1)] = 120_000
+    retry_for_ms: Annotated[int, Seconds("time after which a job without room is refused")] = 360_000
+    eager: Annotated[bool, Flag("try waiting jobs whenever room may be free, not only at intervals")] = True
     matching: Annotated[
         Matching,
         Choice(
-            "greedy: each job in turn; optimal: all that wait together",
-            more=", at the least cost. In turn, a job chooses among what those before it left",
+            "greedy: each job in turn; optimal: all waiting jobs together",
+            more=", at the least cost. With `greedy`, a job chooses among the nodes that those before it left",
             of=Matching,
         ),
     ] = Matching.GREEDY
     best_fit_mib: Annotated[
         int,
         Whole(
-            "how near in memory a node has to be at first; 0: any that fits",
-            more=". By as much that grows from try to try",
+            "maximum excess memory of a node at the first try; 0: unlimited",
+            more=". It grows by the same amount with each try",
             least=0,
         ),
     ] = 10
     machines: Annotated[
         Machines,
         Choice(
-            "for-want-of-nodes, or rather-than-refuse: also for who waited for nodes in vain",
-            more=". For which jobs machines are built: only if too few nodes have what is needed, or also"
-            " at the last try of a job that waited for such nodes",
+            "jobs for which machines are built: for-want-of-nodes or rather-than-refuse",
+            more=". `for-want-of-nodes`: only if too few nodes meet the requirements; `rather-than-refuse`:"
+            " also at the last try of a job that waited for such nodes",
             of=Machines,
         ),
     ] = Machines.FOR_WANT_OF_NODES
     margin: Annotated[
         float,
         Number(
-            "how many times its estimate a job may take before its lease is over",
-            more=", from its start; what is not done by then starts again, or fails",
+            "lease duration of a job, as a multiple of its estimate",
+            more=", counted from its start; a job that is not done by then starts again, or fails",
             least=1,
         ),
     ] = 2.0
-    boot_ms: Annotated[int, Seconds("from the start of a machine until a job can begin in it")] = 30_000
-    build_ms: Annotated[int, Seconds("how long an image is thought to take", more=" to be built")] = 300_000
+    boot_ms: Annotated[int, Seconds("time from the start of a machine until a job can begin in it")] = 30_000
+    build_ms: Annotated[int, Seconds("estimated time to build an image")] = 300_000
     warm_for_ms: Annotated[
         int,
-        Seconds("how long a machine is thought to stay warm after a job; 0: not at all", more=", at its host"),
+        Seconds("estimated time that a machine stays warm after a job; 0: not at all", more=", at its host"),
     ] = 0
     hot_copies: Annotated[
         int,
         Whole(
-            "how many copies run of a job that asks for hot ones",
-            more=", and for no reliability",
+            "copies of a job that requests hot copies",
+            more=", but no reliability",
             least=2,
             most=100,
         ),
     ] = 2
     spares: Annotated[
         int,
-        Whole("how many copies beyond one a job may have, so that it is as sure as it asks", least=0, most=100),
+        Whole("maximum number of copies beyond the first, for the requested reliability", least=0, most=100),
     ] = 3
-    takeover_ms: Annotated[int, Seconds("from a fault until a cold copy begins", more=", as planned with")] = 10_000
-    offers_last_ms: Annotated[int, Seconds("how long a node is believed that said that it is lightly loaded")] = 300_000
+    takeover_ms: Annotated[int, Seconds("planned time from a fault until a cold copy begins")] = 10_000
+    offers_last_ms: Annotated[int, Seconds("time for which an offer of a lightly loaded node is valid")] = 300_000
     failures_a_year: Annotated[
-        float, Number("of a node that was never watched", more="; what happens is learnt from", least=0.001)
+        float,
+        Number(
+            "estimated failures per year of a node without observations",
+            more="; observed failures correct it",
+            least=0.001,
+        ),
     ] = 1.0
-    output_kib: Annotated[int, Whole("so much is kept of what a command writes, the end of it", most=2**20)] = 1024
+    output_kib: Annotated[int, Whole("stored output of a command: its last part", most=2**20)] = 1024
     output_for_ms: Annotated[
         int,
         Seconds(
-            "for so long it is tried to fetch that",
-            more="; then the job is over with an empty output, which is said to be not whole",
+            "time for which fetching output is tried",
+            more="; after it the job ends with an empty output, marked as incomplete",
         ),
     ] = 600_000
-    mbps: Annotated[float, Number("the default bandwidth between two places, in 10^6 bit/s", least=0.001)] = _MBPS
-    delay_ms: Annotated[int, Whole("and how long the first byte takes", more=", in milliseconds", least=0)] = _DELAY_MS
+    mbps: Annotated[float, Number("default bandwidth between two places, in 10^6 bit/s", least=0.001)] = _MBPS
+    delay_ms: Annotated[int, Whole("default latency between two places", more=", in milliseconds", least=0)] = _DELAY_MS
     ways: Annotated[
         Mapping[tuple[str, str], Link],
         Ways(
-            "places between which it is different: from, to, mbps, delay_ms",
-            more=', as in `{ from = "store", to = "das3", mbps = 1000, delay_ms = 2 }`',
+            "links between places that differ: from, to, mbps, delay_ms",
+            more=', such as `{ from = "store", to = "das3", mbps = 1000, delay_ms = 2 }`',
             unset="none",
             optional=True,
         ),
@@ -446,7 +452,7 @@ class JobsSpec:
         return Network(_way(self.mbps, self.delay_ms), self.ways)
 
 
-JOBS = Table(JobsSpec, "How jobs with needs are placed, tried again and made sure.")
+JOBS = Table(JobsSpec, "How jobs with requirements are placed, retried and replicated.")
 
 
 def default_routing() -> GatewaySpec:
@@ -497,16 +503,16 @@ class SiteSpec:
     the keys here a site may have each key of its terms.
     """
 
-    name: Annotated[str, Text("its name", more=": letters, digits, `.`, `_` and `-`, at most 64", convert=_site_name)]
-    slots: Annotated[int, Whole("how many VMs it has room for", most=MOST_SLOTS)]
+    name: Annotated[str, Text("name", more=": letters, digits, `.`, `_` and `-`, at most 64", convert=_site_name)]
+    slots: Annotated[int, Whole("number of VMs", most=MOST_SLOTS)]
     terms: ClusterTerms = field(default_factory=default_terms)
     driver: Annotated[
         str,
         Choice(
-            "what carries orders out on its machines",
-            more=": machines that are [emulated](#clusteremulated), of [QEMU](../howto/virtual-machines.md),"
-            " [Slurm](../howto/slurm.md), [EC2](../howto/clouds.md) or [libvirt](../howto/libvirt.md), or"
-            " those of an installed package ([how to write one](../howto/write-a-driver.md))",
+            "kind of its machines",
+            more=": [emulated](#clusteremulated), [QEMU](../howto/virtual-machines.md),"
+            " [Slurm](../howto/slurm.md), [EC2](../howto/clouds.md), [libvirt](../howto/libvirt.md),"
+            " or that of an installed package ([how to write one](../howto/write-a-driver.md))",
             of=driver_kinds,
         ),
     ] = "emulated"
@@ -519,7 +525,7 @@ class SiteSpec:
         return plain | ({self.driver: dict(self.options)} if self.options else {})
 
 
-CLUSTER = Table(SiteSpec, "A cluster: its name, its size, and any of [defaults] that is different here.")
+CLUSTER = Table(SiteSpec, "A cluster: its name, its size, and the keys of [defaults] that differ.")
 
 
 @dataclass(frozen=True, slots=True)

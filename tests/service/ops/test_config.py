@@ -352,7 +352,7 @@ class TestWrittenDown:
 
     def test_what_a_kind_of_machines_is_told_is_explained_too(self, written: Written) -> None:
         shown = commented_toml(load_config(written(EVERYTHING)))
-        assert "\n[cluster.emulated]\nboot_s = 1.5                             # how long booting takes\n" in shown
+        assert "\n[cluster.emulated]\nboot_s = 1.5                             # boot time\n" in shown
 
     def test_the_password_of_the_store_is_left_out(self) -> None:
         assert without_password("postgresql+psycopg://a:s3cret@db:5432/x") == "postgresql+psycopg://a@db:5432/x"

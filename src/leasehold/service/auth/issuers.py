@@ -62,17 +62,17 @@ class Grant:
     groups: Annotated[
         tuple[str, ...],
         Texts(
-            "theirs here: whose leases a group manager manages, in which a member may make requests. Empty:"
-            " for a manager the very group that it comes from, for others all groups of the token"
+            "groups here: those that a group manager manages, or in which a member may make requests."
+            " Empty: for a manager the group of the grant, for others all groups of the token"
         ),
     ] = ()
     sites: Annotated[
         frozenset[str],
-        TextSet("home sites of members, sites that operators run, the site that a peer speaks for"),
+        TextSet("home sites of members, sites that operators run, the site for which a peer speaks"),
     ] = frozenset()
 
 
-GRANT = Table(Grant, "What the members of a group of an issuer are here.")
+GRANT = Table(Grant, "Roles, groups and sites of the members of a group of an issuer.")
 
 
 class Scopes(Key):
@@ -116,44 +116,42 @@ class TrustedIssuer:
     those of its subgroups. Raises InvalidField, with ``issuer.`` before the name of the field.
     """
 
-    url: Annotated[str, Text("as in the claim iss, to the letter")]
+    url: Annotated[str, Text("issuer, exactly as in the claim iss")]
     audience: Annotated[
         tuple[str, ...],
         Texts(
-            "what this gateway is called in the claim aud",
-            more="; values that stand for every audience, `https://wlcg.cern.ch/jwt/v1/any` (WLCG) and `ANY`"
-            " (SciTokens), count only where they are listed",
+            "names of this gateway in the claim aud",
+            more="; values that stand for every audience, `https://wlcg.cern.ch/jwt/v1/any` (WLCG) and"
+            " `ANY` (SciTokens), count only if they are listed",
         ),
     ]
     profile: Annotated[
         Profile,
         Choice(
-            "wlcg or scitokens",
-            more=": which claims its tokens have, those of WLCG Common JWT Profiles 1.x or of SciTokens 2.0",
+            "profile of its tokens: wlcg or scitokens",
+            more=", with the claims of WLCG Common JWT Profiles 1.x or of SciTokens 2.0",
             of=Profile,
         ),
     ]
     roles: Annotated[
-        frozenset[Role], TextSet("of the bearer of a token with scopes", more="; those give no more", of=Role)
+        frozenset[Role], TextSet("roles of a token with scopes", more="; they grant nothing beyond the scopes", of=Role)
     ] = frozenset({Role.MEMBER})
-    sites: Annotated[frozenset[str], TextSet("home sites of theirs")] = frozenset()
+    sites: Annotated[frozenset[str], TextSet("home sites of the bearers of its tokens")] = frozenset()
     clock_skew_s: Annotated[
-        int, Whole("how far its clock may be off ours", more=f", in seconds, {MOST_SKEW_S} at most", least=0)
+        int, Whole("maximum clock difference", more=f", in seconds, {MOST_SKEW_S} at most", least=0)
     ] = 60
-    keys_cached_s: Annotated[
-        int, Whole("for how long its keys are not asked for again", more=", in seconds", least=0)
-    ] = 6 * 3_600
+    keys_cached_s: Annotated[int, Whole("time for which its keys are cached", more=", in seconds", least=0)] = 6 * 3_600
     keys_kept_s: Annotated[
-        int, Whole("for how long they are relied on while it cannot be reached", more=", in seconds", least=0)
+        int, Whole("time for which cached keys are used while it cannot be reached", more=", in seconds", least=0)
     ] = 4 * 86_400
     scopes: Annotated[
         Mapping[str, frozenset[Permission]],
-        Scopes("what each scope permits", unset="`compute.create`, `.read`, `.modify` and `.cancel`"),
+        Scopes("permissions of each scope", unset="`compute.create`, `.read`, `.modify` and `.cancel`"),
     ] = field(default_factory=lambda: COMPUTE_SCOPES)
     grants: Annotated[
         Mapping[str, Grant],
         Grants(
-            "what groups give to the bearer of a token without scopes",
+            "roles, groups and sites by group, for tokens without scopes",
             more=" (WLCG only)",
             unset="none",
             optional=True,
@@ -195,7 +193,7 @@ class TrustedIssuer:
         return f"{self.url.rstrip('/')}/.well-known/openid-configuration"
 
 
-ISSUER = Table(TrustedIssuer, "Whose tokens count beside those that this gateway gives out.")
+ISSUER = Table(TrustedIssuer, "Issuers whose tokens are accepted besides those of this gateway.")
 
 
 def read_issuer(keys: Keys) -> TrustedIssuer:

@@ -77,14 +77,14 @@ class Capabilities:
     ``native_queue``   the site's own users ask the machines' own scheduler, and the driver is a `HasNativeQueue`
     """
 
-    suspend: Annotated[bool, Flag("whether memory can be saved")] = True
-    migrate: Annotated[bool, Flag("whether machines can be moved")] = True
+    suspend: Annotated[bool, Flag("memory can be saved")] = True
+    migrate: Annotated[bool, Flag("machines can be migrated")] = True
     checkpoint: bool = False
-    commands: Annotated[bool, Flag("whether commands can be run")] = True
+    commands: Annotated[bool, Flag("commands can be run")] = True
     native_queue: bool = False
 
 
-CAPABILITIES = Table(Capabilities, "What machines can do.")
+CAPABILITIES = Table(Capabilities, "Capabilities of machines.")
 """What a configuration may say of them."""
 
 

@@ -39,9 +39,9 @@ PEAK = "peak"
 TOO_WIDE = ("error", "refuse")
 
 
-_LOAD = Number("how many times as many requests come in the same time", least=1e-6, most=1e6)
+_LOAD = Number("factor on the rate of requests", least=1e-6, most=1e6)
 _BOUND_TO = Text(
-    "the [virtual domain](agreements.md#domain) or cluster that its guests are bound to",
+    "[virtual domain](agreements.md#domain) or cluster to which its guests are bound",
     unset="any",
     optional=True,
 )
@@ -53,7 +53,7 @@ class ClusterName(Choice):
     accepts = "name of a cluster"
 
 
-_SITE = ClusterName("the cluster to which all requests are local", of=())
+_SITE = ClusterName("cluster to which all requests are local", of=())
 """The names of clusters are those of the scenario: see `among`."""
 
 
@@ -166,16 +166,16 @@ class Slack(Key):
 
 MIX = Table(
     LeaseMix,
-    "Which lease types requests from outside have.",
+    "Lease types of requests from outside.",
     {
         "shares": Types(
             "shares of the lease types among requests from outside",
-            more="; they add up to 1",
+            more="; their sum is 1",
             unset="a quarter each",
             name="types",
         ),
         "slack": Slack(
-            "how much later than its soonest end the deadline of a Migratable request is",
+            "slack of the deadline of a Migratable request beyond its earliest end",
             more=", in durations, drawn between two bounds",
         ),
     },
@@ -189,13 +189,13 @@ class ClusterSpec:
     Beside the keys here a cluster may have each key of its terms.
     """
 
-    name: Annotated[str, Text("its name")]
+    name: Annotated[str, Text("name")]
     slots: Annotated[
         int | str,
         Slots(
-            "how many VMs run at a time",
-            more="; or `max-procs`: as the header of its log says; or `peak`: as many as its own jobs would"
-            " take had each started when it was submitted",
+            "number of VMs",
+            more="; `max-procs`: from the header of its log; `peak`: as many as its own jobs would use if"
+            " each started when it was submitted",
         ),
     ]
     terms: ClusterTerms = field(default_factory=ClusterTerms)
@@ -206,22 +206,22 @@ class ClusterSpec:
         return CLUSTER.to_dict(self) | terms_to_dict(self.terms, defaults)
 
 
-CLUSTER = Table(ClusterSpec, "A cluster, with any key of [defaults] that is different here.")
+CLUSTER = Table(ClusterSpec, "A cluster, with the keys of [defaults] that differ.")
 
 
 @dataclass(frozen=True, slots=True)
 class LogWindow:
     """Which part of a log is used, by its own time."""
 
-    begin_ms: Annotated[int, Seconds("use what was submitted from then", optional=True)] = 0
-    end_ms: Annotated[int | None, Seconds("until just before then", unset="the end of the log")] = None
-    shift_ms: Annotated[int, Seconds("when in the run that part begins", optional=True)] = 0
+    begin_ms: Annotated[int, Seconds("earliest submission that is used", optional=True)] = 0
+    end_ms: Annotated[int | None, Seconds("first submission that is no longer used", unset="the end of the log")] = None
+    shift_ms: Annotated[int, Seconds("time in the run at which this part begins", optional=True)] = 0
     from_zero: Annotated[
-        bool, Flag("the log's own time begins with its first job", more="; `true` by default for GWF")
+        bool, Flag("time of the log begins with its first job", more="; `true` by default for GWF")
     ] = False
 
 
-WINDOW = Table(LogWindow, "Which part of a log is used.")
+WINDOW = Table(LogWindow, "Part of a log that is used.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,12 +232,12 @@ class ModelStream:
     says which are co-allocations.
     """
 
-    name: Annotated[str, Text("names the stream, and its random numbers")]
+    name: Annotated[str, Text("name of the stream, which also seeds its random numbers")]
     parameters: Mapping[str, float]
     site: Annotated[str | None, _SITE] = None
     mix: LeaseMix = EVEN_MIX
     load: Annotated[float, _LOAD] = 1.0
-    consumer: Annotated[str, Text("on whose account its requests come", unset="the stream's name", optional=True)] = ""
+    consumer: Annotated[str, Text("consumer of its requests", unset="name of the stream", optional=True)] = ""
     domain: Annotated[str, _BOUND_TO] = ""
     claims: Annotated[Mapping[str, int], CLAIMS] = field(default_factory=dict)
     together: StreamCoAllocations | None = None
@@ -269,23 +269,23 @@ class LogStream:
     ``together``  which of those from outside are co-allocations
     """
 
-    name: Annotated[str, Text("names the stream, and its random numbers")]
-    path: Annotated[str, LogFile("the log ([SWF or GWF](workloads.md))", more=", compressed or not", name="log")]
-    format: Annotated[str, Choice("the format of the log", unset="as the name of the file says", of=FORMATS)] = ""
+    name: Annotated[str, Text("name of the stream, which also seeds its random numbers")]
+    path: Annotated[str, LogFile("log ([SWF or GWF](workloads.md))", more=", optionally compressed", name="log")]
+    format: Annotated[str, Choice("format of the log", unset="by the file name", of=FORMATS)] = ""
     site: Annotated[str | None, _SITE] = None
     cluster_by: Annotated[
         str | None,
         Choice(
             "each request is local to the cluster named by this field of the log",
-            more=", as in `partition-3`; `slots` says how large these clusters are",
+            more=", such as `partition-3`; `slots` is the size of these clusters",
             of=ID_FIELDS,
         ),
     ] = None
     external: Annotated[
         bool | Mapping[str, tuple[str, ...]],
         External(
-            "whether all requests come from outside",
-            more="; or which do all the same, by values of fields of the log, as in `{ group = [3, 4] }`",
+            "all requests are from outside",
+            more="; or those with these values of fields of the log, such as `{ group = [3, 4] }`",
             optional=True,
         ),
     ] = False
@@ -294,8 +294,8 @@ class LogStream:
     consumer_by: Annotated[
         str,
         Text(
-            "the field that names the consumer, or a path with fields in it",
-            more=", as in `{group}/{user}`",
+            "field of the log that names the consumer, or a path with fields",
+            more=", such as `{group}/{user}`",
             convert=_check_consumer,
         ),
     ] = "user"
@@ -327,8 +327,8 @@ class LogStream:
 LOG_STREAM = Table(LogStream, "Requests from a workload log.")
 MADE_CLUSTERS = Table(
     LogStream,
-    "Clusters that a field of the log makes.",
-    {"slots": Slots("how large a cluster is that `cluster_by` makes")},
+    "Clusters that a field of the log defines.",
+    {"slots": Slots("size of a cluster defined by `cluster_by`")},
 )
 
 StreamSpec = LogStream | ModelStream
@@ -342,33 +342,33 @@ class Scenario:
     are in force from the start unless they say otherwise.
     """
 
-    name: Annotated[str, Text("names the run")]
+    name: Annotated[str, Text("name of the run")]
     streams: tuple[StreamSpec, ...]
     clusters: tuple[ClusterSpec, ...] = ()
     gateway: GatewaySpec = field(default_factory=GatewaySpec)
     defaults: ClusterTerms = field(default_factory=ClusterTerms)
-    title: Annotated[str, Text("one sentence for people", unset="none", optional=True)] = ""
-    seed: Annotated[int, Whole("of all random streams", least=0, most=MOST_SEED)] = 1
+    title: Annotated[str, Text("title, in one sentence", unset="none", optional=True)] = ""
+    seed: Annotated[int, Whole("seed of all random streams", least=0, most=MOST_SEED)] = 1
     horizon_ms: Annotated[
         int | None,
         Seconds(
-            "no request comes at or after it",
-            more="; required with a model, which never ends",
-            unset="as long as the logs last",
+            "end of arrivals, exclusive",
+            more="; required with a model, which is unbounded",
+            unset="the length of the logs",
             least_ms=1,
         ),
     ] = None
-    drain: Annotated[bool, Flag("whether the run goes on after that until everything has ended")] = True
+    drain: Annotated[bool, Flag("run until all requests have ended after the last arrival")] = True
     too_wide: Annotated[
         str,
         Choice(
-            "what becomes of a request wider than every cluster that it may run on",
-            more=". `error` stops the run before anything is kept; `refuse` lets the clusters refuse it,"
+            "treatment of a request wider than all its clusters",
+            more=". `error` stops the run before anything is stored; `refuse` lets the clusters refuse it,"
             " with the reason",
             of=TOO_WIDE,
         ),
     ] = "error"
-    reference_mips: Annotated[int, Whole("the speed that durations of requests refer to")] = 1
+    reference_mips: Annotated[int, Whole("speed to which durations of requests refer")] = 1
     domains: tuple[DomainSpec, ...] = ()
     agreements: tuple[Agreement, ...] = ()
     sharing: SharingSpec = field(default_factory=SharingSpec)
@@ -401,7 +401,7 @@ class Scenario:
         return plain
 
 
-SCENARIO = Table(Scenario, "A scenario: clusters, streams of requests that meet them, and the rules.")
+SCENARIO = Table(Scenario, "A scenario: clusters, their streams of requests, and the rules.")
 
 
 def _together_to_dict(together: StreamCoAllocations | None) -> Plain:

@@ -32,21 +32,21 @@ class LogInterpretation:
     size: Annotated[
         str,
         Choice(
-            "which number of processors is a job's",
-            more=": the `requested` or the `allocated` one; the other one where the log does not give this one",
+            "number of processors of a job",
+            more=": the `requested` or the `allocated` one; the other one if the log lacks it",
             of=SIZES,
         ),
     ] = "requested"
     overrun: Annotated[
         str,
         Choice(
-            "what becomes of a job that ran longer than it had asked",
-            more=". `raise`: its request is taken to have been as long as its run, because its cluster let"
-            " it run; `kill`: it ends at its requested time",
+            "treatment of a job that ran longer than requested",
+            more=". `raise`: its requested time is set to its run time, because its cluster let it run;"
+            " `kill`: it ends at its requested time",
             of=OVERRUNS,
         ),
     ] = "raise"
-    memory_mib: Annotated[int, Whole("memory of each VM where the log does not say, in MiB")] = 1024
+    memory_mib: Annotated[int, Whole("memory of each VM if the log has none, in MiB")] = 1024
 
     def __post_init__(self) -> None:
         if self.size not in SIZES:
@@ -108,7 +108,7 @@ class LogInterpretation:
         return actual_ms, actual_ms
 
 
-READING = Table(LogInterpretation, "What the numbers of a line of a log mean.")
+READING = Table(LogInterpretation, "Meaning of the numbers in a line of a log.")
 
 
 _UNKNOWN_NAME = "unknown"

@@ -19,27 +19,27 @@ class StreamCoAllocations:
     share: Annotated[
         float,
         Number(
-            "part of the requests from outside that is split",
-            more=", drawn by a random stream of its own; those with fewer VMs than components stay whole",
+            "share of the requests from outside that is split",
+            more=", drawn by a separate random stream; those with fewer VMs than components stay whole",
             least=0,
             most=1,
         ),
     ]
-    components: Annotated[int, Whole("into how many", least=2, most=MOST_COMPONENTS)] = 2
+    components: Annotated[int, Whole("number of components", least=2, most=MOST_COMPONENTS)] = 2
     claim: Annotated[
         Claim,
         Choice(
-            "how the room of all components is made sure of",
+            "how room for all components is obtained",
             more=". `incremental`: machines are claimed one component after another, shortly before the"
-            " start; `reservation`: all are promised the earliest common start",
+            " start; `reservation`: all components reserve the earliest common start",
             of=Claim,
         ),
     ] = Claim.INCREMENTAL
-    place: Annotated[str, Choice("the placement policy", of=placement_policy_names)] = "worst-fit"
+    place: Annotated[str, Choice("placement policy", of=placement_policy_names)] = "worst-fit"
     claim_part: Annotated[
         float,
         Number(
-            "incremental: the part of the time to the start which passes before the first claim",
+            "incremental: part of the time to the start that passes before the first claim",
             more=", less than 1 (KOALA's *L*)",
             least=0,
             most=1,
@@ -47,15 +47,15 @@ class StreamCoAllocations:
     ] = 0.75
     margin_ms: Annotated[
         int,
-        Seconds("incremental: how long before the start claiming may begin", more=", besides the travel of files"),
+        Seconds("incremental: how long before the start claiming may begin", more=", besides the transfer of files"),
     ] = 0
-    tries: Annotated[int, Whole("how often all of it is tried for before it is refused", most=MOST_TRIES)] = 3
+    tries: Annotated[int, Whole("number of tries before it is refused", most=MOST_TRIES)] = 3
     files: Annotated[
         Mapping[str, int],
         Counts(
-            "MiB that each component reads, by the cluster where they are",
-            more=", as in `{ north = 2048 }`; the start waits until they have arrived, at the"
-            " `network_mbps` of the cluster that they go to",
+            "MiB that each component reads, by the cluster that stores them",
+            more=", such as `{ north = 2048 }`; the start waits until they have arrived, at the"
+            " `network_mbps` of the destination",
             unset="none",
             optional=True,
         ),
@@ -67,4 +67,4 @@ class StreamCoAllocations:
         return (each + rest, *([each] * (self.components - 1)))
 
 
-TOGETHER = Table(StreamCoAllocations, "Which requests of a stream are co-allocations.")
+TOGETHER = Table(StreamCoAllocations, "Requests of a stream that are co-allocations.")

@@ -25,49 +25,45 @@ def _address(text: str) -> str:
 class Ec2Options:
     """The options of one site."""
 
-    region: Annotated[str, Text("where")]
-    image: Annotated[str, Text("what its machines boot from")]
-    instance_type: Annotated[
-        str, Text("how large they are", more="; what a lease asks for in memory does not change it")
-    ]
+    region: Annotated[str, Text("region of the machines")]
+    image: Annotated[str, Text("image from which machines boot")]
+    instance_type: Annotated[str, Text("instance type", more="; the memory of a lease does not change it")]
     name: Annotated[
         str | None,
         Text(
-            "what its machines are tagged with",
+            "tag of its machines",
             more=". Two gateways that share an account and a region need two names",
-            unset="that of the site",
+            unset="the name of the site",
         ),
     ] = None
-    endpoint_url: Annotated[str | None, Text("another cloud with the same API", unset="Amazon's", convert=_address)] = (
-        None
-    )
-    profile: Annotated[str | None, Text("a profile of the AWS configuration", unset="boto3's choice")] = None
-    subnet: Annotated[str | None, Text("where in your network", unset="the default one")] = None
-    security_groups: Annotated[
-        tuple[str, ...], Texts("which rules hold for its network, by id", unset="the default ones")
-    ] = ()
-    key_name: Annotated[str | None, Text("whose key opens them", unset="nobody's")] = None
-    instance_profile: Annotated[str | None, Text("which role they have")] = None
-    hibernate: Annotated[bool, Flag("whether they can be suspended", more=", as image and type must allow")] = False
+    endpoint_url: Annotated[
+        str | None, Text("endpoint of another cloud with the same API", unset="that of Amazon", convert=_address)
+    ] = None
+    profile: Annotated[str | None, Text("profile of the AWS configuration", unset="the choice of boto3")] = None
+    subnet: Annotated[str | None, Text("subnet of the machines", unset="the default one")] = None
+    security_groups: Annotated[tuple[str, ...], Texts("IDs of the security groups", unset="the default ones")] = ()
+    key_name: Annotated[str | None, Text("name of the key pair", unset="none")] = None
+    instance_profile: Annotated[str | None, Text("instance profile, which gives machines a role")] = None
+    hibernate: Annotated[bool, Flag("machines can be suspended", more=", if image and type allow it")] = False
     commands: Annotated[
         bool,
-        Flag("whether the image runs the script in its user data", more=", as all with cloud-init do"),
+        Flag("the image runs the script in its user data", more=", as all images with cloud-init do"),
     ] = True
     root_device: Annotated[
         str | None,
         Text(
-            'the device of the root, as `"/dev/xvda"`; it is then encrypted',
-            more=", which hibernation asks for",
-            unset="the image's",
+            'root device, such as `"/dev/xvda"`; it is then encrypted',
+            more=", which hibernation requires",
+            unset="that of the image",
         ),
     ] = None
-    root_gib: Annotated[int | None, Whole("its size", unset="the image's")] = None
-    poll_ms: Annotated[int, Seconds("how often to look while nothing is ordered", least_ms=100)] = 10_000
+    root_gib: Annotated[int | None, Whole("size of the root device", unset="that of the image")] = None
+    poll_ms: Annotated[int, Seconds("polling interval while no orders are open", least_ms=100)] = 10_000
     boot_within_ms: Annotated[
         int,
         Seconds(
-            "how long machines may take to come up, until the lease has failed",
-            more="; room in the cloud is waited for that long too",
+            "time for machines to come up, after which the lease has failed",
+            more="; it includes waiting for capacity in the cloud",
             least_ms=1_000,
         ),
     ] = 600_000
@@ -78,7 +74,7 @@ class Ec2Options:
         return ReconcilerSettings(self.poll_ms / 1000, self.boot_within_ms)
 
 
-OPTIONS = Table(Ec2Options, "Its machines, in EC2.")
+OPTIONS = Table(Ec2Options, "Machines of the site in EC2.")
 
 
 def read_options(options: Mapping[str, object]) -> Ec2Options:

@@ -51,62 +51,56 @@ class Faults:
 
     # of the commands that run there, and of the nodes
 
-    fail_jobs: Annotated[
-        float, _probability("a command fails with an error of its own", " (exit status 1), on its way")
-    ] = 0.0
+    fail_jobs: Annotated[float, _probability("a command fails while it runs", " (exit status 1)")] = 0.0
     software_gone: Annotated[float, _probability("a command is not found when it begins", " (exit status 127)")] = 0.0
     node_death_per_hour: Annotated[
         float,
-        Number("how often a node dies in an hour on average", more=", with all that is on it", least=0),
+        Number("node failures per hour, on average", more="; everything on the node is lost", least=0),
     ] = 0.0
     service_stop_per_hour: Annotated[
-        float, Number("how often its own manager stops, and with it all that runs there", least=0)
+        float, Number("stops of a node's manager per hour, on average, with everything that runs there", least=0)
     ] = 0.0
     network_cut_per_hour: Annotated[
         float,
         Number(
-            "how often it cannot be reached",
-            more="; what is on it goes on unseen, and is seen again afterwards",
+            "network failures of a node per hour, on average",
+            more="; what runs on it continues unobserved, and is observed again afterwards",
             least=0,
         ),
     ] = 0.0
-    node_down_ms: Annotated[int, Seconds("how long each of these lasts")] = 600_000
+    node_down_ms: Annotated[int, Seconds("duration of each of these")] = 600_000
 
     # of the machines
 
-    fail_orders: Annotated[float, _probability("an order is not taken on this time")] = 0.0
+    fail_orders: Annotated[float, _probability("an order is rejected once")] = 0.0
     refuse_orders: Annotated[
         float,
         # but for SEND and STOP, without which nothing could be put right
-        _probability("one is never taken on, however often it is repeated"),
+        _probability("an order is rejected permanently"),
     ] = 0.0
-    lose_memory: Annotated[float, _probability("saving memory fails, and the machines are lost")] = 0.0
-    crash_per_hour: Annotated[
-        float, Number("how often the machines of a lease crash in an hour, on average", least=0)
-    ] = 0.0
-    slow_factor: Annotated[
-        float, Number("booting, saving, loading and moving take that many times as long", least=0)
-    ] = 1.0
-    delay_ms: Annotated[int, Seconds("and this much longer")] = 0
+    lose_memory: Annotated[float, _probability("saving memory fails and the machines are lost")] = 0.0
+    crash_per_hour: Annotated[float, Number("crashes of the machines of a lease per hour, on average", least=0)] = 0.0
+    slow_factor: Annotated[float, Number("factor on the time to boot, save, load and migrate", least=0)] = 1.0
+    delay_ms: Annotated[int, Seconds("additional time to boot, save, load and migrate")] = 0
 
     # of the wire to them
 
-    no_answer: Annotated[float, _probability("whatever is asked is answered with an error")] = 0.0
+    no_answer: Annotated[float, _probability("a call fails with an error")] = 0.0
     lose_observations: Annotated[
         float,
         # it can be observed all the same
-        _probability("a change is never told"),
+        _probability("a change is never observed"),
     ] = 0.0
-    repeat_observations: Annotated[float, _probability("it is told twice")] = 0.0
-    observations_late_ms: Annotated[int, Seconds("how much later changes are told")] = 0
-    seed: Annotated[int, Whole("draws another fate for everything", least=0, most=MOST_SEED)] = 0
+    repeat_observations: Annotated[float, _probability("a change is observed twice")] = 0.0
+    observations_late_ms: Annotated[int, Seconds("delay of observations")] = 0
+    seed: Annotated[int, Whole("seed of all faults", least=0, most=MOST_SEED)] = 0
 
     def __post_init__(self) -> None:
         for name, key in FAULTS.declared.items():
             _check(name, getattr(self, name), key)
 
 
-FAULTS = Table(Faults, "What goes wrong, and how often.")
+FAULTS = Table(Faults, "Faults and their probabilities.")
 
 
 def _check(field: str, value: object, key: Key) -> None:

@@ -59,17 +59,17 @@ class _Software(Texts):
 class AlikeNodes:
     """Nodes that differ in their names only, as a file has them."""
 
-    count: Annotated[int, Whole("how many there are of this kind", most=MOST_SLOTS)] = 1
+    count: Annotated[int, Whole("number of nodes of this kind", most=MOST_SLOTS)] = 1
     name: Annotated[
         str,
-        Text("what they are called, with a number behind it where there are several", unset="`n1`, `n2`, …"),
+        Text("name, with a number appended if there are several", unset="`n1`, `n2`, …"),
     ] = ""
-    cores: Annotated[int, Whole("of each")] = 4
-    memory_mib: Annotated[int, Whole("of each")] = 16_384
-    disk_mib: Annotated[int, Whole("of each", least=0)] = 100_000
-    cpu_mhz: Annotated[int, Whole("of each", least=0)] = 2_400
+    cores: Annotated[int, Whole("cores of each node")] = 4
+    memory_mib: Annotated[int, Whole("memory of each node")] = 16_384
+    disk_mib: Annotated[int, Whole("disk of each node", least=0)] = 100_000
+    cpu_mhz: Annotated[int, Whole("clock rate of each node", least=0)] = 2_400
     software: Annotated[
-        frozenset[tuple[str, str]], _Software("what is installed there", more=', as `["gcc 12.2", "avx2"]`')
+        frozenset[tuple[str, str]], _Software("installed software", more=', such as `["gcc 12.2", "avx2"]`')
     ] = frozenset()
 
     def each(self, numbers: Iterator[int]) -> list[EmulatedNode]:
@@ -80,7 +80,7 @@ class AlikeNodes:
         return [EmulatedNode(one, *rest) for one in (named if self.name else own)]
 
 
-ALIKE = Table(AlikeNodes, "Nodes that differ in their names only.")
+ALIKE = Table(AlikeNodes, "Nodes that differ only in their names.")
 
 
 class _Nodes(Key):
@@ -106,7 +106,7 @@ class _Nodes(Key):
 
 
 NODES = _Nodes(
-    "its nodes; without any it has one for each VM",
+    "its nodes; absent: one for each VM",
     more=". They are [tables of their own](#clusteremulatednodes)",
 )
 
@@ -122,16 +122,16 @@ def _refuse_doubles(nodes: Sequence[EmulatedNode], field: str) -> None:
 class EmulatedOptions:
     """The options of one site."""
 
-    boot_ms: Annotated[int, Seconds("how long booting takes")] = 0
-    audit_lines: Annotated[int, Whole("how many lines of its record of who held machines when are kept")] = 1_000_000
-    capabilities: Annotated[Capabilities, Within("what its machines can do", CAPABILITIES)] = field(
+    boot_ms: Annotated[int, Seconds("boot time")] = 0
+    audit_lines: Annotated[int, Whole("lines of its audit log of machine use that are stored")] = 1_000_000
+    capabilities: Annotated[Capabilities, Within("capabilities of its machines", CAPABILITIES)] = field(
         default_factory=Capabilities
     )
     nodes: Annotated[tuple[EmulatedNode, ...], NODES] = ()
-    faults: Annotated[Faults, Within("what goes wrong, and how often", FAULTS)] = field(default_factory=Faults)
+    faults: Annotated[Faults, Within("faults and their probabilities", FAULTS)] = field(default_factory=Faults)
 
 
-OPTIONS = Table(EmulatedOptions, "What its emulated machines can do, and what goes wrong with them.")
+OPTIONS = Table(EmulatedOptions, "Capabilities and faults of its emulated machines.")
 
 
 def read_options(options: Mapping[str, object]) -> EmulatedOptions:

@@ -39,54 +39,54 @@ class _Template(FilePath):
 class LibvirtOptions:
     """The options of one site."""
 
-    uri: Annotated[str, Text("where libvirt is, as this machine reaches it")] = "qemu:///system"
+    uri: Annotated[str, Text("URI of libvirt, from this machine")] = "qemu:///system"
     peer_uri: Annotated[
         str | None,
         Text(
-            "the same, as other hosts reach it; without it machines cannot be moved",
+            "URI of libvirt, from other hosts; without it machines cannot be migrated",
             more=' (such as `"qemu+tls://rack-a.example.org/system"`)',
         ),
     ] = None
     data_uri: Annotated[
         str | None,
-        Text("where other hosts send memory to", more=', as `"tcp://10.0.0.7"`', unset="libvirt's choice"),
+        Text(
+            "URI to which other hosts send memory", more=', such as `"tcp://10.0.0.7"`', unset="the choice of libvirt"
+        ),
     ] = None
     template: Annotated[
         Path | None,
         _Template(
-            "a file with a description of a domain",
-            more=", in place of the keys down to `network`",
+            "file with the domain XML",
+            more=", instead of the keys down to `network`",
         ),
     ] = None
     type: Annotated[
         str,
         Choice(
-            "what drives machines: kvm, or qemu where there is no usable KVM",
-            more="; `test` is libvirt's own pretended host",
+            "hypervisor: kvm, or qemu without a usable KVM",
+            more="; `test` is the mock host of libvirt",
             of=_TYPES,
         ),
     ] = "kvm"
     machine: Annotated[
-        str | None, Text("which machine QEMU is to be", more=', as `"q35"`', unset="libvirt's choice")
+        str | None, Text("machine type of QEMU", more=', such as `"q35"`', unset="the choice of libvirt")
     ] = None
     vcpus: Annotated[int, Whole("CPUs of each machine")] = 1
-    cpu_percent: Annotated[
-        int | None, Whole("the most that it gets of them, where 100 is one whole CPU", unset="all")
-    ] = None
-    kernel: Annotated[str | None, Text("a kernel to boot directly, on the host")] = None
-    initrd: Annotated[str | None, Text("its initial ramdisk")] = None
-    cmdline: Annotated[str | None, Text("and its command line")] = None
-    network: Annotated[str | None, Text("libvirt's network that machines are in")] = None
-    least_memory_mib: Annotated[int, Whole("what the image needs to boot; who asks for less gets that much")] = 1
-    pool: Annotated[str, Text("the storage pool of `volume`, and of the layers over it")] = "default"
-    volume: Annotated[str | None, Text("the volume that each machine gets a layer over")] = None
-    consoles: Annotated[str, Text("the folder on the host that consoles are kept in")] = CONSOLES
-    guest_agent: Annotated[bool, Flag("whether machines have QEMU's guest agent, which runs commands")] = False
-    suspend: Annotated[bool, Flag("whether memory may be saved on the host")] = True
-    poll_ms: Annotated[int, Seconds("how often to look while nothing is ordered", least_ms=50)] = 1_000
+    cpu_percent: Annotated[int | None, Whole("maximum CPU time, where 100 is one whole CPU", unset="all")] = None
+    kernel: Annotated[str | None, Text("kernel to boot directly, on the host")] = None
+    initrd: Annotated[str | None, Text("initial ramdisk of the kernel")] = None
+    cmdline: Annotated[str | None, Text("command line of the kernel")] = None
+    network: Annotated[str | None, Text("libvirt network of the machines")] = None
+    least_memory_mib: Annotated[int, Whole("memory that the image needs to boot; smaller requests get this much")] = 1
+    pool: Annotated[str, Text("storage pool of `volume`, and of its overlays")] = "default"
+    volume: Annotated[str | None, Text("volume over which each machine gets an overlay")] = None
+    consoles: Annotated[str, Text("folder of consoles on the host")] = CONSOLES
+    guest_agent: Annotated[bool, Flag("machines have the QEMU guest agent, which runs commands")] = False
+    suspend: Annotated[bool, Flag("memory may be saved on the host")] = True
+    poll_ms: Annotated[int, Seconds("polling interval while no orders are open", least_ms=50)] = 1_000
     boot_within_ms: Annotated[
         int,
-        Seconds("how long machines may take to come up, until the lease has failed", least_ms=1_000),
+        Seconds("time for machines to come up, after which the lease has failed", least_ms=1_000),
     ] = 300_000
 
     @property
@@ -95,7 +95,7 @@ class LibvirtOptions:
         return ReconcilerSettings(self.poll_ms / 1000, self.boot_within_ms)
 
 
-OPTIONS = Table(LibvirtOptions, "Its machines, under libvirt.")
+OPTIONS = Table(LibvirtOptions, "Machines of the site under libvirt.")
 
 
 def read_options(options: Mapping[str, object]) -> LibvirtOptions:

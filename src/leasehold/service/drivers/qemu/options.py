@@ -60,57 +60,55 @@ class QemuOptions:
     accelerator: Annotated[
         str,
         Choice(
-            "kvm, tcg, or auto: KVM where a guest was seen to boot with it",
-            more=", and else TCG, which interprets and is about ten times slower",
+            "kvm, tcg, or auto: KVM if a guest has booted with it",
+            more=", else TCG, which interprets and is about ten times slower",
             of=(AUTO, KVM, TCG),
         ),
     ] = AUTO
     least_memory_mib: Annotated[
-        int | None, Whole("memory of a machine whose lease asks for less", unset="what the image needs")
+        int | None, Whole("memory of a machine whose lease requests less", unset="the minimum of the image")
     ] = None
-    cpus: Annotated[int, Whole("processors of each machine whose job does not say")] = 1
-    boot_ms: Annotated[int, Seconds("a guest that is not up after this time has failed", least_ms=1_000)] = 120_000
-    move_ms: Annotated[int, Seconds("a move that takes longer goes on with the guest standing still", least_ms=100)] = (
-        30_000
-    )
+    cpus: Annotated[int, Whole("processors of each machine whose job sets none")] = 1
+    boot_ms: Annotated[int, Seconds("time for a guest to boot, after which it has failed", least_ms=1_000)] = 120_000
+    move_ms: Annotated[
+        int, Seconds("time of a live migration, after which the guest is paused to complete it", least_ms=100)
+    ] = 30_000
     warm_start: Annotated[
         bool,
         Flag(
-            "whether machines begin as copies of one that has booted before",
-            more=", from the same image with as much memory and as many cores",
+            "machines start as copies of one that has booted before",
+            more=", from the same image with the same memory and cores",
         ),
     ] = False
     keep_warm: Annotated[
         int,
         Whole(
-            "how many such copies are kept, those that were used last",
-            more="; each takes as much disk as its guest uses memory",
+            "maximum number of such copies; the least recently used are deleted",
+            more=". Each takes as much disk as its guest uses memory",
         ),
     ] = 8
     limits: Annotated[
         bool,
         Flag(
-            "whether processes are bounded in memory and CPU by control groups",
-            more=" (version 1 or 2), where we may make any",
+            "limit memory and CPU of processes by control groups",
+            more=" (version 1 or 2), if the service may create them",
         ),
     ] = True
-    console_bytes: Annotated[int, _Mebibytes("how much of what a machine writes on its console is kept")] = 16 * _MIB
+    console_bytes: Annotated[int, _Mebibytes("stored console output of a machine")] = 16 * _MIB
     output_bytes: Annotated[
         int,
         _Mebibytes(
-            "how much of what a command writes is kept of each machine",
-            more="; more than that loses its beginning",
+            "stored output of a command on each machine",
+            more="; above it the beginning is lost",
         ),
     ] = 4 * _MIB
-    keep_consoles: Annotated[int, Whole("of how many leases that are over consoles and output are kept", least=0)] = (
-        1_000
-    )
-    capabilities: Annotated[Capabilities, Within("what its machines can do", CAPABILITIES)] = field(
+    keep_consoles: Annotated[int, Whole("closed leases whose consoles and output are stored", least=0)] = 1_000
+    capabilities: Annotated[Capabilities, Within("capabilities of its machines", CAPABILITIES)] = field(
         default_factory=Capabilities
     )
 
 
-OPTIONS = Table(QemuOptions, "Its virtual machines, under QEMU.")
+OPTIONS = Table(QemuOptions, "Virtual machines of the site under QEMU.")
 
 
 def read_options(options: Mapping[str, object]) -> QemuOptions:

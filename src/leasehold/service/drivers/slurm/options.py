@@ -42,59 +42,57 @@ def _user(name: str) -> str:
 class SlurmOptions:
     """The options of one site."""
 
-    conf: Annotated[str, Text("the `slurm.conf` of the cluster", unset="the machine's own")] = ""
-    cluster: Annotated[str, Text("its name, where `slurmdbd` knows several", unset="that of `conf`")] = ""
+    conf: Annotated[str, Text("`slurm.conf` of the cluster", unset="that of the machine")] = ""
+    cluster: Annotated[str, Text("name of the cluster, if `slurmdbd` knows several", unset="that of `conf`")] = ""
     partition: Annotated[
-        str, Text("where guests' jobs go; its nodes are those that count", unset="the default one, and all nodes")
+        str, Text("partition of guests' jobs; only its nodes count", unset="the default one, and all nodes")
     ] = ""
-    qos: Annotated[str, Text("of guests' jobs", unset="none")] = ""
-    account: Annotated[str, Text("of guests' jobs", unset="none")] = ""
+    qos: Annotated[str, Text("QOS of guests' jobs", unset="none")] = ""
+    account: Annotated[str, Text("account of guests' jobs", unset="none")] = ""
     user: Annotated[
         str,
         Text(
-            "the user of probes, and of guests' jobs that `users` does not name",
+            "user of probes, and of guests' jobs without an entry in `users`",
             more=" ([why](#users-for-guests-commands))",
             unset="none",
             convert=_user,
         ),
     ] = ""
-    users: Annotated[
-        Mapping[str, str], TextTable("the users of guests' jobs, by consumer, VO or group", convert=_user)
-    ] = field(default_factory=dict)
-    run_as_gateway: Annotated[bool, Flag("whether guests' jobs may run as the gateway's own user; never as root")] = (
+    users: Annotated[Mapping[str, str], TextTable("users of guests' jobs, by consumer, VO or group", convert=_user)] = (
+        field(default_factory=dict)
+    )
+    run_as_gateway: Annotated[bool, Flag("guests' jobs may run as the user of the gateway; never as root")] = (
         False  # which can read its tokens
     )
     cpus_per_vm: Annotated[int, Whole("CPUs of a VM")] = 1
-    memory: Annotated[bool, Flag("whether memory is a consumable resource, as CPUs are")] = False
-    nice: Annotated[int, Whole("how far guests' jobs step back in the queue", least=0)] = 100_000
+    memory: Annotated[bool, Flag("memory is a consumable resource, like CPUs")] = False
+    nice: Annotated[int, Whole("nice value of guests' jobs in the queue", least=0)] = 100_000
     suspend: Annotated[
-        OnSuspend, Choice("what is done with a Suspendable lease: pause, requeue or none", of=OnSuspend)
+        OnSuspend, Choice("effect of suspending a Suspendable lease: pause, requeue or none", of=OnSuspend)
     ] = OnSuspend.PAUSE
-    suspended_jobs: Annotated[bool, Flag("whether native jobs that are suspended keep their room")] = True
-    extra: Annotated[tuple[str, ...], Texts("more options for `sbatch`", more=', as `["--constraint=avx2"]`')] = ()
-    environment: Annotated[Mapping[str, str], TextTable("the environment of guests' commands")] = field(
+    suspended_jobs: Annotated[bool, Flag("suspended native jobs keep their room")] = True
+    extra: Annotated[
+        tuple[str, ...], Texts("additional options of `sbatch`", more=', such as `["--constraint=avx2"]`')
+    ] = ()
+    environment: Annotated[Mapping[str, str], TextTable("environment of guests' commands")] = field(
         default_factory=dict
     )
     job_folder: Annotated[
-        str, Text("where guests' jobs write, seen by the gateway and all nodes; required", unset="none")
+        str, Text("folder for the files of guests' jobs, visible to the gateway and all nodes; required", unset="none")
     ] = ""
     modules: Annotated[
-        tuple[str, ...], Texts("folders of modulefiles, which all nodes have", more=', as `["/opt/modulefiles"]`')
+        tuple[str, ...], Texts("folders of modulefiles that all nodes have", more=', such as `["/opt/modulefiles"]`')
     ] = ()
     modules_command: Annotated[
         str,
-        Text("a command that lists more modules", more=""", as `"bash -lc 'module -t avail'"`""", unset="none"),
+        Text("command that lists more modules", more=""", such as `"bash -lc 'module -t avail'"`""", unset="none"),
     ] = ""
-    probe_every_ms: Annotated[int, Seconds("how often a probe looks what is installed on each node; 0: never")] = (
-        86_400_000
-    )
-    look_every_ms: Annotated[
-        int, Seconds("how often `squeue` is run", more=" while there are no orders", least_ms=1)
-    ] = 2_000
-    answer_within_ms: Annotated[int, Seconds("how long a command of Slurm's may take", least_ms=1)] = 15_000
+    probe_every_ms: Annotated[int, Seconds("interval of the probes of each node's software; 0: never")] = 86_400_000
+    look_every_ms: Annotated[int, Seconds("interval of `squeue`", more=" while no orders are open", least_ms=1)] = 2_000
+    answer_within_ms: Annotated[int, Seconds("timeout of a Slurm command", least_ms=1)] = 15_000
 
 
-OPTIONS = Table(SlurmOptions, "Its machines, which belong to Slurm.")
+OPTIONS = Table(SlurmOptions, "Machines of the site under Slurm.")
 
 
 def read_options(options: Mapping[str, object]) -> SlurmOptions:
