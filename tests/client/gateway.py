@@ -102,6 +102,7 @@ def lease(lease_id: int = 42, **values: Any) -> dict[str, Any]:
         "walltime_s": None,
         "memory_mib": 1024,
         "consumer": "physics",
+        "project": "",
         "group": "",
         "local": False,
         "home": None,

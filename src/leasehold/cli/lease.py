@@ -118,6 +118,9 @@ def submit(  # noqa: PLR0913, PLR0917 - one argument for each option
     local: Local = False,
     site: Home = "",
     name: Name = "",
+    project: Annotated[
+        str, typer.Option(metavar="NAME", help="A label for accounting; not interpreted.", show_default=False)
+    ] = "",
     group: Group = "",
     domain: Domain = "",
     claims: Claims = None,
@@ -155,6 +158,7 @@ def submit(  # noqa: PLR0913, PLR0917 - one argument for each option
         no_wait,
         now(),
         name,
+        project,
         command,
     )
     with gateway() as client:
@@ -216,6 +220,7 @@ def _spec(  # noqa: PLR0913, PLR0917 - as the commands that take these options
     no_wait: bool,
     at: "datetime",
     name: str = "",
+    project: str = "",
     command: list[str] | None = None,
 ) -> "LeaseSpec":
     """Read what is asked for from the options that `submit` and `explain` share; raises InvalidField."""
@@ -238,6 +243,7 @@ def _spec(  # noqa: PLR0913, PLR0917 - as the commands that take these options
         claims=read_claims(claims or ()),
         wait=False if no_wait else None,
         name=name,
+        project=project,
         command=command,
     )
 

@@ -31,6 +31,7 @@ _SPEC = {
     "vms": 2,
     "duration_s": 3600,
     "name": "sky-survey",
+    "project": "sky",
     "command": ["sh", "run.sh"],
 }
 _LOCAL_SPEC = {"local": True, "site": "das3", "vms": 16, "duration_s": 600}
@@ -43,7 +44,8 @@ _SPEC_WITH_DEADLINE = {
 }  # fmt: skip
 _LEASE = {
     "id": 42, "name": "sky-survey", "type": "suspendable", "vms": 2, "duration_s": 3600, "walltime_s": 3600,
-    "memory_mib": 1024, "consumer": "physics", "group": "", "local": False, "home": None, "site": "das3",
+    "memory_mib": 1024, "consumer": "physics", "project": "sky", "group": "", "local": False, "home": None,
+    "site": "das3",
     "state": "running", "reason": "room-free", "explanation": "got free room at once",
     "submitted_at": A_MOMENT, "ready_at": A_MOMENT, "deadline_at": None, "planned_start_at": None,
     "started_at": A_MOMENT, "ends_at": "2026-11-21T11:43:36.120Z", "ended_at": None, "preemptions": 0,
@@ -78,6 +80,7 @@ class LeaseSpec(RequestModel):
         default=None, description="The home site of a local request; may be left out by who has only one."
     )
     name: Text = Field(default="", description="A name to recognise it by; need not be unique.")
+    project: Text = Field(default="", description="A label for accounting; not interpreted.")
     group: Text | None = Field(
         default=None, description="The group that it is made for, one of the caller's; left out: the caller's first."
     )
@@ -131,6 +134,7 @@ class Lease(ResponseModel):
     )
     memory_mib: int
     consumer: str = Field(description="Whose it is.")
+    project: OrEmpty = Field(description="A label for accounting.")
     group: OrEmpty
     local: OrFalse
     home: OrNone[str] = Field(description="The home site of a local request.")

@@ -221,7 +221,7 @@ class TestRefused:
         before = content(full_store)
         with full_store.writing() as batch:
             batch.upsert(LEASES, [lease_row(99)])
-        with pytest.raises(InputError, match="is not empty; --replace lets go"):
+        with pytest.raises(InputError, match="is not empty; --replace deletes"):
             restore(tmp_path / "backup", url_of(full_store))
         assert full_store.lease(99) is not None
         restore(tmp_path / "backup", url_of(full_store), replace=True)

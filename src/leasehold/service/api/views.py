@@ -56,6 +56,7 @@ def show_lease(row: LeaseRow) -> Lease:
         walltime_s=show_duration(wall_ms) if wall_ms > 0 else None,
         memory_mib=row.lease.request.memory_mib,
         consumer=row.lease.request.consumer,
+        project=row.metadata.project,
         group=row.lease.request.group,
         local=row.lease.request.site is not None,
         home=row.lease.request.site,

@@ -88,6 +88,7 @@ class _Named(BaseModel):
     kind: Literal["offer"]
     lease: Id
     name: Text
+    project: Text
     command: Annotated[tuple[Text, ...], Field(max_length=_MOST_WORDS)]
 
 
@@ -160,7 +161,7 @@ def read(body: object, sender: str) -> Message:
 
 def _submit(read: Body, gateway: str, lease_id: int) -> Submit:
     peer = asking_peer(gateway)
-    metadata = LeaseMetadata(read.pop("name"), read.pop("command"), gateway, lease_id)
+    metadata = LeaseMetadata(read.pop("name"), read.pop("command"), gateway, lease_id, project=read.pop("project"))
     read |= {
         "ready_ms": read["ready_ms"] or 0,
         "consumer": _called_here(gateway, read["consumer"]),
@@ -200,6 +201,7 @@ def offer(lease: Lease, metadata: LeaseMetadata, *, wait: bool = False) -> Body:
         "ready_ms": request.ready_ms if request.ready_ms > lease.dispatched_ms else None,
         "wait": wait,
         "name": metadata.name,
+        "project": metadata.project,
         "command": metadata.command,
     }
 

@@ -203,7 +203,7 @@ def _submission(body: LeaseSpec, principal: Principal, key: str) -> Submit:
     check_request(request)
     _check_wait(request)
     require_submission(principal, home=home, group=group)
-    metadata = LeaseMetadata(body.name, tuple(body.command))
+    metadata = LeaseMetadata(body.name, tuple(body.command), project=body.project)
     return Submit(request, metadata, key=key, request_hash=request_hash(body) if key else "")
 
 

@@ -143,6 +143,7 @@ CREATE TABLE leases (
     coallocation_id BIGINT,
     job_id BIGINT,
     constraints TEXT NOT NULL,
+    project TEXT NOT NULL,
     CONSTRAINT leases_key PRIMARY KEY (id)
 );
 

@@ -148,6 +148,7 @@ CREATE TABLE leases (
     coallocation_id INTEGER,
     job_id INTEGER,
     constraints TEXT NOT NULL,
+    project TEXT NOT NULL,
     CONSTRAINT leases_key PRIMARY KEY (id)
 )
  STRICT;
