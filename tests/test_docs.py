@@ -239,4 +239,5 @@ def test_the_stops_of_the_tour_exist() -> None:
         target: Any = module
         for part in name.split("."):
             target = getattr(target, part)
-    assert all((REPOSITORY / "src" / "leasehold" / file).is_file() for file in re.findall(r"`([a-z_]+/[a-z_/]+\.py)`", page))
+    files = re.findall(r"`([a-z_]+/[a-z_/]+\.py)`", page)
+    assert all((REPOSITORY / "src" / "leasehold" / file).is_file() for file in files)
