@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from leasehold.analysis.run import load
-from leasehold.cli.interrupt import minding_ctrl_c
+from leasehold.cli.running import minding_ctrl_c
 from leasehold.model.tables import OPTIONAL_TABLES, TABLES
 
 ENDLESS = """\

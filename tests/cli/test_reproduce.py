@@ -132,7 +132,7 @@ def test_refuses_a_file_and_one_seed(cli: Cli) -> None:
 
 
 def test_says_what_to_install(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leasehold.cli.reproducing.registry.find_spec", lambda _: None)
+    monkeypatch.setattr("leasehold.cli.reproduce.find_spec", lambda _: None)
     said = cli(*COMMAND)
     assert said.code == 2
     assert "pip install 'leasehold[experiments]'" in said.err

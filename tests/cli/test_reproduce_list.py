@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from tests.cli.saying import Cli
 
-from leasehold.cli.reproducing import registry
-from leasehold.cli.reproducing.options import Answer, Manner
-from leasehold.cli.reproducing.registry import EVALUATIONS, all_names, asked_for, complete_name
+from leasehold.cli import reproduce
+from leasehold.cli.reproduce import EVALUATIONS, all_names, asked_for, complete_name
+from leasehold.cli.reproducing import Answer, Manner
 from leasehold.model.errors import UnknownName
 
 Asked = list[tuple[str, Sequence[str], Manner]]
@@ -38,7 +38,6 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
     """What was asked of two evaluations that stand for all."""
     found: Asked = []
     named: dict[str, Any] = {name: Noted(name, found) for name in ("first", "second")}
-    monkeypatch.setattr(registry, "EVALUATIONS", named)
     monkeypatch.setattr("leasehold.cli.reproduce.EVALUATIONS", named)
     return found
 
@@ -97,7 +96,7 @@ def test_every_name_is_completed_and_leads_to_its_evaluation() -> None:
     assert {"003", "003-fig5a", "beyond-r2", "all"} <= set(all_names())
     assert complete_name("003-fig5") == ["003-fig5a", "003-fig5b", "003-fig5c", "003-fig5d"]
     for name in all_names():
-        if name != registry.EVERYTHING:
+        if name != reproduce.EVERYTHING:
             (evaluation,) = asked_for([name])
             assert name.startswith(evaluation)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from leasehold.cli.demo_load import GUESTS, HEAD_START_S, OWNERS, PACE, DemoLoad, demo_requests
+from leasehold.cli.serving import GUESTS, HEAD_START_S, OWNERS, PACE, DemoLoad, demo_requests
 from leasehold.client import AsyncClient
 from leasehold.service.config import demo
 from leasehold.service.serving import DataFolder, Listening, serve

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leasehold.cli.reproducing.options import Manner
-from leasehold.cli.reproducing.running import measure
+from leasehold.cli.reproducing import Manner, measure
 from leasehold.experiments.campaign import sample
 from leasehold.experiments.kept import Kept
 

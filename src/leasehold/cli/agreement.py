@@ -1,19 +1,62 @@
-"""``leasehold agreement``: who lends what to whom, and on which terms; `agreement_try` tries one out."""
+"""``leasehold agreement``: who lends what to whom, and on which terms."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from leasehold.cli.agreement_try import app
 from leasehold.cli.live.names import complete_agreement, complete_side
-from leasehold.cli.options import Json, switch
+from leasehold.cli.options import Json, complete_scenario, switch
+from leasehold.cli.screen import answer_json
 
-__all__ = ["app"]
+app = typer.Typer(help="Manage agreements between providers and consumers.", no_args_is_help=True)
+
+LIVE = "live"
 
 Name = Annotated[str, typer.Argument(metavar="NAME", autocompletion=complete_agreement, show_default=False)]
 File = Annotated[Path, typer.Argument(metavar="FILE", help="TOML file of agreements.", show_default=False)]
 Note = Annotated[str, typer.Option(metavar="TEXT", help="Note for other users.", show_default=False)]
+
+
+@app.command("try")
+def try_agreement(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="TOML file of agreements.", show_default=False)],
+    on: Annotated[
+        str,
+        typer.Option(
+            metavar="RUN|live",
+            help="A run folder, a scenario, or live: the gateway's recent requests.",
+            autocompletion=complete_scenario,
+            show_default=False,
+        ),
+    ],
+    days: Annotated[float, typer.Option(metavar="N", help="With live: days to look back.", min=0.01)] = 7.0,
+    json: Json = False,
+) -> None:
+    """Replay requests without and with these agreements, and show the difference for every consumer."""
+    from leasehold.cli.agreement_try import as_json, checked_document, past_of_gateway, past_of_run, show_trial
+    from leasehold.cli.running import minding_ctrl_c, showing_progress
+    from leasehold.simulation.run import RunProgress
+    from leasehold.simulation.what_if import try_out
+
+    past = past_of_gateway(days) if on == LIVE else past_of_run(on)
+    document = checked_document(file, past)
+    quiet = not sys.stderr.isatty()
+    with (
+        minding_ctrl_c() as interruption,
+        showing_progress("playing what was asked, twice", quiet=quiet) as report,
+    ):
+
+        def passing(progress: RunProgress) -> None:
+            interruption.check()
+            report(progress)
+
+        trial = try_out(past, document, passing)
+    if json:
+        answer_json({"file": str(file), "on": on, **as_json(trial)})
+    else:
+        show_trial(trial)
 
 
 @app.command("list")
@@ -25,7 +68,6 @@ def list_agreements(
     from leasehold.cli.live.agreements import agreement_columns
     from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.table import print_rows
-    from leasehold.cli.screen import answer_json
 
     with gateway() as client:
         agreements = client.agreements.list()
@@ -200,7 +242,6 @@ def penalties(
     from leasehold.cli.live.agreements import PENALTIES
     from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.table import print_rows
-    from leasehold.cli.screen import answer_json
 
     with gateway() as client:
         shown = [one for one in client.agreements.penalties() if everything or one.stands]

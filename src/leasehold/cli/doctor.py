@@ -5,8 +5,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from leasehold.cli.exit_codes import ANSWER_IS_NO, DONE
-from leasehold.cli.options import Json
-from leasehold.cli.service_options import Config, Data, StoreUrl, Wanted
+from leasehold.cli.options import Config, Data, Json, StoreUrl, Wanted
 
 if TYPE_CHECKING:
     from leasehold.service.doctor.findings import Told

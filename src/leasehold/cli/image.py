@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from leasehold.cli.options import Json, switch
-from leasehold.cli.service_options import Data, Wanted, needing_the_service
+from leasehold.cli.options import Data, Json, Wanted, needing_the_service, switch
 
 if TYPE_CHECKING:
     from leasehold.service.drivers.qemu.images.image import Image

@@ -114,7 +114,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     except InvariantBroken:
         raise
     except LeaseholdError as error:
-        from leasehold.cli.failures import exit_code
+        from leasehold.cli.exit_codes import exit_code
 
         problem, failure = str(error), exit_code(error)
     except typer.BadParameter as error:

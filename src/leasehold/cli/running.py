@@ -1,25 +1,32 @@
-"""One run from the command line: simulate, make the products, say what happened."""
+"""Runs from the command line: their folder, their progress, Ctrl-C, their products, and what is printed about them."""
 
+import itertools
 import shlex
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
+from threading import current_thread, main_thread
+from time import monotonic
+from types import FrameType
 from typing import Any
 
 import typer
 
+from leasehold.analysis.export import write_batsim_jobs, write_swf
 from leasehold.analysis.measures import coallocation_totals
-from leasehold.analysis.metrics import totals
+from leasehold.analysis.metrics import CATALOGUE, compare, totals
 from leasehold.analysis.report import can_draw, write_report
 from leasehold.analysis.report.contents import headline, what_happened
 from leasehold.analysis.run import Run, load
-from leasehold.analysis.wording import count
+from leasehold.analysis.wording import NOTHING, count, value
 from leasehold.cli.exit_codes import INTERRUPTED
-from leasehold.cli.folders import REPORT, made_room
-from leasehold.cli.interrupt import minding_ctrl_c
-from leasehold.cli.products import export
-from leasehold.cli.progress import showing_progress
-from leasehold.cli.screen import answer, talk, wrapped
-from leasehold.model.errors import InvariantBroken
+from leasehold.cli.screen import answer, answer_table, talk, wrapped
+from leasehold.model.errors import InvalidField, InvariantBroken, UnknownName
 from leasehold.model.tables import MANIFEST
 from leasehold.simulation.run import RunProgress, run_scenario
 from leasehold.simulation.scenario.spec import Scenario
@@ -74,7 +81,7 @@ def simulate(scenario: Scenario, out: Path, manner: Manner, command: str) -> Run
 def make_products(run: Run, manner: Manner) -> Path | None:
     """Write the files for other tools and the report; gives the report, None where there is none."""
     if manner.export:
-        export(run, run.path)
+        write_formats(run, run.path)
     if not manner.report:
         return None
     if not can_draw():
@@ -83,7 +90,7 @@ def make_products(run: Run, manner: Manner) -> Path | None:
     return write_report(run, run.path / REPORT)
 
 
-def tell(run: Run, report: Path | None) -> None:
+def show_run(run: Run, report: Path | None) -> None:
     """Say in a few lines what happened, and where the rest is."""
     numbers, manifest = totals(run), run.manifest
     jobs = manifest.get("jobs", {})
@@ -118,11 +125,276 @@ def as_json(run: Run, report: Path | None) -> dict[str, Any]:
 def replay_command(source: str, options: list[tuple[str, object]]) -> str:
     """Write the command that does the same again; options that are None, False or empty are left out."""
     words = ["leasehold", "sim", "run", source]
-    for name, value in options:
-        values = value if isinstance(value, list) else [value]
-        for one in values:
+    for name, given in options:
+        for one in given if isinstance(given, list) else [given]:
             if one is True:
                 words.append(name)
             elif one is not None and one is not False and one != "":
                 words += [name, str(one).removesuffix(".0")]
     return shlex.join(words)
+
+
+# Folders: results go to a folder of their own, and never over anything else
+
+
+RUNS = Path("runs")
+REPORT = "report.html"
+
+
+def choose_folder(name: str, wanted: Path | None, *, force: bool = False) -> Path:
+    """Give the folder for a run's results, which does not exist yet or is empty.
+
+    Without a wish it is ``runs/NAME-TIME``. Raises InvalidField for a folder that holds something, unless
+    ``force`` is given and it is an earlier run: that one is to be removed (see `made_room`).
+    """
+    if wanted is None:
+        return _new_folder(name)
+    if wanted.exists() and not wanted.is_dir():
+        raise InvalidField("--out", str(wanted), "a folder, not a file")
+    if wanted.is_dir() and any(wanted.iterdir()):
+        if not force:
+            raise InvalidField("--out", str(wanted), "a new or empty folder, or --force to replace a run")
+        if not _is_run(wanted):
+            raise InvalidField("--out", str(wanted), "the folder of an earlier run: --force replaces nothing else")
+    return wanted
+
+
+@contextmanager
+def made_room(folder: Path) -> Iterator[None]:
+    """Put an earlier run aside while a new one is made: it is back if that fails, gone if it does not.
+
+    Folders above that were made for nothing are taken away again.
+    """
+    missing = [parent for parent in folder.parents if not parent.exists()]
+    aside = folder.with_name(f"{folder.name}.replaced")
+    replaces = folder.is_dir() and _is_run(folder)
+    if replaces:
+        folder.rename(aside)
+    try:
+        yield
+    finally:
+        if folder.exists():
+            shutil.rmtree(aside, ignore_errors=True)
+        elif replaces:
+            aside.rename(folder)
+        for parent in missing:
+            if parent.is_dir() and not any(parent.iterdir()):
+                parent.rmdir()
+
+
+def _is_run(folder: Path) -> bool:
+    """A run folder has a manifest; the folder of a demonstration has run folders and at most a report."""
+    if (folder / MANIFEST).is_file():
+        return True
+    inside = [path for path in folder.iterdir() if path.name != REPORT]
+    return bool(inside) and all((path / MANIFEST).is_file() for path in inside)
+
+
+def _new_folder(name: str) -> Path:
+    plain = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name).strip("-.")
+    stem = f"{plain or 'run'}-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
+    names = (f"{stem}{'' if number == 1 else f'-{number}'}" for number in itertools.count(1))
+    return next(RUNS / name for name in names if not (RUNS / name).exists())
+
+
+# Progress: a bar in a terminal, a line now and then elsewhere
+
+
+SECONDS_BETWEEN_LINES = 5.0
+_MS_PER_DAY = 86_400_000
+
+Report = Callable[[RunProgress], None]
+
+
+@contextmanager
+def showing_progress(what: str, *, quiet: bool) -> Iterator[Report]:
+    """Show the progress of what is done inside; gives the function to report to."""
+    if quiet:
+        yield _silence
+    elif sys.stderr.isatty():
+        with _bar(what) as report:
+            yield report
+    else:
+        yield _Lines(what)
+
+
+@contextmanager
+def _bar(what: str) -> Iterator[Report]:
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[done]}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=None, done="")
+
+        def report(progress: RunProgress) -> None:
+            if progress.fraction is not None:
+                bar.update(task, total=1.0, completed=progress.fraction)
+            bar.update(task, done=_done(progress))
+
+        yield report
+
+
+def _silence(_: RunProgress) -> None:
+    """Show nothing."""
+
+
+class _Lines:
+    """Says at once that a run has begun, and then every few seconds how far it is."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._next_s = 0.0
+
+    def __call__(self, progress: RunProgress) -> None:
+        now_s = monotonic()
+        if now_s >= self._next_s:
+            self._next_s = now_s + SECONDS_BETWEEN_LINES
+            percent = "" if progress.fraction is None else f"{progress.fraction:.0%}, "
+            talk(f"{self._what}: {percent}{_done(progress)}")
+
+
+def _done(progress: RunProgress) -> str:
+    return f"{count(progress.jobs, 'job')}, day {progress.now_ms / _MS_PER_DAY:.1f}"
+
+
+# Ctrl-C: takes effect between two instants, so that what is written of an interrupted run is consistent;
+# the second one takes effect at once
+
+
+class Interruption:
+    """Whether the user has asked to stop; `check` is called where stopping is safe."""
+
+    def __init__(self) -> None:
+        self.is_wished = False
+        self._can_wait = False
+
+    def check(self) -> None:
+        """Stop here if that is wished; from the first call on, a wish can wait for the next one."""
+        self._can_wait = True
+        if self.is_wished:
+            raise KeyboardInterrupt
+
+    def wish(self, _signal: int, _frame: FrameType | None) -> None:
+        """Handle the signal."""
+        if self.is_wished or not self._can_wait:
+            raise KeyboardInterrupt
+        self.is_wished = True
+
+
+@contextmanager
+def minding_ctrl_c() -> Iterator[Interruption]:
+    """Let Ctrl-C inside wait until a `check`; raises KeyboardInterrupt at the end if none came."""
+    interruption = Interruption()
+    if current_thread() is not main_thread():  # signals are handled elsewhere then
+        yield interruption
+        return
+    before = signal.signal(signal.SIGINT, interruption.wish)
+    try:
+        yield interruption
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if interruption.is_wished:
+        raise KeyboardInterrupt
+
+
+# Files for other tools
+
+
+FORMATS = ("swf", "batsim")
+_FILES = {"swf": "run.swf", "batsim": "jobs.csv"}
+_WRITERS = {"swf": write_swf, "batsim": write_batsim_jobs}
+
+
+def write_formats(run: Run, folder: Path, formats: Sequence[str] = FORMATS) -> list[Path]:
+    """Write a run in the formats of other tools; returns the files. Raises UnknownName for another format."""
+    for name in formats:
+        if name not in _WRITERS:
+            raise UnknownName("--format", name, _WRITERS)
+    folder.mkdir(parents=True, exist_ok=True)
+    return [_WRITERS[name](run, folder / _FILES[name]) for name in formats]
+
+
+# Two runs side by side
+
+
+Row = dict[str, Any]
+
+_ROLE_PREFIXES = ("local", "guest", "idle_lent")
+_MARKS = {"better": "better", "worse": "worse"}
+
+
+def comparison(first: Path, second: Path, metrics: list[str]) -> list[Row]:
+    """Compare two run folders by these metrics, or by all; raises UnknownName for another metric."""
+    for key in metrics:
+        if key not in CATALOGUE:
+            raise UnknownName("--metric", key, CATALOGUE)
+    rows = {row["metric"]: row for row in compare(load(first), load(second)).to_dicts()}
+    return [rows[key] for key in metrics or rows]
+
+
+def different_requests(first: Path, second: Path, rows: list[Row]) -> str:
+    """Warn, in one sentence, where the two runs were not given as many local jobs and as many guests.
+
+    Metrics of local jobs alone, or of what was lent, are meant to be compared so.
+    """
+    if all(row["metric"].startswith(_ROLE_PREFIXES) for row in rows):
+        return ""
+    ours, theirs = (_requests(load(path)) for path in (first, second))
+    if ours == theirs:
+        return ""
+    return (
+        f"warning: the runs hold different requests ({first.name}: {ours}; {second.name}: {theirs}); "
+        "metrics over all leases compare different populations"
+    )
+
+
+def _requests(run: Run) -> str:
+    """Say how many requests of each kind a run was given."""
+    came = dict(run.leases.group_by("origin").len().iter_rows())
+    return f"{count(came.get('local', 0), 'local job')} and {count(came.get('external', 0), 'guest')}"
+
+
+def worsened(rows: list[Row], percent: float) -> list[str]:
+    """Give the metrics that are worse by more than so many percent of the first run's value."""
+    worse = [row for row in rows if row["verdict"] == "worse"]
+    return [row["metric"] for row in worse if abs(row["difference"]) > abs(row["first"]) * percent / 100]
+
+
+def show_comparison(rows: list[Row], first: str, second: str) -> None:
+    """Print what could be measured in at least one of the runs."""
+    measured = [row for row in rows if row["first"] is not None or row["second"] is not None]
+    answer_table(
+        ["", first, second, "change", ""],
+        [
+            [
+                row["title"],
+                value(row["first"], row["unit"]),
+                value(row["second"], row["unit"]),
+                _change(row),
+                _MARKS.get(row["verdict"], ""),
+            ]
+            for row in measured
+        ],
+        figures=(1, 2, 3),
+    )
+
+
+def _change(row: Row) -> str:
+    """Say the ratio as a percentage; points where the values are percentages themselves."""
+    if row["difference"] is None:
+        return NOTHING
+    if row["difference"] == 0:
+        return "same"
+    if row["unit"] == "%":
+        return f"{row['difference']:+.1f} points"
+    if row["ratio"] is None:
+        return NOTHING
+    return f"{100 * (row['ratio'] - 1):+.1f} %"

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from leasehold.cli.options import Json, switch
-from leasehold.cli.service_options import Config, Data, StoreUrl, Wanted, needing_the_service
+from leasehold.cli.options import Config, Data, Json, StoreUrl, Wanted, needing_the_service, switch
 
 if TYPE_CHECKING:
     from leasehold.service.config import ServiceConfig

@@ -1,18 +1,58 @@
 """``leasehold sim``: run a simulation, and look at runs."""
 
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from leasehold.cli import options
 from leasehold.cli.exit_codes import ANSWER_IS_NO
 from leasehold.cli.options import Force, Json, Out, Quiet, ReportFile, RunFolder, Seed, switch
+from leasehold.cli.screen import answer, answer_json, talk
 
 app = typer.Typer(help="Run simulations and inspect runs.", no_args_is_help=True)
 
 LOG = "Of a log"
 RULES = "Rules"
+
+
+@dataclass(frozen=True, slots=True)
+class _Overrides:
+    """The options of `run` that override keys of a scenario, None where not given."""
+
+    local_policy: str | None = None
+    routing: str | None = None
+    victims: str | None = None
+    load: float | None = None
+    seed: int | None = None
+    horizon_s: float | None = None
+    assignments: list[str] = field(default_factory=list)
+
+    def keys(self) -> dict[str, Any]:
+        """Give the keys of the scenario and their values; names are checked here, so that an error names the option."""
+        from leasehold.configuration.policies import absolute, find_routing_policy, find_victim_policy
+        from leasehold.leasing.backfill import reservation_depth
+        from leasehold.simulation.scenario.parse import parse_assignments
+
+        found: dict[str, Any] = {}
+        if self.local_policy is not None:
+            reservation_depth(self.local_policy)
+            found |= _for_all_clusters("local_policy", self.local_policy)
+        if self.victims is not None:
+            victims = absolute(self.victims, Path())
+            find_victim_policy(victims)
+            found |= _for_all_clusters("victims", victims)
+        if self.routing is not None:
+            found["gateway.policy"] = absolute(self.routing, Path())
+            find_routing_policy(found["gateway.policy"])
+        others = {"stream.*.load": self.load, "seed": self.seed, "horizon_s": self.horizon_s}
+        found |= {key: value for key, value in others.items() if value is not None}
+        return found | parse_assignments(self.assignments)
+
+
+def _for_all_clusters(key: str, value: str) -> dict[str, str]:
+    return {f"defaults.{key}": value, f"cluster.*.{key}": value}
 
 
 @app.command()
@@ -126,14 +166,12 @@ def run(  # noqa: PLR0913, PLR0917 - one argument for each option
     quiet: Quiet = False,
 ) -> None:
     """Simulate a scenario, or a log as one cluster, and write a run folder."""
-    from leasehold.cli.folders import choose_folder
-    from leasehold.cli.running import Manner, as_json, make_products, replay_command, simulate, tell
-    from leasehold.cli.screen import answer, answer_json
-    from leasehold.cli.source import Wishes, scenario_of
+    from leasehold.cli.running import Manner, as_json, choose_folder, make_products, replay_command, show_run, simulate
+    from leasehold.cli.scenario import scenario_of
     from leasehold.simulation.scenario.from_log import LogOptions
 
-    wishes = Wishes(policy, routing, victims, load, seed, horizon, assignments or [])
-    scenario = scenario_of(source, LogOptions(procs, site, cluster_by, guests), wishes.overrides())
+    overrides = _Overrides(policy, routing, victims, load, seed, horizon, assignments or [])
+    scenario = scenario_of(source, LogOptions(procs, site, cluster_by, guests), overrides.keys())
     manner = Manner(check, not no_baseline, quiet or json, not no_report, not no_export)
     command = replay_command(
         source,
@@ -160,7 +198,7 @@ def run(  # noqa: PLR0913, PLR0917 - one argument for each option
     elif quiet:
         answer(str(done.path))
     else:
-        tell(done, report)
+        show_run(done, report)
 
 
 @app.command()
@@ -185,8 +223,7 @@ def compare(
     """Compare two runs."""
     from leasehold.analysis.report import write_comparison
     from leasehold.analysis.run import load
-    from leasehold.cli.comparing import comparison, different_requests, show, worsened
-    from leasehold.cli.screen import answer, answer_json, talk
+    from leasehold.cli.running import comparison, different_requests, show_comparison, worsened
 
     rows = comparison(first, second, metric or [])
     bad = [] if worse_than is None else worsened(rows, worse_than)
@@ -196,10 +233,9 @@ def compare(
         talk(warning)
     if json:
         warnings = [warning] if warning else []
-        told = {"metrics": rows, "worse": bad, "warnings": warnings}
-        answer_json({"first": str(first), "second": str(second), **told})
+        answer_json({"first": str(first), "second": str(second), "metrics": rows, "worse": bad, "warnings": warnings})
     else:
-        show(rows, first.name, second.name)
+        show_comparison(rows, first.name, second.name)
         answer(f"\nReport: {written}" if written is not None else "")
     if bad:
         talk(f"worse by more than {worse_than:g} %: {', '.join(bad)}")
@@ -214,7 +250,6 @@ def validate(run: RunFolder, json: Json = False) -> None:
     from leasehold.analysis.run import load
     from leasehold.analysis.validation import RULES
     from leasehold.analysis.validation import validate as violations_of
-    from leasehold.cli.screen import answer, answer_json
 
     opened = load(run)
     violations = violations_of(opened)
@@ -245,8 +280,7 @@ def report(
     """Write the report of a run as one HTML file that needs no network."""
     from leasehold.analysis.report import write_pictures, write_report
     from leasehold.analysis.run import load
-    from leasehold.cli.folders import REPORT
-    from leasehold.cli.screen import answer, answer_json
+    from leasehold.cli.running import REPORT
 
     opened = load(run)
     path = write_report(opened, out or run / REPORT)
@@ -269,11 +303,9 @@ def export(
 ) -> None:
     """Export a run as an SWF log and as Batsim's jobs.csv."""
     from leasehold.analysis.run import load
-    from leasehold.cli.products import FORMATS
-    from leasehold.cli.products import export as write
-    from leasehold.cli.screen import answer, answer_json
+    from leasehold.cli.running import FORMATS, write_formats
 
-    files = write(load(run), out or run, formats or FORMATS)
+    files = write_formats(load(run), out or run, formats or FORMATS)
     if json:
         answer_json({"files": [str(file) for file in files]})
     else:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from leasehold.cli.live.names import complete_site
-from leasehold.cli.options import Json
-from leasehold.cli.service_options import Config, Data, StoreUrl, Wanted, needing_the_service
+from leasehold.cli.options import Config, Data, Json, StoreUrl, Wanted, needing_the_service
 
 if TYPE_CHECKING:
     from leasehold.client import Site
@@ -55,7 +54,7 @@ def site(  # noqa: PLR0913, PLR0917 - one argument for each option
         typer.echo(context.get_help())
         return
     with needing_the_service("`leasehold site --gateway`"):
-        from leasehold.cli.site_manager import line_to, manage, site_configuration
+        from leasehold.cli.serving import line_to, manage, site_configuration
     wanted = Wanted(config, data or _usual_folder(name), store, "", port)
     configuration = site_configuration(wanted, name, slots)
     manage(line_to(gateway, token_file, configuration), wanted, configuration, sys.stderr)

@@ -1,12 +1,14 @@
 """``leasehold store``: look after what a gateway keeps: its schema, its contents, copies of it."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from leasehold.cli.options import Json, switch
-from leasehold.cli.service_options import Config, Data, StoreUrl, Wanted, needing_the_service
+from leasehold.cli.options import Config, Data, Json, StoreUrl, Wanted, needing_the_service, switch
+
+if TYPE_CHECKING:
+    from leasehold.service.store_status import Contents, StoreStatus
 
 app = typer.Typer(help="Manage a gateway's store.", no_args_is_help=True)
 
@@ -18,14 +20,13 @@ def status(config: Config = None, data: Data = None, store: StoreUrl = "", json:
     """Show the store's schema, whether a gateway uses it, and its contents."""
     url = _url(config, data, store)
     from leasehold.cli.screen import answer, answer_json
-    from leasehold.cli.store_status import as_json, as_text
     from leasehold.service.store_status import look_at
 
     found = look_at(url)
     if json:
-        answer_json(as_json(found))
+        answer_json(_status_json(found))
     else:
-        answer(as_text(found))
+        answer(_status_text(found))
 
 
 @app.command()
@@ -38,8 +39,8 @@ def migrate(config: Config = None, data: Data = None, store: StoreUrl = "", json
     before = look_at(url).revision
     open_store(url).close()
     after = look_at(url).revision
-    told = f"It had this program's schema already ({after})." if before == after else f"From {before} to {after}."
-    _tell(told, {"before": before, "after": after}, json=json)
+    outcome = f"It had this program's schema already ({after})." if before == after else f"From {before} to {after}."
+    _answer(outcome, {"before": before, "after": after}, json=json)
 
 
 @app.command()
@@ -59,7 +60,7 @@ def backup(
 
     with Store(existing(url)) as opened:  # as it is: what is older than this program is copied so
         back_up(opened, file, replace=force)
-    _tell(f"The store is in {file}.", {"file": str(file), "bytes": file.stat().st_size}, json=json)
+    _answer(f"The store is in {file}.", {"file": str(file), "bytes": file.stat().st_size}, json=json)
 
 
 @app.command()
@@ -76,7 +77,7 @@ def restore(
     from leasehold.service.store.backup import restore as put_back
 
     put_back(file, url, replace=replace)
-    _tell(f"The store is as it was in {file}.", {"file": str(file)}, json=json)
+    _answer(f"The store is as it was in {file}.", {"file": str(file)}, json=json)
 
 
 @app.command("new-admin-token")
@@ -97,7 +98,7 @@ def new_admin_token(config: Config = None, data: Data = None, store: StoreUrl = 
     with open_store(url) as opened:
         opened.acquire_writer_lock()
         file = renew_admin_token(opened, place.folder, wall_ms())
-    _tell(f"The administrator's token is in {file}.", {"token_file": str(file)}, json=json)
+    _answer(f"The administrator's token is in {file}.", {"token_file": str(file)}, json=json)
 
 
 def _url(config: Path | None, data: Path | None, store: str) -> str:
@@ -109,10 +110,43 @@ def _url(config: Path | None, data: Path | None, store: str) -> str:
     return place.store_url(configuration.service)
 
 
-def _tell(text: str, facts: dict[str, object], *, json: bool) -> None:
+def _answer(text: str, facts: dict[str, object], *, json: bool) -> None:
     from leasehold.cli.screen import answer, answer_json
 
     if json:
         answer_json(facts)
     else:
         answer(text)
+
+
+def _status_json(status: "StoreStatus") -> dict[str, Any]:
+    """Give it as JSON."""
+    contents = status.contents
+    return {
+        "store": status.url,
+        "schema": status.revision,
+        "schema_is_current": contents is not None,
+        "in_use": status.in_use,
+        "last_seq": None if contents is None else contents.last_seq,
+        "leases": [] if contents is None else _counts(contents),
+    }
+
+
+def _counts(contents: "Contents") -> list[dict[str, Any]]:
+    return [{"site": site, "state": state, "count": count} for (site, state), count in sorted(contents.leases.items())]
+
+
+def _status_text(status: "StoreStatus") -> str:
+    """Give it as a few lines."""
+    age = "older than this program: leasehold store migrate" if status.contents is None else "this program's"
+    lines = [
+        f"store    {status.url}",
+        f"schema   {status.revision or 'none yet'} ({age})",
+        f"gateway  {'is using it' if status.in_use else 'none is using it'}",
+    ]
+    return "\n".join(lines if status.contents is None else [*lines, *_content_lines(status.contents)])
+
+
+def _content_lines(contents: "Contents") -> list[str]:
+    leases = [f"{n} {state} at {site or 'the gateway'}" for (site, state), n in sorted(contents.leases.items())]
+    return [f"journal  {contents.last_seq} lines", f"leases   {', '.join(leases) or 'none is open'}"]

@@ -48,7 +48,7 @@ def signed(terms: dict[str, Any], standing: str = "signed") -> dict[str, Any]:
 def _past(gateway: Gateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "terms.toml").write_text(TERMS)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("leasehold.cli.past.now", lambda: datetime(2026, 11, 21, 10, 0, tzinfo=UTC))
+    monkeypatch.setattr("leasehold.cli.live.times.now", lambda: datetime(2026, 11, 21, 10, 0, tzinfo=UTC))
     leases = [
         asked(4, 21, state="cancelled", started_at=None),
         asked(3, 20, group="climate", claims={"licence:matlab": 1}),

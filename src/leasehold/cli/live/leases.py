@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from shlex import join
 
-from leasehold.cli.exit_codes import DONE
-from leasehold.cli.failures import exit_code
+from leasehold.cli.exit_codes import DONE, exit_code
 from leasehold.cli.live.names import LEASE_STATES
 from leasehold.cli.live.table import Column, cell, columns_of, pick
 from leasehold.cli.live.times import show_distance, show_duration, show_moment, show_times

@@ -1,23 +1,25 @@
 """Running an evaluation: its folder, its runs with an estimate and their progress, and its report.
 
-Heavy: imported once the extra is known to be there.
+Heavy: imported once the extra is known to be installed.
 """
 
+import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
 from leasehold.analysis.wording import count, duration
-from leasehold.cli.reproducing.options import Answer, Manner
 from leasehold.cli.screen import answer, answer_table, talk, wrapped
 from leasehold.experiments import campaign
-from leasehold.experiments.campaign import CampaignProgress, Measure, Reporter, Task
+from leasehold.experiments.campaign import CampaignProgress, Measure, Reporter, Task, Workers
 from leasehold.experiments.evaluation import Evaluation, Size
 from leasehold.experiments.kept import FOLDER, Kept, Runs
 from leasehold.experiments.report import Block, MarkdownTable, Title
@@ -25,6 +27,34 @@ from leasehold.model.errors import InvalidField
 
 WHERE = Path("runs")
 SECONDS_BETWEEN_LINES = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How evaluations are run: what the options say."""
+
+    quick: bool = False
+    seeds: int | None = None
+    jobs: int | None = None
+    dask: str | None = None
+    out: Path | None = None
+    logs: Path | None = None
+    recheck: int | None = None
+    silent: bool = False
+
+    @property
+    def workers(self) -> Workers:
+        """Where the runs are made."""
+        return self.dask or self.jobs or os.cpu_count() or 1
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came of an evaluation: ``show`` prints it for people, ``data`` is the same for programs."""
+
+    data: Mapping[str, Any]
+    show: Callable[[], None]
+    written: Sequence[Path]
 
 
 def run(name: str, evaluation: Evaluation, parts: Sequence[str], manner: Manner) -> Answer:
