@@ -135,8 +135,7 @@ def test_what_came_due_while_the_machine_slept_is_seen_to_when_it_wakes(
 READS_THE_WALL = re.compile(r"\btime\.time\b|time_ns\(|datetime\.now\(|date\.today\(|import wall_ms")
 MAY = {
     "clock.py",  # makes the one clock that everything else is given
-    "doctor/keeping.py",  # compares the machine's clock with the store
-    "doctor/network.py",  # certificates are valid by the clock on the wall
+    "doctor/gateway.py",  # compares the clock with the store, and certificates are valid by it
 }
 
 

@@ -140,7 +140,7 @@ def test_each_step_of_the_engine_is_measured_too(slow: Live) -> None:
     disturb(slow, 2)
     value = slow.metrics.registry.get_sample_value
     for part in ("decision", "commit"):
-        steps, sum_s = (value(f"leasehold_{part}_seconds_{what}") or 0 for what in ("count", "sum"))
+        steps, sum_s = (value(f"leasehold_{part}_duration_seconds_{what}") or 0 for what in ("count", "sum"))
         assert 0 < sum_s < steps  # a step takes less than a second
 
 
