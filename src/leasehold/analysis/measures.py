@@ -110,20 +110,20 @@ OUTCOMES = (
     _count(
         "killed",
         "ended at requested time",
-        "Leases that reached the time they asked for.",
+        "Leases that reached their requested time.",
         _STATE == "killed",
     ),
     _count(
         "terminated",
         "terminated",
-        "Cancelable leases that ended because somebody who comes first took their VMs.",
+        "Cancelable leases that ended because they were preempted.",
         _STATE == "terminated",
         Better.LOWER,
     ),
     _count(
         "failed",
         "deadline lost",
-        "Preempted leases that could not be finished before their deadline anywhere.",
+        "Preempted leases that no cluster could finish before their deadline.",
         _STATE == "failed",
         Better.LOWER,
     ),
@@ -131,21 +131,21 @@ OUTCOMES = (
     _count(
         "locals_refused",
         "local jobs refused",
-        "Local jobs that their own cluster did not accept.",
+        "Local jobs that their own cluster refused.",
         (_STATE == "refused") & (pl.col("party") == "local"),
         Better.LOWER,
     ),
     _count(
         "unfinished",
         "unfinished",
-        "Leases without a final state when the simulated time was over.",
+        "Leases without a final state at the end of the simulated time.",
         ~_STATE.is_in(_FINAL_STATES),
     ),
     Measure(
         "migration_rate_pct",
         "migration rate",
         "%",
-        "Share of the Migratable leases that were moved at least once.",
+        "Share of the Migratable leases that were migrated at least once.",
         Stage.LEASES,
         _percent_of(pl.col("migrations") > 0, _IS_MIGRATABLE),
         Better.LOWER,
@@ -225,7 +225,7 @@ WAITING = (
     _time(
         "local_delay_mean_s",
         "mean local delay",
-        "Mean of how much later local jobs started than in the same log without guests.",
+        "Mean delay of the start of local jobs, compared with the same log without guests.",
         _DELAY_S.mean(),
     ),
     _time("local_delay_max_s", "largest local delay", "Largest delay of one local job.", _DELAY_S.max()),
@@ -279,7 +279,7 @@ CAPACITY = (
         "vms_preempted",
         "VMs preempted",
         "VMs",
-        "VMs that leases gave up to those who come first, each time counted; where it happened.",
+        "VMs that leases lost to preemption, counted each time, at the cluster where it happened.",
         Stage.SEGMENTS,
         pl.col("vms").filter(pl.col("is_preempted")).sum(),
         Better.LOWER,
@@ -289,7 +289,7 @@ CAPACITY = (
         "preemptions",
         "lease preemptions",
         "",
-        "How often a lease gave up its VMs to somebody who comes first, each time counted.",
+        "Preemptions of leases, counted each time.",
         Stage.SEGMENTS,
         pl.col("is_preempted").sum().cast(pl.Int64),
         Better.LOWER,
@@ -298,7 +298,7 @@ CAPACITY = (
         "leases_preempted",
         "leases preempted",
         "leases",
-        "Leases that gave up their VMs to somebody who comes first at least once.",
+        "Leases that were preempted at least once.",
         Stage.SEGMENTS,
         pl.col("lease_id").filter(pl.col("is_preempted")).n_unique().cast(pl.Int64),
         Better.LOWER,
@@ -309,7 +309,7 @@ CAPACITY = (
     _held_h(
         "useful_vm_h",
         "useful VM-time",
-        "VM-time held less waiting for other components, resuming, moving, and the work of leases that were "
+        "VM-time held, without waiting for other components, resuming, migrating, and the work of leases that were "
         "terminated or lost.",
         pl.col("useful_vm_ms"),
         Better.HIGHER,
@@ -317,21 +317,20 @@ CAPACITY = (
     _held_h(
         "overhead_vm_h",
         "preemption overhead",
-        "VM-time charged for saving, restoring and moving VMs, in equal parts to the preemptions of a lease.",
+        "VM-time charged for saving, restoring and migrating VMs, divided equally among the preemptions of a lease.",
         pl.col("overhead_vm_ms"),
         Better.LOWER,
     ),
     _computation_h(
         "computation_vm_h",
         "computation time",
-        "VMs times undisturbed duration on their cluster, over the leases that started; "
-        "claims given back are left out.",
+        "VMs times undisturbed duration on their cluster, over the leases that started, without released claims.",
         _STARTED,
     ),
     _computation_h(
         "guest_computation_vm_h",
         "guests' computation time",
-        "Computation time of the guests alone.",
+        "Computation time of guests only.",
         _STARTED & _IS_GUEST,
     ),
     Measure(
@@ -354,7 +353,7 @@ CAPACITY = (
     _share(
         "guest_utilisation_pct",
         "utilisation (eq 21), guests only",
-        "The same with the guests' computation time alone.",
+        "The same with the computation time of guests only.",
         pl.col("guest_computation_vm_h") - pl.col("overhead_vm_h"),
         pl.col("guest_computation_vm_h"),
         "JPDC 2012, eq 21",
@@ -408,7 +407,7 @@ COALLOCATIONS = (
         "coallocations_refused",
         "refused",
         "",
-        "Co-allocations that could not be, or whose tries were used up.",
+        "Co-allocations that were impossible, or that failed in all their tries.",
         (pl.col("state") == "refused").sum(),
     ),
     _measure(
@@ -425,14 +424,14 @@ COALLOCATIONS = (
         "claimed_idle_vm_h",
         "claimed and idle",
         "VM-h",
-        "VM-time for which components held claimed machines idle until the others had theirs, failed tries included.",
+        "VM-time for which components held claimed machines idle until the others had theirs, including failed tries.",
         _IDLE / MS_PER_HOUR,
     ),
     _measure(
         "claimed_idle_pct",
         "of what they held",
         "%",
-        "That over all VM-time for which components held machines.",
+        "That as a share of all VM-time for which components held machines.",
         pl.when(_HELD > 0).then(_IDLE / _HELD * 100),
     ),
 )

@@ -20,17 +20,17 @@ LATER: Final = "later"
 class SiteTableRow(NamedTuple):
     """One row for each cluster."""
 
-    site: Annotated[str, "its name"]
-    slots: Annotated[int, "VMs that fit at the same time"]
-    speed_mips: Annotated[int, "speed of each"]
+    site: Annotated[str, "name"]
+    slots: Annotated[int, "VMs that run at a time"]
+    speed_mips: Annotated[int, "speed of each slot"]
     reference_mips: Annotated[int, "speed to which requested and actual times refer"]
     local_policy: Annotated[str, "discipline for local requests"]
     guest_policy: Annotated[str, "discipline for guests"]
-    victims: Annotated[str, "victim policy, with `by-value:` where less valuable types give way first"]
-    local_queue: Annotated[str, "`queue` or `refuse`: what happens to a local request that cannot start at once"]
+    victims: Annotated[str, "victim policy, with `by-value:` if less valuable types are preempted first"]
+    local_queue: Annotated[str, "treatment of a local request that cannot start at once: `queue` or `refuse`"]
     non_preemptable_share_vms: Annotated[
         int | None,
-        "most VMs that Non-preemptable guests may hold; empty where nothing is capped",
+        "maximum number of VMs of Non-preemptable guests; empty without a limit",
     ]
 
 
@@ -39,34 +39,34 @@ class LeaseTableRow(NamedTuple):
 
     lease_id: Annotated[
         int,
-        "number of the request in this run, from 1 in order of submission; a co-allocation takes as many as "
-        "its components may need",
+        "ID of the request in this run, from 1 in order of submission; a co-allocation uses as many as its "
+        "components may need",
     ]
-    source: Annotated[str, "stream that it came from"]
-    source_id: Annotated[str, "its number in the log or in the stream"]
-    consumer: Annotated[str, "who asked"]
+    source: Annotated[str, "stream of the request"]
+    source_id: Annotated[str, "number of the request in the log or stream"]
+    consumer: Annotated[str, "consumer of the request"]
     origin: Annotated[str, "`local` or `external`"]
-    home: Annotated[str | None, "home cluster of a local request, else empty"]
+    home: Annotated[str | None, "home cluster of a local request; empty for guests"]
     lease_type: Annotated[str, "`cancelable`, `suspendable`, `migratable` or `non-preemptable`"]
-    vms: Annotated[int, "VMs asked for"]
-    requested_ms: Annotated[int, "time asked for, at the reference speed"]
-    actual_ms: Annotated[int, "time that the work takes, at the reference speed"]
-    memory_mib: Annotated[int, "memory of each VM, MiB"]
-    submit_ms: Annotated[int, "when it was asked"]
-    ready_ms: Annotated[int, "it cannot start before"]
-    deadline_ms: Annotated[int | None, "until when it must have ended; may be empty"]
-    site: Annotated[str | None, "where it last was planned or ran; empty where it never was"]
-    state: Annotated[str, "its last [state](../specs/lease-states.md)"]
-    reason: Annotated[str, "why it ended so: a [reason](reasons.md); `horizon-reached` where it did not end"]
-    first_start_ms: Annotated[int | None, "when it first held VMs; empty where it never did"]
-    end_ms: Annotated[int | None, "when it became final; empty where the run ended first"]
-    preemptions: Annotated[int, "how often it gave way"]
-    migrations: Annotated[int, "how often it moved"]
-    overhead_vm_ms: Annotated[int, "what it was charged for giving way and moving"]
-    dispatched_ms: Annotated[int | None, "when the gateway sent it to a site; empty where it did not"]
+    vms: Annotated[int, "requested VMs"]
+    requested_ms: Annotated[int, "requested time, at the reference speed"]
+    actual_ms: Annotated[int, "actual time of the work, at the reference speed"]
+    memory_mib: Annotated[int, "memory of each VM, in MiB"]
+    submit_ms: Annotated[int, "submission time"]
+    ready_ms: Annotated[int, "ready time: earliest start"]
+    deadline_ms: Annotated[int | None, "deadline; may be empty"]
+    site: Annotated[str | None, "last site on which it was planned or ran; empty without one"]
+    state: Annotated[str, "last [state](../specs/lease-states.md)"]
+    reason: Annotated[str, "[reason](reasons.md) of that state; `horizon-reached` if it did not end"]
+    first_start_ms: Annotated[int | None, "time at which it first held VMs; empty if it never did"]
+    end_ms: Annotated[int | None, "time of its final state; empty if the run ended first"]
+    preemptions: Annotated[int, "number of preemptions"]
+    migrations: Annotated[int, "number of migrations"]
+    overhead_vm_ms: Annotated[int, "overhead charged for preemptions and migrations"]
+    dispatched_ms: Annotated[int | None, "time at which the gateway sent it to a site; empty if it did not"]
     coallocation_id: Annotated[
         int | None,
-        "co-allocation of which it is a component; empty for all others, and in folders of earlier versions",
+        "co-allocation of which it is a component; empty for other leases and in folders of earlier versions",
         LATER,
     ]
 
@@ -74,19 +74,19 @@ class LeaseTableRow(NamedTuple):
 class SegmentTableRow(NamedTuple):
     """One row for each interval in which a lease holds VMs."""
 
-    lease_id: Annotated[int, "whose"]
-    site: Annotated[str, "where"]
+    lease_id: Annotated[int, "lease"]
+    site: Annotated[str, "site"]
     kind: Annotated[
         str,
-        "`run`, or `resume` and `migrate` for the overhead before its work goes on, or `claim`: a component "
-        "holds machines idle until the others have theirs",
+        "`run`; `resume` or `migrate`: overhead before its work continues; `claim`: a component holds machines "
+        "idle until the others have theirs",
     ]
-    start_ms: Annotated[int, "from when"]
-    end_ms: Annotated[int, "until when"]
-    vms: Annotated[int, "how many"]
+    start_ms: Annotated[int, "start"]
+    end_ms: Annotated[int, "end"]
+    vms: Annotated[int, "VMs"]
     ended_by: Annotated[
         str,
-        "`completed`, `killed`, `preempted`, `cancelled`, `phase` (goes over into the next segment) or `horizon`",
+        "`completed`, `killed`, `preempted`, `cancelled`, `phase` (continues in the next segment) or `horizon`",
     ]
 
 
@@ -97,85 +97,86 @@ class DecisionTableRow(NamedTuple):
     an agreement is the reason (`leasehold.model.agreement.Breach`).
     """
 
-    seq: Annotated[int, "order"]
-    time_ms: Annotated[int, "when"]
-    lease_id: Annotated[int, "about whom"]
-    site: Annotated[str | None, "where; empty at the gateway"]
+    seq: Annotated[int, "position in the order of decisions"]
+    time_ms: Annotated[int, "time of the decision"]
+    lease_id: Annotated[int, "lease that it concerns"]
+    site: Annotated[str | None, "site; empty at the gateway"]
     outcome: Annotated[str, "`dispatch`, `hold`, `refuse`, `wait`, `start`, `preempt` or `move`"]
-    reason: Annotated[str, "[why](reasons.md), from a closed list"]
-    rule: Annotated[str, "policy or rule that decided"]
-    planned_ms: Annotated[int | None, "start that was promised to one that waits; empty without a promise"]
+    reason: Annotated[str, "[reason](reasons.md), from a closed list"]
+    rule: Annotated[str, "policy or rule that made the decision"]
+    planned_ms: Annotated[int | None, "reserved start of a waiting lease; empty without a reservation"]
     beneficiary: Annotated[
         int | None,
-        "lease that took the room: a local request, or a Non-preemptable guest whose promised time has come",
+        "lease that took the room: a local request, or a Non-preemptable guest at its reserved start",
     ] = None
     victim_set: Annotated[
         int | None,
-        "number of the choice, which is that of its beneficiary; all its victims share it",
+        "number of the choice, equal to the ID of its beneficiary; all its victims have the same",
     ] = None
-    set_leases: Annotated[int | None, "leases of the chosen set"] = None
-    set_vms: Annotated[int | None, "their VMs"] = None
-    needed_vms: Annotated[int | None, "VMs that were missing"] = None
+    set_leases: Annotated[int | None, "number of leases in the chosen set"] = None
+    set_vms: Annotated[int | None, "number of VMs of these leases"] = None
+    needed_vms: Annotated[int | None, "number of missing VMs"] = None
     cost_vm_ms: Annotated[
         int | None,
-        "[cost](semantics.md#what-a-preemption-costs) of the whole set, as it was chosen by",
+        "[cost](semantics.md#what-a-preemption-costs) of the whole set, by which it was chosen",
     ] = None
-    runner_up: Annotated[str | None, "second-best set, as lease numbers joined by `+`"] = None
-    runner_up_leases: Annotated[int | None, "its leases"] = None
-    runner_up_cost_vm_ms: Annotated[int | None, "its cost"] = None
-    exact: Annotated[bool | None, "whether the policy's own optimum [was found](../explanation/victims.md)"] = None
+    runner_up: Annotated[str | None, "second-best set, as lease IDs joined by `+`"] = None
+    runner_up_leases: Annotated[int | None, "number of leases in that set"] = None
+    runner_up_cost_vm_ms: Annotated[int | None, "cost of that set"] = None
+    exact: Annotated[bool | None, "whether the optimum of the policy [was found](../explanation/victims.md)"] = None
     agreement: Annotated[
         str | None,
-        "[agreement](agreements.md) that is the reason; empty where one is missing, or a resource",
+        "[agreement](agreements.md) that is the reason; empty if an agreement or a resource is missing",
         LATER,
     ] = None
-    provider: Annotated[str | None, "whose resources it is about", LATER] = None
-    account: Annotated[str | None, "whose use it is about", LATER] = None
-    resource: Annotated[str | None, "which resource", LATER] = None
+    provider: Annotated[str | None, "provider of the resource", LATER] = None
+    account: Annotated[str | None, "consumer whose use is limited", LATER] = None
+    resource: Annotated[str | None, "resource", LATER] = None
     used: Annotated[
         int | None,
-        "what was used, or would be: millionths of what the provider has for a share, units, or milliseconds "
-        "for a length",
+        "actual or projected use: a share in millionths of the provider's units, units, or a duration in milliseconds",
         LATER,
     ] = None
-    allowed: Annotated[int | None, "what is allowed, in the same unit", LATER] = None
-    window_ms: Annotated[int | None, "over which the use was looked at; 0 where it is about this moment", LATER] = None
+    allowed: Annotated[int | None, "allowed use, in the same unit", LATER] = None
+    window_ms: Annotated[int | None, "window over which use is measured; 0 for current use", LATER] = None
 
 
 class BaselineTableRow(NamedTuple):
     """When each local job starts in the same log without guests; only written for a run with guests."""
 
-    lease_id: Annotated[int, "a local job"]
-    start_ms: Annotated[int, "when it starts without guests"]
+    lease_id: Annotated[int, "local job"]
+    start_ms: Annotated[int, "start without guests"]
 
 
 class CoAllocationTableRow(NamedTuple):
     """One row for each co-allocation; only written for a run with some."""
 
     coallocation_id: Annotated[int, "number of the co-allocation in this run, from 1 in order of submission"]
-    source: Annotated[str, "stream that it came from"]
-    source_id: Annotated[str, "its number in the log or in the stream"]
-    consumer: Annotated[str, "who asked"]
-    components: Annotated[int, "how many it has"]
-    vms: Annotated[int, "VMs of all of them"]
+    source: Annotated[str, "stream of the request"]
+    source_id: Annotated[str, "number of the request in the log or stream"]
+    consumer: Annotated[str, "consumer of the request"]
+    components: Annotated[int, "number of components"]
+    vms: Annotated[int, "VMs of all components"]
     claim: Annotated[str, "`incremental` or `reservation`"]
     place: Annotated[str, "placement policy"]
-    submit_ms: Annotated[int, "when it was asked"]
-    ready_ms: Annotated[int, "it cannot start before"]
-    started_ms: Annotated[int | None, "when all components began their work; empty where they never did"]
-    ended_ms: Annotated[int | None, "when it was over; empty where the run ended first"]
+    submit_ms: Annotated[int, "submission time"]
+    ready_ms: Annotated[int, "ready time: earliest start"]
+    started_ms: Annotated[int | None, "time at which all components began to run; empty if they never did"]
+    ended_ms: Annotated[int | None, "time of its end; empty if the run ended first"]
     state: Annotated[
         str,
-        "`completed`, `refused`, `failed` or `cancelled`, or where it was when the run ended: `held`, "
+        "`completed`, `refused`, `failed` or `cancelled`, or the state at the end of the run: `held`, "
         "`placed`, `reserved` or `running`",
     ]
-    reason: Annotated[str, "why: a [reason](reasons.md)"]
+    reason: Annotated[str, "[reason](reasons.md) of that state"]
     idle_vm_ms: Annotated[
         int,
-        "VM-milliseconds for which claimed machines were held idle, failed tries included: what its `claim` "
-        "segments add up to",
+        "VM-milliseconds for which claimed machines were held idle, including failed tries: the sum of its "
+        "`claim` segments",
     ]
-    tries: Annotated[int, "how often all of it was placed; of a reservation, how often a start had to be given up"]
+    tries: Annotated[
+        int, "number of placements of all components; for a reservation, number of starts that were given up"
+    ]
 
 
 ROWS: dict[str, type] = {
