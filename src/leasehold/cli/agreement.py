@@ -6,9 +6,11 @@ from typing import Annotated
 
 import typer
 
+from leasehold.cli.live.gateway import gateway
 from leasehold.cli.live.names import complete_agreement, complete_side
+from leasehold.cli.live.table import print_rows
 from leasehold.cli.options import Json, complete_scenario, switch
-from leasehold.cli.screen import answer_json
+from leasehold.cli.screen import answer, answer_json, talk
 
 app = typer.Typer(help="Manage agreements between providers and consumers.", no_args_is_help=True)
 
@@ -66,8 +68,6 @@ def list_agreements(
 ) -> None:
     """List published agreements, and those of your own groups and sites."""
     from leasehold.cli.live.agreements import agreement_columns
-    from leasehold.cli.live.gateway import gateway
-    from leasehold.cli.live.table import print_rows
 
     with gateway() as client:
         agreements = client.agreements.list()
@@ -82,7 +82,6 @@ def list_agreements(
 def show(name: Name, json: Json = False) -> None:
     """Show an agreement: terms, signatures, and amendments to sign."""
     from leasehold.cli.live.agreements import account, answer_agreement
-    from leasehold.cli.live.gateway import gateway
 
     with gateway() as client:
         agreement = client.agreements.get(name)
@@ -93,7 +92,6 @@ def show(name: Name, json: Json = False) -> None:
 def propose(file: File, json: Json = False) -> None:
     """Propose the agreements of a file; each takes effect once both parties have signed it."""
     from leasehold.cli.live.agreements import advice, answer_agreements, read_terms
-    from leasehold.cli.live.gateway import gateway
 
     terms = read_terms(file)
     with gateway() as client:
@@ -105,7 +103,6 @@ def propose(file: File, json: Json = False) -> None:
 def amend(file: File, json: Json = False) -> None:
     """Propose new terms for the agreements of a file; the old ones hold until both parties have signed."""
     from leasehold.cli.live.agreements import advice, answer_agreements, read_terms
-    from leasehold.cli.live.gateway import gateway
 
     terms = read_terms(file)
     with gateway() as client:
@@ -137,7 +134,6 @@ def delegate(
 ) -> None:
     """Propose an agreement that delegates part of another; both parties must sign it."""
     from leasehold.cli.live.agreements import advice, answer_agreements, part_of
-    from leasehold.cli.live.gateway import gateway
 
     with gateway() as client:
         terms = part_of(client.agreements.get(parent), name, consumer, share)
@@ -170,7 +166,6 @@ def sign(
 ) -> None:
     """Sign an agreement, or its amendment, for one of its parties."""
     from leasehold.cli.live.agreements import advice, answer_agreements, check_side, waiting_revision
-    from leasehold.cli.live.gateway import gateway
     from leasehold.client import SignatureSpec
     from leasehold.sharing.records import AgreementSide
 
@@ -189,7 +184,6 @@ def publish(
 ) -> None:
     """Make an agreement visible to everyone."""
     from leasehold.cli.live.agreements import answer_agreement
-    from leasehold.cli.live.gateway import gateway
 
     with gateway() as client:
         published = client.agreements.publish(name, published=not withdraw)
@@ -201,7 +195,6 @@ def publish(
 def suspend(name: Name, note: Note = "", json: Json = False) -> None:
     """Suspend an agreement; running leases stay."""
     from leasehold.cli.live.agreements import answer_agreement, standing
-    from leasehold.cli.live.gateway import gateway
 
     with gateway() as client:
         suspended = client.agreements.suspend(name, note)
@@ -212,7 +205,6 @@ def suspend(name: Name, note: Note = "", json: Json = False) -> None:
 def resume(name: Name, json: Json = False) -> None:
     """Resume a suspended agreement."""
     from leasehold.cli.live.agreements import answer_agreement, standing
-    from leasehold.cli.live.gateway import gateway
 
     with gateway() as client:
         resumed = client.agreements.resume(name)
@@ -223,8 +215,6 @@ def resume(name: Name, json: Json = False) -> None:
 def revoke(name: Name, note: Note = "", json: Json = False) -> None:
     """Revoke an agreement and its delegations; running leases stay until their own end."""
     from leasehold.cli.live.agreements import answer_agreement, standing
-    from leasehold.cli.live.gateway import gateway
-    from leasehold.cli.screen import talk
 
     with gateway() as client:
         allows = next((site.allows for site in client.sites.list() if site.allows), "")
@@ -240,8 +230,6 @@ def penalties(
 ) -> None:
     """List penalties for breaking agreements, and their ends."""
     from leasehold.cli.live.agreements import PENALTIES
-    from leasehold.cli.live.gateway import gateway
-    from leasehold.cli.live.table import print_rows
 
     with gateway() as client:
         shown = [one for one in client.agreements.penalties() if everything or one.stands]
@@ -257,9 +245,6 @@ def lift(
     json: Json = False,
 ) -> None:
     """Lift a penalty before its end."""
-    from leasehold.cli.live.gateway import gateway
-    from leasehold.cli.screen import answer, answer_json
-
     with gateway() as client:
         lifted = client.agreements.lift(penalty_id)
     if json:
@@ -273,7 +258,6 @@ def schema(json: Json = False) -> None:  # noqa: ARG001 - it is JSON in any case
     """Print the JSON schema of agreement files."""
     import json as json_
 
-    from leasehold.cli.screen import answer
     from leasehold.configuration.agreements import agreement_schema
 
     answer(json_.dumps(agreement_schema(), indent=2))

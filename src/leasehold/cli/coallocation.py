@@ -5,8 +5,12 @@ from typing import Annotated
 import typer
 
 from leasehold.cli.exit_codes import ANSWER_IS_NO
+from leasehold.cli.live import times
+from leasehold.cli.live.gateway import gateway
 from leasehold.cli.live.names import complete_claim, complete_place
+from leasehold.cli.live.table import print_rows
 from leasehold.cli.options import Group, IdempotencyKey, Json, Name, switch
+from leasehold.cli.screen import answer, answer_json
 
 app = typer.Typer(help="Request machines at several sites that run together or not at all.", no_args_is_help=True)
 
@@ -90,21 +94,18 @@ def submit(  # noqa: PLR0913, PLR0917 - one argument for each option
     Exits with 1 if it is refused.
     """
     from leasehold.cli.live.coallocations import answer_explained_coallocation, read_components, show_number
-    from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.leases import read_memory_mib
-    from leasehold.cli.live.times import now, read_moment
-    from leasehold.cli.screen import answer_json
     from leasehold.client import CoAllocationSpec
     from leasehold.configuration.times import read_duration_s
 
-    at = now()
+    at = times.now()
     spec = CoAllocationSpec.of(
         components=read_components(components, read_memory_mib(memory) if memory else None),
         duration_s=read_duration_s("--duration", duration),
         claim=claim,
         place=place,
-        ready=read_moment("--ready", ready, at) if ready else None,
-        deadline=read_moment("--deadline", deadline, at) if deadline else None,
+        ready=times.read_moment("--ready", ready, at) if ready else None,
+        deadline=times.read_moment("--deadline", deadline, at) if deadline else None,
         margin_s=read_duration_s("--margin", margin) if margin else 0,
         tries=tries,
         retries=retries,
@@ -132,9 +133,6 @@ def list_coallocations(
 ) -> None:
     """List open co-allocations, newest first."""
     from leasehold.cli.live.coallocations import COALLOCATIONS
-    from leasehold.cli.live.gateway import gateway
-    from leasehold.cli.live.table import print_rows
-    from leasehold.cli.screen import answer_json
 
     with gateway() as client:
         coallocations = [one for one in client.coallocations.list() if everything or not one.is_over]
@@ -148,9 +146,6 @@ def list_coallocations(
 def show(coallocation_id: CoAllocationId, json: Json = False) -> None:
     """Show a co-allocation: its request, the state of each component, and why."""
     from leasehold.cli.live.coallocations import account
-    from leasehold.cli.live.gateway import gateway
-    from leasehold.cli.live.times import now
-    from leasehold.cli.screen import answer, answer_json
 
     with gateway() as client:
         coallocation = client.coallocations.get(coallocation_id)
@@ -158,15 +153,13 @@ def show(coallocation_id: CoAllocationId, json: Json = False) -> None:
     if json:
         answer_json({"coallocation": coallocation, "leases": leases})
     else:
-        answer("\n".join(account(coallocation, leases, now())))
+        answer("\n".join(account(coallocation, leases, times.now())))
 
 
 @app.command()
 def cancel(coallocation_id: CoAllocationId, json: Json = False) -> None:
     """Cancel a co-allocation with all its components; one that is over is unchanged."""
     from leasehold.cli.live.coallocations import standing
-    from leasehold.cli.live.gateway import gateway
-    from leasehold.cli.screen import answer, answer_json
 
     with gateway() as client:
         coallocation = client.coallocations.cancel(coallocation_id)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from leasehold.cli.exit_codes import ANSWER_IS_NO, DONE
 from leasehold.cli.options import Config, Data, Json, StoreUrl, Wanted
+from leasehold.cli.screen import answer, answer_json
 
 if TYPE_CHECKING:
     from leasehold.service.doctor.findings import Told
@@ -56,7 +57,6 @@ def _examined_gateway(wanted: Wanted) -> "Iterator[Told]":
 
 
 def _answer_json(told: "list[Told]", problems: int) -> None:
-    from leasehold.cli.screen import answer_json
 
     findings = [
         {
@@ -73,7 +73,6 @@ def _answer_json(told: "list[Told]", problems: int) -> None:
 
 def _answer(told: "list[Told]", problems: int) -> None:
     from leasehold.analysis.wording import count
-    from leasehold.cli.screen import answer
 
     for part, ones in groupby(told, key=lambda one: one.part):
         answer("\n".join([f"{_TITLES[part]}", *_lines(ones), ""]))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from leasehold.cli.options import Data, Json, Wanted, needing_the_service, switch
+from leasehold.cli.screen import answer, answer_json, talk
 
 if TYPE_CHECKING:
     from leasehold.service.drivers.qemu.images.image import Image
@@ -46,7 +47,6 @@ def build(
     them, which sites find by itself.
     """
     place = _place(out, data)
-    from leasehold.cli.screen import talk
     from leasehold.service.drivers.qemu.images.build import build_image
 
     image = build_image(place, talk, rebuild=anew)
@@ -63,7 +63,6 @@ def build(
 def list_images(data: Data = None, json: Json = False) -> None:
     """List the images in the data folder, with the packages requested for each."""
     place = _place(None, data)
-    from leasehold.cli.screen import answer, answer_json
     from leasehold.service.drivers.qemu.images.image import Catalogue
 
     images = Catalogue(place.parent, place).images()
@@ -94,7 +93,6 @@ def _place(out: Path | None, data: Path | None) -> Path:
 
 
 def _tell(place: Path, image: "Image", *, json: bool) -> None:
-    from leasehold.cli.screen import answer, answer_json
 
     about = image.description
     if json:

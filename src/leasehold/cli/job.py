@@ -5,8 +5,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from leasehold.cli.exit_codes import ANSWER_IS_NO
+from leasehold.cli.live import times
+from leasehold.cli.live.gateway import gateway
 from leasehold.cli.live.names import JOB_STATES, complete_job_state, complete_site
+from leasehold.cli.live.table import answer_json_line, answer_line, print_rows
 from leasehold.cli.options import IdempotencyKey, Json, switch
+from leasehold.cli.screen import answer, answer_json, talk
 
 if TYPE_CHECKING:
     from leasehold.configuration.job_description.description import JobDescription
@@ -162,11 +166,11 @@ def _description(  # noqa: PLR0913, PLR0917 - one argument for each option
     group: Group = "",
 ) -> "JobDescription":
     """Read what is described; raises InputError and InvalidField."""
-    from leasehold.cli.live.describing import Said, described
+    from leasehold.cli.live.jobs import Options, read_description
 
-    return described(
+    return read_description(
         words or (),
-        Said(
+        Options(
             software=software,
             memory=memory,
             cores=cores,
@@ -212,10 +216,7 @@ def submit(
     json: Json = False,
 ) -> None:
     """Submit a job and print its ID. Exits with 1 if it is refused or, with --wait, failed."""
-    from leasehold.cli.live.describing import spec_of
-    from leasehold.cli.live.gateway import gateway
-    from leasehold.cli.live.jobs import answer_output, followed, is_a_no, standing
-    from leasehold.cli.screen import answer, answer_json, talk
+    from leasehold.cli.live.jobs import answer_output, followed, is_a_no, spec_of, standing
 
     with gateway() as client:
         job = client.jobs.submit(spec_of(description), idempotency_key=idempotency_key)
@@ -241,13 +242,11 @@ def explain(description: "JobDescription", json: Json = False) -> None:
 
     Exits with 1 if it would run nowhere now.
     """
-    from leasehold.cli.live.describing import spec_of
-    from leasehold.cli.live.gateway import gateway
-    from leasehold.cli.live.jobs import answer_prospect
+    from leasehold.cli.live.jobs import answer_prospect, spec_of
 
     with gateway() as client:
-        told = client.jobs.explain(spec_of(description))
-    answer_prospect(told, json=json)
+        prospect = client.jobs.explain(spec_of(description))
+    answer_prospect(prospect, json=json)
 
 
 @app.command()
@@ -258,7 +257,6 @@ def describe(
     json: Json = False,
 ) -> None:
     """Print a job description, without contacting a gateway."""
-    from leasehold.cli.screen import answer, answer_json
     from leasehold.configuration.job_description.writing import fields_of, to_json, to_xml
 
     if json:
@@ -298,18 +296,14 @@ def list_jobs(
     json: Json = False,
 ) -> None:
     """List open jobs, newest first."""
-    from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.jobs import JOBS
-    from leasehold.cli.live.table import print_rows
-    from leasehold.cli.live.times import now, read_moment
-    from leasehold.cli.screen import answer_json
     from leasehold.client import JobFilter
 
     which = JobFilter.of(
         state=JOB_STATES.read(states or []),
         site=site,
         consumer=consumer,
-        since=read_moment("--since", since, now()) if since else None,
+        since=times.read_moment("--since", since, times.now()) if since else None,
         open=None if everything or states else True,
     )
     with gateway() as client:
@@ -323,32 +317,27 @@ def list_jobs(
 @app.command()
 def show(job_id: JobId, json: Json = False) -> None:
     """Show a job: its request, its state, and each attempt."""
-    from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.jobs import account
-    from leasehold.cli.live.times import now
-    from leasehold.cli.screen import answer, answer_json
 
     with gateway() as client:
         job = client.jobs.get(job_id)
     if json:
         answer_json({"job": job})
     else:
-        answer("\n".join(account(job, now())))
+        answer("\n".join(account(job, times.now())))
 
 
 @app.command()
 def wait(job_id: JobId, json: Json = False) -> None:
     """Follow the state of a job until it is over; exits with 1 if it failed."""
-    from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.jobs import is_a_no, standings
-    from leasehold.cli.live.table import answer_json_line, answer_line
 
     with gateway() as client:
-        for job, told in standings(client, job_id):
+        for job, sentence in standings(client, job_id):
             if json:
                 answer_json_line({"job": job})
             else:
-                answer_line(told)
+                answer_line(sentence)
     if is_a_no(job):
         raise typer.Exit(ANSWER_IS_NO)
 
@@ -356,9 +345,7 @@ def wait(job_id: JobId, json: Json = False) -> None:
 @app.command()
 def cancel(job_id: JobId, json: Json = False) -> None:
     """Cancel a job with all its attempts; one that is over is unchanged."""
-    from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.jobs import standing
-    from leasehold.cli.screen import answer, answer_json
 
     with gateway() as client:
         job = client.jobs.cancel(job_id)
@@ -371,9 +358,7 @@ def cancel(job_id: JobId, json: Json = False) -> None:
 @app.command()
 def result(job_id: JobId, json: Json = False) -> None:
     """Print the output of a job; exits with 1 if it failed or has none."""
-    from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.jobs import show_result
-    from leasehold.cli.screen import answer_json
 
     with gateway() as client:
         found = client.jobs.result(job_id)

@@ -138,9 +138,8 @@ def submit(  # noqa: PLR0913, PLR0917 - one argument for each option
     ] = None,
 ) -> None:
     """Submit a lease and print its ID. Exits with 1 if it is refused."""
-    from leasehold.cli.live.following import waited_for
     from leasehold.cli.live.gateway import gateway
-    from leasehold.cli.live.leases import is_a_no, show_json, show_number
+    from leasehold.cli.live.leases import is_a_no, show_json, show_number, waited_for
     from leasehold.cli.live.times import now
 
     spec = _spec(
@@ -292,9 +291,9 @@ def list_leases(  # noqa: PLR0913, PLR0917 - one argument for each option
     ] = 200,
 ) -> None:
     """List open leases, newest first."""
-    from leasehold.cli.live.following import watch as keep_showing
     from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.leases import read_columns
+    from leasehold.cli.live.leases import watch as keep_showing
     from leasehold.cli.live.table import print_rows
     from leasehold.cli.live.times import now, read_moment
     from leasehold.cli.screen import answer_json, talk
@@ -355,9 +354,8 @@ def watch(
 
     Exits with 1 if one of these failed.
     """
-    from leasehold.cli.live.following import going_on, until_over
     from leasehold.cli.live.gateway import gateway
-    from leasehold.cli.live.leases import happening, is_a_no
+    from leasehold.cli.live.leases import going_on, happening, is_a_no, until_over
     from leasehold.cli.live.table import answer_json_line, answer_line
 
     with gateway() as client, going_on(lease_ids or ()):

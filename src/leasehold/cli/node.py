@@ -4,8 +4,11 @@ from typing import Annotated
 
 import typer
 
+from leasehold.cli.live.gateway import gateway
 from leasehold.cli.live.names import complete_site
+from leasehold.cli.live.table import print_rows
 from leasehold.cli.options import Json
+from leasehold.cli.screen import answer_json
 
 app = typer.Typer(help="Inspect the nodes that jobs run on.", no_args_is_help=True)
 
@@ -32,10 +35,7 @@ def list_nodes(
 
     --json includes all installed software, with versions.
     """
-    from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.jobs import NODES
-    from leasehold.cli.live.table import print_rows
-    from leasehold.cli.screen import answer_json
     from leasehold.client import NodeFilter
 
     with gateway() as client:
@@ -49,10 +49,7 @@ def list_nodes(
 @app.command()
 def images(json: Json = False) -> None:
     """List images for machines on the nodes, including those that could not be built."""
-    from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.jobs import IMAGES
-    from leasehold.cli.live.table import print_rows
-    from leasehold.cli.screen import answer_json
 
     with gateway() as client:
         found = client.images.list()

@@ -5,8 +5,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from leasehold.cli.live import times
+from leasehold.cli.live.gateway import gateway
 from leasehold.cli.live.names import complete_ask, complete_peer
+from leasehold.cli.live.table import print_rows
 from leasehold.cli.options import Json
+from leasehold.cli.screen import answer, answer_json, talk
 
 if TYPE_CHECKING:
     from leasehold.client import Client, NewToken, Peer
@@ -54,9 +58,7 @@ def add(
     json: Json = False,
 ) -> None:
     """Add or change a peer gateway; creates the token for the other side."""
-    from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.sites import advice, check_ask, read_token
-    from leasehold.cli.screen import answer, answer_json, talk
     from leasehold.client import PeerSpec
 
     check_ask(ask)
@@ -102,10 +104,7 @@ def _token_for(client: "Client", name: str) -> "NewToken":
 @app.command("list")
 def list_peers(json: Json = False) -> None:
     """List peers: connection state and exchanged leases."""
-    from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.sites import PEERS
-    from leasehold.cli.live.table import print_rows
-    from leasehold.cli.screen import answer_json
 
     with gateway() as client:
         peers = client.peers.list()
@@ -118,25 +117,19 @@ def list_peers(json: Json = False) -> None:
 @app.command()
 def show(name: Name, json: Json = False) -> None:
     """Show everything known about a peer: requests offered, accepted and refused in both directions."""
-    from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.sites import peer_account
-    from leasehold.cli.live.times import now
-    from leasehold.cli.screen import answer, answer_json
 
     with gateway() as client:
         peer = client.peers.get(name)
     if json:
         answer_json({"peer": peer})
     else:
-        answer("\n".join(peer_account(peer, now())))
+        answer("\n".join(peer_account(peer, times.now())))
 
 
 @app.command()
 def remove(name: Name, json: Json = False) -> None:
     """Remove a peer; refused while leases exist between the two, unless it is unreachable."""
-    from leasehold.cli.live.gateway import gateway
-    from leasehold.cli.screen import answer, answer_json
-
     with gateway() as client:
         client.peers.remove(name)
     if json:

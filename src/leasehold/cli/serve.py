@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from leasehold.cli.options import Config, Data, Json, StoreUrl, Wanted, needing_the_service, switch
+from leasehold.cli.screen import answer, answer_json
 
 if TYPE_CHECKING:
     from leasehold.service.config import ServiceConfig
@@ -51,7 +52,6 @@ def serve(  # noqa: PLR0913, PLR0917 - one argument for each option
 
 
 def _print(configuration: "ServiceConfig", *, json: bool) -> None:
-    from leasehold.cli.screen import answer, answer_json
     from leasehold.service.config_file import commented_toml
 
     if json:

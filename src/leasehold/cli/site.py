@@ -6,8 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from leasehold.cli.live import times
+from leasehold.cli.live.gateway import gateway
 from leasehold.cli.live.names import complete_site
+from leasehold.cli.live.table import print_rows
 from leasehold.cli.options import Config, Data, Json, StoreUrl, Wanted, needing_the_service
+from leasehold.cli.screen import answer, answer_json
 
 if TYPE_CHECKING:
     from leasehold.client import Site
@@ -70,10 +74,7 @@ def _usual_folder(name: str) -> Path:
 @app.command("list")
 def list_sites(json: Json = False) -> None:
     """List sites: number of machines, their use, and waiting requests."""
-    from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.sites import SITES
-    from leasehold.cli.live.table import print_rows
-    from leasehold.cli.screen import answer_json
 
     with gateway() as client:
         sites = client.sites.list()
@@ -86,8 +87,6 @@ def list_sites(json: Json = False) -> None:
 @app.command()
 def show(name: Name, json: Json = False) -> None:
     """Show everything known about a site."""
-    from leasehold.cli.live.gateway import gateway
-
     with gateway() as client:
         _tell(client.sites.get(name), json=json)
 
@@ -99,8 +98,6 @@ def drain(
     json: Json = False,
 ) -> None:
     """Drain a site: no new guests start; running ones stay."""
-    from leasehold.cli.live.gateway import gateway
-
     with gateway() as client:
         _tell(client.sites.drain(name, note), json=json)
 
@@ -108,8 +105,6 @@ def drain(
 @app.command()
 def resume(name: Name, json: Json = False) -> None:
     """Let a drained site take guests again."""
-    from leasehold.cli.live.gateway import gateway
-
     with gateway() as client:
         _tell(client.sites.resume(name), json=json)
 
@@ -117,9 +112,6 @@ def resume(name: Name, json: Json = False) -> None:
 @app.command()
 def forget(name: Name, json: Json = False) -> None:
     """Remove a site whose manager will not return; its leases fail."""
-    from leasehold.cli.live.gateway import gateway
-    from leasehold.cli.screen import answer, answer_json
-
     with gateway() as client:
         client.sites.forget(name)
     if json:
@@ -136,9 +128,7 @@ def capabilities(
     json: Json = False,
 ) -> None:
     """Show the capabilities of the sites' machines."""
-    from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.sites import print_abilities
-    from leasehold.cli.screen import answer_json
 
     with gateway() as client:
         sites = client.sites.list() if name is None else (client.sites.get(name),)
@@ -150,10 +140,8 @@ def capabilities(
 
 def _tell(site: "Site", *, json: bool) -> None:
     from leasehold.cli.live.sites import site_account
-    from leasehold.cli.live.times import now
-    from leasehold.cli.screen import answer, answer_json
 
     if json:
         answer_json({"site": site})
     else:
-        answer("\n".join(site_account(site, now())))
+        answer("\n".join(site_account(site, times.now())))

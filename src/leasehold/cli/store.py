@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from leasehold.cli.options import Config, Data, Json, StoreUrl, Wanted, needing_the_service, switch
+from leasehold.cli.screen import answer, answer_json
 
 if TYPE_CHECKING:
     from leasehold.service.store_status import Contents, StoreStatus
@@ -19,7 +20,6 @@ BackupFile = Annotated[Path, typer.Argument(metavar="FILE", help="The backup fil
 def status(config: Config = None, data: Data = None, store: StoreUrl = "", json: Json = False) -> None:
     """Show the store's schema, whether a gateway uses it, and its contents."""
     url = _url(config, data, store)
-    from leasehold.cli.screen import answer, answer_json
     from leasehold.service.store_status import look_at
 
     found = look_at(url)
@@ -111,7 +111,6 @@ def _url(config: Path | None, data: Path | None, store: str) -> str:
 
 
 def _answer(text: str, facts: dict[str, object], *, json: bool) -> None:
-    from leasehold.cli.screen import answer, answer_json
 
     if json:
         answer_json(facts)

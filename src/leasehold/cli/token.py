@@ -4,8 +4,11 @@ from typing import Annotated
 
 import typer
 
+from leasehold.cli.live.gateway import gateway
 from leasehold.cli.live.names import complete_role, complete_site
+from leasehold.cli.live.table import print_rows
 from leasehold.cli.options import Json
+from leasehold.cli.screen import answer, answer_json, talk
 
 app = typer.Typer(help="Create and revoke tokens.", no_args_is_help=True)
 
@@ -47,9 +50,7 @@ def create(  # noqa: PLR0917 - one argument for each option
     json: Json = False,
 ) -> None:
     """Create a token and print it; it is never shown again."""
-    from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.sites import token_line
-    from leasehold.cli.screen import answer, answer_json, talk
     from leasehold.client import TokenSpec
     from leasehold.configuration.times import read_duration_s
 
@@ -73,10 +74,7 @@ def create(  # noqa: PLR0917 - one argument for each option
 @app.command("list")
 def list_tokens(json: Json = False) -> None:
     """List issued tokens, without their values."""
-    from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.sites import TOKENS
-    from leasehold.cli.live.table import print_rows
-    from leasehold.cli.screen import answer_json
 
     with gateway() as client:
         tokens = client.tokens.list()
@@ -91,9 +89,6 @@ def revoke(
     token_ids: Annotated[list[str], typer.Argument(metavar="ID...", show_default=False)], json: Json = False
 ) -> None:
     """Revoke tokens."""
-    from leasehold.cli.live.gateway import gateway
-    from leasehold.cli.screen import answer, answer_json
-
     with gateway() as client:
         for token_id in token_ids:
             client.tokens.revoke(token_id)
@@ -106,9 +101,7 @@ def revoke(
 @app.command()
 def inspect(json: Json = False) -> None:
     """Show the caller's identity and permissions, and where its token was found."""
-    from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.sites import introduction
-    from leasehold.cli.screen import answer, answer_json
 
     with gateway() as client:
         caller, access = client.tokens.inspect(), client.access

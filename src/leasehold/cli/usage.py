@@ -4,8 +4,12 @@ from typing import Annotated
 
 import typer
 
+from leasehold.cli.live import times
+from leasehold.cli.live.gateway import gateway
 from leasehold.cli.live.names import complete_by, complete_site
+from leasehold.cli.live.table import print_rows, print_table
 from leasehold.cli.options import Json
+from leasehold.cli.screen import answer, answer_json
 
 app = typer.Typer(help="Show usage and statements.", no_args_is_help=True)
 
@@ -46,19 +50,15 @@ def show(  # noqa: PLR0917 - one argument for each option
 ) -> None:
     """Show usage by consumer and virtual domain in VM-seconds, exact to the millisecond."""
     from leasehold.cli.live.agreements import check_by, usage_columns
-    from leasehold.cli.live.gateway import gateway
-    from leasehold.cli.live.table import print_rows
-    from leasehold.cli.live.times import now, read_moment
-    from leasehold.cli.screen import answer_json
     from leasehold.client import UsageFilter
 
-    at = now()
+    at = times.now()
     check_by(by)
     which = UsageFilter.of(
         consumer=consumer,
         domain=domain,
-        since=read_moment("--since", since, at) if since else None,
-        until=read_moment("--until", until, at) if until else None,
+        since=times.read_moment("--since", since, at) if since else None,
+        until=times.read_moment("--until", until, at) if until else None,
         by=by,
         depth=depth,
     )
@@ -80,9 +80,6 @@ def statement(
 ) -> None:
     """Print a VO's statement for a month: agreed, used and penalised, by virtual domain."""
     from leasehold.cli.live.agreements import STATEMENT_HEADS, heading, lines, notes
-    from leasehold.cli.live.gateway import gateway
-    from leasehold.cli.live.table import print_table
-    from leasehold.cli.screen import answer, answer_json
     from leasehold.client import StatementQuery
 
     with gateway() as client:

@@ -21,9 +21,9 @@ def gateway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gateway
             monkeypatch.delenv(name)
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
     monkeypatch.setattr("leasehold.client.access._SHARED", tmp_path / "shared")
-    patience = RetryPolicy(connect_tries=1, first_s=0)
-    monkeypatch.setattr("leasehold.cli.live.gateway.RETRY", patience)
-    monkeypatch.setattr("leasehold.cli.live.following.RETRY", patience)
+    impatient = RetryPolicy(connect_tries=1, first_s=0)
+    monkeypatch.setattr("leasehold.cli.live.gateway.patience", lambda: impatient)
+    monkeypatch.setattr("leasehold.cli.live.leases.patience", lambda: impatient)
     with serving() as served:
         monkeypatch.setenv("LEASEHOLD_DATA", str(tmp_path / "data"))
         monkeypatch.setenv("LEASEHOLD_URL", served.url)
@@ -35,8 +35,6 @@ def gateway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gateway
 def _standing_clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """It is 10:56:10 in a place whose clocks show UTC."""
     monkeypatch.setattr("leasehold.cli.live.times.now", lambda: NOW)
-    monkeypatch.setattr("leasehold.cli.live.following.now", lambda: NOW)
-    monkeypatch.setattr("leasehold.cli.live.table.now", lambda: NOW)
     with monkeypatch.context() as environment:
         environment.setenv("TZ", "UTC")
         time.tzset()

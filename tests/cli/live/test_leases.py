@@ -122,7 +122,7 @@ class TestSubmit:
             raise KeyboardInterrupt
 
         gateway.answer("POST", "/v1/leases", Reply(201, lease(**WAITING)))
-        monkeypatch.setattr("leasehold.cli.live.following.until_over", interrupted)
+        monkeypatch.setattr("leasehold.cli.live.leases.until_over", interrupted)
         said = cli(*SUBMIT, "--wait")
         assert said.code == 130
         assert said.err.splitlines()[-1] == (
@@ -235,14 +235,14 @@ class TestList:
         self, cli: Cli, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-        monkeypatch.setattr("leasehold.cli.live.following.REDRAW_S", 0)
+        monkeypatch.setattr("leasehold.cli.live.leases.REDRAW_S", 0)
         drawn = Event()
 
         def draw(*shown: Any) -> list[list[str]]:
             drawn.set()
             return rows(*shown)
 
-        monkeypatch.setattr("leasehold.cli.live.following.rows", draw)
+        monkeypatch.setattr("leasehold.cli.live.leases.rows", draw)
         no_longer = Held(problem(403, "x", "No longer."), drawn)
         gateway.answer("GET", "/v1/changes", Stream(event(change(7))), Cut(), no_longer)
         said = cli("lease", "list", "--watch")

@@ -135,74 +135,74 @@ def _where(lease: Lease) -> str:
 # What would become of a request that was not made
 
 
-def answer_explained_coallocation(told: CoAllocationExplanation, *, json: bool) -> None:
+def answer_explained_coallocation(explanation: CoAllocationExplanation, *, json: bool) -> None:
     """Answer with what would become of a co-allocation; exits with 1 where it would be refused."""
     if json:
-        answer_json({"explanation": told})
+        answer_json({"explanation": explanation})
     else:
-        answer("\n".join(_explained_coallocation(told)))
-    if told.state == REFUSED:
+        answer("\n".join(_explained_coallocation(explanation)))
+    if explanation.state == REFUSED:
         raise typer.Exit(ANSWER_IS_NO)
 
 
-def _explained_coallocation(told: CoAllocationExplanation) -> Iterator[str]:
-    yield _outlook(told)
-    for number, component in enumerate(told.components, 1):
+def _explained_coallocation(explanation: CoAllocationExplanation) -> Iterator[str]:
+    yield _outlook(explanation)
+    for number, component in enumerate(explanation.components, 1):
         yield from could_run(f"component {number} could run at", component.extended, component.barred)
-    yield from scores(told.domains)
+    yield from scores(explanation.domains)
 
 
-def _outlook(told: CoAllocationExplanation) -> str:
-    if told.state == REFUSED:
-        return f"would be refused: each component {told.explanation} ({told.reason})"
-    if not all(told.sites):
-        return f"would wait at the gateway: each component {told.explanation} ({told.reason})"
-    start = "" if told.starts_at is None else f", from {show_moment(told.starts_at)}"
-    return f"would run at {', '.join(told.sites)}{start}"
+def _outlook(explanation: CoAllocationExplanation) -> str:
+    if explanation.state == REFUSED:
+        return f"would be refused: each component {explanation.explanation} ({explanation.reason})"
+    if not all(explanation.sites):
+        return f"would wait at the gateway: each component {explanation.explanation} ({explanation.reason})"
+    start = "" if explanation.starts_at is None else f", from {show_moment(explanation.starts_at)}"
+    return f"would run at {', '.join(explanation.sites)}{start}"
 
 
-def answer_explained(told: LeaseExplanation, duration_s: float, at: datetime, *, json: bool) -> None:
+def answer_explained(explanation: LeaseExplanation, duration_s: float, at: datetime, *, json: bool) -> None:
     """Answer with what would become of a lease of this duration; exits with 1 where it would be refused."""
     if json:
-        answer_json({"explanation": told})
+        answer_json({"explanation": explanation})
     else:
-        answer("\n".join(_explained(told, duration_s, at)))
-    if told.state is LeaseState.REFUSED:
+        answer("\n".join(_explained(explanation, duration_s, at)))
+    if explanation.state is LeaseState.REFUSED:
         raise typer.Exit(ANSWER_IS_NO)
 
 
-def _explained(told: LeaseExplanation, duration_s: float, at: datetime) -> Iterator[str]:
-    yield _verdict(told, at)
-    if told.state is LeaseState.REFUSED and told.reason in ADVICE:
-        yield f"  {ADVICE[told.reason]}"
-    if duration := by_the_clock(duration_s, told.walltime_s, told.site):
+def _explained(explanation: LeaseExplanation, duration_s: float, at: datetime) -> Iterator[str]:
+    yield _verdict(explanation, at)
+    if explanation.state is LeaseState.REFUSED and explanation.reason in ADVICE:
+        yield f"  {ADVICE[explanation.reason]}"
+    if duration := by_the_clock(duration_s, explanation.walltime_s, explanation.site):
         yield f"  it would last {duration}"
-    if told.ends_at is not None:
-        end = f"{show_moment(told.ends_at)} ({show_distance(told.ends_at, at)})"
+    if explanation.ends_at is not None:
+        end = f"{show_moment(explanation.ends_at)} ({show_distance(explanation.ends_at, at)})"
         yield f"  it would end {end}, unless it is preempted or extended"
-    if told.preempted_leases:
-        some = "1 lease" if told.preempted_leases == 1 else f"{told.preempted_leases} leases"
-        yield f"  {some} with {told.preempted_vms} VMs would give way to it"
-    yield from could_run("open to it", told.sites, told.barred)
-    yield from scores(told.domains)
+    if explanation.preempted_leases:
+        some = "1 lease" if explanation.preempted_leases == 1 else f"{explanation.preempted_leases} leases"
+        yield f"  {some} with {explanation.preempted_vms} VMs would give way to it"
+    yield from could_run("open to it", explanation.sites, explanation.barred)
+    yield from scores(explanation.domains)
 
 
-def _verdict(told: LeaseExplanation, at: datetime) -> str:
-    why = f"{told.explanation} ({told.reason})"
-    there = told.elsewhere
+def _verdict(explanation: LeaseExplanation, at: datetime) -> str:
+    why = f"{explanation.explanation} ({explanation.reason})"
+    there = explanation.elsewhere
     if there is not None:
         free = "1 VM was" if there.free_vms == 1 else f"{there.free_vms} VMs were"
         whom = f"the peer {there.name}" if there.peer else there.name
         return f"would be offered to {whom}, which decides by itself; {free} free when it was last heard of"
-    if told.state is LeaseState.REFUSED:
+    if explanation.state is LeaseState.REFUSED:
         return f"would be refused: it {why}"
-    if told.state is LeaseState.HELD:
+    if explanation.state is LeaseState.HELD:
         return f"would wait at the gateway: it {why}"
-    if told.state is LeaseState.WAITING:
-        start = told.starts_at
+    if explanation.state is LeaseState.WAITING:
+        start = explanation.starts_at
         until = "" if start is None else f" until {show_moment(start)} ({show_distance(start, at)})"
-        return f"would wait at {told.site}{until}: it {why}"
-    return f"would start now at {told.site} ({told.reason})"
+        return f"would wait at {explanation.site}{until}: it {why}"
+    return f"would start now at {explanation.site} ({explanation.reason})"
 
 
 def could_run(head: str, sites: Sequence[str], barred: Iterable[Barred]) -> Iterator[str]:

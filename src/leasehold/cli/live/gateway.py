@@ -3,25 +3,34 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-from leasehold.client import Client, Lost, NotSignedIn, RetryPolicy, Unreachable
-from leasehold.client.access import Access
-from leasehold.client.local_gateway import data_folder
+if TYPE_CHECKING:
+    from leasehold.client import Client, RetryPolicy
+    from leasehold.client.access import Access
 
-RETRY = RetryPolicy(connect_tries=1)
-"""A person wants to know at once that nobody is there; but what was sent is asked after."""
+
+def patience() -> "RetryPolicy":
+    """Connect once, so that a gateway that does not run is reported at once; retry requests that were sent."""
+    from leasehold.client import RetryPolicy
+
+    return RetryPolicy(connect_tries=1)
 
 
 @contextmanager
-def gateway() -> Iterator[Client]:
-    """Speak to the gateway that is meant; errors inside also say what to do about them."""
-    with Client(retry=RETRY) as client, advising(client.access):
+def gateway() -> "Iterator[Client]":
+    """Connect to the configured gateway; errors inside also say what to do about them."""
+    from leasehold.client import Client
+
+    with Client(retry=patience()) as client, advising(client.access):
         yield client
 
 
 @contextmanager
-def advising(access: Access) -> Iterator[None]:
-    """Say beside an error what a person at a terminal can do."""
+def advising(access: "Access") -> Iterator[None]:
+    """Add to an error what a person at a terminal can do."""
+    from leasehold.client import Lost, NotSignedIn, Unreachable
+
     try:
         yield
     except Lost:
@@ -37,7 +46,9 @@ def advising(access: Access) -> Iterator[None]:
 
 
 def _advice(why: str) -> str:
-    """Say what a person can do where no gateway answers for this reason."""
+    """Give the advice where no gateway answers for this reason."""
+    from leasehold.client.local_gateway import data_folder
+
     if "certificate" in why.lower():
         return "LEASEHOLD_CA names a file with the certificate of the authority to trust, or its own"
     advice = "`leasehold serve` starts one, LEASEHOLD_URL names another"

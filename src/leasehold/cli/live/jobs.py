@@ -1,16 +1,21 @@
-"""Jobs: in a line each, in full with every attempt, followed to the end; what would become of one, and the nodes."""
+"""Jobs: how options and files describe one, what is printed about jobs, and what a list shows of nodes and images."""
 
+import re
 import sys
-from collections.abc import Iterator
-from datetime import datetime
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from shlex import join
 
 import typer
 
 from leasehold.cli.exit_codes import ANSWER_IS_NO
+from leasehold.cli.live import times
+from leasehold.cli.live.leases import read_memory_mib
 from leasehold.cli.live.names import JOB_STATES
 from leasehold.cli.live.table import Column, columns_of, pick, print_table
-from leasehold.cli.live.times import show_distance, show_duration, show_moment, show_times
+from leasehold.cli.live.times import read_moment, show_distance, show_duration, show_moment, show_times
 from leasehold.cli.screen import answer, answer_json, talk
 from leasehold.client import (
     Attempt,
@@ -21,11 +26,33 @@ from leasehold.client import (
     JobPlace,
     JobProspect,
     JobResult,
+    JobSpec,
     Node,
     NodeGroup,
     NodeVerdict,
     NotFound,
 )
+from leasehold.configuration.job_description.description import (
+    DEFAULT_MEMORY_MIB,
+    MOST_CORES,
+    MOST_NODES,
+    MOST_RESTARTS,
+    JobDescription,
+    Looking,
+    body_of,
+    read_between,
+    read_bytes,
+    read_mhz,
+    read_mib,
+    read_software,
+    read_whole,
+)
+from leasehold.configuration.job_description.documents import SUFFIXES, load_description, size_of
+from leasehold.configuration.times import read_duration_ms
+from leasehold.jobs.job import Backup
+from leasehold.matching.needs import Amounts, InputFile, Needs
+from leasehold.model.errors import InvalidField, UnknownName
+from leasehold.model.request import LEASE_TYPES
 
 FAULTS = {
     "job-error": "its own code ended with an error",
@@ -172,22 +199,22 @@ NO_RESULT = "no-result"
 
 def followed(client: Client, job: Job) -> Job:
     """Say whenever a job stands differently, until it is over; give it as it is then."""
-    now, said = job, standing(job)
-    for seen, told in standings(client, job.id):
-        if told != said:
-            talk(f"leasehold: {told}")
-        now = seen
-    return now
+    known = standing(job)
+    for latest, sentence in standings(client, job.id):
+        if sentence != known:
+            talk(f"leasehold: {sentence}")
+        job = latest
+    return job
 
 
 def standings(client: Client, job_id: int) -> Iterator[tuple[Job, str]]:
     """Give a job, and how it stands, whenever that reads differently, until it is over."""
-    said = ""
+    before = ""
     for job in client.jobs.follow(job_id):
-        told = standing(job)
-        if told != said or job.is_over:
-            yield job, told
-        said = told
+        sentence = standing(job)
+        if sentence != before or job.is_over:
+            yield job, sentence
+        before = sentence
 
 
 def answer_output(client: Client, job: Job) -> None:
@@ -226,24 +253,24 @@ def is_a_no(job: Job) -> bool:
 _WORDS = {"fit": "yes", "wait": "not now", "never": "never"}
 
 
-def answer_prospect(told: JobProspect, *, json: bool) -> None:
+def answer_prospect(prospect: JobProspect, *, json: bool) -> None:
     """Answer with what would become of a job; exits with 1 where it would run nowhere now."""
     if json:
-        answer_json({"prospect": told})
+        answer_json({"prospect": prospect})
     else:
-        answer("\n".join(_summary(told)))
+        answer("\n".join(_summary(prospect)))
         heads = ["NODES", "AS THEY ARE", "IN A MACHINE", "FOR EXAMPLE"]
-        print_table(heads, [_nodes(group) for group in told.groups], (0,))
-    if not told.places:
+        print_table(heads, [_nodes(group) for group in prospect.groups], (0,))
+    if not prospect.places:
         raise typer.Exit(ANSWER_IS_NO)
 
 
-def _summary(told: JobProspect) -> Iterator[str]:
-    yield f"it would be {told.state}: it {told.explanation} ({told.reason})"
-    for place in told.places:
+def _summary(prospect: JobProspect) -> Iterator[str]:
+    yield f"it would be {prospect.state}: it {prospect.explanation} ({prospect.reason})"
+    for place in prospect.places:
         yield f"  {_place(place)}"
-    if told.surest is not None:
-        yield f"  done by its deadline with a probability of {told.surest:.6g}"
+    if prospect.surest is not None:
+        yield f"  done by its deadline with a probability of {prospect.surest:.6g}"
 
 
 def _place(place: JobPlace) -> str:
@@ -330,3 +357,138 @@ IMAGES = pick(
     "image,site,state,size,memory,software,since,problem",
 )
 """Of each image: where it is, or why not."""
+
+
+# A job as the command line describes it: a file, options, or a file with options that change it
+
+
+_ELSEWHERE = re.compile(r"(?P<name>.+):(?P<size>[^:@]+)@(?P<site>[^:@]+)")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The options, None or "" where nothing is options."""
+
+    software: Sequence[str] | None = None
+    memory: str = ""
+    cores: int | None = None
+    disk: str = ""
+    cpu_speed: str = ""
+    nodes: int | None = None
+    inputs: Sequence[str] | None = None
+    execution: str = ""
+    deadline: str = ""
+    reliability: float | None = None
+    backup: str = ""
+    restarts: int | None = None
+    lease_type: str = ""
+    name: str = ""
+    group: str = ""
+
+
+def read_description(words: Sequence[str], options: Options) -> JobDescription:
+    """Read what is described. The first word is a file if it ends as one does; the others are the command.
+
+    Raises InputError for the file, and InvalidField for an option.
+    """
+    is_file = bool(words) and words[0].lower().endswith(SUFFIXES)
+    command = tuple(words[1:] if is_file else words)
+    base = _from_file(Path(words[0])) if is_file else _blank(command, options)
+    return _changed(base, command or base.command, options)
+
+
+def _from_file(path: Path) -> JobDescription:
+    """Read a file; the paths in it begin where it is."""
+    at = times.now()
+    looking = Looking(
+        moment_ms=lambda field, text: _unix_ms(read_moment(field, text, at)),
+        size_of=lambda field, text: size_of(field, text, path.parent),
+    )
+    return load_description(path, looking)
+
+
+def _blank(command: tuple[str, ...], options: Options) -> JobDescription:
+    if not command:
+        expected = "what to run, after --, or a file with a description (.json or .xml)"
+        raise InvalidField("COMMAND", None, expected)
+    if not options.execution:
+        raise InvalidField("--execution", None, "how long it is thought to run, such as 90m")
+    amounts = Amounts(cores=1, memory_mib=DEFAULT_MEMORY_MIB)
+    return JobDescription(command=command, needs=Needs(amounts=amounts, execution_ms=1))
+
+
+def _changed(base: JobDescription, command: tuple[str, ...], options: Options) -> JobDescription:
+    changed = replace(
+        base,
+        command=command,
+        needs=_needs(base.needs, options),
+        name=options.name or base.name,
+        group=options.group or base.group,
+        deadline_ms=_deadline_ms(options) if options.deadline else base.deadline_ms,
+        reliability=base.reliability if options.reliability is None else _reliability(options.reliability),
+        backup=Backup(_named("--backup", options.backup, list(Backup))) if options.backup else base.backup,
+        lease_type=LEASE_TYPES[_named("--type", options.lease_type, list(LEASE_TYPES))]
+        if options.lease_type
+        else base.lease_type,
+        restarts=_whole("--restarts", options.restarts, base.restarts, 0, MOST_RESTARTS),
+    )
+    if changed.reliability is not None and changed.deadline_ms is None:
+        raise InvalidField("--deadline", None, "a time, as --reliability is that of being done by then")
+    return changed
+
+
+def _needs(base: Needs, options: Options) -> Needs:
+    usual = base.amounts
+    return Needs(
+        amounts=Amounts(
+            cores=_whole("--cores", options.cores, usual.cores, 1, MOST_CORES),
+            memory_mib=read_memory_mib(options.memory) if options.memory else usual.memory_mib,
+            disk_mib=read_mib("--disk", options.disk, "MiB") if options.disk else usual.disk_mib,
+        ),
+        execution_ms=read_duration_ms("--execution", options.execution) if options.execution else base.execution_ms,
+        nodes=_whole("--nodes", options.nodes, base.nodes, 1, MOST_NODES),
+        cpu_mhz=read_mhz("--cpu-speed", options.cpu_speed, "MHz") if options.cpu_speed else base.cpu_mhz,
+        software=tuple(read_software("--software", text) for text in options.software)
+        if options.software
+        else base.software,
+        inputs=tuple(map(_input, options.inputs)) if options.inputs else base.inputs,
+    )
+
+
+def _whole(field: str, value: int | None, usual: int, least: int, most: int) -> int:
+    return usual if value is None else read_whole(field, value, least, most)
+
+
+def _reliability(value: float) -> float:
+    return read_between("--reliability", value, 0, 1)
+
+
+def _named(field: str, name: str, known: Sequence[str]) -> str:
+    if name not in known:
+        raise UnknownName(field, name, known)
+    return name
+
+
+def _deadline_ms(options: Options) -> int:
+    return _unix_ms(read_moment("--deadline", options.deadline, times.now()))
+
+
+def _unix_ms(moment: datetime) -> int:
+    return (moment - _EPOCH) // _MILLISECOND
+
+
+def _input(text: str) -> InputFile:
+    """Read ``NAME:SIZE@SITE``, or look at a file of this machine."""
+    found = _ELSEWHERE.fullmatch(text)
+    if found is not None and not Path(text).exists():
+        return InputFile(found["name"], read_bytes("--input", found["size"]), found["site"])
+    return InputFile(Path(text).name or text, size_of("--input", text), "")
+
+
+def spec_of(description: JobDescription) -> JobSpec:
+    """Give what the client asks a gateway with."""
+    deadline_ms = description.deadline_ms
+    deadline = None if deadline_ms is None else _EPOCH + deadline_ms * _MILLISECOND
+    return JobSpec.of(**body_of(description), deadline=deadline)

@@ -11,20 +11,24 @@ import sys
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from leasehold.cli.exit_codes import DONE
-from leasehold.cli.live.times import now, show_duration, show_moment
+from leasehold.cli.live import times
+from leasehold.cli.live.times import show_duration, show_moment
 from leasehold.cli.screen import SCHEMA_VERSION, answer, legible, plain
 from leasehold.model.errors import UnknownName
-from leasehold.protocol.base import ResponseModel
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from leasehold.protocol.base import ResponseModel
 
 T = TypeVar("T")
-M = TypeVar("M", bound=ResponseModel)
+M = TypeVar("M", bound="ResponseModel")
 _UNIT = re.compile("_(at|s|mib)$")
 
 
@@ -96,7 +100,7 @@ def figures(columns: Sequence[Column[T]]) -> set[int]:
 
 def print_rows(columns: Sequence[Column[T]], things: Iterable[T], *, head: bool = True) -> None:
     """Print a line for each thing."""
-    print_table(heads(columns), rows(things, columns, now()), figures(columns), head=head)
+    print_table(heads(columns), rows(things, columns, times.now()), figures(columns), head=head)
 
 
 _ENDLESS = 100_000
@@ -104,8 +108,10 @@ _ENDLESS = 100_000
 
 def make_table(
     heads: Sequence[str], rows: Sequence[Sequence[str]], figures: Container[int] = (), *, head: bool = True
-) -> Table:
+) -> "Table":
     """Make a table; columns with ``figures`` are flush right, and what does not fit the terminal is cut."""
+    from rich.table import Table
+
     table = Table(box=None, pad_edge=False, show_header=head, header_style="bold")
     for index, name in enumerate(heads):
         justify = "right" if index in figures else "left"
@@ -115,8 +121,10 @@ def make_table(
     return table
 
 
-def terminal() -> Console:
+def terminal() -> "Console":
     """Give standard output as rich draws on it; without a terminal, lines are as long as they need be."""
+    from rich.console import Console
+
     width = None if sys.stdout.isatty() else _ENDLESS
     return Console(highlight=False, markup=False, emoji=False, width=width)
 

@@ -3,7 +3,6 @@
 import re
 from datetime import UTC, datetime, time, timedelta
 
-from leasehold.configuration.times import read_duration_s
 from leasehold.model.errors import InvalidField
 
 
@@ -35,6 +34,8 @@ def read_moment(field: str, text: str, at: datetime) -> datetime:
     this machine; ``18:00`` is when that clock shows it next.
     Raises InvalidField for anything else.
     """
+    from leasehold.configuration.times import read_duration_s
+
     relative = _RELATIVE.fullmatch(text.strip())
     if relative is not None:
         sign, duration = relative.groups()
