@@ -21,7 +21,7 @@ def written_down() -> dict[str, dict[tuple[str, str], str]]:
     heading = ""
     for line in PAGE.read_text(encoding="utf-8").splitlines():
         if line.startswith("## "):
-            heading = line.removeprefix("## ").removesuffix(", besides").lower()
+            heading = line.removeprefix("## ").removesuffix(": additional steps").lower()
         elif match := ROW.match(line):
             tables.setdefault(heading, {})[match[1], match[2]] = match[3]
     return tables
@@ -34,7 +34,7 @@ def lease(kind: LeaseType, state: LeaseState) -> Lease:
 @pytest.mark.parametrize("kind", LeaseType)
 def test_the_page_and_the_code_say_the_same(kind: LeaseType) -> None:
     tables = written_down()
-    expected = tables["every type"] | tables.get(kind.label, {})
+    expected = tables["all types"] | tables.get(kind.label, {})
     assert {(str(a), str(b)): str(c) for (a, b), c in MOVES[kind].items()} == expected
 
 
