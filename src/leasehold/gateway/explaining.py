@@ -220,6 +220,6 @@ def _brokered(gateway: Gateway, request: Request, sites: Collection[str], now_ms
     def room(site: str) -> int:
         return gateway.knowledge.live(site, now_ms).free_vms
 
-    told = Broker(sharing, Random(0)).recommend(ask, sites, room, now_ms)
+    recommended = Broker(sharing, Random(0)).recommend(ask, sites, room, now_ms)
     read = {site: tuple(readings(sharing, request.path, site, now_ms)) for site in sites}
-    return Brokered((*told.offers, *told.others), read)
+    return Brokered((*recommended.offers, *recommended.others), read)

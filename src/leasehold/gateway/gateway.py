@@ -146,7 +146,7 @@ class Gateway:
             site.serve_locals(now_ms)
         if coallocations.open:
             coallocations.serve(now_ms)
-        # 3. Migratable guests that lost their place, or can wait no longer, go on, or wait, or have failed.
+        # 3. Migratable guests that lost their place, or can wait no longer, continue elsewhere, wait, or fail.
         if self.suspended.leases:
             changes.displaced += self.suspended.take_urgent(now_ms)
         if changes.displaced:
@@ -267,7 +267,7 @@ class Gateway:
         }
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
-        """Go on from what `snapshot` returned."""
+        """Restore the state that `snapshot` returned."""
         self.pending.refused_by = {
             lease_id: {name: Reason(reason) for name, reason in refusals.items()}
             for lease_id, refusals in snapshot["refused_by"]

@@ -33,7 +33,7 @@ class Guests:
     """Admission, start, suspension and resumption of outside leases at one site."""
 
     def __init__(self, allocations: Allocations, local_side: Backfiller, full: Profile) -> None:
-        """Begin without guests; ``full`` is a copy of the home profile as it stands."""
+        """Begin without guests; ``full`` is a copy of the current home profile."""
         self.allocations = allocations
         self.full = full
         self.queue = Backfiller(full, allocations.settings.guest_depth, local_side.moved)

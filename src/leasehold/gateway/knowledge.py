@@ -27,7 +27,7 @@ class Knowledge:
     def __init__(
         self, registry: SiteRegistry, reference_mips: int, told_external: StreamMoments | None, peers: Streams
     ) -> None:
-        """Begin with nothing but what was told."""
+        """Start with the configured moments only."""
         self._registry = registry
         self._reference_mips = reference_mips
         self._told_external = told_external
@@ -129,7 +129,7 @@ class Knowledge:
     # What a policy may ask
 
     def external(self, now_ms: int) -> StreamMoments:
-        """Give the stream of external requests, told or learnt: of one's own users, and of all peers."""
+        """Return the stream of external requests, configured or learnt: from own users and from all peers."""
         if self._told_external is not None:
             return self._told_external
         own, peers = self._seen(None, now_ms), self._peers(now_ms)

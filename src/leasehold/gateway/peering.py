@@ -88,7 +88,7 @@ class Peering:
         self.terms[name] = terms
 
     def begin_to_count(self, name: str, now_ms: int) -> None:
-        """Learn the traffic both ways from now on; for a known peer, go on."""
+        """Start measuring the traffic in both directions; no effect for a known peer."""
         self.asked.setdefault(name, PeerTraffic(StreamEstimator(now_ms)))
         self.asking.setdefault(name, PeerTraffic(StreamEstimator(now_ms)))
 
@@ -216,6 +216,6 @@ class Peering:
         }
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
-        """Go on from what `snapshot` returned."""
-        self.asked = {name: PeerTraffic.restored(told) for name, told in snapshot.get("asked", {}).items()}
-        self.asking = {name: PeerTraffic.restored(told) for name, told in snapshot.get("asking", {}).items()}
+        """Restore the state that `snapshot` returned."""
+        self.asked = {name: PeerTraffic.restored(traffic) for name, traffic in snapshot.get("asked", {}).items()}
+        self.asking = {name: PeerTraffic.restored(traffic) for name, traffic in snapshot.get("asking", {}).items()}

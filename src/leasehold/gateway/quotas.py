@@ -178,7 +178,7 @@ class QuotaEnforcer:
         return breach
 
     def why_not_on(self, lease: Lease, more_work: int, speed_mips: int, now_ms: int) -> Breach | None:
-        """Say why a lease may not go on where it is, or for longer; None if it may."""
+        """Return why a lease may not continue at its site, or for longer; None if it may."""
         if self.sharing is None or self._asks_nothing(lease):
             return None
         ask = self.ask(lease, speed_mips, now_ms, more_work)

@@ -2,7 +2,7 @@
 
 A Migratable lease that lost its place goes first to the site of the same gateway where it would finish soonest among
 those that have room for it now and meet its deadline; else it waits, suspended, where it was, if it can still be
-finished there before its deadline; else it has failed, and that is said. JPDC 2012, section 2.1, asks for the first
+finished there before its deadline; else it fails, and this is reported. JPDC 2012, section 2.1, asks for the first
 two.
 
 With a policy that decides when guests resume, a Suspendable lease that had to give way does not resume as soon as there
@@ -165,12 +165,12 @@ class Relocator:
         return self._registry.own[lease.site].open_to_guests(now_ms).resume(lease, reason, rule, now_ms)
 
     def could_take(self, lease: Lease, now_ms: int) -> list[Guests]:
-        """List the other sites where a guest could go on now, and end in time."""
+        """List the other sites where a guest could continue now and finish in time."""
         guests = [site.open_to_guests(now_ms) for site in self._open_to(lease, now_ms)]
         return [one for one in guests if _fits_now(one, lease, now_ms)]
 
     def move(self, lease: Lease, there: Guests, reason: Reason, rule: str, now_ms: int) -> None:
-        """Let a guest go on at another site, which has room for it."""
+        """Continue a guest at another site, which has room for it."""
         self._pool.leases.pop(lease.id, None)
         self._knowledge.gone(lease, lease.site)
         _take_over(there, lease, reason, rule, now_ms)
@@ -194,7 +194,7 @@ def _could_resume(lease: Lease, now_ms: int) -> bool:
 
 
 def _latest_ms(guests: Guests, lease: Lease) -> int | None:
-    """When it would have to go on at the latest, moved to another site; None without a deadline."""
+    """The latest time it could continue at another site; None without a deadline."""
     request, allocations = lease.request, guests.allocations
     if request.deadline_ms is None:
         return None
@@ -246,12 +246,12 @@ def _transfer_ms(guests: Guests, lease: Lease) -> int:
 
 
 def _fits_now(guests: Guests, lease: Lease, now_ms: int) -> bool:
-    """Whether a displaced lease could go on at another site now, and end there in time."""
+    """Whether a displaced lease could continue at another site now and finish there in time."""
     return _is_able(guests, lease) and _finish_if_moved_ms(guests, lease, now_ms) is not None
 
 
 def _take_over(guests: Guests, lease: Lease, reason: Reason, rule: str, now_ms: int) -> None:
-    """Let a displaced lease go on at this site; it has been found that it fits."""
+    """Continue a displaced lease at this site, where it is known to fit."""
     allocations = guests.allocations
     source, lease.site = lease.site, allocations.name
     lease.overhead_ms = _transfer_ms(guests, lease)

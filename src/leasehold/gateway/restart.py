@@ -31,9 +31,9 @@ RESTART = "restart"
 
 
 def take_up(gateway: Gateway, leases: Iterable[Lease], now_ms: int, history: Iterable[Segment] = ()) -> None:
-    """Give a new gateway its open leases; `Gateway.handle` goes on from there.
+    """Load the open leases into a new gateway; `Gateway.handle` continues from there.
 
-    ``history`` is what was used before, by leases that are over or hold no machines now.
+    ``history`` is past usage by leases that have ended or hold no machines now.
     """
     open_leases = sorted(leases, key=attrgetter("order"))
     by_site: dict[str, list[Lease]] = {name: [] for name in gateway.sites}
@@ -101,7 +101,7 @@ def _promised_too_much(guests: Guests) -> bool:
 def _part_with(gateway: Gateway, site: Site, lease: Lease, now_ms: int) -> None:
     """Turn away a lease that waits for more VMs than there are.
 
-    A guest that has never started is routed again; of the others only a Migratable one may go on elsewhere.
+    A guest that has never started is routed again; of the others, only a Migratable one may continue elsewhere.
     """
     if lease.request.is_local:
         site.locals.withdraw(lease, now_ms)

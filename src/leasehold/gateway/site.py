@@ -115,7 +115,7 @@ class Site:
         self.allocations.close(lease, Step.FAIL, why)
 
     def begin(self, lease: Lease, since_ms: int, not_before_ms: int, now_ms: int) -> None:
-        """The machines of a lease are there since ``since_ms``; its work goes on, not before a given time.
+        """Record that a lease has machines since ``since_ms``; its work continues, not before ``not_before_ms``.
 
         Where starts are confirmed its time counts from then: its end moves to where it has all of it.
         """

@@ -137,7 +137,7 @@ class OpenOffers:
         return {name: list(there.items()) for name, there in self._vms.items()}
 
     def restore(self, snapshot: Mapping[str, Iterable[tuple[int, int]]]) -> None:
-        """Go on from what `snapshot` returned."""
+        """Restore the state that `snapshot` returned."""
         self._vms = {name: dict(there) for name, there in snapshot.items()}
 
 
@@ -216,8 +216,8 @@ class SiteRegistry:
         place = self.remotes.get(name) or self.own[name].settings
         return place.can_serve(lease_type)
 
-    def _facts(self, place: SiteSettings | RemoteSite, told: StreamMoments | None = None) -> SiteFacts:
-        return SiteFacts(place.name, place.slots, place.speed_mips, self._reference_mips, told)
+    def _facts(self, place: SiteSettings | RemoteSite, moments: StreamMoments | None = None) -> SiteFacts:
+        return SiteFacts(place.name, place.slots, place.speed_mips, self._reference_mips, moments)
 
     def _all_but(self, name: str) -> list[SiteFacts]:
         return [facts for facts in self.federation.sites if facts.name != name]

@@ -324,7 +324,7 @@ def _noting(kind: type, before: _Before) -> type:
 
     def note(one: Any, name: str, value: object) -> None:  # noqa: ANN401 - whatever is watched
         key = (id(one), name)
-        if key not in before and name != "__class__":  # who else watches puts that back
+        if key not in before and name != "__class__":  # restored by the other watcher
             before[key] = (one, getattr(one, name))
         put(one, name, value)
 

@@ -1,1 +1,1 @@
-"""When a lease runs and who gives way: availability profile, backfilling, repair, victims, overheads."""
+"""When a lease runs and which gives way: availability profile, backfilling, repair, victims, overheads."""

@@ -54,8 +54,8 @@ class Backfiller:
     """The queue and the reservations over one profile.
 
     ``plan`` is what fits are tested against; everything booked is booked in each of ``books``, which
-    holds ``plan`` itself and whatever other profile has to know. Whose place or reservation changes is noted
-    in ``moved``, for whoever keeps a record.
+    holds ``plan`` itself and whatever other profile has to know. Leases whose place or
+    reservation changes are collected in ``moved``, for the caller's records.
     """
 
     def __init__(self, plan: Profile, depth: int | None, moved: dict[int, Lease] | None = None) -> None:
@@ -77,7 +77,7 @@ class Backfiller:
         return len(self.reserved) + len(self.others)
 
     def waiting(self) -> list[Lease]:
-        """Everybody who waits, in order of arrival."""
+        """All waiting leases, in order of arrival."""
         return [*self.reserved.values(), *self.others.values()]
 
     def waiting_vms(self) -> int:
@@ -100,7 +100,7 @@ class Backfiller:
             self._unseen.append(lease)
 
     def take_up(self, waiting: Iterable[Lease]) -> None:
-        """Go on from a record: these wait, and who of them has a reservation is in the profiles already."""
+        """Restore these waiting leases; those with a reservation are in the profiles already."""
         for lease in sorted(waiting, key=attrgetter("place")):
             if lease.reserved_ms >= 0:
                 self.reserved[lease.id] = lease
@@ -144,7 +144,7 @@ class Backfiller:
         return self.plan.earliest(max(now_ms, lease.earliest_ms), lease.span_ms, lease.vms)
 
     def step(self, now_ms: int) -> Started:
-        """One pass: move reservations earlier, then start whoever is due, promoted or backfilled."""
+        """One pass: move reservations earlier, then start leases that are due, promoted or backfilled."""
         plan = self.plan
         plan.trim(now_ms)
         has_new_room = plan.was_freed or plan.times[0] > self._looked_ms
@@ -163,9 +163,9 @@ class Backfiller:
         return started
 
     def _newcomers(self, now_ms: int) -> list[Lease]:
-        """Who came or became ready since the last pass, in order of arrival.
+        """Return leases that came or became ready since the last pass, in order of arrival.
 
-        The others did not fit then, and while nobody gives room back and no booking ends they never will.
+        The others did not fit then, and cannot fit until room is given back or a booking ends.
         """
         found, self._unseen = self._unseen, []
         while self._coming and self._coming[0][0] <= now_ms:
@@ -174,7 +174,7 @@ class Backfiller:
         return found
 
     def _next_ready_ms(self) -> int | None:
-        """When somebody without a reservation becomes ready."""
+        """When the next lease without a reservation becomes ready."""
         coming = self._coming
         while coming:
             ready_ms, place, lease = coming[0]
@@ -184,7 +184,7 @@ class Backfiller:
         return None
 
     def next_pass_ms(self) -> int | None:
-        """When the next reservation is due, or somebody without one becomes ready; None without either."""
+        """When the next reservation is due, or a lease without one becomes ready; None without either."""
         due, pass_ms = self._due, self._next_ready_ms()
         while due:
             start_ms, _, lease = due[0]
@@ -206,7 +206,7 @@ class Backfiller:
         """
         plan = self.plan
         until_ms = plan.freed_until_ms
-        # Moves free room behind them: who was looked at before may use it at the next pass.
+        # Moves free room behind them: leases examined earlier may use it at the next pass.
         plan.freed_until_ms = now_ms
         most = plan.most_before(until_ms)
         for lease in self.reserved.values():
@@ -224,7 +224,7 @@ class Backfiller:
             self._forget_old_times()
 
     def _forget_old_times(self) -> None:
-        """Drop the entries of reservations that have moved, before they outgrow those that stand."""
+        """Drop the entries of moved reservations, before they outnumber the valid ones."""
         self._due = [(lease.reserved_ms, lease.order, lease) for lease in self.reserved.values()]
         heapify(self._due)
 
@@ -264,7 +264,7 @@ class Backfiller:
             del others[lease.id]
 
     def _backfill(self, candidates: Iterable[Lease], now_ms: int, started: Started) -> None:
-        """Start whoever fits now, beyond the depth, without touching a reservation."""
+        """Start leases that fit now, beyond the depth, without touching a reservation."""
         plan = self.plan
         free = plan.free_at(now_ms)
         minima: Minima | None = None
@@ -284,7 +284,7 @@ Repair = Callable[[Backfiller, int], list[Lease]]
 
 
 def repair_conflicts(guests: Backfiller, now_ms: int) -> list[Lease]:
-    """Plan anew only what overlaps with over-booked time; of those in conflict the last to come gives way."""
+    """Replan only what overlaps with over-booked time; of leases in conflict, the last to arrive gives way."""
     plan = guests.plan
     if min(plan.free) >= 0:
         return []
@@ -299,7 +299,7 @@ def repair_conflicts(guests: Backfiller, now_ms: int) -> list[Lease]:
 
 
 def replan_all(guests: Backfiller, now_ms: int) -> list[Lease]:
-    """Plan every waiting guest anew, in order of arrival, as if none had a reservation."""
+    """Replan every waiting guest in order of arrival, as if none had a reservation."""
     waiting = [(lease, lease.reserved_ms) for lease in guests.reserved.values()]
     for lease, _ in waiting:
         guests.release(lease, now_ms)

@@ -81,7 +81,7 @@ class Overheads(ABC):
 
     @abstractmethod
     def migrate_ms(self, memory_mib: int, vms: int = 1) -> int:
-        """How long until it goes on in another cluster: saved, sent, loaded there."""
+        """The time until it continues in another cluster: saved, sent, loaded there."""
 
     def preempt_ms(self, lease_type: LeaseType, memory_mib: int, vms: int = 1) -> int:
         """How long a lease of this type is held up in all by being preempted once.
@@ -140,7 +140,7 @@ class OverheadModel(Overheads):
         return self._in_turn(vms) * _per_gib(memory_mib, self.resume_ms_per_gib)
 
     def migrate_ms(self, memory_mib: int, vms: int = 1) -> int:
-        """How long until it goes on in another cluster: saved, sent, loaded there."""
+        """The time until it continues in another cluster: saved, sent, loaded there."""
         bits_per_ms = self.network_mbps * _BITS_PER_MS_AT_ONE_MBPS
         sending_ms = _divide_up(memory_mib * _BITS_PER_MIB, bits_per_ms)
         one_vm_ms = self.suspend_ms(memory_mib) + sending_ms + self.resume_ms(memory_mib)
@@ -259,7 +259,7 @@ class LearntOverheads(Overheads):
 
     @property
     def terminate_ms(self) -> int:
-        """As it was configured: nobody measures how long an end takes."""
+        """As configured: the duration of a termination is not measured."""
         return self.configured.terminate_ms
 
     def suspend_ms(self, memory_mib: int, vms: int = 1) -> int:
@@ -271,7 +271,7 @@ class LearntOverheads(Overheads):
         return self._scaled(Operation.RESUME, memory_mib, vms)
 
     def migrate_ms(self, memory_mib: int, vms: int = 1) -> int:
-        """How long until it goes on in another cluster."""
+        """The time until it continues in another cluster."""
         return self._scaled(Operation.MIGRATE, memory_mib, vms)
 
     def _scaled(self, operation: Operation, memory_mib: int, vms: int) -> int:

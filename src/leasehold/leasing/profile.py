@@ -13,11 +13,11 @@ from itertools import accumulate
 class Profile:
     """Free VMs over time at one site.
 
-    A step may be negative where guests that still run overlap with a local reservation: such room
-    fits nobody, and the guests are preempted when the local request starts.
+    A step may be negative where guests that still run overlap with a local reservation: no request fits
+    there, and the guests are preempted when the local request starts.
 
     ``was_freed`` says whether room was given back since a backfiller last looked, and ``freed_until_ms``
-    where that room ends: whoever could start earlier now can only do so by starting before that time.
+    where that room ends: a booking that could start earlier now can only do so before that time.
     """
 
     __slots__ = ("free", "freed_until_ms", "slots", "times", "was_freed")
@@ -40,7 +40,7 @@ class Profile:
         return twin
 
     def rebuild(self, start_ms: int, bookings: Iterable[tuple[int, int, int]]) -> None:
-        """Begin anew at ``start_ms`` with these bookings (start, end, VMs), in one sweep."""
+        """Rebuild from ``start_ms`` with these bookings (start, end, VMs), in one sweep."""
         change: dict[int, int] = {start_ms: 0}
         for begin_ms, end_ms, vms in bookings:
             begin_ms = max(begin_ms, start_ms)  # noqa: PLW2901 - the past is forgotten
@@ -158,7 +158,7 @@ class Profile:
         return max(self.free[: max(bisect_left(self.times, end_ms), 1)])
 
     def earlier(self, from_ms: int, span_ms: int, vms: int, booked_ms: int, before_ms: int) -> int:
-        """The first start from ``from_ms`` on and before ``before_ms`` for who already holds ``booked_ms``.
+        """The first start in [``from_ms``, ``before_ms``) for a lease already booked at ``booked_ms``.
 
         What is booked from ``booked_ms`` on counts as free for its holder, so that only the room before
         it has to be there. Returns ``booked_ms`` when nothing earlier is found.

@@ -57,68 +57,70 @@ Terms = Annotated[Json, WithJsonSchema(_terms_schema())]
 
 
 class SignatureSpec(RequestModel):
-    """For whom somebody signs, and what they have read."""
+    """The side a caller signs for, and the revision it has read."""
 
     model_config = examples({"side": "consumer", "revision": 1})
 
-    side: AgreementSide = Field(description="For whom: `provider` or `consumer`.")
+    side: AgreementSide = Field(description="The side signed for: `provider` or `consumer`.")
     revision: Annotated[int, Strict(), Field(ge=1, le=MAX_INT64)] = Field(
         description="The revision that was read and is agreed to."
     )
 
 
 class PublicationSpec(RequestModel):
-    """Who may see an agreement."""
+    """The visibility of an agreement."""
 
     model_config = examples({"published": True})
 
-    published: bool = Field(default=True, strict=True, description="Whether everybody may see it, or only its parties.")
+    published: bool = Field(
+        default=True, strict=True, description="True: visible to every caller; false: only to its parties."
+    )
 
 
 class NoteSpec(RequestModel):
-    """Why something is done."""
+    """An optional note with an action."""
 
     model_config = examples({"note": "new switches until Thursday"})
 
-    note: Text = Field(default="", description="For the others who look at the agreement.")
+    note: Text = Field(default="", description="Shown to others with access to the agreement.")
 
 
 class Signature(ResponseModel):
-    """Who, and when."""
+    """An action's author and time."""
 
-    by: str = Field(description="Who it was.")
+    by: str = Field(description="The consumer name of the token used.")
     at: Moment
 
 
 class Revision(ResponseModel):
-    """One wording of an agreement, and who has signed it."""
+    """One revision of an agreement, with its signatures."""
 
     model_config = examples(_REVISION)
 
-    revision: int = Field(description="Counts up with every amendment.")
-    terms: Json = Field(description="What it says, under the keys of a file of agreements.")
-    drawn_up: Signature = Field(description="By whom, and when.")
-    provider: OrNone[Signature] = Field(description="Who has signed for the provider; null: nobody yet.")
-    consumer: OrNone[Signature] = Field(description="Who has signed for the consumer; null: nobody yet.")
+    revision: int = Field(description="Increases by one with every amendment.")
+    terms: Json = Field(description="The terms, with the same keys as in an agreements file.")
+    drawn_up: Signature = Field(description="Author and time.")
+    provider: OrNone[Signature] = Field(description="The provider's signature; null: not signed yet.")
+    consumer: OrNone[Signature] = Field(description="The consumer's signature; null: not signed yet.")
 
 
 class Agreement(ResponseModel):
-    """One agreement with its life so far."""
+    """One agreement and its current state."""
 
     model_config = examples(_AGREEMENT)
 
     name: str
     standing: str = Field(description="`proposed`, `signed`, `suspended`, `expired` or `revoked`.")
     in_force: bool = Field(
-        description="Whether it holds now: signed, in its time, and so is what it passes on a part of."
+        description="Whether it applies now: signed, within its period, and its parent agreement, if any, in force too."
     )
-    current: Revision = Field(description="The revision that holds; of a proposal, the one to sign.")
+    current: Revision = Field(description="The revision in force; for a proposal, the one to sign.")
     amendment: OrNone[Revision] = Field(
-        description="The next revision, which waits for signatures while the current one holds; null: none."
+        description="The next revision, awaiting signatures while the current one stays in force; null: none."
     )
-    since: Moment = Field(description="Since when it stands as it does.")
-    since_by: OrEmpty = Field(description="Who moved it there; empty where its time had come.")
-    published: OrFalse = Field(description="Whether everybody may see it.")
+    since: Moment = Field(description="When it entered its present state.")
+    since_by: OrEmpty = Field(description="The caller that changed the state; empty: the change was due by time.")
+    published: OrFalse = Field(description="Whether every caller may see it.")
     note: OrEmpty
 
     @property
@@ -130,28 +132,28 @@ class Agreement(ResponseModel):
 class AgreementList(ResponseModel):
     """Agreements, by name."""
 
-    agreements: tuple[Agreement, ...] = Field(description="Those that are published, and those of one's own.")
+    agreements: tuple[Agreement, ...] = Field(description="Published agreements, and those the caller is party to.")
 
 
 class Penalty(ResponseModel):
-    """A punishment: for its time no rule between these two may be broken."""
+    """A penalty: while it is active, no rule between provider and consumer may be exceeded."""
 
     model_config = examples(_PENALTY)
 
     id: int
     agreement: str = Field(description="The agreement that was broken.")
-    provider: str = Field(description="Who lends under it.")
+    provider: str = Field(description="The provider under the agreement.")
     consumer: str
-    points: int = Field(description="How grave that is: the penalty of the agreement.")
-    stands: bool = Field(description="Whether it has neither ended nor been lifted.")
-    since: Moment = Field(description="Since when it stands.")
-    until: Moment | None = Field(description="When it ends by itself; null: never.")
-    lease: int = Field(description="The lease with which it was broken.")
-    lifted_at: OrNone[Moment] = Field(description="When somebody lifted it.")
-    lifted_by: OrEmpty = Field(description="Who lifted it.")
+    points: int = Field(description="Severity: the penalty set in the agreement.")
+    stands: bool = Field(description="Whether it is active: neither expired nor lifted.")
+    since: Moment = Field(description="When it was imposed.")
+    until: Moment | None = Field(description="When it expires; null: never.")
+    lease: int = Field(description="The lease that broke it.")
+    lifted_at: OrNone[Moment] = Field(description="When it was lifted; null: it was not.")
+    lifted_by: OrEmpty = Field(description="The caller that lifted it.")
 
 
 class PenaltyList(ResponseModel):
-    """Punishments, the last one first."""
+    """Penalties, newest first."""
 
-    penalties: tuple[Penalty, ...] = Field(description="Those that concern the caller.")
+    penalties: tuple[Penalty, ...] = Field(description="Penalties the caller may see.")

@@ -33,11 +33,11 @@ class RequestModel(BaseModel):
 
     @classmethod
     def of(cls, **options: object) -> Self:
-        """Make one of options that may be empty, and then say nothing, and are not typed; raises InvalidField."""
+        """Build one from untyped options, ignoring empty ones; raises InvalidField."""
         return cls(**{name: value for name, value in options.items() if value not in _EMPTY})
 
     def said(self) -> dict[str, Any]:
-        """Give as JSON what was said of it; the gateway fills in the rest."""
+        """Return the fields that were set, as JSON; the gateway fills in the rest."""
         return self.model_dump(mode="json", exclude_unset=True, exclude_none=True)
 
 
@@ -49,29 +49,29 @@ class PageQuery(RequestModel):
 
 
 class ResponseModel(BaseModel):
-    """A body that goes out. In the OpenAPI all of its fields are there always."""
+    """A response body. In the OpenAPI all of its fields are required."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, json_schema_serialization_defaults_required=True)
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        """Leave the defaults out, which are for reading what a gateway of an earlier version says."""
+        """Omit the defaults, which exist only for reading responses of an older gateway."""
         made = handler(schema)
         for field in handler.resolve_ref_schema(made).get("properties", {}).values():
             field.pop("default", None)
         return made
 
     def told(self) -> dict[str, Any]:
-        """Give it as it is on the wire."""
+        """Return its JSON representation."""
         return self.model_dump(mode="json")
 
 
 class NextPage(ResponseModel):
-    """A part of a list, and where the next part begins."""
+    """One page of a list, with the cursor of the next."""
 
-    next: str | None = Field(description="The `cursor` of the next page; null: this was the last.")
+    next: str | None = Field(description="The `cursor` of the next page; null: this is the last.")
 
 
 def examples(*bodies: Mapping[str, Any]) -> ConfigDict:
-    """Let a model show these bodies in the OpenAPI."""
+    """Attach these example bodies to a model's OpenAPI schema."""
     return ConfigDict(json_schema_extra={"examples": [dict(body) for body in bodies]})

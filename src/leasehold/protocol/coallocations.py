@@ -53,10 +53,10 @@ Retries = Annotated[int, Strict(), Field(ge=0, le=MAX_TRIES)]
 
 
 class InputFile(RequestModel):
-    """Something that a component reads."""
+    """A file that a component reads."""
 
-    site: Name = Field(description="Where it is.")
-    mib: int = Field(strict=True, ge=1, le=MAX_FILE_MIB, description="How large it is, in MiB.")
+    site: Name = Field(description="The site where it is stored.")
+    mib: int = Field(strict=True, ge=1, le=MAX_FILE_MIB, description="Size in MiB.")
 
 
 class ComponentSpec(RequestModel):
@@ -64,61 +64,59 @@ class ComponentSpec(RequestModel):
 
     vms: Vms = Field(description="How many machines.")
     duration_s: Duration | None = Field(
-        default=None, description="For how long at most; left out: as the co-allocation says."
+        default=None, description="Maximum duration; left out: that of the co-allocation."
     )
     memory_mib: MemoryMib = Field(default=DEFAULT_MEMORY_MIB, description="The memory of each machine, in MiB.")
-    site: Name | None = Field(default=None, description="Where it has to be; left out: at any site.")
-    files: list[InputFile] = Field(default=[], max_length=MAX_FILES, description="What it reads.")
+    site: Name | None = Field(default=None, description="Required site; left out: any site.")
+    files: list[InputFile] = Field(default=[], max_length=MAX_FILES, description="Input files.")
 
 
 class CoAllocationSpec(RequestModel):
-    """What is asked for: components that hold machines at the same time, or not at all."""
+    """A co-allocation request: components that hold machines at the same time, or not at all."""
 
     model_config = examples(_SPEC, _SPEC_AHEAD)
 
     components: list[ComponentSpec] = Field(min_length=1, max_length=MOST_COMPONENTS)
-    duration_s: Duration | None = Field(default=None, description="For how long, where a component does not say it.")
+    duration_s: Duration | None = Field(default=None, description="Duration of components that do not set their own.")
     claim: Literal["incremental", "reservation"] = Field(
         default="incremental",
-        description="`incremental`: shortly before the start, one component after the other, and who has "
-        "machines holds them for the others. `reservation`: all are promised their room ahead.",
+        description="`incremental`: shortly before the start, one component at a time; a component that has "
+        "machines holds them until all have. `reservation`: capacity is reserved for all in advance.",
     )
     place: Name = Field(default="worst-fit", description="The placement policy: `worst-fit` or `close-to-files`.")
-    ready: Moment | None = Field(default=None, description="Hold nothing before; left out: now.")
-    deadline: Moment | None = Field(default=None, description="When all must have ended.")
-    margin_s: Margin = Field(
-        default=0, description="`incremental`: from how long before the start on machines may be claimed."
-    )
-    tries: Tries = Field(default=3, description="How often all of it is tried for before it is refused.")
+    ready: Moment | None = Field(default=None, description="Claim no machines before; left out: now.")
+    deadline: Moment | None = Field(default=None, description="When all components must have ended.")
+    margin_s: Margin = Field(default=0, description="`incremental`: how long before the start machines may be claimed.")
+    tries: Tries = Field(default=3, description="Attempts to start the whole co-allocation before it is refused.")
     retries: Retries = Field(default=0, description="How often a component that lost its machines is placed again.")
-    name: Text = Field(default="", description="A name to recognise it by; its leases have it, too.")
+    name: Text = Field(default="", description="A display name, also given to its leases.")
     group: Text | None = Field(
-        default=None, description="The group that it is made for, one of the caller's; left out: the caller's first."
+        default=None, description="One of the caller's groups, to which it is charged; left out: the first."
     )
-    command: CommandWords = Field(default=[], description="What to run in the machines of every component.")
+    command: CommandWords = Field(default=[], description="The command to run in every component's machines.")
 
 
 class CoAllocationQuery(PageQuery):
-    """Which co-allocations to list."""
+    """A filter for co-allocations."""
 
 
 class CoAllocationComponent(ResponseModel):
-    """How things stand with one component."""
+    """The state of one component."""
 
     model_config = examples(_COMPONENT)
 
-    lease: int = Field(description="Its present lease.")
+    lease: int = Field(description="Its current lease.")
     vms: int
     duration_s: Seconds
     memory_mib: int
-    wanted_site: OrEmpty = Field(description="Where it has to be; empty: at any site.")
-    site: OrEmpty = Field(description="Where it is placed; empty while it is not.")
+    wanted_site: OrEmpty = Field(description="Required site; empty: any site.")
+    site: OrEmpty = Field(description="Its site; empty: not placed yet.")
     files: AnyNumberOf[InputFile]
     losses: OrZero = Field(description="How often it lost its machines.")
 
 
 class CoAllocation(ResponseModel):
-    """One co-allocation: what was asked for, and where it is in its life."""
+    """One co-allocation: the request and its current state."""
 
     model_config = examples(_COALLOCATION)
 
@@ -127,28 +125,28 @@ class CoAllocation(ResponseModel):
     consumer: str
     group: OrEmpty
     state: CoAllocationState
-    reason: OrEmpty = Field(description="Why it is so: one of a closed list.")
+    reason: OrEmpty = Field(description="Reason for the state, from a closed list.")
     explanation: OrEmpty
     claim: str
     place: str
     submitted_at: Moment
     ready_at: Moment
     deadline_at: OrNone[Moment]
-    starts_at: OrNone[Moment] = Field(description="The common start, once there is one.")
+    starts_at: OrNone[Moment] = Field(description="The common start; null: not determined yet.")
     ended_at: OrNone[Moment]
     idle_vm_s: Annotated[Seconds, Field(default=0)] = Field(
         description="VM-seconds for which machines were held idle for others."
     )
-    tried: OrZero = Field(description="How often all of it was tried for.")
+    tried: OrZero = Field(description="Attempts made to start the whole co-allocation.")
     components: tuple[CoAllocationComponent, ...]
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more will happen to it."""
+        """Whether its state is final."""
         return self.ended_at is not None
 
 
 class CoAllocationPage(NextPage):
-    """Some co-allocations, newest first."""
+    """A page of co-allocations, newest first."""
 
     coallocations: tuple[CoAllocation, ...]

@@ -1,4 +1,4 @@
-"""What would become of a request: a lease or a co-allocation that is not made."""
+"""Dry runs: the outcome a lease or co-allocation request would have, without submitting it."""
 
 from pydantic import Field
 
@@ -8,35 +8,35 @@ from leasehold.protocol.fields import AnyNumberOf, Moment, OrEmpty, OrNone, OrZe
 
 
 class Barred(ResponseModel):
-    """A site that agreements close to the request."""
+    """A site the request may not use, by an agreement."""
 
     site: str
     reason: str
-    agreement: str = Field(description="The agreement that says so; empty where there is none at all.")
-    explanation: str = Field(description="With the numbers.")
+    agreement: str = Field(description="The agreement that bars it; empty: there is no agreement at all.")
+    explanation: str = Field(description="The reason as a sentence, with the figures.")
 
 
 class ComponentEnvironment(ResponseModel):
-    """The sites that there are for a component, and those that are open to it."""
+    """The sites suitable for a component, and those it may use."""
 
-    virtual: tuple[str, ...] = Field(description="The sites that there are for it.")
-    extended: tuple[str, ...] = Field(description="Of these, those at which agreements let it run now.")
-    barred: tuple[Barred, ...] = Field(description="The others, and why.")
+    virtual: tuple[str, ...] = Field(description="All suitable sites.")
+    extended: tuple[str, ...] = Field(description="Those where agreements allow it now.")
+    barred: tuple[Barred, ...] = Field(description="The others, with the reason.")
 
 
 class DomainOffer(ResponseModel):
-    """How the broker sees a virtual domain; a site in none is one of its own."""
+    """A virtual domain as scored by the broker; a site outside all domains is its own."""
 
     domain: str
     sites: tuple[str, ...]
     free_vms: int
-    used_share: float = Field(description="What the consumer used, the most in any window of a rule.")
-    penalty: int = Field(description="Of the gravest rule that the request would break and may.")
-    score: int = Field(description="By the broker policy; the higher, the better.")
+    used_share: float = Field(description="The consumer's used share, the highest over all windows of the rules.")
+    penalty: int = Field(description="The highest penalty among the rules the request would exceed and may.")
+    score: int = Field(description="Score under the broker policy; higher is better.")
 
 
 class RuleReading(ResponseModel):
-    """How much of one rule is used up at a site, over one of its windows."""
+    """Consumption of one rule's limit at a site, over one of its windows."""
 
     site: str
     agreement: str
@@ -49,42 +49,42 @@ class RuleReading(ResponseModel):
 
 
 class Elsewhere(ResponseModel):
-    """Who would be asked to take the request, and decides by itself: a site with a manager, or a peer."""
+    """Where the request would be forwarded for decision: a site with its own manager, or a peer."""
 
     name: str
     peer: bool
-    free_vms: int = Field(description="How many VMs were free there when it was last heard of.")
+    free_vms: int = Field(description="VMs free there at its last report.")
 
 
 class LeaseExplanation(ResponseModel):
-    """What would become of a lease right after it was asked for; nothing was asked for."""
+    """The state a lease would have right after submission; nothing is submitted."""
 
     state: LeaseState
-    site: OrEmpty = Field(description="Where it would start or wait; empty: at no site.")
-    starts_at: OrNone[Moment] = Field(description="Now, or the planned start; null: nobody can know yet.")
-    ends_at: OrNone[Moment] = Field(description="When its time would be over, if it is not preempted before.")
+    site: OrEmpty = Field(description="The site where it would start or wait; empty: none.")
+    starts_at: OrNone[Moment] = Field(description="Now, or the planned start; null: not known yet.")
+    ends_at: OrNone[Moment] = Field(description="When its requested time would end, if it is not preempted.")
     walltime_s: OrNone[Seconds] = Field(
-        description="How long its duration is by the clock at that site; null: nobody can know yet."
+        description="Its duration in wall-clock time at that site; null: not known yet."
     )
-    reason: str = Field(description="The last one that it would be given.")
-    explanation: str = Field(description="The reason as a sentence, with the numbers of the agreement.")
+    reason: str = Field(description="The reason code it would have.")
+    explanation: str = Field(description="The reason as a sentence, with the figures of the agreement.")
     preempted_leases: OrZero = Field(description="How many leases would be preempted for it.")
-    preempted_vms: OrZero = Field(description="How many VMs those have.")
-    elsewhere: OrNone[Elsewhere] = Field(description="Who would be asked, where that is not decided here.")
-    sites: AnyNumberOf[str] = Field(description="The sites that can take it, lend, and are open to it.")
-    barred: AnyNumberOf[Barred] = Field(description="Those that agreements close to it, and why.")
-    domains: AnyNumberOf[DomainOffer] = Field(description="The virtual domains that are open to it, the best first.")
+    preempted_vms: OrZero = Field(description="The total number of their VMs.")
+    elsewhere: OrNone[Elsewhere] = Field(description="Where it would be forwarded; null: decided here.")
+    sites: AnyNumberOf[str] = Field(description="Sites that can take it, lend, and allow it.")
+    barred: AnyNumberOf[Barred] = Field(description="Sites barred by agreements, with the reason.")
+    domains: AnyNumberOf[DomainOffer] = Field(description="The virtual domains it may use, best first.")
     readings: AnyNumberOf[RuleReading]
 
 
 class CoAllocationExplanation(ResponseModel):
-    """What would become of a co-allocation right after it was asked for; nothing was asked for."""
+    """The state a co-allocation would have right after submission; nothing is submitted."""
 
     state: str
-    sites: tuple[str, ...] = Field(description="The site of each component; empty: none yet.")
-    starts_at: OrNone[Moment] = Field(description="The common start; null: there is none yet.")
+    sites: tuple[str, ...] = Field(description="The site of each component; empty: not placed yet.")
+    starts_at: OrNone[Moment] = Field(description="The common start; null: not determined yet.")
     reason: str
     explanation: str
     components: tuple[ComponentEnvironment, ...]
-    domains: AnyNumberOf[DomainOffer] = Field(description="Those open to the first component, the best first.")
+    domains: AnyNumberOf[DomainOffer] = Field(description="Those the first component may use, best first.")
     readings: AnyNumberOf[RuleReading]

@@ -1,4 +1,4 @@
-"""The values of requests and responses: their bounds, and how they read in the OpenAPI.
+"""Types of the values in requests and responses, with bounds and OpenAPI schemas.
 
 Times are ISO-8601 in UTC with milliseconds; durations are seconds with at most three decimals.
 """
@@ -25,7 +25,7 @@ MAX_CLAIMS = 20
 MAX_UNITS = 2**31
 
 LATEST_MS = 253_402_300_799_999
-"""The last millisecond of a four-digit year; later ones, as in the plan of a very full site, show as it."""
+"""The last millisecond of a four-digit year; later times, as in a very full site's plan, are clamped to it."""
 
 _DIGITS = 19  # of the largest 64-bit number
 _NO_CONTROLS = r"^[^\x00-\x1f\x7f-\x9f]*$"
@@ -41,7 +41,7 @@ MEANINGS = {
     _MONTH: "a year and a month, such as 2026-10",
     _RESOURCE: "a kind and a name, such as licence:matlab",
 }
-"""What the patterns above say, for people."""
+"""Human-readable descriptions of the patterns above."""
 
 # Times and durations
 
@@ -51,28 +51,28 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 def unix_ms(moment: datetime) -> int:
-    """Give a time as Unix milliseconds."""
+    """Convert a time to Unix milliseconds."""
     return (moment - _EPOCH) // _MILLISECOND
 
 
 def moment_at(unix_ms: int) -> datetime:
-    """Give the time of Unix milliseconds."""
+    """Convert Unix milliseconds to a time."""
     return _EPOCH + min(unix_ms, LATEST_MS) * _MILLISECOND
 
 
 def planned(unix_ms: int | None) -> datetime | None:
-    """Give a time that may not be known: None, or the store's -1, is none."""
+    """Convert an optional time; None and the store's -1 mean none."""
     return None if unix_ms is None or unix_ms < 0 else moment_at(unix_ms)
 
 
 def show_moment(moment: datetime | int) -> str:
-    """Write a time, or Unix milliseconds: ``2026-11-21T10:43:36.120Z``."""
+    """Format a time, or Unix milliseconds: ``2026-11-21T10:43:36.120Z``."""
     at = moment_at(moment if isinstance(moment, int) else unix_ms(moment))
     return f"{at.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
 
 
 def read_moment(text: object) -> datetime:
-    """Read a time with its zone. Raises ValueError for anything else, or finer than a millisecond."""
+    """Parse a time with its zone. Raises ValueError for anything else, or if finer than a millisecond."""
     if isinstance(text, datetime):
         if text.tzinfo is None:
             raise ValueError("a time with its zone")
@@ -88,13 +88,13 @@ def read_moment(text: object) -> datetime:
 
 
 def show_duration(duration_ms: int) -> int | float:
-    """Give milliseconds as seconds: a whole number where it is one."""
+    """Convert milliseconds to seconds, as an int if whole."""
     seconds, rest = divmod(duration_ms, 1000)
     return duration_ms / 1000 if rest else seconds
 
 
 def read_duration(seconds: object) -> int:
-    """Read seconds as milliseconds. Raises ValueError for what is not a number, or finer than a millisecond."""
+    """Convert seconds to milliseconds. Raises ValueError if not a number, or finer than a millisecond."""
     if isinstance(seconds, int) and not isinstance(seconds, bool):
         return seconds * 1000
     if not isinstance(seconds, float) or not isfinite(seconds * 1000):
@@ -132,19 +132,19 @@ Duration = Annotated[
     PlainValidator(_duration),
     Schema({"type": "number", "exclusiveMinimum": 0, "maximum": MAX_DURATION_S}),
 ]
-"""A duration that is asked for: seconds with at most three decimals."""
+"""A requested duration: seconds with at most three decimals."""
 
 Margin = Annotated[float, PlainValidator(_margin), Schema({"type": "number", "minimum": 0, "maximum": MAX_DURATION_S})]
 """A duration that may be 0."""
 
 Seconds = int | float
-"""A duration that is told: whole where it is."""
+"""A duration in a response: an int if whole."""
 
 # Numbers and texts of requests
 
 
 def plain_digits(text: object) -> object:
-    """Refuse what int() is too kind to refuse: ``+4``, ``4_2``, other scripts' digits, leading spaces."""
+    """Reject what int() accepts: ``+4``, ``4_2``, other scripts' digits, leading spaces."""
     if isinstance(text, str) and not (text.isascii() and text.isdigit() and len(text) <= _DIGITS):
         raise ValueError(f"a whole number from 0 to {MAX_INT64}")
     return text
@@ -157,28 +157,28 @@ def _within(command: list[str]) -> list[str]:
 
 
 LeaseTypeName = Literal["cancelable", "suspendable", "migratable", "non-preemptable"]
-"""How a request may be disturbed, as in `leasehold.model.request.LEASE_TYPES`."""
+"""How a request may be preempted, as in `leasehold.model.request.LEASE_TYPES`."""
 
 Vms = Annotated[int, Strict(), Field(ge=1, le=MAX_VMS)]
-"""How many machines."""
+"""A number of machines."""
 
 MemoryMib = Annotated[int, Strict(), Field(ge=1, le=MAX_MEMORY_MIB)]
 """The memory of one machine."""
 
 Text = Annotated[str, StringConstraints(strict=True, max_length=MAX_NAME, pattern=_NO_CONTROLS)]
-"""A name or a note: no control characters, so that it can stand in a log and on a terminal."""
+"""A name or a note without control characters, safe for logs and terminals."""
 
 Name = Annotated[Text, Field(min_length=1)]
-"""A name that names something."""
+"""A non-empty name."""
 
 Word = Annotated[str, StringConstraints(strict=True, pattern=_NO_NUL)]
-"""One word of a command: whatever an operating system takes."""
+"""One word of a command: anything an operating system accepts."""
 
 Key = Annotated[str, StringConstraints(max_length=MAX_NAME, pattern=_VISIBLE)]
-"""A word that a caller makes up and a header can carry."""
+"""A word chosen by the caller that fits in a header."""
 
 CommandWords = Annotated[list[Word], Field(max_length=MAX_WORDS), AfterValidator(_within)]
-"""A command, word by word; no shell reads it."""
+"""A command as a list of words; no shell interprets it."""
 
 Resource = Annotated[str, StringConstraints(strict=True, max_length=MAX_NAME, pattern=_RESOURCE)]
 """A resource besides VMs and their memory."""
@@ -192,14 +192,16 @@ Month = Annotated[str, StringConstraints(max_length=7, pattern=_MONTH)]
 Number = Annotated[int, Field(ge=0, le=MAX_INT64), BeforeValidator(plain_digits)]
 """A whole number in a path or a query: the id of a lease, a place in the journal."""
 
-PageSize = Annotated[int, Field(ge=1, le=MAX_PAGE, description="How many at most."), BeforeValidator(plain_digits)]
+PageSize = Annotated[
+    int, Field(ge=1, le=MAX_PAGE, description="Maximum number of entries."), BeforeValidator(plain_digits)
+]
 """How many entries one page has at most."""
 
-Cursor = Annotated[Text | None, Field(description="Where the page before ended: its `next`.")]
+Cursor = Annotated[Text | None, Field(description="The `next` of the previous page.")]
 """Where a page begins."""
 
-# Values of responses that a gateway of an earlier version may not send yet. The default stands in the annotation, so
-# that whoever makes a response has to give the value, and the type checker finds where it is forgotten.
+# Values of responses that a gateway of an earlier version may not send yet. The default is in the annotation, so
+# that code building a response has to give the value, and the type checker finds omissions.
 
 T = TypeVar("T")
 OrNone = Annotated[T | None, Field(default=None)]

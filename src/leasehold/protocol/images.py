@@ -1,4 +1,4 @@
-"""The images that machines are built with,."""
+"""Images of virtual machines."""
 
 from pydantic import Field
 
@@ -12,23 +12,23 @@ _IMAGE = {
 
 
 class Image(ResponseModel):
-    """One image at a site, or one that is being built, or could not be."""
+    """One image: present at a site, being built, or failed to build."""
 
     model_config = examples(_IMAGE)
 
     name: str
-    site: OrEmpty = Field(description="Where it is; empty: it is not there yet.")
+    site: OrEmpty = Field(description="The site that has it; empty: not built yet.")
     state: str = Field(description="`there`, `building` or `failed`.")
-    software: AnyNumberOf[str] = Field(description="What is installed in it, with versions.")
-    packages: AnyNumberOf[str] = Field(description="What is being built into it.")
-    size_bytes: int = Field(description="How large it is.")
-    least_memory_mib: int = Field(description="What its own system needs beside the job.")
-    problem: OrEmpty = Field(description="Why it could not be built; empty: it could, or nobody has tried yet.")
-    since: Moment = Field(description="Since when it stands so.")
-    seen_at: Moment = Field(description="When it was seen last.")
+    software: AnyNumberOf[str] = Field(description="Installed software, with versions.")
+    packages: AnyNumberOf[str] = Field(description="Packages being installed by the build.")
+    size_bytes: int = Field(description="Size in bytes.")
+    least_memory_mib: int = Field(description="Memory its operating system needs in addition to the job's.")
+    problem: OrEmpty = Field(description="Why the build failed; empty: it has not failed.")
+    since: Moment = Field(description="When it entered its present state.")
+    seen_at: Moment = Field(description="When it was last seen.")
 
 
 class ImageList(ResponseModel):
-    """All images, and those that are being built or could not be."""
+    """All images, including those being built and failed builds."""
 
     images: tuple[Image, ...] = Field(description="The images, by name.")

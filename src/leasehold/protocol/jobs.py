@@ -1,4 +1,4 @@
-"""Jobs: what is asked for, how one stands with all of its attempts, what came of it, or what would."""
+"""Jobs: requests, state with all attempts, results, and dry runs."""
 
 from typing import Annotated, Literal
 
@@ -77,158 +77,159 @@ def _readable(text: str) -> str:
 
 
 SoftwareText = Annotated[Text, Field(min_length=1), AfterValidator(_readable)]
-"""A piece of software with what its version has to be."""
+"""A piece of software with a version constraint."""
 
 
 class JobInput(RequestModel):
     """A file that the job reads."""
 
-    name: Name = Field(description="What it is called.")
-    size_bytes: int = Field(strict=True, ge=0, le=MAX_FILE_BYTES, description="How large it is.")
-    place: Text = Field(default="", description="The site where it lies now; empty: with whoever asks.")
+    name: Name = Field(description="File name.")
+    size_bytes: int = Field(strict=True, ge=0, le=MAX_FILE_BYTES, description="Size in bytes.")
+    place: Text = Field(default="", description="The site that stores it; empty: with the submitter.")
 
 
 class JobSpec(RequestModel):
-    """What is asked for: a command, what each of its nodes must have, and by when it has to be done."""
+    """A job request: a command, what each node must have, and a deadline."""
 
     model_config = examples(_SPEC, _SMALL_SPEC)
 
-    command: CommandWords = Field(min_length=1, description="What to run, word by word.")
+    command: CommandWords = Field(min_length=1, description="The command, as a list of words.")
     cores: Cpus = Field(default=1, description="Cores on each node.")
     memory_mib: MemoryMib = Field(default=DEFAULT_MEMORY_MIB, description="Memory on each node, in MiB.")
     disk_mib: DiskMib = Field(default=0, description="Disk on each node, in MiB.")
-    cpu_mhz: Mhz = Field(default=0, description="How fast the cores must be at least.")
-    nodes: Vms = Field(default=1, description="On how many different nodes at once, all of one site.")
+    cpu_mhz: Mhz = Field(default=0, description="Minimum clock rate of the cores, in MHz.")
+    nodes: Vms = Field(default=1, description="Number of distinct nodes, all at one site.")
     software: list[SoftwareText] = Field(
         default=[],
         max_length=MAX_SOFTWARE,
-        description="What must be installed, with constraints: `gcc >= 12, < 14`.",
+        description="Required software, with constraints: `gcc >= 12, < 14`.",
     )
     inputs: list[JobInput] = Field(
-        default=[], max_length=MAX_INPUTS, description="What it reads: it runs where that is soonest."
+        default=[], max_length=MAX_INPUTS, description="Input files; the job runs where they are available soonest."
     )
-    execution_s: Duration = Field(description="How long it is thought to run, in seconds.")
-    deadline: Moment | None = Field(default=None, description="By when it has to be done.")
+    execution_s: Duration = Field(description="Estimated run time, in seconds.")
+    deadline: Moment | None = Field(default=None, description="When it must be finished.")
     reliability: Likely | None = Field(
-        default=None, description="How sure it is to be done by its deadline, above 0 and below 1."
+        default=None, description="Required probability of finishing by the deadline, above 0 and below 1."
     )
     backup: Literal["none", "cold", "hot"] = Field(
         default="none",
-        description="What is kept ready against a fault: nothing, a second place (`cold`), or a copy that "
-        "runs along (`hot`).",
+        description="Backup against faults: none, a second place held ready (`cold`), or a copy that "
+        "runs in parallel (`hot`).",
     )
-    type: LeaseTypeName = Field(default="suspendable", description="What kind of guest its attempts are.")
-    restarts: Restarts = Field(default=3, description="How often it may begin anew after faults that are not its own.")
-    name: Text = Field(default="", description="A name to recognise it by; need not be unique.")
+    type: LeaseTypeName = Field(default="suspendable", description="The lease type of its attempts.")
+    restarts: Restarts = Field(default=3, description="Maximum restarts after faults not caused by the job.")
+    name: Text = Field(default="", description="A display name; need not be unique.")
     group: Text | None = Field(
-        default=None, description="The group that it is made for, one of the caller's; left out: the caller's first."
+        default=None, description="One of the caller's groups, to which it is charged; left out: the first."
     )
 
 
 class JobFilter(RequestModel):
-    """Which jobs to list."""
+    """A filter for jobs."""
 
     state: list[JobState] = Field(default=[], max_length=len(JobState), description="In one of these states.")
-    site: Name | None = Field(default=None, description="That were tried at this site.")
+    site: Name | None = Field(default=None, description="With an attempt at this site.")
     consumer: Name | None = Field(default=None, description="Of this consumer.")
     since: Moment | None = Field(default=None, description="Submitted at this time or later.")
-    open: bool | None = Field(default=None, description="Whether something may still become of them.")
+    open: bool | None = Field(default=None, description="Whether they are still waiting or running.")
     limit: PageSize = 100
     cursor: Cursor = None
 
 
 class JobNeeds(ResponseModel):
-    """What each of a job's nodes must have, and what all of it reads."""
+    """What each node of a job must have, and the job's input files."""
 
-    cores: int = Field(description="On each node.")
+    cores: int = Field(description="Per node.")
     memory_mib: int
-    disk_mib: OrZero = Field(description="On each node.")
-    cpu_mhz: OrZero = Field(description="How fast the cores must be at least; 0: any.")
-    nodes: int = Field(description="On how many different nodes at once.")
-    software: AnyNumberOf[str] = Field(description="What must be installed, with constraints.")
-    inputs: AnyNumberOf[JobInput] = Field(description="What it reads.")
-    execution_s: Seconds = Field(description="How long it is thought to run.")
+    disk_mib: OrZero = Field(description="Per node.")
+    cpu_mhz: OrZero = Field(description="Minimum clock rate of the cores; 0: any.")
+    nodes: int = Field(description="Number of distinct nodes.")
+    software: AnyNumberOf[str] = Field(description="Required software, with constraints.")
+    inputs: AnyNumberOf[JobInput] = Field(description="Input files.")
+    execution_s: Seconds = Field(description="Estimated run time.")
 
 
 class Attempt(ResponseModel):
-    """One try to run a job."""
+    """One attempt to run a job."""
 
     model_config = examples(_ATTEMPT)
 
-    number: int = Field(description="Counts up within the job.")
-    lease: OrNone[int] = Field(description="Its lease; null: it is a place that is only kept ready.")
+    number: int = Field(description="Increases by one with each attempt of the job.")
+    lease: OrNone[int] = Field(description="Its lease; null: a cold backup, which has none.")
     site: str
     nodes: tuple[str, ...] = Field(description="Its nodes, or the hosts of its machines, as `site/node`.")
-    image: OrEmpty = Field(description="What its machines boot from; empty: it runs on the nodes as they are.")
-    virtual: OrFalse = Field(description="Whether machines are built for it.")
-    backup: OrFalse = Field(description="Whether it stands or runs beside another one.")
+    image: OrEmpty = Field(description="The image its machines boot from; empty: it runs directly on the nodes.")
+    virtual: OrFalse = Field(description="Whether it runs in virtual machines.")
+    backup: OrFalse = Field(description="Whether it is a backup of another attempt.")
     state: str = Field(
         description="`queued` (at its site), `ordered`, `running`, `suspended`, `succeeded`, `failed`, or "
-        "`fenced`: does not count."
+        "`fenced` (its result is ignored)."
     )
-    fault: OrEmpty = Field(description="What went wrong, one of a closed list; empty: nothing.")
-    detail: OrEmpty = Field(description="What was said of it.")
-    exit_status: OrNone[int] = Field(description="Of its command; null: it did not end by itself.")
-    ordered_at: Moment = Field(description="When it was decided upon.")
-    started_at: OrNone[Moment] = Field(description="When its command began.")
+    fault: OrEmpty = Field(description="The kind of fault, from a closed list; empty: none.")
+    detail: OrEmpty = Field(description="Details of the fault.")
+    exit_status: OrNone[int] = Field(description="Exit status of its command; null: it did not exit by itself.")
+    ordered_at: Moment = Field(description="When it was ordered.")
+    started_at: OrNone[Moment] = Field(description="When its command started.")
     ended_at: OrNone[Moment]
 
 
 class Job(ResponseModel):
-    """One job: what was asked for, and where it is in its life."""
+    """One job: the request and its current state."""
 
     model_config = examples(_JOB)
 
     id: int
     name: OrEmpty
     state: JobState
-    reason: str = Field(description="Why it is so: one of a closed list.")
-    explanation: OrEmpty = Field(description="The reason as a sentence, with what is lacking.")
-    what: OrEmpty = Field(description="What is lacking, where something is: a reason of matching, and the thing.")
+    reason: str = Field(description="Reason for the state, from a closed list.")
+    explanation: OrEmpty = Field(description="The reason as a sentence, naming what is missing.")
+    what: OrEmpty = Field(description="What is missing, if anything: a matching reason and the item.")
     consumer: str
     group: OrEmpty
     submitted_at: Moment
-    deadline: OrNone[Moment] = Field(description="By when it has to be done.")
+    deadline: OrNone[Moment] = Field(description="When it must be finished.")
     ended_at: OrNone[Moment]
-    next_try_at: OrNone[Moment] = Field(description="When it is tried next at the latest; sooner if room comes free.")
+    next_try_at: OrNone[Moment] = Field(
+        description="Latest time of the next attempt; earlier if capacity becomes free."
+    )
     command: tuple[str, ...]
     type: LeaseTypeName
-    backup: str = Field(description="What is kept ready against a fault: `none`, `cold` or `hot`.")
-    reliability: OrNone[float] = Field(description="How sure it is to be done by its deadline.")
-    surest: OrNone[float] = Field(description="How sure the present plan is.")
-    needs: JobNeeds = Field(description="What each of its nodes must have.")
-    restarts: OrZero = Field(description="How often it may begin anew after faults.")
-    restarts_used: OrZero = Field(description="How often it has.")
-    exit_status: OrNone[int] = Field(description="Of the attempt whose result is the job's.")
-    attempts: tuple[Attempt, ...] = Field(description="All tries, the oldest first.")
+    backup: str = Field(description="Backup against faults: `none`, `cold` or `hot`.")
+    reliability: OrNone[float] = Field(description="Required probability of finishing by the deadline.")
+    surest: OrNone[float] = Field(description="Probability that the present plan meets the deadline.")
+    needs: JobNeeds = Field(description="Requirements per node.")
+    restarts: OrZero = Field(description="Maximum restarts after faults.")
+    restarts_used: OrZero = Field(description="Restarts so far.")
+    exit_status: OrNone[int] = Field(description="Exit status of the attempt that produced the job's result.")
+    attempts: tuple[Attempt, ...] = Field(description="All attempts, oldest first.")
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more will happen to it."""
+        """Whether its state is final."""
         return self.state.is_final
 
 
 class JobPage(NextPage):
-    """Some jobs, newest first."""
+    """A page of jobs, newest first."""
 
     jobs: tuple[Job, ...] = Field(description="The jobs.")
 
 
 class JobResult(ResponseModel):
-    """What came of a job; once it is there it never changes, but that its output is let go of some day."""
+    """The result of a job. It never changes, except that its output may be deleted by retention or quota."""
 
     model_config = examples(
         {"job": 7, "attempt": 1, "exit_status": 0, "output": "42\n", "is_whole": True, "is_kept": True}
     )
 
     job: int = Field(description="The job.")
-    attempt: int = Field(description="The number of the attempt whose result is the job's.")
-    exit_status: OrNone[int] = Field(description="Of its command.")
-    output: str = Field(description="What its command wrote.")
-    is_whole: bool = Field(description="Whether that is all of it; of very long output only a part is kept.")
+    attempt: int = Field(description="The number of the attempt that produced the result.")
+    exit_status: OrNone[int] = Field(description="Exit status of its command.")
+    output: str = Field(description="Output of its command.")
+    is_whole: bool = Field(description="Whether the output is complete; very long output is truncated.")
     is_kept: bool = Field(
-        description="Whether the output is still kept; one that is old, or beyond the quota of its consumer, "
-        "is let go of."
+        description="Whether the output is still kept; it is deleted when old, or beyond its consumer's quota."
     )
 
 
@@ -256,52 +257,54 @@ _PROSPECT = {
 
 
 class NodeVerdict(ResponseModel):
-    """What nodes say to a job."""
+    """Whether a node fits a job."""
 
-    answer: Literal["never", "wait", "fit"] = Field(description="`never` here, not now (`wait`), or `fit`.")
+    answer: Literal["never", "wait", "fit"] = Field(description="`never`, `wait` (not now), or `fit`.")
     reason: str
     explanation: OrEmpty
-    what: OrEmpty = Field(description="What is missing, where something is.")
+    what: OrEmpty = Field(description="What is missing, if anything.")
 
 
 class NodeGroup(ResponseModel):
-    """Nodes of a site that say the same to a job."""
+    """Nodes of a site with the same verdict on a job."""
 
     model_config = examples(_GROUP)
 
     site: str
-    nodes: tuple[str, ...] = Field(description="The first of them by name, as `site/node`: five at most.")
-    count: int = Field(description="How many they are in all.")
-    problem: OrEmpty = Field(description="Why nothing can run there now; empty: nothing is known against it.")
-    as_node: OrNone[NodeVerdict] = Field(description="To run there as it is; null: no jobs run there so.")
-    as_host: OrNone[NodeVerdict] = Field(description="In a machine on it; null: none can be built there.")
+    nodes: tuple[str, ...] = Field(description="The first five by name, as `site/node`.")
+    count: int = Field(description="Number of nodes.")
+    problem: OrEmpty = Field(description="Why it cannot be used now; empty: no known problem.")
+    as_node: OrNone[NodeVerdict] = Field(
+        description="For running directly on the node; null: the node does not offer that."
+    )
+    as_host: OrNone[NodeVerdict] = Field(description="For running in a machine on it; null: it is not a host.")
 
 
 class JobPlace(ResponseModel):
-    """Where a job would begin, or a copy of it."""
+    """A place where a job, or its backup, would start."""
 
     model_config = examples(_PLACE)
 
     site: str
     nodes: tuple[str, ...] = Field(description="Its nodes, or the hosts of its machines, as `site/node`.")
-    image: OrEmpty = Field(description="What its machines would boot from; empty: none, or it is not there yet.")
-    virtual: OrFalse = Field(description="Whether machines would be built for it.")
-    builds: AnyNumberOf[str] = Field(description="Packages of an image that would be built first.")
+    image: OrEmpty = Field(description="The image its machines would boot from; empty: none, or not built yet.")
+    virtual: OrFalse = Field(description="Whether it would run in virtual machines.")
+    builds: AnyNumberOf[str] = Field(description="Packages of the image that would be built first.")
     reason: str
     explanation: OrEmpty
 
 
 class JobProspect(ResponseModel):
-    """What would become of a job."""
+    """The outcome a job request would have."""
 
     model_config = examples(_PROSPECT)
 
     state: JobState = Field(description="`running`, `building`, `waiting` or `refused`.")
     reason: str
     explanation: OrEmpty
-    what: OrEmpty = Field(description="What is missing, where something is.")
-    surest: OrNone[float] = Field(description="How sure it is to be done by its deadline; null: not asked.")
-    places: tuple[JobPlace, ...] = Field(description="Where it would begin, and its copies.")
+    what: OrEmpty = Field(description="What is missing, if anything.")
+    surest: OrNone[float] = Field(description="Probability of finishing by the deadline; null: not requested.")
+    places: tuple[JobPlace, ...] = Field(description="Where it and its backup would start.")
     groups: tuple[NodeGroup, ...] = Field(
-        description="What the nodes say to it: those that would do first, then the many before the few."
+        description="Verdicts of the nodes: fitting ones first, then larger groups before smaller."
     )

@@ -1,4 +1,4 @@
-"""What happened: the lines of the journal, as a page or as they come."""
+"""Journal entries, as a page or as a stream."""
 
 from typing import Annotated, Any
 
@@ -14,17 +14,17 @@ _ENTRY = {
 
 
 class JournalQuery(PageQuery):
-    """Which part of a lease's journal."""
+    """The range of a lease's journal to return."""
 
 
 class ChangesQuery(RequestModel):
-    """Which changes to follow."""
+    """A filter for the stream of changes."""
 
-    lease: list[Number] = Field(default=[], max_length=MAX_FOLLOWED, description="Only those of these leases.")
+    lease: list[Number] = Field(default=[], max_length=MAX_FOLLOWED, description="Only entries of these leases.")
     after: Number | None = Field(
         default=None,
-        description="Only those with a larger `seq`, and all of them; left out: from now on. "
-        "The header `Last-Event-ID` comes before it.",
+        description="Start after this `seq`, without gaps; left out: from now on. "
+        "The header `Last-Event-ID` takes precedence.",
     )
 
 
@@ -33,7 +33,7 @@ class JournalEntry(ResponseModel):
 
     model_config = examples(_ENTRY)
 
-    seq: int = Field(description="Counts up over all leases, and is never used twice.")
+    seq: int = Field(description="Increases over all leases; never reused.")
     at: Moment
     what: str = Field(description="What happened or was decided.")
     state: str = Field(description="The state of the lease afterwards.")
@@ -45,13 +45,13 @@ class JournalEntry(ResponseModel):
 
 
 class Change(JournalEntry):
-    """One line of the journal as it is sent to who follows the changes: with its lease."""
+    """One journal entry in the stream of changes, with its lease."""
 
     model_config = examples(_ENTRY | {"lease": 42, "job": 7, "consumer": "physics"})
 
-    lease: OrNone[int] = Field(description="null: it was about no lease")
-    job: OrNone[int] = Field(description="The job that it is about, or of whose attempt the lease is.")
-    consumer: OrEmpty = Field(description="Whose lease it is.")
+    lease: OrNone[int] = Field(description="null: not about a lease")
+    job: OrNone[int] = Field(description="The job it concerns, or the job of the lease's attempt.")
+    consumer: OrEmpty = Field(description="The lease's consumer.")
 
 
 class JournalPage(NextPage):

@@ -1,4 +1,4 @@
-"""Leases: how one is asked for, and how it is shown."""
+"""Leases: requests and responses."""
 
 from pydantic import Field
 
@@ -54,7 +54,7 @@ _LEASE = {
 
 
 class LeaseSpec(RequestModel):
-    """What is asked for: some machines, for some time, under one of four types.
+    """A lease request: a number of machines for a duration, under one of four types.
 
     A local request is made at its home site and comes before all guests there; it is always
     Non-preemptable. Whatever is not local may run at any site.
@@ -64,25 +64,25 @@ class LeaseSpec(RequestModel):
 
     type: LeaseTypeName | None = Field(
         default=None,
-        description="How it may be disturbed: `cancelable` leases end when others need the room, "
+        description="How it may be preempted: `cancelable` leases end when others need the capacity, "
         "`suspendable` ones pause, `migratable` ones move, `non-preemptable` ones stay. "
         "May be left out for a local request.",
     )
-    vms: Vms = Field(description="How many machines, all at one site.")
-    duration_s: Duration = Field(description="For how long at most, in seconds on a machine of the reference speed.")
+    vms: Vms = Field(description="Number of machines, all at one site.")
+    duration_s: Duration = Field(description="Maximum duration, in seconds on a machine of the reference speed.")
     memory_mib: MemoryMib = Field(default=DEFAULT_MEMORY_MIB, description="The memory of each machine, in MiB.")
     deadline: Moment | None = Field(
         default=None, description="When it must have ended; only for `migratable` and `non-preemptable`."
     )
-    ready: Moment | None = Field(default=None, description="Do not start before; left out: now.")
+    ready: Moment | None = Field(default=None, description="Earliest start; left out: now.")
     local: bool = Field(default=False, strict=True, description="Whether this is a request of a site's own user.")
     site: Name | None = Field(
-        default=None, description="The home site of a local request; may be left out by who has only one."
+        default=None, description="The home site of a local request; callers with a single home site may leave it out."
     )
-    name: Text = Field(default="", description="A name to recognise it by; need not be unique.")
+    name: Text = Field(default="", description="A display name; need not be unique.")
     project: Text = Field(default="", description="A label for accounting; not interpreted.")
     group: Text | None = Field(
-        default=None, description="The group that it is made for, one of the caller's; left out: the caller's first."
+        default=None, description="One of the caller's groups, to which it is charged; left out: the first."
     )
     domain: Text = Field(
         default="", description="The virtual domain or site that it is bound to; empty: any. Not for a local request."
@@ -93,14 +93,14 @@ class LeaseSpec(RequestModel):
     wait: bool = Field(
         default=True,
         strict=True,
-        description="Whether a `migratable` or `non-preemptable` request waits for room that comes free "
+        description="Whether a `migratable` or `non-preemptable` request waits for capacity that becomes free "
         "later; else it is refused at once where it cannot start at its ready time. All others wait.",
     )
-    command: CommandWords = Field(default=[], description="What to run in the machines, word by word.")
+    command: CommandWords = Field(default=[], description="The command to run in the machines, as a list of words.")
 
 
 class ExtensionSpec(RequestModel):
-    """How much longer a lease is to last."""
+    """An extension of a lease."""
 
     model_config = examples({"by_s": 600})
 
@@ -108,19 +108,19 @@ class ExtensionSpec(RequestModel):
 
 
 class LeaseFilter(RequestModel):
-    """Which leases to list."""
+    """A filter for leases."""
 
     state: list[LeaseState] = Field(default=[], max_length=len(LeaseState), description="In one of these states.")
     site: Name | None = Field(default=None, description="At this site, or with it as their home.")
     consumer: Name | None = Field(default=None, description="Of this consumer.")
     since: Moment | None = Field(default=None, description="Submitted at this time or later.")
-    open: bool | None = Field(default=None, description="Whether they are still to come or running.")
+    open: bool | None = Field(default=None, description="Whether they are still waiting or running.")
     limit: PageSize = 100
     cursor: Cursor = None
 
 
 class Lease(ResponseModel):
-    """One lease: what was asked for, and where it is in its life."""
+    """One lease: the request and its current state."""
 
     model_config = examples(_LEASE)
 
@@ -130,24 +130,24 @@ class Lease(ResponseModel):
     vms: int
     duration_s: Seconds = Field(description="The requested time, on a machine of the reference speed.")
     walltime_s: OrNone[Seconds] = Field(
-        description="How long that is by the clock at its site, while it has machines there for all of it."
+        description="Wall-clock time at its site for the whole duration, while it has machines there."
     )
     memory_mib: int
-    consumer: str = Field(description="Whose it is.")
+    consumer: str = Field(description="The consumer that holds it.")
     project: OrEmpty = Field(description="A label for accounting.")
     group: OrEmpty
     local: OrFalse
     home: OrNone[str] = Field(description="The home site of a local request.")
-    site: OrEmpty = Field(description="Where it is or was last; empty before it has a site.")
+    site: OrEmpty = Field(description="Its current or last site; empty: none yet.")
     state: LeaseState
-    reason: OrEmpty = Field(description="Why it is so: one of a closed list.")
+    reason: OrEmpty = Field(description="Reason for the state, from a closed list.")
     explanation: OrEmpty = Field(description="The reason as a sentence.")
     submitted_at: Moment
     ready_at: Moment
     deadline_at: OrNone[Moment]
-    planned_start_at: OrNone[Moment] = Field(description="The start that it was promised, while it waits for it.")
+    planned_start_at: OrNone[Moment] = Field(description="The promised start, while it waits for it.")
     started_at: OrNone[Moment] = Field(description="When it first held machines.")
-    ends_at: OrNone[Moment] = Field(description="When its requested time will be over, while it holds machines.")
+    ends_at: OrNone[Moment] = Field(description="When its requested time will end, while it holds machines.")
     ended_at: OrNone[Moment]
     preemptions: OrZero
     migrations: OrZero
@@ -159,11 +159,11 @@ class Lease(ResponseModel):
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more will happen to it."""
+        """Whether its state is final."""
         return self.state.is_final
 
 
 class LeasePage(NextPage):
-    """Some leases, newest first."""
+    """A page of leases, newest first."""
 
     leases: tuple[Lease, ...]

@@ -1,4 +1,4 @@
-"""The nodes that jobs run on, as they were last seen,."""
+"""The nodes that jobs run on, as last seen."""
 
 from pydantic import Field
 
@@ -16,45 +16,45 @@ _NODE = {
 
 
 class NodeFilter(RequestModel):
-    """Which nodes to list."""
+    """A filter for nodes."""
 
     site: Name | None = Field(default=None, description="At this site.")
     software: list[SoftwareText] = Field(
-        default=[], max_length=20, description="Which have all of this, with constraints: `gcc >= 12`."
+        default=[], max_length=20, description="With all of this software, with constraints: `gcc >= 12`."
     )
-    brief: bool = Field(default=False, description="Whether to leave out what is installed.")
+    brief: bool = Field(default=False, description="Whether to leave out the installed software.")
     limit: PageSize = 100
     cursor: Cursor = None
 
 
 class Node(ResponseModel):
-    """One node as it was last seen."""
+    """One node as last seen."""
 
     model_config = examples(_NODE)
 
     name: str
     site: str
-    cores: int = Field(description="How many it has.")
-    free_cores: int = Field(description="How many nobody used.")
+    cores: int = Field(description="Number of cores.")
+    free_cores: int = Field(description="Number of unused cores.")
     memory_mib: int
-    free_memory_mib: int = Field(description="How much nobody used.")
-    disk_mib: int = Field(description="How much it has.")
-    free_disk_mib: int = Field(description="How much nobody used.")
-    cpu_mhz: OrZero = Field(description="How fast its cores are; 0: not known.")
-    bytes_per_s: OrZero = Field(description="The bandwidth of its network; 0: not known.")
-    software: AnyNumberOf[str] = Field(description="What is installed, with versions; empty in a brief list.")
-    packages: OrZero = Field(description="How many pieces of software are installed.")
-    is_host: OrFalse = Field(description="Whether machines can be built on it.")
-    runs: bool = Field(description="Whether jobs can run on it as it is.")
-    problem: OrEmpty = Field(description="Why nothing can run there now; empty: nothing is known against it.")
-    fault: OrEmpty = Field(description="As which fault that counts; empty: as none.")
-    failures: OrZero = Field(description="How often it failed since it was first seen.")
-    failed_at: OrNone[Moment] = Field(description="When it failed last.")
-    first_seen_at: Moment = Field(description="When it was seen for the first time.")
-    seen_at: Moment = Field(description="When it was seen last.")
+    free_memory_mib: int = Field(description="Unused memory.")
+    disk_mib: int = Field(description="Size of its disk.")
+    free_disk_mib: int = Field(description="Unused disk space.")
+    cpu_mhz: OrZero = Field(description="Clock rate of its cores; 0: not known.")
+    bytes_per_s: OrZero = Field(description="Network bandwidth; 0: not known.")
+    software: AnyNumberOf[str] = Field(description="Installed software, with versions; empty in a brief list.")
+    packages: OrZero = Field(description="Number of installed pieces of software.")
+    is_host: OrFalse = Field(description="Whether it can host virtual machines.")
+    runs: bool = Field(description="Whether jobs can run directly on it.")
+    problem: OrEmpty = Field(description="Why it cannot be used now; empty: no known problem.")
+    fault: OrEmpty = Field(description="The kind of fault the problem counts as; empty: none.")
+    failures: OrZero = Field(description="Failures since it was first seen.")
+    failed_at: OrNone[Moment] = Field(description="When it last failed.")
+    first_seen_at: Moment = Field(description="When it was first seen.")
+    seen_at: Moment = Field(description="When it was last seen.")
 
 
 class NodePage(NextPage):
-    """Some nodes, by name."""
+    """A page of nodes, by name."""
 
     nodes: tuple[Node, ...] = Field(description="The nodes.")

@@ -1,4 +1,4 @@
-"""Peer gateways. The token that one is shown comes in, and never goes out again."""
+"""Peer gateways. A peer's token is write-only: no response contains it."""
 
 from typing import Annotated
 
@@ -23,48 +23,46 @@ Most = Annotated[int, Strict(), Field(ge=0, le=MAX_VMS)]
 
 
 class PeerSpec(RequestModel):
-    """What is agreed with a peer."""
+    """The configuration of a peer."""
 
     model_config = examples({"url": "https://north.example.org", "token": "lh_3f9a6c1b2d04_…", "max_vms": 16})
 
-    url: Text = Field(default="", description="Where it is called, so that it can ask us; empty: we lend it nothing.")
-    token: Text | None = Field(default=None, description="What it gave us, role `peer`; left out: what it gave before.")
+    url: Text = Field(default="", description="Its URL, needed for lending to it; empty: nothing is lent to it.")
+    token: Text | None = Field(default=None, description="The token it issued to us, role `peer`; left out: unchanged.")
     ask: AskWhen = Field(
         default=AskWhen.NONE_CAN,
-        description="When we ask it: where `none-can` of our sites take it, `none-can-now`, or `never`.",
+        description="When to borrow: if `none-can` of our sites take a request, `none-can-now`, or `never`.",
     )
-    max_vms: Most | None = Field(
-        default=None, description="Most VMs that it may have here at a time; null: any number."
-    )
+    max_vms: Most | None = Field(default=None, description="Maximum VMs it may hold here at a time; null: no limit.")
 
 
 class LinkStatus(ResponseModel):
-    """What went one way between two gateways, and whether anything can now."""
+    """Traffic in one direction between two gateways, and the state of that link."""
 
-    status: str = Field(description="`up`, `closed` (takes nothing now), `silent` or `off`.")
+    status: str = Field(description="`up`, `closed` (accepts nothing now), `silent` or `off`.")
     offered: OrZero
     taken: OrZero
     refused: OrZero
     open: OrZero
     open_vms: OrZero
     rate_per_hour: Annotated[float, Field(default=0.0)] = Field(
-        description="Requests offered in an hour, the last day counting most."
+        description="Requests offered per hour, weighted towards the last day."
     )
     last_heard_at: OrNone[Moment]
     problem: OrEmpty
 
 
 class PeerCapacity(ResponseModel):
-    """What a peer lends, as it last said itself."""
+    """The capacity a peer lends, by its last report."""
 
-    slots: int = Field(description="VMs of all its sites that lend.")
+    slots: int = Field(description="VMs of all its lending sites.")
     free: int
-    widest: int = Field(description="The most that one lease can have there.")
-    widest_free: int = Field(description="The most that one lease could have there at once.")
+    widest: int = Field(description="The most VMs one lease can have there.")
+    widest_free: int = Field(description="The most VMs one lease could get there immediately.")
 
 
 class Peer(ResponseModel):
-    """One gateway that requests are exchanged with."""
+    """One gateway with which requests are exchanged."""
 
     model_config = examples(_PEER)
 
@@ -74,9 +72,9 @@ class Peer(ResponseModel):
     max_vms: int | None
     added_at: Moment
     added_by: OrEmpty
-    borrowing: LinkStatus = Field(description="What we ask of it.")
-    lending: LinkStatus = Field(description="What it asks of us.")
-    has: OrNone[PeerCapacity] = Field(description="null: it was never heard of.")
+    borrowing: LinkStatus = Field(description="Requests we send to it.")
+    lending: LinkStatus = Field(description="Requests it sends to us.")
+    has: OrNone[PeerCapacity] = Field(description="null: it has not reported yet.")
 
 
 class PeerList(ResponseModel):

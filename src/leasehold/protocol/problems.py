@@ -1,4 +1,4 @@
-"""Problems (RFC 9457): why the answer is no."""
+"""Problem details (RFC 9457): error responses."""
 
 from enum import Enum
 from typing import Annotated, Any
@@ -13,7 +13,7 @@ SLUGS = "urn:leasehold:problem:"
 
 
 class Kind(Enum):
-    """One kind of problem: its HTTP status, and its title, which never changes."""
+    """One kind of problem: its HTTP status and its fixed title."""
 
     UNREADABLE = 400, "The request cannot be read"
     UNAUTHENTICATED = 401, "A valid token is needed"
@@ -70,28 +70,28 @@ _PROBLEM = {
 class WrongField(ResponseModel):
     """One field that cannot be accepted."""
 
-    field: str = Field(description="The field as the caller wrote it.")
-    value: Annotated[Any, Field(default=None)] = Field(description="What was found there; long values are cut.")
+    field: str = Field(description="The field, as the caller wrote it.")
+    value: Annotated[Any, Field(default=None)] = Field(description="The value found there; long values are truncated.")
     expected: OrEmpty = Field(description="What would have been accepted.")
 
 
 class Problem(ResponseModel):
-    """Why the answer is no."""
+    """An error response."""
 
     model_config = ConfigDict(**examples(_PROBLEM), json_schema_serialization_defaults_required=False)
 
-    type: str = Field(description="Which kind of problem it is; never changes.")
-    title: str = Field(description="The kind in words.")
+    type: str = Field(description="The kind of problem; fixed for each kind.")
+    title: str = Field(description="The kind of problem in words.")
     status: int = Field(description="The HTTP status.")
-    detail: str = Field(description="What is wrong this time, in one line.")
+    detail: str = Field(description="The cause of this occurrence, in one line.")
     field: str | None = Field(default=None, description="The first field that cannot be accepted.")
-    value: Any = Field(default=None, description="What was found there; long values are cut.")
+    value: Any = Field(default=None, description="The value found there; long values are truncated.")
     expected: str | None = Field(default=None, description="What would have been accepted.")
-    errors: tuple[WrongField, ...] | None = Field(default=None, description="All such fields, where there are several.")
-    reason: str | None = Field(default=None, description="Why not now: one of a closed list.")
-    id: str | None = Field(default=None, description="Names this defect in the log of the service.")
+    errors: tuple[WrongField, ...] | None = Field(default=None, description="All such fields, if there are several.")
+    reason: str | None = Field(default=None, description="Why it is not possible now, from a closed list.")
+    id: str | None = Field(default=None, description="Identifies this error in the service's log.")
 
     @property
     def slug(self) -> str:
-        """Which kind of problem it is, in short: ``no-such-lease``."""
+        """The short name of its kind: ``no-such-lease``."""
         return self.type.removeprefix(SLUGS)

@@ -21,7 +21,7 @@ class DrainSpec(RequestModel):
 
     model_config = examples({"note": "new switches until Thursday"})
 
-    note: Text = Field(default="", description="For the others who look at the site.")
+    note: Text = Field(default="", description="Shown to others with access to the site.")
 
 
 class Capabilities(ResponseModel):
@@ -34,7 +34,7 @@ class Capabilities(ResponseModel):
 
 
 class Occupancy(ResponseModel):
-    """Who has a site's machines."""
+    """How many of a site's machines are in use, and for what."""
 
     local: int
     guests: int
@@ -49,14 +49,14 @@ class QueueLengths(ResponseModel):
 
 
 class Overhead(ResponseModel):
-    """How long the site takes for one operation, of a lease of one VM with 1024 MiB."""
+    """The time the site takes for one operation on a lease of one VM with 1024 MiB."""
 
     operation: str = Field(description="`start`, `suspend`, `resume` or `migrate` (to this site).")
-    configured_s: OrNone[Seconds] = Field(description="By the owner's terms; null: they say nothing of it.")
+    configured_s: OrNone[Seconds] = Field(description="As configured by the owner; null: not configured.")
     learnt_s: Seconds | None = Field(
-        description="As planned by now. Of a start, which is not planned, as usual; null: not known."
+        description="The value planning uses (for `start`, which it ignores, the typical value); null: not known."
     )
-    count: OrZero = Field(description="How many measurements that is based on.")
+    count: OrZero = Field(description="Number of measurements it is based on.")
 
 
 class Site(ResponseModel):
@@ -65,21 +65,21 @@ class Site(ResponseModel):
     model_config = examples(_SITE)
 
     name: str
-    slots: int = Field(description="How many machines it has in all.")
+    slots: int = Field(description="Total number of machines.")
     speed_mips: int
     status: str = Field(description="`up`, `drained` or `unreachable`.")
-    driver: str = Field(description="What carries orders out there.")
+    driver: str = Field(description="The driver that carries out orders there.")
     capabilities: Capabilities
     vms: Occupancy
     waiting: QueueLengths
     drained_by: OrEmpty
     note: OrEmpty
     last_seen_at: OrNone[Moment]
-    problem: OrEmpty = Field(description="The last problem that its machines had; empty: none.")
+    problem: OrEmpty = Field(description="The last problem with its machines; empty: none.")
     overheads: AnyNumberOf[Overhead] = Field(description="Empty for a site that decides for itself.")
-    domain: OrEmpty = Field(description="The virtual domain that it is in; empty: none.")
-    resources: Units = Field(description="Units of what it has besides its machines.")
-    allows: OrEmpty = Field(description="Which guests its owner takes; empty for a site that decides for itself.")
+    domain: OrEmpty = Field(description="Its virtual domain; empty: none.")
+    resources: Units = Field(description="Units of resources it has besides its machines.")
+    allows: OrEmpty = Field(description="Which guests its owner accepts; empty for a site that decides for itself.")
 
 
 class SiteList(ResponseModel):

@@ -1,4 +1,4 @@
-"""Tokens. What makes one valid is shown once, when it is made."""
+"""Tokens. The secret is shown once, on creation."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -18,7 +18,7 @@ Names = Annotated[list[Name], Field(max_length=_MOST_NAMES)]
 
 
 class Role(StrEnum):
-    """What somebody is in a federation; `leasehold.service.auth.permissions` says what each may do."""
+    """A role in a federation; `leasehold.service.auth.permissions` lists what each may do."""
 
     MEMBER = "member"
     GROUP_MANAGER = "group-manager"
@@ -28,26 +28,26 @@ class Role(StrEnum):
 
 
 class TokenSpec(RequestModel):
-    """For whom a token is to be made, and what they are."""
+    """The consumer and the roles of a new token."""
 
     model_config = examples(
         {"consumer": "physics", "roles": ["member"], "groups": ["astro"], "expires_in_s": 2_592_000},
         {"consumer": "das3-operators", "roles": ["site-operator"], "sites": ["das3"]},
     )
 
-    consumer: Name = Field(description="The name under which leases are accounted.")
-    roles: list[Role] = Field(min_length=1, max_length=len(Role), description="What they are in the federation.")
-    groups: Names = Field(default=[], description="Of these groups; a group manager manages their leases.")
-    sites: Names = Field(default=[], description="A member's home sites; what an operator runs; where a peer is.")
+    consumer: Name = Field(description="The name under which its leases are accounted.")
+    roles: list[Role] = Field(min_length=1, max_length=len(Role), description="Its roles in the federation.")
+    groups: Names = Field(default=[], description="Its groups; a group manager manages their leases.")
+    sites: Names = Field(default=[], description="A member's home sites; an operator's sites; a peer's site.")
     expires_in_s: Duration | None = Field(
         default=None,
-        description="For how long it is good, in seconds; left out: until it is revoked.",
+        description="Validity in seconds; left out: until it is revoked.",
     )
-    note: Text = Field(default="", description="To remember later what it is for.")
+    note: Text = Field(default="", description="A note on its purpose.")
 
 
 class Token(ResponseModel):
-    """A token that was given out, without what makes it valid."""
+    """An issued token, without its secret."""
 
     model_config = examples(_TOKEN)
 
@@ -63,27 +63,27 @@ class Token(ResponseModel):
 
 
 class NewToken(Token):
-    """A token that was just made."""
+    """A new token, with its secret."""
 
     model_config = examples(_TOKEN | {"token": "lh_3f9a6c1b2d04_…"})
 
-    token: str = Field(repr=False, description="What is to be shown. It cannot be had a second time.")
+    token: str = Field(repr=False, description="The secret to present. It is never shown again.")
 
 
 class TokenList(ResponseModel):
-    """All tokens ever given out, oldest first."""
+    """All tokens ever issued, oldest first."""
 
     tokens: tuple[Token, ...]
 
 
 class Caller(ResponseModel):
-    """Who asks, and what they may."""
+    """The authenticated caller and its permissions."""
 
     consumer: str
     roles: AnyNumberOf[str]
     groups: AnyNumberOf[str]
     sites: AnyNumberOf[str]
-    token_id: OrNone[str] = Field(description="null: a JWT was shown.")
+    token_id: OrNone[str] = Field(description="null: authenticated with a JWT.")
     permissions: Annotated[dict[str, tuple[str, ...]], Field(default={})] = Field(
-        description="What they may, and over what: `own`, `group`, `site`, `all`.",
+        description="Permissions with their scope: `own`, `group`, `site`, `all`.",
     )

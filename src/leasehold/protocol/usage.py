@@ -1,4 +1,4 @@
-"""What was used,: in slot-seconds, exact to the millisecond."""
+"""Usage in slot-seconds, exact to the millisecond."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -26,7 +26,7 @@ Depth = Annotated[int, Field(ge=1, le=10), BeforeValidator(plain_digits)]
 
 
 class By(StrEnum):
-    """How long the windows are; all begin where hours, days and months do in UTC."""
+    """The length of the windows, aligned with hours, days and months in UTC."""
 
     TOTAL = "total"
     HOUR = "hour"
@@ -35,82 +35,82 @@ class By(StrEnum):
 
 
 class UsageFilter(RequestModel):
-    """Which use."""
+    """A filter for usage."""
 
-    consumer: Name | None = Field(
-        default=None, description="On account of this path, or of what is beneath it: a VO, a group, a user."
-    )
+    consumer: Name | None = Field(default=None, description="Charged to this path or below it: a VO, a group, a user.")
     domain: Name | None = Field(default=None, description="At this virtual domain, or at this site.")
     since: Moment | None = Field(
-        default=None, description="From then on; left out: from the begin of this month, in UTC."
+        default=None, description="Start of the period; left out: the start of this month, in UTC."
     )
-    until: Moment | None = Field(default=None, description="Until before then; left out: now.")
-    by: By = Field(default=By.TOTAL, description="In windows of this length, which begin where they do in UTC.")
-    depth: Depth = Field(default=1, description="How deep paths are told apart: 1 for VOs, 2 for groups in them.")
+    until: Moment | None = Field(default=None, description="End of the period, exclusive; left out: now.")
+    by: By = Field(default=By.TOTAL, description="Length of the windows, aligned in UTC.")
+    depth: Depth = Field(
+        default=1, description="Depth to which paths are distinguished: 1 for VOs, 2 for their groups."
+    )
 
 
 class StatementQuery(RequestModel):
-    """Which statement."""
+    """The statement to return."""
 
     month: Month = Field(description="The month, in UTC: `2026-10`.")
-    consumer: Name = Field(description="The VO, or a group in it.")
+    consumer: Name = Field(description="The VO, or one of its groups.")
 
 
 class Use(ResponseModel):
-    """What one consumer used of one virtual domain in one window."""
+    """Usage by one consumer of one virtual domain in one window."""
 
     model_config = examples(_USE)
 
-    begin: Moment = Field(description="When the window begins.")
-    end: Moment = Field(description="When it ends.")
+    begin: Moment = Field(description="Start of the window.")
+    end: Moment = Field(description="End of the window.")
     consumer: str
-    domain: str = Field(description="The virtual domain, or a site that is in none.")
-    local: bool = Field(description="Whether by the site's own users, which no agreement is about.")
-    slot_s: Seconds = Field(description="VMs times seconds.")
-    leases: int = Field(description="How many leases held VMs.")
-    peak_vms: int = Field(description="The most VMs at a time.")
+    domain: str = Field(description="The virtual domain, or a site outside all domains.")
+    local: bool = Field(description="Whether by the site's own users, whom no agreement covers.")
+    slot_s: Seconds = Field(description="Usage in VM-seconds.")
+    leases: int = Field(description="Number of leases that held VMs.")
+    peak_vms: int = Field(description="Maximum number of VMs at a time.")
 
 
 class Usage(ResponseModel):
-    """What was used: by window, consumer and virtual domain."""
+    """Usage by window, consumer and virtual domain."""
 
-    since: Moment = Field(description="From then on.")
-    until: Moment = Field(description="Until before then.")
-    usage: tuple[Use, ...] = Field(description="Where nothing was used there is no entry.")
+    since: Moment = Field(description="Start of the period.")
+    until: Moment = Field(description="End of the period, exclusive.")
+    usage: tuple[Use, ...] = Field(description="Entries with usage only.")
 
 
 class Share(ResponseModel):
-    """What an agreement gives of what its provider has."""
+    """The share of the provider's capacity that an agreement grants."""
 
     model_config = examples(_SHARE)
 
-    agreement: str = Field(description="Its name.")
-    provider: str = Field(description="Who lends.")
-    share: Seconds = Field(description="In the long run, from 0 to 1.")
-    burst_share: Seconds = Field(description="In bursts, from 0 to 1.")
-    slot_s: Seconds = Field(description="What that comes to over the month: VMs times seconds.")
+    agreement: str = Field(description="Name of the agreement.")
+    provider: str = Field(description="The provider.")
+    share: Seconds = Field(description="Long-term share, from 0 to 1.")
+    burst_share: Seconds = Field(description="Share in bursts, from 0 to 1.")
+    slot_s: Seconds = Field(description="The share over the month, in VM-seconds.")
 
 
 class StatementLine(ResponseModel):
-    """What concerns one virtual domain; `*` is the sum of all."""
+    """One virtual domain; `*` is the sum of all."""
 
     model_config = examples(_LINE)
 
-    domain: str = Field(description="The virtual domain, or a site that is in none.")
-    shares: tuple[Share, ...] = Field(description="What was agreed, as far as it is about VMs.")
-    slot_s: Seconds = Field(description="What was used: VMs times seconds.")
-    capacity_slot_s: Seconds = Field(description="What there was for everybody.")
-    used_share: Seconds = Field(description="What was used of that, from 0 to 1.")
-    peak_vms: int = Field(description="The most VMs at a time.")
-    leases: int = Field(description="How many leases held VMs.")
-    penalties: tuple[Penalty, ...] = Field(description="Imposed in this month.")
+    domain: str = Field(description="The virtual domain, or a site outside all domains.")
+    shares: tuple[Share, ...] = Field(description="Agreed shares of VMs.")
+    slot_s: Seconds = Field(description="Usage in VM-seconds.")
+    capacity_slot_s: Seconds = Field(description="Capacity available to all consumers, in VM-seconds.")
+    used_share: Seconds = Field(description="Used part of the capacity, from 0 to 1.")
+    peak_vms: int = Field(description="Maximum number of VMs at a time.")
+    leases: int = Field(description="Number of leases that held VMs.")
+    penalties: tuple[Penalty, ...] = Field(description="Penalties imposed in this month.")
 
 
 class Statement(ResponseModel):
-    """The statement of a consumer for a month; what goes on now counts until now."""
+    """A consumer's statement for a month; leases that still run count until now."""
 
     month: str = Field(description="The month, in UTC.")
     consumer: str
-    begin: Moment = Field(description="When the month begins.")
-    end: Moment = Field(description="When it ends.")
-    lines: tuple[StatementLine, ...] = Field(description="By virtual domain, and last the sum.")
+    begin: Moment = Field(description="Start of the month.")
+    end: Moment = Field(description="End of the month.")
+    lines: tuple[StatementLine, ...] = Field(description="One line per virtual domain; the sum comes last.")

@@ -1,4 +1,4 @@
-"""What pydantic says of a field that cannot be accepted, in the words of Leasehold: field, value, expected."""
+"""Translates pydantic's validation errors into Leasehold's: field, value, expected."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -9,24 +9,24 @@ from leasehold.configuration.validation import expected_by
 from leasehold.protocol.fields import MEANINGS
 
 NOT_SHOWN = "(not shown)"
-"""Stands for a value that an answer does not repeat."""
+"""Placeholder for a value that a response does not repeat."""
 
 _THE_KEY = "[key]"  # of a dictionary, where it is not the value that is wrong
 _MOST_CHARACTERS = 200
 
 
 def wrong_field(error: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
-    """Say field, value and what was expected; ``known`` are the fields that there are, for one that was mistyped."""
+    """Return field, value and expectation; ``known`` are the valid fields, for suggesting one if mistyped."""
     return named_field(_name(error), _found(error), _expected(error, known))
 
 
 def named_field(field: str, value: object, expected: str) -> dict[str, Any]:
-    """Say the same of a field whose name is known."""
+    """Return the same for a field whose name is known."""
     return {"field": _cut(field), "value": _cut(value), "expected": expected}
 
 
 def _name(error: Mapping[str, Any]) -> str:
-    """Write a place as ``command[3]`` or ``about.slots``; the body as a whole is called ``body``."""
+    """Format a location as ``command[3]`` or ``about.slots``; the whole body is ``body``."""
     place, *path = error["loc"]
     if not path or error["type"] == "json_invalid":
         return str(place)
@@ -35,13 +35,13 @@ def _name(error: Mapping[str, Any]) -> str:
 
 
 def _found(error: Mapping[str, Any]) -> object:
-    """Give the value; a body that cannot be read is not repeated, as it may hold a secret."""
+    """Return the value; an unreadable body is not repeated, as it may hold a secret."""
     hidden: dict[str, object] = {"missing": None, "json_invalid": NOT_SHOWN}
     return hidden.get(error["type"], error["input"])
 
 
 def _expected(error: Mapping[str, Any], known: Sequence[str]) -> str:
-    """Say what would have been accepted, the nearest name where there is no such field."""
+    """Describe what would have been accepted; for an unknown field, the nearest name."""
     if error["type"] == "extra_forbidden":
         return _nearest(_name(error), known)
     if error["type"] == "string_pattern_mismatch":
@@ -56,7 +56,7 @@ def _nearest(name: str, known: Sequence[str]) -> str:
 
 
 def _cut(value: object) -> object:
-    """Keep an answer short, whatever came."""
+    """Truncate long values, to keep responses short."""
     if value is None or isinstance(value, bool | float):
         return value
     if isinstance(value, datetime):

@@ -202,7 +202,7 @@ class CoAllocator:
             self._sites[name].serve_locals(now_ms)
 
     def _bring_forward(self, now_ms: int) -> None:
-        """SitePlan came free: let those that are promised a later start have it, who came first before others."""
+        """Offer room that became free to co-allocations promised a later start, in order of arrival."""
         for coallocation in sorted(self.open.values(), key=attrgetter("id")):
             if self.planner.budget.is_spent:
                 return

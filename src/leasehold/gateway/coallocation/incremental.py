@@ -5,10 +5,10 @@ The reading of KOALA's policy (Mohamed and Epema 2005) that is used here:
 1. Components are placed where there is room now. The common start is then, once their files have travelled to
    where they are placed, and a margin has passed. No room is held.
 2. When a part L of that time has passed, machines are claimed, one component after another, the widest first.
-   Who has machines holds them idle for the others.
-3. Who finds no room is placed elsewhere, if its files can be there in time. If nowhere, it is tried for
-   again, each time after a part L of what is left until the start.
-4. Who has none at the start has failed, and with it this try: all that was claimed is given back.
+   A component that has machines holds them idle for the others.
+3. A component that finds no room is placed elsewhere, if its files can be there in time. If no site has room, the
+   claim is retried, each time after a part L of the time left until the start.
+4. If a component has no machines at the start, this attempt fails, and everything claimed is released.
 """
 
 from leasehold.gateway.coallocation.component_leases import ComponentClaims, ComponentLeases
@@ -74,7 +74,7 @@ class IncrementalClaiming:
     # 2, 3. Claiming
 
     def claim(self, coallocation: CoAllocation, now_ms: int) -> Reason | None:
-        """Claim machines for all components that have none, and note when to go on.
+        """Claim machines for all components that have none, and schedule the next claim.
 
         Returns why one of them has still none, None if all have theirs.
         """

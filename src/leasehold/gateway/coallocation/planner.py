@@ -79,7 +79,7 @@ class Never:
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """The budget of the instant was spent before that could be said: the search goes on at another one."""
+    """The search budget of this instant was exhausted before an answer was found; the search resumes later."""
 
 
 TryResult = NotNow | Never | Unfinished | None
@@ -412,7 +412,7 @@ class Planner:
             starts = takewhile(lambda at_ms: at_ms <= last_ms, starts)
         return (at_ms for at_ms, _ in groupby(starts))
 
-    # What can be said without looking at any plan
+    # Bounds that need no look at any plan
 
     def shortest_ms(self, request: CoAllocationRequest) -> int:
         """Give the least time that a co-allocation takes from its start to its end, wherever it is placed."""

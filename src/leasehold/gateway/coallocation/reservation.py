@@ -55,8 +55,8 @@ class _Search:
 class ReservationClaiming:
     """Reserves room for co-allocations.
 
-    A search that the budget of an instant does not last for goes on, at another instant, from the start that
-    it had come to; room that came free before that is not looked at again.
+    A search that exhausts the budget of an instant resumes at a later instant, from the start time it had
+    reached; room that became free before that time is not considered again.
     """
 
     def __init__(self, planner: Planner, claims: ComponentClaims, leases: ComponentLeases) -> None:
@@ -125,7 +125,7 @@ class ReservationClaiming:
     def _promise_all(
         self, coallocation: CoAllocation, places: Mapping[int, str], start_ms: int, now_ms: int
     ) -> tuple[int, str] | None:
-        """Have every component promised its room, or none; returns who was refused, and where."""
+        """Reserve room for every component, or for none; returns the refused component and its site."""
         for index, lease in self._leases.open_leases(coallocation):
             if self._claims.promise(lease, places[index], start_ms, now_ms) is not None:
                 self.call_off(coallocation, now_ms)

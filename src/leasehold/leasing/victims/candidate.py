@@ -14,8 +14,8 @@ class Candidate:
     ``cost_vm_ms``   what preempting it is charged (`leasehold.leasing.overhead`)
     ``ends_ms``      when it would free its VMs by itself, at the latest
     ``lost_vm_ms``   work done that would be gone: that of a lease whose memory is not saved
-    ``ran_ms``       for how long its work has gone on since it started, or last came back
-    ``came_back_in_ms``  how long it took, or takes, to come back; 0 for who never had to
+    ``ran_ms``       how long it has worked since it started, or last came back
+    ``came_back_in_ms``  how long it took, or takes, to come back; 0 if it never had to
     ``preemptions``  how often it has been preempted before
     """
 
@@ -55,7 +55,7 @@ def in_order(leases: Iterable[Candidate]) -> CandidateSet:
 
 @dataclass(frozen=True, slots=True)
 class VictimChoice:
-    """Who gives way, and what a person who asks why can be told.
+    """The victims, and the facts that explain the choice.
 
     ``victims``      the candidate set that was chosen, by lease number
     ``runner_up``    the second best by the same rule, None where there is or was no other
@@ -63,7 +63,7 @@ class VictimChoice:
     ``bound_vm_ms``  where it was not: no candidate set costs less than this
     ``considered``   how many candidate sets the choice was made from
     ``rule``         the name of the policy
-    ``despite``      the numbers of the victims who go although the site has guaranteed them otherwise
+    ``despite``      the numbers of victims preempted despite a guarantee of the site
     """
 
     victims: CandidateSet

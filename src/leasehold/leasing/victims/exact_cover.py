@@ -8,7 +8,7 @@ from leasehold.leasing.victims.policy import VictimPolicy
 
 
 class ExactCover(VictimPolicy):
-    """Which candidate set frees the fewest VMs that nobody asked for?
+    """Which candidate set frees the fewest VMs beyond the need?
 
     Rule: the least sum of VMs; ties go to the leases that would have held their VMs longest (the greatest
         sum of VMs times planned end), then to the least sum of ``cost_vm_ms``, then to the lowest lease

@@ -1,10 +1,10 @@
 """Which candidate sets does no other one beat? The Pareto set over four objectives, each a sum over leases.
 
 Exact as long as a bounded number of half-made sets suffices: walks (see `minimal_sets`) are extended lease by
-lease, and of those that have the same need left, only the ones that no other beats go on. Beyond that bound
+lease, and of those that have the same need left, only undominated ones are extended. Beyond that bound
 the front holds the best sets of many weightings of the objectives instead: each of them is not beaten either,
-by an exact search at any size, but others may be missing. `compare` puts the choices of policies among them, for
-people who choose a policy.
+by an exact search at any size, but others may be missing. `compare` puts the choices of policies among them, to
+help operators choose one.
 """
 
 from bisect import bisect_right
@@ -75,7 +75,7 @@ def score(leases: Iterable[Candidate], needed_vms: int) -> Score:
 
 
 MOST_HALF_MADE = 6_000
-"""How many half-made sets go on, from lease to lease, in about 30 ms."""
+"""Maximum number of partial sets extended from lease to lease, in about 30 ms."""
 
 _SCALE = 10**12
 
@@ -171,7 +171,7 @@ def _grown(sets: MinimalSets, most: int) -> list[CandidateSet] | None:
 
 
 def _best(walks: list[_HalfMade]) -> list[_HalfMade]:
-    """Keep those that no other beats, however both go on.
+    """Keep those that no other beats, however both are extended.
 
     Whatever beats a walk comes before it. Of the ones before, all with no more leases, those that matter are
     stairs: the more overhead, the less lost work.

@@ -22,7 +22,7 @@ class TieredPolicy(VictimPolicy):
 
     The tiers before the last one needed are counted as given; the other policy chooses within that tier for
     the rest of the need; what this frees too many is given back to the tiers before it in the same way, so
-    that nobody is preempted in vain. Whatever all candidates could cover is covered.
+    that no lease is preempted in vain. Whatever all candidates could cover is covered.
     """
 
     def __init__(self, policy: VictimPolicy, before: str) -> None:
@@ -52,7 +52,7 @@ class TieredPolicy(VictimPolicy):
         )
 
     def broken_for(self, victims: CandidateSet) -> frozenset[int]:  # noqa: ARG002 - for guarantees
-        """Name the victims to whom being in their tier was a promise: nobody, where it is only an order."""
+        """Return the victims whose tier was a promise; empty if tiers only define an order."""
         return frozenset()
 
     def _split(self, candidates: Sequence[Candidate], needed_vms: int) -> tuple[list[Candidate], list[Candidate]]:
@@ -86,7 +86,7 @@ class GuaranteePolicy(TieredPolicy):
     """Which candidate set breaks no promise, and is good by another policy?
 
     Rule: leases of the first tier go before all others; to be in a later one is a promise of the site, which
-        is broken only where nobody else is left.
+        is broken only where no other candidate is left.
     """
 
     def broken_for(self, victims: CandidateSet) -> frozenset[int]:
@@ -107,7 +107,7 @@ class ByValue(TieredPolicy):
 
     The types below the last one needed are counted as given; the other policy chooses within that type for
     the rest of the need; what this frees too many is given back to the types below in the same way, so that
-    nobody is preempted in vain.
+    no lease is preempted in vain.
     """
 
     def __init__(self, policy: VictimPolicy) -> None:
@@ -124,15 +124,15 @@ def by_value(policy: VictimPolicy) -> VictimPolicy:
 
 
 class LeastRun(GuaranteePolicy):
-    """Which candidate set leaves those alone who have only just begun, and is good by another policy?
+    """Which candidate set spares leases that have only just begun, and is good by another policy?
 
-    Rule: a lease whose work has gone on for less than the guaranteed time, since it started or last came
+    Rule: a lease that has been working for less than the guaranteed time, since it started or last came
         back, is touched only if all others together are not enough. The time is a fixed one, or so many times
         as long as it took to come back, whichever is longer.
 
     A guest that is loaded from its saved memory and at once saved again has cost its site twice and got
-    nothing done. Unlike an exemption, the guarantee never keeps the owner's users waiting: where nobody else
-    is left, it gives way.
+    nothing done. Unlike an exemption, the guarantee never keeps the owner's users waiting: where no other
+    candidate is left, it gives way.
     """
 
     def __init__(self, policy: VictimPolicy, least_run_ms: int, least_run_resumes: int = 0) -> None:
@@ -151,7 +151,7 @@ class PreemptionLimit(GuaranteePolicy):
     Rule: a lease that has been preempted as often as the bound says, or more often, is touched only if all
         leases that have been preempted less often are not enough.
 
-    Below the bound the other policy is free. At the bound and above, those who gave way least often go first,
+    Below the bound the other policy is free. At the bound and above, leases preempted least often go first,
     so that a cheap victim that comes back is not taken again and again while others could be.
     """
 
@@ -182,7 +182,7 @@ class Surcharge:
 
 
 class RepreemptionSurcharge(VictimPolicy):
-    """Which candidate set does another policy choose if whoever was preempted before is dearer?
+    """Which candidate set does another policy choose if leases preempted before cost more?
 
     Rule: the other policy's, at costs that are higher the more often a lease was preempted, and the less it
         has worked since it came back.
@@ -252,5 +252,5 @@ class Guard:
         return guarded
 
     def within(self, policy: VictimPolicy) -> VictimPolicy:
-        """Make a policy that weighs costs weigh those of whoever was preempted before higher."""
+        """Wrap a policy so that leases preempted before cost more; unchanged without a surcharge."""
         return RepreemptionSurcharge(policy, Surcharge(self.surcharge, self.halves_ms)) if self.surcharge else policy

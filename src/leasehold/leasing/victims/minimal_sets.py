@@ -6,7 +6,7 @@ every inclusion-minimal set, written from wide to narrow, is such a walk. So **w
 the same thing**, and a table over (next lease, VMs still needed) counts them without listing them, draws
 one of them with equal chances, and finds the best.
 
-Leases of equal width can stand in for each other. So counting and drawing go from width to width instead of
+Leases of equal width are interchangeable. So counting and drawing go from width to width instead of
 from lease to lease: how many of this width, then any so many of them. And the best sets take the best of
 each width (`contenders`). However many guests run, tables are about as large as the need.
 
@@ -169,7 +169,7 @@ def _weights(sets: MinimalSets, first: Callable[[Candidate], int], then: Callabl
 
 
 class _Detour(NamedTuple):
-    """The best walk that leaves the best one at a given lease: what it took, and from where it goes on."""
+    """The best walk that leaves the best one at a given lease: what it took, and where it continues."""
 
     weight: int
     taken: CandidateSet

@@ -92,9 +92,9 @@ class ParetoInOrder(VictimPolicy):
 
 
 def pareto(asked: str = "") -> VictimPolicy:
-    """Make the policy of what stands behind ``pareto:``, weights or an order; nothing: all weigh alike.
+    """Make the policy from the text after ``pareto:``, weights or an order; empty: equal weights.
 
-    Raises UnknownName for what is no objective, InvalidField for what is neither weights nor an order.
+    Raises UnknownName for an unknown objective, InvalidField for anything that is neither weights nor an order.
     """
     name = f"{PARETO}:{asked}" if asked else PARETO
     if not asked:

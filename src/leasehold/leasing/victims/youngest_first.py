@@ -10,7 +10,7 @@ def youngest_first(
     candidates: Sequence[Candidate],
     needed_vms: int,  # noqa: ARG001 - the order is the same however many are needed
 ) -> Iterable[Candidate]:
-    """Who came last?
+    """Which guest came last?
 
     Rule: the guest with the highest lease number, which is the youngest request, gives way first, whatever
         it holds and costs.
