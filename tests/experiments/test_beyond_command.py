@@ -27,7 +27,7 @@ def test_one_setting_runs_all_its_contenders(measured: Measured) -> None:
     assert (runs["rr"], runs["lrf-rnd"]) == (6, 5)
     for contender in read.contenders_in(setting)[1:]:
         assert contender.title in said.stdout
-    assert "of the VMs that RR does; what is wanted: " in " ".join(said.stdout.split())
+    assert "of the VMs that RR preempts; " in " ".join(said.stdout.split())
 
 
 def test_leaves_report_pictures_and_every_single_result() -> None:

@@ -68,8 +68,8 @@ def test_leaves_every_single_result() -> None:
 
 def test_a_report_of_less_than_the_published_size_says_so_at_its_top() -> None:
     reproduce("003-table3", "--quick", "--quiet")
-    top = Path("runs/003/003.md").read_text(encoding="utf-8").splitlines()[:6]
-    assert any("Not the published size: 3 replications of 6 hours" in line for line in top)
+    top = Path("runs/003/003.md").read_text(encoding="utf-8").splitlines()[:8]
+    assert any("3 replications of 6 hours (published: 100 of 48 hours)" in line for line in top)
     assert any("--quick" in line for line in top)
 
 

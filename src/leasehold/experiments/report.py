@@ -14,7 +14,6 @@ NOTHING = "-"
 LEAST_P = 0.001
 CPU_INFO = Path("/proc/cpuinfo")
 MODEL = "model name"
-FEW_AND_SHORT = "Look at the shape, not at the words: few replications make wide intervals, in which nothing is sure."
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +51,13 @@ def _table(table: MarkdownTable) -> Iterator[str]:
 def bullets(lines: Iterable[str]) -> str:
     """Write a list."""
     return "\n".join(f"- {line}" for line in lines)
+
+
+def opening(title: str, lesson: str, picture: str = "") -> Iterator[str]:
+    """Begin a page with what it shows, in words and in a picture."""
+    yield f"# {title}"
+    yield f"**In short.** {lesson}"
+    yield picture
 
 
 def reasons(entries: Iterable[Mapping[str, Any]]) -> list[str]:

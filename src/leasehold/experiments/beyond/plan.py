@@ -28,15 +28,6 @@ class TargetBounds:
     spare: float = 0.0
     goal: float | None = None
 
-    @property
-    def as_text(self) -> str:
-        """Write the bound."""
-        if self.at_least is not None:
-            return f"at least {self.at_least:g}"
-        spare = f" ({self.spare:g} more is no more)" if self.spare else ""
-        goal = f" (goal {self.goal:g})" if self.goal is not None else ""
-        return f"at most {self.at_most:g}{spare}{goal}"
-
 
 @dataclass(frozen=True, slots=True)
 class Log:
@@ -116,12 +107,16 @@ class BeyondPlan(evaluation.Plan[ContenderRun]):
 
     ``reference``  the contender to which the others are compared
     ``foresight``  the policy that knows the future
+    ``lead``       the contender that the report puts first
+    ``published``  the contenders that the publication compares
     """
 
     hours: int
     replications: int
     reference: str
     foresight: str
+    lead: str
+    published: tuple[str, ...]
     wanted: tuple[TargetBounds, ...]
     settings: tuple[Setting, ...]
     contenders: tuple[Contender, ...]
@@ -174,6 +169,8 @@ def plan(hours: int | None = None) -> BeyondPlan:
         replications=stated["replications"],
         reference=stated["reference"],
         foresight=stated["foresight"],
+        lead=stated["lead"],
+        published=tuple(stated["published"]),
         wanted=tuple(TargetBounds(**entry) for entry in stated["wanted"]),
         settings=settings,
         contenders=contenders,

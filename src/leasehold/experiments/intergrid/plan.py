@@ -160,6 +160,8 @@ class Study:
     ``reference``  the policy to which the others are compared
     ``groups``     names that stand for several figures
     ``headline``   how the claims begin that the publication makes in its abstract or its conclusions
+    ``lesson``     what its runs show; ``{R2/mlip/vms_preempted}`` stands for a ratio to the reference
+    ``lead_figure``  the figure that shows most of it
     ``quick_hours, quick_seeds``  what shows the shape in about two minutes
     ``stated``       the file that states it
     """
@@ -168,6 +170,8 @@ class Study:
     title: str
     source: str
     reference: str
+    lesson: str
+    lead_figure: int
     figures: Mapping[str, PublishedFigure]
     claims: Sequence[FigureClaim]
     quick_hours: int
@@ -200,6 +204,9 @@ class Study:
         return [short.removeprefix("fig")] if short else list(self.figures)
 
 
+STATED_KEYS = ("title", "source", "reference", "lesson", "lead_figure", "quick_hours", "quick_seeds")
+
+
 def _study(number: str, file: str) -> Study:
     stated = evaluation.read(__package__, file)
     section, policies = stated["study"], stated["published"]["policies"]
@@ -213,7 +220,7 @@ def _study(number: str, file: str) -> Study:
         groups=section.get("groups", {}),
         headline=tuple(section.get("headline", ())),
         stated=stated,
-        **{key: section[key] for key in ("title", "source", "reference", "quick_hours", "quick_seeds")},
+        **{key: section[key] for key in STATED_KEYS},
     )
 
 

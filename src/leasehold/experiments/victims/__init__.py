@@ -1,1 +1,1 @@
-"""Who gives way, measured: rules of others on the same instants, and guarantees in whole runs."""
+"""Victim selection, measured: rules of other systems on the same instants, and guarantees in whole runs."""
