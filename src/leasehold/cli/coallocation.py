@@ -1,6 +1,9 @@
 """``leasehold coallocation``: machines at several sites at the same time, all or nothing."""
 
-from typing import Annotated
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -8,9 +11,14 @@ from leasehold.cli.exit_codes import ANSWER_IS_NO
 from leasehold.cli.live import times
 from leasehold.cli.live.gateway import gateway
 from leasehold.cli.live.names import complete_claim, complete_place
-from leasehold.cli.live.table import print_rows
+from leasehold.cli.live.table import Column, cell, columns_of, pick, print_rows
+from leasehold.cli.live.times import show_distance, show_duration, show_moment
 from leasehold.cli.options import Group, IdempotencyKey, Json, Name, switch
-from leasehold.cli.screen import answer, answer_json
+from leasehold.cli.screen import answer, answer_json, talk
+from leasehold.model.errors import InvalidField
+
+if TYPE_CHECKING:
+    from leasehold.client import CoAllocation, CoAllocationComponent, CoAllocationExplanation, ComponentSpec, Lease
 
 app = typer.Typer(help="Request machines at several sites that run together or not at all.", no_args_is_help=True)
 
@@ -93,14 +101,13 @@ def submit(  # noqa: PLR0913, PLR0917 - one argument for each option
 
     Exits with 1 if it is refused.
     """
-    from leasehold.cli.live.coallocations import answer_explained_coallocation, read_components, show_number
     from leasehold.cli.live.leases import read_memory_mib
     from leasehold.client import CoAllocationSpec
     from leasehold.configuration.times import read_duration_s
 
     at = times.now()
     spec = CoAllocationSpec.of(
-        components=read_components(components, read_memory_mib(memory) if memory else None),
+        components=_read_components(components, read_memory_mib(memory) if memory else None),
         duration_s=read_duration_s("--duration", duration),
         claim=claim,
         place=place,
@@ -115,13 +122,13 @@ def submit(  # noqa: PLR0913, PLR0917 - one argument for each option
     )
     with gateway() as client:
         if dry_run:
-            answer_explained_coallocation(client.coallocations.explain(spec), json=json)
+            _answer_explained(client.coallocations.explain(spec), json=json)
             return
         coallocation = client.coallocations.submit(spec, idempotency_key=idempotency_key)
     if json:
         answer_json({"coallocation": coallocation})
     else:
-        show_number(coallocation)
+        _show_number(coallocation)
     if coallocation.state == "refused":
         raise typer.Exit(ANSWER_IS_NO)
 
@@ -132,38 +139,173 @@ def list_coallocations(
     json: Json = False,
 ) -> None:
     """List open co-allocations, newest first."""
-    from leasehold.cli.live.coallocations import COALLOCATIONS
-
     with gateway() as client:
         coallocations = [one for one in client.coallocations.list() if everything or not one.is_over]
     if json:
         answer_json({"coallocations": coallocations})
     else:
-        print_rows(COALLOCATIONS, coallocations)
+        print_rows(_columns(), coallocations)
 
 
 @app.command()
 def show(coallocation_id: CoAllocationId, json: Json = False) -> None:
     """Show a co-allocation: its request, the state of each component, and why."""
-    from leasehold.cli.live.coallocations import account
-
     with gateway() as client:
         coallocation = client.coallocations.get(coallocation_id)
         leases = [client.leases.get(component.lease) for component in coallocation.components]
     if json:
         answer_json({"coallocation": coallocation, "leases": leases})
     else:
-        answer("\n".join(account(coallocation, leases, times.now())))
+        answer("\n".join(_account(coallocation, leases, times.now())))
 
 
 @app.command()
 def cancel(coallocation_id: CoAllocationId, json: Json = False) -> None:
     """Cancel a co-allocation with all its components; one that is over is unchanged."""
-    from leasehold.cli.live.coallocations import standing
-
     with gateway() as client:
         coallocation = client.coallocations.cancel(coallocation_id)
     if json:
         answer_json({"coallocation": coallocation})
     else:
-        answer(standing(coallocation))
+        answer(_standing(coallocation))
+
+
+REFUSED = "refused"
+_COMPONENT = re.compile(r"(?P<vms>[0-9]+)(@(?P<site>[^:@,]+))?(:(?P<files>.+))?", re.ASCII)
+_FILE = re.compile(r"(?P<mib>[0-9]+)@(?P<site>[^:@,]+)", re.ASCII)
+
+
+def _read_components(texts: Iterable[str], memory_mib: int | None) -> "list[ComponentSpec]":
+    """Read components such as ``4``, ``4@delft`` and ``8:2048@lyon``; raises InvalidField."""
+    return [_component(text, memory_mib) for text in texts]
+
+
+def _component(text: str, memory_mib: int | None) -> "ComponentSpec":
+    from leasehold.client import ComponentSpec
+
+    found = _COMPONENT.fullmatch(text)
+    files = [] if found is None or not found["files"] else found["files"].split(",")
+    parts = [_FILE.fullmatch(file) for file in files]
+    if found is None or int(found["vms"]) < 1 or None in parts:
+        raise InvalidField("--component", text, "VMs, and where, as in 4, 4@delft or 8:2048@lyon")
+    return ComponentSpec.of(
+        vms=int(found["vms"]),
+        memory_mib=memory_mib,
+        site=found["site"],
+        files=[{"site": part["site"], "mib": int(part["mib"])} for part in parts if part is not None],
+    )
+
+
+def _show_number(coallocation: "CoAllocation") -> None:
+    """Answer with the number of a co-allocation, and say beside it how it stands."""
+    answer(str(coallocation.id))
+    talk(f"leasehold: {_standing(coallocation)}")
+
+
+def _standing(coallocation: "CoAllocation") -> str:
+    """Say in one sentence how a co-allocation stands, and why."""
+    why = (
+        f": each component {coallocation.explanation} ({coallocation.reason})"
+        if coallocation.is_over or not coallocation.starts_at
+        else ""
+    )
+    start = (
+        ""
+        if coallocation.starts_at is None or coallocation.is_over
+        else f"; its start is {show_moment(coallocation.starts_at)}"
+    )
+    return f"co-allocation {coallocation.id} is {coallocation.state}{_at(coallocation)}{why}{start}"
+
+
+def _at(coallocation: "CoAllocation") -> str:
+    return f" at {_sites(coallocation)}" if any(one.site for one in coallocation.components) else ""
+
+
+def _sites(coallocation: "CoAllocation") -> str:
+    return ",".join(component.site or "-" for component in coallocation.components)
+
+
+def _columns() -> "list[Column[CoAllocation]]":
+    """Give the columns of a list of co-allocations."""
+    from leasehold.client import CoAllocation
+
+    return pick(
+        columns_of(
+            CoAllocation,
+            {
+                "vms": Column("VMS", lambda one, _: "+".join(str(part.vms) for part in one.components), is_figure=True),
+                "sites": Column("SITES", lambda one, _: _sites(one)),
+                "idle": Column(
+                    "IDLE", lambda one, _: show_duration(one.idle_vm_s) if one.idle_vm_s else "", is_figure=True
+                ),
+                "start": Column("START", lambda one, _: cell(one.starts_at)),
+            },
+        ),
+        "id,state,claim,consumer,vms,sites,idle,start,reason",
+    )
+
+
+def _account(coallocation: "CoAllocation", leases: "Sequence[Lease]", at: datetime) -> Iterator[str]:
+    """Tell all that is known of a co-allocation, line by line."""
+    yield _standing(coallocation)
+    for name, value in _facts(coallocation, at):
+        if value:
+            yield f"  {name:<10}  {value}"
+    for component, lease in zip(coallocation.components, leases, strict=True):
+        yield f"  {'component':<10}  {_asked(component)}: lease {lease.id} is {_where(lease)}"
+
+
+def _facts(coallocation: "CoAllocation", at: datetime) -> Iterator[tuple[str, str]]:
+    yield "name", coallocation.name
+    yield (
+        "consumer",
+        f"{coallocation.consumer}, group {coallocation.group}" if coallocation.group else coallocation.consumer,
+    )
+    yield "claim", f"{coallocation.claim}, placed by {coallocation.place}"
+    for name, moment in (
+        ("submitted", coallocation.submitted_at),
+        ("deadline", coallocation.deadline_at),
+        ("start", coallocation.starts_at),
+        ("ended", coallocation.ended_at),
+    ):
+        if moment is not None:
+            yield name, f"{show_moment(moment)} ({show_distance(moment, at)})"
+    yield "held idle", f"{coallocation.idle_vm_s:g} VM-seconds" if coallocation.idle_vm_s else ""
+
+
+def _asked(component: "CoAllocationComponent") -> str:
+    where = f" at {component.wanted_site}" if component.wanted_site else ""
+    files = "".join(f", {file.mib} MiB from {file.site}" for file in component.files)
+    return f"{component.vms} VMs{where} for {show_duration(component.duration_s)}{files}"
+
+
+def _where(lease: "Lease") -> str:
+    return f"{lease.state} at {lease.site}" if lease.site else f"{lease.state} ({lease.reason})"
+
+
+def _answer_explained(explanation: "CoAllocationExplanation", *, json: bool) -> None:
+    """Answer with what would become of a co-allocation; exits with 1 where it would be refused."""
+    if json:
+        answer_json({"explanation": explanation})
+    else:
+        answer("\n".join(_explained(explanation)))
+    if explanation.state == REFUSED:
+        raise typer.Exit(ANSWER_IS_NO)
+
+
+def _explained(explanation: "CoAllocationExplanation") -> Iterator[str]:
+    from leasehold.cli.live.leases import could_run, scores
+
+    yield _outlook(explanation)
+    for number, component in enumerate(explanation.components, 1):
+        yield from could_run(f"component {number} could run at", component.extended, component.barred)
+    yield from scores(explanation.domains)
+
+
+def _outlook(explanation: "CoAllocationExplanation") -> str:
+    if explanation.state == REFUSED:
+        return f"would be refused: each component {explanation.explanation} ({explanation.reason})"
+    if not all(explanation.sites):
+        return f"would wait at the gateway: each component {explanation.explanation} ({explanation.reason})"
+    start = "" if explanation.starts_at is None else f", from {show_moment(explanation.starts_at)}"
+    return f"would run at {', '.join(explanation.sites)}{start}"

@@ -1,27 +1,19 @@
 """``leasehold job``: commands that run where their requirements are met; a file, options or both describe a job."""
 
-from typing import TYPE_CHECKING, Annotated
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from leasehold.cli.exit_codes import ANSWER_IS_NO
 from leasehold.cli.live import times
 from leasehold.cli.live.gateway import gateway
-from leasehold.cli.live.names import JOB_STATES, complete_job_state, complete_site
+from leasehold.cli.live.names import JOB_STATES, complete_backup, complete_job_state, complete_site, complete_type
 from leasehold.cli.live.table import answer_json_line, answer_line, print_rows
-from leasehold.cli.options import IdempotencyKey, Json, switch
+from leasehold.cli.options import Group, IdempotencyKey, Json, Name, switch
 from leasehold.cli.screen import answer, answer_json, talk
-
-if TYPE_CHECKING:
-    from leasehold.configuration.job_description.description import JobDescription
-
-import inspect
-from collections.abc import Callable
-from functools import wraps
-from typing import TYPE_CHECKING, Any
-
-from leasehold.cli.live.names import complete_backup, complete_type
-from leasehold.cli.options import Group, Name
 
 if TYPE_CHECKING:
     from leasehold.configuration.job_description.description import JobDescription

@@ -193,8 +193,8 @@ def explain(  # noqa: PLR0913, PLR0917 - one argument for each option
     Where it would start or wait, until when, and how many would give way to it. Exits with 1 if it would be
     refused.
     """
-    from leasehold.cli.live.coallocations import answer_explained
     from leasehold.cli.live.gateway import gateway
+    from leasehold.cli.live.leases import answer_explained
     from leasehold.cli.live.times import now
 
     at = now()

@@ -1,5 +1,7 @@
 """``leasehold peer``: the gateways that ours exchanges requests with."""
 
+from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -7,13 +9,15 @@ import typer
 
 from leasehold.cli.live import times
 from leasehold.cli.live.gateway import gateway
-from leasehold.cli.live.names import complete_ask, complete_peer
-from leasehold.cli.live.table import print_rows
+from leasehold.cli.live.names import ASKS, complete_ask, complete_peer
+from leasehold.cli.live.table import Column, cell, columns_of, pick, print_rows
+from leasehold.cli.live.times import show_distance, show_moment
 from leasehold.cli.options import Json
 from leasehold.cli.screen import answer, answer_json, talk
+from leasehold.model.errors import InputError, InvalidField
 
 if TYPE_CHECKING:
-    from leasehold.client import Client, NewToken, Peer
+    from leasehold.client import Client, LinkStatus, NewToken, Peer
 
 app = typer.Typer(help="Exchange requests with other gateways, by agreement.", no_args_is_help=True)
 
@@ -58,11 +62,10 @@ def add(
     json: Json = False,
 ) -> None:
     """Add or change a peer gateway; creates the token for the other side."""
-    from leasehold.cli.live.sites import advice, check_ask, read_token
     from leasehold.client import PeerSpec
 
-    check_ask(ask)
-    shown = None if token_file is None else read_token(token_file)
+    _check_ask(ask)
+    shown = None if token_file is None else _read_token(token_file)
     with gateway() as client:
         before = _known(client, name)
         spec = PeerSpec.of(
@@ -79,7 +82,7 @@ def add(
         return
     if made is not None:
         answer(made.token)
-    for line in advice(peer, address, is_new=made is not None):
+    for line in _advice(peer, address, is_new=made is not None):
         talk(line)
 
 
@@ -104,27 +107,23 @@ def _token_for(client: "Client", name: str) -> "NewToken":
 @app.command("list")
 def list_peers(json: Json = False) -> None:
     """List peers: connection state and exchanged leases."""
-    from leasehold.cli.live.sites import PEERS
-
     with gateway() as client:
         peers = client.peers.list()
     if json:
         answer_json({"peers": peers})
     else:
-        print_rows(PEERS, peers)
+        print_rows(_columns(), peers)
 
 
 @app.command()
 def show(name: Name, json: Json = False) -> None:
     """Show everything known about a peer: requests offered, accepted and refused in both directions."""
-    from leasehold.cli.live.sites import peer_account
-
     with gateway() as client:
         peer = client.peers.get(name)
     if json:
         answer_json({"peer": peer})
     else:
-        answer("\n".join(peer_account(peer, times.now())))
+        answer("\n".join(_account(peer, times.now())))
 
 
 @app.command()
@@ -136,3 +135,96 @@ def remove(name: Name, json: Json = False) -> None:
         answer_json({"removed": name})
     else:
         answer(f"{name} is no peer any more; the tokens that were made for it count no more")
+
+
+def _columns() -> "list[Column[Peer]]":
+    """Give the columns of a list of peers: its machines, our leases there, and its leases here."""
+    from leasehold.client import Peer
+
+    return pick(
+        columns_of(
+            Peer,
+            {
+                "borrowing": Column("BORROWING", lambda peer, _: peer.borrowing.status),
+                "lending": Column("LENDING", lambda peer, _: peer.lending.status),
+                "slots": Column("SLOTS", lambda peer, _: cell(peer.has and peer.has.slots), is_figure=True),
+                "free": Column("FREE", lambda peer, _: cell(peer.has and peer.has.free), is_figure=True),
+                "there": Column("THERE", lambda peer, _: str(peer.borrowing.open), is_figure=True),
+                "here": Column("HERE", lambda peer, _: str(peer.lending.open), is_figure=True),
+                "max-vms": Column("MAX_VMS", lambda peer, _: cell(peer.max_vms) or "any", is_figure=True),
+                "note": Column("NOTE", lambda peer, _: peer.lending.problem or peer.borrowing.problem),
+            },
+        ),
+        "name,borrowing,lending,slots,free,there,here,max-vms,note",
+    )
+
+
+_ASKED = {
+    "none-can": "for what none of our sites can take",
+    "none-can-now": "for what none of our sites can start now",
+    "never": "never",
+}
+_GROUP_AND_OTHERS = 0o077
+
+
+def _check_ask(ask: str) -> None:
+    """Refuse a word that says nothing; raises InvalidField."""
+    if ask and ask not in ASKS:
+        raise InvalidField("--ask", ask, f"one of {', '.join(ASKS)}")
+
+
+def _read_token(path: Path) -> str:
+    """Read a token from a file that only its owner can read; raises InputError."""
+    try:
+        if path.stat().st_mode & _GROUP_AND_OTHERS:
+            raise InputError(path, None, f"can be read by others; if nobody has, say: chmod 600 {path}")
+        text = path.read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise InputError(path, None, f"cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise InputError(path, None, "holds no token") from None
+    if not text:
+        raise InputError(path, None, "holds no token")
+    return text
+
+
+def _account(peer: "Peer", at: datetime) -> Iterator[str]:
+    """Tell all that is known of a peer, line by line."""
+    yield f"peer {peer.name} is asked {_ASKED.get(peer.ask, peer.ask)}"
+    for name, value in _facts(peer):
+        if value:
+            yield f"  {name:<10}  {value}"
+    yield from _link("borrowing", peer.borrowing, at)
+    yield from _link("lending", peer.lending, at)
+
+
+def _facts(peer: "Peer") -> Iterator[tuple[str, str]]:
+    yield "address", peer.url or "none: we do not call it, and lend it nothing"
+    if peer.has is not None:
+        has = peer.has
+        yield "it has", f"{has.slots} VMs, {has.free} free; for one lease {has.widest}, now {has.widest_free}"
+    yield (
+        "may have",
+        "any number of VMs here" if peer.max_vms is None else f"{peer.max_vms} VMs here at a time",
+    )
+
+
+def _link(name: str, way: "LinkStatus", at: datetime) -> Iterator[str]:
+    yield f"  {name:<10}  {way.status}{f': {way.problem}' if way.problem else ''}"
+    yield f"  {'':<10}  {way.offered} offered, {way.taken} taken, {way.refused} refused"
+    yield f"  {'':<10}  {way.open} open ({way.open_vms} VMs), {way.rate_per_hour:.1f} offered an hour"
+    if way.last_heard_at is not None:
+        yield f"  {'':<10}  heard {show_moment(way.last_heard_at)} ({show_distance(way.last_heard_at, at)})"
+
+
+def _advice(peer: "Peer", our_url: str, *, is_new: bool) -> Iterator[str]:
+    """Say what has come of it, and what the other side has to do."""
+    yield f"leasehold: {peer.name} is a peer{'' if is_new else ', on new terms'}"
+    if is_new:
+        yield "leasehold: the token above is for its gateway, and is shown only now; there, somebody types"
+        yield f"leasehold:   leasehold peer add OUR_NAME --url {our_url} --token-file FILE"
+    if not peer.url:
+        yield (
+            f"leasehold: we lend {peer.name} nothing before it has an address here:"
+            f" leasehold peer add {peer.name} --url URL --token-file FILE"
+        )

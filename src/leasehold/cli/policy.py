@@ -1,19 +1,18 @@
 """``leasehold policy``: the policies of all kinds, and what each victim policy would preempt."""
 
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from leasehold.cli.options import Json, complete_policy, complete_victims
+from leasehold.cli.screen import answer, answer_json, answer_table, wrapped
+from leasehold.model.errors import UnknownName
+from leasehold.model.policies import PolicyDescription
 
 if TYPE_CHECKING:
     from leasehold.leasing.victims.candidate import Candidate
     from leasehold.leasing.victims.front import ComparedSet, VictimComparison
-from dataclasses import asdict, dataclass, replace
-
-from leasehold.cli.screen import answer, answer_json, answer_table, wrapped
-from leasehold.model.errors import UnknownName
-from leasehold.model.policies import PolicyDescription
 
 app = typer.Typer(help="Inspect policies.", no_args_is_help=True)
 

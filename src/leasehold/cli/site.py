@@ -1,6 +1,8 @@
 """``leasehold site``: look at the sites of a federation, drain them, or be the manager of one."""
 
 import sys
+from collections.abc import Iterable, Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,12 +11,13 @@ import typer
 from leasehold.cli.live import times
 from leasehold.cli.live.gateway import gateway
 from leasehold.cli.live.names import complete_site
-from leasehold.cli.live.table import print_rows
+from leasehold.cli.live.table import Column, cell, columns_of, pick, print_rows, print_table
+from leasehold.cli.live.times import show_distance, show_moment, show_times
 from leasehold.cli.options import Config, Data, Json, StoreUrl, Wanted, needing_the_service
 from leasehold.cli.screen import answer, answer_json
 
 if TYPE_CHECKING:
-    from leasehold.client import Site
+    from leasehold.client import Overhead, Site
 
 app = typer.Typer(help="Inspect and drain the sites of a federation, or run a site manager.")
 
@@ -74,14 +77,12 @@ def _usual_folder(name: str) -> Path:
 @app.command("list")
 def list_sites(json: Json = False) -> None:
     """List sites: number of machines, their use, and waiting requests."""
-    from leasehold.cli.live.sites import SITES
-
     with gateway() as client:
         sites = client.sites.list()
     if json:
         answer_json({"sites": sites})
     else:
-        print_rows(SITES, sites)
+        print_rows(_columns(), sites)
 
 
 @app.command()
@@ -128,20 +129,82 @@ def capabilities(
     json: Json = False,
 ) -> None:
     """Show the capabilities of the sites' machines."""
-    from leasehold.cli.live.sites import print_abilities
-
     with gateway() as client:
         sites = client.sites.list() if name is None else (client.sites.get(name),)
     if json:
         answer_json({"sites": {site.name: site.capabilities for site in sites}})
     else:
-        print_abilities(sites)
+        _print_capabilities(sites)
 
 
 def _tell(site: "Site", *, json: bool) -> None:
-    from leasehold.cli.live.sites import site_account
 
     if json:
         answer_json({"site": site})
     else:
-        answer("\n".join(site_account(site, times.now())))
+        answer("\n".join(_account(site, times.now())))
+
+
+def _columns() -> "list[Column[Site]]":
+    """Give the columns of a list of sites: VMs first, then leases that wait."""
+    from leasehold.client import Site
+
+    return pick(
+        columns_of(
+            Site,
+            {
+                "state": Column("STATE", lambda site, _: site.status),
+                "free": Column("FREE", lambda site, _: str(site.vms.free), is_figure=True),
+                "local": Column("LOCAL", lambda site, _: str(site.vms.local), is_figure=True),
+                "guests": Column("GUESTS", lambda site, _: str(site.vms.guests), is_figure=True),
+                "waiting-local": Column("WAITING_LOCAL", lambda site, _: str(site.waiting.local), is_figure=True),
+                "waiting-guests": Column("WAITING_GUESTS", lambda site, _: str(site.waiting.guests), is_figure=True),
+                "note": Column("NOTE", lambda site, _: site.problem or site.note),
+            },
+        ),
+        "name,state,slots,free,local,guests,waiting-local,waiting-guests,driver,note",
+    )
+
+
+def _print_capabilities(sites: "Iterable[Site]") -> None:
+    """Print what the machines of each site can do."""
+    from leasehold.client import Capabilities
+
+    shown = [[site.name, *(cell(can) for _, can in site.capabilities)] for site in sites]
+    print_table(["NAME", *map(str.upper, Capabilities.model_fields)], shown)
+
+
+def _account(site: "Site", at: datetime) -> Iterator[str]:
+    """Tell all that is known of a site, line by line."""
+    yield f"site {site.name} is {site.status}{_by_whom(site)}"
+    for name, value in _site_facts(site, at):
+        if value:
+            yield f"  {name:<10}  {value}"
+
+
+def _by_whom(site: "Site") -> str:
+    by = f" by {site.drained_by}" if site.drained_by else ""
+    return f"{by}: {site.note}" if site.note else by
+
+
+def _site_facts(site: "Site", at: datetime) -> Iterator[tuple[str, str]]:
+    vms, waiting = site.vms, site.waiting
+    yield "machines", f"{site.slots} of {site.speed_mips} MIPS each, made by {site.driver}"
+    yield "in use", f"{vms.local} by its own users, {vms.guests} by guests, {vms.free} free"
+    yield "waiting", f"{waiting.local} of its own, {waiting.guests} guests"
+    yield "lends to", site.allows
+    yield "can", ", ".join(name for name, can in site.capabilities if can)
+    if site.last_seen_at is not None:
+        yield "last seen", f"{show_moment(site.last_seen_at)} ({show_distance(site.last_seen_at, at)})"
+    for overhead in site.overheads:
+        yield overhead.operation, _overhead(overhead)
+    yield "problem", site.problem
+
+
+def _overhead(overhead: "Overhead") -> str:
+    """Say how long an operation takes, and how that is known; "" where nothing is."""
+    learnt, configured = overhead.learnt_s, overhead.configured_s
+    if not overhead.count:
+        return "" if configured is None else f"{configured:g} s, as configured"
+    took = f"{learnt:g} s, measured {show_times(overhead.count)}"
+    return took if configured is None else f"{took}; configured {configured:g} s"

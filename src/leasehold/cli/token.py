@@ -1,14 +1,20 @@
 """``leasehold token``: who may do what at a gateway."""
 
-from typing import Annotated
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from leasehold.cli.live.gateway import gateway
 from leasehold.cli.live.names import complete_role, complete_site
-from leasehold.cli.live.table import print_rows
+from leasehold.cli.live.table import columns_of, pick, print_rows
+from leasehold.cli.live.times import show_moment
 from leasehold.cli.options import Json
 from leasehold.cli.screen import answer, answer_json, talk
+
+if TYPE_CHECKING:
+    from leasehold.client import Caller, Token
+    from leasehold.client.access import Access
 
 app = typer.Typer(help="Create and revoke tokens.", no_args_is_help=True)
 
@@ -50,7 +56,6 @@ def create(  # noqa: PLR0917 - one argument for each option
     json: Json = False,
 ) -> None:
     """Create a token and print it; it is never shown again."""
-    from leasehold.cli.live.sites import token_line
     from leasehold.client import TokenSpec
     from leasehold.configuration.times import read_duration_s
 
@@ -68,20 +73,20 @@ def create(  # noqa: PLR0917 - one argument for each option
         answer_json({"token": token})
     else:
         answer(token.token)
-        talk(f"leasehold: {token_line(token)}; keep it safe, it is shown only now")
+        talk(f"leasehold: {_summary(token)}; keep it safe, it is shown only now")
 
 
 @app.command("list")
 def list_tokens(json: Json = False) -> None:
     """List issued tokens, without their values."""
-    from leasehold.cli.live.sites import TOKENS
+    from leasehold.client import Token
 
     with gateway() as client:
         tokens = client.tokens.list()
     if json:
         answer_json({"tokens": tokens})
     else:
-        print_rows(TOKENS, tokens)
+        print_rows(pick(columns_of(Token, {}), "id,consumer,roles,groups,sites,created,expires,revoked,note"), tokens)
 
 
 @app.command()
@@ -101,11 +106,35 @@ def revoke(
 @app.command()
 def inspect(json: Json = False) -> None:
     """Show the caller's identity and permissions, and where its token was found."""
-    from leasehold.cli.live.sites import introduction
-
     with gateway() as client:
         caller, access = client.tokens.inspect(), client.access
     if json:
         answer_json({"caller": caller, "gateway": access.url, "from": access.token.origin})
     else:
-        answer("\n".join(introduction(caller, access)))
+        answer("\n".join(_introduction(caller, access)))
+
+
+def _summary(token: "Token") -> str:
+    """Say in one line whose token it is, and what for."""
+    until = "" if token.expires_at is None else f"; until {show_moment(token.expires_at)}"
+    return f"token {token.id} is for {_who(token)}{until}"
+
+
+def _introduction(caller: "Caller", access: "Access") -> Iterator[str]:
+    """Say who is who at a gateway, what they may, and how that is known."""
+    yield _who(caller)
+    for name, value in _facts(caller, access):
+        yield f"  {name:<10}  {value}"
+
+
+def _facts(caller: "Caller", access: "Access") -> Iterator[tuple[str, str]]:
+    yield "gateway", access.url
+    yield "token", f"{caller.token_id or 'of another issuer'}, from {access.token.origin}"
+    for permission, scopes in (caller.permissions or {}).items():
+        yield "may", f"{permission} ({', '.join(scopes)})"
+
+
+def _who(holder: "Caller | Token") -> str:
+    groups = f", groups {', '.join(holder.groups)}" if holder.groups else ""
+    sites = f", sites {', '.join(holder.sites)}" if holder.sites else ""
+    return f"{holder.consumer} as {', '.join(holder.roles)}{groups}{sites}"

@@ -1,15 +1,24 @@
 """``leasehold usage``: what was used, by whom and of what."""
 
-from typing import Annotated
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from leasehold.cli.live import times
 from leasehold.cli.live.gateway import gateway
-from leasehold.cli.live.names import complete_by, complete_site
-from leasehold.cli.live.table import print_rows, print_table
+from leasehold.cli.live.names import WINDOWS, complete_by, complete_site
+from leasehold.cli.live.table import Column, columns_of, pick, print_rows, print_table
+from leasehold.cli.live.times import show_moment
 from leasehold.cli.options import Json
 from leasehold.cli.screen import answer, answer_json
+from leasehold.model.agreement import MILLION
+from leasehold.model.errors import InvalidField
+from leasehold.sharing.wording import percent
+
+if TYPE_CHECKING:
+    from leasehold.client import Share, Statement, StatementLine, Use
 
 app = typer.Typer(help="Show usage and statements.", no_args_is_help=True)
 
@@ -49,11 +58,10 @@ def show(  # noqa: PLR0917 - one argument for each option
     json: Json = False,
 ) -> None:
     """Show usage by consumer and virtual domain in VM-seconds, exact to the millisecond."""
-    from leasehold.cli.live.agreements import check_by, usage_columns
     from leasehold.client import UsageFilter
 
     at = times.now()
-    check_by(by)
+    _check_by(by)
     which = UsageFilter.of(
         consumer=consumer,
         domain=domain,
@@ -67,7 +75,7 @@ def show(  # noqa: PLR0917 - one argument for each option
     if json:
         answer_json({"usage": used})
     else:
-        print_rows(usage_columns(by), used.usage)
+        print_rows(_columns(by), used.usage)
 
 
 @app.command()
@@ -79,7 +87,6 @@ def statement(
     json: Json = False,
 ) -> None:
     """Print a VO's statement for a month: agreed, used and penalised, by virtual domain."""
-    from leasehold.cli.live.agreements import STATEMENT_HEADS, heading, lines, notes
     from leasehold.client import StatementQuery
 
     with gateway() as client:
@@ -87,7 +94,101 @@ def statement(
     if json:
         answer_json({"statement": found})
         return
-    answer(heading(found))
-    print_table(STATEMENT_HEADS, lines(found), figures=range(2, 10))
-    for note in notes(found):
+    answer(_heading(found))
+    print_table(STATEMENT_HEADS, _lines(found), figures=range(2, 10))
+    for note in _notes(found):
         answer(note)
+
+
+STATEMENT_HEADS = [
+    "DOMAIN",
+    "AGREEMENT",
+    "SHARE",
+    "BURST",
+    "AGREED_SLOT_S",
+    "USED_SLOT_S",
+    "USED",
+    "PEAK_VMS",
+    "LEASES",
+    "PENALTIES",
+]
+
+_FORMS = {"hour": "%Y-%m-%dT%HZ", "day": "%Y-%m-%d", "month": "%Y-%m"}
+_ALL = "*"
+
+
+def _check_by(by: str) -> None:
+    """Refuse what is no window; raises InvalidField."""
+    if by and by not in WINDOWS:
+        raise InvalidField("--by", by, f"one of {', '.join(WINDOWS)}")
+
+
+def _columns(by: str) -> "list[Column[Use]]":
+    """Say what is shown of each consumer, domain and window."""
+    from leasehold.client import Use
+
+    special: dict[str, Column[Use]] = {
+        "window": Column("WINDOW", lambda use, _: _window(use, by)),
+        "who": Column("WHO", lambda use, _: "locals" if use.local else "guests"),
+        "slot": Column("SLOT_SECONDS", lambda use, _: _figure(use.slot_s), is_figure=True),
+    }
+    return pick(columns_of(Use, special), "window,consumer,domain,who,slot,leases,peak-vms")
+
+
+def _window(use: "Use", by: str) -> str:
+    if by in _FORMS:
+        return _in_utc(use.begin, _FORMS[by])
+    return f"{show_moment(use.begin)} - {show_moment(use.end)}"
+
+
+def _in_utc(moment: datetime, form: str) -> str:
+    return f"{moment.astimezone(UTC):{form}}"
+
+
+def _figure(slot_s: float) -> str:
+    """Write slot-seconds: whole, or with all three decimals."""
+    return str(slot_s) if isinstance(slot_s, int) else f"{slot_s:.3f}"
+
+
+def _heading(statement: "Statement") -> str:
+    """Say what a statement is of."""
+    begin, end = (_in_utc(moment, "%Y-%m-%d") for moment in (statement.begin, statement.end))
+    return f"statement of {statement.consumer} for {statement.month} ({begin} to before {end}, UTC)"
+
+
+def _lines(statement: "Statement") -> list[list[str]]:
+    """Show a statement: a line for each virtual domain, or for each agreement there; and the sum."""
+    return [row for line in statement.lines for row in _rows(line)]
+
+
+def _rows(line: "StatementLine") -> Iterator[list[str]]:
+    first, *more = line.shares or (None,)
+    yield [
+        "all" if line.domain == _ALL else line.domain,
+        *_share(first),
+        _figure(line.slot_s),
+        percent(round(line.used_share * MILLION)),
+        str(line.peak_vms),
+        str(line.leases),
+        str(len(line.penalties)),
+    ]
+    for share in more:
+        yield ["", *_share(share), "", "", "", "", ""]
+
+
+def _share(share: "Share | None") -> list[str]:
+    if share is None:
+        return ["", "", "", ""]
+    long_run, burst = (percent(round(part * MILLION)) for part in (share.share, share.burst_share))
+    return [share.agreement, long_run, burst, _figure(share.slot_s)]
+
+
+def _notes(statement: "Statement") -> Iterator[str]:
+    """Name the penalties of the month."""
+    for penalty in statement.lines[-1].penalties if statement.lines else ():
+        end = "" if penalty.until is None else f" until {show_moment(penalty.until)}"
+        lifted = f", lifted by {penalty.lifted_by}" if penalty.lifted_at is not None else ""
+        yield (
+            f"penalty {penalty.id}: {penalty.agreement} was broken by lease {penalty.lease},"
+            f" {show_moment(penalty.since)}{end}{lifted}"
+        )

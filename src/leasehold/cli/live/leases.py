@@ -9,7 +9,9 @@ from datetime import UTC, datetime
 from functools import cache
 from shlex import join
 
-from leasehold.cli.exit_codes import DONE, exit_code
+import typer
+
+from leasehold.cli.exit_codes import ANSWER_IS_NO, DONE, exit_code
 from leasehold.cli.live import times
 from leasehold.cli.live.gateway import advising, patience
 from leasehold.cli.live.names import LEASE_STATES
@@ -28,7 +30,20 @@ from leasehold.cli.live.table import (
 )
 from leasehold.cli.live.times import show_distance, show_duration, show_moment, show_times
 from leasehold.cli.screen import answer, answer_json, talk
-from leasehold.client import AsyncClient, Change, Client, JournalEntry, Lease, LeaseFilter, Lost, ProblemError, Site
+from leasehold.client import (
+    AsyncClient,
+    Barred,
+    Change,
+    Client,
+    DomainOffer,
+    JournalEntry,
+    Lease,
+    LeaseExplanation,
+    LeaseFilter,
+    Lost,
+    ProblemError,
+    Site,
+)
 from leasehold.configuration.job_description.description import read_mib
 from leasehold.model.errors import InvalidField, LeaseholdError
 from leasehold.model.lease import LeaseState
@@ -338,6 +353,67 @@ def _say(lease: Lease) -> None:
         talk(f"leasehold: {duration}")
     if lease.state is LeaseState.REFUSED and lease.reason in ADVICE:
         talk(f"leasehold: {ADVICE[lease.reason]}")
+
+
+# What would become of a request that was not made
+
+
+def answer_explained(explanation: LeaseExplanation, duration_s: float, at: datetime, *, json: bool) -> None:
+    """Answer with what would become of a lease of this duration; exits with 1 where it would be refused."""
+    if json:
+        answer_json({"explanation": explanation})
+    else:
+        answer("\n".join(_explained(explanation, duration_s, at)))
+    if explanation.state is LeaseState.REFUSED:
+        raise typer.Exit(ANSWER_IS_NO)
+
+
+def _explained(explanation: LeaseExplanation, duration_s: float, at: datetime) -> Iterator[str]:
+    yield _verdict(explanation, at)
+    if explanation.state is LeaseState.REFUSED and explanation.reason in ADVICE:
+        yield f"  {ADVICE[explanation.reason]}"
+    if duration := by_the_clock(duration_s, explanation.walltime_s, explanation.site):
+        yield f"  it would last {duration}"
+    if explanation.ends_at is not None:
+        end = f"{show_moment(explanation.ends_at)} ({show_distance(explanation.ends_at, at)})"
+        yield f"  it would end {end}, unless it is preempted or extended"
+    if explanation.preempted_leases:
+        some = "1 lease" if explanation.preempted_leases == 1 else f"{explanation.preempted_leases} leases"
+        yield f"  {some} with {explanation.preempted_vms} VMs would give way to it"
+    yield from could_run("open to it", explanation.sites, explanation.barred)
+    yield from scores(explanation.domains)
+
+
+def _verdict(explanation: LeaseExplanation, at: datetime) -> str:
+    why = f"{explanation.explanation} ({explanation.reason})"
+    there = explanation.elsewhere
+    if there is not None:
+        free = "1 VM was" if there.free_vms == 1 else f"{there.free_vms} VMs were"
+        whom = f"the peer {there.name}" if there.peer else there.name
+        return f"would be offered to {whom}, which decides by itself; {free} free when it was last heard of"
+    if explanation.state is LeaseState.REFUSED:
+        return f"would be refused: it {why}"
+    if explanation.state is LeaseState.HELD:
+        return f"would wait at the gateway: it {why}"
+    if explanation.state is LeaseState.WAITING:
+        start = explanation.starts_at
+        until = "" if start is None else f" until {show_moment(start)} ({show_distance(start, at)})"
+        return f"would wait at {explanation.site}{until}: it {why}"
+    return f"would start now at {explanation.site} ({explanation.reason})"
+
+
+def could_run(head: str, sites: Sequence[str], barred: Iterable[Barred]) -> Iterator[str]:
+    """Tell where something could run, and which sites agreements close to it."""
+    yield f"  {head}: {', '.join(sites) or 'no site'}"
+    for one in barred:
+        yield f"    not {one.site}: {one.explanation} ({one.reason})"
+
+
+def scores(domains: Iterable[DomainOffer]) -> Iterator[str]:
+    """Tell how the broker sees the virtual domains."""
+    for offer in domains:
+        used = f"{100 * offer.used_share:.1f}% used, penalty {offer.penalty}"
+        yield f"  {offer.domain}: score {offer.score}, {offer.free_vms} VMs free, {used}"
 
 
 # Leases as they change: line by line until they are over, or as a list that is always up to date
