@@ -29,12 +29,12 @@ class Desk:
     def ask(self, number: int, lives: Mapping[str, SiteLive], now_ms: int = 0) -> Verdict:
         return self.policy.route(_request(number), self._view(lives, now_ms), now_ms)
 
-    def ripe(self, count: int, lives: Mapping[str, SiteLive], now_ms: int) -> list[int]:
+    def select(self, count: int, lives: Mapping[str, SiteLive], now_ms: int) -> list[int]:
         waiting = [newcomer(_request(number)) for number in range(1, count + 1)]
-        return [one.request.id for one in self.policy.ripe(waiting, self._view(lives, now_ms), now_ms)]
+        return [one.request.id for one in self.policy.select(waiting, self._view(lives, now_ms), now_ms)]
 
     def _view(self, lives: Mapping[str, SiteLive], now_ms: int) -> RoutingView:
-        sources = FixedSources(lives=lives)
+        sources = FixedSources(live_sites=lives)
         return RoutingView(self.federation, self.federation.sites, sources, self.policy.information, now_ms)
 
 
@@ -76,9 +76,9 @@ def test_only_who_finds_room_or_can_wait_no_longer_is_asked_again() -> None:
     desk = Desk(*kinds, deadline_ms=300 * S)
     for number in (1, 2, 3):
         assert isinstance(desk.ask(number, FULL), Hold)
-    assert desk.ripe(3, FULL, 200 * S) == []
-    assert desk.ripe(3, FULL, 201 * S) == [3]
-    assert desk.ripe(3, {**FULL, "b": SiteLive(4)}, 200 * S) == [2]
+    assert desk.select(3, FULL, 200 * S) == []
+    assert desk.select(3, FULL, 201 * S) == [3]
+    assert desk.select(3, {**FULL, "b": SiteLive(4)}, 200 * S) == [2]
 
 
 def test_without_preemption_fewer_local_requests_are_served() -> None:

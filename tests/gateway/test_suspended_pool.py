@@ -37,7 +37,7 @@ class Stingy(RoutingPolicy):
 
     name: ClassVar[str] = "stingy"
     information: ClassVar[Information] = Information.LIVE
-    parks: ClassVar[bool] = True
+    delays_resume: ClassVar[bool] = True
 
     def __init__(self, patience_s: float, *, moves: bool = False) -> None:
         super().__init__(Random(0))
@@ -47,7 +47,7 @@ class Stingy(RoutingPolicy):
     def route(self, request: Request, view: RoutingView, now_ms: int) -> Verdict:  # noqa: ARG002
         return Dispatch(view.sites[0].name)
 
-    def go_on(self, saved: Waiting, view: RoutingView, now_ms: int) -> Verdict:
+    def resume(self, saved: Waiting, view: RoutingView, now_ms: int) -> Verdict:
         self.seen.append(saved)
         if now_ms < saved.since_ms + self.patience_ms:
             return Hold()

@@ -90,7 +90,7 @@ class JobWorld:
         times: WorldTimes | None = None,
     ) -> None:
         """Begin with these nodes, each with whether machines can be built on it."""
-        self.desk = desk
+        self.scheduler = desk
         self.nodes = {able.name: WorldNode(able, is_host) for able, is_host in nodes}
         self.times = times or WorldTimes()
         self.now_ms = 0
@@ -238,8 +238,8 @@ class JobWorld:
             self._tell(event)
 
     def _tell(self, *events: JobEvent) -> None:
-        effects = self.desk.handle(events, self.now_ms)
-        self.desk.check()
+        effects = self.scheduler.handle(events, self.now_ms)
+        self.scheduler.check()
         for effect in effects:
             self.effects.append((self.now_ms, effect))
             self._carry_out(effect)

@@ -95,17 +95,17 @@ def catalogue(*images: Image, buildable: dict[str, str] | None = None) -> Images
 
 
 class Told:
-    """A desk that is checked after every instant, and what it last said."""
+    """A scheduler that is checked after every instant, and what it last said."""
 
     def __init__(self, *events: JobEvent, settings: JobSettings | None = None, network: Network | None = None) -> None:
-        self.desk = JobScheduler(settings or JobSettings(), network)
+        self.scheduler = JobScheduler(settings or JobSettings(), network)
         self.effects: list[JobEffect] = []
         self.tell(0, *events)
 
     def tell(self, now_ms: int, *events: JobEvent) -> "Told":
         """Tell all events of an instant."""
-        self.effects = self.desk.handle(events, now_ms)
-        self.desk.check()
+        self.effects = self.scheduler.handle(events, now_ms)
+        self.scheduler.check()
         return self
 
     @property

@@ -51,7 +51,7 @@ class AnyOrder(RuleBasedStateMachine):
     )
     def begin(self, queue: str, matching: Matching, *, eager: bool) -> None:
         self.settings = JobSettings(queue=queue, matching=matching, eager=eager, images_awaited=True)
-        self.desk, self.twin = JobScheduler(self.settings), JobScheduler(self.settings)
+        self.scheduler, self.twin = JobScheduler(self.settings), JobScheduler(self.settings)
         self.thorough = thorough(JobScheduler(self.settings))
         self.now_ms, self.jobs = 1, 0
         self.facts: dict[str, SeenNode] = {name: seen(name, at_ms=1, **able) for name, able in NODES.items()}
@@ -70,11 +70,11 @@ class AnyOrder(RuleBasedStateMachine):
 
     def tell(self, *events: JobEvent) -> None:
         """Tell both, and look at what they do."""
-        effects = self.desk.handle(events, self.now_ms)
+        effects = self.scheduler.handle(events, self.now_ms)
         for other in (self.twin, self.thorough):
             assert told(effects) == told(other.handle(events, self.now_ms))
             other.check()
-        self.desk.check()
+        self.scheduler.check()
         for effect in effects:
             if isinstance(effect, StartAttempt):
                 self.note_start(effect)
@@ -168,7 +168,7 @@ class AnyOrder(RuleBasedStateMachine):
         self.tell(events[what])
 
     def open_nodes(self, job_id: int, number: int) -> tuple[str, ...]:
-        record = self.desk.records.get(job_id)
+        record = self.scheduler.records.get(job_id)
         attempt = record.attempt(number) if record else None
         return attempt.nodes if attempt and attempt.state.is_open else ()
 
@@ -216,7 +216,7 @@ class AnyOrder(RuleBasedStateMachine):
             fails = [ImageFailed(key, "no network") for key in self.building]
             self.building.clear()
             self.tell(*ends, *fails)
-        assert not self.desk.records
+        assert not self.scheduler.records
         assert set(self.closed) == set(range(1, self.jobs + 1))
         for record in self.closed.values():
             assert sum(one.state.value == "succeeded" for one in record.attempts) <= 1

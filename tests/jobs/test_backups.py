@@ -15,7 +15,7 @@ def three_nodes(**settings: Any) -> Told:
 
 
 def standby(told: Told) -> tuple[str, ...]:
-    place = told.desk.records[1].standby
+    place = told.scheduler.records[1].standby
     return () if place is None else names_of(place)
 
 
@@ -42,7 +42,7 @@ def test_it_begins_only_when_the_first_has_failed_and_is_fenced() -> None:
     ]
     assert told.started == [(1, 2, ("a/2",))]
     assert told.decided == [(1, "network-failed", ""), (1, "takes-over", "")]
-    assert told.desk.records[1].attempt(2).is_backup
+    assert told.scheduler.records[1].attempt(2).is_backup
     assert standby(told) == ("a/3",)
 
 
@@ -81,7 +81,7 @@ def test_a_copy_that_fails_is_not_missed_as_long_as_another_runs() -> None:
 
     told.tell(2, NodeFell("a/1", Fault.NODE_DIED))
     assert told.started == []
-    assert told.desk.records[1].restarts == 0
+    assert told.scheduler.records[1].restarts == 0
 
     assert told.tell(3, AttemptEnded(1, 2, 0)).closed == [(1, "completed", "completed", 2)]
 

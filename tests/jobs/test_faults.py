@@ -47,7 +47,7 @@ def test_after_a_fault_of_its_node_a_job_begins_anew_elsewhere(fault: Fault) -> 
     assert told.stopped == [(1, 1)]
     assert told.decided[0] == (1, fault.value, "no answer for 30 s")
     assert told.started == [(1, 2, ("a/2",))]
-    record = told.desk.records[1]
+    record = told.scheduler.records[1]
     assert record.restarts == 1
     assert record.attempt(1).state is AttemptState.FENCED
 
@@ -69,7 +69,7 @@ def test_what_comes_back_from_the_dead_is_stopped_and_its_result_does_not_count(
     told.tell(5, site(seen("a/1", at_ms=5), seen("a/2", at_ms=5)))
     assert told.stopped == [(1, 1)]
     told.tell(6, AttemptEnded(1, 1, 0))
-    assert told.effects == [JobDecided(told.desk.records[1], JobReason.RESULT_FENCED, "", 1)]
+    assert told.effects == [JobDecided(told.scheduler.records[1], JobReason.RESULT_FENCED, "", 1)]
 
     told.tell(7, AttemptEnded(1, 2, 0))
     assert told.closed == [(1, "completed", "completed", 2)]
@@ -125,7 +125,7 @@ def test_an_image_that_lacks_what_it_should_have_is_forgotten() -> None:
 
     told.tell(2, AttemptFailed(1, 1, Fault.SOFTWARE_GONE))
 
-    assert told.desk.records[1].attempt(2).place.image.name == "b"  # type: ignore[union-attr]
+    assert told.scheduler.records[1].attempt(2).place.image.name == "b"  # type: ignore[union-attr]
 
 
 def test_a_lease_that_was_taken_away_begins_anew_and_the_node_stays() -> None:
@@ -133,7 +133,7 @@ def test_a_lease_that_was_taken_away_begins_anew_and_the_node_stays() -> None:
 
     assert told.started == [(1, 2, ("a/1",))]
     assert told.stopped == []
-    assert told.desk.records[1].restarts == 1
+    assert told.scheduler.records[1].restarts == 1
 
 
 def test_a_job_whose_time_is_over_would_take_as_long_again_and_does_not_begin_anew() -> None:
@@ -159,7 +159,7 @@ def test_after_a_fault_a_job_waits_for_the_only_node_that_could_serve_it() -> No
     told.tell(9 * MINUTE, NodeFell("a/1", Fault.NODE_DIED))
 
     assert told.decided[-1] == (1, "nodes-down", "a/1")
-    assert told.desk.records[1].next_ms == 11 * MINUTE
+    assert told.scheduler.records[1].next_ms == 11 * MINUTE
     told.tell(10 * MINUTE, site(seen("a/1", at_ms=10 * MINUTE)))
     assert told.started == [(1, 2, ("a/1",))]
 
@@ -189,7 +189,7 @@ def test_a_node_may_be_listed_as_long_as_it_is_said_to_have_fallen() -> None:
     told.tell(4, *later, submitted(2, cores=4, at_ms=4))
 
     assert told.started == []
-    assert told.desk.failures.all()["a/1"].failures == 1
+    assert told.scheduler.failures.all()["a/1"].failures == 1
 
 
 def test_all_that_runs_on_a_node_falls_with_it_and_each_of_several_nodes_ends_a_job() -> None:

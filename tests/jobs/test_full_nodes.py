@@ -80,9 +80,9 @@ class TestWhatOthersWereGiven:
 
     def test_is_known_to_who_asks_what_would_become_of_a_job(self) -> None:
         told = Told(site(seen("a/1", at_ms=1)))
-        told.desk.observe([given_away()], 2)
+        told.scheduler.observe([given_away()], 2)
 
-        assert told.desk.forecast(submitted(at_ms=2).request, 2).what == "cores-in-use"
+        assert told.scheduler.forecast(submitted(at_ms=2).request, 2).what == "cores-in-use"
 
 
 class TestANodeThatIsFullAllTheSame:
@@ -94,14 +94,14 @@ class TestANodeThatIsFullAllTheSame:
         assert told.decided[0] == (1, "node-full", "node 1 has 0 cores free now")
         assert told.started == [(1, 2, ("a/2",))]
         assert told.looked_at == ["a/1"]
-        record = told.desk.records[1]
+        record = told.scheduler.records[1]
         assert (record.restarts, record.attempt(1).fault) == (0, None)
-        assert told.desk.failures.all()["a/1"].failures == 0
+        assert told.scheduler.failures.all()["a/1"].failures == 0
 
     def test_is_not_used_before_it_was_looked_at_again(self) -> None:
         told = Told(site(seen("a/1", at_ms=1))).tell(1, submitted(at_ms=1))
         told.tell(2, AttemptNotNow(1, 1, "full", full=("a/1",)))
-        assert told.desk.records[1].state.value == "waiting"
+        assert told.scheduler.records[1].state.value == "waiting"
 
         assert told.tell(9, site(seen("a/1", at_ms=8))).started == [(1, 2, ("a/1",))]
 
@@ -131,11 +131,11 @@ class TestHowAJobStands:
     )
     def test_is_as_its_attempt_stands(self, now: JobEvent, state: str, reason: str, what: str) -> None:
         told = Told(site(seen())).tell(1, submitted(at_ms=1))
-        assert told.desk.records[1].state.value == "starting"
+        assert told.scheduler.records[1].state.value == "starting"
 
         told.tell(2, now)
 
-        record = told.desk.records[1]
+        record = told.scheduler.records[1]
         assert (record.state.value, record.reason.value, record.what) == (state, reason, what)
 
     def test_is_told_when_it_changes_and_not_again(self) -> None:
@@ -160,7 +160,7 @@ class GivingAway(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        self.desk = JobScheduler(JobSettings(retrying=Retrying(2 * MINUTE, 10**12)))
+        self.scheduler = JobScheduler(JobSettings(retrying=Retrying(2 * MINUTE, 10**12)))
         self.now_ms, self.last = 1, 0
         self.ours: dict[object, dict[str, int]] = {}
         self.strangers: dict[str, int] = dict.fromkeys(NODES, 0)
@@ -192,8 +192,8 @@ class GivingAway(RuleBasedStateMachine):
     def tell(self, *events: JobEvent) -> None:
         todo = list(events)
         while todo or events:
-            effects = self.desk.handle(todo, self.now_ms)
-            self.desk.check()
+            effects = self.scheduler.handle(todo, self.now_ms)
+            self.scheduler.check()
             todo, events = [], ()
             for effect in effects:
                 if isinstance(effect, StartAttempt):
@@ -322,7 +322,7 @@ class GivingAway(RuleBasedStateMachine):
                 self.tell(AttemptEnded(*key, 0))
         assert {record.state.value for record in self.closed.values()} <= {"completed"}
         assert set(self.closed) == set(range(1, self.last + 1))
-        assert all(known.failures == 0 for known in self.desk.failures.all().values())
+        assert all(known.failures == 0 for known in self.scheduler.failures.all().values())
 
 
 TestGivingAway = GivingAway.TestCase

@@ -41,7 +41,7 @@ def test_the_tries_of_a_job_are_counted_from_when_its_image_is_there() -> None:
     told.tell(9 * MINUTE, ImageBuilt(KEY, R))
 
     assert told.decided == [(1, "tried-again-later", "cores-in-use")]
-    assert told.desk.records[1].next_ms == 11 * MINUTE
+    assert told.scheduler.records[1].next_ms == 11 * MINUTE
 
 
 def test_a_build_that_fails_for_good_ends_its_jobs_with_the_reason() -> None:

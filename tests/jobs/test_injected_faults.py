@@ -60,7 +60,7 @@ def keep_busy(made: JobWorld, random: Random, fault: Fault, backup: Backup) -> N
 
 def counts(made: JobWorld, key: tuple[int, int]) -> bool:
     """Whether an attempt is one that the desk counts on, on nodes that can be reached."""
-    record = made.desk.records.get(key[0])
+    record = made.scheduler.records.get(key[0])
     attempt = record.attempt(key[1]) if record else None
     if attempt is None or not attempt.state.is_open:
         return False
@@ -81,7 +81,7 @@ def test_a_fault_a_hundred_times(fault: Fault, backup: Backup) -> None:
     made = world()
     keep_busy(made, Random(f"{fault} {backup}"), fault, backup)
 
-    assert not made.desk.records
+    assert not made.scheduler.records
     assert all(len(results) == 1 for results in made.delivered.values())
     assert not made.running()
     decided = [effect for _, effect in made.effects if isinstance(effect, JobDecided)]
@@ -94,7 +94,7 @@ def test_a_time_that_is_over_a_hundred_times_is_never_tried_again() -> None:
     made = world()
     keep_busy(made, Random("over"), Fault.TIME_OVER, Backup.NONE)
 
-    assert not made.desk.records
+    assert not made.scheduler.records
     assert not made.running()
     over = [effect.record for _, effect in made.effects if isinstance(effect, JobClosed)]
     unfinished = [record for record in over if record.state is JobState.FAILED]

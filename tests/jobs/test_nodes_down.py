@@ -25,7 +25,7 @@ class TestAJobThatNoNodeCanRunNow:
         told = Told(site(down(fault=fault))).tell(1, submitted(at_ms=1))
 
         assert told.decided == [(1, "nodes-down", "a/1")]
-        assert told.desk.records[1].state.value == "waiting"
+        assert told.scheduler.records[1].state.value == "waiting"
 
     def test_waits_longer_than_it_would_for_room(self) -> None:
         told = Told(site(down())).tell(1, submitted(at_ms=1))
@@ -77,7 +77,7 @@ class TestAJobThatNoNodeCanRunNow:
 
     def test_is_told_that_it_is_too_late_for_its_deadline_all_the_same(self) -> None:
         told = Told(site(down())).tell(1, submitted(at_ms=1, deadline_ms=90 * S, execution_ms=30 * S))
-        assert told.desk.records[1].next_ms == 60 * S
+        assert told.scheduler.records[1].next_ms == 60 * S
 
         assert told.tell(60 * S, JobTick()).closed == [(1, "refused", "too-late", 0)]
 
@@ -90,7 +90,7 @@ class TestAJobThatNoNodeCanRunNow:
         assert told.decided == [(1, "nodes-down", "a/2, a/3")]
 
     def test_is_foreseen_to_wait(self) -> None:
-        forecast = Told(site(down())).desk.forecast(ask(at_ms=1), 1)
+        forecast = Told(site(down())).scheduler.forecast(ask(at_ms=1), 1)
 
         assert (forecast.state.value, forecast.reason.value, forecast.what) == (
             "waiting",
@@ -106,7 +106,7 @@ class TestAJobWhoseNodeDies:
         told.tell(3, site(down(at_ms=3)))  # as the service tells of it: listed, with its fault
 
         assert [reason for _, reason, _ in told.decided] == ["node-died", "nodes-down"]
-        assert told.desk.records[1].restarts == 1
+        assert told.scheduler.records[1].restarts == 1
         assert told.tell(9, site(seen(at_ms=9))).started == [(1, 2, ("a/1",))]
 
     def test_counts_one_failure_however_often_it_is_seen_down(self) -> None:
@@ -114,7 +114,7 @@ class TestAJobWhoseNodeDies:
         for now_ms in range(2, 6):
             told.tell(now_ms, site(down(at_ms=now_ms)))
 
-        assert told.desk.failures.all()["a/1"].failures == 1
+        assert told.scheduler.failures.all()["a/1"].failures == 1
 
     def test_is_not_waited_for_any_more_when_its_site_does_not_list_it(self) -> None:
         told = Told(site(down())).tell(1, submitted(at_ms=1)).tell(2, site())
@@ -176,7 +176,7 @@ class World:
             for job_id, state, _, _ in self._told.closed:
                 self.closed[job_id] = state
             for job_id, number, (name,) in self._told.started:
-                length_ms = self._told.desk.records[job_id].request.job.needs.execution_ms
+                length_ms = self._told.scheduler.records[job_id].request.job.needs.execution_ms
                 self._running[name] = (job_id, number, now_ms + length_ms)
 
     def _is_down(self, name: str, now_ms: int) -> bool:

@@ -101,15 +101,15 @@ def test_optimal_matching_lets_an_earlier_job_step_aside_for_a_later_one() -> No
 def test_a_foresight_says_what_would_happen_and_changes_nothing() -> None:
     told = Told(site(seen("a/1", is_host=True)), catalogue(buildable={"r": "4.3"}))
 
-    forecast = told.desk.forecast(ask(1, needs="r"), 1)
+    forecast = told.scheduler.forecast(ask(1, needs="r"), 1)
 
     assert (forecast.state.value, forecast.reason.value, forecast.what) == (
         "building", "image-is-built", "base+r=4.3"
     )  # fmt: skip
-    assert told.desk.forecast(ask(1), 1).reason.value == "runs-on-nodes"
-    assert told.desk.forecast(ask(1, cores=9), 1).what.startswith("too-few-cores: ")
-    assert told.desk.forecast(ask(1, deadline_ms=5 * S), 1).reason.value == "too-late"
-    assert not told.desk.records
+    assert told.scheduler.forecast(ask(1), 1).reason.value == "runs-on-nodes"
+    assert told.scheduler.forecast(ask(1, cores=9), 1).what.startswith("too-few-cores: ")
+    assert told.scheduler.forecast(ask(1, deadline_ms=5 * S), 1).reason.value == "too-late"
+    assert not told.scheduler.records
 
 
 def test_nobody_is_refused_before_all_sites_have_told_of_their_nodes() -> None:
@@ -149,6 +149,6 @@ def test_settings_that_make_no_sense_are_refused() -> None:
 def test_the_image_is_the_smallest_that_has_the_software() -> None:
     told = Told(site(seen("a/1", is_host=True)), catalogue(image("b", GCC), BASE, image("a", GCC)))
 
-    record = told.tell(1, submitted(needs="gcc")).desk.records[1]
+    record = told.tell(1, submitted(needs="gcc")).scheduler.records[1]
 
     assert record.attempts[0].place.image.name == "a"  # type: ignore[union-attr]

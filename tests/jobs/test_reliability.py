@@ -28,21 +28,21 @@ def test_one_node_is_enough_where_that_is_sure_enough() -> None:
     told = nodes(3).tell(0, submitted(reliability=0.9, deadline_ms=15 * S))
 
     assert told.started == [(1, 1, ("a/1",))]
-    assert told.desk.records[1].surest == pytest.approx(0.9048, abs=1e-4)
+    assert told.scheduler.records[1].surest == pytest.approx(0.9048, abs=1e-4)
 
 
 def test_copies_run_along_where_there_is_no_time_for_another_try() -> None:
     told = nodes(3).tell(0, submitted(reliability=0.99, deadline_ms=15 * S))
 
     assert told.started == [(1, 1, ("a/1",)), (1, 2, ("a/2",))]
-    assert told.desk.records[1].surest == pytest.approx(1 - 0.09516**2, abs=1e-4)
+    assert told.scheduler.records[1].surest == pytest.approx(1 - 0.09516**2, abs=1e-4)
 
 
 def test_one_stands_by_where_there_is_time() -> None:
     told = nodes(3).tell(0, submitted(reliability=0.99, deadline_ms=60 * S))
 
     assert told.started == [(1, 1, ("a/1",))]
-    record = told.desk.records[1]
+    record = told.scheduler.records[1]
     assert record.standby is not None
     assert record.surest == pytest.approx(0.9909, abs=1e-3)
     assert told.tell(1, NodeFell("a/1", Fault.NODE_DIED)).decided[-1] == (1, "takes-over", "")
@@ -67,7 +67,7 @@ def test_a_job_of_several_nodes_has_copies_of_all_of_them() -> None:
     told = nodes(4).tell(0, submitted(nodes=2, reliability=0.95, deadline_ms=15 * S))
 
     assert told.started == [(1, 1, ("a/1", "a/2")), (1, 2, ("a/3", "a/4"))]
-    assert told.desk.records[1].surest == pytest.approx(1 - (1 - 0.90484**2) ** 2, abs=1e-4)
+    assert told.scheduler.records[1].surest == pytest.approx(1 - (1 - 0.90484**2) ** 2, abs=1e-4)
 
 
 def test_machines_are_made_sure_likewise() -> None:
@@ -89,12 +89,12 @@ def test_rates_are_learnt_from_what_happened() -> None:
         if second < 5:
             told.tell(second * S + 1, NodeFell("a/1", Fault.NODE_DIED))
 
-    watched = told.desk.failures.all()
+    watched = told.scheduler.failures.all()
 
     assert watched == {"a/1": NodeHistory(4, 4_004, 8 * S), "a/2": NodeHistory(0, 8 * S, 8 * S)}
     again = nodes(0)
-    again.desk.failures.restore(deepcopy(watched))
-    assert again.desk.failures.all() == watched
+    again.scheduler.failures.restore(deepcopy(watched))
+    assert again.scheduler.failures.all() == watched
     told.tell(9 * S, submitted(at_ms=9 * S, reliability=0.5, deadline_ms=25 * S))
     assert told.started == [(1, 1, ("a/2",))]
 
@@ -118,10 +118,10 @@ def test_of_nodes_that_are_alike_so_many_are_looked_at_as_a_plan_can_have_and_no
         nodes = [seen(f"a/{number}", waiting_ms=ms) for number, (_, ms) in enumerate(histories)]
         told = Told(site(*nodes), settings=OFTEN)
         history = {f"a/{number}": replace(watched) for number, (watched, _) in enumerate(histories)}
-        told.desk.failures.restore(history)
+        told.scheduler.failures.restore(history)
         with mock.patch.object(ReliabilityPlanner, "_few_of_each", few_of_each):
             told.tell(0, asked)
-        standby = told.desk.records[1].standby if 1 in told.desk.records else None
+        standby = told.scheduler.records[1].standby if 1 in told.scheduler.records else None
         said.append((told.started, told.decided, told.closed, standby))
     assert said[0] == said[1]
 

@@ -95,7 +95,7 @@ def test_nobody_starves_behind_a_stream_of_others(gap_s: int, short: int) -> Non
 
 def test_a_job_is_too_late_when_it_could_not_be_done_in_time_any_more() -> None:
     told = Told(FULL).tell(1, submitted(at_ms=1, execution_ms=30 * S, deadline_ms=90 * S))
-    assert told.desk.records[1].next_ms == 60 * S
+    assert told.scheduler.records[1].next_ms == 60 * S
 
     told.tell(60 * S, JobTick())
 
@@ -115,8 +115,8 @@ def test_a_plan_that_a_site_does_not_take_is_a_not_now() -> None:
 
     assert told.decided[0] == (1, "site-said-not-now", "no slot")
     assert told.looked_at == ["a/1"]
-    assert told.desk.records[1].next_ms == 2 * MINUTE + 1
-    assert told.desk.records[1].restarts == 0
+    assert told.scheduler.records[1].next_ms == 2 * MINUTE + 1
+    assert told.scheduler.records[1].restarts == 0
     # The node is not believed until it is seen again, and the job waits for its time.
     assert told.tell(3, submitted(2, at_ms=3)).decided == [(2, "tried-again-later", "facts-too-old")]
     assert told.tell(4, site(seen("a/1", at_ms=4))).started == [(2, 1, ("a/1",))]

@@ -42,7 +42,7 @@ def view(
     policy: RoutingPolicy, quiet_vms: int, busy_vms: int, tables: dict[str, LocalDemand] | None = None
 ) -> RoutingView:
     """Both sites, with so many VMs free."""
-    sources = FixedSources(lives={"quiet": SiteLive(quiet_vms), "busy": SiteLive(busy_vms)}, demands=tables or TABLES)
+    sources = FixedSources(live_sites={"quiet": SiteLive(quiet_vms), "busy": SiteLive(busy_vms)}, demands=tables or TABLES)
     return RoutingView(BOTH, BOTH.sites, sources, policy.information, NOW_MS)
 
 
@@ -95,25 +95,25 @@ def test_of_many_who_wait_those_are_asked_about_who_accept_a_price_but_not_at_ev
     policy = WaitForIdle(Random(0))
     just_come, patient = newcomer(request()), newcomer(request(since_ms=NOW_MS - 90 * HOUR_MS))
     shown = view(policy, 0, 15)
-    assert policy.ripe([just_come, patient], shown, NOW_MS) == [patient]
-    assert policy.ripe([just_come, patient], shown, NOW_MS + 1) == ()
-    assert policy.ripe([just_come, patient], shown, NOW_MS + MINUTE_MS) == [patient]
+    assert policy.select([just_come, patient], shown, NOW_MS) == [patient]
+    assert policy.select([just_come, patient], shown, NOW_MS + 1) == ()
+    assert policy.select([just_come, patient], shown, NOW_MS + MINUTE_MS) == [patient]
 
 
 def test_where_nobody_lends_nobody_is_asked_about() -> None:
     policy = WaitForIdle(Random(0))
     shown = RoutingView(BOTH, (), FixedSources(), policy.information, NOW_MS)
-    assert policy.ripe([newcomer(request(since_ms=0))], shown, NOW_MS) == []
+    assert policy.select([newcomer(request(since_ms=0))], shown, NOW_MS) == []
 
 
 def test_a_suspended_guest_goes_on_at_home_only_and_a_migratable_one_anywhere() -> None:
     policy = PriceAndPark(Random(0))
     shown = view(policy, 50, 15)
     suspended = Waiting(request(), NOW_MS, MINUTE_MS, "busy", 3_000)
-    assert policy.go_on(suspended, shown, NOW_MS) == Hold()
+    assert policy.resume(suspended, shown, NOW_MS) == Hold()
     movable = Waiting(request(LeaseType.MIGRATABLE), NOW_MS, MINUTE_MS, "busy", 3_000, 9_000)
-    assert policy.go_on(movable, shown, NOW_MS) == Dispatch("quiet")
-    assert policy.ripe([suspended, movable], shown, NOW_MS) == [movable]
+    assert policy.resume(movable, shown, NOW_MS) == Dispatch("quiet")
+    assert policy.select([suspended, movable], shown, NOW_MS) == [movable]
 
 
 def test_the_selective_refuse_who_would_most_likely_give_way_everywhere() -> None:
@@ -129,7 +129,7 @@ def test_a_price_goes_by_the_time_that_is_likely_and_not_by_what_was_asked() -> 
     for part, is_dear in ((1.0, True), (0.02, False)):
         policy = Price(Random(0))
         sources = FixedSources(
-            lives={"quiet": SiteLive(0), "busy": SiteLive(45)},
+            live_sites={"quiet": SiteLive(0), "busy": SiteLive(45)},
             demands=TABLES,
             needed_parts={"careful": part},
         )
@@ -145,8 +145,8 @@ def test_late_binding_leaves_a_reserve_that_is_gone_after_two_hours() -> None:
     assert policy.route(request(), view(policy, 50, 49), NOW_MS) == Dispatch("quiet")
     assert policy.route(request(), view(policy, 49, 49), NOW_MS) == Hold()
     hours = [newcomer(request(since_ms=NOW_MS - n * HOUR_MS)) for n in (0, 1, 2)]
-    assert policy.ripe(hours, view(policy, 31, 29), NOW_MS) == hours[1:]
-    assert policy.ripe(hours, view(policy, 10, 9), NOW_MS) == hours[2:]
+    assert policy.select(hours, view(policy, 31, 29), NOW_MS) == hours[1:]
+    assert policy.select(hours, view(policy, 10, 9), NOW_MS) == hours[2:]
     np = request(LeaseType.NON_PREEMPTABLE)
     assert policy.route(np, view(policy, 10, 12), NOW_MS) == Dispatch("busy")
 
@@ -162,7 +162,7 @@ def test_back_off_grows_its_window_with_leases_that_are_over_and_cuts_it_with_ea
     assert policy.route(request(), back_off_view(policy, quiet=quiet, busy=busy), NOW_MS) == Hold()
     quiet.sent[0] += 25  # they have come and gone: 10 % of the slots more
     shown = back_off_view(policy, quiet=quiet, busy=busy)
-    assert policy.ripe([newcomer(request())], shown, NOW_MS) == [newcomer(request())]
+    assert policy.select([newcomer(request())], shown, NOW_MS) == [newcomer(request())]
     assert policy.route(request(), shown, NOW_MS) == Dispatch("quiet")
     quiet.preempted_leases += 3
     assert policy.route(request(), shown, NOW_MS) == Hold()

@@ -85,7 +85,7 @@ def dispatched(policy: RoutingPolicy, requests: int, make_view: Callable[[], Rou
 
 def test_the_view_shows_no_more_than_the_policy_declares() -> None:
     sources = FixedSources(
-        EXTERNAL, histories={"C64": SiteHistory(in_flight_leases=2)}, lives={"C64": SiteLive(free_vms=9)}
+        EXTERNAL, histories={"C64": SiteHistory(in_flight_leases=2)}, live_sites={"C64": SiteLive(free_vms=9)}
     )
     static, history, live = (view(information, sources) for information in Information)
     assert static.external is EXTERNAL
@@ -270,9 +270,9 @@ def test_told_shares_are_worked_out_once_and_learnt_ones_now_and_then() -> None:
 def test_most_free_takes_the_greatest_free_fraction_and_the_first_among_equals() -> None:
     policy = routing_policy("most-free")(Random(1))
     free = {"C64": 32, "C128": 65, "C256": 128}
-    sources = FixedSources(lives={name: SiteLive(free_vms=vms) for name, vms in free.items()})
+    sources = FixedSources(live_sites={name: SiteLive(free_vms=vms) for name, vms in free.items()})
     assert policy.route(request(), view(policy, sources), 0) == Dispatch("C128")
-    sources.lives = {**sources.lives, "C128": SiteLive(free_vms=64)}
+    sources.live_sites = {**sources.live_sites, "C128": SiteLive(free_vms=64)}
     assert policy.route(request(), view(policy, sources), 0) == Dispatch("C64")
 
 
@@ -307,7 +307,7 @@ class FirstWithRoom(RoutingPolicy):
 def test_a_users_policy_of_ten_lines_dispatches_and_holds() -> None:
     policy = FirstWithRoom(Random(1))
     lives = {"C64": SiteLive(0), "C128": SiteLive(5), "C256": SiteLive(9)}
-    shown = view(policy, FixedSources(lives=lives))
+    shown = view(policy, FixedSources(live_sites=lives))
     assert policy.route(request(7), shown, 500) == Dispatch("C256")
     assert policy.route(request(10), shown, 500) == Hold(until_ms=10_500)
 

@@ -71,7 +71,7 @@ def test_so_are_events_and_reservations(tmp_path: Path) -> None:
     for _ in islice(world.run(), 6_000):
         assert home.guests is None or len(home.guests._appointments) == 0
         due = len(home.locals._due) + (0 if home.guests is None else len(home.guests.queue._due))
-        lying_about.append(len(world._agenda) + due + len(home.home.times))
+        lying_about.append(len(world._event_queue) + due + len(home.home.times))
     assert max(lying_about[3_000:]) <= max(lying_about[:3_000]) + 5 < 100
     recorder.finish(sites.leases, world.now_ms)
 

@@ -46,7 +46,7 @@ from leasehold.protocol.coallocations import (
     InputFile,
 )
 from leasehold.protocol.explanations import (
-    Barred,
+    BlockedSite,
     CoAllocationExplanation,
     ComponentEnvironment,
     DomainOffer,
@@ -132,7 +132,7 @@ __all__ = [
     "AsyncClient",
     "Attempt",
     "BadResponse",
-    "Barred",
+    "BlockedSite",
     "Caller",
     "Capabilities",
     "Change",

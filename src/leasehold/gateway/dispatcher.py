@@ -451,7 +451,7 @@ class RetryLoop:
         if not held:
             return for_room
         sites = self._registry.open(self._registry.federation.sites)
-        picked = self._routing.policy.ripe(held, self._dispatcher.view(sites, now_ms), now_ms)
+        picked = self._routing.policy.select(held, self._dispatcher.view(sites, now_ms), now_ms)
         return [*for_room, *picked] if for_room else picked
 
     def _ask_to_resume(self, saved: Waiting, now_ms: int) -> None:
@@ -460,7 +460,7 @@ class RetryLoop:
         others = [] if saved.move_ms is None else self._relocator.could_take(lease, now_ms)
         federation = self._registry.federation
         sites = [federation[lease.site], *(federation[guests.allocations.name] for guests in others)]
-        verdict = self._routing.policy.go_on(saved, self._dispatcher.view(sites, now_ms), now_ms)
+        verdict = self._routing.policy.resume(saved, self._dispatcher.view(sites, now_ms), now_ms)
         if not isinstance(verdict, Dispatch):
             return
         rule = verdict.rule or self._routing.policy.name

@@ -84,7 +84,7 @@ class Gateway:
         self.leases, self.moved = table.open, changes.moved
         # Each part gets what it needs from those before it.
         self.quotas = quotas = QuotaEnforcer(sharing, reference_mips, changes)
-        self.suspended = pool = SuspendedPool(routing.policy.parks)
+        self.suspended = pool = SuspendedPool(routing.policy.delays_resume)
         waiting = pool.leases if pool.is_used else None
         self.sites = {one.name: Site(one, changes, quotas, waiting) for one in sites}
         if len(self.sites) < len(sites):

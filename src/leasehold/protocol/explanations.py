@@ -7,7 +7,7 @@ from leasehold.protocol.base import ResponseModel
 from leasehold.protocol.fields import AnyNumberOf, Moment, OrEmpty, OrNone, OrZero, Seconds
 
 
-class Barred(ResponseModel):
+class BlockedSite(ResponseModel):
     """A site the request may not use, by an agreement."""
 
     site: str
@@ -21,7 +21,7 @@ class ComponentEnvironment(ResponseModel):
 
     virtual: tuple[str, ...] = Field(description="All suitable sites.")
     extended: tuple[str, ...] = Field(description="Those where agreements allow it now.")
-    barred: tuple[Barred, ...] = Field(description="The others, with the reason.")
+    blocked: tuple[BlockedSite, ...] = Field(description="The others, with the reason.")
 
 
 class DomainOffer(ResponseModel):
@@ -72,7 +72,7 @@ class LeaseExplanation(ResponseModel):
     preempted_vms: OrZero = Field(description="The total number of their VMs.")
     elsewhere: OrNone[Elsewhere] = Field(description="Where it would be forwarded; null: decided here.")
     sites: AnyNumberOf[str] = Field(description="Sites that can take it, lend, and allow it.")
-    barred: AnyNumberOf[Barred] = Field(description="Sites barred by agreements, with the reason.")
+    blocked: AnyNumberOf[BlockedSite] = Field(description="Sites blocked by agreements, with the reason.")
     domains: AnyNumberOf[DomainOffer] = Field(description="The virtual domains it may use, best first.")
     readings: AnyNumberOf[RuleReading]
 

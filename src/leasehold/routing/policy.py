@@ -103,7 +103,7 @@ class RoutingPolicy(ABC):
     ``name``         as users write it
     ``information``  what it may ask of the view; asking for more raises UndeclaredInformation
 
-    ``parks``        whether it says when guests go on that lost their place and are saved: `go_on`;
+    ``delays_resume``      whether it says when guests go on that lost their place and are saved: `resume`;
                      without it, a suspended guest goes on when its site has room, and one that can be moved
                      is moved at once
     ``parameters``   the dataclass of numbers that its constructor takes as second argument, where users can
@@ -114,7 +114,7 @@ class RoutingPolicy(ABC):
 
     name: ClassVar[str]
     information: ClassVar[Information]
-    parks: ClassVar[bool] = False
+    delays_resume: ClassVar[bool] = False
     parameters: ClassVar[type[Any] | None] = None
 
     def __init__(self, random: Random) -> None:
@@ -127,7 +127,7 @@ class RoutingPolicy(ABC):
         ``view.sites`` holds at least one site, and each of them is wide enough for the request.
         """
 
-    def ripe(self, waiting: Sequence[Waiting], view: RoutingView, now_ms: int) -> Sequence[Waiting]:  # noqa: ARG002
+    def select(self, waiting: Sequence[Waiting], view: RoutingView, now_ms: int) -> Sequence[Waiting]:  # noqa: ARG002
         """Of those who wait, give whom it is worth asking about now, in the order in which to ask.
 
         Asked at every event and tick, about all of them at once: a policy that holds many can say at a
@@ -135,8 +135,8 @@ class RoutingPolicy(ABC):
         """
         return waiting
 
-    def go_on(self, saved: Waiting, view: RoutingView, now_ms: int) -> Verdict:  # noqa: ARG002
-        """Decide about a guest that is saved at its home; asked only of a policy that parks.
+    def resume(self, saved: Waiting, view: RoutingView, now_ms: int) -> Verdict:  # noqa: ARG002
+        """Decide about a guest that is saved at its home; asked only of a policy with ``delays_resume``.
 
         ``view.sites`` holds its home, and others where it could be moved and its deadline can be kept.
         A refusal is read as `Hold`.

@@ -238,7 +238,7 @@ class FixedSources:
     external_stream: StreamMoments = NOTHING_SEEN
     local_streams: Mapping[str, StreamMoments] = field(default_factory=dict)
     histories: Mapping[str, SiteHistory] = field(default_factory=dict)
-    lives: Mapping[str, SiteLive] = field(default_factory=dict)
+    live_sites: Mapping[str, SiteLive] = field(default_factory=dict)
     demands: Mapping[str, LocalDemand] = field(default_factory=dict)
     needed_parts: Mapping[str, float] = field(default_factory=dict)
 
@@ -260,7 +260,7 @@ class FixedSources:
 
     def live(self, site_name: str, now_ms: int) -> SiteLive:  # noqa: ARG002 - the same at all times
         """Give the stated state."""
-        return self.lives[site_name]
+        return self.live_sites[site_name]
 
     def outlook(self, site_name: str, now_ms: int) -> DemandOutlook:
         """Give what the stated table says now."""

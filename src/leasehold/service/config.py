@@ -425,7 +425,7 @@ class JobsSpec:
     ] = field(default_factory=dict)
 
     def settings(self, sites: frozenset[str] = frozenset(), *, images_awaited: bool = False) -> JobSettings:
-        """Give what the desk of jobs needs; ``sites`` will tell of their nodes."""
+        """Give what the scheduler of jobs needs; ``sites`` will tell of their nodes."""
         return JobSettings(
             queue=self.queue,
             patience_ms=self.patience_ms or None,

@@ -112,10 +112,10 @@ class NodeDiscovery:
             failed = JobImageFailed(build.key, build.site, NOT_CONFIGURED)
             await report_until_accepted(self._do, failed, failed)
 
-    def _start_once(self, errand: E, do: Callable[[E], Coroutine[Any, Any, None]]) -> None:
-        if errand not in self._under_way:
-            self._under_way.add(errand)
-            self._start(do(errand), lambda: self._under_way.discard(errand))
+    def _start_once(self, task: E, do: Callable[[E], Coroutine[Any, Any, None]]) -> None:
+        if task not in self._under_way:
+            self._under_way.add(task)
+            self._start(do(task), lambda: self._under_way.discard(task))
 
     def _start(self, work: Coroutine[Any, Any, None], is_done: Callable[[], None] = lambda: None) -> None:
         task = asyncio.create_task(work)

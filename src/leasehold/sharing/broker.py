@@ -138,9 +138,9 @@ class Broker:
         offers: list[BrokerOffer] = []
         excluded: list[Excluded] = []
         for domain, members in self._domains(sites).items():
-            barred = [one for site in members if (one := self._excluded(domain, site, ask, now_ms))]
-            admitting = tuple(site for site in members if site not in {one.site for one in barred})
-            excluded += barred
+            blocked = [one for site in members if (one := self._excluded(domain, site, ask, now_ms))]
+            admitting = tuple(site for site in members if site not in {one.site for one in blocked})
+            excluded += blocked
             if admitting:
                 offers.append(self._offer(domain, admitting, ask, room, now_ms))
         offers.sort(key=lambda offer: (-offer.score, offer.domain))

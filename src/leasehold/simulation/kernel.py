@@ -74,7 +74,7 @@ class SimulatedWorld:
         self._jobs = jobs
         self._observer = observer
         self._invariants = invariants
-        self._agenda: list[tuple[int, int, Event]] = []
+        self._event_queue: list[tuple[int, int, Event]] = []
         self._sequence = 0
         self._actual_work: dict[int, int] = {}
         self._coallocation_ids = count(1)
@@ -89,25 +89,25 @@ class SimulatedWorld:
             LeaseClosed: self._close,
             WakeAt: self._wake,
         }
-        tellers = (observer.handlers, own)
+        sources = (observer.handlers, own)
         self._handlers = {
-            kind: tuple(teller[kind] for teller in tellers if kind in teller) for kind in get_args(Effect)
+            kind: tuple(source[kind] for source in sources if kind in source) for kind in get_args(Effect)
         }
 
     def run(self, until_ms: int = NEVER_MS) -> Iterator[int]:
         """Let time pass until nothing is left to happen, or past ``until_ms``; yields after each instant."""
-        agenda, jobs = self._agenda, self._jobs
+        queue, jobs = self._event_queue, self._jobs
         number, job = next(jobs, NO_JOB)
-        while job is not None or agenda:
-            now_ms = agenda[0][0] if agenda else NEVER_MS
+        while job is not None or queue:
+            now_ms = queue[0][0] if queue else NEVER_MS
             if job is not None and job.submit_ms < now_ms:
                 now_ms = job.submit_ms
             if now_ms > until_ms:
                 return
             self.now_ms = now_ms
             events: list[Event] = []
-            while agenda and agenda[0][0] == now_ms:
-                events.append(heappop(agenda)[2])
+            while queue and queue[0][0] == now_ms:
+                events.append(heappop(queue)[2])
             while job is not None and job.submit_ms == now_ms:
                 events.append(self._submission(number, job))
                 number, job = next(jobs, NO_JOB)
@@ -160,7 +160,7 @@ class SimulatedWorld:
 
     def _at(self, at_ms: int, event: Event) -> None:
         self._sequence += 1
-        heappush(self._agenda, (at_ms, self._sequence, event))
+        heappush(self._event_queue, (at_ms, self._sequence, event))
 
     def _start(self, effect: StartLease, now_ms: int) -> None:
         self._schedule_end(effect.lease, now_ms + effect.lease.overhead_ms)

@@ -23,7 +23,7 @@ COALLOCATION = {
     "submitted_at": MOMENT, "ready_at": MOMENT, "deadline_at": None, "ended_at": None, "tried": 1,
     "starts_at": "2026-11-21T11:00:00.000Z", "idle_vm_s": 480, "components": [COMPONENT, OTHER],
 }  # fmt: skip
-BARRED = {
+BLOCKED = {
     "site": "lyon", "reason": "share-exhausted", "agreement": "a",
     "explanation": "atlas used 31.2% of its 30% over 20 min at lyon",
 }  # fmt: skip
@@ -34,13 +34,13 @@ EXPLAINED: dict[str, Any] = {
     "state": "running", "site": "delft", "starts_at": "2026-11-21T11:00:00.000Z",
     "ends_at": "2026-11-21T11:01:00.000Z", "walltime_s": 60, "reason": "room-made",
     "explanation": "started at once in room that guests gave up", "preempted_leases": 2, "preempted_vms": 6,
-    "elsewhere": None, "sites": ["delft"], "barred": [BARRED], "domains": [DOMAIN], "readings": [],
+    "elsewhere": None, "sites": ["delft"], "blocked": [BLOCKED], "domains": [DOMAIN], "readings": [],
 }  # fmt: skip
 NOT_STARTED = {"starts_at": None, "ends_at": None, "preempted_leases": 0, "preempted_vms": 0}
 TOGETHER = {
     "state": "reserved", "sites": ["delft", "lyon"], "starts_at": "2026-11-21T11:00:00.000Z",
     "reason": "coallocated", "explanation": "", "domains": [], "readings": [],
-    "components": [{"virtual": ["delft", "lyon"], "extended": ["delft"], "barred": [BARRED]}] * 2,
+    "components": [{"virtual": ["delft", "lyon"], "extended": ["delft"], "blocked": [BLOCKED]}] * 2,
 }  # fmt: skip
 
 

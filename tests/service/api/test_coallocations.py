@@ -136,7 +136,7 @@ def test_what_would_become_of_a_lease_that_is_not_asked_for(house: House) -> Non
     token = house.token()
     asked = {"type": "suspendable", "vms": 40, "duration_s": 60}
     told = house.ask("POST", "/v1/leases/explain", token, json=asked).json()
-    assert (told["sites"], told["barred"]) == (["das3"], [])
+    assert (told["sites"], told["blocked"]) == (["das3"], [])
     assert (told["state"], told["site"], told["reason"]) == ("starting", "das3", "room-free")
     assert told["starts_at"] is not None
     assert told["starts_at"] < told["ends_at"]

@@ -1,6 +1,6 @@
 """One run: nodes and jobs as drawn, machines that are built, nodes that fail, and what is measured.
 
-What becomes of a job is decided by Leasehold's own desk (`leasehold.jobs`), as in a live gateway. Nodes and
+What becomes of a job is decided by Leasehold's own scheduler (`leasehold.jobs`), as in a live gateway. Nodes and
 jobs are drawn from the distributions that `hybrid.toml` states.
 """
 
@@ -139,7 +139,7 @@ def _software(random: Random) -> tuple[Software, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """The beginning of a run: nodes, jobs, images, and the settings of the desk.
+    """The beginning of a run: nodes, jobs, images, and the settings of the scheduler.
 
     ``builds``, ``runs``   whether machines can be built on the nodes, and jobs run on them as they are
     ``failures_per_s``     of each node, 0 for never
@@ -300,7 +300,7 @@ class HybridWorld:
     def __init__(self, around: Situation, random: Random) -> None:
         self.around = around
         self.observer = JobObserver(around)
-        self.desk = JobScheduler(around.settings)
+        self.scheduler = JobScheduler(around.settings)
         self._random = random
         self._due: list[tuple[int, int, Callable[[], Iterable[JobEvent]]]] = []
         self._order = count()
@@ -330,11 +330,11 @@ class HybridWorld:
         heappush(self._due, (at_ms, next(self._order), happens))
 
     def _handle(self, events: list[JobEvent]) -> None:
-        for effect in self.desk.handle(events, self._now_ms):
+        for effect in self.scheduler.handle(events, self._now_ms):
             self._carry_out(effect)
 
     def _carry_out(self, effect: JobEffect) -> None:
-        """Carry out an effect of the desk; decisions are for its journal alone."""
+        """Carry out an effect of the scheduler; decisions are for its journal alone."""
         match effect:
             case StartAttempt():
                 self._start(effect.record, effect.attempt)

@@ -155,7 +155,7 @@ class WaitsForRoom(RoutingPolicy):
             return Dispatch(site.name)
         return Hold() if self._can_wait(request.id, now_ms) else Refuse()
 
-    def ripe(self, waiting: Sequence[Waiting], view: RoutingView, now_ms: int) -> Sequence[Waiting]:
+    def select(self, waiting: Sequence[Waiting], view: RoutingView, now_ms: int) -> Sequence[Waiting]:
         """Give those that have room, and those that cannot wait any longer: thousands may be waiting."""
         free_vms = {site.name: view.live(site.name).free_vms for site in view.sites}
         return [

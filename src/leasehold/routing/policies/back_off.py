@@ -58,7 +58,7 @@ class BackOff(RoutingPolicy):
             return Dispatch(chosen)
         return Hold(request.ready_ms if request.ready_ms > now_ms else None)
 
-    def ripe(self, waiting: Sequence[Waiting], view: RoutingView, now_ms: int) -> Sequence[Waiting]:  # noqa: ARG002
+    def select(self, waiting: Sequence[Waiting], view: RoutingView, now_ms: int) -> Sequence[Waiting]:  # noqa: ARG002
         """Ask in the order in which they came, the narrowest not before others: until one does not fit."""
         rooms = [self._room_vms(site, view) for site in view.sites]
         most_vms, ripe = max(rooms, default=0.0), list[Waiting]()

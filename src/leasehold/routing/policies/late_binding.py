@@ -32,7 +32,7 @@ class LateBinding(RoutingPolicy):
             return Dispatch(chosen)
         return Hold(request.ready_ms if request.ready_ms > now_ms else None)
 
-    def ripe(self, waiting: Sequence[Waiting], view: RoutingView, now_ms: int) -> Sequence[Waiting]:
+    def select(self, waiting: Sequence[Waiting], view: RoutingView, now_ms: int) -> Sequence[Waiting]:
         """Give those who leave enough free somewhere."""
         sites = [(_left(site.name, site.slots, 0, view), site.slots) for site in view.sites]
 

@@ -31,11 +31,11 @@ class PriceAndPark(WaitForIdle):
     """
 
     name: ClassVar[str] = "price-and-park"
-    parks: ClassVar[bool] = True
+    delays_resume: ClassVar[bool] = True
     parameters: ClassVar[type[Any]] = ParkingParameters
     patience: ParkingParameters
 
-    def go_on(self, saved: Waiting, view: RoutingView, now_ms: int) -> Verdict:
+    def resume(self, saved: Waiting, view: RoutingView, now_ms: int) -> Verdict:
         """Let a guest go on whose price has come down, or whose patience has gone up, enough."""
         return self.start_or_hold(saved, PricedOffers(view.sites, view), now_ms)
 

@@ -82,7 +82,7 @@ class WaitForIdle(RoutingPolicy):
                 return Dispatch(room.site.name)
         return Hold(request.ready_ms if request.ready_ms > now_ms else None)
 
-    def ripe(self, waiting: Sequence[Waiting], view: RoutingView, now_ms: int) -> Sequence[Waiting]:
+    def select(self, waiting: Sequence[Waiting], view: RoutingView, now_ms: int) -> Sequence[Waiting]:
         """Give those who accept what their VMs cost somewhere; nobody, where all were looked at just now."""
         if now_ms < self._looks_again_ms:
             return ()

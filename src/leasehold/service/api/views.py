@@ -16,7 +16,7 @@ from leasehold.model.agreement import MILLION, Breach
 from leasehold.model.lease import LeaseState
 from leasehold.model.reason import Reason, sentence
 from leasehold.protocol.explanations import (
-    Barred,
+    BlockedSite,
     CoAllocationExplanation,
     ComponentEnvironment,
     DomainOffer,
@@ -177,7 +177,7 @@ def show_explanation(told: Explanation) -> LeaseExplanation:
         preempted_vms=sum(told.preempted),
         elsewhere=None if there is None else Elsewhere(name=there.name, peer=there.is_peer, free_vms=there.free_vms),
         sites=tuple(told.view.extended.sites),
-        barred=_all_barred(told.view),
+        blocked=_all_blocked(told.view),
         domains=_domains(told.brokered.offers),
         readings=_readings(told.brokered),
     )
@@ -193,7 +193,7 @@ def show_coallocation_explanation(told: core.CoAllocationExplanation) -> CoAlloc
         explanation=sentence(told.reason),
         components=tuple(
             ComponentEnvironment(
-                virtual=tuple(one.virtual.sites), extended=tuple(one.extended.sites), barred=_all_barred(one)
+                virtual=tuple(one.virtual.sites), extended=tuple(one.extended.sites), blocked=_all_blocked(one)
             )
             for one in told.components
         ),
@@ -202,8 +202,8 @@ def show_coallocation_explanation(told: core.CoAllocationExplanation) -> CoAlloc
     )
 
 
-def _all_barred(view: ComponentView) -> tuple[Barred, ...]:
-    return tuple(_barred(site, breach) for site, breach in view.extended.breaches.items())
+def _all_blocked(view: ComponentView) -> tuple[BlockedSite, ...]:
+    return tuple(_blocked(site, breach) for site, breach in view.extended.breaches.items())
 
 
 def _domains(offers: Iterable[BrokerOffer]) -> tuple[DomainOffer, ...]:
@@ -224,8 +224,8 @@ def _readings(brokered: Brokered) -> tuple[RuleReading, ...]:
     return tuple(_reading(site, one) for site, all_ in (brokered.readings or {}).items() for one in all_)
 
 
-def _barred(site: str, breach: Breach) -> Barred:
-    return Barred(
+def _blocked(site: str, breach: Breach) -> BlockedSite:
+    return BlockedSite(
         site=site,
         reason=breach.reason.value,
         agreement=breach.agreement,
