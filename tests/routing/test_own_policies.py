@@ -42,7 +42,9 @@ def view(
     policy: RoutingPolicy, quiet_vms: int, busy_vms: int, tables: dict[str, LocalDemand] | None = None
 ) -> RoutingView:
     """Both sites, with so many VMs free."""
-    sources = FixedSources(live_sites={"quiet": SiteLive(quiet_vms), "busy": SiteLive(busy_vms)}, demands=tables or TABLES)
+    sources = FixedSources(
+        live_sites={"quiet": SiteLive(quiet_vms), "busy": SiteLive(busy_vms)}, demands=tables or TABLES
+    )
     return RoutingView(BOTH, BOTH.sites, sources, policy.information, NOW_MS)
 
 

@@ -127,7 +127,7 @@ def _facts(job: Job) -> Iterator[tuple[str, str]]:
         yield "input", f"{file.name}, {show_bytes(file.size_bytes)}{place}"
     yield "type", job.type
     yield "backup", job.backup if job.backup != "none" else ""
-    yield "reliability", _reliability(job)
+    yield "reliability", _achieved_reliability(job)
     yield "restarts", f"begun anew {show_times(job.restarts_used)}, at most {show_times(job.restarts)}"
     yield "exit status", "" if job.exit_status is None else str(job.exit_status)
 
@@ -153,7 +153,7 @@ def needed(needs: JobNeeds) -> str:
     return f"{cores}, {needs.memory_mib} MiB of memory{disk}{speed}{nodes}, for {time}"
 
 
-def _reliability(job: Job) -> str:
+def _achieved_reliability(job: Job) -> str:
     if job.reliability is None:
         return ""
     plan = "" if job.surest is None else f"; by the present plan {job.surest:.6g}"
