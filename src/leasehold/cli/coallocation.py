@@ -298,7 +298,7 @@ def _explained(explanation: "CoAllocationExplanation") -> Iterator[str]:
 
     yield _outlook(explanation)
     for number, component in enumerate(explanation.components, 1):
-        yield from could_run(f"component {number} could run at", component.extended, component.barred)
+        yield from could_run(f"component {number} could run at", component.extended, component.blocked)
     yield from scores(explanation.domains)
 
 

@@ -32,7 +32,7 @@ from leasehold.cli.live.times import show_distance, show_duration, show_moment, 
 from leasehold.cli.screen import answer, answer_json, talk
 from leasehold.client import (
     AsyncClient,
-    Barred,
+    BlockedSite,
     Change,
     Client,
     DomainOffer,
@@ -380,7 +380,7 @@ def _explained(explanation: LeaseExplanation, duration_s: float, at: datetime) -
     if explanation.preempted_leases:
         some = "1 lease" if explanation.preempted_leases == 1 else f"{explanation.preempted_leases} leases"
         yield f"  {some} with {explanation.preempted_vms} VMs would give way to it"
-    yield from could_run("open to it", explanation.sites, explanation.barred)
+    yield from could_run("open to it", explanation.sites, explanation.blocked)
     yield from scores(explanation.domains)
 
 
@@ -402,10 +402,10 @@ def _verdict(explanation: LeaseExplanation, at: datetime) -> str:
     return f"would start now at {explanation.site} ({explanation.reason})"
 
 
-def could_run(head: str, sites: Sequence[str], barred: Iterable[Barred]) -> Iterator[str]:
+def could_run(head: str, sites: Sequence[str], blocked: Iterable[BlockedSite]) -> Iterator[str]:
     """Tell where something could run, and which sites agreements close to it."""
     yield f"  {head}: {', '.join(sites) or 'no site'}"
-    for one in barred:
+    for one in blocked:
         yield f"    not {one.site}: {one.explanation} ({one.reason})"
 
 
