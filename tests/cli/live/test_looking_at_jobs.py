@@ -61,7 +61,7 @@ class TestLookingAtThem:
             restarts_used=2, group="astro",
         )  # fmt: skip
         gateway.answer("GET", "/v1/jobs/7", Reply(body=told))
-        unreachable = "the node could not be reached any more"
+        unreachable = "the node is unreachable"
         ended, begun = "2026-11-21 10:53:36", "2026-11-21 10:43:36"
         assert cli("job", "show", "7").out.splitlines() == [
             "job 7 is running at lyon: it gets nodes that have what it needs (runs-on-nodes)",
@@ -77,7 +77,7 @@ class TestLookingAtThem:
             "  restarts     begun anew twice, at most 3 times",
             f"  submitted    {begun} (12:33 ago)",
             f"  deadline     {ended} (2:34 ago)",
-            f"  attempt 1    on das3/n1, lease 42: failed at {ended}: the node died (no heartbeat for 60 s)",
+            f"  attempt 1    on das3/n1, lease 42: failed at {ended}: the node failed (no heartbeat for 60 s)",
             f"  attempt 2    on das3/n2, lease 43: no longer counts at {ended}: {unreachable}",
             f"  attempt 3    in machines on lyon/n1 from debian+numpy, lease 44: runs since {begun}",
             "  attempt 4    on lyon/n2, a backup: kept ready",

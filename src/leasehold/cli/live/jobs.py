@@ -55,13 +55,13 @@ from leasehold.model.errors import InvalidField, UnknownName
 from leasehold.model.request import LEASE_TYPES
 
 FAULTS = {
-    "job-error": "its own code ended with an error",
-    "software-gone": "the software that it needs was gone from the node",
-    "network-failed": "the node could not be reached any more",
-    "service-stopped": "the node's own manager stopped, or lost it",
-    "node-died": "the node died",
-    "taken-away": "its lease was taken back",
-    "time-over": "it ran longer than it may",
+    "job-error": "its command exited with an error",
+    "software-gone": "the required software is no longer on the node",
+    "network-failed": "the node is unreachable",
+    "service-stopped": "the node's own manager stopped, or lost the attempt",
+    "node-died": "the node failed",
+    "taken-away": "its lease was ended",
+    "time-over": "it exceeded its time limit",
 }
 """What went wrong with an attempt, in words."""
 

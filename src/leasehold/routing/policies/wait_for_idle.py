@@ -28,12 +28,12 @@ LOOKS_PER_SCALE = 25
 class WaitingParameters:
     """What best-effort leases that wait accept to pay, and how that rises.
 
-    ``price``         the price that a short lease accepts that has just come
+    ``price``         the price that a new, short lease accepts
     ``wait``          the wait, in mean local holding times, after which it accepts twice as much, and three
                       times after twice as long
-    ``short``         leases up to so many mean local holding times count as short; one that is longer
-                      accepts so many times more
-    ``dear_horizon``  how many mean local holding times the price of a Migratable lease looks ahead at most
+    ``short``         maximum length of short leases, in mean local holding times; a lease *n* times as
+                      long accepts *n* times as much
+    ``dear_horizon``  maximum look-ahead of the price of a Migratable lease, in mean local holding times
     """
 
     price: float = 0.01
