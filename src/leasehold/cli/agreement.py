@@ -9,7 +9,7 @@ import typer
 
 from leasehold.cli.live.gateway import gateway
 from leasehold.cli.live.names import SIDES, complete_agreement, complete_side
-from leasehold.cli.live.table import Column, cell, columns_of, pick, print_rows
+from leasehold.cli.live.table import Column, answer_rows, cell, columns_of, pick
 from leasehold.cli.live.times import show_moment
 from leasehold.cli.options import Json, complete_scenario, switch
 from leasehold.cli.screen import answer, answer_json, talk
@@ -79,10 +79,7 @@ def list_agreements(
     with gateway() as client:
         agreements = client.agreements.list()
     shown = [one for one in agreements if everything or one.standing not in {"expired", "revoked"}]
-    if json:
-        answer_json({"agreements": shown})
-    else:
-        print_rows(_columns(agreements), shown)
+    answer_rows("agreements", shown, _columns(agreements), json=json)
 
 
 @app.command()
@@ -221,10 +218,7 @@ def penalties(
     """List penalties for breaking agreements, and their ends."""
     with gateway() as client:
         shown = [one for one in client.agreements.penalties() if everything or one.stands]
-    if json:
-        answer_json({"penalties": shown})
-    else:
-        print_rows(_penalty_columns(), shown)
+    answer_rows("penalties", shown, _penalty_columns(), json=json)
 
 
 @app.command()

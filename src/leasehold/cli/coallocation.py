@@ -11,7 +11,7 @@ from leasehold.cli.exit_codes import ANSWER_IS_NO
 from leasehold.cli.live import times
 from leasehold.cli.live.gateway import gateway
 from leasehold.cli.live.names import complete_claim, complete_place
-from leasehold.cli.live.table import Column, cell, columns_of, pick, print_rows
+from leasehold.cli.live.table import Column, answer_rows, cell, columns_of, pick
 from leasehold.cli.live.times import show_distance, show_duration, show_moment
 from leasehold.cli.options import Group, IdempotencyKey, Json, Name, switch
 from leasehold.cli.screen import answer, answer_json, talk
@@ -141,10 +141,7 @@ def list_coallocations(
     """List open co-allocations, newest first."""
     with gateway() as client:
         coallocations = [one for one in client.coallocations.list() if everything or not one.is_over]
-    if json:
-        answer_json({"coallocations": coallocations})
-    else:
-        print_rows(_columns(), coallocations)
+    answer_rows("coallocations", coallocations, _columns(), json=json)
 
 
 @app.command()

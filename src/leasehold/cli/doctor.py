@@ -21,12 +21,12 @@ def doctor(config: Config = None, data: Data = None, store: StoreUrl = "", json:
     """
     from leasehold.service.doctor.findings import Severity
 
-    told = list(_examined(Wanted(config, data, store)))
-    problems = sum(one.finding.severity is Severity.PROBLEM for one in told)
+    findings = list(_examined(Wanted(config, data, store)))
+    problems = sum(one.finding.severity is Severity.PROBLEM for one in findings)
     if json:
-        _answer_json(told, problems)
+        _answer_json(findings, problems)
     else:
-        _answer(told, problems)
+        _answer(findings, problems)
     return ANSWER_IS_NO if problems else DONE
 
 
@@ -56,9 +56,8 @@ def _examined_gateway(wanted: Wanted) -> "Iterator[Told]":
     yield from examine("gateway", checks_of(subject))
 
 
-def _answer_json(told: "list[Told]", problems: int) -> None:
-
-    findings = [
+def _answer_json(findings: "list[Told]", problems: int) -> None:
+    listed = [
         {
             "part": one.part,
             "check": one.check,
@@ -66,22 +65,22 @@ def _answer_json(told: "list[Told]", problems: int) -> None:
             "found": one.finding.text,
             "cure": one.finding.cure or None,
         }
-        for one in told
+        for one in findings
     ]
-    answer_json({"problems": problems, "findings": findings})
+    answer_json({"problems": problems, "findings": listed})
 
 
-def _answer(told: "list[Told]", problems: int) -> None:
+def _answer(findings: "list[Told]", problems: int) -> None:
     from leasehold.analysis.wording import count
 
-    for part, ones in groupby(told, key=lambda one: one.part):
+    for part, ones in groupby(findings, key=lambda one: one.part):
         answer("\n".join([f"{_TITLES[part]}", *_lines(ones), ""]))
     answer(f"{count(problems, 'problem')} found." if problems else "No problems found.")
 
 
-def _lines(told: "Iterator[Told]") -> Iterator[str]:
+def _lines(findings: "Iterator[Told]") -> Iterator[str]:
     """Write each finding in a line, its fix below it."""
-    for one in told:
+    for one in findings:
         yield f"  {one.finding.severity:<8} {one.finding.text}"
         if one.finding.cure:
             yield f"           -> {one.finding.cure}"

@@ -93,7 +93,6 @@ def _place(out: Path | None, data: Path | None) -> Path:
 
 
 def _tell(place: Path, image: "Image", *, json: bool) -> None:
-
     about = image.description
     if json:
         answer_json(_facts(place, image))

@@ -11,7 +11,7 @@ from leasehold.cli.exit_codes import ANSWER_IS_NO
 from leasehold.cli.live import times
 from leasehold.cli.live.gateway import gateway
 from leasehold.cli.live.names import JOB_STATES, complete_backup, complete_job_state, complete_site, complete_type
-from leasehold.cli.live.table import answer_json_line, answer_line, print_rows
+from leasehold.cli.live.table import answer_json_line, answer_line, answer_rows
 from leasehold.cli.options import Group, IdempotencyKey, Json, Name, switch
 from leasehold.cli.screen import answer, answer_json, talk
 
@@ -300,10 +300,7 @@ def list_jobs(
     )
     with gateway() as client:
         jobs = list(client.jobs.list(which))
-    if json:
-        answer_json({"jobs": jobs})
-    else:
-        print_rows(JOBS, jobs)
+    answer_rows("jobs", jobs, JOBS, json=json)
 
 
 @app.command()

@@ -6,8 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from leasehold.cli.exit_codes import ANSWER_IS_NO
+from leasehold.cli.live import times
+from leasehold.cli.live.gateway import gateway
 from leasehold.cli.live.names import LEASE_STATES, complete_site, complete_state, complete_type
+from leasehold.cli.live.table import answer_json_line, answer_line, print_rows
 from leasehold.cli.options import Claims, Group, IdempotencyKey, Json, Name, switch
+from leasehold.cli.screen import answer, answer_json, talk
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -138,9 +142,7 @@ def submit(  # noqa: PLR0913, PLR0917 - one argument for each option
     ] = None,
 ) -> None:
     """Submit a lease and print its ID. Exits with 1 if it is refused."""
-    from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.leases import is_a_no, show_json, show_number, waited_for
-    from leasehold.cli.live.times import now
 
     spec = _spec(
         duration,
@@ -155,7 +157,7 @@ def submit(  # noqa: PLR0913, PLR0917 - one argument for each option
         domain,
         claims,
         no_wait,
-        now(),
+        times.now(),
         name,
         project,
         command,
@@ -193,15 +195,13 @@ def explain(  # noqa: PLR0913, PLR0917 - one argument for each option
     Where it would start or wait, until when, and how many would give way to it. Exits with 1 if it would be
     refused.
     """
-    from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.leases import answer_explained
-    from leasehold.cli.live.times import now
 
-    at = now()
+    at = times.now()
     spec = _spec(duration, lease_type, vms, memory, deadline, ready, local, site, group, domain, claims, no_wait, at)
     with gateway() as client:
-        told = client.leases.explain(spec)
-    answer_explained(told, spec.duration_s, at, json=json)
+        explanation = client.leases.explain(spec)
+    answer_explained(explanation, spec.duration_s, at, json=json)
 
 
 def _spec(  # noqa: PLR0913, PLR0917 - as the commands that take these options
@@ -224,7 +224,6 @@ def _spec(  # noqa: PLR0913, PLR0917 - as the commands that take these options
 ) -> "LeaseSpec":
     """Read what is asked for from the options that `submit` and `explain` share; raises InvalidField."""
     from leasehold.cli.live.leases import read_claims, read_memory_mib
-    from leasehold.cli.live.times import read_moment
     from leasehold.client import LeaseSpec
     from leasehold.configuration.times import read_duration_s
 
@@ -233,8 +232,8 @@ def _spec(  # noqa: PLR0913, PLR0917 - as the commands that take these options
         vms=vms,
         duration_s=read_duration_s("--duration", duration),
         memory_mib=read_memory_mib(memory) if memory else None,
-        deadline=read_moment("--deadline", deadline, at) if deadline else None,
-        ready=read_moment("--ready", ready, at) if ready else None,
+        deadline=times.read_moment("--deadline", deadline, at) if deadline else None,
+        ready=times.read_moment("--ready", ready, at) if ready else None,
         local=local,
         site=site,
         group=group,
@@ -291,12 +290,8 @@ def list_leases(  # noqa: PLR0913, PLR0917 - one argument for each option
     ] = 200,
 ) -> None:
     """List open leases, newest first."""
-    from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.leases import read_columns
     from leasehold.cli.live.leases import watch as keep_showing
-    from leasehold.cli.live.table import print_rows
-    from leasehold.cli.live.times import now, read_moment
-    from leasehold.cli.screen import answer_json, talk
     from leasehold.client import LeaseFilter
     from leasehold.model.errors import InvalidField
 
@@ -309,7 +304,7 @@ def list_leases(  # noqa: PLR0913, PLR0917 - one argument for each option
             state=LEASE_STATES.read(states or []),
             site=site,
             consumer=owner,
-            since=read_moment("--since", since, now()) if since else None,
+            since=times.read_moment("--since", since, times.now()) if since else None,
             open=None if everything or states else True,
         )
         if watch:
@@ -328,10 +323,7 @@ def list_leases(  # noqa: PLR0913, PLR0917 - one argument for each option
 @app.command()
 def show(lease_id: LeaseId, json: Json = False) -> None:
     """Show a lease: its request, its state, and why."""
-    from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.leases import account, asked_back, is_asked_back
-    from leasehold.cli.live.times import now
-    from leasehold.cli.screen import answer, answer_json
 
     with gateway() as client:
         lease = client.leases.get(lease_id)
@@ -340,9 +332,9 @@ def show(lease_id: LeaseId, json: Json = False) -> None:
     if json:
         answer_json({"lease": lease})
         return
-    answer("\n".join(account(lease, now())))
+    answer("\n".join(account(lease, times.now())))
     if is_cancelled:
-        answer(asked_back(lease, sites.get(lease.site), now()))
+        answer(asked_back(lease, sites.get(lease.site), times.now()))
 
 
 @app.command()
@@ -354,9 +346,7 @@ def watch(
 
     Exits with 1 if one of these failed.
     """
-    from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.leases import going_on, happening, is_a_no, until_over
-    from leasehold.cli.live.table import answer_json_line, answer_line
 
     with gateway() as client, going_on(lease_ids or ()):
         changes = until_over(client, lease_ids) if lease_ids else client.leases.watch()
@@ -373,10 +363,7 @@ def watch(
 @app.command()
 def cancel(lease_ids: LeaseIds, json: Json = False) -> None:
     """Cancel leases; those that are over are unchanged."""
-    from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.leases import asked_back, cancel_each, may_have_machines, standing
-    from leasehold.cli.live.times import now
-    from leasehold.cli.screen import answer, answer_json, talk
 
     with gateway() as client:
         done = cancel_each(client, lease_ids)
@@ -387,7 +374,7 @@ def cancel(lease_ids: LeaseIds, json: Json = False) -> None:
     else:
         for lease in done.leases:
             answer(standing(lease))
-            if line := asked_back(lease, sites.get(lease.site), now()):
+            if line := asked_back(lease, sites.get(lease.site), times.now()):
                 answer(line)
     for problem in done.problems.values():
         talk(f"leasehold: {problem}")
@@ -408,10 +395,7 @@ def extend(
     json: Json = False,
 ) -> None:
     """Extend a lease if nothing else needs its room; exits with 1 otherwise."""
-    from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.leases import ending, lasting
-    from leasehold.cli.live.times import now
-    from leasehold.cli.screen import answer, answer_json
     from leasehold.configuration.times import read_duration_s
 
     by_s = read_duration_s("--by", by)
@@ -420,7 +404,7 @@ def extend(
     if json:
         answer_json({"lease": lease})
     else:
-        answer(ending(lease, now()))
+        answer(ending(lease, times.now()))
         if duration := lasting(lease):
             answer(f"  {duration}")
 
@@ -435,9 +419,7 @@ def logs(
     json: Json = False,
 ) -> None:
     """Show the history of a lease, with reasons."""
-    from leasehold.cli.live.gateway import gateway
     from leasehold.cli.live.leases import history
-    from leasehold.cli.screen import answer, answer_json, talk
 
     with gateway() as client:
         text = client.leases.console(lease_id) if console else ""

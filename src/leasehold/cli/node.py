@@ -6,9 +6,8 @@ import typer
 
 from leasehold.cli.live.gateway import gateway
 from leasehold.cli.live.names import complete_site
-from leasehold.cli.live.table import print_rows
+from leasehold.cli.live.table import answer_rows
 from leasehold.cli.options import Json
-from leasehold.cli.screen import answer_json
 
 app = typer.Typer(help="Inspect the nodes that jobs run on.", no_args_is_help=True)
 
@@ -40,10 +39,7 @@ def list_nodes(
 
     with gateway() as client:
         nodes = list(client.nodes.list(NodeFilter.of(site=site, software=software, brief=None if json else True)))
-    if json:
-        answer_json({"nodes": nodes})
-    else:
-        print_rows(NODES, nodes)
+    answer_rows("nodes", nodes, NODES, json=json)
 
 
 @app.command()
@@ -53,7 +49,4 @@ def images(json: Json = False) -> None:
 
     with gateway() as client:
         found = client.images.list()
-    if json:
-        answer_json({"images": found})
-    else:
-        print_rows(IMAGES, found)
+    answer_rows("images", found, IMAGES, json=json)

@@ -10,7 +10,7 @@ import typer
 from leasehold.cli.live import times
 from leasehold.cli.live.gateway import gateway
 from leasehold.cli.live.names import ASKS, complete_ask, complete_peer
-from leasehold.cli.live.table import Column, cell, columns_of, pick, print_rows
+from leasehold.cli.live.table import Column, answer_rows, cell, columns_of, pick
 from leasehold.cli.live.times import show_distance, show_moment
 from leasehold.cli.options import Json
 from leasehold.cli.screen import answer, answer_json, talk
@@ -109,10 +109,7 @@ def list_peers(json: Json = False) -> None:
     """List peers: connection state and exchanged leases."""
     with gateway() as client:
         peers = client.peers.list()
-    if json:
-        answer_json({"peers": peers})
-    else:
-        print_rows(_columns(), peers)
+    answer_rows("peers", peers, _columns(), json=json)
 
 
 @app.command()

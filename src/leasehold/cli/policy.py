@@ -219,7 +219,6 @@ def _worked_ms(text: str) -> int:
 
 
 def _show(found: "VictimComparison") -> None:
-
     answer_table(_VICTIM_COLUMNS, [_line(option) for option in found.options], figures=_VICTIM_FIGURES)
     if not found.exact:
         answer("There may be more sets that no other one beats: too many guests to look at all of them.")
@@ -242,7 +241,6 @@ def _line(option: "ComparedSet") -> list[str]:
 
 
 def _answer_json(found: "VictimComparison") -> None:
-
     answer_json({"exact": found.exact, "options": [_data(option) for option in found.options]})
 
 

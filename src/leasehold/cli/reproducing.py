@@ -134,7 +134,6 @@ def _carry_out(how: Measure, todo: Sequence[Task], kept: Kept, manner: Manner) -
 
 
 def _estimate(how: Measure, todo: Sequence[Task], runs: int, manner: Manner) -> str:
-
     about = duration(campaign.estimate_s(todo, how, manner.workers))
     workers = manner.workers
     where = workers if isinstance(workers, str) else count(workers, "process", "processes")
@@ -159,7 +158,6 @@ def _silence(_: CampaignProgress) -> None:
 
 @contextmanager
 def _bar() -> Iterator[Reporter]:
-
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
         shown = bar.add_task("", total=None)
@@ -177,7 +175,6 @@ class _Lines:
         self._next_s = 0.0
 
     def __call__(self, progress: CampaignProgress) -> None:
-
         now_s = monotonic()
         if now_s >= self._next_s:
             self._next_s = now_s + SECONDS_BETWEEN_LINES

@@ -11,7 +11,7 @@ import typer
 from leasehold.cli.live import times
 from leasehold.cli.live.gateway import gateway
 from leasehold.cli.live.names import complete_site
-from leasehold.cli.live.table import Column, cell, columns_of, pick, print_rows, print_table
+from leasehold.cli.live.table import Column, answer_rows, cell, columns_of, pick, print_table
 from leasehold.cli.live.times import show_distance, show_moment, show_times
 from leasehold.cli.options import Config, Data, Json, StoreUrl, Wanted, needing_the_service
 from leasehold.cli.screen import answer, answer_json
@@ -79,10 +79,7 @@ def list_sites(json: Json = False) -> None:
     """List sites: number of machines, their use, and waiting requests."""
     with gateway() as client:
         sites = client.sites.list()
-    if json:
-        answer_json({"sites": sites})
-    else:
-        print_rows(_columns(), sites)
+    answer_rows("sites", sites, _columns(), json=json)
 
 
 @app.command()
@@ -138,7 +135,6 @@ def capabilities(
 
 
 def _tell(site: "Site", *, json: bool) -> None:
-
     if json:
         answer_json({"site": site})
     else:

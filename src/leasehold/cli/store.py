@@ -111,7 +111,6 @@ def _url(config: Path | None, data: Path | None, store: str) -> str:
 
 
 def _answer(text: str, facts: dict[str, object], *, json: bool) -> None:
-
     if json:
         answer_json(facts)
     else:

@@ -7,7 +7,7 @@ import typer
 
 from leasehold.cli.live.gateway import gateway
 from leasehold.cli.live.names import complete_role, complete_site
-from leasehold.cli.live.table import columns_of, pick, print_rows
+from leasehold.cli.live.table import answer_rows, columns_of, pick
 from leasehold.cli.live.times import show_moment
 from leasehold.cli.options import Json
 from leasehold.cli.screen import answer, answer_json, talk
@@ -83,10 +83,12 @@ def list_tokens(json: Json = False) -> None:
 
     with gateway() as client:
         tokens = client.tokens.list()
-    if json:
-        answer_json({"tokens": tokens})
-    else:
-        print_rows(pick(columns_of(Token, {}), "id,consumer,roles,groups,sites,created,expires,revoked,note"), tokens)
+    answer_rows(
+        "tokens",
+        tokens,
+        pick(columns_of(Token, {}), "id,consumer,roles,groups,sites,created,expires,revoked,note"),
+        json=json,
+    )
 
 
 @app.command()

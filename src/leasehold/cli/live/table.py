@@ -18,7 +18,7 @@ import typer
 from leasehold.cli.exit_codes import DONE
 from leasehold.cli.live import times
 from leasehold.cli.live.times import show_duration, show_moment
-from leasehold.cli.screen import SCHEMA_VERSION, answer, legible, plain
+from leasehold.cli.screen import SCHEMA_VERSION, answer, answer_json, legible, plain
 from leasehold.model.errors import UnknownName
 
 if TYPE_CHECKING:
@@ -101,6 +101,14 @@ def figures(columns: Sequence[Column[T]]) -> set[int]:
 def print_rows(columns: Sequence[Column[T]], things: Iterable[T], *, head: bool = True) -> None:
     """Print a line for each thing."""
     print_table(heads(columns), rows(things, columns, times.now()), figures(columns), head=head)
+
+
+def answer_rows(name: str, things: Sequence[T], columns: Sequence[Column[T]], *, json: bool) -> None:
+    """Answer with a list: a line for each thing, or one JSON object with all of them under this name."""
+    if json:
+        answer_json({name: things})
+    else:
+        print_rows(columns, things)
 
 
 _ENDLESS = 100_000
