@@ -348,4 +348,4 @@ def test_every_policy_says_what_it_asks_how_it_decides_where_that_is_from_and_wh
 
 
 def test_a_rule_of_several_lines_is_read_whole() -> None:
-    assert describe("pap-rtdp").rule.endswith("When the shares change, the sequences start anew.")
+    assert describe("pap-rtdp").rule.endswith("When the shares change, the sequences restart.")

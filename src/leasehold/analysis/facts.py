@@ -1,6 +1,6 @@
 """What follows from one lease or one segment alone; every metric is a sum or a mean over these.
 
-A *party* is who holds VMs: ``local``, or the lease type of a guest. Durations of a request are at the
+A *party* holds VMs: ``local``, or the lease type of a guest. Durations of a request are at the
 reference speed; ``service_ms`` is the same on the machines of the lease's last cluster.
 """
 
@@ -99,7 +99,7 @@ def held_over_time(segments: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     """Return ``time_ms`` and ``held_vms`` from that instant on, for each group of ``by``.
 
     All that begins and ends at one instant counts together: room given up at an instant is free for
-    who starts at it.
+    leases that start at it.
     """
     began = segments.select(*by, "vms", time_ms="start_ms")
     ended = segments.select(*by, vms=-pl.col("vms"), time_ms="end_ms")

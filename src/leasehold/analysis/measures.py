@@ -81,7 +81,7 @@ def _with_capacity(run: Run, frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _with_derived(frame: pl.DataFrame, measures: Sequence[Measure]) -> pl.DataFrame:
-    """Add the derived measures one after the other: each may stand on those before it."""
+    """Add the derived measures one after the other: each may depend on those before it."""
     for m in measures:
         if m.stage is Stage.DERIVED:
             frame = frame.with_columns(m.formula.alias(m.key))

@@ -4,7 +4,7 @@ _MINUTE_S = 60
 _HOUR_S = 3_600
 _DAY_S = 86_400
 NOTHING = "-"
-"""What stands where nothing could be measured."""
+"""The placeholder where nothing could be measured."""
 
 _COUNTED = frozenset({"leases", "VMs"})
 """Units that the name of a measure says already."""

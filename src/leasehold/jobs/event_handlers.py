@@ -165,7 +165,7 @@ class FaultHandlers:
 
 
 class EventHandlers:
-    """Takes note of events, in the order in which they are told."""
+    """Applies events, in the order in which they arrive."""
 
     def __init__(self, state: SchedulerState, transitions: Transitions, faults: FaultHandlers) -> None:
         self._state = state
@@ -272,7 +272,7 @@ class EventHandlers:
     # --- images --------------------------------------------------------------------------------------------
 
     def _images_seen(self, event: ImagesSeen, now_ms: int) -> None:
-        """Also those who wait for an image look again: it may be there, or be built from something else."""
+        """Reconsider jobs waiting for an image, too: it may exist now, or be built from another one."""
         self._state.images.see(event)
         self._jobs.dirty = True
         for record in self._jobs.open():

@@ -46,7 +46,7 @@ class SeenNode:
 
 @dataclass(frozen=True, slots=True)
 class NodesSeen:
-    """A site was looked at; those of its nodes that are down are told, too. Any that is not named is gone.
+    """The nodes of a site were observed, including those that are down. A node that is not named is gone.
 
     ``names``  all that it has, where ``nodes`` are only some of them; None: there are no others
     """
@@ -154,7 +154,7 @@ class AttemptNotNow:
 
 @dataclass(frozen=True, slots=True)
 class RoomTaken:
-    """A lease that is no attempt holds machines at a site; told again as soon as more is known of them.
+    """A lease that is not an attempt holds machines at a site; sent again when more is known of them.
 
     ``each``      what each of its ``vms`` has
     ``nodes``     where they are, a name for each VM, as ``site/node``; empty: unknown
@@ -171,7 +171,7 @@ class RoomTaken:
 
 @dataclass(frozen=True, slots=True)
 class RoomLeft:
-    """Such a lease let go of its machines."""
+    """Such a lease released its machines."""
 
     lease_id: int
     at_ms: int

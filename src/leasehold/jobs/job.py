@@ -142,7 +142,7 @@ _FINAL = frozenset({JobState.COMPLETED, JobState.FAILED, JobState.REFUSED, JobSt
 
 
 class AttemptState(StrEnum):
-    """How an attempt stands. Of the final ones, FENCED is an attempt whose result does not count any more.
+    """The state of an attempt. Among the final ones, FENCED means that its result no longer counts.
 
     QUEUED     its lease waits in the queue of its site
     ORDERED    it was given machines, and its command was not seen to run (again) yet
@@ -170,13 +170,13 @@ class Fault(StrEnum):
     """What went wrong with an attempt (Thamarai Selvi et al., section 4.6, and the death of a node)."""
 
     JOB_ERROR = "job-error"
-    """Its own code ended with an error: told to its user, and not tried again."""
+    """Its own code ended with an error: reported to its user, and not retried."""
 
     SOFTWARE_GONE = "software-gone"
     """The node has not the software any more: a machine is built there, or another place is found."""
 
     NETWORK_FAILED = "network-failed"
-    """The node cannot be reached; what runs there may go on, and is fenced."""
+    """The node cannot be reached; what runs there may continue, and is fenced."""
 
     SERVICE_STOPPED = "service-stopped"
     """The node's own manager has stopped or lost the job."""
@@ -185,10 +185,10 @@ class Fault(StrEnum):
     """The node is gone, with all that ran on it."""
 
     TAKEN_AWAY = "taken-away"
-    """No fault: its lease was taken back (preempted for good), and it may restart."""
+    """No fault: its lease was preempted permanently, and it may restart."""
 
     TIME_OVER = "time-over"
-    """It ran longer than it may: once more it would not be quicker, so it is told to its user."""
+    """It exceeded its time limit: a retry would take as long, so this is reported to its user."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,11 +236,11 @@ Place = Physical | Virtual
 
 @dataclass(slots=True, eq=False)
 class Attempt:
-    """One try to run a job. Its number is also its fence: a job takes no result of one that is not open.
+    """One attempt to run a job. Its number is also its fence: a job takes no result of one that is not open.
 
     ``number``      from 1 on, within its job
-    ``is_backup``   whether it stands or runs beside another one
-    ``fault``       what went wrong, None for nothing; ``detail`` is what was said of it
+    ``is_backup``   whether it is a backup of another attempt
+    ``fault``       what went wrong, None for nothing; ``detail`` explains it
     ``exit_status`` of the command, None where it did not end by itself
     """
 
@@ -277,7 +277,7 @@ class Attempt:
 class JobRecord:
     """One job's life.
 
-    ``reason``     why it stands as it does, with ``what`` is missing where there is something
+    ``reason``     the reason for its state; ``what`` names what is missing, if anything
     ``restarts``   how often it restarted after a fault
     ``next_ms``    when it is tried again, NOT_YET where no time is set
     ``delivered``  the number of the attempt whose result is the job's, 0 while there is none

@@ -100,7 +100,7 @@ class SchedulableNodes:
         self._stale: set[str] = set()
         """Sites where something changed on unknown nodes, which is looked into when it is needed."""
         self.complete: set[str] = set()
-        """Sites that have told of all of their nodes."""
+        """Sites that have reported all of their nodes."""
         self.roomier: set[str] = set()
         """Sites where some unknown node has more room than when this was last emptied."""
 
@@ -139,7 +139,7 @@ class SchedulableNodes:
         return is_newer and out is not None and out.fault is not None
 
     def expect_no_more(self, site: str) -> None:
-        """Note that a site has told of all of its nodes, even if it has none."""
+        """Note that a site has reported all of its nodes, even if it has none."""
         self._ground_of(site)
         self.complete.add(site)
 
@@ -246,7 +246,7 @@ class SchedulableNodes:
         return _nodes_of(before)
 
     def leave(self, gone: RoomLeft) -> list[str]:
-        """A lease that is no attempt let go of its machines; the nodes that may have more room for it."""
+        """Release the room of a lease that is not an attempt; returns the nodes that may have more room now."""
         room = self._others.get(gone.lease_id)
         if room is None:
             return []
@@ -464,23 +464,23 @@ class SchedulableNodes:
         return {name: self._remembered(name) for name in names}
 
     def _remembered(self, name: str) -> dict[str, Any]:
-        told: dict[str, Any] = {}
+        kept: dict[str, Any] = {}
         if name in self.out:
             fault = self.out[name].fault
-            told |= {"out": "" if fault is None else fault.value, "since_ms": self.out[name].since_ms}
+            kept |= {"out": "" if fault is None else fault.value, "since_ms": self.out[name].since_ms}
         if name in self._lost:
             software, since_ms = self._lost[name]
-            told |= {"lost": sorted(software), "lost_ms": since_ms}
-        return told
+            kept |= {"lost": sorted(software), "lost_ms": since_ms}
+        return kept
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
-        """Go on with what was kept."""
-        for name, told in snapshot.items():
-            if "out" in told:
-                fault = Fault(told["out"]) if told["out"] else None
-                self.out[name] = Outage(fault, told["since_ms"])
-            if "lost" in told:
-                self._lost[name] = (frozenset(told["lost"]), told["lost_ms"])
+        """Restore the state that was kept."""
+        for name, kept in snapshot.items():
+            if "out" in kept:
+                fault = Fault(kept["out"]) if kept["out"] else None
+                self.out[name] = Outage(fault, kept["since_ms"])
+            if "lost" in kept:
+                self._lost[name] = (frozenset(kept["lost"]), kept["lost_ms"])
         self._refresh(snapshot)
 
 

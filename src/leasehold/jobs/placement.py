@@ -133,7 +133,7 @@ class PlaceFinder:
         if image is not None:
             hosts, making = ground.hosts.values(), self._settings.making
             _, verdicts = judge_hosts(job, image, hosts, self._network, moment, making)
-            able |= {name for name, said in verdicts.items() if said.answer is not Feasibility.NEVER}
+            able |= {name for name, verdict in verdicts.items() if verdict.answer is not Feasibility.NEVER}
         return able
 
     def _sized(self, job: Job, verdict: Verdict, now_ms: int) -> Verdict:
@@ -225,15 +225,15 @@ SETS_LOOKED_AT = 2_000
 
 
 class ReliabilityPlanner:
-    """Plans for jobs that ask for a reliability: one place, copies that run along, or one that stands by.
+    """Plans for jobs that ask for a reliability: one place, parallel (hot) copies, or a cold standby.
 
     Rule: of all places that would do now, `leasehold.matching.reliability.cheapest_plan` takes the cheapest that reach
     what is asked. A job of several nodes is lost with any of them, so its places are sets of nodes of one site, the
-    most reliable nodes together; what is printed for k of m nodes would need a command that goes on without one of its
-    nodes. If what is free now is not reliable enough, and all nodes would be if they were free, the job waits; if not
-    even these were, it is refused, with what can be had at most. A job that has begun and lost its place is not refused
-    any more: it takes the most reliable places that there are.
-    Source: Thamarai Selvi et al., section 5; the rates of failures are those that were learnt.
+    most reliable nodes together; the published k-of-m formula would need a command that survives the loss of one of
+    its nodes. If what is free now is not reliable enough, and all nodes would be if they were free, the job waits; if
+    not even these were, it is refused, with the highest reliability available. A job that has begun and lost its place
+    is never refused: it takes the most reliable places available.
+    Source: Thamarai Selvi et al., section 5; the failure rates are the learnt ones.
     """
 
     def __init__(self, state: SchedulerState, finder: PlaceFinder) -> None:
@@ -407,7 +407,7 @@ def _where_software_was_lost(record: JobRecord) -> tuple[str, ...]:
 class BatchMatcher:
     """Parts the jobs of a cycle into those that are matched together, so that all of them wait least, and the others.
 
-    Rule: where the operator wants optimal matching, jobs that stand one behind the other in the queue are matched
+    Rule: where the operator wants optimal matching, jobs that are adjacent in the queue are matched
     together, each node to one of them, at the least sum of transfer and waiting times; a job that gets none that way
     looks at what is left in its turn. Jobs of several nodes, which have to be of one site, jobs that ask for a
     reliability and jobs that want copies are placed alone, between those before and those behind them, so that no later
@@ -422,7 +422,7 @@ class BatchMatcher:
         self._finder = placer.finder
 
     def groups(self, listed: Sequence[JobRecord]) -> list[list[JobRecord]]:
-        """List who chooses together, in the order of the queue."""
+        """List the groups of jobs that choose together, in the order of the queue."""
         groups: list[list[JobRecord]] = []
         for together, records in groupby(listed, key=self._may_be_matched):
             behind_each_other = list(records)
@@ -430,7 +430,7 @@ class BatchMatcher:
         return groups
 
     def match(self, together: Sequence[JobRecord], now_ms: int) -> dict[int, Place]:
-        """Give the places of those who are matched; one alone is none."""
+        """Return the places of the matched jobs; a single job is not matched."""
         in_time = [record for record in together if not is_too_late(record, now_ms)]
         if len(in_time) < _TWO:
             return {}

@@ -62,7 +62,7 @@ _STANDS_IN |= {state: [{"attempts"}] for state in JobState if state not in _STAN
 
 
 def _delivers_once(record: JobRecord) -> None:
-    """At most one attempt succeeds; a result is that of the attempt which is said to have it."""
+    """At most one attempt succeeds, and a result belongs to the attempt recorded for it."""
     done = [one.number for one in record.attempts if one.state is AttemptState.SUCCEEDED]
     if done != ([record.delivered] if record.state is JobState.COMPLETED else []):
         raise InvariantBroken(f"job {record.id} is {record.state}: {done} succeeded, {record.delivered=}")
@@ -140,7 +140,7 @@ class JobScheduler:
         self._jobs.begin()
         # 1. What happened, before anything is decided.
         self._handlers.handle(events, now_ms)
-        # 2. Jobs that lost their place go on where a place was kept ready.
+        # 2. Jobs that lost their place continue where a backup place was held ready.
         self._standbys.take_over(now_ms)
         # 3. Waiting jobs are looked at, seeing the nodes as they are now.
         self._cycle.run(now_ms)
@@ -174,7 +174,7 @@ class JobScheduler:
         """Go on from records: open attempts stay open, and nothing is started twice.
 
         Give the open jobs, and if it is known the closed ones of which a fenced attempt may still run. What
-        is known of nodes and images has to be told again (`NodesSeen`, `ImagesSeen`), before or after.
+        is known of nodes and images has to be reported again (`NodesSeen`, `ImagesSeen`), before or after.
         """
         for record in records:
             for attempt in record.attempts:

@@ -212,7 +212,7 @@ class SchedulingCycle:
             self._transitions.wait(record, JobReason.TRIED_AGAIN_LATER, told(verdict), next_ms)
 
     def _wait_for_nodes(self, record: JobRecord, which: str, now_ms: int) -> None:
-        """Let a job wait as long as the nodes are down: its tries count from their return."""
+        """Keep a job waiting while the nodes are down; its retries count from their return."""
         record.since_ms = now_ms
         next_ms, last_ms = now_ms + self._settings.retrying.interval_ms, last_call_ms(record)
         at_ms = next_ms if last_ms == NOT_YET else min(next_ms, last_ms)
@@ -255,7 +255,7 @@ class SchedulingCycle:
         return Forecast(JobState.WAITING, JobReason.TRIED_AGAIN_LATER, told(verdict), (), found.surest)
 
     def _hopeful(self, verdict: Verdict) -> Verdict:
-        """Say *not now* as long as not everything was seen that should be."""
+        """Return *not now* until everything expected has been reported."""
         unseen = sorted(self._settings.sites - self._inventory.complete)
         if verdict.answer is not Feasibility.NEVER:
             return verdict
@@ -282,12 +282,12 @@ def _wish(record: JobRecord) -> tuple[object, ...] | None:
 
 
 def _for_good(verdict: Verdict) -> JobReason:
-    """Say what a *never here* is for a job."""
-    said = {
+    """Translate a *never* verdict into the reason for a job."""
+    reasons = {
         Why.DEADLINE_TOO_TIGHT: JobReason.TOO_LATE,
         Why.RELIABILITY_OUT_OF_REACH: JobReason.NOT_SURE_ENOUGH,
     }
-    return said.get(verdict.why, JobReason.NEVER_HERE)
+    return reasons.get(verdict.why, JobReason.NEVER_HERE)
 
 
 def most_of_one_site(names: Sequence[str]) -> int:
@@ -297,7 +297,7 @@ def most_of_one_site(names: Sequence[str]) -> int:
 
 
 def told(verdict: Verdict) -> str:
-    """Write a verdict of matching as data: its reason, and what is lacking where that has a name."""
+    """Return a matching verdict as data: its reason, and the name of what is missing, if any."""
     if verdict.why is Why.RELIABILITY_OUT_OF_REACH:
         return verdict.what
     return f"{verdict.why.value}: {verdict.what}" if verdict.what else verdict.why.value

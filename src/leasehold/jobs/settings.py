@@ -11,7 +11,7 @@ from leasehold.model.errors import InvalidField
 
 
 class Matching(StrEnum):
-    """Who chooses when several jobs are looked at together.
+    """How nodes are chosen when several jobs are considered together.
 
     GREEDY   each in the order of the queue, among what those before it left
     OPTIMAL  all together, so that transfers and waiting add up to the least (`matching.assignment.optimal`)
@@ -49,7 +49,7 @@ class JobSettings:
     ``spares``          how many copies a job may have beyond one, so that it is as sure as it asks
     ``takeover_ms``     how long it is thought to take from a fault until a cold copy begins
     ``belief``          what is thought of a node's failures before it was watched
-    ``offers_last_ms``  how long a node is believed that said that it is lightly loaded
+    ``offers_last_ms``  how long a node's offer of light load stays valid
     ``warm_for_ms``     how long a machine is thought to stay warm at a host after a job; 0: not at all
     ``sites``           the sites that report their nodes: until each has, no job is refused as never here
     ``images_awaited``  whether images are reported: until they are, likewise

@@ -100,7 +100,7 @@ class WaitingJobs:
             self._queue.leave(job_id)
 
     def round(self, now_ms: int, *, room: bool) -> list[JobRecord]:
-        """List who is looked at now, the first to choose first; ``room``: whether there may be more of it.
+        """List the jobs to consider now, in order of choice; ``room``: whether there may be more room.
 
         Rule: jobs that are new or lost their place, those whose time has come, and, where the operator wants it, all
         others as soon as there may be room. A job that a site would not take, or whose image could not be built,
@@ -131,7 +131,7 @@ class WaitingJobs:
         self._arriving.clear()
 
     def snapshot(self) -> dict[str, Any]:
-        """Give what the queue has in mind beside who waits, as plain JSON."""
+        """Return the queue's state other than the waiting jobs, as plain JSON."""
         return self._queue.memory()
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
@@ -259,16 +259,16 @@ class StandingOffers:
         self._made_ms.pop(node, None)
 
     def names(self, now_ms: int) -> list[str]:
-        """List the nodes whose offers stand."""
+        """List the nodes whose offers are valid."""
         self._made_ms = {node: made_ms for node, made_ms in self._made_ms.items() if now_ms - made_ms < self._lasts_ms}
         return list(self._made_ms)
 
     def snapshot(self) -> dict[str, Any]:
-        """Give the offers that stand, as plain JSON."""
+        """Return the valid offers, as plain JSON."""
         return dict(self._made_ms)
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
-        """Go on with what was kept."""
+        """Restore the state that was kept."""
         self._made_ms.update(snapshot)
 
 
@@ -295,7 +295,7 @@ class WarmHosts:
         return {image: dict(hosts) for image, hosts in sorted(self._until_ms.items())}
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
-        """Go on with what was kept."""
+        """Restore the state that was kept."""
         self._until_ms |= {image: dict(hosts) for image, hosts in snapshot.items()}
 
 

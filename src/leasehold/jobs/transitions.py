@@ -74,14 +74,14 @@ class Transitions:
         self.stands(record, attempt, AttemptState.RUNNING)
 
     def stands(self, record: JobRecord, attempt: Attempt, state: AttemptState, why: str = "") -> None:
-        """Note how an attempt that counts stands, and with it its job."""
+        """Set the state of an attempt that counts, and of its job."""
         if attempt.state is state and record.what == why:
             return
         attempt.state = state
         self.follow(record, why)
 
     def follow(self, record: JobRecord, why: str = "") -> None:
-        """Let a job stand as the furthest of its open attempts; another reason is told."""
+        """Set a job's state from the furthest of its open attempts, and report a changed reason."""
         self._jobs.moved[record.id] = record
         furthest = _furthest(record)
         state, reason = _standing(furthest)
@@ -174,7 +174,7 @@ def _furthest(record: JobRecord) -> Attempt:
 
 
 def _standing(furthest: Attempt) -> tuple[JobState, JobReason]:
-    """Say how a job stands by the one of its open attempts that has come furthest."""
+    """Return a job's state and reason by its furthest open attempt."""
     match furthest.state:
         case AttemptState.QUEUED:
             return JobState.WAITING, JobReason.WAITS_AT_SITE

@@ -39,7 +39,7 @@ class Graph(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """Who got what: the edges of each job that is served, and the jobs that are not."""
+    """The result of matching: the edges of each served job, and the jobs not served."""
 
     placed: Mapping[int, tuple[Edge, ...]]
     left: tuple[int, ...]
@@ -74,7 +74,7 @@ def admit(jobs: Sequence[Job], edges: Mapping[int, Sequence[Edge]]) -> list[Job]
     """List the jobs that are served.
 
     Rule: a job is admitted if it can be served in full together with all that were admitted before it,
-    whoever of these has to take other nodes for it. To serve the most jobs instead is NP-hard where jobs
+    even if some of these have to take other nodes for it. To serve the most jobs instead is NP-hard where jobs
     need three nodes or more, and would be unfair where they need one.
     Source: augmenting paths (Kuhn 1955), one for each node that a job needs.
     """
@@ -83,7 +83,7 @@ def admit(jobs: Sequence[Job], edges: Mapping[int, Sequence[Edge]]) -> list[Job]
 
 
 class _AugmentingPaths:
-    """Who holds which node; every job that holds one holds all that it needs."""
+    """The holder of each node; every job that holds one holds all that it needs."""
 
     def __init__(self, edges: Mapping[int, Sequence[Edge]]) -> None:
         self._nodes = {job_id: [edge.node for edge in listed] for job_id, listed in edges.items()}
@@ -127,7 +127,7 @@ class _AugmentingPaths:
         return set(seen_from)
 
     def _hand_on(self, free: str, job_id: int, seen_from: Mapping[str, int], given_up_by: Mapping[int, str]) -> None:
-        """Give the free node to who saw it, the node that this one gives up to who saw that, and so on."""
+        """Give the free node to the job that reached it, the node this job gives up to the next, and so on."""
         node, taker = free, seen_from[free]
         while taker != job_id:
             self._holder[node] = taker
@@ -148,9 +148,8 @@ Row = Sequence[tuple[int, int]]
 class Solved:
     """Each row's column, and a price for each row that proves that no other choice costs less.
 
-    With prices ``u`` of rows and ``v <= 0`` of columns, 0 for columns that nobody has, every edge costs
-    at least
-    ``u + v``, and those chosen just that. So an edge left out that costs at least ``u`` cannot make it
+    With prices ``u`` of rows and ``v <= 0`` of columns, 0 for unassigned columns, every edge costs at least
+    ``u + v``, and the chosen ones exactly that. So an edge left out that costs at least ``u`` cannot make it
     cheaper.
     """
 
@@ -273,7 +272,7 @@ def optimal(jobs: Sequence[Job], graph: Graph, solve: Solve = solve_plain) -> As
 
     It is exact although it looks at few edges. First, with R nodes wanted in all, the R best edges of
     each job are enough. Take a matching in which a job has an edge that is not among its R best: the
-    other R - 1 rows have at most R - 1 nodes, so that one of its R best leads to a node that nobody has.
+    other R - 1 rows have at most R - 1 nodes, so that one of its R best leads to an unassigned node.
     With that one instead, the matching serves the same jobs and weighs no more, counting ranks as well.
     Each step leaves one edge fewer outside, so this ends. Second, of these only some are drawn, more
     where a proof is lacking: all jobs are served, and each job's next edge costs at least its row's price

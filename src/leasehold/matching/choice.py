@@ -106,7 +106,7 @@ def judge_hosts(
     moment: EvaluationTime,
     making: MachineMaking,
 ) -> tuple[list[Edge], dict[str, Verdict]]:
-    """Give all hosts that would do now, the best first, and what is said of each that was asked."""
+    """Return all hosts that fit now, best first, and the verdict on each host examined."""
     machine = machine_for(job, image, making)
     verdicts: dict[str, Verdict] = {}
     edges = []
@@ -212,7 +212,7 @@ def _none(_image: str) -> frozenset[str]:
 
 @dataclass(slots=True)
 class NodePool:
-    """Nodes to run on, and hosts to build machines on; whoever keeps it changes it as nodes change."""
+    """Nodes to run on, and hosts to build machines on; its owner updates it as nodes change."""
 
     index: NodeIndex
     hosts: dict[str, Node] = field(default_factory=dict)
@@ -264,12 +264,12 @@ class Chooser:
         """Say whether waiting for physical nodes helps, and what is lacking, where there are too few now."""
         kinds = self.pool.index.kinds(without)
         verdicts = [(self.judge(job, node, moment), count) for node, count in kinds]
-        later = [(said, count) for said, count in verdicts if said.answer is not Feasibility.NEVER]
+        later = [(verdict, count) for verdict, count in verdicts if verdict.answer is not Feasibility.NEVER]
         if sum(count for _, count in later) < job.needs.nodes:
             if later:
                 return never(Why.TOO_FEW_NODES)
-            return max((said for said, _ in verdicts), key=nearness, default=never(Why.TOO_FEW_NODES))
-        return max((said for said, _ in later if said.answer is Feasibility.WAIT), key=nearness)
+            return max((verdict for verdict, _ in verdicts), key=nearness, default=never(Why.TOO_FEW_NODES))
+        return max((verdict for verdict, _ in later if verdict.answer is Feasibility.WAIT), key=nearness)
 
     def judge(self, job: Job, node: Node, moment: EvaluationTime) -> Verdict:
         """Say whether one node serves a job."""

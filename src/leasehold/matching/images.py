@@ -58,7 +58,7 @@ class ImageCatalogue:
 
         Rule: the smallest that has all of it, of the same size the one whose name comes first; if none has, a
         recipe for what the base lacks; none where a package is not to be had in that version.
-        Source: Thamarai Selvi et al., section 4.4 (ii), which installs "required softwares" anew for each
+        Source: Thamarai Selvi et al., section 4.4 (ii), which installs "required softwares" again for each
         job.
         """
         ready = next((image for image in self._images if has_software(needed, image.software) is FITS), None)

@@ -5,7 +5,7 @@ changed, a `Node` whenever it is used.
 
 Transfer (JTT of Thamarai Selvi et al., section 4.3). Rule: of each place that files come from, the delay once
 and then bytes / bandwidth; one place after the other. The bandwidth is the lesser of the link's and the node's
-own. What lies where the node stands is there already. The paper names delay and bandwidth and gives no formula;
+own. Files stored at the node's own place need no transfer. The paper names delay and bandwidth and gives no formula;
 this is the plain one.
 
 Verdict. Rule: what the node has not even when empty is a *never here*, what it has but is in use a *not now*. The
@@ -26,10 +26,10 @@ from leasehold.model.errors import InvalidField
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeCapabilities:
-    """What a node has when nobody uses it.
+    """The resources of an idle node.
 
     ``total``        whole cores, MiB of memory, MiB of disk
-    ``place``        where it stands: the name of a place that the `Network` knows
+    ``place``        its location: the name of a place in the `Network`
     ``bytes_per_s``  the bandwidth of its own network interface
     """
 
@@ -51,7 +51,7 @@ class NodeCapabilities:
 class Node:
     """A node as it was seen at a moment.
 
-    ``free``        what nobody uses, never more than there is
+    ``free``        what is unused, never more than there is
     ``waiting_ms``  how long a job that comes now would wait in the node's own queue
     ``seen_ms``     when that was; old facts are a reason to look again, not to start
 
@@ -77,7 +77,7 @@ class Node:
 
 
 def idle(capabilities: NodeCapabilities, seen_ms: int = 0) -> Node:
-    """Give a node that nobody uses."""
+    """Return an idle node."""
     return Node(capabilities=capabilities, free=capabilities.total, seen_ms=seen_ms)
 
 

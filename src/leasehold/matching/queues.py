@@ -38,7 +38,7 @@ class JobQueue(ABC):
 class SortedQueue(JobQueue):
     """A queue by one key that does not change while a job waits; of equal keys the earlier id is first.
 
-    Whoever derives from it gives `key`, and a docstring with question, rule and source.
+    A subclass defines `key`, and a docstring with question, rule and source.
     """
 
     starves: ClassVar[bool] = False
@@ -78,10 +78,10 @@ def refuse_twice(job: Job, waiting: Iterable[int]) -> None:
 
 
 class FirstComeFirstServed(SortedQueue):
-    """Who came first?
+    """Which job was submitted first?
 
     Rule: by the time of submission.
-    Source: the plain comparison; nobody starves.
+    Source: the plain baseline; no job starves.
     """
 
     @staticmethod
@@ -110,7 +110,7 @@ class EarliestDeadlineFirst(SortedQueue):
 
     Rule: by the deadline as a moment, then by submission; jobs without one come last.
     Source: what Thamarai Selvi et al., section 4.1, compare with. Jobs without a deadline starve; those
-        with one do not, because whoever comes after it has a later one.
+        with one do not, because later submissions have later deadlines.
     """
 
     starves: ClassVar[bool] = True
@@ -153,8 +153,8 @@ class MinWaitDeadlineFirst(JobQueue):
         thresholds. Queue 1 has jobs with a short allowance and a long execution, queue 2 those with both
         short or both long, queue 3 those with a long allowance and a short execution. Within a queue, the
         greatest execution / allowance is first, then the earlier submission, then the lower id. When jobs
-        arrive the means are taken anew, and only jobs between an old and a new threshold are looked at
-        again. Jobs without a deadline count as those with the longest.
+        arrive the means are recomputed, and only jobs between an old and a new threshold are
+        reconsidered. Jobs without a deadline count as those with the longest.
     Source: Thamarai Selvi et al., section 4.1, Table 1. Their Algorithm 1 contradicts it (its second
         condition can hold at equality only, so that most jobs are in no queue) and is not used.
 
@@ -181,7 +181,7 @@ class MinWaitDeadlineFirst(JobQueue):
         return [self._jobs[job_id] for _, _, job_id in self._queues[number]]
 
     def arrive(self, jobs: Iterable[Job]) -> None:
-        """Take jobs in, take the means anew, and move whoever lies between an old and a new one."""
+        """Add jobs, recompute the means, and move jobs between an old and a new threshold."""
         new = list(jobs)
         for job in new:
             refuse_twice(job, self._jobs)
@@ -210,7 +210,7 @@ class MinWaitDeadlineFirst(JobQueue):
         return [job for number in _TABLE_1_QUEUES for job in self.queue(number)]
 
     def memory(self) -> dict[str, Any]:
-        """Give the thresholds: they are those of the last arrivals, whoever has left since."""
+        """Return the thresholds: they date from the last arrivals, whichever jobs have left since."""
         means = (self.thresholds.execution_ms, self.thresholds.allowance_ms)
         return {"thresholds_ms": [None if mean is None else str(mean) for mean in means]}
 
@@ -288,9 +288,9 @@ def _value(entry: tuple[int, int]) -> int:
 
 
 class Patient(JobQueue):
-    """Who has waited too long?
+    """Which jobs have waited too long?
 
-    Rule: whoever has waited for ``patience_ms`` or longer goes before all others, these among themselves by
+    Rule: jobs that have waited for ``patience_ms`` or longer go before all others, these among themselves by
         submission and id; the rest follow in the order of the queue inside.
     Source: Leasehold's own remedy; the priorities of Thamarai Selvi et al., section 4.1, starve jobs
         without it.
@@ -318,7 +318,7 @@ class Patient(JobQueue):
         return self._inside.leave(job_id)
 
     def order(self, now_ms: int) -> list[Job]:
-        """List those who have waited too long, then the others."""
+        """List the jobs that have waited too long, then the others."""
         jobs = self._inside.order(now_ms)
         too_long = [job for job in jobs if now_ms - job.submitted_ms >= self._patience_ms]
         too_long.sort(key=lambda job: (job.submitted_ms, job.job_id))
@@ -330,7 +330,7 @@ class Patient(JobQueue):
         return self._inside.memory()
 
     def recall(self, memory: Mapping[str, Any]) -> None:
-        """Let the queue inside go on."""
+        """Restore the inner queue."""
         self._inside.recall(memory)
 
 
@@ -343,7 +343,7 @@ JOB_QUEUES: dict[str, type[JobQueue]] = {
 
 
 def job_queue(name: str, patience_ms: int | None = None) -> JobQueue:
-    """Make an empty queue; with a patience nobody starves (`Patient`). Raises UnknownName, InvalidField."""
+    """Make an empty queue; with a patience no job starves (`Patient`). Raises UnknownName, InvalidField."""
     queue = _discipline(name)()
     return queue if patience_ms is None else Patient(queue, patience_ms)
 

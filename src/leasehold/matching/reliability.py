@@ -1,7 +1,7 @@
-"""How likely does a job end well, and what is the cheapest way to be as sure as is asked?
+"""How likely is a job to succeed, and what is the cheapest way to reach the required probability?
 
-How often a node fails is learnt from what happened (`FailureRate`). Copies that run along (hot) are judged by how
-many nodes have to last; copies that stand by (cold) begin the job again when a node fails, on like nodes
+A node's failure rate is learnt from history (`FailureRate`). Parallel copies (hot) are judged by how many nodes
+have to survive; standby copies (cold) restart the job when a node fails, on like nodes
 (`Tries`) or on nodes that differ (`in_turn`). `cheapest_plan` chooses among them, or refuses.
 """
 
@@ -314,7 +314,7 @@ class ReliabilityGoal:
     ``nodes``        that have to last until the end, all at once
     ``spares``       that may be used beyond these
     ``takeover_s``   from a failure until a cold copy begins
-    ``restarts``     how often the job may begin anew, so how many cold copies it may have
+    ``restarts``     how often the job may restart, so how many cold copies it may have
     ``looked_at``    so many sets of hot copies at most
 
     Raises InvalidField.
@@ -337,7 +337,7 @@ class ReliabilityGoal:
 
     @property
     def cold_copies(self) -> int:
-        """How many copies may stand by."""
+        """The maximum number of standby copies."""
         return self.spares if self.restarts is None else min(self.spares, self.restarts)
 
 
@@ -375,8 +375,8 @@ def cheapest_plan(candidates: Iterable[CandidateNode], asked: ReliabilityGoal) -
     Rule: of nodes that would be done in time, hot plans take any k to k + spares of them, and a job of one
     node may have cold copies: on nodes of the same rate, price and time (`Tries`), or on the cheapest or
     the surest of all, one after the other (`in_turn`). The cheapest that reaches what is asked; of the same
-    cost the one of fewer nodes, then the surer, then by mode and names. The surest is told where none
-    reaches it.
+    cost the one of fewer nodes, then the surer, then by mode and names. The surest is reported where
+    none reaches it.
     Source: Thamarai Selvi et al., section 5, for the reliability of k of m; the search is Leasehold's own.
     A node for which there are as many that are no dearer and no less sure as a plan can have is in no plan
     that is better than all others: one of these could take its place. So only the few that are left are put
@@ -433,7 +433,7 @@ def _hot(chosen: Sequence[CandidateNode], asked: ReliabilityGoal) -> CopyPlan:
 def _cold(
     candidates: Sequence[CandidateNode], useful: Sequence[CandidateNode], asked: ReliabilityGoal
 ) -> Iterator[CopyPlan]:
-    """Give the plans with copies that stand by, for jobs of one node: on like nodes or the best."""
+    """Yield the plans with standby copies, for jobs of one node: on like nodes or the best."""
     if asked.nodes > 1:
         return
     for _, group in groupby(sorted(candidates, key=lambda one: (one.kind, one.node)), key=lambda one: one.kind):

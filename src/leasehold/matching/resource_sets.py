@@ -90,10 +90,10 @@ class JointResourceSets:
 
     def edges(self, job: Job, taken: Container[str]) -> Iterator[Edge]:
         """Give the edges to the job's resource set, but for nodes that are taken, the best first."""
-        everybody = self.index.search(job, self.moment)
-        everybody.keep_what_fits()
-        most_mib = _most_mib(self.best_fit, job, everybody, max(self.nodes, job.needs.nodes))
-        left = everybody if taken == () else self.index.search(job, self.moment, taken)
+        candidates = self.index.search(job, self.moment)
+        candidates.keep_what_fits()
+        most_mib = _most_mib(self.best_fit, job, candidates, max(self.nodes, job.needs.nodes))
+        left = candidates if taken == () else self.index.search(job, self.moment, taken)
         return _edges(left, most_mib)
 
 

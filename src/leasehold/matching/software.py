@@ -140,7 +140,7 @@ class Constraint:
 
 
 Installed = frozenset[tuple[str, str]]
-"""Names in small letters, each with a version; an empty version is one that nobody knows."""
+"""Names in small letters, each with a version; an empty version is unknown."""
 
 _NEED = re.compile(r"\s*(?P<name>[A-Za-z0-9][\w.+-]*)\s*(?P<constraints>.*?)\s*", re.DOTALL)
 _CONSTRAINT = re.compile(r"\s*(?P<operator>[=!<>~]+)\s*(?P<version>\S+)\s*")

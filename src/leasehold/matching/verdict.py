@@ -87,7 +87,7 @@ FITS = Verdict(Feasibility.FIT, Why.FITS)
 
 
 def never(why: Why, what: str = "") -> Verdict:
-    """Not here, whoever leaves."""
+    """Not here, even if all other jobs leave."""
     return Verdict(Feasibility.NEVER, why, what)
 
 

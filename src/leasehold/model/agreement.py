@@ -1,8 +1,8 @@
-"""The usage agreement (uSLA): who lends what to whom, how much of it, when and on which terms.
+"""The usage agreement (uSLA): provider, consumer, resource, amount, times and terms.
 
 Dumitrescu, Iosup, Sonmez, Mohamed, Epema: Virtual domain sharing in e-science based on usage service level
-agreements (2007), called *Dumitrescu et al. 2007* below. An agreement is plain data and never changes;
-whoever amends it makes another. What it means is in `leasehold.sharing`.
+agreements (2007), called *Dumitrescu et al. 2007* below. An agreement is immutable plain data;
+an amendment is a new one. What it means is in `leasehold.sharing`.
 
 Shares are whole parts per million (``ppm``) of what the provider has. Times are milliseconds on the clock of
 the requests.
@@ -126,8 +126,8 @@ class Agreement:
     """One agreement.
 
     ``name``              names it, once and for all
-    ``provider``          whose resources: a site, a virtual domain, a peer gateway, or EVERYBODY
-    ``consumer``          who uses them: a path such as ``atlas/production`` (a VO and its group), EVERYBODY,
+    ``provider``          the lender: a site, a virtual domain, a peer gateway, or EVERYBODY
+    ``consumer``          the user: a path such as ``atlas/production`` (a VO and its group), EVERYBODY,
                           or ``@das3``: the virtual domain das3, to which a site lends
     ``resource``          which of them: CPUS, MEMORY, ``licence:matlab``, ``service:database``, ...
     ``limit``             how much
@@ -136,9 +136,9 @@ class Agreement:
     ``begin_ms, end_ms``  in force from, and until before; None: always, for ever
     ``priority``          where several of one provider speak to one consumer of one resource, the highest
                           holds alone
-    ``penalty``           how grave it is to break it; below a threshold it may be broken, and that is
-                          punished
-    ``penalty_ms``        how long a punishment lasts; None: until somebody lifts it
+    ``penalty``           the severity of a breach; below a threshold it may be broken, which is
+                          penalised
+    ``penalty_ms``        how long a penalty lasts; None: until it is lifted
     ``parent``            the agreement that this one passes a part of on, "" for none
     ``relative``          the shares are shares of what the parent has, not of the provider
     """
@@ -166,7 +166,7 @@ class Breach:
     ``consumer``     whose use it is about
     ``used, limit``  ppm of what the provider has, for a share; units, for a lending limit; ms, for a duration
     ``window_ms``    over which the use was looked at, 0 where it is about this moment
-    ``next_ms``      when there is room again if use goes on as it is, None where nobody knows
+    ``next_ms``      when there is room again if use continues unchanged, None if unknown
     ``until_ms``     before this nothing changes, whatever happens; 0: anything may change it
     """
 

@@ -21,7 +21,7 @@ class Claim(StrEnum):
     """How the room of all components is made sure of."""
 
     INCREMENTAL = "incremental"
-    """One component after another, shortly before the start; who has room holds it idle for the others."""
+    """One component after another, shortly before the start; components with room hold it idle for the others."""
 
     RESERVATION = "reservation"
     """All at once and ahead, for the earliest time at which there is room for all."""
@@ -74,7 +74,7 @@ class Component:
 
 @dataclass(frozen=True, slots=True)
 class CoAllocationRequest:
-    """What somebody asks for. Never changed.
+    """A co-allocation request. Immutable.
 
     ``first_lease_id``  of the numbers that its leases may have: `lease_id` says which is whose
     ``place``           the placement policy, `leasehold.gateway.coallocation.placement`
@@ -141,7 +141,7 @@ class CoAllocationRequest:
 
 @dataclass(slots=True)
 class Part:
-    """How things stand with one component.
+    """The state of one component.
 
     ``lease_id``    its present lease
     ``turn``        which of its leases that is, from 0 on
@@ -164,8 +164,8 @@ class CoAllocation:
     """One co-allocation's life.
 
     ``start_ms``    the common start, UNPLANNED while there is none
-    ``claim_ms``    when claiming goes on, or while it is held, when it is tried again at the earliest
-    ``tried``       how often all of it was tried for
+    ``claim_ms``    when claiming continues; while it is held, the earliest retry
+    ``tried``       attempts to start all of it
     ``idle_vm_ms``  VM-milliseconds for which claimed room was held idle so far
     ``reason``      the last one given
     ``end_ms``      when it was over, UNPLANNED before

@@ -28,7 +28,7 @@ class SuspendLease:
 
 @dataclass(slots=True)
 class ResumeLease:
-    """Bring a suspended lease back from its saved memory; its work goes on after ``resume_ms``."""
+    """Bring a suspended lease back from its saved memory; its work continues after ``resume_ms``."""
 
     lease: Lease
     resume_ms: int
@@ -36,7 +36,7 @@ class ResumeLease:
 
 @dataclass(slots=True)
 class MigrateLease:
-    """Move a lease from ``source`` to the site it now names; its work goes on after ``transfer_ms``."""
+    """Move a lease from ``source`` to the site it now names; its work continues after ``transfer_ms``."""
 
     lease: Lease
     source: str
@@ -95,7 +95,7 @@ class WakeAt:
 
 @dataclass(slots=True)
 class Preemption:
-    """Who took the room, what it cost and what else was considered.
+    """A preemption: the beneficiary, the cost, and the alternatives considered.
 
     One per choice of victims; a beneficiary causes at most one, so that ``beneficiary`` names it.
     """
@@ -114,8 +114,8 @@ class Preemption:
 class Decision:
     """One decision with its reason as data.
 
-    ``rule`` names the policy or rule that decided; ``planned_ms`` is the start promised to who waits.
-    ``breach`` has the numbers where an agreement is the reason.
+    ``rule`` names the policy or rule that decided; ``planned_ms`` is the promised start of a waiting lease.
+    ``breach`` has the figures where an agreement is the reason.
     """
 
     lease: Lease
@@ -130,7 +130,7 @@ class Decision:
 
 @dataclass(slots=True)
 class Used:
-    """A lease held machines of a site from a moment until before another; told when it holds them no more."""
+    """A lease held machines of a site for a half-open interval; emitted when it releases them."""
 
     lease: Lease
     site: str

@@ -7,7 +7,7 @@
     ├── UnknownName         a name that is not in its list, with the nearest one
     ├── InputError          a file that cannot be read as what it claims to be
     └── InvariantBroken     Leasehold is wrong: a defect
-        └── TransitionError a lease was told to do what its state does not allow
+        └── TransitionError a transition that the state of the lease does not allow
 """
 
 from collections.abc import Iterable
@@ -72,4 +72,4 @@ class InvariantBroken(LeaseholdError):
 
 
 class TransitionError(InvariantBroken):
-    """A lease was told to do what its state does not allow."""
+    """A transition that the state of the lease does not allow."""

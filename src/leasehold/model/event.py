@@ -1,6 +1,6 @@
-"""What the world tells the gateway. Whoever owns the clock carries these in: simulator or service.
+"""Events that the gateway receives. The owner of the clock, simulator or service, delivers them.
 
-News of a lease carries the ``incarnation`` that it speaks of: news of an earlier start of the same
+An event about a lease carries its ``incarnation``: an event about an earlier start of the same
 lease is out of date and is ignored.
 """
 
@@ -114,9 +114,9 @@ class LendingChanged:
 
 @dataclass(slots=True)
 class NativeQueueSeen:
-    """What the scheduler of a site says of its native jobs: who runs, and who waits in which order.
+    """The native jobs of a site, as its scheduler reports them: running ones, and waiting ones in order.
 
-    Told whenever it has started one that was to wait here.
+    Sent whenever the scheduler has started one that was to wait here.
     """
 
     site: str
@@ -125,7 +125,7 @@ class NativeQueueSeen:
 
 
 class Operation(StrEnum):
-    """What can be measured of machines; a migration at the site where the lease goes on."""
+    """Operations that are measured; a migration is measured at its destination."""
 
     START = "start"
     SUSPEND = "suspend"

@@ -39,7 +39,7 @@ class LeaseState(StrEnum):
 
 
 ON_THE_WAY = frozenset({LeaseState.STARTING, LeaseState.RESUMING, LeaseState.MIGRATING})
-"""The states in which VMs are held, and work does not go on before the machines are there."""
+"""The states in which VMs are held, and work waits until the machines are there."""
 
 _FINAL = frozenset(
     {
@@ -63,7 +63,7 @@ class Lease:
     ``reserved_ms``   the start that it was promised, UNPLANNED without
     ``held_since_ms`` since when it holds VMs here, UNPLANNED while it does not; where starts are confirmed,
                       since its machines were seen, and until then since they were ordered
-    ``overhead_ms``   the part of that time in which its work does not go on yet: its machines start, its
+    ``overhead_ms``   the part of that time in which its work waits: its machines start, its
                       memory is loaded, or it waits for the rest of its co-allocation
     ``first_start_ms`` when its machines ran for the first time, UNPLANNED before that
     ``work_left``     requested work not yet done, in work units

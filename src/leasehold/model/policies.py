@@ -59,7 +59,7 @@ class Offered:
 
 
 class InstalledPolicies:
-    """Policies that installed packages offer, by entry point group; none until it is told how to look."""
+    """Policies that installed packages offer, by entry point group; none until a lookup function is set."""
 
     def __init__(self) -> None:
         self._offers_of: Callable[[str], Mapping[str, Offered]] = lambda _: {}

@@ -115,7 +115,7 @@ NEVER = frozenset(
         Reason.RESOURCE_UNAVAILABLE,
     }
 )
-"""What agreements say for good; of their other reasons there is a time when they do not hold."""
+"""Permanent reasons of agreements; the others cease to apply at some time."""
 
 PREEMPTED = frozenset(
     {Reason.LOCAL_NEEDS_ROOM, Reason.RESERVATION_NEEDS_ROOM, Reason.NO_OTHER_VICTIM, Reason.SITE_SHRANK}

@@ -48,8 +48,8 @@ class Request:
     ``claims`` are units of further resources that it holds while it runs: ``("licence:matlab", 2)``.
     ``wait`` says that it is queued where it would otherwise be refused although time would cure that; best
     effort waits in any case.
-    ``is_foreign`` says that its consumer has no token of this gateway: somebody else vouches for it, another
-    issuer of tokens or a peer.
+    ``is_foreign`` says that its consumer has no token of this gateway: another token issuer or a peer
+    vouches for it.
     """
 
     id: int

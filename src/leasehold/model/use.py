@@ -8,7 +8,7 @@ from dataclasses import dataclass
 class Holding:
     """What a lease holds while it holds machines: units of each resource, at a site, on account of a path.
 
-    ``is_local``  it is one of the owner's own users, who has no account of their own here
+    ``is_local``  the lease of one of the owner's own users, who have no account here
     """
 
     path: str

@@ -2,7 +2,7 @@
 
 The question that a guest asks is: how many VMs will local leases that start from now on hold at the same
 time, at most, within the next so many seconds? The answer is a distribution, P(peak >= x VMs), for several
-horizons and for how long ago the last local lease started: requests come in bursts, and who has been quiet
+horizons and for how long ago the last local lease started: requests come in bursts, and a site that has been quiet
 for long often stays quiet.
 
 It is learnt by looking on. From time to time a *probe* notes the moment and the age of the last start; when a
@@ -13,7 +13,7 @@ the table believes as if one probe had found a peak of x or more VMs with chance
 believes what all ages together say, as much as after 20 probes.
 
 Nothing is drawn at random, and memory does not grow with time. What is counted are starts and ends as they
-happened: how long a request said that it would take does not matter, nor what was refused.
+happened: requested durations do not matter, nor do refused requests.
 """
 
 import math
@@ -29,13 +29,13 @@ HORIZONS_MS = tuple(5_000 << step for step in range(17))
 AGES_MS = (2_000, 8_000, 32_000, 128_000, 512_000, 2_048_000, 8_192_000)
 """Bounds of the classes of ages; the last class is everything above."""
 EVERY_AGE = len(AGES_MS) + 1
-"""Where the counts of all ages together stand."""
+"""The index of the counts of all ages together."""
 NO_AGE = len(AGES_MS)
 """The class of a site where no local lease has started yet."""
 
 WEEK_MS = 7 * 86_400_000
 FIRST_SCALE_MS = 300_000
-"""How long local leases hold their VMs, as long as only the first few have told."""
+"""The prior for how long local leases hold their VMs, while few have ended."""
 FIRST_SCALE_WEIGHT = 3
 POOLED_PROBES = 20
 """How many probes of one age what all ages say is worth."""
@@ -286,7 +286,7 @@ class LocalDemand:
 
     @classmethod
     def recalled(cls, memory: Mapping[str, Any], slots: int) -> "LocalDemand":
-        """Go on from what `memory` gave; a site that has another size now begins anew."""
+        """Restore what `memory` returned; a site whose size changed starts empty."""
         table = cls(slots, memory["seen_ms"])
         if memory["slots"] != slots:
             return table
@@ -339,7 +339,7 @@ _MIDDLES_MS = tuple(round(horizon_ms * math.sqrt(2)) for horizon_ms in HORIZONS_
 
 
 def _levels(slots: int) -> list[int]:
-    """Give the peaks that are told apart: each one up to 64 VMs, then 32 for each doubling.
+    """Return the distinguished peaks: each one up to 64 VMs, then 32 for each doubling.
 
     Each is one more than a round number: requests are of round sizes, and so is what is left free; whether a
     peak stays within that is then known exactly.

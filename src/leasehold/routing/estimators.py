@@ -7,8 +7,8 @@ Without a time constant nothing is forgotten, and all estimates are consistent.
 Run times: a lease that runs out of time is killed, so users ask for more than they need, many for several times as
 much. A promise has to hold for all of that time; a price had better go by what is likely. Every user has a mean of
 their own, which counts 100 ended leases at most, so that it follows habits. Before much was seen of a user, what all
-users need is believed, as much as 20 leases would tell; before much was seen of any, that all of it is needed, as
-much as 5 would. Of users, those are remembered who had a lease end last: memory does not grow with time.
+users need serves as a prior with the weight of 20 leases; before much was seen of any, a prior that all of it is
+needed, with the weight of 5. Users whose leases ended most recently are remembered: memory does not grow with time.
 """
 
 import math
@@ -170,7 +170,7 @@ class RunTimes:
     """Needed parts, as they were learnt: of each user, and of all."""
 
     def __init__(self) -> None:
-        """Begin believing that everybody asks for what they need."""
+        """Start from the prior that users need all that they request."""
         self._all = _Mean()
         self._by_user: dict[str, _Mean] = {}
 

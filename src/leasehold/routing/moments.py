@@ -1,4 +1,4 @@
-"""What a stream of requests is like: its rate and the moments of its sizes, told or learnt."""
+"""What a stream of requests is like: its rate and the moments of its sizes, configured or learnt."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -16,8 +16,8 @@ class StreamMoments:
     ``mean_vms``         E[v], VMs of a request
     ``mean_duration_s``  E[d], seconds on a machine of the reference speed
     ``mean_vm_s``        E[v d], VM-seconds of a request
-    ``cv_vm_s``          standard deviation over mean of v d, None where nobody knows it
-    ``seen``             how many requests the numbers rest on, None where they were told
+    ``cv_vm_s``          standard deviation over mean of v d, None if unknown
+    ``seen``             how many requests the numbers rest on, None if configured
 
     Raises InvalidField for numbers that are negative or not finite.
     """
@@ -43,7 +43,7 @@ class StreamMoments:
 
     @property
     def was_told(self) -> bool:
-        """Whether somebody stated the numbers, so that they stay as they are."""
+        """Whether the numbers are configured, and so fixed."""
         return self.seen is None
 
 

@@ -75,13 +75,13 @@ Verdict = Dispatch | Hold | Refuse
 
 @dataclass(slots=True)
 class Waiting:
-    """Somebody who waits for the policy's word, at the gateway or, saved, at a site.
+    """A request that waits for a decision of the policy, at the gateway or, saved, at a site.
 
-    ``since_ms``   since when it could run, or go on
+    ``since_ms``   since when it could run, or continue
     ``left_ms``    requested time that is left, on a machine of the reference speed
-    ``home``       the site where its memory is saved, "" for who never started
-    ``resume_ms``  how long it takes until its work goes on there
-    ``move_ms``    how long until it goes on at another site, None where it cannot be moved
+    ``home``       the site where its memory is saved, "" if it never started
+    ``resume_ms``  the time until its work continues there
+    ``move_ms``    the time until it continues at another site, None where it cannot be moved
     """
 
     request: Request
@@ -93,7 +93,7 @@ class Waiting:
 
 
 def newcomer(request: Request) -> Waiting:
-    """Describe who waits at the gateway, or has just come."""
+    """Describe a request that waits at the gateway, or has just arrived."""
     return Waiting(request, request.ready_ms, request.duration_ms)
 
 
@@ -103,8 +103,8 @@ class RoutingPolicy(ABC):
     ``name``         as users write it
     ``information``  what it may ask of the view; asking for more raises UndeclaredInformation
 
-    ``delays_resume``      whether it says when guests go on that lost their place and are saved: `resume`;
-                     without it, a suspended guest goes on when its site has room, and one that can be moved
+    ``delays_resume``  whether it decides when saved guests that lost their place continue (`resume`);
+                     without it, a suspended guest continues when its site has room, and one that can be moved
                      is moved at once
     ``parameters``   the dataclass of numbers that its constructor takes as second argument, where users can
                      set some: see `leasehold.routing.registry`
@@ -128,7 +128,7 @@ class RoutingPolicy(ABC):
         """
 
     def select(self, waiting: Sequence[Waiting], view: RoutingView, now_ms: int) -> Sequence[Waiting]:  # noqa: ARG002
-        """Of those who wait, give whom it is worth asking about now, in the order in which to ask.
+        """Return the waiting requests worth deciding on now, in that order.
 
         Asked at every event and tick, about all of them at once: a policy that holds many can say at a
         glance that nothing has changed for most. ``view`` shows all sites that lend.

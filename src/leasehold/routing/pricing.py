@@ -26,7 +26,7 @@ HORIZON = 1.3
 
 @dataclass(slots=True)
 class PricedRoom:
-    """The room of one site at one moment; ``free_vms`` are those for which nobody waits there."""
+    """The room of one site at one moment; ``free_vms`` are those that no lease waiting there needs."""
 
     site: SiteFacts
     free_vms: int
@@ -80,7 +80,7 @@ class PricedOffers:
         self._least: dict[tuple[str, int, int], float] = {}
 
     def cheapest(self, waiting: Waiting, horizon: float = HORIZON) -> list[tuple[float, PricedRoom]]:
-        """Give the sites where somebody could be, with their prices: least first, then who has most free."""
+        """Return the sites where a request could run, with prices: cheapest first, then most free VMs."""
 
         def rank(offer: tuple[float, PricedRoom]) -> tuple[float, float]:
             price, room = offer
@@ -94,11 +94,11 @@ class PricedOffers:
         return sorted(offers, key=rank)
 
     def likely_ms(self, waiting: Waiting) -> int:
-        """Give how long somebody is likely to run on, at the reference speed: part of what is left."""
+        """Return its likely remaining run time at the reference speed: part of what is left."""
         return max(1, round(self._view.needed_part(waiting.request) * waiting.left_ms))
 
     def least(self, waiting: Waiting) -> float:
-        """Give the least that is asked of somebody, or a little less: worked out once for all alike."""
+        """Return the lowest price for a request, or slightly less: computed once for all alike."""
         home = "" if can_move(waiting) else waiting.home
         size = self.likely_ms(waiting).bit_length()
         key = (home, waiting.request.vms, size)
@@ -116,12 +116,12 @@ class PricedOffers:
 
 
 def can_move(waiting: Waiting) -> bool:
-    """Whether somebody may be at any site: nothing is saved of them, or it can be moved."""
+    """Whether it may run at any site: it has no saved memory, or can be moved."""
     return not waiting.home or waiting.move_ms is not None
 
 
 def _overhead_ms(waiting: Waiting, room: PricedRoom) -> int:
-    """Give how long it takes to resume somebody at a site, or to move them there."""
+    """Return the time to resume it at a site, or to move it there."""
     if waiting.move_ms is not None and room.site.name != waiting.home:
         return waiting.move_ms
     return waiting.resume_ms

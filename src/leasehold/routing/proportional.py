@@ -32,7 +32,7 @@ def least_rate_first_proportions(local_rates_per_s: Sequence[float]) -> tuple[fl
     """LRF: the smaller a cluster's local arrival rate, the larger its share (eq 26).
 
     The printed shares sum to N - 1, so they are divided by that. Equal shares for one cluster and
-    where nobody has local requests. Raises InvalidField for a negative rate or without clusters.
+    where no cluster has local requests. Raises InvalidField for a negative rate or without clusters.
     """
     for rate in local_rates_per_s:
         require_non_negative("local rate", rate)

@@ -118,7 +118,7 @@ def preemptive_response_s(cluster: ClusterLoad, external_rate_per_s: float) -> f
 
 
 def non_preemptive_response_s(cluster: ClusterLoad, external_rate_per_s: float) -> float:
-    """Local requests go first but disturb nobody who runs (textbook; an ablation). Raises Saturated."""
+    """Local requests go first but preempt no running lease (textbook; an ablation). Raises Saturated."""
     spare, rest = _shares_left(cluster, external_rate_per_s)
     return cluster.external.mean_s + cluster.backlog_s(external_rate_per_s) / (spare * rest)
 

@@ -32,7 +32,7 @@ PolicyMaker = Callable[[Random], RoutingPolicy]
 
 
 def parted(name: str) -> tuple[str, str]:
-    """Part a name from what is said of its parameters, "" for nothing."""
+    """Split a name from its parameters, "" if it has none."""
     bare, colon, last = name.rpartition(":")
     return (bare, last) if colon and "=" in last else (name, "")
 
@@ -78,10 +78,10 @@ def usual_values(kind: type[RoutingPolicy]) -> dict[str, Any]:
 
 def meanings(kind: type[RoutingPolicy]) -> dict[str, str]:
     """Say what each parameter is, as the docstring of the dataclass, or of one that it extends, says it."""
-    said: dict[str, str] = {}
+    described: dict[str, str] = {}
     for each in () if kind.parameters is None else kind.parameters.__mro__:
-        said = described_fields(each.__doc__) | said
-    return {key: said.get(key, "") for key in usual_values(kind)}
+        described = described_fields(each.__doc__) | described
+    return {key: described.get(key, "") for key in usual_values(kind)}
 
 
 ENTRY_POINT_GROUP = "leasehold.routing_policies"

@@ -65,7 +65,7 @@ EarliestStart = Callable[[int, int], int | None]
 class SiteLive:
     """How a site is right now.
 
-    ``free_vms``            slots that nobody holds
+    ``free_vms``            slots that no lease holds
     ``local_waiting_vms``   VMs that queued local requests ask for
     ``guest_waiting_vms``   VMs that queued guests ask for
     ``running_guest_vms``   VMs that guests hold
@@ -115,8 +115,8 @@ class SiteSet:
 class Information(IntEnum):
     """What a policy needs to know; each level includes those before it.
 
-    STATIC   facts of the sites and moments of the streams, told or learnt from what came by
-    HISTORY  what this gateway sent where and what came of it
+    STATIC   facts of the sites and moments of the streams, configured or learnt
+    HISTORY  what this gateway sent where, with the outcomes
     LIVE     how the sites are right now
     """
 
@@ -144,11 +144,11 @@ class Sources(Protocol):
     """Where a gateway's knowledge comes from; the gateway implements it once, not per request."""
 
     def external(self, now_ms: int) -> StreamMoments:
-        """Give the stream of external requests at this gateway, told or learnt."""
+        """Return the stream of external requests at this gateway, configured or learnt."""
         ...
 
     def local(self, site_name: str, now_ms: int) -> StreamMoments:
-        """Give a site's local stream as learnt; asked only where it was not told."""
+        """Return a site's local stream as learnt; called only if it is not configured."""
         ...
 
     def history(self, site_name: str) -> SiteHistory:
@@ -195,13 +195,13 @@ class RoutingView:
 
     @property
     def external(self) -> StreamMoments:
-        """The stream of external requests at this gateway, told or learnt."""
+        """The stream of external requests at this gateway, configured or learnt."""
         return self._sources.external(self._now_ms)
 
     def local(self, site_name: str) -> StreamMoments:
-        """Give a site's local stream, as told, else as learnt."""
-        told = self.federation[site_name].told_local
-        return self._sources.local(site_name, self._now_ms) if told is None else told
+        """Return a site's local stream, as configured, else as learnt."""
+        moments = self.federation[site_name].told_local
+        return self._sources.local(site_name, self._now_ms) if moments is None else moments
 
     def history(self, site_name: str) -> SiteHistory:
         """Give what this gateway did with the site. Needs Information.HISTORY."""

@@ -19,10 +19,10 @@ offers those sites, since a rule may be about a single site.
 A request finds its machines in three stages (section 3.1, Figure 1), each of which only narrows the one before:
 
 ===================== =============================== ====================================================
-stage                 what it holds                   who makes it
+stage                 contents                        made by
 ===================== =============================== ====================================================
-virtual environment   every site that there is for    the *engine*, asked by the *runner*, who looks after
-                      the request                     a request to its end: here `leasehold.gateway`
+virtual environment   every suitable site             the *engine*, asked by the *runner*, which manages a
+                                                      request to its end: here `leasehold.gateway`
 extended virtual      of these, where agreements let  the *scheduling service*, helped by the *brokering
 environment           it run, and why not elsewhere   service*: `Sharing`, `Broker`
 execution environment where it runs, and from when on the *scheduling service* by its policies: routing,
@@ -78,8 +78,8 @@ _NO_WINDOW_MS = 1 << 62
 def rules_for(sharing: Sharing, path: str, site: str, now_ms: int) -> list[Agreement]:
     """Give the rules for a consumer at a site, those with the narrowest applicability range first.
 
-    A site before its domain, and that before everybody; a user before a group, and that before its VO; the
-    shorter window first.
+    A site precedes its domain, which precedes EVERYBODY; a user precedes a group, which precedes its VO; the
+    shorter window comes first.
     """
     over = sharing.providers.over(site)
 

@@ -18,7 +18,7 @@ from leasehold.sharing.rules import Broken, UsageRequest, broken_by_length, brok
 
 
 class Penalties:
-    """All penalties that stand."""
+    """All active penalties."""
 
     def __init__(self) -> None:
         """Begin with none."""
@@ -35,7 +35,7 @@ class Penalties:
         return penalty
 
     def take_up(self, penalties: Iterable[Penalty]) -> None:
-        """Go on from a record: these stand."""
+        """Restore these active penalties."""
         for penalty in penalties:
             self._standing.setdefault((penalty.consumer, penalty.provider), []).append(penalty)
 
@@ -49,11 +49,11 @@ class Penalties:
         return lifted
 
     def stands(self, agreement: Agreement, now_ms: int) -> bool:
-        """Whether one stands between the two parties of an agreement."""
+        """Whether one is active between the two parties of an agreement."""
         return bool(self._standing) and bool(self._stand((agreement.consumer, agreement.provider), now_ms))
 
     def standing(self, now_ms: int) -> list[Penalty]:
-        """Give all that stand."""
+        """Return all active penalties."""
         return [penalty for key in list(self._standing) for penalty in self._stand(key, now_ms)]
 
     def _stand(self, key: tuple[str, str], now_ms: int) -> list[Penalty]:
@@ -68,8 +68,8 @@ class Penalties:
 
 ALLOW, MEMBERS, PREEMPTABLE, REFUSE = "allow", "members", "preemptable", "refuse"
 WITHOUT_AGREEMENT = (ALLOW, MEMBERS, PREEMPTABLE, REFUSE)
-"""Whom a gateway lets in without an agreement: everybody, those to whom it gave tokens, of those only guests
-that can be preempted, or nobody."""
+"""Which requests a gateway admits without an agreement: all, those of holders of its own tokens, of these only
+preemptable guests, or none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class SharingSettings:
     ``top_n``              to how many virtual domains the broker narrows the choice; None: all that are
                            eligible
     ``broker_policy``      how it scores them
-    ``starts_at_ms``       when time 0 of the requests is, Unix ms: hours of the day are told by it
+    ``starts_at_ms``       time 0 of the requests, Unix ms; determines the hours of the day
     """
 
     without_agreement: str = ALLOW
@@ -115,7 +115,7 @@ class Sharing:
 
     @property
     def is_silent(self) -> bool:
-        """Whether nobody is held to anything."""
+        """Whether nothing is enforced."""
         return not self.book.agreements and self.settings.without_agreement == ALLOW
 
     def agree(
@@ -127,7 +127,7 @@ class Sharing:
     ) -> None:
         """Let these agreements hold from now on, and no others: all that are signed.
 
-        What was used before counts as far as it is told: see `UsageLedger.watch`.
+        Earlier usage counts as far as it is supplied: see `UsageLedger.watch`.
         """
         self.book.replace(agreements)
         self._forget()
@@ -171,7 +171,7 @@ class Sharing:
         return _gravest(self._hard(ask, site, now_ms))
 
     def why_not_on(self, ask: UsageRequest, site: str, now_ms: int) -> Breach | None:
-        """As `why_not`, for what was granted before and goes on: about shares, hours and lengths."""
+        """As `why_not`, for a running lease: checks shares, hours and durations."""
         breaches = (
             breach
             for agreement in self.book.applying(ask.path, site, now_ms)
@@ -182,10 +182,10 @@ class Sharing:
         return _gravest(breaches)
 
     def why_not_without(self, ask: UsageRequest, site: str, now_ms: int) -> Breach | None:
-        """Say why this takes an agreement that there is not; None if it is covered by one, or takes none.
+        """Return why a required agreement is missing; None if one covers the request, or none is required.
 
-        For whom others vouch, only an agreement counts that names them, or a group of theirs: one about all
-        guests together limits those who are let in, and lets nobody in whom this gateway does not know.
+        A consumer that another party vouches for needs an agreement naming it or one of its groups. An
+        agreement about all guests limits admitted consumers; it does not admit unknown ones.
         """
         allowed = self.settings.without_agreement
         if allowed == ALLOW:
@@ -298,7 +298,7 @@ class Sharing:
                 continue
             there = place.capacity.get(resource)
             if there is None and resource == MEMORY:
-                continue  # nobody said how much there is
+                continue  # the capacity is not configured
             taken = self.grants.units(all_of(site, resource))
             if units > (there or 0):
                 yield Breach("", site, "", resource, Reason.RESOURCE_UNAVAILABLE, units, there or 0)

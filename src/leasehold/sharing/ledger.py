@@ -98,7 +98,7 @@ class WatchedAccounts:
 
 
 class UsageLedger:
-    """The accounts of all who provide to all who are provided for.
+    """The accounts of all providers with all consumers.
 
     ``holdings``  what leases hold now, by lease
     """

@@ -10,7 +10,7 @@ Decay: what was used long ago counts for less (section 3.2, eq 1), ``DU = U_0 + 
 F_i(S_i)``. Windows are aligned: window 0 is the present one as far as it has gone, window 1 the one before it, and
 so on; U_i is the consumer's use in window i as a share of what the provider has in a whole window, S_i that of all.
 With `TimeDecay` the factors weigh the windows directly, the present one first, however busy the provider was. With
-`UsageDecay` a window in which the provider was idle is soon forgotten: it kept nobody waiting.
+`UsageDecay` a window in which the provider was idle is soon forgotten: it delayed no other consumer.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -81,7 +81,7 @@ class Over:
     """A share is used up: used and limit in ppm of what the provider has, over ``window_ms``.
 
     ``over_until_ms``  before this it stays so, whatever happens: use in a window only grows
-    ``next_ms``        when there is room again if use goes on as it is, None if it never is
+    ``next_ms``        when there is room again if use continues unchanged, None if never
     """
 
     used_ppm: int
@@ -120,7 +120,7 @@ class AccountUsage:
         return self.memory.past
 
     def used(self, from_ms: int, to_ms: int) -> int:
-        """Give what the consumer used between two moments, unit-ms; to come: if it goes on as it is."""
+        """Return the consumer's usage between two moments, unit-ms; in the future, extrapolated."""
         used = self.ledger.used(self.key, from_ms, to_ms)
         return used + self.more_units * max(0, to_ms - max(from_ms, self.more_from_ms))
 
@@ -134,7 +134,7 @@ class AccountUsage:
         return self.used(from_ms, to_ms) * MILLION // whole if whole else MILLION
 
     def busy_ppm(self, from_ms: int, to_ms: int) -> int:
-        """Give how busy the provider's CPUs were between two moments, whoever used them, ppm."""
+        """Return the utilisation of the provider's CPUs by all consumers between two moments, ppm."""
         key = of_everybody(self.key)
         whole = self.ledger.capacity(key) * (to_ms - from_ms)
         return self.ledger.used(key, from_ms, to_ms) * MILLION // whole if whole > 0 else 0
@@ -199,7 +199,7 @@ class Decaying:
         return Over(used_ppm, share_ppm, window_ms, next_bound_ms(now_ms, window_ms), next_ms)
 
     def used_ppm(self, now_ms: int) -> int:
-        """Give decayed usage, ppm of what the provider has; of a time to come: if use goes on as it is."""
+        """Return decayed usage, ppm of the provider's capacity; in the future, extrapolated."""
         begin_ms = now_ms - now_ms % self.limit.window_ms
         return self._with(self.past_before(begin_ms), begin_ms, now_ms)
 

@@ -1,4 +1,4 @@
-"""Who provides and who consumes: sites and the virtual domains that they form; paths of consumers.
+"""Providers and consumers: sites and the virtual domains that they form; paths of consumers.
 
 Consumers are paths: a VO, groups within it, a user (``atlas/production/simulation-team``). What is beneath a path
 is used on its account, too; that is what makes rights pass down and use add up.
@@ -25,7 +25,7 @@ ALL_AND_OWNERS = ""
 
 
 def is_name(text: str) -> bool:
-    """Whether a text is one part of a path: it cannot be taken for a path, for everybody or for a domain."""
+    """Whether a text is one part of a path: it cannot be mistaken for a path, EVERYBODY or a domain."""
     if not 1 <= len(text) <= MOST_NAME or text[0] in "@*":
         return False
     return text.isprintable() and "/" not in text and not any(map(str.isspace, text))
@@ -65,7 +65,7 @@ class Provider:
 
 
 class Providers:
-    """All who provide: each site, each virtual domain, and all of them together (EVERYBODY)."""
+    """All providers: each site, each virtual domain, and all of them together (EVERYBODY)."""
 
     def __init__(self, places: Iterable[Provider]) -> None:
         """Begin with these sites; raises InvalidField where a domain is named as a site is."""
@@ -97,7 +97,7 @@ class Providers:
             self.join(place)
 
     def over(self, site: str) -> tuple[str, ...]:
-        """Name the providers that speak for a site: itself, its domain, everybody."""
+        """Return the providers a site belongs to: itself, its domain, EVERYBODY."""
         place = self.places.get(site)
         if place is None:
             return (site, EVERYBODY)

@@ -11,7 +11,7 @@
     revoked   (a party wants it no longer)      expired  (its end has come)
 
 Requirements (a) and (b) of Dumitrescu et al. 2007, section 2.3: both parties agree; agreements are found, and
-passed on. Functions take records and give new ones; the caller decides who may move what.
+passed on. Functions take records and return new ones; the caller checks permissions.
 
 An amendment is a new revision. Until both have signed it, the one before it holds. A *delegation* (an
 agreement with a parent) is in force while its parent is: suspending the parent suspends it in effect, and
@@ -31,7 +31,7 @@ OVER = frozenset({Standing.EXPIRED, Standing.REVOKED})
 
 
 class AgreementSide(StrEnum):
-    """For whom somebody signs. In a delegation the consumer of the parent signs for the provider."""
+    """The side a signature is for. In a delegation the parent's consumer signs for the provider."""
 
     PROVIDER = "provider"
     CONSUMER = "consumer"
@@ -39,7 +39,7 @@ class AgreementSide(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """Who signed, and when."""
+    """The author and time of a signature."""
 
     by: str
     at_ms: int
@@ -47,7 +47,7 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """One wording of an agreement, who drew it up, and who has signed it. The first has the number 1."""
+    """One revision of an agreement, with its author and signatures. The first has the number 1."""
 
     agreement: Agreement
     number: int
@@ -72,14 +72,14 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class AgreementRecord:
-    """One agreement with its life so far.
+    """One agreement and its current state.
 
     ``current``    the revision that holds; while it is proposed, the one to be signed
-    ``standing``   where it is in its life
-    ``since``      who moved it there, and when
+    ``standing``   its state
+    ``since``      the author and time of that state
     ``amendment``  the next revision, not yet signed by both
-    ``revisions``  how many were ever drawn up, so that no number stands for two of them
-    ``published``  whether others than its two parties may discover it
+    ``revisions``  how many were ever drawn up, so that no number is reused
+    ``published``  whether callers other than its two parties may discover it
     ``note``       why it was suspended or revoked, for people
     ``held``       when it was signed and not suspended, and on which terms, in order
     """
@@ -135,7 +135,7 @@ Records = Mapping[str, AgreementRecord]
 
 
 def agreed(records: Records) -> tuple[Agreement, ...]:
-    """Give what a gateway is told to keep: all that are signed, with every agreement that they are a part of.
+    """Return the agreements a gateway has to enforce: all signed ones, with all their ancestors.
 
     Some may begin later, or have ended: the gateway looks at its clock.
     """
@@ -217,7 +217,7 @@ class AgreementMove(InvalidField):
 
 
 def propose(agreement: Agreement, by: str, now_ms: int, others: Records) -> AgreementRecord:
-    """Draw up an agreement; nobody has signed it yet. ``others`` are all that there are, or ever were.
+    """Draw up an unsigned agreement. ``others`` are all existing and former ones.
 
     Raises AgreementMove if the name was used before, the end has passed already, or the parent is over;
     UnknownName for a parent that is not there.
@@ -232,7 +232,7 @@ def propose(agreement: Agreement, by: str, now_ms: int, others: Records) -> Agre
 
 
 def sign(record: AgreementRecord, side: AgreementSide, revision: int, by: str, now_ms: int) -> AgreementRecord:
-    """Sign a revision for one side; with both signatures it holds. Who signs again changes nothing.
+    """Sign a revision for one side; with both signatures it is in force. Signing again has no effect.
 
     ``revision`` says which one was read. Raises AgreementMove if another one, or none, waits for signatures.
     """
@@ -252,7 +252,7 @@ def sign(record: AgreementRecord, side: AgreementSide, revision: int, by: str, n
 
 
 def amend(record: AgreementRecord, agreement: Agreement, by: str, now_ms: int) -> AgreementRecord:
-    """Draw up a new revision: it replaces a proposal, or stands beside what holds until both have signed it.
+    """Draw up a new revision: it replaces a proposal, or coexists with the revision in force until both have signed it.
 
     Raises AgreementMove if the agreement is over, or would become another one: by another name, provider,
     consumer, resource or parent.
@@ -282,7 +282,7 @@ def withdraw(record: AgreementRecord) -> AgreementRecord:
 
 
 def publish(record: AgreementRecord) -> AgreementRecord:
-    """Let everybody discover it. Raises AgreementMove if it is over."""
+    """Make it visible to every caller. Raises AgreementMove if it is over."""
     _check(record, "publish")
     return replace(record, published=True)
 

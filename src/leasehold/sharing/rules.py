@@ -29,8 +29,8 @@ class UsageRequest:
     ``duration_ms``     how long, on the machines that it is about
     ``start_ms``        from when on, at the earliest
     ``is_reservation``  whether room is booked for a time in the future
-    ``may_be_preempted``  whether whoever comes first can have the machines back
-    ``is_foreign``      whether somebody else than this gateway vouches for whose account it is
+    ``may_be_preempted``  whether requests with precedence can preempt it
+    ``is_foreign``      whether another token issuer, or a peer, vouches for its consumer
     """
 
     path: str

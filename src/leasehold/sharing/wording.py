@@ -11,9 +11,9 @@ _SHORT = 100
 
 
 def in_words(breach: Breach, said_at: Callable[[int], str]) -> str:
-    """Say one sentence, without its full stop; ``said_at`` says a moment (ms) as its reader knows it."""
-    told = _TELLERS[breach.reason](breach)
-    return told if breach.next_ms is None else f"{told}; next room {said_at(breach.next_ms)}"
+    """Return one sentence without its full stop; ``said_at`` formats a moment (ms) for the reader."""
+    sentence = _TELLERS[breach.reason](breach)
+    return sentence if breach.next_ms is None else f"{sentence}; next room {said_at(breach.next_ms)}"
 
 
 def _who(breach: Breach) -> str:

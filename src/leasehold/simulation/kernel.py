@@ -47,9 +47,9 @@ Handler = Callable[[Any, int], None]
 
 
 class Observer(Protocol):
-    """Somebody who writes down what happens.
+    """Records effects.
 
-    ``handlers`` says by kind of effect who is to be told of it, with the time; the others are not told.
+    ``handlers`` maps a kind of effect to its handler, called with the time; other kinds are ignored.
     """
 
     handlers: Mapping[type, Handler]

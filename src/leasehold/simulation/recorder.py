@@ -112,7 +112,7 @@ class CoAllocationRows:
             CoAllocationClosed: self._closed,
         }
 
-    def _leased(self, effect: PartLeased, now_ms: int) -> None:  # noqa: ARG002 - all are told alike
+    def _leased(self, effect: PartLeased, now_ms: int) -> None:  # noqa: ARG002 - one signature for all handlers
         self._coallocation_of[effect.lease.id] = effect.coallocation
 
     def came(self, lease_id: int, job: WorkloadJob) -> None:

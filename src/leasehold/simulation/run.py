@@ -91,7 +91,7 @@ INSTANTS_PER_REPORT = 2_000
 
 @dataclass(frozen=True, slots=True)
 class RunProgress:
-    """How far a run is; ``fraction`` is None where nobody knows the end."""
+    """The progress of a run; ``fraction`` is None where the end is unknown."""
 
     jobs: int
     now_ms: int
@@ -124,7 +124,7 @@ def run_scenario(
     ``check`` checks every invariant after every instant; ``baseline`` also runs the same local requests
     without guests, so that what guests did to them can be seen job by job.
 
-    A run that is interrupted leaves a readable folder with status "partial", and KeyboardInterrupt goes on.
+    A run that is interrupted leaves a readable folder with status "partial", and KeyboardInterrupt propagates.
     Bad input, a folder with something in it included, raises InputError or InvalidField and leaves nothing;
     InvariantBroken keeps what was written.
     """

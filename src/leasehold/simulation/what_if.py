@@ -34,7 +34,7 @@ _MS_PER_S = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """What somebody got; waiting is from the ready time to the first start of those that started."""
+    """What a party got; waiting is from the ready time to the first start of those that started."""
 
     requests: int = 0
     wait_mean_s: float | None = None
@@ -154,7 +154,7 @@ class PlayedRequests:
 
 @dataclass(frozen=True, slots=True)
 class SideBySide:
-    """What somebody got without the document, and with it."""
+    """What a party got without the document, and with it."""
 
     name: str
     without: Count
@@ -165,7 +165,7 @@ class SideBySide:
 class WhatIf:
     """The outcome.
 
-    ``consumers``  each VO, or whoever an agreement names within it, and the clusters' own users
+    ``consumers``  each VO, or the group or user an agreement names within it, and the clusters' own users
     ``providers``  what guests got at each virtual domain, and at each site in none
     ``held``       for each agreement of the document, and others that were the reason in its run: the guests
                    that it held back, and those that it refused
@@ -188,7 +188,7 @@ def requests_of(scenario: Scenario) -> PlayedRequests:
 def try_out(
     past: PlayedRequests, document: AgreementDocument, passing: Callable[[RunProgress], None] = lambda _: None
 ) -> WhatIf:
-    """Play the past without the agreements of a document and with them; ``passing`` is told how far it is.
+    """Play the past without the agreements of a document and with them; ``passing`` receives the progress.
 
     Raises InvalidField or UnknownName, with a place in the document as field, for agreements that do not fit
     the clusters or each other.
@@ -261,7 +261,7 @@ def _played(
 
     def jobs() -> Iterator[WorkloadJob]:
         nonlocal read
-        for read, job in enumerate(past.jobs(), 1):  # noqa: B007 - told by `passing`
+        for read, job in enumerate(past.jobs(), 1):  # noqa: B007 - reported by `passing`
             yield job
 
     world = SimulatedWorld(gateway, numbered(jobs()), tally)
@@ -274,6 +274,6 @@ def _played(
 
 
 def _side_by_side(without: dict[str, Count], with_it: dict[str, Count]) -> tuple[SideBySide, ...]:
-    """Put both runs side by side, who used most before first."""
+    """Put both runs side by side, by usage without the document, largest first."""
     names = sorted(without.keys() | with_it.keys(), key=lambda name: (-without.get(name, Count()).slot_h, name))
     return tuple(SideBySide(name, without.get(name, Count()), with_it.get(name, Count())) for name in names)

@@ -23,7 +23,7 @@ class ProgramMissing(LeaseholdError):
 
 
 def may_install() -> bool:
-    """Whether whoever runs the tests has agreed that they install Debian packages on this machine."""
+    """Whether the user has allowed the tests to install Debian packages on this machine."""
     return os.environ.get("LEASEHOLD_INSTALL") == "1"
 
 

@@ -1,6 +1,6 @@
-"""What drivers keep to that can do more for jobs: say what their nodes are, run on those, bring output back.
+"""Conformance of drivers with job features: reporting nodes, running on them, returning output.
 
-Part of `leasehold.testing.drivers`. Who has no nodes to name, or keeps no output, passes unasked.
+Part of `leasehold.testing.drivers`. Drivers that report no nodes, or keep no output, pass without a check.
 """
 
 from dataclasses import replace
@@ -102,15 +102,15 @@ async def until_free(here: Site, before: NodeFacts, less_by_mib: int) -> None:
 
 
 async def is_never_taken_on(here: Site, rig: Rig, constraints: PlacementConstraints) -> None:
-    """See that a lease with these constraints is refused for good, whatever else may be wrong for a while."""
-    told = start_on(constraints)
+    """Check that a lease with these constraints is refused permanently, after any temporary refusals."""
+    sent = start_on(constraints)
     for _ in range(rig.patience):
-        problem = (await here.tell(told)).get(told.id)
+        problem = (await here.tell(sent)).get(sent.id)
         assert problem is not None, f"{constraints} was taken on"
         if not problem.again:
             return
         await rig.pass_time()
-    raise AssertionError(f"{constraints} is refused as if it could be told again: {problem}")
+    raise AssertionError(f"{constraints} is refused as if it could be sent again: {problem}")
 
 
 def has_output(here: Site) -> bool:

@@ -42,7 +42,7 @@ class Rig(Protocol):
         ...
 
     async def kill(self, driver: Driver) -> None:
-        """End a driver without a word, as a crash of its process would; its machines go on."""
+        """End a driver abruptly, as a crash of its process would; its machines keep running."""
         ...
 
     async def pass_time(self) -> None:
@@ -56,10 +56,10 @@ LIES = ("9" * 31, "9" * 5_000, "-1", "256", "garbage", "\0\0", "", "[" * 100_000
 
 @runtime_checkable
 class CanLie(Protocol):
-    """A rig whose machines can be made to lie, as those can on which a guest is root."""
+    """A rig whose machines can report false results, as machines with a root guest can."""
 
-    def lie(self, lease_id: int, said: str) -> None:
-        """Let the machines of a lease say this of how their command has ended."""
+    def lie(self, lease_id: int, report: str) -> None:
+        """Make the machines of a lease report this as the result of their command."""
         ...
 
 
@@ -125,27 +125,27 @@ class Site:
         for one in orders:
             await self._until_taken_on(one)
 
-    async def _until_taken_on(self, told: Order) -> None:
+    async def _until_taken_on(self, order: Order) -> None:
         problem: Problem | None = None
         for _ in range(self._rig.patience):
-            problem = (await self.tell(told)).get(told.id)
+            problem = (await self.tell(order)).get(order.id)
             if problem is None:
                 return
-            assert problem.again, f"{told.id} was refused: {problem.text}"
+            assert problem.again, f"{order.id} was refused: {problem.text}"
             await self._rig.pass_time()
-        raise AssertionError(f"{told.id} was never taken on: {problem}")
+        raise AssertionError(f"{order.id} was never taken on: {problem}")
 
-    async def refuses(self, told: Order) -> None:
-        """See that an order is refused for good."""
-        problem = (await self.tell(told)).get(told.id)
-        assert problem is not None, f"{told.id} was taken on by a driver that cannot do it"
-        assert not problem.again, f"{told.id} is refused as if it could be told again: {problem.text}"
+    async def refuses(self, order: Order) -> None:
+        """Check that an order is refused permanently."""
+        problem = (await self.tell(order)).get(order.id)
+        assert problem is not None, f"{order.id} was taken on by a driver that cannot do it"
+        assert not problem.again, f"{order.id} is refused as if it could be sent again: {problem.text}"
 
-    async def has_no_room_for(self, told: Order) -> None:
-        """See that an order is not taken on now, and may be told again."""
-        problem = (await self.tell(told)).get(told.id)
-        assert problem is not None, f"{told.id} was taken on where there is no room"
-        assert problem.again, f"{told.id} is refused for good where there is no room now: {problem.text}"
+    async def has_no_room_for(self, order: Order) -> None:
+        """Check that an order is refused temporarily, and may be sent again."""
+        problem = (await self.tell(order)).get(order.id)
+        assert problem is not None, f"{order.id} was taken on where there is no room"
+        assert problem.again, f"{order.id} is refused permanently although room is only lacking now: {problem.text}"
 
     # observations
 
@@ -189,7 +189,7 @@ class Site:
     async def runs_for_ms(self, lease_id: int) -> int:
         """Wait until a command ends, and say for how long it ran since it was last brought up.
 
-        0 where it had ended before it was seen to run, as happens on computers that stand still for a while.
+        0 where it had ended before it was seen to run, as happens on computers that stall for a while.
         """
         begun = await self.until_any(REACHES[Verb.START], lease_id)
         ended = await self.until(Phase.ENDED, lease_id)
@@ -208,27 +208,27 @@ class Site:
 
     @asynccontextmanager
     async def listening(self) -> AsyncIterator[dict[int, Observation]]:
-        """Listen for changes while the block runs, and keep the last that is told of each lease."""
-        told: dict[int, Observation] = {}
-        listener = asyncio.create_task(self._listen(told))
+        """Listen for changes while the block runs, and keep the last observation of each lease."""
+        heard: dict[int, Observation] = {}
+        listener = asyncio.create_task(self._listen(heard))
         try:
-            yield told
+            yield heard
         finally:
             listener.cancel()
             with suppress(asyncio.CancelledError):
                 await listener
 
-    async def _listen(self, told: dict[int, Observation]) -> None:
+    async def _listen(self, heard: dict[int, Observation]) -> None:
         while True:
             for one in await self.driver.changes():
-                told[one.lease_id] = one
+                heard[one.lease_id] = one
 
-    async def until_told(self, told: Mapping[int, Observation]) -> None:
-        """Wait until the listener was told of each lease what can be observed of it."""
+    async def until_told(self, heard: Mapping[int, Observation]) -> None:
+        """Wait until the listener has heard, of each lease, what can be observed."""
         seen: dict[int, Observation] = {}
         for _ in range(self._rig.patience):
             seen = {one.lease_id: one for one in await self.driver.observe()}
-            if told == seen:
+            if heard == seen:
                 return
             await self._rig.pass_time()
-        raise AssertionError(f"what is observed is {seen}, and what was told of it last {told}")
+        raise AssertionError(f"observed: {seen}; last change heard: {heard}")

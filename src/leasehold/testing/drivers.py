@@ -27,12 +27,11 @@ UP = frozenset({Phase.STARTING, Phase.RUNNING, Phase.RESUMING, Phase.RECEIVING})
 FIRST, SECOND, LATER = 1, 2, 9
 
 
-# --- naps: commands that sleep, which show whether work goes on where it was interrupted ----------------------------
+# --- naps: commands that sleep, which show whether work continues where it was interrupted ----------------------------
 #
-# On a computer that stands still for a while, a nap is over before anything could be done in the midst of it. Such a
-# try shows nothing, and is made again with a longer nap. A driver that loses work does so in each of them, and is found
-# out; one that does so only now and then may pass, so that a driver of real machines should also have tests in which a
-# guest counts.
+# On a computer that stalls, a nap may be over before it could be interrupted. Such an attempt shows nothing, and is
+# repeated with a longer nap. A driver that always loses work fails in each of them; one that loses work only sometimes
+# may pass, so a driver of real machines should also have tests in which a guest counts.
 
 TIMES_AS_LONG: Final = (1, 2, 3)
 """How long the naps of one try after the other are, in naps of the rig."""
@@ -99,11 +98,11 @@ def is_a_rest(rest_ms: int, whole_ms: int) -> bool:
 
 
 async def goes_on_in_some_nap(rig: Rig, goes_on_in: Callable[[Nap], Awaitable[bool]]) -> None:
-    """See that work goes on where it was left in one nap at least; each is longer than the last."""
+    """Check that work continues where it was interrupted in at least one nap; each is longer than the last."""
     for number, times in enumerate(TIMES_AS_LONG):
         if await goes_on_in(Nap(rig.nap_s * times, rig.reference_mips, number * _LEASES_OF_A_TRY)):
             return
-    raise AssertionError(f"work began anew, or ended too soon, in each of {len(TIMES_AS_LONG)} naps")
+    raise AssertionError(f"work restarted, or ended too soon, in each of {len(TIMES_AS_LONG)} naps")
 
 
 # --- the suite ----------------------------------------------------------------------------------------------------
@@ -192,7 +191,7 @@ class DriverConformance(JobConformance):
 
     @played
     async def test_saved_machines_leave_their_room_to_others(self, rig: Rig) -> None:
-        """Who was told to come in after SUSPEND comes in; RESUME needs room like any other."""
+        """A lease ordered to start after SUSPEND starts; RESUME needs room like any other order."""
         async with site(rig) as here:
             if not here.driver.capabilities.suspend:
                 return
@@ -207,7 +206,7 @@ class DriverConformance(JobConformance):
 
     @played
     async def test_machines_go_on_at_another_site(self, rig: Rig) -> None:
-        """SEND here and RECEIVE there: nothing stays here, and the work goes on there."""
+        """SEND here and RECEIVE there: nothing stays here, and the work continues there."""
         async with site(rig, "a") as here, site(rig, "b") as there:
             able = here.driver.capabilities
             if not able.migrate:
@@ -241,31 +240,31 @@ class DriverConformance(JobConformance):
             await here.do(order(Verb.START))
             await here.stays(None)
 
-    # the same thing told again
+    # repeated orders
 
     @played
     async def test_whatever_is_told_twice_is_done_once(self, rig: Rig) -> None:
         """A lease whose orders come three times lives as if they came once."""
         async with site(rig) as here:
-            for told, then in life_of_a_lease(here):
-                await here.do(told)
+            for step, then in life_of_a_lease(here):
+                await here.do(step)
                 seen = await here.until(then)
-                await here.do(told, told)
+                await here.do(step, step)
                 await here.stays(seen)
             await here.do(order(Verb.STOP, incarnation=LATER), order(Verb.STOP, incarnation=LATER))
             await here.until_gone()
 
     @played
     async def test_whatever_is_told_again_after_a_crash_is_done_once(self, rig: Rig) -> None:
-        """The service tells all of its open orders again after a restart."""
+        """The service sends all of its open orders again after a restart."""
         async with site(rig) as here:
-            told_before: list[Order] = []
-            for told, then in life_of_a_lease(here):
-                told_before.append(told)
-                await here.do(told)
+            sent: list[Order] = []
+            for step, then in life_of_a_lease(here):
+                sent.append(step)
+                await here.do(step)
                 seen = await here.until(then)
                 await here.crash()
-                await here.do(*told_before)
+                await here.do(*sent)
                 await here.stays(seen)
 
     @played
@@ -312,7 +311,7 @@ class DriverConformance(JobConformance):
 
     @played
     async def test_who_finds_no_room_is_told_so_and_comes_in_later(self, rig: Rig) -> None:
-        """The problem may be told again, and the order is taken on when there is room."""
+        """The refusal is temporary: the order may be sent again, and is taken on when there is room."""
         async with site(rig) as here:
             await here.do(order(Verb.START, 1, vms=rig.slots - 1), order(Verb.START, 2))
             await here.until(Phase.RUNNING, 1)
@@ -331,12 +330,12 @@ class DriverConformance(JobConformance):
         if not isinstance(rig, CanLie):
             return
         async with site(rig) as here:
-            for number, said in enumerate(LIES):
+            for number, report in enumerate(LIES):
                 liar, other, newcomer = (3 * number + one for one in (1, 2, 3))
                 await here.do(*(order(Verb.START, one, command=("sleep", 600)) for one in (liar, other)))
                 await here.until(Phase.RUNNING, liar)
                 await here.until(Phase.RUNNING, other)
-                rig.lie(liar, said)
+                rig.lie(liar, report)
                 await here.do(order(Verb.STOP, other), order(Verb.START, newcomer, command=("sleep", 600)))
                 await here.until_gone(other)
                 await here.until(Phase.RUNNING, newcomer)
@@ -368,12 +367,12 @@ class DriverConformance(JobConformance):
 
     @played
     async def test_changes_tell_what_can_be_observed(self, rig: Rig) -> None:
-        """Who listens knows in the end what who looks sees."""
-        async with site(rig) as here, here.listening() as told:
+        """Changes report, in the end, what observation shows."""
+        async with site(rig) as here, here.listening() as heard:
             await here.do(order(Verb.START, 1), order(Verb.START, 2))
             await here.until(Phase.RUNNING, 1)
             await here.until(Phase.RUNNING, 2)
-            await here.until_told(told)
+            await here.until_told(heard)
 
     @played
     async def test_nothing_is_missed_by_who_stops_listening_for_a_while(self, rig: Rig) -> None:
@@ -383,8 +382,8 @@ class DriverConformance(JobConformance):
                 await rig.pass_time()
             await here.do(order(Verb.START))
             await here.until(Phase.RUNNING)
-            async with here.listening() as told:
-                await here.until_told(told)
+            async with here.listening() as heard:
+                await here.until_told(heard)
 
     @played
     async def test_the_console_says_something_or_nothing(self, rig: Rig) -> None:

@@ -49,16 +49,16 @@ class Killable:
         return self._process.pid
 
     def tell(self, message: object) -> None:
-        """Send it something; whoever is dead is told in vain."""
+        """Send it a message; a message to a dead process is dropped."""
         try:
             self._connection.send(message)
         except OSError:
             return
 
     def hear(self, timeout_s: float) -> list[Any]:
-        """Wait for what it says next, and give all that it has said; empty where the time is up first.
+        """Wait for its next message, and return all messages so far; empty on timeout.
 
-        Raises EOFError where it has ended and everything that it said has been given.
+        Raises EOFError if it has ended and all its messages have been returned.
         """
         heard: list[Any] = []
         if wait([self._connection], timeout_s):
@@ -71,7 +71,7 @@ class Killable:
         return heard
 
     def kill(self) -> None:
-        """Kill it with SIGKILL, and wait until it is gone; what it has said can still be heard."""
+        """Kill it with SIGKILL and wait for its end; messages already sent can still be received."""
         self._process.kill()
         self._process.join()
 

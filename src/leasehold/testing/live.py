@@ -7,9 +7,9 @@
         [(row, is_new)] = live.do(submit("physics", LeaseType.SUSPENDABLE, 2, 60_000))
         live.pass_time(60_000)
 
-Nothing here waits or runs beside anything else: whatever happens at an instant is told to the engine at that
-instant, orders reach machines at once, and what comes of them is told too before time goes on. A gateway in a
-process of its own does the same, only later, and in pieces.
+Nothing here waits or runs beside anything else: the engine receives every event at the
+instant it happens, orders reach machines at once, and their results are processed before time advances. A gateway in
+a process of its own does the same, with delays and in several steps.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ from leasehold.service.store.rows import OrderRow
 from leasehold.service.store.store import Store
 
 BEGIN_MS = 1_800_000_000_000
-"""15 January 2027, 08:00 UTC: when a live gateway begins unless somebody says otherwise."""
+"""15 January 2027, 08:00 UTC: the default start time of a live gateway."""
 
 _MOST_STEPS = 100
 _SILENCE = Problem("the site does not answer")
@@ -37,7 +37,7 @@ _SILENCE = Problem("the site does not answer")
 class LiveSite:
     """The machines of one site, the wire to them, and the orders that are on their way.
 
-    ``is_cut``  whether the site can be neither told nor seen anything now
+    ``is_cut``  whether the connection to the site is cut
     """
 
     def __init__(self, name: str, machines: EmulatedMachines, faults: Faults | None = None) -> None:
@@ -48,14 +48,14 @@ class LiveSite:
         self._orders: dict[str, OrderRow] = {}
 
     def deliver(self, rows: Sequence[OrderRow]) -> None:
-        """Take orders along; whoever is to be stopped need not do anything else first."""
+        """Queue orders; a stop replaces all pending orders of its lease."""
         for row in rows:
             if row.order.verb == "stop":
                 self._orders = {i: o for i, o in self._orders.items() if o.order.lease_id != row.order.lease_id}
             self._orders[row.order.id] = row
 
     def forget_orders(self) -> None:
-        """Lose whatever was not told yet, as a gateway does that is killed."""
+        """Drop all undelivered orders, as a killed gateway does."""
         self._orders.clear()
 
     def tell(self, now_ms: int) -> Iterator[Command]:
@@ -129,7 +129,7 @@ class Live:
         return self.engine.gateway
 
     def restart(self) -> None:
-        """Forget everything that is not in the store, and go on from there."""
+        """Discard everything that is not in the store, and continue from there."""
         for site in self.sites.values():
             site.forget_orders()
         make_gateway, now_ms = self._make_gateway, self.now_ms
@@ -187,9 +187,9 @@ class Live:
     # How an instant goes
 
     def _happen(self, commands: Sequence[Command]) -> list[Any]:
-        """All news of the instant first, with whatever is asked; then what comes of it, to the end.
+        """Process all events of the instant with the given commands, then their consequences to the end.
 
-        Raises Unavailable where the engine does; the news are told again when next something happens.
+        Raises Unavailable where the engine does; the events are delivered again at the next step.
         """
         news = [*self._untold, *self._news()]
         self._untold = news
@@ -207,13 +207,13 @@ class Live:
         return [news for site in self.sites.values() for news in site.news(self.now_ms)]
 
     def _tell(self) -> list[Command]:
-        return [told for site in self.sites.values() for told in site.tell(self.now_ms)]
+        return [command for site in self.sites.values() for command in site.tell(self.now_ms)]
 
     def _step(self, commands: Sequence[Command]) -> Done:
         done = self.engine.step(commands, self.now_ms)
         for command, answer in zip(commands, done.answers, strict=True):
             if isinstance(command, Observed | Surveyed | Told) and isinstance(answer, Exception):
-                raise answer  # nobody else would hear of it
+                raise answer  # otherwise it would be lost
         self._next_alarm_ms = done.next_alarm_ms
         for name, site in self.sites.items():
             site.deliver([row for row in done.orders if row.site == name])

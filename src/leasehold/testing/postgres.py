@@ -32,7 +32,7 @@ USER = "leasehold"
 PACKAGE = "postgresql"
 
 FAST: Mapping[str, str] = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
-"""Settings for tests: what was committed outlives our processes, and nobody else's."""
+"""Settings for tests: commits survive a crash of our processes, but not of the machine."""
 
 DURABLE: Mapping[str, str] = {}
 """PostgreSQL's own settings, for measuring."""
@@ -45,7 +45,7 @@ _POLL_S = 0.02
 
 
 class PostgresFailed(LeaseholdError):
-    """The server could not be made or started; says what it said."""
+    """The server could not be created or started; contains its output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class PostgresServer:
         self._command("CREATE DATABASE {} TEMPLATE template0", database)
 
     def drop(self, database: str) -> None:
-        """Drop a database, whoever still uses it."""
+        """Drop a database, even while it is in use."""
         self._command("DROP DATABASE IF EXISTS {} WITH (FORCE)", database)
 
     def answers(self) -> bool:
@@ -118,7 +118,7 @@ def _installed() -> Path | None:
 
 
 def _start_no_cluster_at_install() -> None:
-    """Debian's package makes and starts a server of its own unless it is told not to."""
+    """Stop Debian's package from creating and starting a server of its own."""
     if os.geteuid() == 0 and not _NO_CLUSTER.exists():
         _NO_CLUSTER.parent.mkdir(parents=True, exist_ok=True)
         _NO_CLUSTER.write_text("create_main_cluster = false\n")
@@ -131,7 +131,7 @@ def _hand_over(home: Path) -> None:
 
 
 def _as_its_user(*command: str | Path) -> list[str | Path]:
-    """Whoever we are, run it as somebody who is not root, and end it when we end."""
+    """Wrap a command to run as a user other than root, and to end with this process."""
     prefix = ["setpriv", "--pdeathsig", "INT"] if shutil.which("setpriv") else []
     if os.geteuid() == 0:
         prefix += ["--reuid", _SERVICE_USER, "--regid", _SERVICE_USER, "--clear-groups"]

@@ -41,7 +41,7 @@ _GRACE_S = 20
 
 
 class NoNamespaces(LeaseholdError):
-    """The kernel gives us no namespaces of our own; says what it said."""
+    """The kernel refused to create namespaces; contains its error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +133,10 @@ class Namespaces:
             one.process.wait()
 
     def _inside(self) -> set[int]:
-        """Find everybody who lives here, but for the first, with whom all would end."""
+        """Find all processes in the namespace, except the first, whose end would end them all."""
         namespace = _namespace(self._first)
-        everybody = (int(folder.name) for folder in Path("/proc").glob("[0-9]*"))
-        return {pid for pid in everybody if _namespace(pid) == namespace} - {self._first}
+        pids = (int(folder.name) for folder in Path("/proc").glob("[0-9]*"))
+        return {pid for pid in pids if _namespace(pid) == namespace} - {self._first}
 
     def __enter__(self) -> Self:
         return self
@@ -201,7 +201,7 @@ _PORTS = range(16_000, 32_000)
 
 
 class SlurmFailed(LeaseholdError):
-    """A cluster could not be started, or a command on it failed; says what it said."""
+    """A cluster could not be started, or a command on it failed; contains its output."""
 
 
 @dataclass(slots=True)
@@ -245,8 +245,8 @@ class SlurmCluster:
     def submit(self, *options: str, command: str = "sleep 300") -> str:
         """Give it a job as one of its users would, and return the job's number."""
         output = str(self.folder / "native-%j.log")
-        said = self.run("sbatch", "--parsable", f"--output={output}", *options, "--wrap", command)
-        return said.strip().partition(";")[0]
+        submitted = self.run("sbatch", "--parsable", f"--output={output}", *options, "--wrap", command)
+        return submitted.strip().partition(";")[0]
 
     def state_of(self, job: str) -> str:
         """Give the state of a job, as ``RUNNING``; empty where it is not known (any more)."""
@@ -296,7 +296,7 @@ class SlurmCluster:
         self._daemons.pop("slurmctld").stop()
 
     def kill_controller(self) -> None:
-        """Kill slurmctld where it stands."""
+        """Kill slurmctld with SIGKILL."""
         self._daemons.pop("slurmctld").kill()
 
     def start_node(self, node: str) -> None:
@@ -309,7 +309,7 @@ class SlurmCluster:
         self._namespaces.kill_with_makers(f"SLURMD_NODENAME={node}")
 
     def kill_slurmd(self, node: str) -> None:
-        """Kill slurmd on a node, and nothing else: what it runs goes on."""
+        """Kill only slurmd on a node; its jobs keep running."""
         self._daemons.pop(node).kill()
 
     def _start(self, name: str, command: Sequence[str]) -> None:
@@ -318,7 +318,7 @@ class SlurmCluster:
             self._daemons[name] = self._namespaces.start(command, log, self.environment())
 
     def _controller_answers(self) -> bool:
-        """Whether it takes connections, and then answers: who asks too early waits for seconds."""
+        """Whether it accepts connections, and then answers: a command sent too early waits for seconds."""
         with suppress(SlurmFailed, ConnectionError):
             socket.create_connection(("127.0.0.1", self._port)).close()
             self.run("scontrol", "--quiet", "show", "node")
@@ -352,7 +352,7 @@ def slurm_clusters(*names: str, **settings: str) -> Iterator[tuple[SlurmCluster,
 
 
 def _clear_up_after_the_dead() -> None:
-    """Remove the folders of those who were killed before they could."""
+    """Remove the folders of processes that were killed before they could."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*-*"):
         maker = folder.name.removeprefix(_PREFIX).partition("-")[0]
         if maker.isdigit() and not Path("/proc", maker).exists():
@@ -467,7 +467,7 @@ def _node_line(node: str, port: int) -> str:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Find ports that nobody listens on; two processes looking at once begin at different ones."""
+    """Find unused ports; two processes searching at once start at different ones."""
     ports: list[int] = []
     first = os.getpid() * 16 + time.monotonic_ns()
     for step in range(len(_PORTS)):

@@ -52,7 +52,7 @@ def write_pictures(run: Run, folder: Path) -> list[Path]:
 def gantt_chart(
     run: Run, site: str | None = None, from_ms: int | None = None, to_ms: int | None = None
 ) -> "alt.LayerChart":
-    """Draw who held which VMs, for a notebook; by default the cluster and the hours with most contention.
+    """Draw which parties held which VMs, for a notebook; by default the cluster and the hours with most contention.
 
     Raises UnknownName for a site that the run has not, and LeaseholdError without the extra.
     """

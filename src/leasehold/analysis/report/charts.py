@@ -1,4 +1,4 @@
-"""The charts of a report: who held which VMs, how full the clusters were, how long leases waited, who gave way."""
+"""The charts of a report: VMs held by each party, utilisation of clusters, waiting times, preemptions."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -165,7 +165,7 @@ def _domain(window: GanttWindow, scale: TimeScale) -> alt.Scale:
 
 
 def _room(slots: int, style: Style) -> alt.Chart:
-    """Fill the room that nobody holds."""
+    """Fill the unused room."""
     data = alt.InlineData(values=[{"low": 0, "high": slots}])
     chart: alt.Chart = alt.Chart(data).mark_rect(color=style.idle).encode(y="low:Q", y2="high:Q")
     return chart
@@ -281,7 +281,7 @@ def pictures(run: Run) -> dict[str, AnyChart]:
     return charts | ({"gantt": draw_window(run, window, FILE_STYLE)} if window else {})
 
 
-# --- who held the VMs over time, stacked up to all slots of a cluster or of all clusters ------------------
+# --- the VMs of each party over time, stacked up to all slots of a cluster or of all clusters ------------------
 
 
 def utilisation_chart(
@@ -350,7 +350,7 @@ def _hovered(data: alt.InlineData, scale: TimeScale) -> alt.Chart:
 def waiting_chart(run: Run, style: Style, *, beside: Run | None = None, height: int = 230) -> alt.LayerChart:
     """Draw the wait from ready time to first start as the share of leases that started within it.
 
-    A dot at the left says which share started at once. ``beside`` is a run whose chart stands next
+    A dot at the left says which share started at once. ``beside`` is a run whose chart is shown next
     to this one and has to have the same scale.
     """
     curves = [_waiting_curve(run, party) for party in PARTIES]
@@ -412,7 +412,7 @@ def _curve_point(party: str, wait_s: float, started: float) -> dict[str, float |
 def preemption_chart(run: Run, style: Style, *, beside: Run | None = None, height: int = 230) -> alt.Chart:
     """Draw the VMs preempted at each cluster by lease type; of many clusters those that took most.
 
-    ``beside`` is a run whose chart stands next to this one and has to have the same scale.
+    ``beside`` is a run whose chart is shown next to this one and has to have the same scale.
     """
     table = _preempted(run)
     shown = _clusters_that_took_most(table)

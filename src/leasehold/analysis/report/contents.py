@@ -43,7 +43,7 @@ def _whole(totals: Totals, key: str) -> int:
 
 
 def headline(run: Run, totals: Totals) -> str:
-    """Answer in one line the question that everything stands on: did the locals notice?"""
+    """Answer the central question in one line: did the locals notice?"""
     if run.baseline.is_empty():
         return "No guests were here."
     delayed = _whole(totals, "locals_delayed")
@@ -192,7 +192,7 @@ def _refused(run: Run, totals: Totals) -> str:
 
 
 def because(reason: str) -> str:
-    """Render a reason as it stands in a table; one that this Leasehold does not know stands as it is."""
+    """Render a reason for a table; one that this version does not know is kept unchanged."""
     return sentence(Reason(reason)) if reason in set(Reason) else reason
 
 

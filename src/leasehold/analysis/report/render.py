@@ -37,7 +37,7 @@ _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, 
 class Style:
     """Where colours come from: fixed ones for a picture file, the page's variables for the report.
 
-    ``names`` stands beside the parties when a chart has to carry its own legend.
+    ``names`` labels the parties when a chart has to carry its own legend.
     """
 
     parties: dict[str, str]
@@ -132,7 +132,7 @@ def write_png(chart: AnyChart, style: Style, path: Path) -> Path:
 
 
 def as_script_data(value: object) -> str:
-    """Write a value as JSON that may stand inside a script element."""
+    """Write a value as JSON that is safe inside a script element."""
     return json.dumps(value, separators=(",", ":")).replace("</", "<\\/")
 
 

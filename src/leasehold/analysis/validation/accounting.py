@@ -286,7 +286,7 @@ def suspendable_moved(evidence: Evidence) -> pl.DataFrame:
     """Find the Suspendable leases that went on at another site."""
     moved = (pl.col("number") > 0) & (pl.col("site") != pl.col("before_site"))
     wrong = _guests(evidence, "suspendable").filter(moved | (pl.col("kind") == "migrate"))
-    sentence = pl.format("it was at {} and goes on at {}", pl.col("before_site").fill_null("no site"), "site")
+    sentence = pl.format("it was at {} and continues at {}", pl.col("before_site").fill_null("no site"), "site")
     return findings(wrong, sentence, site="site", time_ms="start_ms")
 
 
@@ -328,7 +328,7 @@ TYPES = (
         non_preemptable_disturbed,
     ),
     ValidationRule("cancelable-went-on", "A Cancelable lease never runs again after a preemption.", cancelable_went_on),
-    ValidationRule("suspendable-moved", "A Suspendable lease goes on at its own site only.", suspendable_moved),
+    ValidationRule("suspendable-moved", "A Suspendable lease continues at its own site only.", suspendable_moved),
     ValidationRule(
         "resumed-without-resume",
         "A preempted lease is resumed just before it works again, unless it was charged no overhead.",
@@ -339,5 +339,5 @@ TYPES = (
         "A Migratable lease changes its site by a migration only, unless it was charged no overhead.",
         moved_without_migration,
     ),
-    ValidationRule("deadline-missed", "Who got all their time got it before their deadline.", deadline_missed),
+    ValidationRule("deadline-missed", "A lease that got all its time got it before its deadline.", deadline_missed),
 )

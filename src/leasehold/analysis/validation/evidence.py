@@ -10,7 +10,7 @@ from leasehold.analysis.run import Run
 
 
 class Evidence:
-    """A run prepared for checking; knows the run folder and nothing of who wrote it."""
+    """A run prepared for checking; knows only the run folder, not the program that wrote it."""
 
     def __init__(self, run: Run) -> None:
         self.run = run

@@ -157,7 +157,7 @@ _IS_CALLED_OFF = (pl.col("outcome") == "hold") & (pl.col("reason") == "component
 
 
 def promise_broken(evidence: Evidence) -> pl.DataFrame:
-    """Find leases that started, or were promised anew without a named cause, later than promised."""
+    """Find leases that started, or were promised again without a named cause, later than promised."""
     decided = evidence.run.decisions.filter(_IS_START | _IS_PROMISE | _IS_CALLED_OFF).sort("lease_id", "seq")
     when = pl.when(_IS_START).then("time_ms").otherwise("planned_ms")
     promised = pl.when(_IS_PROMISE).then("planned_ms").shift(1).over("lease_id")

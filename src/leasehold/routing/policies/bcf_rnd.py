@@ -7,7 +7,7 @@ from leasehold.routing.proportional import ProportionalPolicy, Shares, shares_by
 
 
 class BiggestClusterFirst(ProportionalPolicy):
-    """Who has the most computing power?
+    """Which site has the most computing power?
 
     Rule: drawn at random; a site's share is its part of all computing power, slots times speed.
     Source: JPDC 2012, section 5.2.1, eq 27.

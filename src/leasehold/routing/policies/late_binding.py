@@ -33,7 +33,7 @@ class LateBinding(RoutingPolicy):
         return Hold(request.ready_ms if request.ready_ms > now_ms else None)
 
     def select(self, waiting: Sequence[Waiting], view: RoutingView, now_ms: int) -> Sequence[Waiting]:
-        """Give those who leave enough free somewhere."""
+        """Return those that leave enough free at some site."""
         sites = [(_left(site.name, site.slots, 0, view), site.slots) for site in view.sites]
 
         def fits(one: Waiting) -> bool:
@@ -50,7 +50,7 @@ def _left(name: str, slots: int, vms: int, view: RoutingView) -> float:
 
 
 def _reserve(since_ms: int, now_ms: int) -> float:
-    """What part somebody leaves free who waits since then; before that, more than there is."""
+    """The fraction that a request waiting since ``since_ms`` leaves free; 1 before that time."""
     if now_ms < since_ms:
         return 1.0
     return RESERVE * max(0.0, 1 - (now_ms - since_ms) / GONE_AFTER_MS)

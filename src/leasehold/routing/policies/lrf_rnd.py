@@ -17,7 +17,7 @@ class LeastRateFirst(ProportionalPolicy):
     information: ClassVar[Information] = Information.STATIC
 
     def shares(self, view: RoutingView) -> Shares:
-        """Work them out from the local arrival rates, told or learnt."""
+        """Compute them from the local arrival rates, configured or learnt."""
         sites = view.federation.sites
         streams = [view.local(site.name) for site in sites]
         proportions = least_rate_first_proportions([stream.rate_per_s for stream in streams])

@@ -7,7 +7,7 @@ from leasehold.routing.policy import Dispatch, Information, RoutingPolicy, Routi
 
 
 class MostFree(RoutingPolicy):
-    """Who has the greatest part of its slots free right now?
+    """Which site has the greatest part of its slots free right now?
 
     Rule: the greatest free slots / slots, ties to the first site in order.
     Source: the shortest-queue idea, taken to sites of unequal size; needs their live state.

@@ -53,7 +53,7 @@ def pap_shares(view: RoutingView, spread: Spread) -> Shares:
 
     Where PAP has no answer the rule of the shares says which of these was used instead:
 
-    * nothing told and fewer than 30 external requests seen: by computing power, as BCF does;
+    * no moments configured and fewer than 30 external requests seen: by computing power, as BCF does;
     * more external load than the sites have room for: by spare capacity, (1 - rho) / theta;
     * no room anywhere beside the local load: by computing power.
     """
@@ -119,5 +119,5 @@ class PapRandom(ProportionalPolicy):
         self.spread = spread
 
     def shares(self, view: RoutingView) -> Shares:
-        """Work them out from the streams' moments, told or learnt."""
+        """Compute them from the streams' moments, configured or learnt."""
         return pap_shares(view, self.spread)

@@ -12,7 +12,7 @@ class PapRtdp(PapRandom):
     """Where are guests least likely to be disturbed, with every site given a mixture of lease types?
 
     Rule: the shares of pap-rnd, kept to by one deterministic billiard sequence for each lease type.
-        When the shares change, the sequences start anew.
+        When the shares change, the sequences restart.
     Source: JPDC 2012, section 4.2, eq 20 and Algorithm 2.
     """
 

@@ -1,4 +1,4 @@
-"""Waiting for quiet time, and parking who lost their place."""
+"""Waiting for quiet time, and parking preempted guests."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -22,10 +22,10 @@ class ParkingParameters(WaitingParameters):
 
 
 class PriceAndPark(WaitForIdle):
-    """When should who had to give way go on, so that it need not give way again?
+    """When should a preempted guest continue, so that it is not preempted again?
 
-    Rule: that of wait-for-idle, and who had to give way is parked: Suspendable leases go on at their site by
-        the rule of those who have not started yet; Migratable ones at home or elsewhere, where the price is
+    Rule: that of wait-for-idle, and preempted guests are parked: Suspendable leases continue at their site by
+        the rule for leases not started yet; Migratable ones at home or elsewhere, where the price is
         at most ``dear_price`` x (1 + their wait / ``dear_wait``), or half of what they can spare is gone.
     Source: our own study, its policy A.
     """
@@ -36,11 +36,11 @@ class PriceAndPark(WaitForIdle):
     patience: ParkingParameters
 
     def resume(self, saved: Waiting, view: RoutingView, now_ms: int) -> Verdict:
-        """Let a guest go on whose price has come down, or whose patience has gone up, enough."""
+        """Continue a guest once the price has fallen to what it accepts after its wait."""
         return self.start_or_hold(saved, PricedOffers(view.sites, view), now_ms)
 
     def accepted(self, waiting: Waiting, offers: PricedOffers) -> tuple[float, float]:
-        """Say the same of whoever is parked: what is Migratable waits nowhere else."""
+        """Return the same for a parked guest; Migratable ones wait only here."""
         if waiting.request.lease_type is LeaseType.MIGRATABLE:
             return self.patience.dear_price, self.patience.dear_wait
         return super().accepted(waiting, offers)

@@ -1,4 +1,4 @@
-"""Price and park, and turning down who would most likely be preempted."""
+"""Price and park, and refusing requests most likely to be preempted."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar

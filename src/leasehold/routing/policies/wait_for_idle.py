@@ -21,7 +21,7 @@ from leasehold.routing.pricing import HORIZON, PricedOffers
 NOT_LEARNT = "not-enough-seen"
 """The rule before the sites have seen enough local demand to wait for a lower price."""
 LOOKS_PER_SCALE = 25
-"""How often those who wait are looked at, at most, in a mean local holding time."""
+"""The maximum number of looks at waiting requests in a mean local holding time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class WaitForIdle(RoutingPolicy):
         self._looks_again_ms = 0
 
     def route(self, request: Request, view: RoutingView, now_ms: int) -> Verdict:
-        """Send who cannot wait, and start who need not."""
+        """Send requests that cannot wait, and start those that need not."""
         one, offers = newcomer(request), PricedOffers(view.sites, view)
         if request.lease_type.is_best_effort and offers.are_learnt:
             return self.start_or_hold(one, offers, now_ms)
@@ -83,7 +83,7 @@ class WaitForIdle(RoutingPolicy):
         return Hold(request.ready_ms if request.ready_ms > now_ms else None)
 
     def select(self, waiting: Sequence[Waiting], view: RoutingView, now_ms: int) -> Sequence[Waiting]:
-        """Give those who accept what their VMs cost somewhere; nobody, where all were looked at just now."""
+        """Return those that accept a price offered somewhere; none if all were examined just now."""
         if now_ms < self._looks_again_ms:
             return ()
         offers = PricedOffers(view.sites, view)
@@ -95,7 +95,7 @@ class WaitForIdle(RoutingPolicy):
         return self.patience.dear_horizon if request.lease_type is LeaseType.MIGRATABLE else HORIZON
 
     def limit(self, waiting: Waiting, offers: PricedOffers, now_ms: int) -> float:
-        """Say what somebody who waits accepts; nothing before it is ready."""
+        """Return the price a waiting request accepts; -1 before it is ready."""
         waited = (now_ms - waiting.since_ms) / offers.scale_ms
         if waited < 0:
             return -1.0
@@ -103,7 +103,7 @@ class WaitForIdle(RoutingPolicy):
         return price * (1 + waited / doubled_after)
 
     def accepted(self, waiting: Waiting, offers: PricedOffers) -> tuple[float, float]:
-        """Say which price somebody accepts at first, and after which wait twice as much."""
+        """Return the price a request accepts at first, and the wait after which it accepts twice that."""
         patience = self.patience
         shorts = offers.likely_ms(waiting) / (offers.fastest * patience.short * offers.scale_ms)
         return patience.price * max(1.0, shorts), patience.wait

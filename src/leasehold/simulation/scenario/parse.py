@@ -79,7 +79,7 @@ def _fitting(scenario: Scenario) -> Scenario:
     if scenario.horizon_ms is None and any(isinstance(s, ModelStream) for s in scenario.streams):
         raise InvalidField("horizon_s", None, _NEEDS_HORIZON)
     if not any(_makes_clusters(stream) for stream in scenario.streams):
-        check_agreements(scenario)  # otherwise when the logs have told which clusters there are
+        check_agreements(scenario)  # otherwise once the logs have named the clusters
     return scenario
 
 
@@ -167,7 +167,7 @@ def format_of(path: Path) -> str | None:
 
 
 def _check_whose(keys: Keys, stream: LogStream) -> None:
-    """Refuse a log of which nobody knows whose jobs it has, or which has two answers."""
+    """Reject a log whose jobs have no owner, or more than one."""
     answers = {"site": stream.site, "cluster_by": stream.cluster_by, "external": stream.external is True}
     present = [key for key, value in answers.items() if value]
     if len(present) != 1:

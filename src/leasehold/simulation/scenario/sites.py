@@ -35,12 +35,12 @@ def _number_of_slots(cluster: ClusterSpec) -> int:
 
 
 def routing(scenario: Scenario) -> Routing:
-    """Give the routing policy, with a random stream of its own, and what it is told."""
-    gateway, told = scenario.gateway, told_moments(scenario)
+    """Return the routing policy, with its own random stream and the configured moments."""
+    gateway, moments = scenario.gateway, told_moments(scenario)
     return Routing(
         policy=find_routing_policy(gateway.policy)(random_stream(scenario.seed, "routing")),
-        told_external=told.external,
-        told_locals=told.local,
+        told_external=moments.external,
+        told_locals=moments.local,
         try_elsewhere=gateway.try_elsewhere,
         use_free_room=gateway.use_free_room,
         tick_ms=gateway.tick_ms,
@@ -50,17 +50,17 @@ def routing(scenario: Scenario) -> Routing:
 
 @dataclass(frozen=True, slots=True)
 class ToldMoments:
-    """The streams that are told: the external one, and each told cluster's own. The others are learnt."""
+    """The configured streams: the external one, and those of clusters. All others are learnt."""
 
     external: StreamMoments | None
     local: dict[str, StreamMoments]
 
 
 def told_moments(scenario: Scenario) -> ToldMoments:
-    """Give the true moments of the model's streams, if the scenario says that they are told.
+    """Return the true moments of the model's streams, if the scenario sets ``moments`` to ``told``.
 
-    A stream that is partly or wholly from a log is not told: nobody knows the moments of what is to come.
-    Nor is one with co-allocations: they are not routed, and what is left has other moments.
+    A stream that is partly or wholly from a log is excluded: its future moments are unknown.
+    So is one with co-allocations: they are not routed, and the rest has other moments.
     """
     if scenario.gateway.moments != "told":
         return ToldMoments(None, {})
@@ -68,9 +68,9 @@ def told_moments(scenario: Scenario) -> ToldMoments:
     whose = [None, *(cluster.name for cluster in scenario.clusters)]
     learnt = {site for site in whose if any(_may_have_jobs_of(site, log) for log in logs)}
     learnt |= {None for stream in scenario.streams if stream.together is not None}
-    told = {site: _moments(scenario, site) for site in whose if site not in learnt}
-    external = told.pop(None, None)
-    return ToldMoments(external, {site: moments for site, moments in told.items() if site is not None})
+    known = {site: _moments(scenario, site) for site in whose if site not in learnt}
+    external = known.pop(None, None)
+    return ToldMoments(external, {site: moments for site, moments in known.items() if site is not None})
 
 
 def _may_have_jobs_of(site: str | None, log: LogStream) -> bool:
@@ -112,7 +112,7 @@ def sharing(scenario: Scenario) -> Sharing | None:
 
 
 def is_about_sharing(scenario: Scenario) -> bool:
-    """Whether a scenario has agreements, or anything else that only whoever enforces them can keep."""
+    """Whether a scenario has agreements, or anything else that requires their enforcement."""
     is_bound = any(stream.domain or stream.claims for stream in scenario.streams)
     strict = scenario.sharing.without_agreement != ALLOW
     return bool(scenario.agreements or scenario.domains or is_bound or strict)
@@ -175,7 +175,7 @@ def _check_provider(agreement: Agreement, providers: Providers) -> None:
 
 
 def _check_parents(agreement: Agreement, by_name: dict[str, Agreement], providers: Providers) -> None:
-    """Follow the parents up to who passes nothing on; raises where there is no end to it."""
+    """Follow the parents up to a root agreement; raises if they form a cycle."""
     child, above = agreement, [agreement.name]
     while child.parent:
         if child.parent not in by_name:

@@ -242,7 +242,7 @@ def _all_fitting(jobs: Iterator[WorkloadJob], scenario: Scenario) -> Iterator[Wo
     slots: dict[str | None, int] = {c.name: c.slots for c in scenario.clusters if isinstance(c.slots, int)}
     slots[None] = max(slots.values(), default=0)
     for job in jobs:
-        # A cluster that nobody knows is reported by whoever looks it up.
+        # An unknown cluster is reported where it is looked up.
         vms = widest_part(job)
         if vms > slots.get(job.site, vms):
             where = "the widest cluster" if job.site is None else f"its cluster {job.site}"

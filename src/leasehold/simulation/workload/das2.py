@@ -19,7 +19,7 @@ LONGEST_S = 162_754.0
 """The model cuts durations here: e**12 seconds, just below two days."""
 
 _STANDARD = NormalDist()
-_SMALLEST_DRAW = 2.0**-54  # stands for a zero of random(), of which there is no quantile
+_SMALLEST_DRAW = 2.0**-54  # replaces a zero of random(), which has no quantile
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +194,7 @@ PARAMETER_NAMES = ("l", "m", "h", "q", "p_one", "p_pow2", "a", "b", "alpha", "be
 
 @dataclass(frozen=True, slots=True)
 class Das2Moments:
-    """What a routing policy may be told of a stream: its rate, and two moments each of size and duration."""
+    """The moments of a stream for routing policies: its rate, and two moments each of size and duration."""
 
     rate_per_s: float
     mean_vms: float

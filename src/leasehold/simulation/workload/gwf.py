@@ -2,7 +2,7 @@
 
 http://gwa.ewi.tudelft.nl/grid-workload-format/
 
-Its 29 columns begin like those of SWF, but names may stand where SWF has numbers, a column tells the
+Its 29 columns begin like those of SWF, but names may replace numbers, a column names the
 submitting site, and times are often seconds since 1970: `combine.from_zero` lets such a log start at zero.
 The columns after that site may be cut short; they say nothing that Leasehold uses.
 """

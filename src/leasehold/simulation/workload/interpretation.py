@@ -116,7 +116,7 @@ _UNKNOWN_NAME = "unknown"
 
 @dataclass(frozen=True, slots=True)
 class PlacingRule:
-    """The jobs that agree with ``where`` belong to ``site``, or to nobody here: then they are external.
+    """The jobs that agree with ``where`` belong to ``site``; without a site they are external.
 
     ``where``     field -> values; a job agrees if each field has one of its values: ``{"group": [2, 5]}``
     ``site``      home cluster, None for external; may name fields: ``"lcg-{partition}"``

@@ -1,7 +1,7 @@
 """The job lines of a workload log, read fast where they are plain and carefully where they are not.
 
 SWF and GWF agree on what their first sixteen columns mean; a `LogFormat` says where they differ. Columns that
-Leasehold has no use for are not looked at. `text_lines` reads plain and gzip files, with every way of failing told
+Leasehold has no use for are not looked at. `text_lines` reads plain and gzip files, reporting every failure
 as one line; `ReadingNotes` count what was assumed and left out, so that nothing happens silently.
 """
 
@@ -79,8 +79,8 @@ class ReadingNotes:
     def sentences(self) -> list[str]:
         """Return all as sentences, for a manifest: what was left out first, the frequent before the rare."""
         counted = [*self.skipped.most_common(), *self.assumed.most_common()]
-        told = [f"{self.source}: {count:,} of {self.read:,} jobs {phrase}" for phrase, count in counted]
-        return told + [f"{self.source}: {remark}" for remark in self.remarks]
+        sentences = [f"{self.source}: {count:,} of {self.read:,} jobs {phrase}" for phrase, count in counted]
+        return sentences + [f"{self.source}: {remark}" for remark in self.remarks]
 
 
 ID_FIELDS = ("user", "group", "queue", "partition", "site")
@@ -119,7 +119,7 @@ class LogFormat:
     """What one log format is like, beyond the columns that all share.
 
     ``fewest_fields`` and ``most_fields`` bound a line. ``partial`` are the status codes of lines about a part
-    of a job that a line of its own sums up. ``site_column`` is where the submitting site stands.
+    of a job that a line of its own sums up. ``site_column`` is the column of the submitting site.
     """
 
     name: str

@@ -27,7 +27,7 @@ class SwfHeader:
     lines: tuple[str, ...] = ()
 
     def values(self) -> dict[str, list[str]]:
-        """Return what each label says, in order; a line without a label goes on with the one above."""
+        """Return the text of each label, in order; a line without a label continues the one above."""
         found: dict[str, list[str]] = {}
         last: list[str] = []
         for line in self.lines:

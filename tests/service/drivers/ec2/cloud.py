@@ -164,9 +164,9 @@ class Ec2Rig:
         self._open = [one for one in self._open if one is not driver]
         await driver.close()
 
-    def lie(self, lease_id: int, said: str) -> None:
+    def lie(self, lease_id: int, report: str) -> None:
         """Let a machine write this on its console, and shut itself down."""
-        self.cloud.exit_status = said
+        self.cloud.exit_status = report
         for one in self.cloud.instances("running"):
             if {"key": LEASE, "value": str(lease_id)} in one.get_tags():
                 self.cloud.shut_down(one)

@@ -100,6 +100,6 @@ class LyingRig(PretendedRig):
 
     agents: Agents
 
-    def lie(self, lease_id: int, said: str) -> None:
+    def lie(self, lease_id: int, report: str) -> None:
         """Let the machine of a lease say this of how its command has ended."""
-        self.agents.said[str(lease_id)] = said
+        self.agents.said[str(lease_id)] = report
