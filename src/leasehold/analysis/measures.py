@@ -262,8 +262,8 @@ def _held_h(key: str, title: str, meaning: str, amount: pl.Expr, better: Better 
     return Measure(key, title, "VM-h", meaning, Stage.SEGMENTS, amount.sum() / MS_PER_HOUR, better)
 
 
-def _computation_h(key: str, title: str, meaning: str, who: pl.Expr) -> Measure:
-    amount = _COMPUTATION_VM_MS.filter(who).sum() / MS_PER_HOUR
+def _computation_h(key: str, title: str, meaning: str, selected: pl.Expr) -> Measure:
+    amount = _COMPUTATION_VM_MS.filter(selected).sum() / MS_PER_HOUR
     return Measure(key, title, "VM-h", meaning, Stage.LEASES, amount, source="JPDC 2012, eq 22")
 
 

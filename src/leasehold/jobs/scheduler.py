@@ -67,7 +67,7 @@ def _delivers_once(record: JobRecord) -> None:
     if done != ([record.delivered] if record.state is JobState.COMPLETED else []):
         raise InvariantBroken(f"job {record.id} is {record.state}: {done} succeeded, {record.delivered=}")
     if record.delivered and not record.state.is_final:
-        raise InvariantBroken(f"job {record.id} has a result and goes on")
+        raise InvariantBroken(f"job {record.id} has a result but is not final")
 
 
 def _is_of_one_site(record: JobRecord, nodes: tuple[str, ...]) -> None:

@@ -196,7 +196,7 @@ class SchedulingCycle:
         verdict = self._hopeful(found.verdict)
         next_ms = next_try_ms(self._settings, record, now_ms)
         if verdict.answer is Feasibility.NEVER:
-            self._transitions.give_up(record, _for_good(verdict), now_ms, told(verdict))
+            self._transitions.give_up(record, _refusal_reason(verdict), now_ms, lacking(verdict))
             return
         if self._takes_machines(record, next_ms, now_ms):
             return
@@ -205,11 +205,11 @@ class SchedulingCycle:
         if verdict.why is Why.NODES_DOWN:
             self._wait_for_nodes(record, verdict.what, now_ms)
         elif next_ms is None:
-            self._transitions.give_up(record, JobReason.WAITED_TOO_LONG, now_ms, told(verdict))
+            self._transitions.give_up(record, JobReason.WAITED_TOO_LONG, now_ms, lacking(verdict))
         elif self._went_to_others(record, now_ms):
-            self._transitions.wait(record, JobReason.WAITS_ITS_TURN, told(wait(Why.TAKEN_BY_OTHERS)), next_ms)
+            self._transitions.wait(record, JobReason.WAITS_ITS_TURN, lacking(wait(Why.TAKEN_BY_OTHERS)), next_ms)
         else:
-            self._transitions.wait(record, JobReason.TRIED_AGAIN_LATER, told(verdict), next_ms)
+            self._transitions.wait(record, JobReason.TRIED_AGAIN_LATER, lacking(verdict), next_ms)
 
     def _wait_for_nodes(self, record: JobRecord, which: str, now_ms: int) -> None:
         """Keep a job waiting while the nodes are down; its retries count from their return."""
@@ -249,10 +249,10 @@ class SchedulingCycle:
             return Forecast(JobState.RUNNING, reason, "", found.places, found.surest)
         verdict = self._hopeful(found.verdict)
         if verdict.answer is Feasibility.NEVER:
-            return Forecast(JobState.REFUSED, _for_good(verdict), told(verdict), (), found.surest)
+            return Forecast(JobState.REFUSED, _refusal_reason(verdict), lacking(verdict), (), found.surest)
         if verdict.why is Why.NODES_DOWN:
             return Forecast(JobState.WAITING, JobReason.NODES_DOWN, verdict.what, (), found.surest)
-        return Forecast(JobState.WAITING, JobReason.TRIED_AGAIN_LATER, told(verdict), (), found.surest)
+        return Forecast(JobState.WAITING, JobReason.TRIED_AGAIN_LATER, lacking(verdict), (), found.surest)
 
     def _hopeful(self, verdict: Verdict) -> Verdict:
         """Return *not now* until everything expected has been reported."""
@@ -281,7 +281,7 @@ def _wish(record: JobRecord) -> tuple[object, ...] | None:
     return needs.amounts, needs.nodes, needs.cpu_mhz, needs.software
 
 
-def _for_good(verdict: Verdict) -> JobReason:
+def _refusal_reason(verdict: Verdict) -> JobReason:
     """Translate a *never* verdict into the reason for a job."""
     reasons = {
         Why.DEADLINE_TOO_TIGHT: JobReason.TOO_LATE,
@@ -296,7 +296,7 @@ def most_of_one_site(names: Sequence[str]) -> int:
     return max((sites.count(site) for site in set(sites)), default=0)
 
 
-def told(verdict: Verdict) -> str:
+def lacking(verdict: Verdict) -> str:
     """Return a matching verdict as data: its reason, and the name of what is missing, if any."""
     if verdict.why is Why.RELIABILITY_OUT_OF_REACH:
         return verdict.what

@@ -223,7 +223,7 @@ def propose(agreement: Agreement, by: str, now_ms: int, others: Records) -> Agre
     UnknownName for a parent that is not there.
     """
     if agreement.name in others:
-        raise AgreementMove(agreement.name, "a name in use", "a new name: a name stands for one agreement for ever")
+        raise AgreementMove(agreement.name, "a name in use", "a new name: names of agreements are never reused")
     _check_end(agreement, now_ms)
     if agreement.parent:
         _check_parent(agreement, others)

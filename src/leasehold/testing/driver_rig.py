@@ -83,7 +83,7 @@ def played(test: Callable[[Any, Rig], Coroutine[Any, Any, None]]) -> Callable[[A
     """Make a plain test of an asynchronous one."""
 
     @wraps(test)
-    def play(self: Any, rig: Rig) -> None:  # noqa: ANN401 - whichever suite it stands in
+    def play(self: Any, rig: Rig) -> None:  # noqa: ANN401 - any suite
         asyncio.run(test(self, rig))
 
     return play

@@ -15,7 +15,7 @@ _EVEN = dict.fromkeys(LeaseType, 0.25)
 
 @dataclass(frozen=True, slots=True)
 class LeaseMix:
-    """The shares of the lease types among external requests; a quarter each unless said (JPDC 2012, s. 5.2).
+    """The shares of the lease types among external requests; a quarter each by default (JPDC 2012, s. 5.2).
 
     A Migratable request must end by ready time + duration * (1 + U), U uniform on ``slack``: the paper gives
     such requests deadlines but no rule for them. Non-preemptable ones start at their ready time or never.
