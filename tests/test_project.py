@@ -120,3 +120,27 @@ class TestStart:
     def test_the_version_is_said_once(self) -> None:
         said = [path for path in MODULES if re.search(r"^__version__ = ", read(path), re.MULTILINE)]
         assert said == [PACKAGE / "__init__.py"]
+
+
+def _words_of(name: str) -> set[str]:
+    """The words of a name, in the singular and in the plural's stem."""
+    words = re.findall(r"[a-z]+", re.sub(r"([A-Z])", r"_\1", name).lower())
+    return {form for word in words for form in (word, word.removesuffix("s"))}
+
+
+def test_no_name_uses_a_word_that_the_glossary_calls_retired() -> None:
+    page = (REPOSITORY / "docs" / "reference" / "glossary.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([^|]+) \| ", page.split("## Retired words")[1], re.MULTILINE)
+    retired = {word.strip() for row in rows[1:] for word in row.split(",")}
+    assert len(retired) > 20
+    found: dict[str, str] = {}
+    for path in sorted((REPOSITORY / "src").rglob("*.py")):
+        names = {path.stem}
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            match node:
+                case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                    names.add(name)
+                case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name):
+                    names.add(name)
+        found |= {name: str(path) for name in names if _words_of(name) & retired}
+    assert found == {}
