@@ -332,7 +332,7 @@ def overhead_vm_ms(lease: Lease, stays: list[Stay]) -> int:
 
 class TestReadyLater:
     @pytest.mark.parametrize("kind", ["cancelable", "suspendable", "migratable"])
-    def test_an_appointment_is_kept_although_a_local_request_took_the_room_beside_it(self, kind: str) -> None:
+    def test_an_reservation_is_kept_although_a_local_request_took_the_room_beside_it(self, kind: str) -> None:
         log = [guest(0, 2, 100, kind), guest(1, 2, 50, "non-preemptable", ready_s=50), local(10, 2, 100)]
         history = play(log, [site("a", 4, overhead=QUICK)])
         assert [history.first_start_s(n) for n in (2, 3)] == [50, 10]

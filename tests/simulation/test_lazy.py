@@ -69,7 +69,7 @@ def test_so_are_events_and_reservations(tmp_path: Path) -> None:
     world, home = SimulatedWorld(sites, Counted(), recorder), sites.sites["a"]
     lying_about: list[int] = []
     for _ in islice(world.run(), 6_000):
-        assert home.guests is None or len(home.guests._appointments) == 0
+        assert home.guests is None or len(home.guests._reservations) == 0
         due = len(home.locals._due) + (0 if home.guests is None else len(home.guests.queue._due))
         lying_about.append(len(world._event_queue) + due + len(home.home.times))
     assert max(lying_about[3_000:]) <= max(lying_about[:3_000]) + 5 < 100

@@ -1,7 +1,7 @@
 """The guests' side of a site: outside leases in the room that its own users leave.
 
 Every outside lease at the site is in one of five places: in the backfiller's queue (it waits, or waits to be
-resumed), among the appointments (Non-preemptable, promised for a later ready time), among the allocations (it holds
+resumed), among the reservations (Non-preemptable, promised for a later ready time), among the allocations (it holds
 VMs), in the pool of ``suspended`` guests (until the routing policy resumes it), or among the ``displaced`` (a
 Migratable lease that has lost its place, until `leasehold.gateway.relocation` finds it another within the same
 instant). How guests lose their place is in `leasehold.gateway.preemption`.
@@ -40,7 +40,7 @@ class Guests:
         self.non_preemptable_vms = 0
         self._home = local_side
         self._home.books.append(full)
-        self._appointments: list[tuple[int, int, Lease]] = []
+        self._reservations: list[tuple[int, int, Lease]] = []
         self._arrivals: list[Lease] = []
         self._unreachable: dict[int, Lease] = {}
 
@@ -168,22 +168,22 @@ class Guests:
     def appoint(self, lease: Lease, start_ms: int) -> None:
         """Book a Non-preemptable guest in the home profile too."""
         self._home.book(start_ms, lease)
-        heappush(self._appointments, (start_ms, lease.order, lease))
+        heappush(self._reservations, (start_ms, lease.order, lease))
 
-    def call_off_appointments(self, now_ms: int) -> list[tuple[int, Lease]]:
+    def call_off_reservations(self, now_ms: int) -> list[tuple[int, Lease]]:
         """Give back what Non-preemptable guests that have not started were promised; returns when, and which."""
         waiting = [
-            (start_ms, lease) for start_ms, _, lease in sorted(self._appointments) if lease.state is LeaseState.WAITING
+            (start_ms, lease) for start_ms, _, lease in sorted(self._reservations) if lease.state is LeaseState.WAITING
         ]
-        self._appointments.clear()
+        self._reservations.clear()
         for _, lease in waiting:
             self._home.release(lease, now_ms)
         return waiting
 
     def call_off(self, lease: Lease, now_ms: int) -> bool:
         """Give back what one of them was promised; True as for `release`."""
-        self._appointments = [entry for entry in self._appointments if entry[2] is not lease]
-        heapify(self._appointments)
+        self._reservations = [entry for entry in self._reservations if entry[2] is not lease]
+        heapify(self._reservations)
         self._arrivals = [one for one in self._arrivals if one is not lease]
         return self.release(lease, now_ms)
 
@@ -211,7 +211,7 @@ class Guests:
         self.non_preemptable_vms = sum(lease.vms for lease in lent)
         for lease in lent:
             if lease.state is LeaseState.WAITING:
-                heappush(self._appointments, (lease.reserved_ms, lease.order, lease))
+                heappush(self._reservations, (lease.reserved_ms, lease.order, lease))
         others = [lease for lease in waiting if not _is_lent_without_preemption(lease)]
         if self.allocations.suspended is not None:
             self.allocations.suspended |= {lease.id: lease for lease in others if _is_saved_without_a_plan(lease)}
@@ -222,10 +222,10 @@ class Guests:
     def serve(self, now_ms: int) -> None:
         """Start and resume every guest that can."""
         self.full.trim(now_ms)
-        for lease in self.due_appointments(now_ms):
+        for lease in self.due_reservations(now_ms):
             self._begin(lease, Reason.RESERVED_START, now_ms)
-        while self._appointments and self._appointments[0][0] <= now_ms:
-            heappop(self._appointments)
+        while self._reservations and self._reservations[0][0] <= now_ms:
+            heappop(self._reservations)
         for lease, reason in self.queue.step(now_ms):
             self._begin(lease, reason, now_ms)
         arrivals, self._arrivals = self._arrivals, []
@@ -295,11 +295,11 @@ class Guests:
             self.queue.submit(lease)
         self.allocations.defer(lease, breach, AGREEMENT)
 
-    def due_appointments(self, now_ms: int) -> list[Lease]:
+    def due_reservations(self, now_ms: int) -> list[Lease]:
         """Return the Non-preemptable guests whose promised time has come."""
-        if not self._appointments or self._appointments[0][0] > now_ms:
+        if not self._reservations or self._reservations[0][0] > now_ms:
             return []
-        due = [lease for start_ms, _, lease in sorted(self._appointments) if start_ms <= now_ms]
+        due = [lease for start_ms, _, lease in sorted(self._reservations) if start_ms <= now_ms]
         return [lease for lease in due if lease.state is LeaseState.WAITING]
 
     def drain(self, now_ms: int) -> list[Lease]:
@@ -324,16 +324,16 @@ class Guests:
 
     def queued_vms(self) -> int:
         """The VMs that they ask for."""
-        appointed = self._appointed() if self._appointments else ()
+        appointed = self._appointed() if self._reservations else ()
         return self.queue.waiting_vms() + sum([lease.vms for lease in appointed])
 
     def _appointed(self) -> list[Lease]:
-        return [lease for _, _, lease in self._appointments if lease.state is LeaseState.WAITING]
+        return [lease for _, _, lease in self._reservations if lease.state is LeaseState.WAITING]
 
     def next_pass_ms(self) -> int | None:
         """When the next guest's reservation is due."""
         queued_ms = self.queue.next_pass_ms()
-        appointed_ms = self._appointments[0][0] if self._appointments else None
+        appointed_ms = self._reservations[0][0] if self._reservations else None
         if queued_ms is None or appointed_ms is None:
             return appointed_ms if queued_ms is None else queued_ms
         return min(queued_ms, appointed_ms)

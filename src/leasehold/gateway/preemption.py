@@ -27,7 +27,7 @@ def give_way(guests: Guests, started: Started, now_ms: int) -> set[int]:
     """
     guests.full.trim(now_ms)
     replan_guests(guests, Reason.LOCAL_PLAN_CHANGED, REPAIR, now_ms)
-    takers = [*(lease for lease, _ in started), *guests.due_appointments(now_ms)]
+    takers = [*(lease for lease, _ in started), *guests.due_reservations(now_ms)]
     short_vms = -min(0, guests.full.free_at(now_ms))
     spare_vms = sum(lease.vms for lease in takers) - short_vms
     helped: set[int] = set()

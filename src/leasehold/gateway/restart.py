@@ -135,7 +135,7 @@ def _plan_again(site: Site, why: Reason, now_ms: int) -> None:
         site.locals.release(lease, now_ms)
     others = [] if guests is None else list(guests.queue.reserved.values())
     if guests is not None:
-        at_home += [lease for _, lease in guests.call_off_appointments(now_ms)]
+        at_home += [lease for _, lease in guests.call_off_reservations(now_ms)]
         for lease in others:
             guests.queue.release(lease, now_ms)
     for lease in sorted(at_home, key=lambda lease: (planned_ms[lease.id], lease.order)):

@@ -167,7 +167,7 @@ class Site:
         if self._locals_changed or self.locals.is_due(now_ms):
             self._locals_changed = False
             self._plan_locals(now_ms)
-        elif self.guests is not None and self.guests.due_appointments(now_ms):
+        elif self.guests is not None and self.guests.due_reservations(now_ms):
             give_way(self.guests, [], now_ms)
 
     def _plan_locals(self, now_ms: int) -> None:
@@ -346,7 +346,7 @@ class Site:
         """
         wall_ms = max(1, self.allocations.wall_ms(lease.work_left))
         guests = self.guests if lease.request.is_local else None
-        promised = [] if guests is None else guests.call_off_appointments(now_ms)
+        promised = [] if guests is None else guests.call_off_reservations(now_ms)
         end_ms = self._move_end(lease, now_ms + wall_ms, now_ms)
         for promised_ms, guest in promised:
             assert guests is not None
