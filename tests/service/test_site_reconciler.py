@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from tests.service.reconciler_fixtures import LOOK_EVERY_S, SITE, Office, now_ms, run
 
 from leasehold.service.clock import SteadyClock
-from leasehold.service.commands import MachinesAnswer, MachinesSilent, Observed, Surveyed, Told
+from leasehold.service.commands import MachinesAnswer, MachinesSilent, Observed, OrdersSent, SiteObserved
 from leasehold.service.drivers.protocol import Observation, Order, Phase, Problem, Verb, order_id
 from leasehold.service.engine.orders import PENDING
 from leasehold.service.errors import Unavailable
@@ -86,7 +86,7 @@ class TestTelling:
 
         office = in_the_office(play)
         assert office.driver.told == [(1, ["1.1.start", "2.1.start"])]
-        assert office.heard(Told) == [(1, Told(SITE, ("1.1.start", "2.1.start"), {}))]
+        assert office.heard(OrdersSent) == [(1, OrdersSent(SITE, ("1.1.start", "2.1.start"), {}))]
 
     def test_what_is_to_be_tried_later_is_told_then(self) -> None:
         async def play(office: Office) -> None:
@@ -157,7 +157,7 @@ class TestTelling:
             await office.work_for(1)
 
         office = in_the_office(play)
-        [(_, told)] = office.heard(Told)
+        [(_, told)] = office.heard(OrdersSent)
         assert told.problems == {"1.1.start": Problem("no room", again=False)}
         assert office.reconciler.problem == ""
 
@@ -171,7 +171,7 @@ class TestTelling:
             await office.work_for(1)
             assert office.reconciler.problem == "RuntimeError: on fire"
 
-        [(_, told)] = in_the_office(play).heard(Told)
+        [(_, told)] = in_the_office(play).heard(OrdersSent)
         assert set(told.problems) == {"1.1.start", "2.1.start"}
         assert told.problems["1.1.start"] == Problem("RuntimeError: on fire", again=True)
 
@@ -185,7 +185,7 @@ class TestTelling:
             office.reconciler.deliver([order(1)])
             await office.work_for(ANSWER_WITHIN_S + 1)
 
-        [(at_s, told)] = in_the_office(play).heard(Told)
+        [(at_s, told)] = in_the_office(play).heard(OrdersSent)
         why = Problem(f"no answer within {ANSWER_WITHIN_S:g} s", again=True)
         assert (at_s, told.problems) == (ANSWER_WITHIN_S, {"1.1.start": why})
 
@@ -232,7 +232,7 @@ class TestLooking:
 
         office = in_the_office(play)
         assert office.driver.looks_s == [30, 60, 90]
-        assert office.heard(Surveyed)[0] == (30, Surveyed(SITE, (RUNNING,), 30_000))
+        assert office.heard(SiteObserved)[0] == (30, SiteObserved(SITE, (RUNNING,), 30_000))
 
     @pytest.mark.parametrize("verb", [Verb.STOP, Verb.SEND])
     def test_soon_after_something_should_be_gone(self, verb: Verb) -> None:
@@ -257,7 +257,7 @@ class TestLooking:
         async def play(office: Office) -> None:
             office.driver.on_look = slowly
             survey = await office.reconciler.observe()
-            assert (survey, now_ms()) == (Surveyed(SITE, (), 0), 7_000)
+            assert (survey, now_ms()) == (SiteObserved(SITE, (), 0), 7_000)
             assert office.reconciler.last_seen_ms == 7_000
 
         in_the_office(play)
@@ -277,7 +277,7 @@ class TestLooking:
             await office.work_for(LOOK_EVERY_S + 1)
             assert office.reconciler.problem == ""
 
-        assert [at_s for at_s, _ in in_the_office(play).heard(Surveyed)] == [
+        assert [at_s for at_s, _ in in_the_office(play).heard(SiteObserved)] == [
             36
         ]  # silent sites are looked at more often
 
@@ -378,7 +378,7 @@ class TestSilence:
                 told.append(office.reconciler.order_problem)
 
         told: list[str] = []
-        answered = [command.answered for _, command in in_the_office(play).heard(Told)]
+        answered = [command.answered for _, command in in_the_office(play).heard(OrdersSent)]
         assert answered == [False, True, True]
         assert told == ["", "start of lease 1: no disk", ""]
 

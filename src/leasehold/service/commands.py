@@ -1,4 +1,4 @@
-"""What can be asked of the engine. Each is answered once everything that follows from it is in the store."""
+"""Commands to the engine. Each is answered once all of its effects are in the store."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -308,10 +308,10 @@ class Observed:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """A driver was told these orders; those with a problem were not taken on.
+class OrdersSent:
+    """These orders were sent to a driver; it did not accept those with a problem.
 
-    ``answered``  whether it answered at all
+    ``answered``  whether the driver answered at all
     """
 
     site: str
@@ -336,10 +336,10 @@ class MachinesAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class Surveyed:
-    """A driver was looked at as a whole: what is not among these is not there.
+class SiteObserved:
+    """All instances of a site were observed: one that is not among these does not exist.
 
-    ``asked_ms`` is when looking began: what was ordered later is not judged by it.
+    ``asked_ms``  when observing began; orders issued later are not judged by it
     """
 
     site: str
@@ -406,10 +406,10 @@ Command = (
     | RevokeAgreement
     | LiftPenalty
     | Observed
-    | Told
+    | OrdersSent
     | MachinesSilent
     | MachinesAnswer
-    | Surveyed
+    | SiteObserved
     | NativeJobsSeen
     | MessageBatch
     | Happened

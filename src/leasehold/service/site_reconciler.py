@@ -18,8 +18,8 @@ from leasehold.service.commands import (
     MachinesAnswer,
     MachinesSilent,
     Observed,
-    Surveyed,
-    Told,
+    OrdersSent,
+    SiteObserved,
 )
 from leasehold.service.drivers.protocol import Driver, Observation, Order, Problem, Verb
 from leasehold.service.engine_thread import Clock
@@ -92,11 +92,11 @@ class SiteReconciler:
         else:
             log.warning("site answers again")
 
-    async def observe(self) -> Surveyed | None:
+    async def observe(self) -> SiteObserved | None:
         """Observe the whole site; None if the driver does not answer."""
         asked_ms = self._clock()
         seen = await self._answer_within(self.driver.observe())
-        return None if seen is None else Surveyed(self.site, tuple(seen), asked_ms)
+        return None if seen is None else SiteObserved(self.site, tuple(seen), asked_ms)
 
     async def console(self, lease_id: int) -> str:
         """Return what the machines of a lease have written; raises Unavailable if the driver does not answer."""
@@ -170,7 +170,7 @@ class SiteReconciler:
             problems = {order.id: Problem(self.problem) for order in orders}
         else:
             self._note_problems(orders, problems)
-        await self._report(Told(self.site, tuple(order.id for order in orders), problems, answered))
+        await self._report(OrdersSent(self.site, tuple(order.id for order in orders), problems, answered))
         if any(order.verb in (Verb.STOP, Verb.SEND) for order in orders):
             self._observe_soon.set()
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from leasehold.gateway.gateway import Gateway
-from leasehold.service.commands import Command, Observed, Surveyed, Told
+from leasehold.service.commands import Command, Observed, OrdersSent, SiteObserved
 from leasehold.service.drivers.emulated.fault_injection import Faults, Line
 from leasehold.service.drivers.emulated.machines import EmulatedMachines
 from leasehold.service.drivers.protocol import Problem
@@ -68,9 +68,9 @@ class LiveSite:
         orders = [row.order for row in room_first(due)]
         names = tuple(order.id for order in orders)
         if self.is_cut:
-            yield Told(self.name, names, dict.fromkeys(names, _SILENCE), answered=False)
+            yield OrdersSent(self.name, names, dict.fromkeys(names, _SILENCE), answered=False)
         else:
-            yield Told(self.name, names, self.machines.carry_out(orders, now_ms))
+            yield OrdersSent(self.name, names, self.machines.carry_out(orders, now_ms))
 
     def news(self, now_ms: int) -> Iterator[Command]:
         """Let time pass for the machines, and give what is heard of them."""
@@ -83,7 +83,7 @@ class LiveSite:
         """Look at the whole site."""
         if not self.is_cut:
             self.machines.pass_time(now_ms)
-            yield Surveyed(self.name, tuple(self.machines.observe()), now_ms)
+            yield SiteObserved(self.name, tuple(self.machines.observe()), now_ms)
 
     def next_ms(self) -> int | None:
         """When something happens here by itself."""
@@ -212,7 +212,7 @@ class Live:
     def _step(self, commands: Sequence[Command]) -> Done:
         done = self.engine.step(commands, self.now_ms)
         for command, answer in zip(commands, done.answers, strict=True):
-            if isinstance(command, Observed | Surveyed | Told) and isinstance(answer, Exception):
+            if isinstance(command, Observed | SiteObserved | OrdersSent) and isinstance(answer, Exception):
                 raise answer  # otherwise it would be lost
         self._next_alarm_ms = done.next_alarm_ms
         for name, site in self.sites.items():

@@ -6,7 +6,7 @@ from tests.gateway.random_worlds import QUICK, to_the_first
 
 from leasehold.gateway.gateway import Gateway, Routing
 from leasehold.model.request import LeaseType
-from leasehold.service.commands import Observed, Submit, Surveyed
+from leasehold.service.commands import Observed, SiteObserved, Submit
 from leasehold.service.drivers.emulated.fault_injection import FaultInjector, Faults
 from leasehold.service.drivers.emulated.machines import EmulatedMachines
 from leasehold.service.drivers.emulated.options import Hardware
@@ -95,7 +95,7 @@ def seen(lease_id: int, incarnation: int, phase: Phase, at_ms: int = 0, *, site:
     return Observed(site, (Observation(lease_id, incarnation, phase, at_ms),))
 
 
-def survey(live: Live, *there: tuple[int, int, Phase], site: str = "a", asked_ms: int | None = None) -> Surveyed:
+def survey(live: Live, *there: tuple[int, int, Phase], site: str = "a", asked_ms: int | None = None) -> SiteObserved:
     """A driver was looked at, and this was there."""
     what = tuple(Observation(lease_id, incarnation, phase, live.now_ms) for lease_id, incarnation, phase in there)
-    return Surveyed(site, what, live.now_ms if asked_ms is None else asked_ms)
+    return SiteObserved(site, what, live.now_ms if asked_ms is None else asked_ms)

@@ -20,7 +20,7 @@ from leasehold.service.commands import (
     JobNodesSeen,
     JobOutput,
     JobSiteSilent,
-    Told,
+    OrdersSent,
     Undrain,
 )
 from leasehold.service.drivers.facts import Output
@@ -283,7 +283,7 @@ class TestFaults:
     def test_machines_that_cannot_be_started_for_good_are_a_service_that_stopped(self, shop: Shop) -> None:
         shop.do(job())
         order = shop.orders["a"][0].id
-        shop.do(Told("a", (order,), {order: Problem("slurmctld refuses", again=False)}))
+        shop.do(OrdersSent("a", (order,), {order: Problem("slurmctld refuses", again=False)}))
         assert shop.tried()[0] == ("a/n1", "fenced", "service-stopped")
         assert shop.attempts()[0].attempt.detail == "its machines could not be started: slurmctld refuses"
 
@@ -623,7 +623,7 @@ class TestBesideOtherLeases:
         shop.do(job(restarts=0))
         order = shop.orders["a"][0].id
         full = Problem("node n1 has 0 cores free now", full=True, nodes=("n1",))
-        shop.do(Told("a", (order,), {order: full}))
+        shop.do(OrdersSent("a", (order,), {order: full}))
         assert shop.tried() == [("a/n1", "fenced", ""), ("b/m1", "ordered", "")]
         assert (shop.story()[:3], shop.job().record.restarts) == (
             ["runs-on-nodes", "node-full", "runs-on-nodes"],
@@ -635,6 +635,6 @@ class TestBesideOtherLeases:
     def test_a_site_that_stays_full_is_no_fault_of_its_nodes(self, shop: Shop) -> None:
         shop.do(job(restarts=0))
         order = shop.orders["a"][0].id
-        shop.do(Told("a", (order,), {order: Problem("no room for 1 VM", again=False, full=True)}))
+        shop.do(OrdersSent("a", (order,), {order: Problem("no room for 1 VM", again=False, full=True)}))
         assert shop.tried() == [("a/n1", "fenced", ""), ("b/m1", "ordered", "")]
         assert shop.job().record.restarts == 0

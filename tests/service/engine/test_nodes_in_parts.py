@@ -13,7 +13,7 @@ from leasehold.jobs.events import NodesSeen, SeenNode
 from leasehold.jobs.job import JobState
 from leasehold.jobs.nodes import SchedulableNodes
 from leasehold.model.request import LeaseType
-from leasehold.service.commands import JobNodesSeen, Surveyed
+from leasehold.service.commands import JobNodesSeen, SiteObserved
 from leasehold.service.drivers.facts import NodeFacts
 from leasehold.service.drivers.protocol import Observation, Phase
 from leasehold.service.engine.jobs import MAX_PENDING_NEWS
@@ -90,7 +90,7 @@ def test_no_question_after_a_start_has_all_nodes_judged(sqlite_store: Store, mon
 
     def look_at_machines() -> None:
         seen = [Observation(one, 1, Phase.RUNNING, shop.now_ms, nodes=(f"n{one}",)) for one in guests]
-        shop.do(Surveyed("a", tuple(seen), shop.now_ms))
+        shop.do(SiteObserved("a", tuple(seen), shop.now_ms))
 
     shop.do(*(submit("climate", LeaseType.SUSPENDABLE, 1, 600 * S) for _ in guests))
     look_at_machines()

@@ -46,18 +46,18 @@ from leasehold.service.commands import (
     MessageBatch,
     NativeJobsSeen,
     Observed,
+    OrdersSent,
     ProposeAgreement,
     PublishAgreement,
     RemovePeer,
     ResumeAgreement,
     RevokeAgreement,
     SignAgreement,
+    SiteObserved,
     Submit,
     SubmitCoAllocation,
     SubmitJob,
-    Surveyed,
     SuspendAgreement,
-    Told,
     Undrain,
 )
 from leasehold.service.drivers.protocol import Observation, Phase, Verb
@@ -187,10 +187,10 @@ class CommandHandler:
                 return Handled()
             case Observed(site, observations):
                 return Handled(news=self._observed(site, observations, now_ms))
-            case Surveyed():
-                return Handled(news=self._surveyed(command, now_ms))
-            case Told():
-                return Handled(news=self._told(command, now_ms))
+            case SiteObserved():
+                return Handled(news=self._site_observed(command, now_ms))
+            case OrdersSent():
+                return Handled(news=self._orders_sent(command, now_ms))
             case MachinesSilent():
                 return Handled(news=self._machines_silent(command, now_ms))
             case MachinesAnswer(site):
@@ -303,7 +303,7 @@ class CommandHandler:
                     self._unit.causes[lease.id] = seen.detail
         return events
 
-    def _surveyed(self, command: Surveyed, now_ms: int) -> list[Event]:
+    def _site_observed(self, command: SiteObserved, now_ms: int) -> list[Event]:
         events = self._observed(command.site, command.observations, now_ms)
         # No number is given out again that machines still know, whatever has become of the store.
         there = (seen.lease_id for seen in command.observations)
@@ -335,7 +335,7 @@ class CommandHandler:
         handled.requests += self._native_jobs.followed(command, fresh)
         return handled
 
-    def _told(self, command: Told, now_ms: int) -> list[Event]:
+    def _orders_sent(self, command: OrdersSent, now_ms: int) -> list[Event]:
         """Note which orders a driver took on, and which it refused."""
         events: list[Event] = []
         for order in command.orders:
@@ -352,10 +352,10 @@ class CommandHandler:
                 continue
             self._telemetry.order_failed(command.site, Verb(row.order.verb))
             is_first = row.attempts == 0
-            is_told_again = self._outbox.failed(row, problem, now_ms, answered=command.answered)
-            if command.answered and (is_first or not is_told_again):
+            is_sent_again = self._outbox.failed(row, problem, now_ms, answered=command.answered)
+            if command.answered and (is_first or not is_sent_again):
                 self._unit.after_commit(partial(_log_failure, row))
-            if not is_told_again:
+            if not is_sent_again:
                 self._unit.causes[row.order.lease_id] = problem.text
                 self._jobs.attempts.refused(row.order.lease_id, problem)
                 events.append(self._given_up(row))

@@ -20,7 +20,7 @@ from leasehold.model.event import (
     OverheadMeasured,
 )
 from leasehold.model.lease import Lease, LeaseState
-from leasehold.service.commands import Command, Observed, Surveyed
+from leasehold.service.commands import Command, Observed, SiteObserved
 from leasehold.service.drivers.protocol import REACHES, Observation, Order, Phase, Problem, Verb
 from leasehold.service.engine.unit_of_work import UnitOfWork
 from leasehold.service.store.rows import ORDERS, OrderRow
@@ -225,7 +225,7 @@ def ended(commands: Iterable[Command]) -> set[tuple[int, int]]:
     return {
         (seen.lease_id, seen.incarnation)
         for command in commands
-        if isinstance(command, Observed | Surveyed)
+        if isinstance(command, Observed | SiteObserved)
         for seen in command.observations
         if seen.phase is Phase.ENDED
     }
@@ -308,13 +308,13 @@ class Comparison:
             give = self._outbox.give if is_recorded else self._outbox.give_unrecorded
             give(self._site, stop, now_ms)
         for row in mine:
-            if _was_told(row, asked_ms):
+            if _was_sent(row, asked_ms):
                 self._outbox.tell_again(row, now_ms)
 
     def _confirm_absences(self, there: Mapping[int, Observation], asked_ms: int) -> None:
         """What was sent away or stopped, and is not there any more, is dealt with, and all before it too."""
         for row in list(self._outbox):
-            if row.site == self._site and not REACHES[Verb(row.order.verb)] and _was_told(row, asked_ms):
+            if row.site == self._site and not REACHES[Verb(row.order.verb)] and _was_sent(row, asked_ms):
                 seen = there.get(row.order.lease_id)
                 if seen is None or seen.incarnation > row.order.incarnation:
                     self._close_through(row)
@@ -330,7 +330,7 @@ class Comparison:
         for place, row in enumerate(mine):
             # Machines that are being saved are past their start, though nobody saw them run.
             is_under_way = any(_is_on_the_way(one, seen) for one in mine[place:])
-            if _was_told(row, asked_ms) and not is_under_way:
+            if _was_sent(row, asked_ms) and not is_under_way:
                 self._differs(BEHIND)
                 self._outbox.tell_again(row, now_ms)
         return not mine and (seen is None or seen.incarnation < lease.incarnation)
@@ -340,7 +340,7 @@ class Comparison:
         return LeaseFailed(lease_id, incarnation)
 
 
-def _was_told(row: OrderRow, asked_ms: int) -> bool:
+def _was_sent(row: OrderRow, asked_ms: int) -> bool:
     """Whether the driver had taken it on when it was looked at."""
     return row.status == TAKEN and row.next_try_ms <= asked_ms
 
@@ -370,5 +370,5 @@ def measured_by(row: OrderRow, seen: Observation) -> OverheadMeasured | None:
 def _began_ms(row: OrderRow, done_ms: int) -> int | None:
     if row.status == TAKEN and row.next_try_ms <= done_ms:
         return row.next_try_ms
-    was_told_once = row.attempts == 0 and row.created_ms <= done_ms
-    return row.created_ms if was_told_once else None
+    was_sent_once = row.attempts == 0 and row.created_ms <= done_ms
+    return row.created_ms if was_sent_once else None
