@@ -1,5 +1,5 @@
 """The HTTP interface of a live federation.
 
-A request comes through the `middleware` and the `authorizer` of its route (who asks, and what may they?), then its body
-is read as one of the models of `leasehold.protocol`; its router asks the federation, and shows what came of it.
+A request passes the `middleware` and the `authorizer` of its route (authentication and permissions). Its body is
+then read as one of the models of `leasehold.protocol`; its router calls the federation and returns the result.
 """

@@ -47,7 +47,7 @@ class Api(FastAPI):
     """The application. Call `close_streams` when the service begins to stop: streams end by nothing else."""
 
     def close_streams(self) -> None:
-        """End all streams of changes, and begin no new ones; listeners go on with the next process."""
+        """End all streams of changes, and refuse new ones; clients resume at the next process."""
         self.state.streams.close()
         self.state.messages.close()
 
@@ -66,7 +66,7 @@ def create_app(federation: Federation, authenticator: Authenticator, tokens: Tok
         description=DESCRIPTION,
         openapi_tags=TAGS,
         openapi_url=DOCUMENT,
-        docs_url=None,  # it would load its script from somebody else's network
+        docs_url=None,  # it would load its script from another network
         redoc_url=None,
         redirect_slashes=False,
         routes=[route for router in ROUTERS for route in router.routes],

@@ -28,10 +28,10 @@ from leasehold.service.federation import Federation
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 
 SUBMISSIONS = ("/v1/leases", "/v1/coallocations", "/v1/jobs")
-"""What is asked for here is kept for long, so that there is a quota of it beside that of requests."""
+"""Submissions are stored for long, so they have a quota besides that of requests."""
 
 EXPLAINING = 10
-"""What a request costs that is planned for and then thrown away; most cost 1."""
+"""Cost of a request that is planned and then discarded; most cost 1."""
 
 _NOT_JSON = 415
 _ANONYMOUS = Principal("", frozenset())
@@ -39,18 +39,18 @@ _ANONYMOUS = Principal("", frozenset())
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call: who makes it, and the federation that is to answer."""
+    """One call: its principal, and the federation that answers it."""
 
     principal: Principal
     federation: Federation
     charge: Callable[[int], None] = lambda _: None
-    """Count so many more requests of this caller: what it asked for turned out to be that much work."""
+    """Count so many more requests of this caller, since the request turned out to be that much work."""
 
 
 def needs(*permissions: Permission, cost: int = 1) -> Callable[[Endpoint], Endpoint]:
-    """Declare what one must be allowed to use this endpoint: one thing, or the first or else the second.
+    """Declare the permissions of an endpoint; one of them suffices, and Forbidden names the first.
 
-    ``cost`` is as how many requests it counts.
+    ``cost`` is the number of requests that it counts as.
     """
 
     def declare(endpoint: Endpoint) -> Endpoint:
@@ -62,7 +62,7 @@ def needs(*permissions: Permission, cost: int = 1) -> Callable[[Endpoint], Endpo
 
 
 class Authorizer:
-    """Lets callers in, or raises Unauthenticated, Forbidden or TooManyRequests."""
+    """Authenticates and authorizes callers, or raises Unauthenticated, Forbidden or TooManyRequests."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Authorizer:
         self._submissions = submissions
 
     async def authorize(self, request: Request, permissions: tuple[Permission, ...], cost: int = 1) -> Call:
-        """Find out who asks, count it, and check that they may do such a thing at all."""
+        """Authenticate the caller, count the request, and check that the caller has a permission for it at all."""
         if request.scope["path"] in self._open_paths:
             return Call(_ANONYMOUS, self.federation)
         principal = await self._principal(request)
@@ -126,7 +126,7 @@ class GuardedRoute(APIRoute):
         return cost
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Authorize the caller, then go on as every route does."""
+        """Authorize the caller, then handle the request as any route does."""
         go_on, permissions, cost, has_body = (
             super().get_route_handler(),
             self.permissions,
@@ -177,11 +177,11 @@ async def _authorized(request: Request) -> Call:
 
 
 Authorized = Annotated[Call, Depends(_authorized)]
-"""What an endpoint takes to know who calls, and whom to ask."""
+"""The parameter through which an endpoint receives its `Call`."""
 
 
 def seen_by(call: Call, permission: Permission, lease_ids: Iterable[int]) -> Callable[[int], bool]:
-    """Say which of these leases a caller may see, and that of any other it may not. Reads the store."""
+    """Return a check whether the caller may see a lease: some of these, and no other. Reads the store."""
     if Scope.ALL in reach(call.principal, permission):
         return lambda _lease_id: True
     rows = filter(None, map(call.federation.store.lease, lease_ids))
@@ -190,10 +190,10 @@ def seen_by(call: Call, permission: Permission, lease_ids: Iterable[int]) -> Cal
 
 
 class _InPath(Convertor[str]):
-    """What stands for a number in a path: all but the name of a route beside it.
+    """Matches a number in a path: anything but the name of a sibling route.
 
-    Whether it is a number is said with its name and value (`Number`). Starlette's own ``int`` answers instead
-    as if there were no such route, and fails for more digits than Python reads.
+    `Number` checks it and reports its name and value. Starlette's own ``int`` answers instead as if the route
+    did not exist, and fails for more digits than Python reads.
     """
 
     regex = "(?!explain(?:/|$))[^/]+"

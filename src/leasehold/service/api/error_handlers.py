@@ -1,4 +1,4 @@
-"""Which problem (RFC 9457) follows from which error: of the federation, of the framework, and of nobody's foresight."""
+"""Maps errors to problems (RFC 9457): those of the federation, of the framework, and unexpected ones."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -62,9 +62,9 @@ def install(app: FastAPI) -> None:
 
 
 def problem(kind: Kind, detail: str, headers: Mapping[str, str] | None = None, **more: object) -> Response:
-    """Answer with a problem; ``more`` are further members of it."""
-    said = {"type": kind.urn, "title": kind.title, "status": kind.status, "detail": detail}
-    return Response(to_json(said | more, inf_nan_mode="null"), kind.status, headers, MEDIA_TYPE)
+    """Build the response for a problem; ``more`` are further members of it."""
+    members = {"type": kind.urn, "title": kind.title, "status": kind.status, "detail": detail}
+    return Response(to_json(members | more, inf_nan_mode="null"), kind.status, headers, MEDIA_TYPE)
 
 
 # Errors of the federation

@@ -16,9 +16,9 @@ _FAULTS_OF_CALLERS = range(400, 500)
 
 
 class MetricsMiddleware:
-    """Measures how long answers take, by route: until an answer begins, since a stream may go on for days.
+    """Measures response times by route, up to the start of the response: a stream may last for days.
 
-    And counts which requests for leases were rejected, wherever that was.
+    It also counts the rejected submissions of leases, whichever layer rejected them.
     """
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:

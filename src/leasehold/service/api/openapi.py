@@ -16,23 +16,23 @@ DESCRIPTION = """\
 Ask for machines of a federation of sites, and follow what becomes of them.
 
 - **Times** are ISO-8601 in UTC with milliseconds; durations are seconds with at most three decimals.
-- **Whatever is wrong** is said as `application/problem+json` (RFC 9457), in one line: where there is a field,
-  with its value and what was expected.
-- **A request that can never be served is no error**: it is a lease in the state `refused`, with its reason.
-- **Callers** show a bearer token. What they may not see is not there for them (404); what they may see but
-  not do is 403.
+- **Errors** are returned as `application/problem+json` (RFC 9457), in one line; an error of a field gives its
+  name, its value and what was expected.
+- **A request that can never be served is not an error**: it becomes a lease in the state `refused`, with its reason.
+- **Callers** present a bearer token. A resource that they may not see is answered with 404; an action that they
+  may not perform on a resource they can see, with 403.
 """
 TAGS = [
     {"name": "leases", "description": "Machines for some time, under one of four types."},
     {"name": "jobs", "description": "Commands that say what they need, and where there is what they need."},
     {"name": "sites", "description": "The clusters of the federation."},
-    {"name": "changes", "description": "What happens, as it happens."},
-    {"name": "tokens", "description": "Who may ask."},
-    {"name": "peers", "description": "Gateways that requests are exchanged with."},
-    {"name": "agreements", "description": "Who lends what to whom, how much of it, and on which terms."},
+    {"name": "changes", "description": "A live stream of events."},
+    {"name": "tokens", "description": "Credentials of callers."},
+    {"name": "peers", "description": "Gateways with which requests are exchanged."},
+    {"name": "agreements", "description": "What providers lend to consumers, how much of it, and on which terms."},
     {"name": "usage", "description": "What was used, by whom, and of what."},
     {"name": "messages", "description": "Between a gateway and the sites that decide for themselves."},
-    {"name": "health", "description": "For whoever watches the service."},
+    {"name": "health", "description": "Probes and metrics for monitoring."},
 ]
 
 _ALWAYS = (Kind.UNREADABLE, Kind.INVALID_REQUEST, Kind.TOO_MANY_REQUESTS, Kind.DEFECT, Kind.UNAVAILABLE)
@@ -40,7 +40,7 @@ _WITH_TOKEN = (Kind.UNAUTHENTICATED, Kind.FORBIDDEN)
 _WITH_BODY = (Kind.TOO_LARGE, Kind.NOT_JSON)
 
 _HEADERS: dict[HTTPStatus, Json] = {
-    HTTPStatus.UNAUTHORIZED: {"WWW-Authenticate": "What kind of token is needed."},
+    HTTPStatus.UNAUTHORIZED: {"WWW-Authenticate": "The kind of token that is required."},
     HTTPStatus.TOO_MANY_REQUESTS: {"Retry-After": "In how many seconds to ask again."},
     HTTPStatus.SERVICE_UNAVAILABLE: {"Retry-After": "In how many seconds to ask again."},
 }

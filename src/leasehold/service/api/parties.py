@@ -1,4 +1,4 @@
-"""Who speaks for a side of an agreement, and who may know of it."""
+"""Which principals may act for a party to an agreement, and which may see the agreement."""
 
 from leasehold.service.agreements import AgreementState, Party
 from leasehold.service.auth.permissions import (
@@ -15,7 +15,7 @@ from leasehold.sharing.parties import prefixes
 
 
 def speaks(principal: Principal, permission: Permission, party: Party) -> bool:
-    """Whether somebody has a permission for a party: over its group or one above, or all of its sites."""
+    """Whether a principal has a permission for a party: over its group or one above, or over all of its sites."""
     if party.group:
         return any(allowed(principal, permission, Target(group=group)) for group in prefixes(party.group))
     if party.sites:
@@ -24,19 +24,19 @@ def speaks(principal: Principal, permission: Permission, party: Party) -> bool:
 
 
 def require_to_speak(principal: Principal, permission: Permission, *parties: Party) -> None:
-    """Let pass who speaks for one of these parties. Raises Forbidden for everybody else."""
+    """Raise Forbidden unless the principal may act for one of these parties."""
     if not any(speaks(principal, permission, party) for party in parties):
         require(principal, permission, FEDERATION)
 
 
 def may_see(principal: Principal, state: AgreementState) -> bool:
-    """Whether somebody may know of an agreement: it is published, or theirs."""
+    """Whether a principal may see an agreement: it is published, or the principal belongs to a party."""
     parties = (state.provider, state.consumer, state.sites)
     return state.record.published or any(concerns(principal, party) for party in parties)
 
 
 def concerns(principal: Principal, party: Party) -> bool:
-    """Whether a party is one's own: a group of one's own, above or beneath it, or one of one's sites."""
+    """Whether a principal belongs to a party: through a group of it, above or below it, or through a site."""
     scope = reach(principal, Permission.AGREEMENT_SEE)
     if Scope.ALL in scope:
         return True

@@ -1,4 +1,4 @@
-"""What whoever runs the API decides about it."""
+"""Settings of the API."""
 
 from dataclasses import dataclass, field
 
@@ -7,16 +7,16 @@ from leasehold.service.auth.limits import RateLimit
 
 @dataclass(frozen=True, slots=True)
 class ApiSettings:
-    """How the API meets the world.
+    """Limits and access of the API.
 
-    ``version``               of the program, as its OpenAPI tells it
+    ``version``               of the program, as shown in its OpenAPI document
     ``body_kib``              the largest body that is read, in KiB
-    ``rate``                  how many requests a consumer may make
-    ``submissions``           how many leases, co-allocations and jobs a consumer may ask for
-    ``streams_per_consumer``  how many streams of changes a consumer may have open
-    ``probes_need_token``     whether /healthz and /readyz are only for who may see metrics
-    ``metrics_need_token``    whether /metrics is
-    ``page_needs_token``      whether the page at / tells how the sites are only to who shows a token
+    ``rate``                  limit on the requests of a consumer
+    ``submissions``           limit on the leases, co-allocations and jobs that a consumer submits
+    ``streams_per_consumer``  most streams of changes that a consumer may have open
+    ``probes_need_token``     whether /healthz and /readyz require permission to see metrics
+    ``metrics_need_token``    whether /metrics requires it
+    ``page_needs_token``      whether the page at / shows the state of the sites only to callers with a token
     """
 
     version: str

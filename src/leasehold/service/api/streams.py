@@ -1,7 +1,7 @@
-"""Streams of changes: the journal, read on and on for as long as somebody listens.
+"""Streams of changes: the journal, read for as long as the client stays connected.
 
-A stream holds no more than one page of the journal. It knows how far it has come, waits until there is more,
-and reads the next page when the one before has left: a slow reader is late, and costs nothing.
+A stream holds at most one page of the journal. It keeps its position, waits for more lines, and reads the next
+page once the previous one was sent: a slow reader lags behind and costs nothing.
 """
 
 from collections import Counter
@@ -24,13 +24,13 @@ from leasehold.service.store.store import Store
 
 PAGE = 200
 GATHER_S = 0.05
-"""After something happened, so long is waited for more of it: one look at the store shows many changes."""
+"""Pause after a change, to gather more of them: one read of the store then returns many."""
 HEARTBEAT_S = 15.0
-"""A listener hears something at least so often; and so often it is checked whether it may listen at all."""
+"""Longest time without an event or a comment, and the interval at which permissions are checked again."""
 
 
 class Streams:
-    """The streams that are open: so many for each consumer, and all of them end when the API stops."""
+    """The open streams: a limited number for each consumer; all end when the API stops."""
 
     def __init__(self, most: int, metrics: Metrics) -> None:
         self._most = most
@@ -66,7 +66,7 @@ class Streams:
                 self._waiting.discard(scope)
 
     def close(self) -> None:
-        """Let all streams end, and no new ones begin."""
+        """End all streams, and refuse new ones."""
         self.closing = True
         for scope in self._waiting:
             scope.cancel()
@@ -74,7 +74,7 @@ class Streams:
 
 @dataclass(frozen=True, slots=True)
 class Follower:
-    """Somebody who listens: to what, and how it is found out whether they still may."""
+    """A subscriber: which lines it follows, and the check that it still may."""
 
     federation: Federation
     which: JournalFilter
@@ -82,11 +82,10 @@ class Follower:
 
 
 async def follow(streams: Streams, follower: Follower, after_seq: int) -> AsyncIterator[list[JournalRow]]:
-    """Give all lines later than ``after_seq`` that are for this follower, page by page, and those to come.
+    """Yield all lines after ``after_seq`` that this follower may see, page by page, and then new ones.
 
-    An empty page comes first and whenever there was nothing to tell for HEARTBEAT_S. It ends when the API
-    stops, the follower may no longer listen, or the store cannot be read: who listens asks again, and goes on
-    where this ended.
+    An empty page comes first, and after HEARTBEAT_S without a line. The stream ends when the API stops, the
+    follower may no longer listen, or the store cannot be read; the client reconnects and resumes where it ended.
     """
     heard_s = -inf
     store, feed = follower.federation.store, follower.federation.feed
@@ -103,7 +102,7 @@ async def follow(streams: Streams, follower: Follower, after_seq: int) -> AsyncI
 
 
 def _page(store: Store, follower: Follower, after_seq: int) -> tuple[list[JournalRow], int]:
-    """Read the next lines, and say how far that was: a page that is not full was everything up to now."""
+    """Read the next lines and return the position reached; a page that is not full reaches the end."""
     last_seq = store.last_seq()
     lines = store.journal(after_seq, PAGE, which=follower.which)
     read_to = lines[-1].seq if lines else after_seq

@@ -82,11 +82,11 @@ def show_lease(row: LeaseRow) -> Lease:
 
 
 def explain(reason: str, breach: Breach | None = None) -> str:
-    """Say a reason as a sentence, with the numbers of the agreement that it is about; empty without one."""
+    """Explain a reason in a sentence, with the numbers of the agreement that it concerns; empty without one."""
     if not reason:
         return ""
-    said = sentence(Reason(reason)) if reason in _REASONS else job_sentence(JobReason(reason))
-    return said if breach is None else f"{said}: {in_words(breach, show_moment)}"
+    text = sentence(Reason(reason)) if reason in _REASONS else job_sentence(JobReason(reason))
+    return text if breach is None else f"{text}: {in_words(breach, show_moment)}"
 
 
 ANOTHERS = "another consumer's lease"
@@ -94,25 +94,24 @@ ANOTHERS = "another consumer's lease"
 
 
 def leases_named(rows: Iterable[JournalRow]) -> set[int]:
-    """Give the leases that these lines name beside their own."""
+    """Return the leases that these lines name besides their own."""
     named: set[int] = set()
     for row in rows:
         if _PREEMPTION in row.detail:
-            told = json.loads(row.detail).get(_PREEMPTION, {})
+            preemption = json.loads(row.detail).get(_PREEMPTION, {})
             for key in ("for_lease", "victims", "runner_up"):
-                named |= set(_numbers(told.get(key)))
+                named |= set(_numbers(preemption.get(key)))
     return named
 
 
 def show_entry(row: JournalRow, may_see: Callable[[int], bool]) -> JournalEntry:
-    """Show a line of one lease's journal to somebody who may see these leases."""
+    """Show a line of one lease's journal to a caller who may see these leases."""
     return JournalEntry(**_shared(row, may_see))
 
 
 def show_change(row: JournalRow, may_see: Callable[[int], bool]) -> Change:
-    """Show a line of the journal to who follows it, and may see these leases."""
-    said = _shared(row, may_see)
-    return Change(lease=row.lease_id, job=row.job_id, consumer=row.consumer, **said)
+    """Show a line of the journal to a follower who may see these leases."""
+    return Change(lease=row.lease_id, job=row.job_id, consumer=row.consumer, **_shared(row, may_see))
 
 
 _PREEMPTION = "preemption"
@@ -121,7 +120,7 @@ _SIZES = {
     "victims": ("freed_vms", "cost_vm_ms"),
     "runner_up": ("runner_up_cost_vm_ms",),
 }
-"""What tells how large leases are, by where these are named."""
+"""The fields that disclose the sizes of leases, by the field that names the leases."""
 
 
 def _numbers(value: object) -> list[int]:
@@ -129,11 +128,11 @@ def _numbers(value: object) -> list[int]:
     return [one for one in values if isinstance(one, int)]
 
 
-def _concealed(told: dict[str, Any], may_see: Callable[[int], bool]) -> dict[str, Any]:
+def _concealed(preemption: dict[str, Any], may_see: Callable[[int], bool]) -> dict[str, Any]:
     """Leave out numbers and sizes of leases that the reader may not see."""
-    shown = dict(told)
+    shown = dict(preemption)
     for key, sizes in _SIZES.items():
-        value = told.get(key)
+        value = preemption.get(key)
         if all(map(may_see, _numbers(value))):
             continue
         if isinstance(value, list):
@@ -162,43 +161,43 @@ def _shared(row: JournalRow, may_see: Callable[[int], bool]) -> dict[str, Any]:
     }
 
 
-def show_explanation(told: Explanation) -> LeaseExplanation:
-    """Show what would become of a lease."""
-    there = told.elsewhere
+def show_explanation(explanation: Explanation) -> LeaseExplanation:
+    """Show what would happen to a lease."""
+    there = explanation.elsewhere
     return LeaseExplanation(
-        state=told.state,
-        site=told.site,
-        starts_at=planned(told.start_ms),
-        ends_at=planned(told.end_ms),
-        walltime_s=None if told.wall_ms is None else show_duration(told.wall_ms),
-        reason=told.reason.value,
-        explanation=explain(told.reason.value, told.breach),
-        preempted_leases=len(told.preempted),
-        preempted_vms=sum(told.preempted),
+        state=explanation.state,
+        site=explanation.site,
+        starts_at=planned(explanation.start_ms),
+        ends_at=planned(explanation.end_ms),
+        walltime_s=None if explanation.wall_ms is None else show_duration(explanation.wall_ms),
+        reason=explanation.reason.value,
+        explanation=explain(explanation.reason.value, explanation.breach),
+        preempted_leases=len(explanation.preempted),
+        preempted_vms=sum(explanation.preempted),
         elsewhere=None if there is None else Elsewhere(name=there.name, peer=there.is_peer, free_vms=there.free_vms),
-        sites=tuple(told.view.extended.sites),
-        blocked=_all_blocked(told.view),
-        domains=_domains(told.brokered.offers),
-        readings=_readings(told.brokered),
+        sites=tuple(explanation.view.extended.sites),
+        blocked=_all_blocked(explanation.view),
+        domains=_domains(explanation.brokered.offers),
+        readings=_readings(explanation.brokered),
     )
 
 
-def show_coallocation_explanation(told: core.CoAllocationExplanation) -> CoAllocationExplanation:
+def show_coallocation_explanation(explanation: core.CoAllocationExplanation) -> CoAllocationExplanation:
     """Show what would become of a co-allocation."""
     return CoAllocationExplanation(
-        state=told.state.value,
-        sites=tuple(told.sites),
-        starts_at=planned(told.start_ms),
-        reason=told.reason.value,
-        explanation=sentence(told.reason),
+        state=explanation.state.value,
+        sites=tuple(explanation.sites),
+        starts_at=planned(explanation.start_ms),
+        reason=explanation.reason.value,
+        explanation=sentence(explanation.reason),
         components=tuple(
             ComponentEnvironment(
                 virtual=tuple(one.virtual.sites), extended=tuple(one.extended.sites), blocked=_all_blocked(one)
             )
-            for one in told.components
+            for one in explanation.components
         ),
-        domains=_domains(told.brokered.offers),
-        readings=_readings(told.brokered),
+        domains=_domains(explanation.brokered.offers),
+        readings=_readings(explanation.brokered),
     )
 
 

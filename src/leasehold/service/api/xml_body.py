@@ -55,8 +55,8 @@ def _as_json(content: bytes) -> bytes:
         expected = f"a description of a job in XML: {place}{error.problem}"
         raise InvalidField("body", NOT_SHOWN, expected) from None
     deadline_ms = description.deadline_ms
-    said = {} if deadline_ms is None else {"deadline": show_moment(deadline_ms)}
-    return json.dumps(body_of(description) | said).encode()
+    deadline = {} if deadline_ms is None else {"deadline": show_moment(deadline_ms)}
+    return json.dumps(body_of(description) | deadline).encode()
 
 
 def _moment(field: str, text: str) -> int:

@@ -1,1 +1,1 @@
-"""Who asks, and may they?"""
+"""Authentication and authorization of callers."""

@@ -1,4 +1,4 @@
-"""Who asks? From the Authorization header of a request to a principal, whatever kind of token it shows."""
+"""Authentication: from the Authorization header of a request to its principal, for every kind of token."""
 
 import asyncio
 import re
@@ -12,17 +12,17 @@ from leasehold.service.auth.principal import Principal
 from leasehold.service.auth.tokens import PREFIX, Tokens
 
 MOST_CHARACTERS = 16_384
-"""The longest token that is looked at."""
+"""The longest token that is accepted."""
 
 _BEARER = re.compile(r"[A-Za-z0-9\-._~+/]+=*")  # b64token, RFC 6750, section 2.1
 _HOW = "show a token: Authorization: Bearer TOKEN"
 
 
 def bearer_token(authorization: str | None) -> str:
-    """Read the token off the header of a request.
+    """Read the token from the header of a request.
 
-    Raises Unauthenticated: without an error where no bearer token was shown, as an invalid request where what
-    was shown cannot be one.
+    Raises Unauthenticated: without an error code if there is no bearer token, as an invalid request if it
+    cannot be one.
     """
     scheme, _, token = (authorization or "").strip().partition(" ")
     if scheme.lower() != "bearer":
@@ -34,12 +34,12 @@ def bearer_token(authorization: str | None) -> str:
 
 
 class Authenticator:
-    """Finds out who asks. Belongs to one event loop, and never blocks it.
+    """Identifies callers. Belongs to one event loop, and never blocks it.
 
-    A token that was good a few seconds ago is good at once; any other is looked up. An address may fail as
-    often as ``failures`` says; after that its failures are answered with when to ask again. A good token is
-    let in however often its address has failed: many people share one, and one of them must not be able to
-    shut the others out. ``clock`` gives seconds.
+    A token that was valid a few seconds ago is accepted at once; any other is looked up. An address may fail as
+    often as ``failures`` allows; after that its failures are answered with the time of the next try. A valid
+    token is accepted however often its address has failed: many people may share an address, and one of them
+    must not be able to lock the others out. ``clock`` returns seconds.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Authenticator:
         self._clock = clock
 
     async def principal(self, authorization: str | None, address: str = "") -> Principal:
-        """Say who asks, by the Authorization header of a request from this address; "" is not limited.
+        """Return the principal for the Authorization header of a request from this address; "" is not limited.
 
         Raises Unauthenticated, or TooManyRequests where the address has failed too often before; Forbidden
         for a good token that gives nothing here; IssuerUnreachable where the keys of the token's issuer

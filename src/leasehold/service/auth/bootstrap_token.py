@@ -1,7 +1,7 @@
-"""The first administrator's token: a file that only its owner can read, made before anything listens.
+"""The first administrator's token: a file that only its owner can read, created before the service listens.
 
-Who can read the data folder can do everything anyway: the store is in it. So the command line on the same
-machine finds its token there, and no password has to be thought of.
+A user who can read the data folder has full control anyway, since the store is in it. So the command line on the
+same machine finds its token there, and no password has to be chosen.
 
 When the file is there, and no administrator's token is live in the store, the token of the file is taken in:
 its making was interrupted, or the store is new. When the file is not there, it is made only if no
@@ -43,7 +43,7 @@ def bootstrap_admin_token(store: TokenStore, data_folder: Path, now_ms: int) -> 
 
 
 def renew_admin_token(store: TokenStore, data_folder: Path, now_ms: int) -> Path:
-    """Revoke the tokens that this module ever made, and make another one, whatever else is in the store."""
+    """Revoke all bootstrap tokens, and create another one, whatever else is in the store."""
     for row in store.tokens():
         if row.note == NOTE:
             store.revoke_token(row.id, now_ms)
@@ -79,7 +79,7 @@ def _check_mode(path: Path, mode: int) -> None:
 
 
 def _write(path: Path) -> str:
-    """Write a new token, all of it or nothing: a file made exclusively, with mode 0600, is renamed."""
+    """Write a new token atomically: a file created exclusively, with mode 0600, is renamed."""
     text = new_text()
     descriptor, temporary = mkstemp(dir=path.parent, prefix=f".{FILE_NAME}.")
     with os.fdopen(descriptor, "w") as file:
@@ -92,7 +92,7 @@ def _write(path: Path) -> str:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Have the name of the file outlast a power failure, as the row in the store will."""
+    """Make the name of the file survive a power failure, as the row in the store does."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

@@ -1,4 +1,4 @@
-"""Why a request is not authenticated or not permitted; each one clear line without a secret in it.
+"""Errors of authentication and authorization; each is one clear line without secrets.
 
 ::
 
@@ -7,7 +7,7 @@
     ├── Forbidden           the caller may not do this: 403
     ├── TooManyRequests     too often: 429
     └── Unavailable
-        └── IssuerUnreachable   who they are cannot be said now: 503
+        └── IssuerUnreachable   the caller cannot be identified now: 503
 """
 
 from enum import StrEnum
@@ -19,7 +19,7 @@ REALM = "leasehold"
 
 
 class BearerError(StrEnum):
-    """The words of RFC 6750, section 3.1, for what is wrong with a bearer token."""
+    """The error codes of RFC 6750, section 3.1."""
 
     NONE = ""  # no token was shown at all: the challenge then names no error
     INVALID_REQUEST = "invalid_request"
@@ -28,9 +28,9 @@ class BearerError(StrEnum):
 
 
 class Unauthenticated(LeaseholdError):
-    """No token was shown, or not one that is valid here.
+    """The request has no token, or none that is valid here.
 
-    ``problem`` is one of a few constant sentences: guessing learns nothing from it.
+    ``problem`` is one of a few constant sentences, so that an attacker learns nothing from it.
     """
 
     def __init__(self, error: BearerError, problem: str) -> None:
@@ -40,7 +40,7 @@ class Unauthenticated(LeaseholdError):
 
     @property
     def status(self) -> int:
-        """The HTTP status that RFC 6750 gives to the error."""
+        """The HTTP status that RFC 6750 assigns to the error."""
         return 400 if self.error is BearerError.INVALID_REQUEST else 401
 
     @property
@@ -50,11 +50,11 @@ class Unauthenticated(LeaseholdError):
 
 
 class Forbidden(LeaseholdError):
-    """A known caller asked for what it may not do.
+    """An authenticated caller lacks a permission.
 
-    ``who``     the consumer, and what it is here
+    ``who``     the consumer and its roles
     ``act``     the permission that was needed, such as ``lease.cancel``
-    ``needed``  what would have given it
+    ``needed``  the roles or scopes that would grant it
     """
 
     def __init__(self, who: str, act: str, needed: str) -> None:
@@ -70,7 +70,7 @@ class Forbidden(LeaseholdError):
 
 
 class TooManyRequests(LeaseholdError):
-    """A caller asks more often than it may; ``wait_s`` seconds from now they may ask again."""
+    """A caller is over its rate limit; it may try again in ``wait_s`` seconds."""
 
     def __init__(self, problem: str, wait_s: float) -> None:
         self.wait_s = wait_s
@@ -78,7 +78,7 @@ class TooManyRequests(LeaseholdError):
 
 
 class IssuerUnreachable(Unavailable):
-    """The keys of a token's issuer cannot be had, and those that were kept are too old to be relied on."""
+    """The keys of a token's issuer cannot be fetched, and the cached ones are too old to be relied on."""
 
     def __init__(self, issuer: str, problem: str) -> None:
         self.issuer = issuer

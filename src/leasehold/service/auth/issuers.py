@@ -1,4 +1,4 @@
-"""Whose JWTs are trusted here, and how far; read from the configuration, checked once."""
+"""The issuers whose JWTs are trusted, and how far; read from the configuration and checked once."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -20,11 +20,11 @@ LEAST_CACHED_S = 60
 MOST_KEPT_S = 30 * 86_400
 
 GROUP_NAME = re.compile(r"(/[a-zA-Z0-9][a-zA-Z0-9_.-]*)+")
-"""What a group of the WLCG profile is called (section 2.1.1)."""
+"""The syntax of a group of the WLCG profile (section 2.1.1)."""
 
 
 def group_path(group: str) -> str:
-    """Give the path of a group of the WLCG profile as agreements and accounts have it: no leading slash."""
+    """Return the path of a WLCG group as agreements and accounts write it: without the leading slash."""
     return group.removeprefix("/")
 
 
@@ -44,7 +44,7 @@ COMPUTE_SCOPES: Mapping[str, frozenset[Permission]] = MappingProxyType(
         "compute.cancel": frozenset({Permission.LEASE_CANCEL, Permission.JOB_CANCEL}),
     }
 )
-"""What the scopes of the WLCG profile (section 2.2.1) permit here."""
+"""The permissions that the scopes of the WLCG profile (section 2.2.1) grant."""
 
 
 class Profile(StrEnum):
@@ -56,7 +56,7 @@ class Profile(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What the members of a group of an issuer are here."""
+    """The roles and sites that members of an issuer's group have here."""
 
     roles: Annotated[frozenset[Role], TextSet("at least one", of=Role)]
     groups: Annotated[
@@ -76,7 +76,7 @@ GRANT = Table(Grant, "Roles, groups and sites of the members of a group of an is
 
 
 class Scopes(Key):
-    """A table: for each scope, the permissions that it gives."""
+    """A table: for each scope, the permissions that it grants."""
 
     accepts = "table of lists of [permissions](api.md#permissions)"
 
@@ -178,18 +178,18 @@ class TrustedIssuer:
 
     @property
     def name(self) -> str:
-        """What stands after the @ of its consumers: its host, and the path if it has one.
+        """The part after the @ in the names of its consumers: its host, and the path if it has one.
 
-        The path is part of it because one host may serve the issuers of several organisations, and they may
-        have given the same subject to different people. It is written with ``:`` instead of ``/``: nobody is
-        beneath anybody by the name of an issuer.
+        The path is included because one host may serve the issuers of several organisations, which may have
+        given the same subject to different people. It is written with ``:`` instead of ``/``, so that no consumer
+        is below another by the name of an issuer.
         """
         parts = urlsplit(self.url)
         return f"{parts.netloc}{parts.path}".rstrip("/").replace("/", ":").lower()
 
     @property
     def discovery_url(self) -> str:
-        """Where its metadata is, as OpenID Connect Discovery 1.0, section 4, has it."""
+        """The URL of its metadata, by OpenID Connect Discovery 1.0, section 4."""
         return f"{self.url.rstrip('/')}/.well-known/openid-configuration"
 
 
@@ -208,7 +208,7 @@ def read_issuer(keys: Keys) -> TrustedIssuer:
 
 
 def by_url(issuers: Iterable[TrustedIssuer]) -> dict[str, TrustedIssuer]:
-    """Order issuers by their URL. Raises InvalidField where two would give their consumers the same names."""
+    """Index issuers by their URL. Raises InvalidField if two would give their consumers the same names."""
     found: dict[str, TrustedIssuer] = {}
     names: set[str] = set()
     for issuer in issuers:
@@ -220,7 +220,7 @@ def by_url(issuers: Iterable[TrustedIssuer]) -> dict[str, TrustedIssuer]:
 
 
 def is_fetchable(url: str) -> bool:
-    """Whether keys may be had from this URL: by HTTPS, or from this very machine."""
+    """Whether keys may be fetched from this URL: over HTTPS, or from this machine."""
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""

@@ -1,7 +1,7 @@
-"""JWTs of trusted issuers: is this one genuine, still valid, and meant for us? Then who is its bearer?
+"""JWTs of trusted issuers: checks that a token is genuine, valid and meant for us, and derives its principal.
 
-Everything about signatures and times is PyJWT's; this says what is asked of it. What a token itself says (its
-issuer, its key, its algorithm) only chooses among what the configuration trusts.
+PyJWT checks signatures and times; this module states the requirements. What a token claims (its issuer, key and
+algorithm) only selects among what the configuration trusts.
 
 Both profiles know capabilities (scopes such as ``compute.create``); WLCG knows groups besides. A token with
 capabilities is judged by these alone, and its groups are ignored, as the WLCG profile wants it (section
@@ -40,7 +40,7 @@ _SENTENCES: tuple[tuple[type[jwt.PyJWTError], str], ...] = (
     (jwt.InvalidAlgorithmError, "is signed with an algorithm that is not accepted"),
     (jwt.InvalidSignatureError, "is not signed by its issuer"),
 )
-"""What is said of a token that PyJWT refuses; the first that fits."""
+"""Messages for tokens that PyJWT rejects; the first that fits."""
 
 
 class Jwts:
@@ -64,11 +64,11 @@ class Jwts:
         self._cache = cache or TokenCache()
 
     def cached(self, text: str) -> Principal | None:
-        """Give who showed this token in the last seconds, without checking its signature again."""
+        """Return the principal of a token seen in the last seconds, without checking its signature again."""
         return self._cache.get(hash_of(text), self._now_ms())
 
     async def find(self, text: str) -> Principal:
-        """Say who shows a token.
+        """Return the principal of a token.
 
         Raises Unauthenticated where it is not good, Forbidden where it gives nothing here, IssuerUnreachable
         where its keys cannot be had.
@@ -81,7 +81,7 @@ class Jwts:
         return principal
 
     def _issuer_and_kid(self, text: str) -> tuple[TrustedIssuer, str]:
-        """Read, unverified, who claims to have signed it, and with which key."""
+        """Read, unverified, the issuer and the key that the token claims."""
         try:
             complete = jwt.decode_complete(text, options={"verify_signature": False})
         except jwt.PyJWTError:
@@ -96,7 +96,7 @@ class Jwts:
 
 
 def _verified(text: str, key: jwt.PyJWK, issuer: TrustedIssuer) -> Claims:
-    """Check signature, times, issuer, audience and that nothing is missing. Raises Unauthenticated."""
+    """Check signature, times, issuer, audience and required claims. Raises Unauthenticated."""
     try:
         return jwt.decode(
             text,
@@ -112,7 +112,7 @@ def _verified(text: str, key: jwt.PyJWK, issuer: TrustedIssuer) -> Claims:
 
 
 def _sentence(error: jwt.PyJWTError) -> str:
-    return next((said for kind, said in _SENTENCES if isinstance(error, kind)), "cannot be verified")
+    return next((text for kind, text in _SENTENCES if isinstance(error, kind)), "cannot be verified")
 
 
 def _until_ms(claims: Claims, issuer: TrustedIssuer) -> int:
@@ -140,14 +140,13 @@ _SCITOKENS_VERSIONS = (
 _CAPABILITY = re.compile(r"(storage|compute)\.")
 
 ALWAYS = frozenset({Permission.SITE_SEE, Permission.NODE_SEE, Permission.TOKEN_INSPECT_SELF})
-"""What needs no scope: it tells nothing about anybody else."""
+"""Permissions that need no scope: they disclose nothing about other callers."""
 
 
 def principal_of(issuer: TrustedIssuer, claims: Claims) -> Principal:
-    """Say who shows a token with these claims, whose signature, times and audience were found good.
+    """Derive the principal from these claims, after signature, times and audience were checked.
 
-    Raises Unauthenticated where the claims are not those of the profile, Forbidden where they give nothing
-    here.
+    Raises Unauthenticated if the claims do not follow the profile, Forbidden if they grant nothing here.
     """
     _check_version(issuer.profile, claims)
     consumer = f"{_subject(claims)}@{issuer.name}"
@@ -206,7 +205,7 @@ def _groups(claims: Claims) -> list[str]:
 
 
 def _by_groups(issuer: TrustedIssuer, consumer: str, groups: list[str]) -> Principal:
-    """Let the first group count that gives anything: the order of the groups says what somebody acts as.
+    """Return the grant of the first group that has one: the order of the groups states the role to act in.
 
     Joining several would give the sites of one to the roles of another.
     """

@@ -1,4 +1,4 @@
-"""The keys that an issuer signs with: those that it publishes, cached, fetched again when they change.
+"""The published signing keys of an issuer: cached, and fetched again when they change.
 
 Keys are fetched when there are none, when they are older than ``keys_cached_s``, and when a token names one
 that is not among them: the issuer may have changed them. Fetching is limited to once a minute, whatever tokens
@@ -22,7 +22,7 @@ MOST_BYTES = 1_048_576
 
 
 class FetchError(Exception):
-    """A document cannot be had, or is none; says why, without anything of its content."""
+    """A document cannot be fetched, or is not valid JSON; states why, without any of its content."""
 
 
 async def fetch_json(url: str) -> object:
@@ -42,11 +42,11 @@ async def fetch_json(url: str) -> object:
 
 
 _certificates = cache(httpx2.create_ssl_context)
-"""Those that the system trusts; loading them takes so long that it is for a thread, and for once."""
+"""The authorities that the system trusts; loading them is slow, so it is done once and in a thread."""
 
 
 async def _fetch(url: str) -> bytes:
-    """Read the body of a good answer, up to a size."""
+    """Read the body of a successful response, up to a size."""
     client = httpx2.AsyncClient(verify=await asyncio.to_thread(_certificates), timeout=TIMEOUT_S)
     async with client, client.stream("GET", url, headers={"Accept": "application/json"}) as response:
         if response.status_code != httpx2.codes.OK:
@@ -60,10 +60,10 @@ async def _fetch(url: str) -> bytes:
 
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
-"""Signatures that only who has the private key can make; no other is accepted, whatever a token says."""
+"""Asymmetric signature algorithms; no other is accepted, whatever a token says."""
 
 PAUSE_S = 60.0
-"""An issuer is not asked again before this has passed."""
+"""Least time between two fetches from an issuer."""
 
 Fetch = Callable[[str], Awaitable[object]]
 """Gets the JSON document at a URL; raises FetchError."""
@@ -86,9 +86,9 @@ class KeySet:
         self._asking = asyncio.Lock()
 
     async def key(self, kid: str) -> jwt.PyJWK:
-        """Give the key with this id.
+        """Return the key with this id.
 
-        Raises Unauthenticated where the issuer does not have it, IssuerUnreachable where that cannot be told.
+        Raises Unauthenticated if the issuer does not have it, IssuerUnreachable if that is unknown.
         """
         await self._refresh_for(kid)
         if self._will_do(kid):
@@ -98,7 +98,7 @@ class KeySet:
         raise Unauthenticated(BearerError.INVALID_TOKEN, "the token names a key that its issuer does not have")
 
     async def _refresh_for(self, kid: str) -> None:
-        """Ask the issuer if that may help. Who needs no new key does not wait while another is asking."""
+        """Fetch the keys if that may help. A caller that needs no new key does not wait for another's fetch."""
         if self._will_do(kid) and (self._asking.locked() or not self._needs_asking(kid)):
             return
         async with self._asking:
@@ -117,7 +117,7 @@ class KeySet:
         return self._fetched_s is not None and self._clock() - self._fetched_s < age_s
 
     async def _ask(self) -> None:
-        """Ask, and note when; a caller that is cancelled while it waits has not asked."""
+        """Fetch, and note when; a fetch that was cancelled does not count."""
         try:
             metadata = await self._fetch(self._issuer.discovery_url)
             self._keys = _usable_keys(await self._fetch(_keys_url(self._issuer, metadata)))
@@ -129,7 +129,7 @@ class KeySet:
 
 
 def _keys_url(issuer: TrustedIssuer, metadata: object) -> str:
-    """Read where the keys are. Raises FetchError: others' metadata, or keys that anybody could replace."""
+    """Read where the keys are. Raises FetchError: metadata of another issuer, or keys on an insecure URL."""
     if not isinstance(metadata, Mapping) or metadata.get("issuer") != issuer.url:
         raise FetchError("its metadata are not those of this issuer")
     url = metadata.get("jwks_uri")

@@ -1,4 +1,4 @@
-"""Rate limits: one for each of many keys, in bounded memory, with the time as an argument."""
+"""Rate limits by key, in bounded memory, with the time as an argument."""
 
 import math
 from collections import OrderedDict
@@ -14,7 +14,7 @@ _IPV6_PREFIX = 64
 
 @dataclass(frozen=True, slots=True)
 class RateLimit:
-    """So many a second in the long run, so many at once after a pause. A rate of 0 is no limit.
+    """A sustained rate per second and a burst. A rate of 0 means no limit.
 
     Raises InvalidField for a rate that is negative or not finite, and for a burst below 1.
     """
@@ -30,14 +30,14 @@ class RateLimit:
 
 
 FAILURES = RateLimit(rate_per_s=1, burst=30)
-"""How often one address may fail to say who it is: room for a mistake in a script, none for guessing."""
+"""Failed authentications allowed per address: enough for a mistake in a script, too few for guessing."""
 
 
 class Limiter:
-    """A token bucket for each key, written as the generic cell rate algorithm: one number for each.
+    """A token bucket for each key, as the generic cell rate algorithm: one number for each.
 
-    Whoever has room for one may ask, and what it costs is counted then: nothing costs too much to be asked
-    for, and the rate holds in the long run.
+    A request is admitted if the bucket has room for one, and its full cost is counted then: no request is too
+    expensive to be made, and the rate holds in the long run.
 
     The number is the time at which the bucket will be full again. The ``most`` keys that were used last are
     known; a key that is not has a full bucket. Times are seconds of any clock that goes forward. Belongs to
@@ -45,20 +45,20 @@ class Limiter:
     """
 
     def __init__(self, limit: RateLimit, problem: str, most: int = MOST_KEYS) -> None:
-        """``problem`` is said to a caller that is over the limit."""
+        """``problem`` is the message for a caller that is over the limit."""
         self._limit = limit
         self._problem = problem
         self._most = most
         self._full_s: OrderedDict[str, float] = OrderedDict()
 
     def check(self, key: str, now_s: float) -> None:
-        """Let pass who may ask now, without counting it. Raises TooManyRequests."""
+        """Raise TooManyRequests if the key is over its limit; count nothing."""
         wait_s = self._wait_s(key, now_s)
         if wait_s > 0:
             raise TooManyRequests(self._problem, wait_s)
 
     def count(self, key: str, now_s: float, cost: int = 1) -> None:
-        """Count as many as it costs."""
+        """Count the cost of a request."""
         if self._limit.rate_per_s:
             self._full_s[key] = max(self._full_s.get(key, now_s), now_s) + cost / self._limit.rate_per_s
             self._full_s.move_to_end(key)
@@ -66,19 +66,19 @@ class Limiter:
                 self._full_s.popitem(last=False)
 
     def take(self, key: str, now_s: float, cost: int = 1) -> None:
-        """Let pass who may ask now, and count it. Raises TooManyRequests, and counts nothing then."""
+        """Count a request, or raise TooManyRequests and count nothing."""
         self.check(key, now_s)
         self.count(key, now_s, cost)
 
     def _wait_s(self, key: str, now_s: float) -> float:
-        """Give the seconds until the bucket has room for one more."""
+        """Return the seconds until the bucket has room for one more."""
         rate = self._limit.rate_per_s
         room_s = (self._limit.burst - 1) / rate if rate else math.inf
         return self._full_s.get(key, now_s) - now_s - room_s
 
 
 def address_key(address: str) -> str:
-    """Say under which key an address is counted: a whole /64 of IPv6, which is what one household has."""
+    """Return the key under which an address is counted: for IPv6 the /64, which is what one household has."""
     try:
         parsed = ip_address(address)
     except ValueError:

@@ -1,8 +1,8 @@
-"""May they? One table says which role gives which permission over what.
+"""Authorization: one table states which role grants which permission over what.
 
 A route asks `require` with its permission and what it is about; a list asks `visible` whose rows to look for.
-With several roles, a principal has what each of them gives. A token with scopes (see
-`leasehold.service.auth.jwts`) leaves of that only what its scopes name.
+With several roles, a principal has the permissions of each. A token with scopes (see
+`leasehold.service.auth.jwts`) restricts them to those that its scopes name.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -19,7 +19,7 @@ from leasehold.service.store.rows import AttemptRow, JobRow, LeaseRow
 
 
 class Permission(StrEnum):
-    """Something that can be done here; every route of the API names one."""
+    """An action; every route of the API names one."""
 
     LEASE_SUBMIT = "lease.submit"
     LEASE_SUBMIT_LOCAL = "lease.submit-local"
@@ -37,7 +37,7 @@ class Permission(StrEnum):
     SITE_FORGET = "site.forget"
     PEER_SEE = "peer.see"
     PEER_MANAGE = "peer.manage"
-    AGREEMENT_SEE = "agreement.see"  # beside those that are published, which everybody may see
+    AGREEMENT_SEE = "agreement.see"  # besides the published ones, which are public
     AGREEMENT_PROPOSE = "agreement.propose"
     AGREEMENT_SIGN_AS_PROVIDER = "agreement.sign-as-provider"
     AGREEMENT_SIGN_AS_CONSUMER = "agreement.sign-as-consumer"
@@ -51,7 +51,7 @@ class Permission(StrEnum):
 
 
 class Scope(Flag):
-    """Over what a principal has a permission; `|` joins them. None includes another, ALL apart."""
+    """The objects over which a principal has a permission; `|` joins scopes. Only ALL includes the others."""
 
     NOTHING = 0
     OWN = auto()  # what is accounted to themselves
@@ -95,23 +95,23 @@ PERMISSIONS: Mapping[Permission, Mapping[Role, Scope]] = {
     Permission.METRICS_SEE:           {                                     OPERATOR: ALL,   ADMIN: ALL},
 }
 # fmt: on
-"""All that roles give; what is not here is not given."""
+"""All permissions that roles grant; what is not listed is denied."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScopedPrincipal(Principal):
-    """The bearer of a token with scopes: of what the roles give, only ``permissions`` are left."""
+    """The bearer of a token with scopes: only ``permissions`` are left of those that the roles grant."""
 
     permissions: frozenset[Permission] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a request is about; what does not apply is left out, and is then nobody's.
+    """The object of a request; fields that do not apply stay empty and match no principal.
 
-    ``consumer``  whose it is
+    ``consumer``  its owner
     ``group``     the group that it belongs to
-    ``sites``     where it is, and its home
+    ``sites``     its current site, and its home
     """
 
     consumer: str = ""
@@ -126,18 +126,18 @@ class Target:
 
     @classmethod
     def job(cls, job: JobRow, attempts: Iterable[AttemptRow]) -> Self:
-        """Make a target of a job: it is where it is tried now, or has succeeded; elsewhere it is no more."""
+        """Make a target of a job: at the sites of its live or successful attempts only."""
         there = frozenset(row.site for row in attempts if row.attempt.state in HAS_JOB)
         return cls(job.record.request.consumer, job.record.request.group, there)
 
     @classmethod
     def site(cls, name: str) -> Self:
-        """Make a target of a site, or of what is to happen there."""
+        """Make a target of a site, or of an action there."""
         return cls(sites=frozenset({name}))
 
 
 FEDERATION = Target()
-"""What concerns all of the federation: tokens, metrics. Only who has a permission over ALL reaches it."""
+"""Objects of the whole federation: tokens, metrics. Only a permission over ALL reaches them."""
 
 
 def _is_own(principal: Principal, target: Target) -> bool:
@@ -161,7 +161,7 @@ _REACHES: Mapping[Scope, Callable[[Principal, Target], bool]] = {
 
 
 def reach(principal: Principal, permission: Permission) -> Scope:
-    """Tell over what a principal has a permission: NOTHING, or several scopes joined."""
+    """Return the scopes over which a principal has a permission, joined; NOTHING if none."""
     if isinstance(principal, ScopedPrincipal) and permission not in principal.permissions:
         return Scope.NOTHING
     given = PERMISSIONS[permission]
@@ -174,24 +174,24 @@ def allowed(principal: Principal, permission: Permission, target: Target) -> boo
 
 
 def require(principal: Principal, permission: Permission, target: Target) -> None:
-    """Let pass who has a permission over this target. Raises Forbidden for all others."""
+    """Raise Forbidden unless the principal has a permission over this target."""
     if not allowed(principal, permission, target):
         raise _forbidden(principal, permission)
 
 
 def require_some(principal: Principal, permission: Permission) -> None:
-    """Let pass who has a permission over anything at all, before it is known what a request is about.
+    """Raise Forbidden if the principal has a permission over nothing at all.
 
-    Raises Forbidden for all others.
+    This check comes before the target of a request is known.
     """
     if not reach(principal, permission):
         raise _forbidden(principal, permission)
 
 
 def require_submission(principal: Principal, *, home: str | None, group: str) -> None:
-    """Let pass who may make a request for itself: local to the site ``home`` or, with None, from outside.
+    """Raise Forbidden unless the principal may submit leases: at its site ``home`` or, with None, from outside.
 
-    A request may be made in no group ("") or in one of one's own. Raises Forbidden.
+    A request may belong to no group ("") or to one of the principal's own.
     """
     if home is None:
         require(principal, Permission.LEASE_SUBMIT, Target(consumer=principal.consumer))
@@ -202,14 +202,14 @@ def require_submission(principal: Principal, *, home: str | None, group: str) ->
 
 
 def require_job(principal: Principal, group: str) -> None:
-    """Let pass who may ask for a job, in no group ("") or in one of one's own. Raises Forbidden."""
+    """Raise Forbidden unless the principal may submit a job, in no group ("") or in one of its own."""
     require(principal, Permission.JOB_SUBMIT, Target(consumer=principal.consumer))
     if group:
         require(principal, Permission.LEASE_SUBMIT_IN_GROUP, Target(group=group))
 
 
 def visible(principal: Principal, permission: Permission) -> Visible:
-    """Say whose leases, or whose changes, a principal may see; raises Forbidden where it may see none."""
+    """Return which leases or changes a principal may see; raises Forbidden if it may see none."""
     require_some(principal, permission)
     scope = reach(principal, permission)
     return Visible(
@@ -229,7 +229,7 @@ def _forbidden(principal: Principal, permission: Permission) -> Forbidden:
 
 
 def _what_gives(principal: Principal, permission: Permission) -> str:
-    """Name the roles and over what; or the scopes, where the token is what leaves it out."""
+    """Name the roles that grant a permission, and over what; or the scopes, if the token lacks them."""
     if isinstance(principal, ScopedPrincipal) and permission not in principal.permissions:
         return "a token with a scope for it"
     return " or ".join(_in_words(role, scope) for role, scope in PERMISSIONS[permission].items())

@@ -1,4 +1,4 @@
-"""Who a request is from: the outcome of looking at its token; and what must go with each role to be worth something."""
+"""The principal of a request, as its token states it, and the checks of names, groups and roles."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ class Principal:
     """The bearer of a valid token.
 
     ``consumer``  the name under which leases are accounted
-    ``groups``    whose leases a group manager manages; a member's first group is that of its leases
-    ``sites``     home sites of a member (where local requests may be made), or those that an operator runs,
-                  or the one site that a peer speaks for
+    ``groups``    those whose leases a group manager manages; a member's first group is that of its leases
+    ``sites``     home sites of a member (where local requests may be made), the sites that an operator runs,
+                  or the one site that a peer represents
     ``token_id``  of the stored token, "" for a JWT
     """
 
@@ -35,11 +35,11 @@ class Principal:
 
 
 _OF_ISSUERS = "@"
-"""Ends the subject and begins the issuer in the name of a consumer; nobody else's name has it."""
+"""Separates subject and issuer in the name of an issuer's consumer; no other name contains it."""
 
 
 def check_roles(roles: Iterable[Role], groups: Iterable[str], sites: Iterable[str], field: str = "") -> None:
-    """Refuse roles that would mean nothing, or too much. ``field`` is put before the names of the fields.
+    """Reject roles that grant nothing, or too much. ``field`` is the prefix of the field names in errors.
 
     Raises InvalidField: no role at all; a group manager without groups, a site operator without sites; a peer
     that is anything else, or speaks for more or less than one site; groups that are not paths; sites that
@@ -61,7 +61,7 @@ def check_roles(roles: Iterable[Role], groups: Iterable[str], sites: Iterable[st
 
 
 def _check_peer(roles: set[Role], sites: list[str], field: str) -> None:
-    """A peer is a machine at one site, and nobody else: who takes its token has only that."""
+    """Reject a peer with other roles or sites: its token must be worth no more than one site if stolen."""
     if roles != {Role.PEER}:
         raise InvalidField(f"{field}roles", sorted(roles), "peer alone, or other roles without it")
     if len(sites) != 1:
@@ -69,9 +69,9 @@ def _check_peer(roles: set[Role], sites: list[str], field: str) -> None:
 
 
 def check_consumer(field: str, name: str, roles: Iterable[Role]) -> None:
-    """Refuse the name of a consumer of our own that could be somebody else's account. Raises InvalidField.
+    """Reject the name of a local consumer that could be mistaken for another account. Raises InvalidField.
 
-    A name is one part of a path, so that nobody is beneath anybody by its name alone; and only the names of
+    A name is one part of a path, so that no consumer is below another by its name alone; and only the names of
     issuers' consumers have an ``@``. A peer makes no requests under its own name, which may be a path.
     """
     if Role.PEER in roles and is_path(name):
@@ -91,6 +91,6 @@ def check_group(field: str, name: str) -> None:
 
 
 def check_site(field: str, name: str) -> None:
-    """Refuse a name that could not be told from others in a list or a log. Raises InvalidField."""
+    """Reject a name that could be confused with others in a list or a log. Raises InvalidField."""
     if not name or len(name) > MOST_NAME or not name.isprintable() or any(map(str.isspace, name)):
         raise InvalidField(field, name[:MOST_NAME], f"a name of 1 to {MOST_NAME} visible characters without blanks")

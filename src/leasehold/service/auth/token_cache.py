@@ -1,7 +1,7 @@
-"""Who showed this token a moment ago? Remembered, so that not every request needs the store or a signature.
+"""Caches the principals of recent tokens, so that not every request needs the store or a signature check.
 
-It knows tokens by their hash only, and each for a few seconds only: that is how long another process'
-revocation may go unnoticed. A revocation in this process is noticed at once.
+Tokens are kept by hash only, and for a few seconds only: that is how long a revocation by another process may
+go unnoticed. A revocation in this process takes effect at once.
 """
 
 from collections import OrderedDict
@@ -16,7 +16,7 @@ MOST = 10_000
 
 
 def hash_of(token: str) -> str:
-    """Give the SHA-256 of a token, in hexadecimal: what may be kept of it."""
+    """Return the SHA-256 of a token in hexadecimal, the only form that may be stored."""
     return sha256(token.encode()).hexdigest()
 
 
@@ -28,9 +28,9 @@ class _Seen:
 
 
 class TokenCache:
-    """The principals of tokens that were found valid in the last ``kept_ms``; the ``most`` latest of them.
+    """The principals of up to ``most`` tokens that were found valid in the last ``kept_ms``.
 
-    Times are Unix milliseconds and arguments. Safe to use from several threads.
+    Times are Unix milliseconds, passed as arguments. Safe to use from several threads.
     """
 
     def __init__(self, kept_ms: int = KEPT_MS, most: int = MOST) -> None:
@@ -42,18 +42,18 @@ class TokenCache:
 
     @property
     def generation(self) -> int:
-        """Counts what was forgotten: what was looked up in an earlier generation may be outdated by now."""
+        """Counts invalidations: a look-up that began in an earlier generation may be outdated."""
         return self._generation
 
     def get(self, token_hash: str, now_ms: int) -> Principal | None:
-        """Give whose token this is, if it is known; a clock that was set back counts as not known."""
+        """Return the principal of a cached token; a clock that was set back counts as a miss."""
         seen = self._seen.get(token_hash)
         return seen.principal if seen and seen.since_ms <= now_ms < seen.until_ms else None
 
     def put(
         self, token_hash: str, principal: Principal, now_ms: int, generation: int, valid_until_ms: int | None
     ) -> None:
-        """Remember what was looked up, unless something was forgotten since the look-up began in ``generation``."""
+        """Cache a look-up, unless an entry was invalidated since it began in ``generation``."""
         until_ms = now_ms + self._kept_ms
         until_ms = until_ms if valid_until_ms is None else min(until_ms, valid_until_ms)
         with self._lock:
@@ -64,7 +64,7 @@ class TokenCache:
                     self._seen.popitem(last=False)
 
     def forget(self, token_id: str) -> None:
-        """Forget a token that was revoked, and whatever a look-up that is under way will say of it."""
+        """Invalidate a revoked token, and the result of any look-up under way."""
         with self._lock:
             self._generation += 1
             for token_hash in [key for key, seen in self._seen.items() if seen.principal.token_id == token_id]:

@@ -1,7 +1,7 @@
-"""Tokens that Leasehold gives out itself: ``lh_<id>_<secret>``.
+"""Tokens that Leasehold issues itself: ``lh_<id>_<secret>``.
 
-The id may be seen by anybody: it names the token in lists and logs. The secret is 32 random bytes; it is
-shown once, and of the whole token only the SHA-256 is kept. A plain hash is enough for a secret that cannot
+The id is public: it names the token in lists and logs. The secret is 32 random bytes; it is shown once, and only
+the SHA-256 of the whole token is stored. A plain hash is enough for a secret that cannot
 be guessed.
 """
 
@@ -27,7 +27,7 @@ Clock = Callable[[], int]
 
 
 class TokenStore(Protocol):
-    """What is needed of `leasehold.service.store`; safe to call from any thread."""
+    """The part of the store that tokens need; safe to call from any thread."""
 
     def add_token(self, row: TokenRow, /) -> None:
         """Keep a token."""
@@ -36,25 +36,25 @@ class TokenStore(Protocol):
         """Find a token by the hash of its whole text."""
 
     def tokens(self) -> list[TokenRow]:
-        """List all tokens that ever were."""
+        """List all tokens ever issued."""
 
     def revoke_token(self, token_id: str, now_ms: int, /) -> bool:
-        """Mark a token as revoked; False where there is none that was not."""
+        """Mark a token as revoked; False if there is none or it already is."""
 
 
 def new_text() -> str:
-    """Make the text of a new token."""
+    """Generate the text of a new token."""
     return f"{PREFIX}{secrets.token_hex(_ID_BYTES)}_{secrets.token_urlsafe(_SECRET_BYTES)}"
 
 
 def id_of(text: str) -> str | None:
-    """Read the id off the text of a token; None where it is none."""
+    """Extract the id from the text of a token; None if it is not one."""
     match = _FORM.fullmatch(text)
     return match[1] if match else None
 
 
 def is_live(row: TokenRow, now_ms: int) -> bool:
-    """Whether a token is good at this time: neither revoked nor expired."""
+    """Whether a token is valid at this time: neither revoked nor expired."""
     return row.revoked_ms is None and (row.expires_ms is None or now_ms < row.expires_ms)
 
 
@@ -64,10 +64,9 @@ def roles_of(row: TokenRow) -> frozenset[Role]:
 
 
 class Tokens:
-    """The tokens of one store. Whatever is revoked here is refused from then on, in every thread.
+    """The tokens of one store. A token revoked here is refused from then on, in every thread.
 
-    Its methods read and write the store, and block: an event loop calls them in a thread, except for
-    `cached`.
+    The methods read and write the store, and block: an event loop calls them in a thread, except for `cached`.
     """
 
     def __init__(self, store: TokenStore, clock: Clock, cache: TokenCache | None = None) -> None:
@@ -86,13 +85,13 @@ class Tokens:
         return row, text
 
     def cached(self, text: str) -> Principal | None:
-        """Give who showed this token in the last seconds, without asking the store."""
+        """Return the principal of a token seen in the last seconds, without reading the store."""
         return self._cache.get(hash_of(text), self._clock())
 
     def find(self, text: str) -> Principal:
-        """Say whose token this is. Raises Unauthenticated: unknown, expired or revoked.
+        """Return the principal of a token. Raises Unauthenticated: unknown, expired or revoked.
 
-        Only who has the whole secret learns that a token was once good.
+        Only a caller with the whole secret learns that a token was once valid.
         """
         if id_of(text) is None:
             raise _refused("is not known here")
@@ -113,11 +112,11 @@ class Tokens:
         return row
 
     def list(self) -> list[TokenRow]:
-        """List all tokens that ever were, those that are over among them."""
+        """List all tokens ever issued, including expired and revoked ones."""
         return self._store.tokens()
 
     def revoke(self, token_id: str) -> bool:
-        """Refuse a token from now on, or still; False where there never was one with this id."""
+        """Revoke a token; False if none with this id was ever issued."""
         revoked = self._store.revoke_token(token_id, self._clock())
         self._cache.forget(token_id)
         return revoked or any(row.id == token_id for row in self._store.tokens())

@@ -17,7 +17,7 @@ def page() -> str:
 
 @cache
 def headers() -> Mapping[str, str]:
-    """Say what a browser may do for it: run this script and no other, and talk to nobody but this gateway."""
+    """Security headers: the browser runs only this script, and connects only to this gateway."""
     policy = {
         "script-src": source_hash(_script()),
         "style-src": source_hash(_style()),

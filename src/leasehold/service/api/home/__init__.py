@@ -1,1 +1,1 @@
-"""The pages for people who come with a browser: what this gateway is, and what went wrong."""
+"""The pages for browsers: what this gateway is, and what went wrong."""

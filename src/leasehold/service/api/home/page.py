@@ -16,14 +16,14 @@ from leasehold.model.request import LEASE_TYPES
 from leasehold.service.overview import FREE, GUESTS, LOCAL, OUT, Glance, Overview
 
 KINDS = (LOCAL, *reversed(LEASE_TYPES), GUESTS, FREE, OUT)
-"""In the order of the bars: from who stays longest to who is not there."""
+"""Order of the bars: from the VMs that stay longest to those that are free or out of service."""
 
 MOST_ROWS = 200
 
 
-def render(template: str, version: str, **said: object) -> str:
+def render(template: str, version: str, **values: object) -> str:
     """Render a page; whatever comes from outside is escaped."""
-    return _environment().get_template(template).render(style=Markup(_style()), version=version, **said)  # noqa: S704
+    return _environment().get_template(template).render(style=Markup(_style()), version=version, **values)  # noqa: S704
 
 
 @cache
@@ -75,8 +75,8 @@ def _parts(site: Glance) -> list[dict[str, object]]:
 
 def problem_page(version: str, body: bytes) -> bytes:
     """Show a problem (RFC 9457) to a person."""
-    said: Mapping[str, Any] = json.loads(body)
-    page = render("problem.html", version, title=said["title"], detail=said["detail"], status=said["status"])
+    problem: Mapping[str, Any] = json.loads(body)
+    page = render("problem.html", version, title=problem["title"], detail=problem["detail"], status=problem["status"])
     return page.encode()
 
 

@@ -1,4 +1,4 @@
-"""Agreements: discover them, draw one up, sign it, let it end; and the penalties of breaking one."""
+"""Agreements: find, propose, sign and end them; and the penalties for breaking one."""
 
 from typing import Annotated
 
@@ -48,7 +48,7 @@ _SIGN = {
 @router.get("", operation_id="listAgreements")
 @needs(Permission.AGREEMENT_SEE)
 async def list_agreements(call: Authorized) -> AgreementList:
-    """List the agreements that are published, and those of one's own groups and sites."""
+    """List the published agreements, and those of the caller's groups and sites."""
     states = await call.federation.agreements.list()
     seen = tuple(show_agreement(state) for state in states if may_see(call.principal, state))
     return AgreementList(agreements=seen)
@@ -69,7 +69,7 @@ async def show_one_agreement(call: Authorized, name: Name) -> Agreement:
 )
 @needs(Permission.AGREEMENT_PROPOSE)
 async def propose_agreement(call: Authorized, body: Annotated[Terms, Body()], response: Response) -> Agreement:
-    """Draw up an agreement for one of its parties; it holds once both have signed it.
+    """Propose an agreement, as one of its parties; it takes effect once both have signed it.
 
     One with a `parent` passes a part of that one on. The same again, by the same caller, changes nothing.
     """
@@ -84,7 +84,7 @@ async def propose_agreement(call: Authorized, body: Annotated[Terms, Body()], re
 @router.put("/{name}", operation_id="amendAgreement", responses=MAY_NOT)
 @needs(Permission.AGREEMENT_PROPOSE)
 async def amend_agreement(call: Authorized, name: Name, body: Annotated[Terms, Body()]) -> Agreement:
-    """Draw up other terms; the old ones hold until both parties have signed these."""
+    """Propose new terms; the old ones hold until both parties have signed the new ones."""
     state = await _visible(call, name)
     require_to_speak(call.principal, Permission.AGREEMENT_PROPOSE, state.provider, state.consumer)
     agreement = agreement_from_dict(body)
@@ -96,7 +96,7 @@ async def amend_agreement(call: Authorized, name: Name, body: Annotated[Terms, B
 @router.post("/{name}/sign", operation_id="signAgreement", responses=MAY_NOT)
 @needs(Permission.AGREEMENT_SIGN_AS_PROVIDER, Permission.AGREEMENT_SIGN_AS_CONSUMER)
 async def sign_agreement(call: Authorized, name: Name, body: SignatureSpec) -> Agreement:
-    """Sign a revision for one side. With both signatures it holds; who signs again changes nothing."""
+    """Sign a revision for one side. It takes effect with both signatures; signing again changes nothing."""
     state = await _visible(call, name)
     require_to_speak(call.principal, _SIGN[body.side], state.side(body.side))
     by = call.principal.consumer
@@ -106,7 +106,7 @@ async def sign_agreement(call: Authorized, name: Name, body: SignatureSpec) -> A
 @router.post("/{name}/publish", operation_id="publishAgreement", responses=MAY_NOT)
 @needs(Permission.AGREEMENT_PROPOSE)
 async def publish_agreement(call: Authorized, name: Name, body: PublicationSpec | None = None) -> Agreement:
-    """Let everybody see an agreement, or only its parties."""
+    """Make an agreement visible to all callers, or only to its parties."""
     state = await _visible(call, name)
     require_to_speak(call.principal, Permission.AGREEMENT_PROPOSE, state.provider, state.consumer)
     published = body is None or body.published
@@ -117,7 +117,7 @@ async def publish_agreement(call: Authorized, name: Name, body: PublicationSpec 
 @router.post("/{name}/suspend", operation_id="suspendAgreement", responses=MAY_NOT)
 @needs(Permission.AGREEMENT_SIGN_AS_PROVIDER)
 async def suspend_agreement(call: Authorized, name: Name, body: NoteSpec | None = None) -> Agreement:
-    """Put an agreement out of force for a while, for its provider; leases that run stay."""
+    """Suspend an agreement, as its provider; running leases stay."""
     state = await _visible(call, name)
     require_to_speak(call.principal, Permission.AGREEMENT_SIGN_AS_PROVIDER, state.provider)
     return show_agreement(await call.federation.agreements.suspend(name, call.principal.consumer, _note(body)))
@@ -126,7 +126,7 @@ async def suspend_agreement(call: Authorized, name: Name, body: NoteSpec | None 
 @router.post("/{name}/resume", operation_id="resumeAgreement", responses=MAY_NOT)
 @needs(Permission.AGREEMENT_SIGN_AS_PROVIDER)
 async def resume_agreement(call: Authorized, name: Name) -> Agreement:
-    """Put a suspended agreement in force again; for one that is in force nothing changes."""
+    """Resume a suspended agreement; one that is in force stays unchanged."""
     state = await _visible(call, name)
     require_to_speak(call.principal, Permission.AGREEMENT_SIGN_AS_PROVIDER, state.provider)
     return show_agreement(await call.federation.agreements.resume(name, call.principal.consumer))
@@ -135,9 +135,9 @@ async def resume_agreement(call: Authorized, name: Name) -> Agreement:
 @router.post("/{name}/revoke", operation_id="revokeAgreement", responses=MAY_NOT)
 @needs(Permission.AGREEMENT_REVOKE)
 async def revoke_agreement(call: Authorized, name: Name, body: NoteSpec | None = None) -> Agreement:
-    """End an agreement, for either of its parties, and all that was passed on of it.
+    """Revoke an agreement, as either party, and everything delegated from it.
 
-    Leases that run stay until their own end; those that wait are asked about again.
+    Running leases stay until their own end; waiting ones are checked again.
     """
     state = await _visible(call, name)
     require_to_speak(call.principal, Permission.AGREEMENT_REVOKE, state.provider, state.consumer)
@@ -145,7 +145,7 @@ async def revoke_agreement(call: Authorized, name: Name, body: NoteSpec | None =
 
 
 async def _visible(call: Call, name: str) -> AgreementState:
-    """An agreement that the caller may see; any other is not there. Raises NoSuchAgreement."""
+    """Return an agreement that the caller may see. Raises NoSuchAgreement for any other."""
     state = await call.federation.agreements.get(name)
     if not may_see(call.principal, state):
         raise NoSuchAgreement(name)
@@ -159,7 +159,7 @@ def _note(body: NoteSpec | None) -> str:
 @penalties.get("", operation_id="listPenalties")
 @needs(Permission.AGREEMENT_SEE)
 async def list_penalties(call: Authorized) -> PenaltyList:
-    """List the punishments that concern the caller's groups and sites, the last one first."""
+    """List the penalties that concern the caller's groups and sites, newest first."""
     now_ms = call.federation.clock()
     return PenaltyList(penalties=tuple(show_penalty(row, now_ms) for row, _ in await _visible_penalties(call)))
 
@@ -167,7 +167,7 @@ async def list_penalties(call: Authorized) -> PenaltyList:
 @penalties.post("/{penalty_id}/lift", operation_id="liftPenalty", responses=refuses(Kind.NO_SUCH_PENALTY))
 @needs(Permission.PENALTY_LIFT)
 async def lift_penalty(call: Authorized, penalty_id: Number) -> Penalty:
-    """Let a punishment end now, for who imposed it; one that has ended stays as it is."""
+    """Lift a penalty, as the provider that imposed it; one that has ended stays unchanged."""
     found = [provider for row, provider in await _visible_penalties(call) if row.id == penalty_id]
     if not found:
         raise NoSuchPenalty(penalty_id)
@@ -177,7 +177,7 @@ async def lift_penalty(call: Authorized, penalty_id: Number) -> Penalty:
 
 
 async def _visible_penalties(call: Call) -> list[tuple[PenaltyRow, Party]]:
-    """The punishments that the caller may know of, each with who imposed it."""
+    """The penalties that the caller may see, each with the provider that imposed it."""
     rows = await run_in_threadpool(call.federation.store.penalties)
     parties = await call.federation.agreements.sides_of(rows)
     return [
@@ -218,7 +218,7 @@ def _signature(signature: SignatureRecord) -> Signature:
 
 
 def show_penalty(row: PenaltyRow, now_ms: int) -> Penalty:
-    """Show a punishment as it is now."""
+    """Show a penalty as it is now."""
     return Penalty(
         id=row.id,
         agreement=row.agreement,

@@ -32,7 +32,7 @@ LastEventId = Annotated[
 ]
 
 _UNBUFFERED = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
-"""Told to whatever stands in between: pass each event on as it comes."""
+"""Headers that make proxies pass each event on at once."""
 
 
 class EventStream(StreamingResponse):
@@ -52,7 +52,7 @@ async def _place(call: Authorized, request: Request) -> AsyncIterator[None]:
 
 
 async def _follower(call: Authorized, request: Request, query: Query_) -> Follower:
-    """Who listens, and to what. Raises NoSuchLease before anything is sent."""
+    """The follower of this request. Raises NoSuchLease before anything is sent."""
     for lease_id in query.lease:
         await run_in_threadpool(_check_lease, call, lease_id)
     return Follower(
@@ -87,8 +87,8 @@ async def follow_changes(
 ) -> EventStream:
     """Follow what happens to the leases that the caller may see.
 
-    Server-sent events: a comment line comes at least every 15 seconds, and who was cut off goes on with
-    `Last-Event-ID` without missing anything.
+    Server-sent events: a comment line comes at least every 15 seconds, and a client that was disconnected
+    resumes with `Last-Event-ID` and misses nothing.
     """
     pages = follow(request.app.state.streams, follower, start_seq)
     return EventStream(_events(call, pages), headers=_UNBUFFERED)

@@ -1,4 +1,4 @@
-"""Co-allocations: ask for components that run together, look at them, take one back."""
+"""Co-allocations: submit components that run together; list, explain and cancel them."""
 
 from typing import Annotated, cast
 
@@ -52,10 +52,10 @@ LOCATION = headers({"Location": "Where the co-allocation can be seen."})
 async def submit_coallocation(
     call: Authorized, body: CoAllocationSpec, response: Response, idempotency_key: IdempotencyKey = ""
 ) -> CoAllocation:
-    """Ask for machines at several sites, all or nothing.
+    """Request machines at several sites, all or nothing.
 
     Each component becomes a Non-preemptable lease of its own, which has the number of this one as `coallocation`.
-    The answer comes once all of it is kept durably.
+    The response comes once all of it is stored durably.
     """
     call.charge(len(body.components) - 1)
     command = _submission(body, call.principal, idempotency_key)
@@ -68,7 +68,7 @@ async def submit_coallocation(
 @router.post("/explain", operation_id="explainCoAllocation", responses=refuses(Kind.TOO_MANY_OPEN))
 @needs(Permission.LEASE_SUBMIT, cost=EXPLAINING)
 async def explain_coallocation(call: Authorized, body: CoAllocationSpec) -> CoAllocationExplanation:
-    """Say what would become of a co-allocation if it were asked for now; nothing is changed.
+    """Say what would happen to a co-allocation submitted now; nothing changes.
 
     For each component: the sites that there are (`virtual`), and those that are open to it (`extended`).
     """
@@ -103,20 +103,20 @@ def get_coallocation(call: Authorized, coallocation_id: Number) -> CoAllocation:
 )
 @needs(Permission.LEASE_CANCEL)
 async def cancel_coallocation(call: Authorized, coallocation_id: Number) -> CoAllocation:
-    """Take a co-allocation back, with all of its components. One that is over stays as it is."""
+    """Cancel a co-allocation with all of its components. One that is over stays unchanged."""
     await run_in_threadpool(_check_cancel, call, coallocation_id)
     return show_coallocation(cast("CoAllocationRow", await call.federation.do(CancelCoAllocation(coallocation_id))))
 
 
 def _check_cancel(call: Call, coallocation_id: int) -> None:
-    """Let pass who may cancel every component. Raises NoSuchCoAllocation, and Forbidden for who may only see it."""
+    """Check that the caller may cancel every component. Raises NoSuchCoAllocation or Forbidden."""
     _visible_coallocation(call, coallocation_id)
     for row in call.federation.store.components(coallocation_id):
         require(call.principal, Permission.LEASE_CANCEL, Target.lease(row))
 
 
 def _visible_coallocation(call: Call, coallocation_id: int) -> CoAllocationRow:
-    """A co-allocation of which the caller may see a component; any other is not there."""
+    """Return a co-allocation of which the caller may see a component. Raises NoSuchCoAllocation for any other."""
     row = call.federation.store.coallocation(coallocation_id)
     components = () if row is None else call.federation.store.components(coallocation_id)
     if row is None or not any(allowed(call.principal, Permission.LEASE_SEE, Target.lease(one)) for one in components):
@@ -125,7 +125,7 @@ def _visible_coallocation(call: Call, coallocation_id: int) -> CoAllocationRow:
 
 
 def _submission(body: CoAllocationSpec, principal: Principal, key: str) -> SubmitCoAllocation:
-    """Make the command for a co-allocation that this caller may ask for; raises InvalidField and Forbidden.
+    """Make the command for a co-allocation that this caller may submit; raises InvalidField and Forbidden.
 
     What depends on the time and on the sites is left to the federation.
     """

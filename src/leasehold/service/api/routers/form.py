@@ -1,4 +1,4 @@
-"""The submission form: a page for people. It knows nobody, and shows the token that is typed into it."""
+"""The submission form, a page for browsers. It is not authenticated; its requests carry the token typed into it."""
 
 from fastapi import APIRouter
 from fastapi.responses import HTMLResponse
@@ -15,5 +15,5 @@ router = APIRouter(route_class=GuardedRoute, include_in_schema=False)
 @router.get("/form/jobs", response_class=HTMLResponse)
 @needs(Permission.JOB_SUBMIT)
 async def show_form() -> HTMLResponse:
-    """Give the page. It is open to all; what it asks for is not."""
+    """Return the page. It is public; the requests that it sends are not."""
     return HTMLResponse(page(), headers=dict(headers()))

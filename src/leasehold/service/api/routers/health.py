@@ -1,4 +1,4 @@
-"""Is it alive, is it ready, what does it measure? Outside /v1: who probes knows no versions."""
+"""Liveness, readiness and metrics. Outside /v1: probes know no API versions."""
 
 from fastapi import APIRouter, Response
 from fastapi.responses import PlainTextResponse
@@ -21,7 +21,7 @@ router = APIRouter(tags=["health"], route_class=GuardedRoute)
 
 
 class Healthy(ResponseModel):
-    """All is well; anything else is a problem that says why."""
+    """The service is healthy; any other answer is a problem that states why."""
 
     status: str = "ok"
 
@@ -42,7 +42,7 @@ def open_to_all(settings: ApiSettings) -> frozenset[str]:
 @router.get("/healthz", operation_id="isAlive", responses=refuses(Kind.UNAVAILABLE))
 @needs(Permission.METRICS_SEE)
 async def is_alive(call: Authorized) -> Healthy:
-    """Whether the service works; where it does not, it should be started anew."""
+    """Whether the service works; if not, it should be restarted."""
     health = call.federation.health
     if not health.alive:
         raise Unavailable("a promise was found broken, and the log says which")
@@ -52,7 +52,7 @@ async def is_alive(call: Authorized) -> Healthy:
 @router.get("/readyz", operation_id="isReady", responses=refuses(Kind.UNAVAILABLE))
 @needs(Permission.METRICS_SEE)
 async def is_ready(call: Authorized) -> Ready:
-    """Whether requests are taken in; after a restart only once every promise has been checked.
+    """Whether requests are accepted; after a restart, only once every promise has been checked.
 
     A machine whose clock is wrong is ready, with a warning: no lease is shorter or longer for it.
     """

@@ -23,7 +23,7 @@ HOME, DOCS, ICON = "/", "/docs", "/favicon.ico"
 OPEN_PAGES = (HOME, DOCS, ICON, "/form")
 
 FRESH_S = 2.0
-"""So long the same look is shown to all who show no token: they cost the engine no more than one of them."""
+"""How long one snapshot is served to all callers without a token: together they cost the engine one query."""
 
 NOBODY = Visible()
 _NOTHING: Mapping[str, object] = {"overview": None, "kinds": [], "holders": [], "more": 0}
@@ -32,14 +32,14 @@ router = APIRouter(route_class=GuardedRoute, include_in_schema=False)
 
 
 class LastLook:
-    """What was shown last to those who show no token."""
+    """The last snapshot for callers without a token."""
 
     def __init__(self) -> None:
         self._at_s = float("-inf")
         self._overview: Overview | None = None
 
     async def overview(self, call: Call) -> Overview:
-        """Look, or give the last look where that is fresh."""
+        """Return the last snapshot if it is fresh, else a new one."""
         if self._overview is None or monotonic() - self._at_s > FRESH_S:
             self._overview = await call.federation.sites.overview(NOBODY)
             self._at_s = monotonic()
@@ -49,7 +49,7 @@ class LastLook:
 @router.get(HOME, response_class=HTMLResponse)
 @needs(Permission.SITE_SEE)
 async def show_home(call: Authorized, request: Request) -> HTMLResponse:
-    """Show the page; with as much of the sites as the configuration lets everybody see."""
+    """Show the page, with as much of the sites as the configuration makes public."""
     state = request.app.state
     if state.settings.page_needs_token:
         return _page(call, request, _NOTHING)
@@ -59,20 +59,20 @@ async def show_home(call: Authorized, request: Request) -> HTMLResponse:
 @router.post(HOME, response_class=HTMLResponse)
 @needs(Permission.SITE_SEE)
 async def show_home_to(request: Request) -> HTMLResponse:
-    """Show the page to whoever typed a token into it. Nothing is kept: no cookie, no session."""
+    """Show the page for the token typed into it. Nothing is kept: no cookie, no session."""
     token = parse_qs((await request.body()).decode("utf-8", "replace")).get("token", [""])[0].strip()
-    nobody = Call(Principal("", frozenset()), request.app.state.authorizer.federation)
+    anonymous = Call(Principal("", frozenset()), request.app.state.authorizer.federation)
     try:
         call: Call = await request.app.state.authorizer.authorize(_showing(request, token), (Permission.SITE_SEE,))
     except Unauthenticated as error:
-        return _page(nobody, request, _NOTHING, error.status, problem=f"{error}.")
-    who = call.principal
-    sees = visible(who, Permission.LEASE_SEE) if reach(who, Permission.LEASE_SEE) else NOBODY
-    return _page(call, request, shown(await call.federation.sites.overview(sees)), who=who.consumer)
+        return _page(anonymous, request, _NOTHING, error.status, problem=f"{error}.")
+    principal = call.principal
+    sees = visible(principal, Permission.LEASE_SEE) if reach(principal, Permission.LEASE_SEE) else NOBODY
+    return _page(call, request, shown(await call.federation.sites.overview(sees)), who=principal.consumer)
 
 
 def _showing(request: Request, token: str) -> Request:
-    """Give the request as if the token had come in its header, and for a path that takes one."""
+    """Return the request as if the token had come in its header, for a path that accepts one."""
     scope = dict(request.scope, path="/v1/sites")
     sent = MutableHeaders(raw=[*scope["headers"]])
     sent["Authorization"] = f"Bearer {token.encode('ascii', 'replace').decode()}"
@@ -83,7 +83,7 @@ def _showing(request: Request, token: str) -> Request:
 def _page(
     call: Call,
     request: Request,
-    said: Mapping[str, object],
+    values: Mapping[str, object],
     status: int = 200,
     *,
     who: str = "",
@@ -93,7 +93,7 @@ def _page(
     page = render(
         "home.html",
         settings.version,
-        **said,
+        **values,
         who=who,
         problem=problem,
         ready=federation.health.ready,
@@ -107,7 +107,7 @@ def _page(
 @router.get(DOCS, response_class=HTMLResponse)
 @needs(Permission.SITE_SEE)
 async def show_docs(request: Request) -> HTMLResponse:
-    """List every route, for people."""
+    """List every route, as a page."""
     settings = request.app.state.settings
     return HTMLResponse(docs_page(settings.version, routes_of(request.app)), headers=dict(headers()))
 

@@ -1,4 +1,4 @@
-"""Jobs: ask for one, look at them, take one back, get what came of one, or ask what would."""
+"""Jobs: submit, list, explain and cancel them, and fetch the result of one."""
 
 from collections.abc import Iterable
 from typing import Annotated, Literal, cast
@@ -65,10 +65,10 @@ Stored = tuple[JobRow, list[AttemptRow]]
 )
 @needs(Permission.JOB_SUBMIT)
 async def submit_job(call: Authorized, body: JobSpec, response: Response, idempotency_key: IdempotencyKey = "") -> Job:
-    """Ask for a command to be run where there is what it needs.
+    """Submit a command, to be run where its needs are met.
 
-    Also in XML, as `application/xml` under the names of JSDL. The answer comes once the job is kept durably:
-    whatever happens then, it is run to its end, and its result is one.
+    XML is accepted too, as `application/xml` with the names of JSDL. The response comes once the job is stored
+    durably: whatever happens then, it runs to its end and has one result.
     """
     row, new = await call.federation.jobs.submit(_submission(body, call.principal, idempotency_key))
     response.headers["Location"] = f"{router.prefix}/{row.record.id}"
@@ -79,7 +79,7 @@ async def submit_job(call: Authorized, body: JobSpec, response: Response, idempo
 @router.post("/explain", operation_id="explainJob", openapi_extra=DECLARED)
 @needs(Permission.JOB_SUBMIT, cost=EXPLAINING)
 async def explain_job(call: Authorized, body: JobSpec) -> JobProspect:
-    """Say what would become of a job, and what the nodes say to it. Nothing is changed by it."""
+    """Say what would happen to a job submitted now, and how each node matches it. Nothing changes."""
     return show_prospect(await call.federation.jobs.explain(_submission(body, call.principal, "")))
 
 
@@ -114,7 +114,7 @@ async def show_one_job(call: Authorized, job_id: Number) -> Job:
 @router.delete("/{job_id:number}", operation_id="cancelJob", responses=refuses(Kind.NO_SUCH_JOB))
 @needs(Permission.JOB_CANCEL)
 async def cancel_job(call: Authorized, job_id: Number) -> Job:
-    """Take a job back, with all of its attempts. One that is over stays as it is."""
+    """Cancel a job with all of its attempts. One that is over stays unchanged."""
     found = await _visible_job(call, job_id)
     require(call.principal, Permission.JOB_CANCEL, Target.job(*found))
     await call.federation.jobs.cancel(job_id)
@@ -128,7 +128,7 @@ async def cancel_job(call: Authorized, job_id: Number) -> Job:
 )
 @needs(Permission.JOB_SEE)
 async def show_job_result(call: Authorized, job_id: Number) -> JobResult:
-    """Give what came of a job: the same each time, whatever becomes of its other attempts."""
+    """Return the result of a job: the same each time, whatever happens to its other attempts."""
     row, _ = await _visible_job(call, job_id)
     result = await call.federation.jobs.result(job_id)
     if result is None:
@@ -137,7 +137,7 @@ async def show_job_result(call: Authorized, job_id: Number) -> JobResult:
 
 
 async def _visible_job(call: Call, job_id: int) -> Stored:
-    """A job that the caller may see; any other is not there. Raises NoSuchJob."""
+    """Return a job that the caller may see. Raises NoSuchJob for any other."""
     found = await call.federation.jobs.job(job_id)
     if not allowed(call.principal, Permission.JOB_SEE, Target.job(*found)):
         raise NoSuchJob(job_id)
@@ -145,7 +145,7 @@ async def _visible_job(call: Call, job_id: int) -> Stored:
 
 
 def _submission(body: JobSpec, principal: Principal, key: str) -> SubmitJob:
-    """Make the command for a job that this caller may ask for; raises InvalidField and Forbidden.
+    """Make the command for a job that this caller may submit; raises InvalidField and Forbidden.
 
     What depends on the time and on the nodes is left to the federation.
     """
@@ -243,7 +243,7 @@ def _attempt(row: AttemptRow) -> Attempt:
 
 
 def show_result(result: service.JobResult) -> JobResult:
-    """Show what came of a job."""
+    """Show the result of a job."""
     return JobResult(
         job=result.job_id,
         attempt=result.attempt,
@@ -255,7 +255,7 @@ def show_result(result: service.JobResult) -> JobResult:
 
 
 def show_prospect(prospect: Prospect) -> JobProspect:
-    """Show what would become of a job."""
+    """Show the prospect of a job."""
     return JobProspect(
         state=prospect.state,
         reason=prospect.reason,

@@ -1,4 +1,4 @@
-"""Leases: ask for one, look at them, take one back, let one last longer."""
+"""Leases: submit, list, explain, cancel and extend them."""
 
 from hashlib import sha256
 from typing import Annotated
@@ -56,9 +56,9 @@ IdempotencyKey = Annotated[
 async def submit_lease(
     call: Authorized, body: LeaseSpec, response: Response, idempotency_key: IdempotencyKey = ""
 ) -> Lease:
-    """Ask for machines.
+    """Request machines.
 
-    The answer comes once the request is kept durably: whatever happens then, it is not lost, and not run
+    The response comes once the request is stored durably: whatever happens then, it is not lost, and not run
     twice.
     """
     row, new = await call.federation.submit(_submission(body, call.principal, idempotency_key))
@@ -70,9 +70,9 @@ async def submit_lease(
 @router.post("/explain", operation_id="explainLease", responses=refuses(Kind.TOO_MANY_OPEN))
 @needs(Permission.LEASE_SUBMIT, Permission.LEASE_SUBMIT_LOCAL, cost=EXPLAINING)
 async def explain_lease(call: Authorized, body: LeaseSpec) -> LeaseExplanation:
-    """Say what would become of a lease if it were asked for now: where, when, and at whose cost, or why not.
+    """Say what would happen to a lease submitted now: where and when it would run, at whose cost, or why not.
 
-    It is decided by the same code as a lease that is asked for, and then undone: nothing is changed.
+    The same code decides as for a submitted lease, and the decision is then undone: nothing changes.
     """
     return show_explanation(await call.federation.explain(_submission(body, call.principal, "")))
 
@@ -111,7 +111,7 @@ def show_one_lease(call: Authorized, lease_id: Number) -> Lease:
 @router.delete("/{lease_id:number}", operation_id="cancelLease", responses=refuses(Kind.NO_SUCH_LEASE))
 @needs(Permission.LEASE_CANCEL)
 async def cancel_lease(call: Authorized, lease_id: Number) -> Lease:
-    """Take a lease back, wherever it is in its life. One that is over stays as it is."""
+    """Cancel a lease in any state. One that is over stays unchanged."""
     await _check(call, lease_id, Permission.LEASE_CANCEL)
     return show_lease(await call.federation.cancel(lease_id))
 
@@ -123,7 +123,7 @@ async def cancel_lease(call: Authorized, lease_id: Number) -> Lease:
 )
 @needs(Permission.LEASE_EXTEND)
 async def extend_lease(call: Authorized, lease_id: Number, body: ExtensionSpec) -> Lease:
-    """Let a lease last longer, if nobody is in the way."""
+    """Extend a lease, if no other lease needs its machines."""
     await _check(call, lease_id, Permission.LEASE_EXTEND)
     return show_lease(await call.federation.extend(lease_id, read_duration(body.by_s)))
 
@@ -137,7 +137,7 @@ def show_journal(
     request: Request,
     response: Response,
 ) -> JournalPage:
-    """Tell what happened to a lease and why, oldest first."""
+    """List what happened to a lease and why, oldest first."""
     _visible_lease(call, lease_id)
     after_seq = place_of(query.cursor) or 0
     rows = call.federation.store.journal(after_seq, query.limit + 1, lease_id=lease_id)
@@ -162,13 +162,13 @@ async def show_console(call: Authorized, lease_id: Number) -> PlainTextResponse:
 
 
 async def _check(call: Call, lease_id: int, permission: Permission) -> None:
-    """Let pass who may do this with that lease. Raises NoSuchLease, and Forbidden for who may only see it."""
+    """Check that the caller may do this with the lease. Raises NoSuchLease, or Forbidden if it may only see it."""
     row = await run_in_threadpool(_visible_lease, call, lease_id)
     require(call.principal, permission, Target.lease(row))
 
 
 def _visible_lease(call: Call, lease_id: int) -> LeaseRow:
-    """A lease that the caller may see; any other is not there. Raises NoSuchLease."""
+    """Return a lease that the caller may see. Raises NoSuchLease for any other."""
     row = call.federation.store.lease(lease_id)
     if row is None or not allowed(call.principal, Permission.LEASE_SEE, Target.lease(row)):
         raise NoSuchLease(lease_id)

@@ -22,7 +22,7 @@ router = APIRouter(prefix="/v1/peers", tags=["peers"], route_class=GuardedRoute)
 @router.get("", operation_id="listPeers")
 @needs(Permission.PEER_SEE)
 async def list_peers(call: Authorized) -> PeerList:
-    """List all peers, with what went to and fro."""
+    """List all peers, with what was exchanged with them."""
     return PeerList(peers=tuple(show_peer(state) for state in await call.federation.peers.list()))
 
 
@@ -36,7 +36,7 @@ async def show_one_peer(call: Authorized, name: Name) -> Peer:
 @router.put("/{name}", operation_id="keepPeer")
 @needs(Permission.PEER_MANAGE)
 async def keep_peer(call: Authorized, name: Name, body: PeerSpec) -> Peer:
-    """Exchange requests with another gateway from now on, or on these terms; what is left out is as usual."""
+    """Add another gateway as a peer, or change its terms; terms left out take their defaults."""
     by, terms = call.principal.consumer, PeerTerms(body.url, body.ask, body.max_vms)
     return show_peer(await call.federation.peers.keep(name, terms, body.token, by))
 
@@ -49,7 +49,7 @@ async def keep_peer(call: Authorized, name: Name, body: PeerSpec) -> Peer:
 )
 @needs(Permission.PEER_MANAGE)
 async def remove_peer(request: Request, call: Authorized, name: Name) -> None:
-    """Exchange nothing with a peer any more, and refuse the tokens that were made for it.
+    """Remove a peer, and revoke the tokens that were made for it.
 
     While leases are under way between the two, only one that has been silent for a minute can be removed:
     ours that are there have failed then, and its own that are here are ended.

@@ -1,4 +1,4 @@
-"""Sites: look at them, drain one, let it lend again; forget one that will not come back."""
+"""Sites: list them, drain and undrain one, forget one that will not come back."""
 
 from fastapi import APIRouter
 
@@ -17,7 +17,7 @@ router = APIRouter(prefix="/v1/sites", tags=["sites"], route_class=GuardedRoute)
 @router.get("", operation_id="listSites")
 @needs(Permission.SITE_SEE)
 async def list_sites(call: Authorized) -> SiteList:
-    """List all sites, with who has their machines and who waits for them."""
+    """List all sites, with the leases that hold their machines or wait for them."""
     return SiteList(sites=tuple(show_site(state) for state in await call.federation.sites.list()))
 
 
@@ -31,7 +31,7 @@ async def show_one_site(call: Authorized, name: Name) -> Site:
 @router.post("/{name}/drain", operation_id="drainSite", responses=refuses(Kind.NO_SUCH_SITE))
 @needs(Permission.SITE_DRAIN)
 async def drain_site(call: Authorized, name: Name, body: DrainSpec | None = None) -> Site:
-    """Lend nothing more at a site; who runs there stays. One that is drained already gets the new note."""
+    """Drain a site: start no more leases there; running ones stay. A site already drained gets the new note."""
     require(call.principal, Permission.SITE_DRAIN, Target.site(name))
     note = body.note if body else ""
     await call.federation.sites.drain(name, by=call.principal.consumer, note=note)
@@ -41,7 +41,7 @@ async def drain_site(call: Authorized, name: Name, body: DrainSpec | None = None
 @router.post("/{name}/resume", operation_id="resumeSite", responses=refuses(Kind.NO_SUCH_SITE))
 @needs(Permission.SITE_DRAIN)
 async def resume_site(call: Authorized, name: Name) -> Site:
-    """Let a drained site take leases again; for one that is not drained nothing changes."""
+    """Let a drained site take leases again; one that is not drained stays unchanged."""
     require(call.principal, Permission.SITE_DRAIN, Target.site(name))
     await call.federation.sites.undrain(name, by=call.principal.consumer)
     return show_site(await call.federation.sites.get(name))
@@ -55,7 +55,7 @@ async def resume_site(call: Authorized, name: Name) -> Site:
 )
 @needs(Permission.SITE_FORGET)
 async def forget_site(call: Authorized, name: Name) -> None:
-    """Let go of a site with a manager of its own that will not come back; the leases there have failed.
+    """Forget a site with a manager of its own that will not come back; the leases there have failed.
 
     Only one that has been silent for a minute can be forgotten.
     """

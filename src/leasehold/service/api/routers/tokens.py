@@ -1,4 +1,4 @@
-"""Tokens: give one out, see who has any, take one back; and find out who one is oneself."""
+"""Tokens: issue, list and revoke them, and show the caller's own identity."""
 
 from typing import Any, cast
 
@@ -21,7 +21,7 @@ router = APIRouter(prefix="/v1/tokens", tags=["tokens"], route_class=GuardedRout
 @router.post("", operation_id="createToken", status_code=201)
 @needs(Permission.TOKEN_MANAGE)
 def create_token(request: Request, body: TokenSpec, response: Response) -> NewToken:
-    """Make a token for somebody. Its text is in this answer, and nowhere else."""
+    """Issue a token for a consumer. Its text is in this response and nowhere else."""
     owner = Principal(body.consumer, frozenset(body.roles), tuple(body.groups), frozenset(body.sites))
     expires_in_ms = None if body.expires_in_s is None else read_duration(body.expires_in_s)
     row, text = _tokens(request).issue(owner, expires_in_ms=expires_in_ms, note=body.note)
@@ -32,21 +32,21 @@ def create_token(request: Request, body: TokenSpec, response: Response) -> NewTo
 @router.get("", operation_id="listTokens")
 @needs(Permission.TOKEN_MANAGE)
 def list_tokens(request: Request) -> TokenList:
-    """List all tokens ever given out, without what makes them valid."""
+    """List all tokens ever issued, without their secrets."""
     return TokenList(tokens=tuple(show_token(row) for row in _tokens(request).list()))
 
 
 @router.get("/self", operation_id="inspectToken")
 @needs(Permission.TOKEN_INSPECT_SELF)
 async def inspect_token(call: Authorized) -> Caller:
-    """Tell who the caller is here, and what they may."""
+    """Show the caller's identity and permissions."""
     return show_caller(call.principal)
 
 
 @router.delete("/{token_id}", operation_id="revokeToken", status_code=204, responses=refuses(Kind.NO_SUCH_TOKEN))
 @needs(Permission.TOKEN_MANAGE)
 def revoke_token(request: Request, token_id: Name) -> None:
-    """Refuse a token from now on; one that is refused already stays so."""
+    """Revoke a token; one that is already revoked stays so."""
     if not _tokens(request).revoke(token_id):
         raise NoSuchToken(token_id)
 
@@ -61,12 +61,12 @@ def show_token(row: TokenRow) -> Token:
 
 
 def show_new_token(row: TokenRow, text: str) -> NewToken:
-    """Show a token to who has made it."""
+    """Show a new token to the caller that created it."""
     return NewToken(**_shared(row), token=text)
 
 
 def show_caller(principal: Principal) -> Caller:
-    """Tell somebody who they are here."""
+    """Show a principal to itself."""
     reaches = {permission: reach(principal, permission) for permission in Permission}
     return Caller(
         consumer=principal.consumer,

@@ -25,10 +25,10 @@ router = APIRouter(prefix="/v1/usage", tags=["usage"], route_class=GuardedRoute)
 @router.get("", operation_id="showUsage")
 @needs(Permission.USAGE_SEE)
 async def show_use(call: Authorized, query: Annotated[UsageFilter, Query()]) -> Usage:
-    """Tell what was used between two moments, by consumer and virtual domain.
+    """Report the usage between two moments, by consumer and virtual domain.
 
-    It is exact to the millisecond: the sum of the times for which leases held VMs. What goes on counts until
-    now.
+    It is exact to the millisecond: the sum of the times for which leases held VMs. Open leases count up
+    to now.
     """
     time = _time(query, call.federation.clock())
     parts = windows(*time, query.by)
@@ -65,7 +65,7 @@ def _visible(call: Call) -> filters.Visible:
 
 
 def _rows(call: Call, accounts: Accounts, which: filters.UsageFilter) -> list[UsageRow]:
-    """What is over and what goes on; the latter was looked up first, so that nothing is left out between."""
+    """Finished and open usage; open usage was read first, so that nothing is missed in between."""
     going_on = accounts.going_on.rows(which)
     return together(call.federation.store.usage(which), going_on)
 
